@@ -1,5 +1,5 @@
-//! The composition root: makes every layer from its configuration and hands each what it may use, in the order in
-//! which a request passes them.
+//! The composition root: makes every layer from its configuration and hands each what it may use,
+//! in the order in which a request passes them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -48,12 +48,15 @@ impl App {
         let audit = trail::start(&config.telemetry, &metrics)?;
         let connector = Arc::new(Connector::new(&config.egress).context("egress")?);
         let outside = Outside { connector: Arc::clone(&connector), config: config.egress.clone() };
-        let authenticator = Arc::new(Authenticator::start(&config.authn, &outside, None).context("auth.scopes")?);
+        let authenticator =
+            Arc::new(Authenticator::start(&config.authn, &outside, None).context("auth.scopes")?);
         let rules = rules(config, Arc::clone(&authenticator));
         let gateway = Gateway::start(rules, Arc::clone(&metrics), tracer, audit.clone())?;
         let limits = &config.proxy.limits;
-        let pools =
-            Pools { running: Pool::new(limits.concurrent_requests), waiting: Pool::new(limits.queued_requests) };
+        let pools = Pools {
+            running: Pool::new(limits.concurrent_requests),
+            waiting: Pool::new(limits.queued_requests),
+        };
         let around = Surroundings {
             connector,
             egress: config.egress.clone(),
@@ -61,10 +64,11 @@ impl App {
             pools,
             budget: Arc::clone(gateway.budget()),
             apart: Arc::clone(gateway.apart()),
-            info: serde_json::json!({"name": config.proxy.name, "version": env!("CARGO_PKG_VERSION")})
-                .to_string()
-                .into_bytes()
-                .into(),
+            info:
+                serde_json::json!({"name": config.proxy.name, "version": env!("CARGO_PKG_VERSION")})
+                    .to_string()
+                    .into_bytes()
+                    .into(),
             guard: Shell::own_program(),
         };
         let about = About {
@@ -92,11 +96,13 @@ impl App {
         Ok(app)
     }
 
-    /// Takes over another configuration, all of it or nothing. Only servers whose own configuration differs are touched.
+    /// Takes over another configuration, all of it or nothing. Only servers whose own configuration
+    /// differs are touched.
     pub(crate) fn apply(&self, config: &Config) -> anyhow::Result<()> {
         // What can fail comes before what changes something.
         let old = Arc::clone(&self.authenticator.lock());
-        let authenticator = Authenticator::start(&config.authn, &self.outside, Some(&old)).context("auth.scopes")?;
+        let authenticator = Authenticator::start(&config.authn, &self.outside, Some(&old))
+            .context("auth.scopes")?;
         let authenticator = Arc::new(authenticator);
         let rules = self.gateway.prepare(rules(config, Arc::clone(&authenticator)))?;
         let builtin = self.builtin.prepare(&config.tools).map_err(anyhow::Error::msg)?;
@@ -111,7 +117,8 @@ impl App {
         Ok(())
     }
 
-    /// A client for each configured server: the one that is there, or a new one that does nothing yet.
+    /// A client for each configured server: the one that is there, or a new one that does nothing
+    /// yet.
     fn clients(&self, config: &Config) -> anyhow::Result<Clients> {
         let old = self.clients.lock();
         let client = |wanted: &lockgate_upstream::Config| match old.get(&wanted.slug) {
@@ -127,7 +134,10 @@ impl App {
         let old = std::mem::replace(&mut *self.clients.lock(), clients.clone());
         for (slug, client) in old {
             if !clients.get(&slug).is_some_and(|new| Arc::ptr_eq(new, &client)) {
-                tracing::info!(server = slug, "server closed: its configuration has changed or is gone");
+                tracing::info!(
+                    server = slug,
+                    "server closed: its configuration has changed or is gone"
+                );
                 tokio::spawn(async move { client.close().await });
             }
         }
@@ -141,8 +151,10 @@ impl App {
     /// Ends every server (sessions, streams, processes), then the trail.
     pub(crate) async fn close(&self) {
         let clients = std::mem::take(&mut *self.clients.lock());
-        let closing: Vec<_> =
-            clients.into_values().map(|client| tokio::spawn(async move { client.close().await })).collect();
+        let closing: Vec<_> = clients
+            .into_values()
+            .map(|client| tokio::spawn(async move { client.close().await }))
+            .collect();
         for task in closing {
             let _ = task.await;
         }

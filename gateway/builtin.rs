@@ -1,5 +1,5 @@
-//! What the built-in tools of a configuration say of themselves, for commands that start no gateway. It makes the one server
-//! that is asked about, calls nothing and reaches no other host.
+//! What the built-in tools of a configuration say of themselves, for commands that start no
+//! gateway. It makes the one server that is asked about, calls nothing and reaches no other host.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use lockgate_tools::{About, Builtin};
 use lockgate_upstream::ListKind;
 
 /// Every built-in server there may be; the category of its tools has its name.
-pub(crate) const CATEGORIES: [&str; 7] = ["content", "database", "example", "file", "shell", "system", "web"];
+pub(crate) const CATEGORIES: [&str; 7] =
+    ["content", "database", "example", "file", "shell", "system", "web"];
 
 /// The definitions of a server's tools, by their own names.
 pub(crate) type Tools = BTreeMap<String, Vec<u8>>;
@@ -34,9 +35,13 @@ pub(crate) fn tools(config: &Config, server: &str) -> anyhow::Result<Option<Tool
         connector: Arc::new(Connector::new(&config.egress).context("egress")?),
     });
     builtin.adopt(builtin.prepare(&alone(&config.tools, server)).map_err(anyhow::Error::msg)?);
-    let catalogs = builtin.servers().into_iter().filter(|one| one.slug() == server).map(|one| one.catalog());
+    let catalogs =
+        builtin.servers().into_iter().filter(|one| one.slug() == server).map(|one| one.catalog());
     let tools = catalogs.flat_map(|catalog| {
-        let tools = catalog.items(ListKind::Tools).iter().map(|item| (item.key.to_string(), item.text.to_vec()));
+        let tools = catalog
+            .items(ListKind::Tools)
+            .iter()
+            .map(|item| (item.key.to_string(), item.text.to_vec()));
         tools.collect::<Vec<_>>()
     });
     Ok(Some(tools.collect()))

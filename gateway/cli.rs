@@ -12,8 +12,8 @@ use crate::serve;
 
 /// One gate in front of many MCP servers, across both protocol eras.
 ///
-/// Without a command it serves HTTP on 127.0.0.1:3001, with the servers of lockgate.yaml in the current folder, or
-/// with a small example server when there is no such file.
+/// Without a command it serves HTTP on 127.0.0.1:3001, with the servers of lockgate.yaml in the
+/// current folder, or with a small example server when there is no such file.
 #[derive(Parser)]
 #[command(name = "lockgate", version, after_help = EXAMPLES)]
 struct Cli {
@@ -114,7 +114,8 @@ enum Command {
 /// A gateway that is running.
 #[derive(Args, Clone)]
 struct At {
-    /// Ask the gateway that runs at this address, instead of starting one with the configuration here
+    /// Ask the gateway that runs at this address, instead of starting one with the configuration
+    /// here
     #[arg(long, value_name = "URL")]
     url: Option<String>,
     /// Its bearer key [default: the variable LOCKGATE_KEY]
@@ -145,7 +146,9 @@ pub fn run() -> ExitCode {
             Err(error) => return finish(Err(error)),
         };
     }
-    if let Some(code) = cli.command.as_ref().and_then(|command| unconfigured(command, &sources, cli.common.json)) {
+    if let Some(code) =
+        cli.command.as_ref().and_then(|command| unconfigured(command, &sources, cli.common.json))
+    {
         return code;
     }
     let mut loaded = match load(&sources, &cli) {
@@ -153,7 +156,10 @@ pub fn run() -> ExitCode {
         Err(code) => return code,
     };
     let json = cli.common.json;
-    if matches!(cli.command, Some(Command::Servers { .. } | Command::Tools { .. } | Command::Pins(_))) {
+    if matches!(
+        cli.command,
+        Some(Command::Servers { .. } | Command::Tools { .. } | Command::Pins(_))
+    ) {
         // They call nothing, so there is nothing to record.
         loaded.config.telemetry.audit = None;
     }
@@ -162,24 +168,38 @@ pub fn run() -> ExitCode {
 }
 
 /// A command that needs the configuration; `elsewhere` when the gateway that it asks runs already.
-fn run_configured(command: Command, loaded: Loaded, sources: Sources, elsewhere: bool, json: bool) -> ExitCode {
+fn run_configured(
+    command: Command,
+    loaded: Loaded,
+    sources: Sources,
+    elsewhere: bool,
+    json: bool,
+) -> ExitCode {
     match command {
         Command::Check => check(&loaded, json),
         Command::Serve => finish(serve::serve(loaded, sources)),
         Command::Stdio => finish(serve::serve_stdio(loaded, sources)),
         Command::Servers { .. } => finish(print_servers(loaded, elsewhere, json)),
         Command::Tools { .. } => finish(print_tools(loaded, elsewhere, json)),
-        Command::Call { name, arguments, .. } => finish(call_tool(loaded, elsewhere, &name, &arguments, json)),
+        Command::Call { name, arguments, .. } => {
+            finish(call_tool(loaded, elsewhere, &name, &arguments, json))
+        }
         Command::Keys(command) => finish(match &loaded.config.authn.keys_file {
             Some(file) => keys_command(&command, &sources.cwd.join(file), json),
-            None => Err(anyhow::anyhow!("name a file with --file, or in the configuration as `auth.keys_file`")),
+            None => Err(anyhow::anyhow!(
+                "name a file with --file, or in the configuration as `auth.keys_file`"
+            )),
         }),
         Command::Pins(command) => finish(pins_command(loaded, command, json)),
         Command::Schema { .. } | Command::Policy(_) | Command::Audit(_) => ExitCode::SUCCESS,
     }
 }
 
-fn print_servers(loaded: Loaded, elsewhere: bool, json: bool) -> anyhow::Result<(String, ExitCode)> {
+fn print_servers(
+    loaded: Loaded,
+    elsewhere: bool,
+    json: bool,
+) -> anyhow::Result<(String, ExitCode)> {
     ask::with_gateway(loaded, async |gateway| {
         let servers = match elsewhere {
             true => show::Servers::told(remote::servers(gateway).await?),
@@ -264,14 +284,17 @@ fn load(sources: &Sources, cli: &Cli) -> Result<Loaded, ExitCode> {
     lockgate_config::load(sources).map_err(|report| {
         let code = mistaken(&report, cli.common.json, finds);
         if matches!(cli.command, Some(Command::Keys(_))) {
-            let _ =
-                writeln!(std::io::stderr(), "nothing was done; name the keys file with --file to do it all the same");
+            let _ = writeln!(
+                std::io::stderr(),
+                "nothing was done; name the keys file with --file to do it all the same"
+            );
         }
         code
     })
 }
 
-/// Tells mistakes. A check's findings are its output; for every other command they are the reason why it fails.
+/// Tells mistakes. A check's findings are its output; for every other command they are the reason
+/// why it fails.
 fn mistaken(report: &Report, json: bool, finds: bool) -> ExitCode {
     let text = match json {
         true => serde_json::to_string_pretty(report).unwrap_or_default(),
@@ -284,18 +307,29 @@ fn mistaken(report: &Report, json: bool, finds: bool) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn pins_command(loaded: Loaded, command: pins::Command, json: bool) -> anyhow::Result<(String, ExitCode)> {
+fn pins_command(
+    loaded: Loaded,
+    command: pins::Command,
+    json: bool,
+) -> anyhow::Result<(String, ExitCode)> {
     let Some(file) = loaded.config.pins_file.clone() else {
-        anyhow::bail!("name the lock file in the configuration: pins: {{ file: lockgate.pins.json }}");
+        anyhow::bail!(
+            "name the lock file in the configuration: pins: {{ file: lockgate.pins.json }}"
+        );
     };
     let lock = loaded.config.proxy.pins.lock.clone().unwrap_or_default();
     ask::with_gateway(loaded, async move |gateway| {
-        futures_util::future::join_all(gateway.servers().iter().map(|server| server.survey())).await;
+        futures_util::future::join_all(gateway.servers().iter().map(|server| server.survey()))
+            .await;
         pins::run(&command, gateway, &lock, &file, json)
     })
 }
 
-fn keys_command(command: &keys::Command, file: &Path, json: bool) -> anyhow::Result<(String, ExitCode)> {
+fn keys_command(
+    command: &keys::Command,
+    file: &Path,
+    json: bool,
+) -> anyhow::Result<(String, ExitCode)> {
     keys::run(command, file, json).map(|text| (text, ExitCode::SUCCESS))
 }
 
@@ -317,7 +351,9 @@ fn sources(common: &Common) -> Sources {
             profile: common.profile.clone(),
         },
         without_file: false,
-        env: std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))).collect(),
+        env: std::env::vars_os()
+            .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
+            .collect(),
         cwd: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
     }
 }
@@ -333,7 +369,11 @@ fn check(loaded: &Loaded, json: bool) -> ExitCode {
     let files: Vec<_> = loaded.files.iter().map(|f| f.display().to_string()).collect();
     let from = if files.is_empty() { "built-in defaults".to_owned() } else { files.join(", ") };
     let builtin: Vec<&str> = loaded.config.tools.names().collect();
-    let builtin = if builtin.is_empty() { String::new() } else { format!(", built in: {}", builtin.join(", ")) };
+    let builtin = if builtin.is_empty() {
+        String::new()
+    } else {
+        format!(", built in: {}", builtin.join(", "))
+    };
     text.push_str(&format!("ok: {} servers{builtin}; from {from}", loaded.config.servers.len()));
     print(&text)
 }

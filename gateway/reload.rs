@@ -1,6 +1,7 @@
-//! Saving a configuration file takes effect at once: only what differs changes. A broken file changes nothing, and the
-//! log says why. Links are followed, and folders that come back. Other files in the same folders, such as an audit trail or
-//! a database, cost nothing while they are read or written, and a look at the folder when they are closed.
+//! Saving a configuration file takes effect at once: only what differs changes. A broken file
+//! changes nothing, and the log says why. Links are followed, and folders that come back. Other
+//! files in the same folders, such as an audit trail or a database, cost nothing while they are
+//! read or written, and a look at the folder when they are closed.
 
 mod watcher;
 
@@ -59,13 +60,15 @@ impl Follower {
         let mut watcher = match Watcher::new() {
             Ok(watcher) => watcher,
             Err(error) => {
-                return tracing::warn!(%error, "configuration files are not watched; restart after a change");
+                return tracing::warn!(%error, "configuration files are not watched; restart after \
+                    a change");
             }
         };
         // What was changed between reading the files and watching them is seen at the first look.
         watcher.follow(&self.files);
         while let Some(woken) = watcher.changed().await {
-            // Other files than before are watched first and then read once more: they may have been changed in between.
+            // Other files than before are watched first and then read once more: they may have been
+            // changed in between.
             for _ in 0..ROUNDS {
                 watcher.follow(&self.files);
                 if !self.look_again(woken).await {
@@ -76,19 +79,24 @@ impl Follower {
         tracing::warn!("configuration files are not watched any more; restart after a change");
     }
 
-    /// Reads the files if they are others than before. `true` when there are other files to look at now.
+    /// Reads the files if they are others than before. `true` when there are other files to look at
+    /// now.
     async fn look_again(&mut self, woken: bool) -> bool {
         let look = Look::at(&self.files);
         let changed = look != self.seen;
-        // What is wrong may be mended where nobody looks, but not each event beside it is worth a try.
+        // What is wrong may be mended where nobody looks, but not each event beside it is worth a
+        // try.
         if !changed && (woken || self.told.is_none()) {
             return false;
         }
         self.seen = look;
         let read = self.sources.clone();
         // Compiling hundreds of policies takes long enough to keep calls waiting.
-        let Ok(new) = tokio::task::spawn_blocking(move || lockgate_config::load(&read)).await else {
-            tracing::error!("the configuration stays as it was, because reading the new one failed");
+        let Ok(new) = tokio::task::spawn_blocking(move || lockgate_config::load(&read)).await
+        else {
+            tracing::error!(
+                "the configuration stays as it was, because reading the new one failed"
+            );
             return false;
         };
         let next = match new {
@@ -100,7 +108,8 @@ impl Follower {
         has_others
     }
 
-    /// The new configuration has mistakes. Gives the files to look at: those of the last good one, and those that are wrong.
+    /// The new configuration has mistakes. Gives the files to look at: those of the last good one,
+    /// and those that are wrong.
     fn keep_current(&mut self, report: &Report, changed: bool) -> Vec<PathBuf> {
         let message = report.to_string();
         let told = self.told.replace(message.clone());
@@ -117,7 +126,8 @@ impl Follower {
         if self.told.take().is_some() {
             tracing::info!("the configuration has no mistakes any more");
         }
-        if new.config != self.current && take_over(&self.app, &self.log, &self.current, &new.config) {
+        if new.config != self.current && take_over(&self.app, &self.log, &self.current, &new.config)
+        {
             self.current = new.config;
         }
         self.good = new.files;
@@ -129,7 +139,9 @@ fn log_mistakes(report: &Report) {
     tracing::error!("the configuration stays as it was, because the new one has mistakes");
     for problem in &report.problems {
         match problem.severity {
-            Severity::Error => tracing::error!(mistake = %problem, "a mistake in the new configuration"),
+            Severity::Error => {
+                tracing::error!(mistake = %problem, "a mistake in the new configuration")
+            }
             Severity::Warning => tracing::warn!(%problem, "beside the mistakes"),
         }
     }
@@ -139,12 +151,15 @@ fn log_mistakes(report: &Report) {
 fn take_keys_away(app: &App, log: &Guard, current: &mut Config, cwd: &Path) {
     let fewer = keep_valid_keys(current, cwd).filter(|fewer| fewer != current);
     if let Some(fewer) = fewer.filter(|fewer| take_over(app, log, current, fewer)) {
-        tracing::warn!("keys were taken out of force, and nothing else of the new configuration taken");
+        tracing::warn!(
+            "keys were taken out of force, and nothing else of the new configuration taken"
+        );
         *current = fewer;
     }
 }
 
-/// What is in force without what the keys file takes away. Nothing is added. Nothing when the file itself cannot be read.
+/// What is in force without what the keys file takes away. Nothing is added. Nothing when the file
+/// itself cannot be read.
 fn keep_valid_keys(current: &Config, cwd: &Path) -> Option<Config> {
     let file = cwd.join(current.authn.keys_file.as_ref()?);
     let now = lockgate_config::keys::load(&file, cwd).ok()?;
@@ -154,7 +169,8 @@ fn keep_valid_keys(current: &Config, cwd: &Path) -> Option<Config> {
         Some(Key { expires, revoked: old.revoked.or(new.revoked), ..old.clone() })
     };
     let mut fewer = current.clone();
-    fewer.authn.keys = current.authn.keys.as_ref().map(|keys| keys.iter().filter_map(left).collect());
+    fewer.authn.keys =
+        current.authn.keys.as_ref().map(|keys| keys.iter().filter_map(left).collect());
     Some(fewer)
 }
 
@@ -196,7 +212,8 @@ fn log_what_waits(old: &Config, new: &Config) {
         (old.admin != new.admin, "admin"),
         (old.telemetry.audit != new.telemetry.audit, "audit"),
         (
-            old.telemetry.otlp != new.telemetry.otlp || old.telemetry.format != new.telemetry.format,
+            old.telemetry.otlp != new.telemetry.otlp
+                || old.telemetry.format != new.telemetry.format,
             "log.format, telemetry",
         ),
     ];

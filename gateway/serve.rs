@@ -1,4 +1,5 @@
-//! `lockgate serve` and `lockgate stdio`: the listeners and their threads from the start of the process to its end.
+//! `lockgate serve` and `lockgate stdio`: the listeners and their threads from the start of the
+//! process to its end.
 
 mod greeting;
 
@@ -26,7 +27,10 @@ use greeting::greet;
 const MAX_WORKERS: usize = 16;
 
 fn start_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("the runtime cannot start")
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("the runtime cannot start")
 }
 
 /// `lockgate serve`.
@@ -37,7 +41,8 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
     let runtime = start_runtime()?;
     let code = runtime.block_on(async {
         let mut signals = Signals::listen()?;
-        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(MAX_WORKERS);
+        let threads =
+            std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(MAX_WORKERS);
         let servers = Server::bind_many(loaded.config.listener.clone(), threads)?;
         let app = App::start(&loaded.config)?;
         let admin = start_admin(&loaded.config, &app)?;
@@ -56,12 +61,17 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
         });
         let stop = CancellationToken::new();
         let drain = servers.first().map(Server::drain);
-        let workers = servers.into_iter().map(|server| start_worker(server, &app, other.clone(), stop.clone()));
+        let workers = servers
+            .into_iter()
+            .map(|server| start_worker(server, &app, other.clone(), stop.clone()));
         let workers = workers.collect::<std::io::Result<Vec<_>>>()?;
         let cause = signals.next().await;
         app.life.shut_down();
         shutdown::drain(drain, time_to_drain, cause, &mut signals).await;
-        tracing::info!("shutting down: no new connections, running requests get {} s", GRACE.as_secs());
+        tracing::info!(
+            "shutting down: no new connections, running requests get {} s",
+            GRACE.as_secs()
+        );
         app.gateway.stop();
         stop.cancel();
         tokio::spawn(end_calls(Arc::clone(&app)));
@@ -82,8 +92,8 @@ async fn end_calls(app: Arc<App>) {
     app.gateway.end();
 }
 
-/// Accepts and answers on a thread of its own: a call then runs from its first byte to its last without waking
-/// another thread.
+/// Accepts and answers on a thread of its own: a call then runs from its first byte to its last
+/// without waking another thread.
 fn start_worker(
     server: Server,
     app: &Arc<App>,
@@ -93,7 +103,8 @@ fn start_worker(
     let app = Arc::clone(app);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     std::thread::Builder::new().name("worker".into()).spawn(move || {
-        let ended = runtime.block_on(server.run(app, other, stop.cancelled_owned(), GRACE + FAREWELL));
+        let ended =
+            runtime.block_on(server.run(app, other, stop.cancelled_owned(), GRACE + FAREWELL));
         ended.unwrap_or_else(|error| {
             tracing::error!(%error, "a worker has ended");
             0
@@ -124,11 +135,12 @@ pub(crate) fn serve_stdio(loaded: Loaded, sources: Sources) -> anyhow::Result<(S
         let stdout = tokio::io::stdout();
         let stopping = Arc::clone(&app);
         let mut signals = Signals::listen()?;
-        let served = lockgate_listener::serve_stdio(stdin, stdout, Arc::clone(&app), bounds, async move {
-            signals.next().await;
-            stopping.gateway.stop();
-            tokio::spawn(end_calls(stopping));
-        });
+        let served =
+            lockgate_listener::serve_stdio(stdin, stdout, Arc::clone(&app), bounds, async move {
+                signals.next().await;
+                stopping.gateway.stop();
+                tokio::spawn(end_calls(stopping));
+            });
         served.await?;
         app.close().await;
         anyhow::Ok(())
@@ -143,7 +155,8 @@ fn start_admin(config: &Config, app: &Arc<App>) -> anyhow::Result<Option<SocketA
     let Some(address) = config.admin.listen else { return Ok(None) };
     let server = OperatorServer::bind(address).context("admin.listen")?;
     let address = server.address();
-    let router = lockgate_admin::health_router(Arc::clone(app)).merge(lockgate_admin::metrics_router(Arc::clone(app)));
+    let router = lockgate_admin::health_router(Arc::clone(app))
+        .merge(lockgate_admin::metrics_router(Arc::clone(app)));
     server.start(router).context("admin.listen")?;
     Ok(Some(address))
 }

@@ -1,4 +1,5 @@
-//! The end of the gateway: the signals that ask for it, draining, and the time that running calls still have.
+//! The end of the gateway: the signals that ask for it, draining, and the time that running calls
+//! still have.
 
 use std::time::Duration;
 
@@ -43,8 +44,14 @@ impl Signals {
     }
 }
 
-/// Answers on for a while, so that whoever leads clients here can lead them elsewhere. Another signal cuts it short.
-pub(crate) async fn drain(drain: Option<Drain>, time: Duration, cause: Cause, signals: &mut Signals) {
+/// Answers on for a while, so that whoever leads clients here can lead them elsewhere. Another
+/// signal cuts it short.
+pub(crate) async fn drain(
+    drain: Option<Drain>,
+    time: Duration,
+    cause: Cause,
+    signals: &mut Signals,
+) {
     if let Some(drain) = drain {
         drain.begin();
     }
@@ -58,7 +65,8 @@ pub(crate) async fn drain(drain: Option<Drain>, time: Duration, cause: Cause, si
     }
 }
 
-/// Waits for the workers to end; another signal ends the calls that run. Gives the number of connections that were cut.
+/// Waits for the workers to end; another signal ends the calls that run. Gives the number of
+/// connections that were cut.
 pub(crate) async fn join(
     workers: Vec<std::thread::JoinHandle<usize>>,
     gateway: &Gateway,

@@ -1,4 +1,5 @@
-//! The audit trail of this process: which output it may use, what is taken out of arguments, and its end.
+//! The audit trail of this process: which output it may use, what is taken out of arguments, and
+//! its end.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,8 +33,8 @@ pub(crate) fn start(config: &Config, metrics: &Metrics) -> anyhow::Result<Option
 
 /// What looks like a secret, and whatever the value of a member is that is called one.
 fn redact() -> anyhow::Result<Redact> {
-    let rule =
-        Response::compile(&Spec { secrets: true, ..Spec::default() }).map_err(|wrong| anyhow::anyhow!("{wrong:?}"))?;
+    let rule = Response::compile(&Spec { secrets: true, ..Spec::default() })
+        .map_err(|wrong| anyhow::anyhow!("{wrong:?}"))?;
     Ok(Box::new(move |text| {
         let mut change = |place: Place<'_>, text: &str| match place {
             Place::Key => rule.redact_key(text),

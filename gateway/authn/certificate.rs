@@ -1,5 +1,5 @@
-//! Client certificates, after TLS has verified them against the operator's authorities: what they call their holder.
-//! It verifies nothing itself.
+//! Client certificates, after TLS has verified them against the operator's authorities: what they
+//! call their holder. It verifies nothing itself.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -25,7 +25,8 @@ const MAX_TEXT: usize = 512;
 
 /// A verified client certificate. It holds no key.
 pub struct Certificate {
-    /// Every alternative name with its kind in front (`uri:`, `dns:`, `email:`), then the common name (`cn:`).
+    /// Every alternative name with its kind in front (`uri:`, `dns:`, `email:`), then the common
+    /// name (`cn:`).
     pub names: Box<[Box<str>]>,
     /// SHA-256 of the certificate, in lower-case hexadecimal digits.
     pub fingerprint: Box<str>,
@@ -46,31 +47,44 @@ pub enum Nameless {
 }
 
 impl Certificate {
-    /// Reads a certificate that TLS has verified (DER). Its holder is called by the first URI, else the first DNS name, else
-    /// the first e-mail address among its alternative names, else by its common name; the kind of name is part of it.
+    /// Reads a certificate that TLS has verified (DER). Its holder is called by the first URI, else
+    /// the first DNS name, else the first e-mail address among its alternative names, else by its
+    /// common name; the kind of name is part of it.
     ///
     /// # Errors
     /// [`Nameless`].
     pub fn read(der: &[u8]) -> Result<Self, Nameless> {
-        let (rest, certificate) = X509Certificate::from_der(der).map_err(|_| Nameless::Unreadable)?;
+        let (rest, certificate) =
+            X509Certificate::from_der(der).map_err(|_| Nameless::Unreadable)?;
         if !rest.is_empty() {
             return Err(Nameless::Unreadable);
         }
         let names = names(&certificate)?;
         let first = |kind: &str| names.iter().find(|name| name.starts_with(kind));
-        let subject = first("uri:").or_else(|| first("dns:")).or_else(|| first("email:")).or_else(|| first("cn:"));
+        let subject = first("uri:")
+            .or_else(|| first("dns:"))
+            .or_else(|| first("email:"))
+            .or_else(|| first("cn:"));
         let subject = subject.ok_or(Nameless::NoName)?;
         let issuer = distinguished(certificate.issuer()).ok_or(Nameless::NoName)?;
         let mut identity = Identity::new(&format!("{CERTIFICATE}{issuer}"), subject);
-        identity.organisation = single(certificate.subject(), X509Name::iter_organization).map(Into::into);
+        identity.organisation =
+            single(certificate.subject(), X509Name::iter_organization).map(Into::into);
         let digest: [u8; 32] = Sha256::digest(der).into();
         let fingerprint = hex::encode(&digest);
         let validity = certificate.validity();
         let valid = validity.not_before.timestamp()..=validity.not_after.timestamp();
-        Ok(Self { names: names.into(), fingerprint: fingerprint.into(), digest, valid, identity: identity.into() })
+        Ok(Self {
+            names: names.into(),
+            fingerprint: fingerprint.into(),
+            digest,
+            valid,
+            identity: identity.into(),
+        })
     }
 
-    /// Whether it is in date. TLS asks once, when a connection or the session that it resumes begins; requests come later.
+    /// Whether it is in date. TLS asks once, when a connection or the session that it resumes
+    /// begins; requests come later.
     pub(crate) fn is_in_date(&self, now: u64) -> bool {
         self.valid.contains(&i64::try_from(now).unwrap_or(i64::MAX))
     }
@@ -78,7 +92,8 @@ impl Certificate {
 
 fn names(certificate: &X509Certificate<'_>) -> Result<Vec<Box<str>>, Nameless> {
     let alternative = certificate.subject_alternative_name().map_err(|_| Nameless::Unreadable)?;
-    let alternative = alternative.iter().flat_map(|extension| &extension.value.general_names).take(MAX_NAMES);
+    let alternative =
+        alternative.iter().flat_map(|extension| &extension.value.general_names).take(MAX_NAMES);
     let named = alternative.filter_map(|name| match name {
         GeneralName::URI(uri) => Some(format!("uri:{}", usable(uri)?)),
         GeneralName::DNSName(name) => Some(format!("dns:{}", usable(name)?.to_ascii_lowercase())),
@@ -93,7 +108,10 @@ fn names(certificate: &X509Certificate<'_>) -> Result<Vec<Box<str>>, Nameless> {
 }
 
 /// An attribute that stands once. Of several, none can be trusted to be the one that was meant.
-fn single<'a, 'n, I>(name: &'a X509Name<'n>, attribute: impl FnOnce(&'a X509Name<'n>) -> I) -> Option<&'a str>
+fn single<'a, 'n, I>(
+    name: &'a X509Name<'n>,
+    attribute: impl FnOnce(&'a X509Name<'n>) -> I,
+) -> Option<&'a str>
 where
     I: Iterator<Item = &'a AttributeTypeAndValue<'n>>,
     'n: 'a,
@@ -106,8 +124,8 @@ where
     first.as_str().ok().and_then(usable)
 }
 
-/// A distinguished name as text: two names that differ have texts that differ. Otherwise one attribute of an intermediate
-/// authority could spell out the name of another one.
+/// A distinguished name as text: two names that differ have texts that differ. Otherwise one
+/// attribute of an intermediate authority could spell out the name of another one.
 fn distinguished(name: &X509Name<'_>) -> Option<String> {
     let mut all = Vec::new();
     for relative in name.iter_rdn() {
@@ -117,18 +135,24 @@ fn distinguished(name: &X509Name<'_>) -> Option<String> {
     usable(&all.join(", ")).map(str::to_owned)
 }
 
-/// One attribute by RFC 4514, sections 2.3 and 2.4: its short name, if that is its alone, and its text, else its DER.
+/// One attribute by RFC 4514, sections 2.3 and 2.4: its short name, if that is its alone, and its
+/// text, else its DER.
 fn attribute(attribute: &AttributeTypeAndValue<'_>) -> Option<String> {
     let kind = attribute.attr_type();
     let value = attribute.attr_value();
-    let name = oid2abbrev(kind, oid_registry()).ok().filter(|name| oid_registry().iter_by_sn(*name).count() <= 1);
+    let name = oid2abbrev(kind, oid_registry())
+        .ok()
+        .filter(|name| oid_registry().iter_by_sn(*name).count() <= 1);
     let name = name.map_or_else(|| kind.to_id_string(), str::to_owned);
     let utf8 = || std::str::from_utf8(value.data).ok();
     let value = match value.tag() {
-        Tag::NumericString | Tag::PrintableString | Tag::Utf8String | Tag::Ia5String => escaped(utf8()?),
+        Tag::NumericString | Tag::PrintableString | Tag::Utf8String | Tag::Ia5String => {
+            escaped(utf8()?)
+        }
         Tag::VisibleString | Tag::GeneralString | Tag::T61String => escaped(utf8()?),
         Tag::BmpString => {
-            let units = value.data.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
+            let units =
+                value.data.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
             escaped(&char::decode_utf16(units).collect::<Result<String, _>>().ok()?)
         }
         _ => format!("#{}", hex::encode(&value.to_der_vec().ok()?)),
@@ -147,7 +171,9 @@ fn escaped(text: &str) -> String {
             ' ' if at == 0 || at == last => all.push_str("\\ "),
             control if control.is_control() => {
                 let mut bytes = [0; 4];
-                all.extend(control.encode_utf8(&mut bytes).bytes().map(|byte| format!("\\{byte:02x}")));
+                all.extend(
+                    control.encode_utf8(&mut bytes).bytes().map(|byte| format!("\\{byte:02x}")),
+                );
             }
             plain => all.push(plain),
         }

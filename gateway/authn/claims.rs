@@ -1,5 +1,6 @@
-//! From the claims of a verified token to an identity: where each thing is, is configured. What does not have the
-//! expected form is left out, except the subject, without which there is no identity. Lists and texts are bounded.
+//! From the claims of a verified token to an identity: where each thing is, is configured. What
+//! does not have the expected form is left out, except the subject, without which there is no
+//! identity. Lists and texts are bounded.
 
 use serde_json::{Map, Value};
 
@@ -13,13 +14,24 @@ const MAX_TEXT: usize = 512;
 const MAX_ROLES: usize = 256;
 
 /// The identity that a token's claims give, or `None` when they name no usable subject.
-pub(crate) fn identity(claims: &Map<String, Value>, issuer: &str, places: &Claims, needs: &Needs) -> Option<Identity> {
-    let text = |place: &str| find(claims, place).and_then(Value::as_str).filter(|text| is_usable(text));
+pub(crate) fn identity(
+    claims: &Map<String, Value>,
+    issuer: &str,
+    places: &Claims,
+    needs: &Needs,
+) -> Option<Identity> {
+    let text =
+        |place: &str| find(claims, place).and_then(Value::as_str).filter(|text| is_usable(text));
     let mut identity = Identity::new(issuer, text(&places.subject)?);
     identity.organisation = places.organisation.as_deref().and_then(text).map(Into::into);
     identity.agent = places.agent.iter().find_map(|place| text(place)).map(Into::into);
     let roles = places.roles.as_deref().and_then(|place| find(claims, place));
-    identity.roles = roles.map(|roles| items(roles, false)).unwrap_or_default().into_iter().map(Into::into).collect();
+    identity.roles = roles
+        .map(|roles| items(roles, false))
+        .unwrap_or_default()
+        .into_iter()
+        .map(Into::into)
+        .collect();
     let granted = places.scopes.iter().find_map(|place| find(claims, place));
     let granted = granted.map(|scopes| items(scopes, true)).unwrap_or_default();
     identity.scopes = needs.expand(granted.into_iter().filter(|scope| is_scope(scope)));
@@ -28,7 +40,8 @@ pub(crate) fn identity(claims: &Map<String, Value>, issuer: &str, places: &Claim
 
 fn find<'a>(claims: &'a Map<String, Value>, place: &str) -> Option<&'a Value> {
     let Some(path) = place.strip_prefix('/') else { return claims.get(place) };
-    let (first, rest) = path.split_once('/').map_or((path, None), |(first, rest)| (first, Some(rest)));
+    let (first, rest) =
+        path.split_once('/').map_or((path, None), |(first, rest)| (first, Some(rest)));
     let value = claims.get(&first.replace("~1", "/").replace("~0", "~"))?;
     rest.map_or(Some(value), |rest| value.pointer(&format!("/{rest}")))
 }
@@ -36,9 +49,13 @@ fn find<'a>(claims: &'a Map<String, Value>, place: &str) -> Option<&'a Value> {
 /// A list of text, or one text, which holds several words when it is one of scopes.
 fn items(value: &Value, words: bool) -> Vec<&str> {
     let (most, all): (usize, Vec<&str>) = match value {
-        Value::String(text) if words => (MAX_SCOPES, text.split_ascii_whitespace().take(MAX_SCOPES).collect()),
+        Value::String(text) if words => {
+            (MAX_SCOPES, text.split_ascii_whitespace().take(MAX_SCOPES).collect())
+        }
         Value::String(text) => (1, vec![text]),
-        Value::Array(items) => (MAX_ROLES, items.iter().take(MAX_ROLES).filter_map(Value::as_str).collect()),
+        Value::Array(items) => {
+            (MAX_ROLES, items.iter().take(MAX_ROLES).filter_map(Value::as_str).collect())
+        }
         _ => return Vec::new(),
     };
     all.into_iter().filter(|text| is_usable(text)).take(most).collect()

@@ -13,7 +13,8 @@ use crate::key::Key;
 /// Who may call, and how they show who they are.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Config {
-    /// The one key of the simplest setting (at least 16 characters); its holder is the principal `key`, `default`.
+    /// The one key of the simplest setting (at least 16 characters); its holder is the principal
+    /// `key`, `default`.
     pub key: Option<String>,
     /// Keys of the keys file; `None` when no file is named.
     pub keys: Option<Vec<Key>>,
@@ -23,7 +24,8 @@ pub struct Config {
     pub issuers: Vec<Issuer>,
     /// Verified tokens that are remembered for at most a minute.
     pub token_cache: usize,
-    /// Where clients reach the gateway, without a slash at the end. Endpoints are named by it, as resources of OAuth.
+    /// Where clients reach the gateway, without a slash at the end. Endpoints are named by it, as
+    /// resources of OAuth.
     pub public_url: Option<Url>,
     /// Client certificates are asked for, so a verified one makes a principal.
     pub certificates: bool,

@@ -1,4 +1,5 @@
-//! One JSON document from an issuer, through egress: no redirect is followed, and size and time are bounded.
+//! One JSON document from an issuer, through egress: no redirect is followed, and size and time are
+//! bounded.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +23,8 @@ pub struct Outside {
 }
 
 impl Outside {
-    /// The document behind a URL that the operator's configuration named (`Policy::Operator`), or that an issuer did.
+    /// The document behind a URL that the operator's configuration named (`Policy::Operator`), or
+    /// that an issuer did.
     pub(crate) async fn get(&self, url: &Url, policy: Policy) -> Result<Value, String> {
         let answer = tokio::time::timeout(PATIENCE, self.bytes(url, policy)).await;
         let bytes = answer.map_err(|_| format!("no answer within {} s", PATIENCE.as_secs()))??;
@@ -30,7 +32,8 @@ impl Outside {
     }
 
     async fn bytes(&self, url: &Url, policy: Policy) -> Result<Bytes, String> {
-        let origin = Origin::new(Arc::clone(&self.connector), url, policy, &self.config).map_err(|e| e.to_string())?;
+        let origin = Origin::new(Arc::clone(&self.connector), url, policy, &self.config)
+            .map_err(|e| e.to_string())?;
         let mut request = Request::new(Bytes::new().into());
         *request.uri_mut() = origin.uri().clone();
         request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static("application/json"));

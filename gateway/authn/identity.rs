@@ -1,4 +1,5 @@
-//! What a credential says of its holder. Nothing in it is self-declared, and nothing in it is a secret.
+//! What a credential says of its holder. Nothing in it is self-declared, and nothing in it is a
+//! secret.
 
 use std::sync::Arc;
 
@@ -12,7 +13,8 @@ pub const ANONYMOUS: &str = "anonymous";
 /// What a credential says of its holder. Lists are bounded where credentials are read.
 #[derive(Debug)]
 pub struct Identity {
-    /// `local`, `key`, `anonymous`, the URL of a token's issuer, or `certificate:` and the name of an authority.
+    /// `local`, `key`, `anonymous`, the URL of a token's issuer, or `certificate:` and the name of
+    /// an authority.
     pub issuer: Arc<str>,
     pub subject: Arc<str>,
     pub organisation: Option<Arc<str>>,
@@ -30,8 +32,15 @@ impl Identity {
     #[must_use]
     pub fn new(issuer: &str, subject: &str) -> Self {
         let mut hasher = blake3::Hasher::new();
-        hasher.update(&(issuer.len() as u64).to_le_bytes()).update(issuer.as_bytes()).update(subject.as_bytes());
-        let key = hasher.finalize().as_bytes().first_chunk::<8>().map_or(0, |first| u64::from_le_bytes(*first));
+        hasher
+            .update(&(issuer.len() as u64).to_le_bytes())
+            .update(issuer.as_bytes())
+            .update(subject.as_bytes());
+        let key = hasher
+            .finalize()
+            .as_bytes()
+            .first_chunk::<8>()
+            .map_or(0, |first| u64::from_le_bytes(*first));
         Self {
             issuer: issuer.into(),
             subject: subject.into(),
@@ -49,7 +58,8 @@ impl Identity {
         self.key
     }
 
-    /// Whether a scope was granted, by itself or by one that implies it. The user of this machine has every scope.
+    /// Whether a scope was granted, by itself or by one that implies it. The user of this machine
+    /// has every scope.
     #[must_use]
     pub fn has_scope(&self, scope: &str) -> bool {
         &*self.issuer == LOCAL || self.scopes.iter().any(|granted| **granted == *scope)

@@ -1,13 +1,16 @@
-//! The keys of one issuer: fetched in the background, replaced as one, used on while fetching fails, but not for ever.
-//! A key is only good for the algorithm it was made for, and no symmetric key is ever taken. Requests do not fetch; they
-//! may ask for an early fetch, now and then, and wait for it.
+//! The keys of one issuer: fetched in the background, replaced as one, used on while fetching
+//! fails, but not for ever. A key is only good for the algorithm it was made for, and no symmetric
+//! key is ever taken. Requests do not fetch; they may ask for an early fetch, now and then, and
+//! wait for it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
-use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, KeyOperations, PublicKeyUse};
+use jsonwebtoken::jwk::{
+    AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, KeyOperations, PublicKeyUse,
+};
 use jsonwebtoken::{Algorithm, DecodingKey};
 use lockgate_egress::Policy;
 use parking_lot::Mutex;
@@ -100,12 +103,14 @@ impl Issuer {
         self.keys.load_full()
     }
 
-    /// Waits for a fetch that runs, or for one that is allowed now. `false` when there is none to wait for.
+    /// Waits for a fetch that runs, or for one that is allowed now. `false` when there is none to
+    /// wait for.
     pub(crate) async fn refreshed(&self) -> bool {
         let mut attempts = self.attempts.subscribe();
         {
             let mut state = self.state.lock();
-            let rested = state.last_attempt.is_none_or(|last| last.elapsed() >= self.config.cooldown);
+            let rested =
+                state.last_attempt.is_none_or(|last| last.elapsed() >= self.config.cooldown);
             if !state.running && !rested {
                 return false;
             }
@@ -135,7 +140,10 @@ impl Issuer {
                 state.last_success = Some(Instant::now());
                 if state.text != text || self.keys.load().is_none() {
                     match keys.len() {
-                        0 => tracing::warn!(issuer, "an issuer has no usable key: its tokens are refused"),
+                        0 => tracing::warn!(
+                            issuer,
+                            "an issuer has no usable key: its tokens are refused"
+                        ),
                         keys => tracing::info!(issuer, keys, "keys of an issuer loaded"),
                     }
                     state.text = text;
@@ -149,7 +157,8 @@ impl Issuer {
                 if !old && self.keys.load().is_some() {
                     self.replace(None);
                 }
-                let pause = FIRST_PAUSE.saturating_mul(1 << failures.min(16)).min(self.config.refresh);
+                let pause =
+                    FIRST_PAUSE.saturating_mul(1 << failures.min(16)).min(self.config.refresh);
                 (pause, failures.saturating_add(1))
             }
         };
@@ -202,7 +211,8 @@ async fn fetch(config: &config::Issuer, outside: &Outside) -> Result<Value, Stri
     outside.get(&url, if own { Policy::Operator } else { Policy::Public }).await
 }
 
-/// The address of the keys, from the issuer's metadata: RFC 8414, then OpenID Connect, in the order of the specification.
+/// The address of the keys, from the issuer's metadata: RFC 8414, then OpenID Connect, in the order
+/// of the specification.
 async fn discover(issuer: &str, outside: &Outside) -> Result<Url, String> {
     let mut faults = Vec::new();
     for place in places(issuer)? {
@@ -236,19 +246,21 @@ fn places(issuer: &str) -> Result<Vec<Url>, String> {
     Ok(places.iter().map(at).collect())
 }
 
-/// The keys' address in a metadata document, if the document is this issuer's and the address no weaker than its own.
+/// The keys' address in a metadata document, if the document is this issuer's and the address no
+/// weaker than its own.
 fn keys_of(document: &Value, issuer: &str) -> Result<Url, String> {
     if document.get("issuer").and_then(Value::as_str) != Some(issuer) {
         return Err("the metadata is of another issuer".into());
     }
-    let url = document.get("jwks_uri").and_then(Value::as_str).and_then(|text| Url::parse(text).ok());
+    let url =
+        document.get("jwks_uri").and_then(Value::as_str).and_then(|text| Url::parse(text).ok());
     let url = url.ok_or("the metadata has no `jwks_uri`")?;
     let secure = url.scheme() == "https" || url.scheme() == "http" && issuer.starts_with("http:");
     if secure { Ok(url) } else { Err("`jwks_uri` is not https".into()) }
 }
 
-/// The usable keys of a set. One that we do not understand is left out. A set without any is one too: an issuer that takes
-/// its keys back says so by that.
+/// The usable keys of a set. One that we do not understand is left out. A set without any is one
+/// too: an issuer that takes its keys back says so by that.
 fn parse(set: &Value, allowed: &[Algorithm]) -> Result<Vec<Key>, String> {
     let keys = set.get("keys").and_then(Value::as_array).ok_or("the answer is no key set")?;
     Ok(keys.iter().take(MAX_KEYS).filter_map(|key| usable(key, allowed)).collect())
@@ -257,7 +269,10 @@ fn parse(set: &Value, allowed: &[Algorithm]) -> Result<Vec<Key>, String> {
 fn usable(key: &Value, allowed: &[Algorithm]) -> Option<Key> {
     let jwk: Jwk = serde_json::from_value(key.clone()).ok()?;
     let common = &jwk.common;
-    let signs = common.public_key_use.as_ref().is_none_or(|usage| *usage == PublicKeyUse::Signature)
+    let signs = common
+        .public_key_use
+        .as_ref()
+        .is_none_or(|usage| *usage == PublicKeyUse::Signature)
         && common.key_operations.as_ref().is_none_or(|all| all.contains(&KeyOperations::Verify));
     let mut algorithms = possible(&jwk.algorithm);
     if let Some(pinned) = common.key_algorithm {
@@ -275,10 +290,14 @@ fn usable(key: &Value, allowed: &[Algorithm]) -> Option<Key> {
 fn possible(parameters: &AlgorithmParameters) -> Vec<Algorithm> {
     use Algorithm as A;
     match parameters {
-        AlgorithmParameters::RSA(_) => vec![A::RS256, A::RS384, A::RS512, A::PS256, A::PS384, A::PS512],
+        AlgorithmParameters::RSA(_) => {
+            vec![A::RS256, A::RS384, A::RS512, A::PS256, A::PS384, A::PS512]
+        }
         AlgorithmParameters::EllipticCurve(ec) if ec.curve == EllipticCurve::P256 => vec![A::ES256],
         AlgorithmParameters::EllipticCurve(ec) if ec.curve == EllipticCurve::P384 => vec![A::ES384],
-        AlgorithmParameters::OctetKeyPair(pair) if pair.curve == EllipticCurve::Ed25519 => vec![A::EdDSA],
+        AlgorithmParameters::OctetKeyPair(pair) if pair.curve == EllipticCurve::Ed25519 => {
+            vec![A::EdDSA]
+        }
         _ => Vec::new(),
     }
 }
@@ -287,12 +306,16 @@ fn same(algorithm: Algorithm, pinned: KeyAlgorithm) -> bool {
     pinned.to_string().parse() == Ok(algorithm)
 }
 
-/// The keys that a token names, for the algorithm it names: up to [`MAX_SAME`] where an issuer uses a name more than once.
-/// Without a name there must be one such key alone.
+/// The keys that a token names, for the algorithm it names: up to [`MAX_SAME`] where an issuer uses
+/// a name more than once. Without a name there must be one such key alone.
 pub(crate) fn fitting<'a>(keys: &'a [Key], id: Option<&str>, algorithm: Algorithm) -> Vec<&'a Key> {
     let named = |key: &&Key| id.is_none_or(|id| key.id.as_deref() == Some(id));
-    let fitting: Vec<_> =
-        keys.iter().filter(|key| key.algorithms.contains(&algorithm)).filter(named).take(MAX_SAME).collect();
+    let fitting: Vec<_> = keys
+        .iter()
+        .filter(|key| key.algorithms.contains(&algorithm))
+        .filter(named)
+        .take(MAX_SAME)
+        .collect();
     if id.is_none() && fitting.len() > 1 { Vec::new() } else { fitting }
 }
 

@@ -1,5 +1,6 @@
-//! API keys: `lg_<id>_<secret>`, 256 random bits, of which only a hash is kept. A key is found by its id and proved by
-//! its hash, compared in constant time; what is said of a key that is no longer good is said to its holder alone.
+//! API keys: `lg_<id>_<secret>`, 256 random bits, of which only a hash is kept. A key is found by
+//! its id and proved by its hash, compared in constant time; what is said of a key that is no
+//! longer good is said to its holder alone.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -110,14 +111,18 @@ pub fn parse_time(text: &str) -> Option<u64> {
 /// A time in RFC 3339, in UTC.
 #[must_use]
 pub fn write_time(seconds: u64) -> String {
-    let time = i64::try_from(seconds).ok().and_then(|s| OffsetDateTime::from_unix_timestamp(s).ok());
+    let time =
+        i64::try_from(seconds).ok().and_then(|s| OffsetDateTime::from_unix_timestamp(s).ok());
     time.and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
 }
 
 /// Never shows the hash.
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Key").field("id", &self.id).field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Key")
+            .field("id", &self.id)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }
 
@@ -133,7 +138,10 @@ struct Held {
 }
 
 impl Ring {
-    pub(crate) fn new(keys: &[Key], scopes: impl Fn(&[String]) -> Box<[std::sync::Arc<str>]>) -> Self {
+    pub(crate) fn new(
+        keys: &[Key],
+        scopes: impl Fn(&[String]) -> Box<[std::sync::Arc<str>]>,
+    ) -> Self {
         let held = |key: &Key| {
             let mut identity = Identity::new(KEY, &key.id);
             identity.organisation = key.organisation.as_deref().map(Into::into);
@@ -151,8 +159,14 @@ impl Ring {
     }
 
     /// The holder of a key whose text begins with [`PREFIX`]; `hash` is of the whole text.
-    pub(crate) fn find(&self, text: &str, hash: blake3::Hash, now: impl FnOnce() -> u64) -> Result<Principal, Refused> {
-        let id = text.strip_prefix(PREFIX).and_then(|rest| rest.get(..ID_BYTES * 2)).unwrap_or_default();
+    pub(crate) fn find(
+        &self,
+        text: &str,
+        hash: blake3::Hash,
+        now: impl FnOnce() -> u64,
+    ) -> Result<Principal, Refused> {
+        let id =
+            text.strip_prefix(PREFIX).and_then(|rest| rest.get(..ID_BYTES * 2)).unwrap_or_default();
         let held = self.0.get(id);
         // An unknown id takes as long as a wrong secret.
         let proved = hash == held.map_or([0; 32].into(), |held| held.hash);

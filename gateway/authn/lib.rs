@@ -1,5 +1,6 @@
-//! Credentials to principal: who is calling. Keys, tokens of configured issuers, client certificates, or this machine's
-//! user. It knows no tools and decides on nothing; it opens nothing but, through egress, the key sets of issuers.
+//! Credentials to principal: who is calling. Keys, tokens of configured issuers, client
+//! certificates, or this machine's user. It knows no tools and decides on nothing; it opens nothing
+//! but, through egress, the key sets of issuers.
 
 mod certificate;
 mod claims;
@@ -32,7 +33,8 @@ use resource::error_of;
 use scope::Needs;
 use token::{Shown, Tokens};
 
-/// What a caller brought along. Made by the listener, from the connection and the `Authorization` header alone.
+/// What a caller brought along. Made by the listener, from the connection and the `Authorization`
+/// header alone.
 #[derive(Clone)]
 pub struct Credentials {
     /// Where the caller is.
@@ -70,14 +72,20 @@ pub struct Authenticator {
 }
 
 impl Authenticator {
-    /// Starts to fetch the keys of issuers. Those of `old` whose configuration is the same are kept. Needs a runtime.
+    /// Starts to fetch the keys of issuers. Those of `old` whose configuration is the same are
+    /// kept. Needs a runtime.
     ///
     /// # Errors
     /// A glob of a tool's scopes does not compile.
-    pub fn start(config: &Config, outside: &Outside, old: Option<&Self>) -> Result<Self, globset::Error> {
+    pub fn start(
+        config: &Config,
+        outside: &Outside,
+        old: Option<&Self>,
+    ) -> Result<Self, globset::Error> {
         let _ = jsonwebtoken::crypto::aws_lc::DEFAULT_PROVIDER.install_default();
         let needs = Needs::compile(&config.scopes)?;
-        let principal = |issuer: &str, subject: &str| Principal::new(Identity::new(issuer, subject));
+        let principal =
+            |issuer: &str, subject: &str| Principal::new(Identity::new(issuer, subject));
         let keys = config.keys.as_deref().unwrap_or_default();
         let open = match config.anonymous {
             Anonymous::Default => [!config.has_credentials(), false],
@@ -99,27 +107,43 @@ impl Authenticator {
         })
     }
 
-    /// Who the caller is, at one endpoint. Waits only for the keys of an issuer, and only for a token that it has not
-    /// verified lately.
+    /// Who the caller is, at one endpoint. Waits only for the keys of an issuer, and only for a
+    /// token that it has not verified lately.
     ///
-    /// A bearer credential decides alone: one that is not good is never overlooked in favour of a certificate or an address,
-    /// and neither is a certificate that has run out since its connection began.
+    /// A bearer credential decides alone: one that is not good is never overlooked in favour of a
+    /// certificate or an address, and neither is a certificate that has run out since its
+    /// connection began.
     ///
     /// # Errors
     /// [`Refused`].
-    pub async fn authenticate(&self, credentials: &Credentials, at: Resource<'_>) -> Result<Principal, Refused> {
+    pub async fn authenticate(
+        &self,
+        credentials: &Credentials,
+        at: Resource<'_>,
+    ) -> Result<Principal, Refused> {
         let certificate = credentials.certificate.as_ref();
-        if let Some(certificate) = certificate.filter(|certificate| !certificate.is_in_date(token::now())) {
-            return Err(Refused::known(Unknown::Expired, &Principal::new(Arc::clone(&certificate.identity))));
+        if let Some(certificate) =
+            certificate.filter(|certificate| !certificate.is_in_date(token::now()))
+        {
+            return Err(Refused::known(
+                Unknown::Expired,
+                &Principal::new(Arc::clone(&certificate.identity)),
+            ));
         }
         let principal = match (credentials.peer, &credentials.bearer) {
             (Peer::Stdio, _) => return Ok(self.local.clone()),
             (Peer::Address(_), Some(bearer)) if self.has_credentials => {
-                self.bearer(bearer, Shown { resource: at, certificate: certificate.map(AsRef::as_ref) }).await?
+                self.bearer(
+                    bearer,
+                    Shown { resource: at, certificate: certificate.map(AsRef::as_ref) },
+                )
+                .await?
             }
             (Peer::Address(address), _) => match certificate.filter(|_| self.certificates) {
                 Some(certificate) => Principal::new(Arc::clone(&certificate.identity)),
-                None if address.to_canonical().is_loopback() && self.open[0] => return Ok(self.local.clone()),
+                None if address.to_canonical().is_loopback() && self.open[0] => {
+                    return Ok(self.local.clone());
+                }
                 None if self.open[1] => self.anonymous.clone(),
                 None => return Err(Unknown::Missing.into()),
             },
@@ -144,8 +168,8 @@ impl Authenticator {
         }
     }
 
-    /// What a caller who was let in before has by now: the holder of a key what the key has, if it is still good; all others
-    /// what they came with.
+    /// What a caller who was let in before has by now: the holder of a key what the key has, if it
+    /// is still good; all others what they came with.
     #[must_use]
     pub fn current(&self, caller: &Principal) -> Option<Principal> {
         if *caller.issuer != *KEY {
@@ -165,16 +189,22 @@ impl Authenticator {
         let words = unknown.to_string();
         let words = words.split(':').next().unwrap_or_default();
         match (&self.tokens, error) {
-            (Some(tokens), _) => tokens.names().challenge(error.map(|error| (error, words)), None, at),
-            (None, Some(error)) => format!("Bearer error=\"{error}\", error_description=\"{words}\""),
+            (Some(tokens), _) => {
+                tokens.names().challenge(error.map(|error| (error, words)), None, at)
+            }
+            (None, Some(error)) => {
+                format!("Bearer error=\"{error}\", error_description=\"{words}\"")
+            }
             (None, None) => "Bearer".into(),
         }
     }
 
-    /// Whether the caller has the scopes that a call of a tool needs. If not: why, and the challenge with all of them.
+    /// Whether the caller has the scopes that a call of a tool needs. If not: why, and the
+    /// challenge with all of them.
     ///
     /// # Errors
-    /// [`Unknown::Scope`], or [`Unknown::Missing`] of a caller that has shown nothing, with `WWW-Authenticate`.
+    /// [`Unknown::Scope`], or [`Unknown::Missing`] of a caller that has shown nothing, with
+    /// `WWW-Authenticate`.
     pub fn may_call(
         &self,
         caller: &Principal,
@@ -183,27 +213,32 @@ impl Authenticator {
         at: Resource<'_>,
     ) -> Result<(), (Unknown, String)> {
         let Some(scopes) = self.needs.lacking(caller, slug, own) else { return Ok(()) };
-        let (scopes, words) = (scopes.join(" "), "this call needs more scopes");
+        let scopes = scopes.join(" ");
+        let words = "this call needs more scopes";
         let why = lacks_scopes(caller);
         let error = error_of(why).map(|error| (error, words));
         let challenge = match (&self.tokens, error) {
             (Some(tokens), _) => tokens.names().challenge(error, Some(&scopes), at),
             (None, Some((error, _))) => {
-                format!("Bearer error=\"{error}\", error_description=\"{words}\", scope=\"{scopes}\"")
+                format!(
+                    "Bearer error=\"{error}\", error_description=\"{words}\", scope=\"{scopes}\""
+                )
             }
             (None, None) => format!("Bearer scope=\"{scopes}\""),
         };
         Err((why, challenge))
     }
 
-    /// The protected resource metadata at a path that begins with [`WELL_KNOWN`], if tokens are taken.
+    /// The protected resource metadata at a path that begins with [`WELL_KNOWN`], if tokens are
+    /// taken.
     #[must_use]
     pub fn metadata(&self, path: &str) -> Option<String> {
         self.tokens.as_ref()?.names().document(path)
     }
 }
 
-/// What a caller without a scope that it needs is told. Who has shown nothing is asked to sign in, not for more.
+/// What a caller without a scope that it needs is told. Who has shown nothing is asked to sign in,
+/// not for more.
 fn lacks_scopes(caller: &Principal) -> Unknown {
     if &*caller.issuer == ANONYMOUS { Unknown::Missing } else { Unknown::Scope }
 }

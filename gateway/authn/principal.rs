@@ -1,5 +1,6 @@
-//! Who a caller is, once authenticated. Two principals are the same when issuer and subject are: everything that is
-//! kept for a caller is kept by that. Nothing here is self-declared, and nothing here is a secret.
+//! Who a caller is, once authenticated. Two principals are the same when issuer and subject are:
+//! everything that is kept for a caller is kept by that. Nothing here is self-declared, and nothing
+//! here is a secret.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -53,7 +54,9 @@ impl Deref for Principal {
 impl PartialEq for Principal {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.identity, &other.identity)
-            || self.key() == other.key() && self.issuer == other.issuer && self.subject == other.subject
+            || self.key() == other.key()
+                && self.issuer == other.issuer
+                && self.subject == other.subject
     }
 }
 

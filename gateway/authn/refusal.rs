@@ -21,7 +21,8 @@ pub enum Unknown {
     Unavailable,
 }
 
-/// A caller who is not let in, and who that is: known when the credential was proved, and only something else is wrong.
+/// A caller who is not let in, and who that is: known when the credential was proved, and only
+/// something else is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     pub why: Unknown,

@@ -1,5 +1,6 @@
-//! The endpoints as resources of OAuth (RFC 9728): their URLs, their metadata documents, and the challenges that point at
-//! them. URLs come from the configuration, never from a request. Page: basic/authorization (2026-07-28).
+//! The endpoints as resources of OAuth (RFC 9728): their URLs, their metadata documents, and the
+//! challenges that point at them. URLs come from the configuration, never from a request. Page:
+//! basic/authorization (2026-07-28).
 
 use serde_json::json;
 use url::Url;
@@ -56,12 +57,15 @@ impl Names {
 
     /// Whether an audience is this endpoint's URL. Allocates nothing.
     pub(crate) fn is(&self, audience: &str, resource: Resource<'_>) -> bool {
-        let Some((origin, rest)) = audience.split_at_checked(self.origin.len()) else { return false };
+        let Some((origin, rest)) = audience.split_at_checked(self.origin.len()) else {
+            return false;
+        };
         let Some(path) = rest.strip_prefix(&*self.prefix) else { return false };
         let same = match resource {
             Resource::All => path == "/mcp",
             Resource::Server(slug) => {
-                path.strip_prefix("/servers/").and_then(|rest| rest.strip_suffix("/mcp")) == Some(slug)
+                path.strip_prefix("/servers/").and_then(|rest| rest.strip_suffix("/mcp"))
+                    == Some(slug)
             }
         };
         same && origin.eq_ignore_ascii_case(&self.origin)
@@ -71,8 +75,8 @@ impl Names {
         format!("{}{WELL_KNOWN}{}{}", self.origin, self.prefix, path(resource))
     }
 
-    /// The document at a path that begins with [`WELL_KNOWN`], with the prefix that clients see or without it.
-    /// Which servers there are is not told: every well-formed name has a document.
+    /// The document at a path that begins with [`WELL_KNOWN`], with the prefix that clients see or
+    /// without it. Which servers there are is not told: every well-formed name has a document.
     pub(crate) fn document(&self, path: &str) -> Option<String> {
         let inner = path.strip_prefix(WELL_KNOWN)?;
         let inner = inner.strip_prefix(&*self.prefix).unwrap_or(inner);
@@ -81,7 +85,8 @@ impl Names {
             inner => {
                 let slug = inner.strip_prefix("/servers/")?.strip_suffix("/mcp")?;
                 let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-                Resource::Server(slug).only_if((1..=64).contains(&slug.len()) && slug.bytes().all(plain))?
+                Resource::Server(slug)
+                    .only_if((1..=64).contains(&slug.len()) && slug.bytes().all(plain))?
             }
         };
         let mut document = json!({
@@ -95,8 +100,14 @@ impl Names {
         Some(document.to_string())
     }
 
-    /// The value of `WWW-Authenticate`, with the scopes that the request needs (RFC 6750, section 3).
-    pub(crate) fn challenge(&self, error: Option<(&str, &str)>, scopes: Option<&str>, at: Resource<'_>) -> String {
+    /// The value of `WWW-Authenticate`, with the scopes that the request needs (RFC 6750, section
+    /// 3).
+    pub(crate) fn challenge(
+        &self,
+        error: Option<(&str, &str)>,
+        scopes: Option<&str>,
+        at: Resource<'_>,
+    ) -> String {
         let mut parts = Vec::with_capacity(4);
         if let Some((error, words)) = error {
             parts.push(format!("error=\"{error}\""));
@@ -121,7 +132,9 @@ impl Resource<'_> {
 pub(crate) fn error_of(unknown: Unknown) -> Option<&'static str> {
     match unknown {
         Unknown::Missing | Unknown::Unavailable => None,
-        Unknown::Invalid | Unknown::Expired | Unknown::Revoked | Unknown::Audience => Some("invalid_token"),
+        Unknown::Invalid | Unknown::Expired | Unknown::Revoked | Unknown::Audience => {
+            Some("invalid_token")
+        }
         Unknown::Scope => Some("insufficient_scope"),
     }
 }

@@ -1,5 +1,5 @@
-//! Which scopes a request needs, and what granted scopes imply. Everything is expanded and compiled when the
-//! configuration is read; nothing is allowed here, only asked for.
+//! Which scopes a request needs, and what granted scopes imply. Everything is expanded and compiled
+//! when the configuration is read; nothing is allowed here, only asked for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,7 +37,10 @@ impl Needs {
     }
 
     /// The granted scopes and, again and again, what they imply.
-    pub(crate) fn expand<'a>(&'a self, granted: impl IntoIterator<Item = &'a str>) -> Box<[Arc<str>]> {
+    pub(crate) fn expand<'a>(
+        &'a self,
+        granted: impl IntoIterator<Item = &'a str>,
+    ) -> Box<[Arc<str>]> {
         expand(&self.implies, granted)
     }
 
@@ -52,7 +55,10 @@ impl Needs {
             return None;
         }
         let spellings = [format!("{slug}__{own}"), format!("{slug}/{own}")];
-        let rules = self.tools.iter().filter(|(globs, _)| spellings.iter().any(|name| globs.is_match(name)));
+        let rules = self
+            .tools
+            .iter()
+            .filter(|(globs, _)| spellings.iter().any(|name| globs.is_match(name)));
         let mut all: Vec<&str> = self.required.iter().map(AsRef::as_ref).collect();
         for scope in rules.flat_map(|(_, scopes)| scopes.iter().map(AsRef::as_ref)) {
             if !all.contains(&scope) {
@@ -88,7 +94,8 @@ fn expand<'a>(
 /// Whether a text is a scope: RFC 6749, section 3.3.
 #[must_use]
 pub fn is_scope(text: &str) -> bool {
-    (1..=128).contains(&text.len()) && text.bytes().all(|b| matches!(b, 0x21 | 0x23..=0x5b | 0x5d..=0x7e))
+    (1..=128).contains(&text.len())
+        && text.bytes().all(|b| matches!(b, 0x21 | 0x23..=0x5b | 0x5d..=0x7e))
 }
 
 #[cfg(test)]

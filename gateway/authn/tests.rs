@@ -40,11 +40,15 @@ async fn holders_of_keys_have_what_their_keys_have_now() {
     let (mut key, text) = key::Key::mint(0).unwrap();
     key.roles = vec!["boss".into()];
     let start = |keys: &[&key::Key]| {
-        let config = Config { keys: Some(keys.iter().map(|&key| key.clone()).collect()), ..with_key() };
+        let config =
+            Config { keys: Some(keys.iter().map(|&key| key.clone()).collect()), ..with_key() };
         Authenticator::start(&config, &outside(), None).unwrap()
     };
-    let credentials =
-        |bearer: &str| Credentials { peer: at("10.0.0.1"), bearer: Some(bearer.into()), certificate: None };
+    let credentials = |bearer: &str| Credentials {
+        peer: at("10.0.0.1"),
+        bearer: Some(bearer.into()),
+        certificate: None,
+    };
     let before = start(&[&key]);
     let caller = before.authenticate(&credentials(&text), Resource::All).await.unwrap();
     assert_eq!(before.current(&caller).unwrap().roles, caller.roles);
@@ -59,11 +63,15 @@ async fn holders_of_keys_have_what_their_keys_have_now() {
     assert_eq!(with(&|key| key.expires = Some(1)), None);
     assert_eq!(start(&[]).current(&caller), None);
 
-    let single = before.authenticate(&credentials("a-long-enough-key-0123"), Resource::All).await.unwrap();
+    let single =
+        before.authenticate(&credentials("a-long-enough-key-0123"), Resource::All).await.unwrap();
     assert_eq!(start(&[]).current(&single), Some(single.clone()));
     let none = Authenticator::start(&Config::default(), &outside(), None).unwrap();
     assert_eq!(none.current(&single), None);
-    let local = none.authenticate(&Credentials { peer: Peer::Stdio, bearer: None, certificate: None }, Resource::All);
+    let local = none.authenticate(
+        &Credentials { peer: Peer::Stdio, bearer: None, certificate: None },
+        Resource::All,
+    );
     let local = local.await.unwrap();
     assert_eq!(before.current(&local), Some(local));
 }
@@ -76,7 +84,11 @@ async fn without_any_credential_only_this_machine_may_call() {
     }
     for other in OTHERS {
         assert_eq!(ask(&config, at(other), None).await, Err(Unknown::Missing), "{other}");
-        assert_eq!(ask(&config, at(other), Some("anything")).await, Err(Unknown::Missing), "{other}");
+        assert_eq!(
+            ask(&config, at(other), Some("anything")).await,
+            Err(Unknown::Missing),
+            "{other}"
+        );
     }
     assert_eq!(ask(&config, Peer::Stdio, None).await.unwrap(), "local");
 }
@@ -104,7 +116,11 @@ async fn who_comes_without_a_credential_is_configured() {
         assert_eq!(ask(&config, at(HERE[0]), None).await, here, "{anonymous:?}");
         assert_eq!(ask(&config, at(OTHERS[0]), None).await, elsewhere, "{anonymous:?}");
         // A credential that is not good is not overlooked.
-        assert_eq!(ask(&config, at(HERE[0]), Some("wrong")).await, Err(Unknown::Invalid), "{anonymous:?}");
+        assert_eq!(
+            ask(&config, at(HERE[0]), Some("wrong")).await,
+            Err(Unknown::Invalid),
+            "{anonymous:?}"
+        );
     }
     let never = Config { anonymous: Anonymous::Never, ..Config::default() };
     assert_eq!(ask(&never, at(HERE[0]), None).await, Err(Unknown::Missing));
@@ -112,13 +128,15 @@ async fn who_comes_without_a_credential_is_configured() {
 
 #[tokio::test]
 async fn keys_of_the_file_are_principals_of_their_own() {
-    let ((mut one, first), (two, second)) = (key::Key::mint(0).unwrap(), key::Key::mint(0).unwrap());
+    let ((mut one, first), (two, second)) =
+        (key::Key::mint(0).unwrap(), key::Key::mint(0).unwrap());
     one.scopes = vec!["wide".into()];
     let mut config = Config { keys: Some(vec![one, two]), ..with_key() };
     config.scopes.implies.insert("wide".into(), vec!["narrow".into()]);
     let authenticator = Authenticator::start(&config, &outside(), None).unwrap();
     let who = async |bearer: &str| {
-        let credentials = Credentials { peer: at(OTHERS[0]), bearer: Some(bearer.into()), certificate: None };
+        let credentials =
+            Credentials { peer: at(OTHERS[0]), bearer: Some(bearer.into()), certificate: None };
         authenticator.authenticate(&credentials, Resource::All).await.map_err(|refused| refused.why)
     };
     let (first, second) = (who(&first).await.unwrap(), who(&second).await.unwrap());
@@ -141,7 +159,8 @@ async fn a_refusal_says_whose_good_secret_it_was() {
     config.scopes.required = vec!["mcp:call".into()];
     let authenticator = Authenticator::start(&config, &outside(), None).unwrap();
     let who = async |bearer: &str| {
-        let credentials = Credentials { peer: at(OTHERS[0]), bearer: Some(bearer.into()), certificate: None };
+        let credentials =
+            Credentials { peer: at(OTHERS[0]), bearer: Some(bearer.into()), certificate: None };
         let refused = authenticator.authenticate(&credentials, Resource::All).await.unwrap_err();
         (refused.why, refused.who.map(|who| format!("{}:{}", who.issuer, who.subject)))
     };
@@ -155,7 +174,8 @@ async fn a_refusal_says_whose_good_secret_it_was() {
 #[tokio::test]
 async fn scopes_that_every_request_needs_are_asked_of_everybody_but_the_local_user() {
     let (key, text) = key::Key::mint(0).unwrap();
-    let mut config = Config { keys: Some(vec![key]), anonymous: Anonymous::Loopback, ..Config::default() };
+    let mut config =
+        Config { keys: Some(vec![key]), anonymous: Anonymous::Loopback, ..Config::default() };
     config.scopes.required = vec!["mcp:call".into()];
     assert_eq!(ask(&config, at(HERE[0]), Some(&text)).await, Err(Unknown::Scope));
     assert_eq!(ask(&config, at(HERE[0]), None).await.unwrap(), "local");
@@ -172,19 +192,26 @@ async fn who_has_shown_nothing_is_asked_to_sign_in_and_not_for_more_scopes() {
     assert_eq!(ask(&required, at(OTHERS[0]), None).await, Err(Unknown::Missing));
     assert_eq!(ask(&required, at(OTHERS[0]), required.key.as_deref()).await, Err(Unknown::Scope));
     let mut tools = open;
-    tools.scopes.tools = vec![ToolScopes { tools: vec!["a/*".into()], scopes: vec!["wide".into()] }];
+    tools.scopes.tools =
+        vec![ToolScopes { tools: vec!["a/*".into()], scopes: vec!["wide".into()] }];
     let call = |config: &Config, issuer: &str| {
         let authenticator = Authenticator::start(config, &outside(), None).unwrap();
         authenticator.may_call(&Principal::new(Identity::new(issuer, "x")), "a", "t", Resource::All)
     };
-    assert_eq!(call(&tools, ANONYMOUS), Err((Unknown::Missing, "Bearer scope=\"wide\"".to_owned())));
+    assert_eq!(
+        call(&tools, ANONYMOUS),
+        Err((Unknown::Missing, "Bearer scope=\"wide\"".to_owned()))
+    );
     let (why, challenge) = call(&tools, KEY).unwrap_err();
     assert!(why == Unknown::Scope && challenge.contains("insufficient_scope"), "{challenge}");
     tools.public_url = Some("https://gw.test".parse().unwrap());
     tools.issuers = vec![token::tests::issuer("http://127.0.0.1:1")];
     let (why, challenge) = call(&tools, ANONYMOUS).unwrap_err();
     assert!(why == Unknown::Missing && !challenge.contains("error"), "{challenge}");
-    assert!(challenge.contains("scope=\"wide\"") && challenge.contains("resource_metadata="), "{challenge}");
+    assert!(
+        challenge.contains("scope=\"wide\"") && challenge.contains("resource_metadata="),
+        "{challenge}"
+    );
 }
 
 #[tokio::test]
@@ -196,7 +223,8 @@ async fn a_certificate_is_a_principal_where_it_is_asked_for() {
     let who = async |config: &Config, bearer: Option<&str>| {
         let authenticator = Authenticator::start(config, &outside(), None).unwrap();
         let certificate = Some(Arc::clone(&certificate));
-        let credentials = Credentials { peer: at(OTHERS[0]), bearer: bearer.map(Into::into), certificate };
+        let credentials =
+            Credentials { peer: at(OTHERS[0]), bearer: bearer.map(Into::into), certificate };
         authenticator.authenticate(&credentials, Resource::All).await.map_err(|refused| refused.why)
     };
     let config = Config { certificates: true, ..with_key() };
@@ -208,7 +236,8 @@ async fn a_certificate_is_a_principal_where_it_is_asked_for() {
     assert_eq!(holder.certificate().unwrap().fingerprint, certificate.fingerprint);
     assert_eq!(who(&config, Some("wrong")).await, Err(Unknown::Invalid));
     assert_eq!(who(&config, Some("")).await, Err(Unknown::Invalid));
-    let certificates_alone = Config { certificates: true, anonymous: Anonymous::Everywhere, ..Config::default() };
+    let certificates_alone =
+        Config { certificates: true, anonymous: Anonymous::Everywhere, ..Config::default() };
     assert!(who(&certificates_alone, None).await.is_ok());
     assert_eq!(who(&certificates_alone, Some("anything")).await, Err(Unknown::Invalid));
     assert_eq!(who(&with_key(), None).await, Err(Unknown::Missing));
@@ -219,19 +248,26 @@ async fn a_certificate_is_a_principal_where_it_is_asked_for() {
 async fn a_certificate_that_is_out_of_date_is_never_overlooked() {
     let made = |from: i32, to: i32| {
         let mut params = rcgen::CertificateParams::new(vec!["ci.test".into()]).unwrap();
-        (params.not_before, params.not_after) = (rcgen::date_time_ymd(from, 1, 1), rcgen::date_time_ymd(to, 1, 1));
+        (params.not_before, params.not_after) =
+            (rcgen::date_time_ymd(from, 1, 1), rcgen::date_time_ymd(to, 1, 1));
         let made = params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap();
         Arc::new(Certificate::read(made.der()).unwrap())
     };
     let open = Config { certificates: true, anonymous: Anonymous::Everywhere, ..with_key() };
     let authenticator = Authenticator::start(&open, &outside(), None).unwrap();
-    for (certificate, good) in [(made(1990, 9000), true), (made(1990, 2001), false), (made(8000, 9000), false)] {
+    for (certificate, good) in
+        [(made(1990, 9000), true), (made(1990, 2001), false), (made(8000, 9000), false)]
+    {
         for (peer, bearer) in [(HERE[0], None), (OTHERS[0], None), (OTHERS[0], open.key.clone())] {
-            let credentials = Credentials { peer: at(peer), bearer, certificate: Some(Arc::clone(&certificate)) };
+            let credentials =
+                Credentials { peer: at(peer), bearer, certificate: Some(Arc::clone(&certificate)) };
             let refused = authenticator.authenticate(&credentials, Resource::All).await.err();
             assert_eq!(refused.is_none(), good, "{credentials:?}");
             if let Some(refused) = refused {
-                assert_eq!((refused.why, &*refused.who.unwrap().subject), (Unknown::Expired, "dns:ci.test"));
+                assert_eq!(
+                    (refused.why, &*refused.who.unwrap().subject),
+                    (Unknown::Expired, "dns:ci.test")
+                );
             }
         }
     }
@@ -242,13 +278,17 @@ async fn without_tokens_a_challenge_is_plain() {
     let authenticator = Authenticator::start(&with_key(), &outside(), None).unwrap();
     assert_eq!(authenticator.challenge(Unknown::Missing, Resource::All), "Bearer");
     let invalid = authenticator.challenge(Unknown::Invalid, Resource::All);
-    assert_eq!(invalid, "Bearer error=\"invalid_token\", error_description=\"the bearer credential is not valid\"");
+    assert_eq!(
+        invalid,
+        "Bearer error=\"invalid_token\", error_description=\"the bearer credential is not valid\""
+    );
     assert_eq!(authenticator.metadata(&format!("{WELL_KNOWN}/mcp")), None);
 }
 
 #[test]
 fn debug_output_shows_no_secret() {
-    let credentials = Credentials { peer: Peer::Stdio, bearer: Some("s3cret-value".into()), certificate: None };
+    let credentials =
+        Credentials { peer: Peer::Stdio, bearer: Some("s3cret-value".into()), certificate: None };
     let config = Config { key: Some("s3cret-value".into()), ..Config::default() };
     assert!(!format!("{credentials:?}{config:?}").contains("s3cret"));
 }

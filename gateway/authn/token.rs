@@ -1,6 +1,7 @@
-//! Access tokens: JWTs of configured issuers, read once and narrowly. Which key verifies a token follows from its issuer
-//! and its key id alone; keys and addresses that a token brings along are not looked at. Verified ones are remembered for
-//! a moment, by a digest. Pages: RFC 7515, 7519, 8725; basic/authorization (2026-07-28).
+//! Access tokens: JWTs of configured issuers, read once and narrowly. Which key verifies a token
+//! follows from its issuer and its key id alone; keys and addresses that a token brings along are
+//! not looked at. Verified ones are remembered for a moment, by a digest. Pages: RFC 7515, 7519,
+//! 8725; basic/authorization (2026-07-28).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -74,10 +75,15 @@ struct Parts<'a> {
 
 impl Tokens {
     /// Issuers whose configuration is unchanged keep their keys.
-    pub(crate) fn start(config: &crate::Config, outside: &Outside, old: Option<&Self>) -> Option<Self> {
+    pub(crate) fn start(
+        config: &crate::Config,
+        outside: &Outside,
+        old: Option<&Self>,
+    ) -> Option<Self> {
         let names = Names::new(config)?;
         let issuer = |wanted: &crate::config::Issuer| {
-            let kept = old.and_then(|old| old.issuers.iter().find(|issuer| issuer.config == *wanted));
+            let kept =
+                old.and_then(|old| old.issuers.iter().find(|issuer| issuer.config == *wanted));
             kept.map_or_else(|| Issuer::start(wanted.clone(), outside.clone()), Arc::clone)
         };
         let issuers = config.issuers.iter().map(issuer).collect();
@@ -113,18 +119,34 @@ impl Tokens {
     }
 
     /// What depends on the request, so that it is asked of remembered tokens too.
-    fn admit(&self, token: &Verified, Shown { resource, certificate }: Shown<'_>) -> Result<Principal, Refused> {
-        if token.bound.is_some_and(|bound| certificate.is_none_or(|certificate| certificate.digest != bound)) {
+    fn admit(
+        &self,
+        token: &Verified,
+        Shown { resource, certificate }: Shown<'_>,
+    ) -> Result<Principal, Refused> {
+        if token
+            .bound
+            .is_some_and(|bound| certificate.is_none_or(|certificate| certificate.digest != bound))
+        {
             return Err(Unknown::Invalid.into());
         }
-        let meant = token.everywhere || token.audiences.iter().any(|audience| self.names.is(audience, resource));
-        if meant { Ok(token.principal.clone()) } else { Err(Refused::known(Unknown::Audience, &token.principal)) }
+        let meant = token.everywhere
+            || token.audiences.iter().any(|audience| self.names.is(audience, resource));
+        if meant {
+            Ok(token.principal.clone())
+        } else {
+            Err(Refused::known(Unknown::Audience, &token.principal))
+        }
     }
 
     async fn verify(&self, token: &str, needs: &Needs) -> Result<Verified, Refused> {
         let parts = Parts::read(token).ok_or(Unknown::Invalid)?;
         let named = parts.claims.get("iss").and_then(Value::as_str).ok_or(Unknown::Invalid)?;
-        let issuer = self.issuers.iter().find(|issuer| issuer.config.issuer == named).ok_or(Unknown::Invalid)?;
+        let issuer = self
+            .issuers
+            .iter()
+            .find(|issuer| issuer.config.issuer == named)
+            .ok_or(Unknown::Invalid)?;
         if !issuer.config.algorithms.contains(&parts.header.alg) {
             return Err(Unknown::Invalid.into());
         }
@@ -135,11 +157,13 @@ impl Tokens {
             let keys = issuer.keys();
             let id = parts.header.kid.as_deref();
             let algorithm = parts.header.alg;
-            let fitting = keys.as_ref().map(|keys| jwks::fitting(keys, id, algorithm)).unwrap_or_default();
+            let fitting =
+                keys.as_ref().map(|keys| jwks::fitting(keys, id, algorithm)).unwrap_or_default();
             if !fitting.is_empty() {
                 let good = |key: &&jwks::Key| {
                     let signed = parts.signed.as_bytes();
-                    jsonwebtoken::crypto::verify(parts.signature, signed, &key.key, algorithm).unwrap_or(false)
+                    jsonwebtoken::crypto::verify(parts.signature, signed, &key.key, algorithm)
+                        .unwrap_or(false)
                 };
                 return match fitting.iter().any(good) {
                     true => parts.accept(issuer, generation, needs),
@@ -161,7 +185,8 @@ impl Header {
             return None;
         }
         // There and no text: `None`, and the header is none.
-        let text = |name: &str| members.get(name).map(|value| value.as_str().ok_or(())).transpose().ok();
+        let text =
+            |name: &str| members.get(name).map(|value| value.as_str().ok_or(())).transpose().ok();
         if !text("typ")?.is_none_or(is_access_token) {
             return None;
         }
@@ -193,7 +218,12 @@ impl<'a> Parts<'a> {
     }
 
     /// What a good signature leaves to check: times and audience, then who it is.
-    fn accept(&self, issuer: &Arc<Issuer>, generation: u64, needs: &Needs) -> Result<Verified, Refused> {
+    fn accept(
+        &self,
+        issuer: &Arc<Issuer>,
+        generation: u64,
+        needs: &Needs,
+    ) -> Result<Verified, Refused> {
         let now = now();
         let skew = issuer.config.skew.as_secs();
         let config = &issuer.config;
@@ -211,7 +241,11 @@ impl<'a> Parts<'a> {
             }
         }
         let audiences = audiences(self.claims.get("aud")).ok_or(Unknown::Audience)?;
-        let bound = self.claims.get("cnf").map(|cnf| thumbprint(cnf).ok_or(Unknown::Invalid)).transpose()?;
+        let bound = self
+            .claims
+            .get("cnf")
+            .map(|cnf| thumbprint(cnf).ok_or(Unknown::Invalid))
+            .transpose()?;
         Ok(Verified {
             principal: Principal::new(identity.ok_or(Unknown::Invalid)?),
             bound,
@@ -233,11 +267,15 @@ impl Verified {
 
 /// `JWT` or an access token by RFC 9068; tokens for other uses say so.
 fn is_access_token(typ: &str) -> bool {
-    let typ = typ.get(..12).filter(|start| start.eq_ignore_ascii_case("application/")).map_or(typ, |_| &typ[12..]);
+    let typ = typ
+        .get(..12)
+        .filter(|start| start.eq_ignore_ascii_case("application/"))
+        .map_or(typ, |_| &typ[12..]);
     typ.eq_ignore_ascii_case("jwt") || typ.eq_ignore_ascii_case("at+jwt")
 }
 
-/// What a token is bound to: one certificate. Anything else (`jkt` of RFC 9449, `jwk`) we cannot check, so it is `None`.
+/// What a token is bound to: one certificate. Anything else (`jkt` of RFC 9449, `jwk`) we cannot
+/// check, so it is `None`.
 fn thumbprint(cnf: &Value) -> Option<[u8; 32]> {
     let members = cnf.as_object().filter(|members| members.len() == 1)?;
     let text = members.get("x5t#S256")?.as_str()?;
@@ -248,7 +286,11 @@ fn thumbprint(cnf: &Value) -> Option<[u8; 32]> {
 fn seconds(value: Option<&Value>) -> Option<u64> {
     let value = value?;
     let whole = |real: f64| {
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the range just checked")]
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "within the range just checked"
+        )]
         (0.0..9.0e15).contains(&real).then_some(real as u64)
     };
     value.as_u64().or_else(|| value.as_f64().and_then(whole))
@@ -275,7 +317,12 @@ pub(crate) fn now() -> u64 {
 struct UntilExpiry;
 
 impl Expiry<[u8; 32], Arc<Verified>> for UntilExpiry {
-    fn expire_after_create(&self, _: &[u8; 32], token: &Arc<Verified>, _: Instant) -> Option<Duration> {
+    fn expire_after_create(
+        &self,
+        _: &[u8; 32],
+        token: &Arc<Verified>,
+        _: Instant,
+    ) -> Option<Duration> {
         Some(Duration::from_secs(token.expires.saturating_sub(now())).min(MEMORY))
     }
 

@@ -1,4 +1,5 @@
-//! The command line as a client: it starts the gateway for one question and asks it over the same path as everybody.
+//! The command line as a client: it starts the gateway for one question and asks it over the same
+//! path as everybody.
 
 use std::io::Read;
 use std::process::ExitCode;
@@ -112,19 +113,29 @@ async fn ask(
     if let Some(name) = method.target().and_then(|key| params.get(key)).and_then(Value::as_str) {
         headers.insert(NAME_HEADER, HeaderValue::from_str(&header::encode_value(name))?);
     }
-    params.insert("_meta".into(), json!({meta::PROTOCOL_VERSION: revision, meta::CLIENT_CAPABILITIES: {}}));
+    params.insert(
+        "_meta".into(),
+        json!({meta::PROTOCOL_VERSION: revision, meta::CLIENT_CAPABILITIES: {}}),
+    );
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": method.as_str(), "params": params});
     let endpoint = at.clone();
     let peer = Peer::Stdio;
     let credentials = Credentials { peer, bearer: None, certificate: None };
-    let Ok(principal) = gateway.identify(&endpoint, &credentials).await else { bail!("the local user is not let in") };
+    let Ok(principal) = gateway.identify(&endpoint, &credentials).await else {
+        bail!("the local user is not let in")
+    };
     let kind = ExchangeKind::Post(message.to_string().into());
-    let exchange = Exchange { endpoint, peer, principal, kind, headers, takes_streamed_body: false };
-    let Reply::Message { body, .. } = gateway.receive(exchange).await else { bail!("the gateway gave no answer") };
-    let mut answer: Value = serde_json::from_slice(&body.into_bytes()).context("the answer is not JSON")?;
+    let exchange =
+        Exchange { endpoint, peer, principal, kind, headers, takes_streamed_body: false };
+    let Reply::Message { body, .. } = gateway.receive(exchange).await else {
+        bail!("the gateway gave no answer")
+    };
+    let mut answer: Value =
+        serde_json::from_slice(&body.into_bytes()).context("the answer is not JSON")?;
     if let Some(error) = answer.get("error") {
         let message = error.get("message").and_then(Value::as_str).unwrap_or("unknown error");
-        let hint = if message.starts_with("unknown tool") { "; `lockgate tools` lists them" } else { "" };
+        let hint =
+            if message.starts_with("unknown tool") { "; `lockgate tools` lists them" } else { "" };
         return Err(anyhow!("{message}{hint}"));
     }
     Ok(answer.get_mut("result").map(Value::take).unwrap_or_default())

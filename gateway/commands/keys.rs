@@ -1,5 +1,6 @@
-//! `lockgate keys`: makes, lists and revokes API keys in the keys file. A key's text is shown when it is made and is
-//! nowhere afterwards. The file is replaced as a whole, under a lock, so that no change of somebody else is lost.
+//! `lockgate keys`: makes, lists and revokes API keys in the keys file. A key's text is shown when
+//! it is made and is nowhere afterwards. The file is replaced as a whole, under a lock, so that no
+//! change of somebody else is lost.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Write;
@@ -27,7 +28,8 @@ pub(crate) enum Command {
         name: String,
         #[command(flatten)]
         grants: Grants,
-        /// Until when it is good: 2027-01-31, 2027-01-31T12:00:00Z, or a number of days such as 90d [default: for ever]
+        /// Until when it is good: 2027-01-31, 2027-01-31T12:00:00Z, or a number of days such as 90d
+        /// [default: for ever]
         #[arg(long, value_name = "WHEN")]
         expires: Option<String>,
         #[command(flatten)]
@@ -98,11 +100,16 @@ pub(crate) fn run(command: &Command, file: &Path, json: bool) -> anyhow::Result<
                 shown["key"] = text.into();
                 return Ok(pretty(&shown));
             }
-            Ok(format!("{text}\n\nkey {} for {name} is in {}. It is shown this once.", new.id, file.display()))
+            Ok(format!(
+                "{text}\n\nkey {} for {name} is in {}. It is shown this once.",
+                new.id,
+                file.display()
+            ))
         }
         Command::List { .. } => list(&read(file)?, now, json),
         Command::Revoke { id, .. } => {
-            let id = id.strip_prefix(key::PREFIX).unwrap_or(id).split('_').next().unwrap_or_default();
+            let id =
+                id.strip_prefix(key::PREFIX).unwrap_or(id).split('_').next().unwrap_or_default();
             let mut revoked = now;
             change(file, |keys| {
                 let Some(key) = keys.iter_mut().find(|key| key.id == id) else {
@@ -121,21 +128,27 @@ pub(crate) fn run(command: &Command, file: &Path, json: bool) -> anyhow::Result<
 
 impl Grants {
     fn check(&self, name: &str) -> anyhow::Result<()> {
-        let texts = self.organisation.iter().chain(&self.roles).chain(&self.agent).map(String::as_str);
+        let texts =
+            self.organisation.iter().chain(&self.roles).chain(&self.agent).map(String::as_str);
         for text in texts.chain([name]) {
             if text.is_empty() || text.len() > 256 || text.chars().any(char::is_control) {
                 bail!("names must have 1 to 256 bytes without control characters");
             }
         }
         match self.scopes.iter().find(|scope| !is_scope(scope)) {
-            Some(scope) => bail!("{scope:?} is no scope: a scope is ASCII without blanks and quotes"),
+            Some(scope) => {
+                bail!("{scope:?} is no scope: a scope is ASCII without blanks and quotes")
+            }
             None => Ok(()),
         }
     }
 }
 
 fn moment(text: &str, now: u64) -> anyhow::Result<u64> {
-    let days = text.strip_suffix('d').and_then(|days| days.parse::<u64>().ok()).filter(|days| *days <= 36_500);
+    let days = text
+        .strip_suffix('d')
+        .and_then(|days| days.parse::<u64>().ok())
+        .filter(|days| *days <= 36_500);
     let when = days.map(|days| now + days * 86_400).or_else(|| key::parse_time(text));
     let when = when.with_context(|| format!("{text:?} is no time: write 2027-01-31 or 90d"))?;
     if when <= now {
@@ -155,7 +168,12 @@ fn list(keys: &[Key], now: u64, json: bool) -> anyhow::Result<String> {
     let mut text = format!("{:<16}  {:<8}  {:<20}  NAME", "ID", "STATE", "EXPIRES");
     for key in keys {
         let expires = key.expires.map_or_else(|| "never".into(), write_time);
-        text.push_str(&format!("\n{:<16}  {:<8}  {expires:<20}  {}", key.id, key.state(now), key.name));
+        text.push_str(&format!(
+            "\n{:<16}  {:<8}  {expires:<20}  {}",
+            key.id,
+            key.state(now),
+            key.name
+        ));
     }
     Ok(text)
 }
@@ -180,7 +198,9 @@ fn entry(key: &Key) -> Value {
             entry[name] = json!(all);
         }
     }
-    for (name, time) in [("created", Some(key.created)), ("expires", key.expires), ("revoked", key.revoked)] {
+    for (name, time) in
+        [("created", Some(key.created)), ("expires", key.expires), ("revoked", key.revoked)]
+    {
         if let Some(time) = time {
             entry[name] = write_time(time).into();
         }
@@ -198,9 +218,18 @@ fn read(file: &Path) -> anyhow::Result<Vec<Key>> {
 }
 
 /// Reads, changes and replaces the file, while nobody else does.
-#[allow(clippy::disallowed_methods, reason = "the command line writes the file that the operator named")]
-fn change(file: &Path, edit: impl FnOnce(&mut Vec<Key>) -> anyhow::Result<()>) -> anyhow::Result<()> {
-    if !file.extension().is_some_and(|kind| ["yaml", "yml", "json"].iter().any(|known| kind == *known)) {
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the command line writes the file that the operator named"
+)]
+fn change(
+    file: &Path,
+    edit: impl FnOnce(&mut Vec<Key>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    if !file
+        .extension()
+        .is_some_and(|kind| ["yaml", "yml", "json"].iter().any(|known| kind == *known))
+    {
         bail!("{}: a keys file is named .yaml, .yml or .json", file.display());
     }
     let target = target(file)?;
@@ -214,7 +243,8 @@ fn change(file: &Path, edit: impl FnOnce(&mut Vec<Key>) -> anyhow::Result<()>) -
     replace(&target, &text).with_context(|| format!("{} cannot be written", file.display()))
 }
 
-/// The fresh text with what people noted in the old one, where that is laid out as commands write it: `was` but for notes.
+/// The fresh text with what people noted in the old one, where that is laid out as commands write
+/// it: `was` but for notes.
 fn with_comments(old: &str, was: &str, fresh: &str) -> Option<String> {
     let is_note = |line: &str| line.trim_start().is_empty() || line.trim_start().starts_with('#');
     let mut known = was.lines().filter(|line| !is_note(line));
@@ -246,8 +276,12 @@ fn with_comments(old: &str, was: &str, fresh: &str) -> Option<String> {
     known.next().is_none().then(|| lines.join("\n") + "\n")
 }
 
-/// Where links lead: a link stays one, so that everybody who has one to this file sees the same keys.
-#[allow(clippy::disallowed_methods, reason = "the command line writes the file that the operator named")]
+/// Where links lead: a link stays one, so that everybody who has one to this file sees the same
+/// keys.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the command line writes the file that the operator named"
+)]
 fn target(file: &Path) -> anyhow::Result<PathBuf> {
     let mut at = file.to_path_buf();
     for _ in 0..LINKS {
@@ -275,12 +309,16 @@ fn render(file: &Path, keys: &[Key]) -> String {
 }
 
 /// An empty file beside the keys file that one command at a time has locked.
-#[allow(clippy::disallowed_methods, reason = "the command line writes the file that the operator named")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the command line writes the file that the operator named"
+)]
 fn lock(file: &Path) -> anyhow::Result<File> {
     let path = beside(file, "lock");
     let mut options = OpenOptions::new();
     let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);
-    let held = options.open(&path).with_context(|| format!("{} cannot be written", path.display()))?;
+    let held =
+        options.open(&path).with_context(|| format!("{} cannot be written", path.display()))?;
     if let Ok(keys) = std::fs::metadata(file) {
         // Or else the owner could not lock it next time; who may not change it is not who made it.
         let _ = fchown(&held, Some(keys.uid()), Some(keys.gid()));
@@ -292,14 +330,22 @@ fn lock(file: &Path) -> anyhow::Result<File> {
             Err(TryLockError::WouldBlock) if began.elapsed() < PATIENCE => {
                 std::thread::sleep(Duration::from_millis(20));
             }
-            Err(TryLockError::WouldBlock) => bail!("another command has held {} for too long", path.display()),
-            Err(TryLockError::Error(error)) => return Err(error).context(path.display().to_string()),
+            Err(TryLockError::WouldBlock) => {
+                bail!("another command has held {} for too long", path.display())
+            }
+            Err(TryLockError::Error(error)) => {
+                return Err(error).context(path.display().to_string());
+            }
         }
     }
 }
 
-/// The new file is as readable as the old one: the gateway may run as somebody else than who edits its keys.
-#[allow(clippy::disallowed_methods, reason = "the command line writes the file that the operator named")]
+/// The new file is as readable as the old one: the gateway may run as somebody else than who edits
+/// its keys.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the command line writes the file that the operator named"
+)]
 fn replace(file: &Path, text: &str) -> std::io::Result<()> {
     // The lock is held, so nobody else writes here; what an earlier command left is overwritten.
     let fresh = beside(file, "new");
@@ -309,20 +355,23 @@ fn replace(file: &Path, text: &str) -> std::io::Result<()> {
         let own = new.metadata()?;
         if (own.uid(), own.gid()) != (old.uid(), old.gid()) {
             fchown(&new, Some(old.uid()), Some(old.gid())).map_err(|error| {
-                let words = format!("it belongs to user {} and group {}: {error}", old.uid(), old.gid());
+                let words =
+                    format!("it belongs to user {} and group {}: {error}", old.uid(), old.gid());
                 std::io::Error::new(error.kind(), words)
             })?;
         }
         new.set_permissions(std::fs::Permissions::from_mode(old.mode() & 0o777))
     };
     let prepared = std::fs::metadata(file).map_or(Ok(()), alike);
-    let written = prepared.and_then(|()| new.write_all(text.as_bytes())).and_then(|()| new.sync_all());
+    let written =
+        prepared.and_then(|()| new.write_all(text.as_bytes())).and_then(|()| new.sync_all());
     let replaced = written.and_then(|()| std::fs::rename(&fresh, file));
     if replaced.is_err() {
         let _ = std::fs::remove_file(&fresh);
     }
     replaced?;
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder =
+        file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(folder)?.sync_all()
 }
 

@@ -1,5 +1,5 @@
-//! `lockgate pins`: what is different from what was approved, in words, and approving it. It asks the servers themselves, as
-//! the gateway does, and writes the lock file as a whole or not at all.
+//! `lockgate pins`: what is different from what was approved, in words, and approving it. It asks
+//! the servers themselves, as the gateway does, and writes the lock file as a whole or not at all.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,7 +23,8 @@ pub(crate) enum Command {
     Diff,
     /// Write tools into the lock file as they are now
     Approve {
-        /// `server/tool`, `server/tool@FINGERPRINT` as `diff` shows it, or `server` for all of its tools
+        /// `server/tool`, `server/tool@FINGERPRINT` as `diff` shows it, or `server` for all of its
+        /// tools
         names: Vec<String>,
         /// All tools of all servers; tools that are gone are taken out
         #[arg(long, conflicts_with = "names")]
@@ -91,7 +92,8 @@ fn offered(gateway: &Arc<Gateway>) -> anyhow::Result<BTreeMap<String, Offered>> 
     Ok(all)
 }
 
-/// Approved tools that their server, which is there, does not offer any more; and those of servers that are not configured.
+/// Approved tools that their server, which is there, does not offer any more; and those of servers
+/// that are not configured.
 fn gone(gateway: &Arc<Gateway>, lock: &Lock, offered: &BTreeMap<String, Offered>) -> Vec<String> {
     let servers = gateway.servers();
     let is_missing = |name: &str| {
@@ -99,10 +101,16 @@ fn gone(gateway: &Arc<Gateway>, lock: &Lock, offered: &BTreeMap<String, Offered>
         let server = servers.iter().find(|server| server.slug() == slug);
         server.is_none_or(|server| server.status().state == State::Connected)
     };
-    lock.names().filter(|name| !offered.contains_key(*name) && is_missing(name)).map(str::to_owned).collect()
+    lock.names()
+        .filter(|name| !offered.contains_key(*name) && is_missing(name))
+        .map(str::to_owned)
+        .collect()
 }
 
-fn choose<'a>(names: &[String], offered: &'a BTreeMap<String, Offered>) -> anyhow::Result<Vec<&'a Offered>> {
+fn choose<'a>(
+    names: &[String],
+    offered: &'a BTreeMap<String, Offered>,
+) -> anyhow::Result<Vec<&'a Offered>> {
     if names.is_empty() {
         bail!("name tools (`server/tool`), a server, or say --all");
     }
@@ -114,8 +122,13 @@ fn choose<'a>(names: &[String], offered: &'a BTreeMap<String, Offered>) -> anyho
         };
         match offered.get(name) {
             Some(one) => {
-                if fingerprint.is_some_and(|print| print.is_empty() || !plain(&one.pin).starts_with(print)) {
-                    bail!("{name} has another definition now ({}): look at it again", short(&one.pin));
+                if fingerprint
+                    .is_some_and(|print| print.is_empty() || !plain(&one.pin).starts_with(print))
+                {
+                    bail!(
+                        "{name} has another definition now ({}): look at it again",
+                        short(&one.pin)
+                    );
                 }
                 chosen.push(one);
             }
@@ -123,7 +136,9 @@ fn choose<'a>(names: &[String], offered: &'a BTreeMap<String, Offered>) -> anyho
                 let before = chosen.len();
                 chosen.extend(offered.values().filter(|one| one.slug == name));
                 if chosen.len() == before {
-                    bail!("there is no tool and no server {name}; `lockgate pins diff` lists tools");
+                    bail!(
+                        "there is no tool and no server {name}; `lockgate pins diff` lists tools"
+                    );
                 }
             }
         }
@@ -131,11 +146,17 @@ fn choose<'a>(names: &[String], offered: &'a BTreeMap<String, Offered>) -> anyho
     Ok(chosen)
 }
 
-fn diff(lock: &Lock, offered: &BTreeMap<String, Offered>, gone: &[String], json: bool) -> (String, ExitCode) {
+fn diff(
+    lock: &Lock,
+    offered: &BTreeMap<String, Offered>,
+    gone: &[String],
+    json: bool,
+) -> (String, ExitCode) {
     let mut entries = Vec::new();
     for (name, one) in offered {
         let standing = lock.standing(&one.slug, &one.tool, &one.pin.fingerprint);
-        let findings: Vec<String> = pin::inspect(&one.pin.definition).iter().map(ToString::to_string).collect();
+        let findings: Vec<String> =
+            pin::inspect(&one.pin.definition).iter().map(ToString::to_string).collect();
         let nothing = Value::Object(serde_json::Map::new());
         let old = lock.pin(&one.slug, &one.tool).map_or(&nothing, |pin| &pin.definition);
         if standing != Standing::Approved {
@@ -143,7 +164,9 @@ fn diff(lock: &Lock, offered: &BTreeMap<String, Offered>, gone: &[String], json:
             entries.push((name.as_str(), standing.as_str(), short(&one.pin), changes, findings));
         }
     }
-    entries.extend(gone.iter().map(|name| (name.as_str(), "gone", String::new(), Vec::new(), Vec::new())));
+    entries.extend(
+        gone.iter().map(|name| (name.as_str(), "gone", String::new(), Vec::new(), Vec::new())),
+    );
     let code = if entries.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     if json {
         let all = entries.iter().map(|(name, standing, fingerprint, changes, findings)| {

@@ -1,5 +1,5 @@
-//! `lockgate policy`: checks policy files, runs their cases, and explains a decision. It decides with the engine of the
-//! gateway and reaches no server.
+//! `lockgate policy`: checks policy files, runs their cases, and explains a decision. It decides
+//! with the engine of the gateway and reaches no server.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -41,11 +41,18 @@ pub(crate) enum Command {
 
 impl Command {
     /// Runs it. `configured` loads the policies of the configuration, where the command needs them.
-    pub(crate) fn run(&self, cwd: &Path, json: bool, configured: impl Fn() -> anyhow::Result<Configured>) -> Printed {
+    pub(crate) fn run(
+        &self,
+        cwd: &Path,
+        json: bool,
+        configured: impl Fn() -> anyhow::Result<Configured>,
+    ) -> Printed {
         let of = |files: &[PathBuf]| match files.is_empty() {
             true => configured(),
             false => match policies::load(files, cwd) {
-                Ok(config) => Ok(Configured { config, warnings: Vec::new(), context: LintContext::default() }),
+                Ok(config) => {
+                    Ok(Configured { config, warnings: Vec::new(), context: LintContext::default() })
+                }
                 Err(report) => Err(report.into()),
             },
         };
@@ -87,21 +94,32 @@ fn check(Configured { config, mut warnings, context }: Configured, json: bool) -
 /// What there is to be said of a policy that looks at arguments and is got past.
 fn overlap(found: &Overlap) -> Problem {
     let (path, line) = found.place.rsplit_once(':').unwrap_or((&found.place, ""));
-    let place = Place::File { path: Arc::new(path.into()), line: line.parse().unwrap_or_default(), column: 0 };
+    let place = Place::File {
+        path: Arc::new(path.into()),
+        line: line.parse().unwrap_or_default(),
+        column: 0,
+    };
     let policy = &found.policy;
     let other = &found.other;
     let (does, same) = match found.sets {
         true => ("puts values in with `set`", "the same `set`"),
         false => ("looks at arguments", "the same rules, or make them a `deny` policy"),
     };
-    let what = format!("policy {policy} {does}, but policy {other} may allow the same calls as they are sent");
-    Problem::warning(place, "", what).hint(format!("narrow what {other} is about, or give it {same}"))
+    let what = format!(
+        "policy {policy} {does}, but policy {other} may allow the same calls as they are sent"
+    );
+    Problem::warning(place, "", what)
+        .hint(format!("narrow what {other} is about, or give it {same}"))
 }
 
 /// The folders of cases beside the policy files.
 fn beside(config: &Config, cwd: &Path) -> Vec<PathBuf> {
-    let folders = config.documents.iter().filter_map(|file| Some(cwd.join(&file.name).parent()?.join("cases")));
-    let mut folders: Vec<PathBuf> = folders.chain([cwd.join("policies/cases")]).filter(|path| path.is_dir()).collect();
+    let folders = config
+        .documents
+        .iter()
+        .filter_map(|file| Some(cwd.join(&file.name).parent()?.join("cases")));
+    let mut folders: Vec<PathBuf> =
+        folders.chain([cwd.join("policies/cases")]).filter(|path| path.is_dir()).collect();
     folders.sort();
     folders.dedup();
     folders
@@ -118,20 +136,28 @@ struct Tried {
 fn test(paths: &[PathBuf], cwd: &Path, context: &LintContext, json: bool) -> Printed {
     let mut tried = Vec::new();
     for path in paths {
-        let files = policies::files(&cwd.join(path)).map_err(|words| anyhow!("{}: {words}", path.display()))?;
+        let files = policies::files(&cwd.join(path))
+            .map_err(|words| anyhow!("{}: {words}", path.display()))?;
         for file in files {
             tried.extend(run(&file, cwd, context)?);
         }
     }
     if tried.is_empty() {
-        return Err(anyhow!("there are no cases; they belong into a folder `cases` beside the policy files"));
+        return Err(anyhow!(
+            "there are no cases; they belong into a folder `cases` beside the policy files"
+        ));
     }
     let failed = tried.iter().filter(|case| !case.differences.is_empty()).count();
     let code = if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     let passed = tried.len() - failed;
     if json {
         let cases: Vec<Value> = tried.iter().map(as_json).collect();
-        return Ok((serde_json::to_string_pretty(&json!({"passed": passed, "failed": failed, "cases": cases}))?, code));
+        return Ok((
+            serde_json::to_string_pretty(
+                &json!({"passed": passed, "failed": failed, "cases": cases}),
+            )?,
+            code,
+        ));
     }
     let mut text = String::new();
     for case in tried.iter().filter(|case| !case.differences.is_empty()) {
@@ -191,7 +217,8 @@ fn run(file: &Path, cwd: &Path, context: &LintContext) -> anyhow::Result<Vec<Tri
     Ok(cases.cases.iter().map(one).collect())
 }
 
-/// What cases without a word of it test: the file of the same name in the folder above, or all files there.
+/// What cases without a word of it test: the file of the same name in the folder above, or all
+/// files there.
 fn tested(cases: &Path) -> PathBuf {
     let above = cases.parent().and_then(Path::parent).unwrap_or(cases);
     let same = cases.file_name().map(|name| above.join(name));

@@ -1,5 +1,6 @@
-//! Questions to a gateway that runs elsewhere. They are asked through a gateway of our own whose only server is that one, at
-//! its own endpoint, so that names are as they are there. Of this machine's configuration nothing is used but `egress`.
+//! Questions to a gateway that runs elsewhere. They are asked through a gateway of our own whose
+//! only server is that one, at its own endpoint, so that names are as they are there. Of this
+//! machine's configuration nothing is used but `egress`.
 
 use std::sync::Arc;
 
@@ -21,16 +22,22 @@ const PATIENCE: &str = "300";
 /// What a configuration with the other gateway alone is made from.
 pub(crate) fn sources(url: &str, key: Option<&str>, given: Sources) -> anyhow::Result<Sources> {
     let parsed: Option<Uri> = url.parse().ok().filter(|url: &Uri| url.host().is_some());
-    let Some(parsed) = parsed.filter(|url| matches!(url.scheme_str(), Some("http" | "https"))) else {
+    let Some(parsed) = parsed.filter(|url| matches!(url.scheme_str(), Some("http" | "https")))
+    else {
         bail!("--url must be an http:// or https:// address, such as http://127.0.0.1:3001");
     };
     if url.contains("${") || key.is_some_and(|key| key.contains("${")) {
         bail!("--url and --key are taken as they are; let the shell fill in variables");
     }
-    let whole = if parsed.path() == "/" { format!("{}/mcp", url.trim_end_matches('/')) } else { url.to_owned() };
+    let whole = if parsed.path() == "/" {
+        format!("{}/mcp", url.trim_end_matches('/'))
+    } else {
+        url.to_owned()
+    };
     let mut env = given.env;
     env.retain(|name, _| name.starts_with("LOCKGATE_EGRESS__"));
-    let mut set = |name: &str, value: &str| env.insert(format!("LOCKGATE_{name}"), value.to_owned());
+    let mut set =
+        |name: &str, value: &str| env.insert(format!("LOCKGATE_{name}"), value.to_owned());
     set("BUILTIN__SYSTEM", "false");
     set("BUILTIN__EXAMPLE", "false");
     set("SERVERS__GATEWAY__URL", &whole);
@@ -41,7 +48,8 @@ pub(crate) fn sources(url: &str, key: Option<&str>, given: Sources) -> anyhow::R
     Ok(Sources { env, without_file: true, config: None, mcp_servers: Vec::new(), ..given })
 }
 
-/// Where questions are asked: at the endpoint of the other gateway, if that is there, or at our own.
+/// Where questions are asked: at the endpoint of the other gateway, if that is there, or at our
+/// own.
 pub(crate) fn place(gateway: &Gateway, elsewhere: bool) -> anyhow::Result<Endpoint> {
     let servers = gateway.servers();
     let Some(server) = servers.iter().find(|server| elsewhere && server.slug() == SLUG) else {
@@ -50,20 +58,26 @@ pub(crate) fn place(gateway: &Gateway, elsewhere: bool) -> anyhow::Result<Endpoi
     let status = server.status();
     match (status.state, &status.trouble) {
         (State::Connected, _) => Ok(Endpoint::Server(SLUG.to_owned())),
-        (State::NeedsAuth, _) => bail!("the gateway wants another key; give it with --key or LOCKGATE_KEY"),
+        (State::NeedsAuth, _) => {
+            bail!("the gateway wants another key; give it with --key or LOCKGATE_KEY")
+        }
         (_, Some(trouble)) => bail!("the gateway is not reached: {trouble}"),
         (_, None) => bail!("the gateway did not answer in time"),
     }
 }
 
-/// What the other gateway tells of its servers: it has a tool for that, if its operator has not switched it off.
+/// What the other gateway tells of its servers: it has a tool for that, if its operator has not
+/// switched it off.
 pub(crate) async fn servers(gateway: &Arc<Gateway>) -> anyhow::Result<Vec<Value>> {
     let at = place(gateway, true)?;
     let tools = ask::tools(gateway, &at).await?;
     let names = tools.iter().filter_map(|tool| tool.get("name").and_then(Value::as_str));
     let mut found = names.filter(|name| name.starts_with("system") && name.ends_with("servers"));
     let Some(name) = found.next() else {
-        bail!("the gateway does not offer `system__servers` to this caller, so it tells nothing of its servers");
+        bail!(
+            "the gateway does not offer `system__servers` to this caller, so it tells nothing of \
+                its servers"
+        );
     };
     let answer = ask::call(gateway, &at, name, Value::Object(Map::new())).await?;
     match answer.result.pointer("/structuredContent/servers") {

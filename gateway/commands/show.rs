@@ -44,7 +44,10 @@ impl Servers {
     /// What another gateway tells of its servers.
     pub(crate) fn told(mut servers: Vec<Value>) -> Self {
         for server in &mut servers {
-            let reason = server.get("failedReason").and_then(Value::as_str).map(|reason| format!(": {reason}"));
+            let reason = server
+                .get("failedReason")
+                .and_then(Value::as_str)
+                .map(|reason| format!(": {reason}"));
             let stage = server.get("failedStage").and_then(Value::as_str);
             let stage = stage.map(|stage| format!("{stage} failed{}", reason.unwrap_or_default()));
             if let (Value::Object(server), Some(stage)) = (server, stage) {
@@ -63,8 +66,11 @@ impl Servers {
             Some(Value::Number(n)) => n.to_string(),
             _ => "-".into(),
         };
-        let keys = ["name", "state", "era", "revision", "transport", "tools", "prompts", "resources"];
-        let row = |server: &Value| keys.map(|key| text(server, key)).into_iter().chain(bounds(server)).collect();
+        let keys =
+            ["name", "state", "era", "revision", "transport", "tools", "prompts", "resources"];
+        let row = |server: &Value| {
+            keys.map(|key| text(server, key)).into_iter().chain(bounds(server)).collect()
+        };
         let rows: Vec<Vec<String>> = self.0.iter().map(row).collect();
         let mut out = table(&[keys.as_slice(), &["calls", "timeout"]].concat(), &rows);
         for server in &self.0 {
@@ -80,12 +86,22 @@ impl Servers {
                     out.push_str(&format!("\n  | {}", line.as_str().unwrap_or_default()));
                 }
             }
-            let quarantined = server.get("suspects").and_then(Value::as_array).into_iter().flatten();
-            for one in quarantined.filter(|one| one.get("quarantined") == Some(&Value::Bool(true))) {
-                out.push_str(&format!("\n{}: quarantined: {}", text(server, "name"), text(one, "tool")));
+            let quarantined =
+                server.get("suspects").and_then(Value::as_array).into_iter().flatten();
+            for one in quarantined.filter(|one| one.get("quarantined") == Some(&Value::Bool(true)))
+            {
+                out.push_str(&format!(
+                    "\n{}: quarantined: {}",
+                    text(server, "name"),
+                    text(one, "tool")
+                ));
             }
             for line in server.get("omitted").and_then(Value::as_array).into_iter().flatten() {
-                out.push_str(&format!("\n{}: left out: {}", text(server, "name"), line.as_str().unwrap_or_default()));
+                out.push_str(&format!(
+                    "\n{}: left out: {}",
+                    text(server, "name"),
+                    line.as_str().unwrap_or_default()
+                ));
             }
         }
         out
@@ -94,8 +110,11 @@ impl Servers {
 
 /// Calls that run of those that may, and the time that each has.
 fn bounds(server: &Value) -> [String; 2] {
-    let number = |key: &str| server.get("load").and_then(|load| load.get(key)).and_then(Value::as_u64);
-    let calls = number("running").zip(number("concurrency")).map(|(running, all)| format!("{running}/{all}"));
+    let number =
+        |key: &str| server.get("load").and_then(|load| load.get(key)).and_then(Value::as_u64);
+    let calls = number("running")
+        .zip(number("concurrency"))
+        .map(|(running, all)| format!("{running}/{all}"));
     let timeout = number("timeoutMs").map(|ms| format!("{} s", ms / 1000));
     [calls, timeout].map(|cell| cell.unwrap_or_else(|| "-".into()))
 }
@@ -116,7 +135,8 @@ pub(crate) fn suspects(all: &[Suspect]) -> String {
         let state = if suspect.quarantined { "quarantined" } else { "look at this" };
         let standing = suspect.standing.filter(|s| *s != Standing::Approved);
         let standing = standing.map(|s| format!(" ({})", s.as_str())).unwrap_or_default();
-        let findings: String = suspect.findings.iter().map(|finding| format!("\n    {finding}")).collect();
+        let findings: String =
+            suspect.findings.iter().map(|finding| format!("\n    {finding}")).collect();
         format!("\n{state}: {}/{}{standing}{findings}", suspect.server, suspect.tool)
     };
     let text: String = all.iter().map(line).collect();
@@ -172,7 +192,8 @@ fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     };
     let widths: Vec<usize> = (0..head.len()).map(width).collect();
     let line = |cells: &mut dyn Iterator<Item = &str>| {
-        let padded: Vec<String> = cells.zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        let padded: Vec<String> =
+            cells.zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
         padded.join("  ").trim_end().to_owned()
     };
     let mut lines = vec![line(&mut head.iter().copied()).to_uppercase()];
@@ -191,9 +212,12 @@ fn coloured(line: &str, row: &[String]) -> String {
         (State::NeedsAuth, 33),
         (State::Pending, 33),
     ];
-    let found = states.iter().find(|(state, _)| row.get(1).is_some_and(|cell| cell == state.as_str()));
+    let found =
+        states.iter().find(|(state, _)| row.get(1).is_some_and(|cell| cell == state.as_str()));
     found.map_or_else(
         || line.to_owned(),
-        |(state, code)| line.replacen(state.as_str(), &format!("\x1b[{code}m{}\x1b[0m", state.as_str()), 1),
+        |(state, code)| {
+            line.replacen(state.as_str(), &format!("\x1b[{code}m{}\x1b[0m", state.as_str()), 1)
+        },
     )
 }

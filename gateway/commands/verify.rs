@@ -1,5 +1,5 @@
-//! `lockgate audit verify`: reads the files of a trail and says whether it holds. It changes nothing. It needs
-//! no configuration; of one that is named, it takes the key of the trail.
+//! `lockgate audit verify`: reads the files of a trail and says whether it holds. It changes
+//! nothing. It needs no configuration; of one that is named, it takes the key of the trail.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -18,12 +18,14 @@ const MAX_KEY: u64 = 4096;
 
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
-    /// Check that no record was changed, taken out or cut off; exit code 1 if one was, 2 if a file cannot be read
+    /// Check that no record was changed, taken out or cut off; exit code 1 if one was, 2 if a file
+    /// cannot be read
     Verify {
         /// Files of one trail, in any order
         #[arg(required = true)]
         files: Vec<PathBuf>,
-        /// File with the key that the trail was written with; without it, `audit.key` of the configuration that `--config` names
+        /// File with the key that the trail was written with; without it, `audit.key` of the
+        /// configuration that `--config` names
         #[arg(long, value_name = "FILE")]
         key_file: Option<PathBuf>,
         /// A record that is known from elsewhere, such as from the log; may be repeated
@@ -35,15 +37,27 @@ pub(crate) enum Command {
     },
 }
 
-/// Runs the command, in this folder; `key` is that of the configuration, if one was named that has one.
-pub(crate) fn run(command: &Command, key: Option<String>, cwd: &Path, json: bool) -> (String, ExitCode) {
+/// Runs the command, in this folder; `key` is that of the configuration, if one was named that has
+/// one.
+pub(crate) fn run(
+    command: &Command,
+    key: Option<String>,
+    cwd: &Path,
+    json: bool,
+) -> (String, ExitCode) {
     match report(command, key, cwd) {
         Ok(report) => {
             let code = if report.intact { ExitCode::SUCCESS } else { ExitCode::FAILURE };
-            let text = if json { serde_json::to_string_pretty(&report).unwrap_or_default() } else { words(&report) };
+            let text = if json {
+                serde_json::to_string_pretty(&report).unwrap_or_default()
+            } else {
+                words(&report)
+            };
             (text, code)
         }
-        Err(error) if json => (serde_json::json!({"error": format!("{error:#}")}).to_string(), ExitCode::from(2)),
+        Err(error) if json => {
+            (serde_json::json!({"error": format!("{error:#}")}).to_string(), ExitCode::from(2))
+        }
         Err(error) => (format!("error: {error:#}"), ExitCode::from(2)),
     }
 }
@@ -57,31 +71,39 @@ fn report(command: &Command, configured: Option<String>, cwd: &Path) -> anyhow::
         Some(file) => Some(short(&cwd.join(file))?),
         None => configured,
     };
-    let parsed = anchor.iter().map(|text| text.parse().map_err(|error| anyhow!("--anchor {text}: {error}")));
+    let parsed =
+        anchor.iter().map(|text| text.parse().map_err(|error| anyhow!("--anchor {text}: {error}")));
     let mut anchors = parsed.collect::<anyhow::Result<Vec<Anchor>>>()?;
     let extent = if *part { Extent::Part } else { Extent::Whole };
     let trails: BTreeSet<PathBuf> = files.iter().filter_map(|file| trail(file)).collect();
-    let (others, files): (Vec<_>, Vec<_>) = files.iter().partition(|file| is_of_call(file, &trails));
+    let (others, files): (Vec<_>, Vec<_>) =
+        files.iter().partition(|file| is_of_call(file, &trails));
     // Before the files: a gateway that runs moves its anchor on.
     if extent == Extent::Whole {
         for file in heads(&files) {
             let head = cwd.join(&file);
             if head.is_file() || files.contains(&&file) {
-                anchors.push(short(&head)?.parse().map_err(|error| anyhow!("{}: {error}", file.display()))?);
+                anchors.push(
+                    short(&head)?
+                        .parse()
+                        .map_err(|error| anyhow!("{}: {error}", file.display()))?,
+                );
             }
         }
     }
-    let parts = files.into_iter().filter(|file| trail(file).is_some()).map(|file| source(file, cwd));
+    let parts =
+        files.into_iter().filter(|file| trail(file).is_some()).map(|file| source(file, cwd));
     let mut report = verify(parts.collect(), key.as_deref().map(str::trim_end), &anchors, extent)?;
     for file in others.into_iter().filter(|file| trail(file).is_some()) {
-        let note = format!("{} is of the trail of `lockgate call`: verify it by itself", file.display());
+        let note =
+            format!("{} is of the trail of `lockgate call`: verify it by itself", file.display());
         report.notes.push(note);
     }
     Ok(report)
 }
 
-/// The trail that a file is of, by its name: `audit.jsonl.0000000000000001` was set aside by `audit.jsonl`. None of what stands
-/// beside a trail: `audit.jsonl*` finds that too.
+/// The trail that a file is of, by its name: `audit.jsonl.0000000000000001` was set aside by
+/// `audit.jsonl`. None of what stands beside a trail: `audit.jsonl*` finds that too.
 fn trail(file: &Path) -> Option<PathBuf> {
     let beside = match file.extension().and_then(OsStr::to_str) {
         Some("head") => true,
@@ -105,10 +127,13 @@ fn is_of_call(file: &Path, trails: &BTreeSet<PathBuf>) -> bool {
     own.extension().is_some_and(|end| end == "call") && trails.contains(&own.with_extension(""))
 }
 
-/// The files that hold the last anchors of the trails that these files are of, whether they are there or not.
+/// The files that hold the last anchors of the trails that these files are of, whether they are
+/// there or not.
 fn heads(files: &[&PathBuf]) -> BTreeSet<PathBuf> {
     let head = |file: &&PathBuf| match trail(file) {
-        Some(trail) => Some(PathBuf::from([trail.as_os_str(), OsStr::new(".head")].into_iter().collect::<OsString>())),
+        Some(trail) => Some(PathBuf::from(
+            [trail.as_os_str(), OsStr::new(".head")].into_iter().collect::<OsString>(),
+        )),
         None => file.extension().is_some_and(|end| end == "head").then(|| file.to_path_buf()),
     };
     files.iter().filter_map(head).collect()

@@ -1,5 +1,6 @@
-//! References in values: `${VAR}`, `${VAR:-default}`, `${file:PATH}`, and `file:PATH` as the whole of a secret.
-//! `$${` stands for `${`. What a reference gave is never expanded again, and its node is marked so that it is never shown.
+//! References in values: `${VAR}`, `${VAR:-default}`, `${file:PATH}`, and `file:PATH` as the whole
+//! of a secret. `$${` stands for `${`. What a reference gave is never expanded again, and its node
+//! is marked so that it is never shown.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -44,7 +45,8 @@ pub struct Expand<'a> {
     pub env: &'a BTreeMap<String, String>,
     /// The folder that relative paths start from.
     pub base: &'a Path,
-    /// Also understand the variables of editors: `${env:NAME}`, `${userHome}`, `${workspaceFolder}`.
+    /// Also understand the variables of editors: `${env:NAME}`, `${userHome}`,
+    /// `${workspaceFolder}`.
     pub editor: bool,
     /// Files that values were read from.
     pub files: Vec<PathBuf>,
@@ -64,7 +66,12 @@ impl Expand<'_> {
         broken
     }
 
-    fn walk(&mut self, node: &mut Node, path: &mut Vec<String>, refuse: &mut dyn FnMut(&[String], Problem)) {
+    fn walk(
+        &mut self,
+        node: &mut Node,
+        path: &mut Vec<String>,
+        refuse: &mut dyn FnMut(&[String], Problem),
+    ) {
         let place = node.place.clone();
         match &mut node.value {
             Value::Text(text) => match self.value(text, path, &place) {
@@ -92,9 +99,17 @@ impl Expand<'_> {
         }
     }
 
-    fn value(&mut self, text: &str, path: &[String], place: &Place) -> Result<(String, bool), Problem> {
-        let refuse = |(what, hint): (String, String)| Problem::error(place.clone(), path.join("."), what).hint(hint);
-        let whole = FILE_KEYS.iter().any(|keys| keys.len() == path.len() && starts_with(path, keys));
+    fn value(
+        &mut self,
+        text: &str,
+        path: &[String],
+        place: &Place,
+    ) -> Result<(String, bool), Problem> {
+        let refuse = |(what, hint): (String, String)| {
+            Problem::error(place.clone(), path.join("."), what).hint(hint)
+        };
+        let whole =
+            FILE_KEYS.iter().any(|keys| keys.len() == path.len() && starts_with(path, keys));
         if let (true, Some(file)) = (whole, text.strip_prefix("file:")) {
             let file = file.strip_prefix("//").unwrap_or(file);
             return Ok((self.file(file).map_err(refuse)?, true));
@@ -111,8 +126,12 @@ impl Expand<'_> {
                 continue;
             }
             out.push_str(before);
-            let unclosed =
-                || refuse(("a `${` is not closed".into(), "write ${NAME}, or $${ for the two characters".into()));
+            let unclosed = || {
+                refuse((
+                    "a `${` is not closed".into(),
+                    "write ${NAME}, or $${ for the two characters".into(),
+                ))
+            };
             let (inside, tail) = after[2..].split_once('}').ok_or_else(unclosed)?;
             out.push_str(&self.reference(inside).map_err(refuse)?);
             referenced = true;
@@ -120,7 +139,10 @@ impl Expand<'_> {
         }
         out.push_str(rest);
         if out.len() > VALUE_BYTES {
-            return Err(refuse(("is longer than 64 KiB".into(), "keep large text out of the configuration".into())));
+            return Err(refuse((
+                "is longer than 64 KiB".into(),
+                "keep large text out of the configuration".into(),
+            )));
         }
         Ok((out, referenced))
     }
@@ -161,7 +183,10 @@ impl Expand<'_> {
             (_, "workspaceFolder") => Ok(workspace(self.base).display().to_string()),
             (_, "pathSeparator" | "/") => Ok(std::path::MAIN_SEPARATOR.to_string()),
             _ if inside.contains(':') && !inside.contains(":-") => Err((
-                format!("`${{{}}}` is something that only the editor can ask for", inside.escape_debug()),
+                format!(
+                    "`${{{}}}` is something that only the editor can ask for",
+                    inside.escape_debug()
+                ),
                 "write ${NAME} and set that environment variable".to_string(),
             )),
             _ => return None,
@@ -172,7 +197,9 @@ impl Expand<'_> {
     fn file(&mut self, name: &str) -> Result<String, (String, String)> {
         let path = self.base.join(name);
         let hint = "name a file that holds the value and nothing else".to_string();
-        let refuse = |why: &str| (format!("the file {} cannot be used: {why}", name.escape_debug()), hint.clone());
+        let refuse = |why: &str| {
+            (format!("the file {} cannot be used: {why}", name.escape_debug()), hint.clone())
+        };
         let opened = std::fs::File::open(&path).map_err(|e| refuse(&reason(&e)))?;
         let mut bytes = Vec::new();
         let read = opened.take(VALUE_BYTES as u64 + 1).read_to_end(&mut bytes);
@@ -185,10 +212,14 @@ impl Expand<'_> {
         Ok(text.trim_end_matches(['\r', '\n']).to_string())
     }
 
-    /// Makes relative paths, and commands with a slash, absolute: they are meant relative to their file.
+    /// Makes relative paths, and commands with a slash, absolute: they are meant relative to their
+    /// file.
     fn anchored(&self, text: String, path: &[String]) -> String {
-        let is_path = PATH_KEYS.iter().any(|keys| keys.len() == path.len() && starts_with(path, keys));
-        let is_command = path.len() == 3 && starts_with(path, &["servers", "*", "command"]) && text.contains('/');
+        let is_path =
+            PATH_KEYS.iter().any(|keys| keys.len() == path.len() && starts_with(path, keys));
+        let is_command = path.len() == 3
+            && starts_with(path, &["servers", "*", "command"])
+            && text.contains('/');
         if text.is_empty() || !(is_path || is_command) {
             return text;
         }

@@ -1,5 +1,6 @@
-//! Server entries out of a client's own file: Claude Desktop and Cursor (`mcpServers`), VS Code (`servers`, or
-//! `mcp.servers` in its settings). They are taken as they are; what only the client understands is left out with a warning.
+//! Server entries out of a client's own file: Claude Desktop and Cursor (`mcpServers`), VS Code
+//! (`servers`, or `mcp.servers` in its settings). They are taken as they are; what only the client
+//! understands is left out with a warning.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +10,29 @@ use crate::source::node::{Entry, Node, Value};
 /// Where clients keep their servers, in the order looked for.
 const SHAPES: &[&[&str]] = &[&["mcpServers"], &["servers"], &["mcp", "servers"]];
 /// Keys that only concern a client's own screen.
-const SILENT: &[&str] =
-    &["alwaysAllow", "autoApprove", "description", "dev", "gallery", "icon", "metadata", "name", "trust", "version"];
+const SILENT: &[&str] = &[
+    "alwaysAllow",
+    "autoApprove",
+    "description",
+    "dev",
+    "gallery",
+    "icon",
+    "metadata",
+    "name",
+    "trust",
+    "version",
+];
 /// Longest name of a server.
 pub const SLUG: usize = 64;
 
 /// The file's entries as a layer with `servers` alone.
 pub fn layer(file: &Node, problems: &mut Problems) -> Node {
     let mut root = Node::map(file.place.clone());
-    let Some((shape, servers)) = SHAPES.iter().find_map(|shape| Some((*shape, file.get(shape)?))) else {
+    let Some((shape, servers)) = SHAPES.iter().find_map(|shape| Some((*shape, file.get(shape)?)))
+    else {
         let what = "has neither `mcpServers` nor `servers`";
-        let hint = "import the file in which a client such as Claude Desktop, Cursor or VS Code keeps its servers";
+        let hint = "import the file in which a client such as Claude Desktop, Cursor or VS Code \
+            keeps its servers";
         problems.push(Problem::error(file.place.clone(), "", what).hint(hint));
         return root;
     };
@@ -33,17 +46,22 @@ pub fn layer(file: &Node, problems: &mut Problems) -> Node {
         let key = format!("{}.{name}", shape.join("."));
         let Some(slug) = slug(name) else {
             let what = "no name of a server can be made of this";
-            problems.push(Problem::error(entry.place.clone(), key, what).hint("use a-z, 0-9 and -"));
+            problems
+                .push(Problem::error(entry.place.clone(), key, what).hint("use a-z, 0-9 and -"));
             continue;
         };
         if let Some(other) = seen.insert(slug.clone(), name) {
             let what = format!("`{other}` and `{name}` are both called `{slug}` here");
-            problems.push(Problem::error(entry.place.clone(), key, what).hint("rename one of them"));
+            problems
+                .push(Problem::error(entry.place.clone(), key, what).hint("rename one of them"));
             continue;
         }
         if slug != *name {
             let what = format!("the server is called `{slug}` here");
-            problems.push(Problem::warning(entry.place.clone(), key.clone(), what).hint("names are a-z, 0-9 and -"));
+            problems.push(
+                Problem::warning(entry.place.clone(), key.clone(), what)
+                    .hint("names are a-z, 0-9 and -"),
+            );
         }
         if let Some(node) = server(&entry.node, &key, problems) {
             insert(&mut root, &slug, entry.place.clone(), node);
@@ -89,7 +107,10 @@ fn server(node: &Node, key: &str, problems: &mut Problems) -> Option<Node> {
     };
     if starts_ourselves(node) {
         let what = "this entry starts Lockgate itself; it is left out";
-        problems.push(Problem::warning(node.place.clone(), key, what).hint("a gate behind itself would never end"));
+        problems.push(
+            Problem::warning(node.place.clone(), key, what)
+                .hint("a gate behind itself would never end"),
+        );
         return None;
     }
     let mut map = BTreeMap::new();
@@ -100,7 +121,9 @@ fn server(node: &Node, key: &str, problems: &mut Problems) -> Option<Node> {
             "serverUrl" | "httpUrl" => ("url", field.node.clone()),
             "type" | "transport" => ("transport", field.node.clone()),
             "disabled" => match field.node.value {
-                Value::Bool(off) => ("enabled", Node::new(Value::Bool(!off), field.node.place.clone())),
+                Value::Bool(off) => {
+                    ("enabled", Node::new(Value::Bool(!off), field.node.place.clone()))
+                }
                 _ => ("enabled", field.node.clone()),
             },
             _ => {
@@ -119,14 +142,16 @@ fn server(node: &Node, key: &str, problems: &mut Problems) -> Option<Node> {
     Some(Node::new(Value::Map(map), node.place.clone()))
 }
 
-/// The entry by which the client reaches Lockgate; importing it would start the gateway inside itself without end.
+/// The entry by which the client reaches Lockgate; importing it would start the gateway inside
+/// itself without end.
 fn starts_ourselves(entry: &Node) -> bool {
     let command = entry.get(&["command"]).and_then(Node::as_text).unwrap_or_default();
     let name = command.rsplit(['/', '\\']).next().unwrap_or_default();
     matches!(name, "lockgate" | "lockgate.exe")
 }
 
-/// Clients take numbers and switches as text in lists of arguments and environments; JSON keeps their spelling.
+/// Clients take numbers and switches as text in lists of arguments and environments; JSON keeps
+/// their spelling.
 fn as_text(node: &Node) -> Node {
     let value = match &node.value {
         Value::Integer(number) => Value::Text(number.to_string()),

@@ -1,4 +1,5 @@
-//! The file of API keys: read and checked with places, as the configuration is. It holds hashes and no secret.
+//! The file of API keys: read and checked with places, as the configuration is. It holds hashes and
+//! no secret.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -63,12 +64,14 @@ pub(crate) fn read(path: &Path, cwd: &Path, problems: &mut Problems) -> Option<V
     };
     let mut layer = Layer::new(node);
     let file = layer.check_as::<File>("docs/authentication.md", problems)?;
-    let mut reader = Reader { layer: &layer, problems, wrong: !layer.damaged.is_empty(), ids: BTreeSet::new() };
+    let mut reader =
+        Reader { layer: &layer, problems, wrong: !layer.damaged.is_empty(), ids: BTreeSet::new() };
     if file.keys.len() > KEYS {
         reader.error(&["keys"], "has more than 10000 keys", "take out those that were revoked");
         return None;
     }
-    let keys: Vec<Key> = file.keys.into_iter().enumerate().map(|(at, raw)| reader.key(at, raw)).collect();
+    let keys: Vec<Key> =
+        file.keys.into_iter().enumerate().map(|(at, raw)| reader.key(at, raw)).collect();
     (!reader.wrong).then_some(keys)
 }
 
@@ -91,7 +94,11 @@ impl Reader<'_> {
         let at = at.to_string();
         let path = |name: &'static str| ["keys", at.as_str(), name];
         if !is_id(&raw.id.0) {
-            self.error(&path("id"), "must be 16 hexadecimal digits", "`lockgate keys create` makes keys");
+            self.error(
+                &path("id"),
+                "must be 16 hexadecimal digits",
+                "`lockgate keys create` makes keys",
+            );
         } else if !self.ids.insert(raw.id.0.clone()) {
             self.error(&path("id"), "stands twice", "keep one of them");
         }
@@ -100,18 +107,36 @@ impl Reader<'_> {
             let what = "must be `blake3:` and 64 hexadecimal digits";
             self.error(&path("hash"), what, "`lockgate keys create` makes keys");
         }
-        let single =
-            [("name", Some(&raw.name)), ("organisation", raw.organisation.as_ref()), ("agent", raw.agent.as_ref())];
+        let single = [
+            ("name", Some(&raw.name)),
+            ("organisation", raw.organisation.as_ref()),
+            ("agent", raw.agent.as_ref()),
+        ];
         for (name, text) in single {
-            if text.is_some_and(|text| !(is_plain(&text.0) || name == "name" && text.0.is_empty())) {
-                self.error(&path(name), "must be 1 to 256 bytes without control characters", "shorten it");
+            if text.is_some_and(|text| !(is_plain(&text.0) || name == "name" && text.0.is_empty()))
+            {
+                self.error(
+                    &path(name),
+                    "must be 1 to 256 bytes without control characters",
+                    "shorten it",
+                );
             }
         }
         if raw.roles.len() > GRANTS || !raw.roles.iter().all(|role| is_plain(&role.0)) {
-            self.error(&path("roles"), "must be at most 256 texts without control characters", "shorten it");
+            self.error(
+                &path("roles"),
+                "must be at most 256 texts without control characters",
+                "shorten it",
+            );
         }
-        if raw.scopes.len() > GRANTS || !raw.scopes.iter().all(|scope| lockgate_authn::is_scope(&scope.0)) {
-            self.error(&path("scopes"), "must be at most 256 scopes", "a scope is ASCII without blanks and quotes");
+        if raw.scopes.len() > GRANTS
+            || !raw.scopes.iter().all(|scope| lockgate_authn::is_scope(&scope.0))
+        {
+            self.error(
+                &path("scopes"),
+                "must be at most 256 scopes",
+                "a scope is ASCII without blanks and quotes",
+            );
         }
         let mut time = |name: &'static str, text: Option<&Text>| {
             let time = text.map(|text| parse_time(&text.0));

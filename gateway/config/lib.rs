@@ -1,7 +1,11 @@
-//! Configuration: defaults, files, environment and flags become one validated [`Config`], or a [`Report`] of everything
-//! that is wrong with it. It starts nothing, and reads no environment but what it is given.
+//! Configuration: defaults, files, environment and flags become one validated [`Config`], or a
+//! [`Report`] of everything that is wrong with it. It starts nothing, and reads no environment but
+//! what it is given.
 
-#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make their own files and sockets"))]
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests make their own files and sockets")
+)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 mod expand;

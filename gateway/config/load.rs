@@ -1,5 +1,5 @@
-//! The order of things: read every source into a layer, expand references, check each layer, merge, validate.
-//! It stops at nothing: every layer is checked whatever is wrong with the others.
+//! The order of things: read every source into a layer, expand references, check each layer, merge,
+//! validate. It stops at nothing: every layer is checked whatever is wrong with the others.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -50,7 +50,9 @@ pub fn load(sources: &Sources) -> Result<Loaded, Report> {
     if let Some(config) = &config {
         files.extend(config.pins_file.clone());
         files.extend(config.authn.keys_file.iter().map(|file| sources.cwd.join(file)));
-        files.extend(config.policy.documents.iter().map(|document| sources.cwd.join(&document.name)));
+        files.extend(
+            config.policy.documents.iter().map(|document| sources.cwd.join(&document.name)),
+        );
     }
     files.sort();
     files.dedup();
@@ -138,7 +140,8 @@ impl Loading<'_> {
             self.problems.push(Problem::error(place.clone(), "import", what));
             paths.truncate(IMPORTS);
         }
-        let layers = paths.into_iter().map(|(path, place, secret)| self.import(&path, place, secret));
+        let layers =
+            paths.into_iter().map(|(path, place, secret)| self.import(&path, place, secret));
         layers.collect()
     }
 
@@ -146,7 +149,10 @@ impl Loading<'_> {
         if !path.is_file() {
             let what = match secret {
                 true => "there is no such file".to_string(),
-                false => format!("there is no file {}", source::display_path(path, &self.sources.cwd).display()),
+                false => format!(
+                    "there is no file {}",
+                    source::display_path(path, &self.sources.cwd).display()
+                ),
             };
             let hint = "the path is relative to the file that names it";
             self.problems.push(Problem::error(named_at, "import", what).hint(hint));
@@ -197,9 +203,11 @@ impl Loading<'_> {
                 match seen.get(slug) {
                     Some((other, place)) if !same(other, &entry.node) => {
                         let what = format!("another server of this name is defined at {place}");
-                        let hint = "rename one of them, or leave out `command` and `url` here to only add settings";
+                        let hint = "rename one of them, or leave out `command` and `url` here to \
+                            only add settings";
                         let key = format!("servers.{slug}");
-                        self.problems.push(Problem::error(entry.place.clone(), key, what).hint(hint));
+                        self.problems
+                            .push(Problem::error(entry.place.clone(), key, what).hint(hint));
                     }
                     Some(_) => {}
                     None => {
@@ -228,14 +236,20 @@ impl Loading<'_> {
     }
 }
 
-/// Names that have two spellings get one, so that layers meet: `type` is `transport`, and headers are lower case.
+/// Names that have two spellings get one, so that layers meet: `type` is `transport`, and headers
+/// are lower case.
 fn one_spelling(root: &mut Node) {
-    let servers: Vec<String> =
-        root.get(&["servers"]).and_then(Node::as_map).into_iter().flat_map(|map| map.keys().cloned()).collect();
+    let servers: Vec<String> = root
+        .get(&["servers"])
+        .and_then(Node::as_map)
+        .into_iter()
+        .flat_map(|map| map.keys().cloned())
+        .collect();
     for server in &servers {
         root.rename(&["servers", server, "type"], "transport");
         let headers = root.get(&["servers", server, "headers"]).and_then(Node::as_map);
-        let headers: Vec<String> = headers.into_iter().flat_map(|map| map.keys().cloned()).collect();
+        let headers: Vec<String> =
+            headers.into_iter().flat_map(|map| map.keys().cloned()).collect();
         for header in &headers {
             root.rename(&["servers", server, "headers", header], &header.to_ascii_lowercase());
         }

@@ -9,7 +9,8 @@ use crate::problem::Problem;
 /// Where configuration comes from.
 #[derive(Clone, Default)]
 pub struct Sources {
-    /// `--config`. Without it `LOCKGATE_CONFIG`, then `lockgate.yaml`, `.yml`, `.toml` or `.json` in `cwd`, then defaults.
+    /// `--config`. Without it `LOCKGATE_CONFIG`, then `lockgate.yaml`, `.yml`, `.toml` or `.json`
+    /// in `cwd`, then defaults.
     pub config: Option<PathBuf>,
     /// No configuration file is looked for.
     pub without_file: bool,

@@ -1,5 +1,6 @@
-//! Folders that tools may read or write hold nothing of the gateway's own: who writes its configuration there starts programs
-//! of his choice, and who reads there sees keys and what belongs to others.
+//! Folders that tools may read or write hold nothing of the gateway's own: who writes its
+//! configuration there starts programs of his choice, and who reads there sees keys and what
+//! belongs to others.
 
 use std::path::{Path, PathBuf};
 
@@ -9,12 +10,22 @@ use crate::loaded::Config;
 use crate::problem::{Problem, Problems};
 use crate::source::{self, layer::Layers};
 
-/// `read` are the files that the configuration was read from; relative paths start at `cwd`. What is wrong is reported.
-pub fn check(config: &Config, read: &[PathBuf], cwd: &Path, layers: &Layers, problems: &mut Problems) {
+/// `read` are the files that the configuration was read from; relative paths start at `cwd`. What
+/// is wrong is reported.
+pub fn check(
+    config: &Config,
+    read: &[PathBuf],
+    cwd: &Path,
+    layers: &Layers,
+    problems: &mut Problems,
+) {
     let own = own(config, read);
     for (key, folder) in folders(config) {
         let folder = real(&cwd.join(folder));
-        let Some(inside) = own.iter().find(|file| real(&cwd.join(file)).starts_with(&folder)) else { continue };
+        let Some(inside) = own.iter().find(|file| real(&cwd.join(file)).starts_with(&folder))
+        else {
+            continue;
+        };
         let place = layers.place(&key.split('.').map(str::to_owned).collect::<Vec<_>>());
         let what = format!(
             "holds the gateway's own `{}`, which tools could then read or change",
@@ -62,9 +73,12 @@ fn folders(config: &Config) -> Vec<(String, PathBuf)> {
 
 /// Without links, as far as it is there.
 fn real(path: &Path) -> PathBuf {
-    let there = path.ancestors().find_map(|start| start.canonicalize().ok().map(|real| (start, real)));
+    let there =
+        path.ancestors().find_map(|start| start.canonicalize().ok().map(|real| (start, real)));
     match there {
-        Some((start, real)) => path.strip_prefix(start).map_or_else(|_| real.clone(), |rest| real.join(rest)),
+        Some((start, real)) => {
+            path.strip_prefix(start).map_or_else(|_| real.clone(), |rest| real.join(rest))
+        }
         None => path.to_path_buf(),
     }
 }

@@ -1,6 +1,6 @@
-//! Policy files and the cases that test them: found, read with places, and checked on their own. What a policy means is
-//! up to the policy layer; this says where the mistakes are that it finds. A policy whose form is wrong hides nothing of the
-//! others: of it the name alone is looked at.
+//! Policy files and the cases that test them: found, read with places, and checked on their own.
+//! What a policy means is up to the policy layer; this says where the mistakes are that it finds. A
+//! policy whose form is wrong hides nothing of the others: of it the name alone is looked at.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,8 @@ const MISTAKES: usize = 10;
 #[derive(Default)]
 pub struct Read {
     files: Vec<Source>,
-    /// The form of something is wrong, which is reported: what was read is not all, and only good for further mistakes.
+    /// The form of something is wrong, which is reported: what was read is not all, and only good
+    /// for further mistakes.
     pub damaged: bool,
 }
 
@@ -42,14 +43,27 @@ impl Read {
         self.files.iter().map(|file| file.document.clone()).collect()
     }
 
-    /// A mistake of the policy layer at its place: of the file, of the policy in it, and of the key in that.
-    pub fn problem(&self, at: (usize, usize), path: &[String], what: &str, hint: &str) -> Option<Problem> {
+    /// A mistake of the policy layer at its place: of the file, of the policy in it, and of the key
+    /// in that.
+    pub fn problem(
+        &self,
+        at: (usize, usize),
+        path: &[String],
+        what: &str,
+        hint: &str,
+    ) -> Option<Problem> {
         let (place, key) = self.place(at, path)?;
         Some(Problem::error(place, key, what).hint(hint))
     }
 
     /// The same for what is no mistake.
-    pub fn warning(&self, at: (usize, usize), path: &[String], what: &str, hint: &str) -> Option<Problem> {
+    pub fn warning(
+        &self,
+        at: (usize, usize),
+        path: &[String],
+        what: &str,
+        hint: &str,
+    ) -> Option<Problem> {
         let (place, key) = self.place(at, path)?;
         Some(Problem::warning(place, key, what).hint(hint))
     }
@@ -57,9 +71,13 @@ impl Read {
     fn place(&self, (file, at): (usize, usize), path: &[String]) -> Option<(Place, String)> {
         let Source { node, places, .. } = self.files.get(file)?;
         let at = places.get(at)?;
-        let full: Vec<String> = ["policies".to_owned(), at.to_string()].into_iter().chain(path.to_vec()).collect();
+        let full: Vec<String> =
+            ["policies".to_owned(), at.to_string()].into_iter().chain(path.to_vec()).collect();
         // What is missing is pointed at where it should be.
-        let place = (1..=full.len()).rev().find_map(|n| node.place_of(&full[..n])).unwrap_or(Place::Nowhere);
+        let place = (1..=full.len())
+            .rev()
+            .find_map(|n| node.place_of(&full[..n]))
+            .unwrap_or(Place::Nowhere);
         Some((place, full.join(".")))
     }
 }
@@ -82,8 +100,10 @@ pub fn load(paths: &[PathBuf], cwd: &Path) -> Result<Config, Report> {
     let read = read(&all, cwd, &mut problems);
     let config = Config { documents: read.documents(), ..Config::default() };
     for mistake in Policy::compile(&config).err().into_iter().flatten() {
-        let problem = mistake.at.and_then(|at| read.problem(at, &mistake.path, &mistake.what, &mistake.hint));
-        let general = || Problem::error(Place::Nowhere, mistake.path.join("."), mistake.what.clone());
+        let problem =
+            mistake.at.and_then(|at| read.problem(at, &mistake.path, &mistake.what, &mistake.hint));
+        let general =
+            || Problem::error(Place::Nowhere, mistake.path.join("."), mistake.what.clone());
         problems.push(problem.unwrap_or_else(general));
     }
     problems.finish().map(|_| config)
@@ -112,9 +132,11 @@ pub fn files(path: &Path) -> Result<Vec<PathBuf>, String> {
         false if last.contains(['*', '?', '[', '{']) => (path.parent().unwrap_or(path), last),
         false => return Err("there is no such file or folder".into()),
     };
-    let pattern = globset::Glob::new(pattern).map_err(|error| error.kind().to_string())?.compile_matcher();
+    let pattern =
+        globset::Glob::new(pattern).map_err(|error| error.kind().to_string())?.compile_matcher();
     let dots = last.starts_with('.') && folder != path;
-    let unreadable = |error: std::io::Error| format!("the folder cannot be read: {}", reason(&error));
+    let unreadable =
+        |error: std::io::Error| format!("the folder cannot be read: {}", reason(&error));
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;
@@ -130,7 +152,8 @@ pub fn files(path: &Path) -> Result<Vec<PathBuf>, String> {
     }
     found.sort();
     // To leave one out could be to leave out what it denies.
-    let mistakes: Vec<String> = found.iter().filter_map(|path| unreachable(path)).take(MISTAKES).collect();
+    let mistakes: Vec<String> =
+        found.iter().filter_map(|path| unreachable(path)).take(MISTAKES).collect();
     match (mistakes.is_empty(), found.is_empty()) {
         (false, _) => Err(mistakes.join("; ")),
         (_, true) => Err("there is no policy file".into()),
@@ -139,7 +162,10 @@ pub fn files(path: &Path) -> Result<Vec<PathBuf>, String> {
 }
 
 /// Why a name is not that of a file, if it is not.
-#[allow(clippy::disallowed_methods, reason = "looks at what is in a folder that the operator named")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "looks at what is in a folder that the operator named"
+)]
 fn unreachable(path: &Path) -> Option<String> {
     let name = path.file_name().unwrap_or_default().display();
     match std::fs::metadata(path) {
@@ -190,7 +216,8 @@ impl Form<File> {
         for at in 0..all {
             let keys = ["policies".to_owned(), at.to_string()];
             let policy = if gone.contains(&keys.to_vec()) { None } else { left.next() };
-            let whole = !damaged.iter().any(|path| path.starts_with(&keys) || keys.starts_with(path));
+            let whole =
+                !damaged.iter().any(|path| path.starts_with(&keys) || keys.starts_with(path));
             let Some(item) = node.get(&keys) else { continue };
             let named = || item.get(&["name"]).and_then(Node::as_text).map(stand_in);
             let Some(policy) = policy.filter(|_| whole).or_else(named) else { continue };
@@ -223,7 +250,12 @@ fn stand_in(name: &str) -> Written {
 }
 
 /// One file as a type; `None` when it cannot be read. Whatever is wrong is reported.
-fn form<T: DeserializeOwned>(path: &Path, cwd: &Path, cases: bool, problems: &mut Problems) -> Option<Form<T>> {
+fn form<T: DeserializeOwned>(
+    path: &Path,
+    cwd: &Path,
+    cases: bool,
+    problems: &mut Problems,
+) -> Option<Form<T>> {
     let node = match source::read_file(path, cwd, false) {
         Ok(node) => node,
         Err(problem) => {
@@ -277,10 +309,14 @@ fn json(node: &Node) -> Json {
     match &node.value {
         Value::Null => Json::Null,
         Value::Bool(value) => (*value).into(),
-        Value::Integer(value) => serde_json::Number::from_i128(*value).map_or(Json::Null, Json::Number),
+        Value::Integer(value) => {
+            serde_json::Number::from_i128(*value).map_or(Json::Null, Json::Number)
+        }
         Value::Float(value) => (*value).into(),
         Value::Text(text) => text.as_str().into(),
         Value::List(items) => items.iter().map(json).collect(),
-        Value::Map(map) => Json::Object(map.iter().map(|(key, entry)| (key.clone(), json(&entry.node))).collect()),
+        Value::Map(map) => {
+            Json::Object(map.iter().map(|(key, entry)| (key.clone(), json(&entry.node))).collect())
+        }
     }
 }

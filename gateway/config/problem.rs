@@ -1,5 +1,6 @@
-//! A mistake or a warning, said with where it is and what to do. It never holds a configured value that may be a
-//! secret: whoever makes a `Problem` asks `Node::shown` for the value, and that refuses what came from a reference.
+//! A mistake or a warning, said with where it is and what to do. It never holds a configured value
+//! that may be a secret: whoever makes a `Problem` asks `Node::shown` for the value, and that
+//! refuses what came from a reference.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,8 @@ pub const HINT: &str = " — ";
 /// Where a value was written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
-    /// A file as the user would name it; line and column count from 1; 0 means the file, or the line, as a whole.
+    /// A file as the user would name it; line and column count from 1; 0 means the file, or the
+    /// line, as a whole.
     File { path: Arc<PathBuf>, line: usize, column: usize },
     /// An environment variable.
     Variable(String),
@@ -95,7 +97,8 @@ impl fmt::Display for Problem {
     }
 }
 
-/// `{severity, file, line, column | variable | flag, key, message, hint}`; what is not known is left out.
+/// `{severity, file, line, column | variable | flag, key, message, hint}`; what is not known is
+/// left out.
 impl Serialize for Problem {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
@@ -170,7 +173,8 @@ impl Problems {
 
     /// The warnings, or the report when there is an error among them.
     pub fn finish(mut self) -> Result<Vec<Problem>, Report> {
-        self.list.sort_by(|a, b| (a.severity, &a.place, &a.key).cmp(&(b.severity, &b.place, &b.key)));
+        self.list
+            .sort_by(|a, b| (a.severity, &a.place, &a.key).cmp(&(b.severity, &b.place, &b.key)));
         if self.unlisted > 0 {
             let more = format!("{} more mistakes are not listed", self.unlisted);
             self.list.push(Problem::error(Place::Nowhere, "", more));

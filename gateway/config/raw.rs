@@ -1,5 +1,6 @@
-//! Configuration as people write it: one file per section, every key optional with its default and range in its type.
-//! The doc comments are what editors show. Nothing here has Debug: values may be secrets.
+//! Configuration as people write it: one file per section, every key optional with its default and
+//! range in its type. The doc comments are what editors show. Nothing here has Debug: values may be
+//! secrets.
 
 pub mod audit;
 mod auth;
@@ -40,8 +41,8 @@ pub struct Root {
     #[serde(rename = "$schema")]
     #[allow(dead_code, reason = "accepted for editors and deliberately not read")]
     pub schema: Option<Text>,
-    /// `development` or `production`. Production logs JSON, never runs the example server, and needs a credential (`auth`) and
-    /// `policy.files` or `policy.tools.allow`.
+    /// `development` or `production`. Production logs JSON, never runs the example server, and
+    /// needs a credential (`auth`) and `policy.files` or `policy.tools.allow`.
     pub profile: Profile,
     /// The name that clients see: `a-z`, `0-9` and `-`, at most 64 characters. Default `lockgate`.
     pub name: Option<Text>,
@@ -49,12 +50,14 @@ pub struct Root {
     pub title: Option<Text>,
     /// Text put before the servers' own instructions; at most 16 KiB.
     pub instructions: Option<Text>,
-    /// Address and port to listen on, port 1024–65535. Default `127.0.0.1:3001`. Without a way for callers to show who they
-    /// are (`auth`) only a loopback address.
+    /// Address and port to listen on, port 1024–65535. Default `127.0.0.1:3001`. Without a way for
+    /// callers to show who they are (`auth`) only a loopback address.
     pub listen: Option<Text>,
-    /// Files with `mcpServers` (or VS Code's `servers`) whose entries are added to `servers`; relative to this file.
+    /// Files with `mcpServers` (or VS Code's `servers`) whose entries are added to `servers`;
+    /// relative to this file.
     pub import: List,
-    /// The MCP servers behind the gateway, by name: `a-z`, `0-9` and `-`, at most 64 characters; at most 256 of them.
+    /// The MCP servers behind the gateway, by name: `a-z`, `0-9` and `-`, at most 64 characters; at
+    /// most 256 of them.
     pub servers: BTreeMap<String, Server>,
     /// Servers that come with the gateway.
     pub builtin: Builtin,
@@ -70,8 +73,8 @@ pub struct Root {
     pub limits: Limits,
     /// How the gateway reaches other hosts.
     pub egress: Egress,
-    /// At least 32 characters, from which the keys of cursors and other tokens are derived. Without it each start makes a
-    /// new one. A reference: `${LOCKGATE_SECRET}` or `file:PATH`.
+    /// At least 32 characters, from which the keys of cursors and other tokens are derived. Without
+    /// it each start makes a new one. A reference: `${LOCKGATE_SECRET}` or `file:PATH`.
     pub secret: Option<Text>,
     /// What is logged, to stderr.
     pub log: Log,

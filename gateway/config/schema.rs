@@ -1,4 +1,5 @@
-//! The JSON Schema (draft 2020-12) of the configuration, for editors. Made from the raw types alone.
+//! The JSON Schema (draft 2020-12) of the configuration, for editors. Made from the raw types
+//! alone.
 
 use serde_json::Value;
 

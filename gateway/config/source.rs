@@ -1,5 +1,5 @@
-//! Where configuration comes from: files (YAML, TOML, JSON), environment and flags, each read into one layer.
-//! It decides nothing about what a value means. Files are bounded in size and nesting.
+//! Where configuration comes from: files (YAML, TOML, JSON), environment and flags, each read into
+//! one layer. It decides nothing about what a value means. Files are bounded in size and nesting.
 
 pub mod environment;
 pub mod json;
@@ -19,11 +19,13 @@ use node::{Node, Value};
 /// Largest file read.
 pub const FILE_BYTES: u64 = 1024 * 1024;
 /// Names looked for in the current folder when no file is named.
-const DEFAULT_FILES: [&str; 4] = ["lockgate.yaml", "lockgate.yml", "lockgate.toml", "lockgate.json"];
+const DEFAULT_FILES: [&str; 4] =
+    ["lockgate.yaml", "lockgate.yml", "lockgate.toml", "lockgate.json"];
 
 /// The configuration file of a folder, if it has one; two of them are a mistake, not a choice.
 pub fn locate(folder: &Path) -> Result<Option<PathBuf>, Problem> {
-    let mut found = DEFAULT_FILES.iter().map(|name| folder.join(name)).filter(|path| path.is_file());
+    let mut found =
+        DEFAULT_FILES.iter().map(|name| folder.join(name)).filter(|path| path.is_file());
     let first = found.next();
     let second = found.next();
     match (first, second) {
@@ -41,12 +43,14 @@ pub fn display_path(path: &Path, cwd: &Path) -> PathBuf {
     path.strip_prefix(cwd).unwrap_or(path).to_path_buf()
 }
 
-/// Reads a file by its extension; a file without a known one is taken as JSON when `otherwise_json` is set.
+/// Reads a file by its extension; a file without a known one is taken as JSON when `otherwise_json`
+/// is set.
 pub fn read_file(path: &Path, cwd: &Path, otherwise_json: bool) -> Result<Node, Problem> {
     let name = Arc::new(display_path(path, cwd));
     let whole = Place::file(&name);
     let text = read_text(path, &whole)?;
-    let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
+    let extension =
+        path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
     let node = match extension.as_str() {
         "yaml" | "yml" if text.trim().is_empty() => Node::map(whole.clone()),
         "yaml" | "yml" => yaml::read(&name, &text)?,
@@ -61,14 +65,19 @@ pub fn read_file(path: &Path, cwd: &Path, otherwise_json: bool) -> Result<Node, 
     match node.value {
         Value::Map(_) => Ok(node),
         Value::Null => Ok(Node::map(whole)),
-        _ => Err(Problem::error(whole, "", format!("must hold keys and values, not {}", node.kind()))),
+        _ => Err(Problem::error(
+            whole,
+            "",
+            format!("must hold keys and values, not {}", node.kind()),
+        )),
     }
 }
 
 #[allow(clippy::disallowed_methods, reason = "reads what the operator named, within a bound")]
 fn read_text(path: &Path, whole: &Place) -> Result<String, Problem> {
     let refuse = |what: String| Problem::error(whole.clone(), "", what);
-    let file = std::fs::File::open(path).map_err(|e| refuse(format!("cannot be read: {}", reason(&e))))?;
+    let file =
+        std::fs::File::open(path).map_err(|e| refuse(format!("cannot be read: {}", reason(&e))))?;
     let mut bytes = Vec::new();
     let read = file.take(FILE_BYTES + 1).read_to_end(&mut bytes);
     read.map_err(|e| refuse(format!("cannot be read: {}", reason(&e))))?;

@@ -4,7 +4,8 @@
 const KNOWN_ELSEWHERE: &[(&str, &str)] = &[
     (
         "mcpservers",
-        "entries of a client's file go below `servers`; or name that file in `import` or with --mcp-servers",
+        "entries of a client's file go below `servers`; or name that file in `import` or with \
+            --mcp-servers",
     ),
     ("disabled", "write `enabled: false`"),
     ("port", "write `listen: HOST:PORT`"),

@@ -1,5 +1,5 @@
-//! Raw to validated: every rule that is about more than one value, or about what a value means. It reports all mistakes
-//! and gives a configuration only when it saw none.
+//! Raw to validated: every rule that is about more than one value, or about what a value means. It
+//! reports all mistakes and gives a configuration only when it saw none.
 
 mod address;
 mod audit;
@@ -32,7 +32,12 @@ const INSTRUCTIONS_BYTES: usize = 16 * 1024;
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// The validated configuration, when nothing is wrong with it.
-pub fn config(root: Root, layers: &Layers, sources: &Sources, problems: &mut Problems) -> Option<Config> {
+pub fn config(
+    root: Root,
+    layers: &Layers,
+    sources: &Sources,
+    problems: &mut Problems,
+) -> Option<Config> {
     let mut check = Check {
         layers,
         sources,
@@ -51,7 +56,8 @@ pub fn config(root: Root, layers: &Layers, sources: &Sources, problems: &mut Pro
         // A larger body would never find room.
         listener.limits.body_bytes = listener.limits.body_bytes.min(bytes_in_flight);
     }
-    let admin = check.admin(&root.admin, listener.as_ref().map(|l| l.listen), authn.admits_others());
+    let admin =
+        check.admin(&root.admin, listener.as_ref().map(|l| l.listen), authn.admits_others());
     let policy = check.policy(&root.policy, &authn);
     let egress = check.egress(&root.egress);
     let audit = check.audit(&root.audit);
@@ -103,7 +109,8 @@ impl Check<'_> {
         self.problem(path, |place, key| Problem::warning(place, key, what).hint(hint));
     }
 
-    /// Something that production needs and that is not there: pointed at where production was asked for.
+    /// Something that production needs and that is not there: pointed at where production was asked
+    /// for.
     fn missing(&mut self, path: &[&str], hint: &str) {
         let owned: Vec<String> = path.iter().map(ToString::to_string).collect();
         let place = match self.layers.place(&owned) {
@@ -111,7 +118,8 @@ impl Check<'_> {
             place => place,
         };
         self.wrong = true;
-        self.problems.push(Problem::error(place, path.join("."), "must be given in production").hint(hint));
+        self.problems
+            .push(Problem::error(place, path.join("."), "must be given in production").hint(hint));
     }
 
     /// What to say of the value at `path` in a message; nothing when it may be a secret.
@@ -120,7 +128,8 @@ impl Check<'_> {
         self.layers.find(path).map(|node: &Node| node.shown(&owned)).unwrap_or_default()
     }
 
-    /// Reports what is wrong with the item of a list, at the item itself when the list was written as one.
+    /// Reports what is wrong with the item of a list, at the item itself when the list was written
+    /// as one.
     fn item_error(&mut self, list: &[&str], at: usize, what: &str, hint: &str) {
         let at = at.to_string();
         let item: Vec<&str> = list.iter().copied().chain([at.as_str()]).collect();
@@ -243,8 +252,9 @@ impl Check<'_> {
             if !word.contains(['=', ':', '[']) && !LEVELS.contains(&word.as_str()) {
                 let shown = self.shown(&path);
                 let hint = suggest::for_word(word, &LEVELS);
-                let hint =
-                    hint.unwrap_or_else(|| "per module it is MODULE=LEVEL, such as info,lockgate_proxy=debug".into());
+                let hint = hint.unwrap_or_else(|| {
+                    "per module it is MODULE=LEVEL, such as info,lockgate_proxy=debug".into()
+                });
                 self.error(&path, format!("must be {}{shown}", suggest::one_of(&LEVELS)), hint);
                 return given.to_string();
             }
@@ -252,7 +262,11 @@ impl Check<'_> {
         let filter = words.join(",");
         if tracing_subscriber::EnvFilter::builder().parse(&filter).is_err() {
             let shown = self.shown(&path);
-            self.error(&path, format!("is no log filter{shown}"), "such as info,lockgate_proxy=debug");
+            self.error(
+                &path,
+                format!("is no log filter{shown}"),
+                "such as info,lockgate_proxy=debug",
+            );
         }
         filter
     }

@@ -20,28 +20,34 @@ pub enum Class {
     Unspecified,
     /// Multicast and limited broadcast.
     Multicast,
-    /// Documentation, benchmarking, future use, tunnels that hide their end: nothing public lives there.
+    /// Documentation, benchmarking, future use, tunnels that hide their end: nothing public lives
+    /// there.
     Reserved,
 }
 
 /// Who named the host decides what it may resolve to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Policy {
-    /// The operator's own configuration: private networks and loopback are fine; link-local, metadata, unspecified and
-    /// multicast addresses only if the configuration holds that literal address instead of a name.
+    /// The operator's own configuration: private networks and loopback are fine; link-local,
+    /// metadata, unspecified and multicast addresses only if the configuration holds that literal
+    /// address instead of a name.
     Operator,
     /// Anybody else, such as an upstream server: globally routable addresses alone.
     Public,
 }
 
 impl Policy {
-    /// Whether `address` may be connected to; `literal` says that the URL held this address and not a name.
+    /// Whether `address` may be connected to; `literal` says that the URL held this address and not
+    /// a name.
     pub fn permits(self, address: IpAddr, literal: bool) -> bool {
         match (self, classify(address)) {
             (_, Class::Global) => true,
             (Self::Public, _) => false,
             (Self::Operator, Class::Loopback | Class::Private | Class::Reserved) => true,
-            (Self::Operator, Class::LinkLocal | Class::Metadata | Class::Unspecified | Class::Multicast) => literal,
+            (
+                Self::Operator,
+                Class::LinkLocal | Class::Metadata | Class::Unspecified | Class::Multicast,
+            ) => literal,
         }
     }
 }
@@ -55,12 +61,17 @@ pub fn classify(address: IpAddr) -> Class {
 }
 
 /// Metadata services that sit on otherwise ordinary addresses: Azure, Alibaba Cloud, Oracle Cloud.
-const METADATA_V4: [Ipv4Addr; 3] =
-    [Ipv4Addr::new(168, 63, 129, 16), Ipv4Addr::new(100, 100, 100, 200), Ipv4Addr::new(192, 0, 0, 192)];
+const METADATA_V4: [Ipv4Addr; 3] = [
+    Ipv4Addr::new(168, 63, 129, 16),
+    Ipv4Addr::new(100, 100, 100, 200),
+    Ipv4Addr::new(192, 0, 0, 192),
+];
 
 /// The same over IPv6: AWS, Google Cloud.
-const METADATA_V6: [Ipv6Addr; 2] =
-    [Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254), Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)];
+const METADATA_V6: [Ipv6Addr; 2] = [
+    Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254),
+    Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254),
+];
 
 fn classify_v4(address: Ipv4Addr) -> Class {
     if METADATA_V4.contains(&address) {
@@ -74,9 +85,11 @@ fn classify_v4(address: Ipv4Addr) -> Class {
         [100, b, ..] if b & 0xc0 == 64 => Class::Private,
         [169, 254, ..] => Class::LinkLocal,
         // Protocol assignments, documentation (three ranges), 6to4 relays, benchmarking.
-        [192, 0, 0 | 2, _] | [198, 51, 100, _] | [203, 0, 113, _] | [192, 88, 99, _] | [198, 18 | 19, ..] => {
-            Class::Reserved
-        }
+        [192, 0, 0 | 2, _]
+        | [198, 51, 100, _]
+        | [203, 0, 113, _]
+        | [192, 88, 99, _]
+        | [198, 18 | 19, ..] => Class::Reserved,
         [255, 255, 255, 255] | [224..=239, ..] => Class::Multicast,
         [240..=255, ..] => Class::Reserved,
         _ => Class::Global,
@@ -93,7 +106,8 @@ fn classify_v6(address: Ipv6Addr) -> Class {
         [0, 0, 0, 0, 0, 0, 0, 1] => Class::Loopback,
         [first, ..] if first & 0xff00 == 0xff00 => Class::Multicast,
         [first, ..] if first & 0xffc0 == 0xfe80 => Class::LinkLocal,
-        // Unique local, the former site-local range, and NAT64 with a prefix that an organisation chose.
+        // Unique local, the former site-local range, and NAT64 with a prefix that an organisation
+        // chose.
         [first, ..] if first & 0xfe00 == 0xfc00 || first & 0xffc0 == 0xfec0 => Class::Private,
         [0x64, 0xff9b, 1, ..] => Class::Private,
         // Protocol assignments with Teredo and ORCHID, and both documentation ranges.
@@ -107,7 +121,8 @@ fn classify_v6(address: Ipv6Addr) -> Class {
 /// The IPv4 address that the network would deliver this IPv6 address to.
 fn carried(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let v4 = |high: u16, low: u16| {
-        let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
+        let [a, b] = high.to_be_bytes();
+        let [c, d] = low.to_be_bytes();
         Some(Ipv4Addr::new(a, b, c, d))
     };
     match address.segments() {

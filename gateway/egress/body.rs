@@ -1,5 +1,5 @@
-//! A response body that carries its connection: read to the end, it gives the connection back; dropped before, it closes it.
-//! It decodes nothing and buffers nothing that was not asked for.
+//! A response body that carries its connection: read to the end, it gives the connection back;
+//! dropped before, it closes it. It decodes nothing and buffers nothing that was not asked for.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -13,8 +13,9 @@ use hyper::body::Incoming;
 
 use crate::http1::{Http1Connection, IdleConnections};
 
-/// The body of a response. Frame by frame it is an [`http_body::Body`], which is what event streams need; whole it is
-/// [`Body::collect_limited`]. Dropping it before its end closes the connection, which is how a modern MCP request is cancelled.
+/// The body of a response. Frame by frame it is an [`http_body::Body`], which is what event streams
+/// need; whole it is [`Body::collect_limited`]. Dropping it before its end closes the connection,
+/// which is how a modern MCP request is cancelled.
 pub struct Body {
     incoming: Incoming,
     /// Gone when the end was seen.
@@ -33,7 +34,11 @@ pub enum BodyError {
 }
 
 impl Body {
-    pub(crate) fn new(incoming: Incoming, link: Http1Connection, pool: Arc<dyn IdleConnections>) -> Self {
+    pub(crate) fn new(
+        incoming: Incoming,
+        link: Http1Connection,
+        pool: Arc<dyn IdleConnections>,
+    ) -> Self {
         let mut body = Self { incoming, held: Some((link, pool)) };
         if body.incoming.is_end_stream() {
             body.release();
@@ -46,8 +51,8 @@ impl Body {
         poll_fn(|cx| Pin::new(&mut *self).poll_frame(cx)).await
     }
 
-    /// The whole body, refused beyond `max` bytes before that much is held. A body that came in one piece is not copied;
-    /// trailers are read and dropped.
+    /// The whole body, refused beyond `max` bytes before that much is held. A body that came in one
+    /// piece is not copied; trailers are read and dropped.
     pub async fn collect_limited(mut self, max: usize) -> Result<Bytes, BodyError> {
         if self.size_hint().lower() > max as u64 {
             return Err(BodyError::TooLarge(max));
@@ -66,7 +71,8 @@ impl Body {
             return Ok(first);
         };
         // An announced length is reserved at once: it was checked against `max` above.
-        let rest = usize::try_from(self.incoming.size_hint().exact().unwrap_or(0)).unwrap_or(0).min(max);
+        let rest =
+            usize::try_from(self.incoming.size_hint().exact().unwrap_or(0)).unwrap_or(0).min(max);
         let mut whole = BytesMut::with_capacity(first.len() + second.len() + rest);
         whole.extend_from_slice(&first);
         let mut next = Some(second);
@@ -101,7 +107,10 @@ impl http_body::Body for Body {
     type Data = Bytes;
     type Error = BodyError;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
         if this.held.is_none() {
             return Poll::Ready(None);

@@ -1,5 +1,5 @@
-//! One connection: resolve once, check all addresses, connect to a checked one, shake hands for the name.
-//! It never looks at proxy settings and never resolves a name twice for one connection.
+//! One connection: resolve once, check all addresses, connect to a checked one, shake hands for the
+//! name. It never looks at proxy settings and never resolves a name twice for one connection.
 
 use std::io;
 use std::net::SocketAddr;
@@ -33,13 +33,19 @@ pub struct Connector {
 }
 
 impl Connector {
-    /// Reads the system's certificate authorities and `ca_file`; blocks on files, so call it at start or reload.
+    /// Reads the system's certificate authorities and `ca_file`; blocks on files, so call it at
+    /// start or reload.
     pub fn new(config: &Config) -> Result<Self, SetupError> {
         let authorities = tls::authorities(config.ca_file.as_deref())?;
-        Ok(Self { tls: tls::client(&authorities)?, authorities: authorities.into(), timeout: config.connect_timeout })
+        Ok(Self {
+            tls: tls::client(&authorities)?,
+            authorities: authorities.into(),
+            timeout: config.connect_timeout,
+        })
     }
 
-    /// The certificates (DER) of the authorities that servers are held against, for a driver with sockets of its own.
+    /// The certificates (DER) of the authorities that servers are held against, for a driver with
+    /// sockets of its own.
     pub fn authorities(&self) -> impl Iterator<Item = &[u8]> {
         self.authorities.iter().map(|certificate| &**certificate)
     }
@@ -47,13 +53,15 @@ impl Connector {
     /// One new connection. Lookup, connect and handshake share `connect_timeout`.
     pub async fn connect(&self, target: &Target, policy: Policy) -> Result<Stream, ConnectError> {
         let deadline = Instant::now() + self.timeout;
-        let tcp =
-            timeout_at(deadline, self.dial(target, policy, deadline)).await.map_err(|_| ConnectError::Timeout)??;
+        let tcp = timeout_at(deadline, self.dial(target, policy, deadline))
+            .await
+            .map_err(|_| ConnectError::Timeout)??;
         self.secure(tcp, target, deadline).await
     }
 
-    /// One new connection that begins in the clear and asks for TLS in the words of its own protocol: `request` is sent, and
-    /// the server must answer with the byte `yes`. No protocol is offered by ALPN.
+    /// One new connection that begins in the clear and asks for TLS in the words of its own
+    /// protocol: `request` is sent, and the server must answer with the byte `yes`. No protocol is
+    /// offered by ALPN.
     pub async fn connect_upgraded(
         &self,
         target: &Target,
@@ -69,7 +77,8 @@ impl Connector {
             let mut tcp = self.dial(target, policy, deadline).await?;
             tcp.set_nodelay(true).map_err(ConnectError::Connect)?;
             tcp.write_all(request).await.map_err(ConnectError::Tls)?;
-            // One byte and no more: what else came in the clear is not taken for part of the encrypted stream.
+            // One byte and no more: what else came in the clear is not taken for part of the
+            // encrypted stream.
             if tcp.read_u8().await.map_err(ConnectError::Tls)? != yes {
                 return Err(ConnectError::Tls(io::Error::other("the server offers no TLS")));
             }
@@ -107,9 +116,10 @@ impl Connector {
         let (host, port) = target.parts();
         let addresses = match (host, target.literal()) {
             (_, Some(address)) => vec![SocketAddr::new(address, port)],
-            (Host::Domain(name), None) => {
-                tokio::net::lookup_host((name.as_str(), port)).await.map_err(ConnectError::Resolve)?.collect()
-            }
+            (Host::Domain(name), None) => tokio::net::lookup_host((name.as_str(), port))
+                .await
+                .map_err(ConnectError::Resolve)?
+                .collect(),
             (_, None) => Vec::new(),
         };
         open(&checked(addresses, policy, target.literal().is_some())?, deadline).await
@@ -117,7 +127,10 @@ impl Connector {
 }
 
 /// A connection to the first of these addresses that answers.
-pub(crate) async fn open(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream, ConnectError> {
+pub(crate) async fn open(
+    addresses: &[SocketAddr],
+    deadline: Instant,
+) -> Result<TcpStream, ConnectError> {
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for (tried, address) in addresses.iter().enumerate() {
         // An address that does not answer may use up its share of the time, not the others' shares.
@@ -139,11 +152,20 @@ pub(crate) async fn open(addresses: &[SocketAddr], deadline: Instant) -> Result<
 /// As many addresses as are tried; none is a failure.
 pub(crate) fn some(mut found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, ConnectError> {
     found.truncate(MAX_ATTEMPTS);
-    if found.is_empty() { Err(ConnectError::Resolve(io::ErrorKind::NotFound.into())) } else { Ok(found) }
+    if found.is_empty() {
+        Err(ConnectError::Resolve(io::ErrorKind::NotFound.into()))
+    } else {
+        Ok(found)
+    }
 }
 
-/// All or nothing: a name with one forbidden address is refused whole, whatever order the answers came in.
-fn checked(found: Vec<SocketAddr>, policy: Policy, literal: bool) -> Result<Vec<SocketAddr>, ConnectError> {
+/// All or nothing: a name with one forbidden address is refused whole, whatever order the answers
+/// came in.
+fn checked(
+    found: Vec<SocketAddr>,
+    policy: Policy,
+    literal: bool,
+) -> Result<Vec<SocketAddr>, ConnectError> {
     if let Some(refused) = found.iter().find(|address| !policy.permits(address.ip(), literal)) {
         return Err(ConnectError::Refused(refused.ip()));
     }

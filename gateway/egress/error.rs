@@ -44,7 +44,8 @@ pub enum ConnectError {
 #[derive(Debug, thiserror::Error)]
 #[error("{cause}")]
 pub struct SendError {
-    /// Whether the request may have reached the server. When false it certainly did not run, and repeating it is safe.
+    /// Whether the request may have reached the server. When false it certainly did not run, and
+    /// repeating it is safe.
     pub sent: bool,
     #[source]
     pub cause: Cause,
@@ -73,7 +74,8 @@ fn tls_words(error: &io::Error) -> String {
             "the server does not speak TLS here (is it an http:// address?)".into()
         }
         Some(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
-            "invalid peer certificate: it is from an authority that is not known here (name it in egress.ca_file)"
+            "invalid peer certificate: it is from an authority that is not known here (name it in \
+                egress.ca_file)"
                 .into()
         }
         _ => error.to_string(),

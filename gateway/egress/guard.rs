@@ -1,5 +1,5 @@
-//! Which addresses a caller's URL may lead to: public ones, and those that the operator has named. The address is what
-//! counts, whatever name stood in the URL.
+//! Which addresses a caller's URL may lead to: public ones, and those that the operator has named.
+//! The address is what counts, whatever name stood in the URL.
 
 use std::net::IpAddr;
 
@@ -20,19 +20,21 @@ impl Guard {
         Self { networks }
     }
 
-    /// Whether an address may be connected to. Metadata services, link-local and multicast addresses have to be named alone,
-    /// not by a network around them.
+    /// Whether an address may be connected to. Metadata services, link-local and multicast
+    /// addresses have to be named alone, not by a network around them.
     #[must_use]
     pub fn permits(&self, address: IpAddr) -> bool {
         let named = |alone: bool| {
-            self.networks
-                .iter()
-                .any(|net| net.contains(&address) && (!alone || net.prefix_len() == net.max_prefix_len()))
+            self.networks.iter().any(|net| {
+                net.contains(&address) && (!alone || net.prefix_len() == net.max_prefix_len())
+            })
         };
         match classify(address) {
             Class::Global => true,
             Class::Loopback | Class::Private | Class::Reserved => named(false),
-            Class::LinkLocal | Class::Metadata | Class::Unspecified | Class::Multicast => named(true),
+            Class::LinkLocal | Class::Metadata | Class::Unspecified | Class::Multicast => {
+                named(true)
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
-//! One exchange with a host that a caller named: a connection of its own, to an address that the guard permits, and no
-//! redirect, cookie or decompression. Nothing is kept: what was checked for one request is not used for another.
+//! One exchange with a host that a caller named: a connection of its own, to an address that the
+//! guard permits, and no redirect, cookie or decompression. Nothing is kept: what was checked for
+//! one request is not used for another.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -47,12 +48,17 @@ pub enum GuardedError {
 }
 
 impl GuardedClient {
-    pub fn new(connector: Arc<Connector>, resolver: Arc<dyn Resolve>, guard: Guard, proxy: Option<Proxy>) -> Self {
+    pub fn new(
+        connector: Arc<Connector>,
+        resolver: Arc<dyn Resolve>,
+        guard: Guard,
+        proxy: Option<Proxy>,
+    ) -> Self {
         Self { connector, resolver, guard, proxy }
     }
 
-    /// Sends one request and waits for the response head. `Host` and `Connection` are set here. There is no timeout but the
-    /// one for connecting.
+    /// Sends one request and waits for the response head. `Host` and `Connection` are set here.
+    /// There is no timeout but the one for connecting.
     pub async fn send(
         &self,
         method: Method,
@@ -62,7 +68,8 @@ impl GuardedClient {
     ) -> Result<Response<ResponseBody>, GuardedError> {
         let target = Target::new(url)?;
         let wrong = SetupError::Url("the host or path cannot be sent");
-        let Ok(host) = HeaderValue::from_str(&url[Position::BeforeHost..Position::AfterPort]) else {
+        let Ok(host) = HeaderValue::from_str(&url[Position::BeforeHost..Position::AfterPort])
+        else {
             return Err(wrong.into());
         };
         let Ok(uri) = url[Position::BeforePath..Position::AfterQuery].parse::<Uri>() else {
@@ -112,7 +119,9 @@ impl GuardedClient {
         let found = match host {
             Host::Ipv4(address) => vec![SocketAddr::new(IpAddr::V4(*address), port)],
             Host::Ipv6(address) => vec![SocketAddr::new(IpAddr::V6(*address), port)],
-            Host::Domain(name) => self.resolver.resolve(name, port).await.map_err(ConnectError::Resolve)?,
+            Host::Domain(name) => {
+                self.resolver.resolve(name, port).await.map_err(ConnectError::Resolve)?
+            }
         };
         match found.iter().find(|address| !self.guard.permits(address.ip())) {
             Some(refused) => Err(ConnectError::Refused(refused.ip())),
@@ -123,7 +132,10 @@ impl GuardedClient {
 
 impl fmt::Debug for GuardedClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GuardedClient").field("guard", &self.guard).field("proxy", &self.proxy).finish_non_exhaustive()
+        f.debug_struct("GuardedClient")
+            .field("guard", &self.guard)
+            .field("proxy", &self.proxy)
+            .finish_non_exhaustive()
     }
 }
 

@@ -1,4 +1,5 @@
-//! One HTTP/1.1 connection and the task that drives it. The task ends with the connection, and the connection with this.
+//! One HTTP/1.1 connection and the task that drives it. The task ends with the connection, and the
+//! connection with this.
 
 use std::sync::Arc;
 
@@ -14,7 +15,8 @@ use crate::stream::Stream;
 
 /// Bytes of a response head. hyper's own default is its whole read buffer, 400 kB.
 const MAX_HEAD: usize = 64 << 10;
-/// Bytes that one connection reads ahead of whoever takes them, which no account counts. hyper's own default is 400 kB.
+/// Bytes that one connection reads ahead of whoever takes them, which no account counts. hyper's
+/// own default is 400 kB.
 const MAX_BUFFER: usize = 128 << 10;
 
 /// Where a connection waits for its next request.
@@ -23,7 +25,8 @@ pub(crate) trait IdleConnections: Send + Sync {
     fn keep(self: Arc<Self>, connection: Http1Connection);
 }
 
-/// The way to put requests into a connection. Dropping it closes the socket, whatever state the exchange is in.
+/// The way to put requests into a connection. Dropping it closes the socket, whatever state the
+/// exchange is in.
 pub(crate) struct Http1Connection {
     sender: SendRequest<Payload>,
     driver: JoinHandle<()>,
@@ -42,8 +45,9 @@ impl Http1Connection {
         Ok(Self { sender, driver })
     }
 
-    /// Sends a request and waits for the response head. The error holds the request if none of it was written: hyper
-    /// looks for a close by the server before it takes up a request, so a stale connection costs nothing but this.
+    /// Sends a request and waits for the response head. The error holds the request if none of it
+    /// was written: hyper looks for a close by the server before it takes up a request, so a stale
+    /// connection costs nothing but this.
     pub(crate) async fn send(
         &mut self,
         request: Request<Payload>,
@@ -64,7 +68,8 @@ impl Http1Connection {
 
 impl Drop for Http1Connection {
     fn drop(&mut self) {
-        // hyper would notice by itself, but only when it looks; a cancelled call must be seen by the server now.
+        // hyper would notice by itself, but only when it looks; a cancelled call must be seen by
+        // the server now.
         self.driver.abort();
     }
 }

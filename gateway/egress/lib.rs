@@ -1,6 +1,6 @@
-//! The one way out: every socket that the gateway opens to another host is opened here.
-//! Names are resolved once, all addresses are checked, and a checked one is connected to.
-//! No proxy from the environment, no redirect, no cookie, no decompression, no header of its own but `Host`.
+//! The one way out: every socket that the gateway opens to another host is opened here. Names are
+//! resolved once, all addresses are checked, and a checked one is connected to. No proxy from the
+//! environment, no redirect, no cookie, no decompression, no header of its own but `Host`.
 
 mod address;
 mod body;

@@ -1,4 +1,5 @@
-//! What a request carries: a text in at most three pieces, so that a large one is not copied to be put together.
+//! What a request carries: a text in at most three pieces, so that a large one is not copied to be
+//! put together.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -27,7 +28,10 @@ impl Body for Payload {
     type Data = Bytes;
     type Error = Infallible;
 
-    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let piece = self.get_mut().0.iter_mut().find(|piece| !piece.is_empty()).map(std::mem::take);
         Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
     }

@@ -1,7 +1,9 @@
-//! Requests to one origin over a bounded stack of idle connections. Nothing is ever sent twice unless none of it was sent.
+//! Requests to one origin over a bounded stack of idle connections. Nothing is ever sent twice
+//! unless none of it was sent.
 //!
-//! Who drives a connection was decided by `examples/egress_cost.rs` (microseconds of CPU per request, 1 KiB each way, loopback, two
-//! shared cores; range over three runs, each the median of five interleaved rounds; `naive` lets the caller poll the connection):
+//! Who drives a connection was decided by `examples/egress_cost.rs` (microseconds of CPU per
+//! request, 1 KiB each way, loopback, two shared cores; range over three runs, each the median of
+//! five interleaved rounds; `naive` lets the caller poll the connection):
 
 //
 // | runtime, callers | task per connection | naive | this pool |
@@ -13,9 +15,10 @@
 // | multi_thread 2, 8 | 10.3–10.9 | 10.8–13.7 | 10.6–11.4 |
 // | multi_thread 2, 64 | 10.9–14.9 | 14.5–15.6 | 11.3–14.9 |
 //
-// A pool polled by its callers through a waker that swallows self-inflicted wake-ups was built too: never clearly cheaper than
-// tasks, and 1 to 5 µs dearer with 8 or more callers on one thread, though system calls (one `writev`, one `recvfrom`) and
-// instructions in user space (19 thousand, 12 of them in hyper's reading and writing) are the same. So a task drives.
+// A pool polled by its callers through a waker that swallows self-inflicted wake-ups was built too:
+// never clearly cheaper than tasks, and 1 to 5 µs dearer with 8 or more callers on one thread,
+// though system calls (one `writev`, one `recvfrom`) and instructions in user space (19 thousand,
+// 12 of them in hyper's reading and writing) are the same. So a task drives.
 
 use std::fmt;
 use std::sync::Arc;
@@ -36,16 +39,24 @@ use crate::http1::{Http1Connection, IdleConnections};
 use crate::payload::Payload;
 use crate::target::Target;
 
-/// One scheme, host and port, and the connections to it. Cheap to clone; clones share the connections.
+/// One scheme, host and port, and the connections to it. Cheap to clone; clones share the
+/// connections.
 #[derive(Clone)]
 pub struct Origin(Arc<Pool>);
 
 impl Origin {
-    /// An origin for this URL; nothing is connected yet. The URL's path and query only become [`Origin::uri`].
-    pub fn new(connector: Arc<Connector>, url: &Url, policy: Policy, config: &Config) -> Result<Self, SetupError> {
+    /// An origin for this URL; nothing is connected yet. The URL's path and query only become
+    /// [`Origin::uri`].
+    pub fn new(
+        connector: Arc<Connector>,
+        url: &Url,
+        policy: Policy,
+        config: &Config,
+    ) -> Result<Self, SetupError> {
         let target = Target::new(url)?;
         let wrong = SetupError::Url("the host or path cannot be sent");
-        let Ok(host) = HeaderValue::from_str(&url[Position::BeforeHost..Position::AfterPort]) else {
+        let Ok(host) = HeaderValue::from_str(&url[Position::BeforeHost..Position::AfterPort])
+        else {
             return Err(wrong);
         };
         let Ok(uri) = url[Position::BeforePath..Position::AfterQuery].parse() else {
@@ -63,15 +74,20 @@ impl Origin {
         })))
     }
 
-    /// Path and query of the URL that this origin was made from, in the form that a request line wants.
+    /// Path and query of the URL that this origin was made from, in the form that a request line
+    /// wants.
     pub fn uri(&self) -> &Uri {
         &self.0.uri
     }
 
-    /// Sends one request and waits for the response head. `Host` is set here, whatever the request says; scheme and authority
-    /// of its URI are ignored. Dropping the future closes the connection that it uses. There is no timeout but the one for
-    /// connecting: deadlines belong to the caller.
-    pub async fn send(&self, request: impl Into<Box<Request<Payload>>>) -> Result<Response<Body>, SendError> {
+    /// Sends one request and waits for the response head. `Host` is set here, whatever the request
+    /// says; scheme and authority of its URI are ignored. Dropping the future closes the connection
+    /// that it uses. There is no timeout but the one for connecting: deadlines belong to the
+    /// caller.
+    pub async fn send(
+        &self,
+        request: impl Into<Box<Request<Payload>>>,
+    ) -> Result<Response<Body>, SendError> {
         // Boxed, so that no future on the way here holds it by value.
         let mut request = request.into();
         request.headers_mut().insert(header::HOST, self.0.host.clone());
@@ -79,7 +95,8 @@ impl Origin {
             let path = request.uri().path_and_query().cloned();
             *request.uri_mut() = path.map_or_else(Uri::default, Uri::from);
         }
-        // Each turn that fails uses up an idle connection; connections that others give back meanwhile do not count.
+        // Each turn that fails uses up an idle connection; connections that others give back
+        // meanwhile do not count.
         for _ in 0..self.0.capacity {
             let Some(link) = self.0.take() else { break };
             match self.exchange(link, request).await {
@@ -88,7 +105,12 @@ impl Origin {
                 Err((error, None)) => return Err(error),
             }
         }
-        let stream = self.0.connector.connect(&self.0.target, self.0.policy).await.map_err(SendError::unsent)?;
+        let stream = self
+            .0
+            .connector
+            .connect(&self.0.target, self.0.policy)
+            .await
+            .map_err(SendError::unsent)?;
         let link = Http1Connection::new(stream).await.map_err(SendError::unsent)?;
         self.exchange(link, request).await.map_err(|(error, _)| error)
     }
@@ -103,21 +125,29 @@ impl Origin {
             Ok(response) => Ok(response.map(|incoming| Body::new(incoming, link, self.0.clone()))),
             Err(mut error) => {
                 let unsent = error.take_message().map(Box::new);
-                Err((SendError { sent: unsent.is_none(), cause: error.into_error().into() }, unsent))
+                Err((
+                    SendError { sent: unsent.is_none(), cause: error.into_error().into() },
+                    unsent,
+                ))
             }
         }
     }
 
     /// Connections that wait for a request now.
     pub fn idle(&self) -> usize {
-        let open = |shelf: &Mutex<Shelf>| shelf.lock().idle.iter().filter(|idle| !idle.link.is_closed()).count();
+        let open = |shelf: &Mutex<Shelf>| {
+            shelf.lock().idle.iter().filter(|idle| !idle.link.is_closed()).count()
+        };
         self.0.shelves.iter().map(open).sum()
     }
 }
 
 impl fmt::Debug for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Origin").field("target", &self.0.target).field("idle", &self.idle()).finish_non_exhaustive()
+        f.debug_struct("Origin")
+            .field("target", &self.0.target)
+            .field("idle", &self.idle())
+            .finish_non_exhaustive()
     }
 }
 
@@ -130,8 +160,8 @@ pub(crate) struct Pool {
     uri: Uri,
     capacity: usize,
     idle_timeout: Duration,
-    /// One for each thread, as far as that goes: a connection is driven by the thread that made it, and a call that uses
-    /// it from there wakes nobody else.
+    /// One for each thread, as far as that goes: a connection is driven by the thread that made it,
+    /// and a call that uses it from there wakes nobody else.
     shelves: [Mutex<Shelf>; SHELVES],
 }
 
@@ -165,11 +195,13 @@ impl Pool {
         &self.shelves[slot % SHELVES]
     }
 
-    /// The connection used last among those that are ready. One whose driver has not yet seen the end of the last exchange
-    /// stays; one that has ended, or has waited too long, goes.
+    /// The connection used last among those that are ready. One whose driver has not yet seen the
+    /// end of the last exchange stays; one that has ended, or has waited too long, goes.
     fn take(&self) -> Option<Http1Connection> {
         let mut shelf = self.shelf(slot()).lock();
-        while let Some(at) = shelf.idle.iter().rposition(|idle| idle.link.is_ready() || idle.link.is_closed()) {
+        while let Some(at) =
+            shelf.idle.iter().rposition(|idle| idle.link.is_ready() || idle.link.is_closed())
+        {
             let found = shelf.idle.remove(at);
             if !found.link.is_closed() && found.since.elapsed() < self.idle_timeout {
                 return Some(found.link);
@@ -181,7 +213,8 @@ impl Pool {
     /// Closes what has waited too long and says when to look again; `None` when nothing is left.
     fn expire(&self, slot: usize, now: Instant) -> Option<Instant> {
         let mut shelf = self.shelf(slot).lock();
-        let old = shelf.idle.partition_point(|idle| now.duration_since(idle.since) >= self.idle_timeout);
+        let old =
+            shelf.idle.partition_point(|idle| now.duration_since(idle.since) >= self.idle_timeout);
         let expired: Vec<Idle> = shelf.idle.drain(..old).collect();
         let next = shelf.idle.first().map(|idle| idle.since + self.idle_timeout);
         shelf.swept = next.is_some();
@@ -191,7 +224,8 @@ impl Pool {
     }
 }
 
-/// Runs while there are idle connections, so that a quiet server does not keep sockets; ends with the last one or the origin.
+/// Runs while there are idle connections, so that a quiet server does not keep sockets; ends with
+/// the last one or the origin.
 async fn sweep(pool: std::sync::Weak<Pool>, slot: usize, first: Duration) {
     let mut next = Instant::now() + first;
     loop {

@@ -1,5 +1,5 @@
-//! A tunnel through an operator's HTTP proxy (`CONNECT`). The proxy comes from configuration alone, never from the
-//! environment, and what goes through the tunnel is checked as if there were none.
+//! A tunnel through an operator's HTTP proxy (`CONNECT`). The proxy comes from configuration alone,
+//! never from the environment, and what goes through the tunnel is checked as if there were none.
 
 use std::fmt;
 use std::io;
@@ -25,12 +25,17 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// A proxy at an `http` URL. `authorization` is sent to it as `Proxy-Authorization`. With `resolves` the proxy gets names
-    /// instead of addresses, so that nothing here can check where they lead.
+    /// A proxy at an `http` URL. `authorization` is sent to it as `Proxy-Authorization`. With
+    /// `resolves` the proxy gets names instead of addresses, so that nothing here can check where
+    /// they lead.
     ///
     /// # Errors
     /// A URL that is no plain `http://host:port`.
-    pub fn new(url: &Url, authorization: Option<HeaderValue>, resolves: bool) -> Result<Self, SetupError> {
+    pub fn new(
+        url: &Url,
+        authorization: Option<HeaderValue>,
+        resolves: bool,
+    ) -> Result<Self, SetupError> {
         if url.scheme() != "http" {
             return Err(SetupError::Url("a proxy is reached over http"));
         }
@@ -39,7 +44,8 @@ impl Proxy {
 
     /// Asks for a tunnel to `authority` (`host:port`) on a fresh connection to the proxy.
     pub(crate) async fn tunnel(&self, tcp: &mut TcpStream, authority: &str) -> io::Result<()> {
-        let mut request = format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n").into_bytes();
+        let mut request =
+            format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n").into_bytes();
         if let Some(authorization) = &self.authorization {
             request.extend_from_slice(b"Proxy-Authorization: ");
             request.extend_from_slice(authorization.as_bytes());
@@ -56,16 +62,22 @@ impl Proxy {
                 return Err(io::Error::other("the proxy's answer is too long"));
             }
         }
-        let status = head.strip_prefix(b"HTTP/1.").and_then(|rest| rest.get(2..5)).unwrap_or_default();
+        let status =
+            head.strip_prefix(b"HTTP/1.").and_then(|rest| rest.get(2..5)).unwrap_or_default();
         match status {
             [b'2', ..] => Ok(()),
-            status => Err(io::Error::other(format!("the proxy answered {}", status.escape_ascii()))),
+            status => {
+                Err(io::Error::other(format!("the proxy answered {}", status.escape_ascii())))
+            }
         }
     }
 }
 
 impl fmt::Debug for Proxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Proxy").field("target", &self.target).field("resolves", &self.resolves).finish_non_exhaustive()
+        f.debug_struct("Proxy")
+            .field("target", &self.target)
+            .field("resolves", &self.resolves)
+            .finish_non_exhaustive()
     }
 }

@@ -1,5 +1,5 @@
-//! From names to addresses. What comes back is checked by the connector, once, and never looked up again for the same
-//! connection.
+//! From names to addresses. What comes back is checked by the connector, once, and never looked up
+//! again for the same connection.
 
 use std::future::Future;
 use std::io;

@@ -1,5 +1,5 @@
-//! A server for tests that answers each connection with bytes decided beforehand. It understands just enough HTTP to know
-//! where a request ends.
+//! A server for tests that answers each connection with bytes decided beforehand. It understands
+//! just enough HTTP to know where a request ends.
 
 #![allow(clippy::unwrap_used)]
 
@@ -31,7 +31,8 @@ pub(crate) struct Scripted {
     pub(crate) ended: mpsc::UnboundedReceiver<usize>,
 }
 
-/// Serves one connection for each script; a connection closes after its last answer unless that is [`HOLD`].
+/// Serves one connection for each script; a connection closes after its last answer unless that is
+/// [`HOLD`].
 pub(crate) async fn serve(scripts: &'static [&'static [&'static str]]) -> Scripted {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -41,7 +42,8 @@ pub(crate) async fn serve(scripts: &'static [&'static [&'static str]]) -> Script
     tokio::spawn(async move {
         for (number, script) in scripts.iter().enumerate() {
             let (mut tcp, _) = listener.accept().await.unwrap();
-            let (seen, end) = (seen.clone(), end.clone());
+            let seen = seen.clone();
+            let end = end.clone();
             tokio::spawn(async move {
                 answer(&mut tcp, script, &seen).await;
                 drop(tcp);

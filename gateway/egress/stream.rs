@@ -30,7 +30,11 @@ impl Stream {
 }
 
 impl AsyncRead for Stream {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         match &mut self.get_mut().0 {
             Inner::Plain(tcp) => Pin::new(tcp).poll_read(cx, buf),
             Inner::Tls(tls) => Pin::new(tls).poll_read(cx, buf),
@@ -39,7 +43,11 @@ impl AsyncRead for Stream {
 }
 
 impl AsyncWrite for Stream {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         match &mut self.get_mut().0 {
             Inner::Plain(tcp) => Pin::new(tcp).poll_write(cx, buf),
             Inner::Tls(tls) => Pin::new(tls).poll_write(cx, buf),

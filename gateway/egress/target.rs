@@ -17,8 +17,8 @@ pub struct Target {
 }
 
 impl Target {
-    /// Takes host, port and scheme from an `http` or `https` URL. User information is refused, since it would be a
-    /// credential in a place that gets logged.
+    /// Takes host, port and scheme from an `http` or `https` URL. User information is refused,
+    /// since it would be a credential in a place that gets logged.
     pub fn new(url: &Url) -> Result<Self, SetupError> {
         let tls = match url.scheme() {
             "http" => false,

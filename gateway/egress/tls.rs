@@ -1,5 +1,5 @@
-//! TLS settings of outbound connections: the system's authorities plus the operator's, HTTP/1.1 by ALPN.
-//! There is no switch that turns verification off.
+//! TLS settings of outbound connections: the system's authorities plus the operator's, HTTP/1.1 by
+//! ALPN. There is no switch that turns verification off.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,9 @@ use crate::error::SetupError;
 const MAX_AUTHORITIES: usize = 4096;
 
 /// Client settings shared by all connections, so that session resumption works across them.
-pub(crate) fn client(authorities: &[CertificateDer<'static>]) -> Result<Arc<ClientConfig>, SetupError> {
+pub(crate) fn client(
+    authorities: &[CertificateDer<'static>],
+) -> Result<Arc<ClientConfig>, SetupError> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(authorities.iter().cloned());
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -26,15 +28,21 @@ pub(crate) fn client(authorities: &[CertificateDer<'static>]) -> Result<Arc<Clie
     Ok(Arc::new(config))
 }
 
-/// A machine without a certificate store is fine until a TLS server is called, which then fails by name.
-pub(crate) fn authorities(ca_file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, SetupError> {
-    let usable = |certificate: &CertificateDer<'static>| RootCertStore::empty().add(certificate.clone());
+/// A machine without a certificate store is fine until a TLS server is called, which then fails by
+/// name.
+pub(crate) fn authorities(
+    ca_file: Option<&Path>,
+) -> Result<Vec<CertificateDer<'static>>, SetupError> {
+    let usable =
+        |certificate: &CertificateDer<'static>| RootCertStore::empty().add(certificate.clone());
     let mut all = rustls_native_certs::load_native_certs().certs;
     all.retain(|certificate| usable(certificate).is_ok());
     if let Some(path) = ca_file {
         let wrong = |error: String| SetupError::Authorities(format!("{}: {error}", path.display()));
         let mut found = 0;
-        for certificate in CertificateDer::pem_file_iter(path).map_err(|error| wrong(error.to_string()))? {
+        for certificate in
+            CertificateDer::pem_file_iter(path).map_err(|error| wrong(error.to_string()))?
+        {
             let certificate = certificate.map_err(|error| wrong(error.to_string()))?;
             usable(&certificate).map_err(|error| wrong(error.to_string()))?;
             all.push(certificate);

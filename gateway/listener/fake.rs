@@ -151,7 +151,8 @@ pub(crate) struct Running {
 
 pub(crate) async fn start(config: Config, handler: Arc<Fake>, grace: Duration) -> Running {
     let server = Server::bind(config).unwrap();
-    let (address, drain) = (server.address(), server.drain());
+    let address = server.address();
+    let drain = server.drain();
     let (stop, stopped) = oneshot::channel::<()>();
     let other = tower::service_fn(|request: http::Request<hyper::body::Incoming>| async move {
         let path = request.uri().path().to_owned();
@@ -188,7 +189,8 @@ impl Running {
 pub(crate) fn post(path: &str, head: &str, body: &str) -> String {
     let length = body.len();
     format!(
-        "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n\
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: \
+            application/json\r\n\
          content-length: {length}\r\n{head}\r\n{body}"
     )
 }

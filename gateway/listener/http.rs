@@ -136,7 +136,8 @@ impl Server {
         self.listener.slots.add_loop(&connections);
         let app = Arc::new(LoopState::new(self.listener, self.identity, handler, fallback));
         let limits = &app.listener.config.limits;
-        let (head, write) = (limits.read_timeout, limits.write_timeout);
+        let head = limits.read_timeout;
+        let write = limits.write_timeout;
         let tick = (head.min(write) / 4).clamp(MIN_TICK, MAX_TICK);
         let mut ticks = tokio::time::interval(tick);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

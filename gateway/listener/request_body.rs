@@ -134,7 +134,9 @@ where
     P: HasBudget,
 {
     unfinished.add_bytes(received.total)?;
-    let (begun, mut looked, mut before) = (Instant::now(), Instant::now(), received.total);
+    let begun = Instant::now();
+    let mut looked = Instant::now();
+    let mut before = received.total;
     let end = begun + bounds.time;
     let mut timer = pin!(tokio::time::sleep_until(end.min(begun + SLOW)));
     loop {

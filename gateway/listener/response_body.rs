@@ -178,7 +178,8 @@ impl EventStream {
     /// The first chunk of a large event; the others wait. The last one holds what the whole takes.
     fn divide(&mut self, chunks: [Bytes; 3], held: Hold<ActiveRequest>) -> Chunk {
         let [first, middle, last] = chunks;
-        let (first, middle) = (self.sign(first), self.sign(middle));
+        let first = self.sign(first);
+        let middle = self.sign(middle);
         self.rest.extend([middle, Chunk::new(last, Some(held))]);
         first
     }

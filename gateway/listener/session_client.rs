@@ -42,7 +42,8 @@ impl SessionClient {
     }
 
     pub(crate) fn with_headers(&self, kind: ExchangeKind, headers: HeaderMap) -> Exchange {
-        let (endpoint, principal) = (self.endpoint.clone(), self.principal.clone());
+        let endpoint = self.endpoint.clone();
+        let principal = self.principal.clone();
         Exchange { endpoint, peer: self.peer, principal, kind, headers, takes_streamed_body: false }
     }
 

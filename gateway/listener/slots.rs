@@ -106,7 +106,8 @@ impl Slots {
     /// back in a moment. Several at once, so that a flood does not cost a look at all of them each
     /// time. Gives the number of those about to end.
     fn evict(&self, wanted: usize, of: usize, address: Option<IpAddr>) -> usize {
-        let (mut leaving, mut candidates) = (0, Vec::new());
+        let mut leaving = 0;
+        let mut candidates = Vec::new();
         for connections in self.loops.lock().iter().filter_map(Weak::upgrade) {
             leaving += connections.collect_idle(address, &mut candidates);
         }

@@ -186,7 +186,8 @@ impl<H: Handler> Drop for Messages<H> {
         self.sessions.remove(&self.id);
         let Some(proxied) = self.owner.proxied.lock().take() else { return };
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            let (owner, handler) = (Arc::clone(&self.owner), Arc::clone(&self.handler));
+            let owner = Arc::clone(&self.owner);
+            let handler = Arc::clone(&self.handler);
             runtime.spawn(async move { owner.caller.end(&*handler, &proxied).await });
         }
     }

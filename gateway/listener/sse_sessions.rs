@@ -89,7 +89,8 @@ impl Session {
         {
             return;
         }
-        let (session, handler) = (self.clone(), Arc::clone(handler));
+        let session = self.clone();
+        let handler = Arc::clone(handler);
         tokio::spawn(async move {
             let forward = async {
                 if let Some(events) =

@@ -144,7 +144,8 @@ struct Job {
 
 impl<H: Handler> StdioConnection<H> {
     fn new(handler: Arc<H>, caller: SessionClient, limits: Stdio, out: MessageQueue) -> Self {
-        let (running, flights) = (JoinSet::new(), HashMap::new());
+        let running = JoinSet::new();
+        let flights = HashMap::new();
         Self { handler, caller, limits, out, session: None, running, flights }
     }
 
@@ -270,7 +271,8 @@ impl<H: Handler> StdioConnection<H> {
                 .await;
         }
         let id = answer.clone().filter(|_| modern).unwrap_or_default();
-        let (handler, out) = (Arc::clone(&self.handler), self.out.clone());
+        let handler = Arc::clone(&self.handler);
+        let out = self.out.clone();
         let mut work = Box::pin(async move {
             match answer {
                 Some(id) => ask(&*handler, exchange, &id, &out).await,

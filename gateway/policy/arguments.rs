@@ -1,5 +1,5 @@
-//! What the arguments of a call must be. They are read once and strictly; what goes on to the server is what was
-//! checked, and only values that policy puts in differ from what was sent.
+//! What the arguments of a call must be. They are read once and strictly; what goes on to the
+//! server is what was checked, and only values that policy puts in differ from what was sent.
 
 mod bounds;
 mod edit;
@@ -65,7 +65,9 @@ impl Arguments {
     ) -> Result<Option<Self>, Vec<Mistake>> {
         if rules.is_empty() {
             return match others {
-                Some(_) => Err(vec![(vec![], "`other_arguments` needs `arguments` that name some".into())]),
+                Some(_) => {
+                    Err(vec![(vec![], "`other_arguments` needs `arguments` that name some".into())])
+                }
                 None => Ok(None),
             };
         }
@@ -78,14 +80,18 @@ impl Arguments {
             match Rule::compile(at, spec, effect) {
                 Ok(rule) => all.push(rule),
                 Err((key, words)) => {
-                    mistakes.push(([at.as_str()].into_iter().chain(key).map(str::to_owned).collect(), words));
+                    mistakes.push((
+                        [at.as_str()].into_iter().chain(key).map(str::to_owned).collect(),
+                        words,
+                    ));
                 }
             }
         }
         if !mistakes.is_empty() {
             return Err(mistakes);
         }
-        let named: BTreeSet<String> = all.iter().filter_map(|rule| rule.at.steps.first().cloned()).collect();
+        let named: BTreeSet<String> =
+            all.iter().filter_map(|rule| rule.at.steps.first().cloned()).collect();
         let closed = match others {
             Some(Others::Allow) => false,
             Some(Others::Refuse) => true,
@@ -101,7 +107,10 @@ impl Arguments {
 
     /// Whether some rule has to parse a statement.
     pub(crate) fn parses(&self) -> bool {
-        self.rules.iter().flat_map(|rule| &rule.structural).any(|rule| matches!(rule, Structural::Sql(_)))
+        self.rules
+            .iter()
+            .flat_map(|rule| &rule.structural)
+            .any(|rule| matches!(rule, Structural::Sql(_)))
     }
 
     /// Holds arguments against the rules, putting in what they set.
@@ -111,7 +120,10 @@ impl Arguments {
         {
             let other: String = other.chars().take(64).collect();
             let known: Vec<&str> = named.iter().map(String::as_str).collect();
-            return Err(Refusal(format!("the argument `{other}` is not allowed here, only {}", known.join(", "))));
+            return Err(Refusal(format!(
+                "the argument `{other}` is not allowed here, only {}",
+                known.join(", ")
+            )));
         }
         for rule in self.rules.iter().filter(|rule| rule.set.is_some()) {
             rule.put(arguments, &mut pass.edits)?;
@@ -121,15 +133,28 @@ impl Arguments {
 }
 
 impl Rule {
-    fn compile(at: &str, spec: &file::Argument, effect: Effect) -> Result<Self, (Vec<&'static str>, String)> {
+    fn compile(
+        at: &str,
+        spec: &file::Argument,
+        effect: Effect,
+    ) -> Result<Self, (Vec<&'static str>, String)> {
         let at = Pointer::parse(at).map_err(|words| (vec![], words))?;
         let structural = structural::compile(spec).map_err(|(key, words)| (vec![key], words))?;
-        let schema = spec.schema.as_ref().map(schema::compile).transpose().map_err(|w| (vec!["schema"], w))?;
-        let bounds = spec.value.as_ref().map(Bounds::compile).transpose().map_err(|w| (vec!["value"], w))?;
+        let schema = spec
+            .schema
+            .as_ref()
+            .map(schema::compile)
+            .transpose()
+            .map_err(|w| (vec!["schema"], w))?;
+        let bounds =
+            spec.value.as_ref().map(Bounds::compile).transpose().map_err(|w| (vec!["value"], w))?;
         let set = match &spec.set {
             None => None,
             Some(_) if effect == Effect::Deny => {
-                return Err((vec!["set"], "belongs into an `allow` policy: a `deny` policy only refuses".into()));
+                return Err((
+                    vec!["set"],
+                    "belongs into an `allow` policy: a `deny` policy only refuses".into(),
+                ));
             }
             Some(_) if !at.is_single() || at.steps.is_empty() => {
                 return Err((vec!["set"], "needs a pointer to one argument".into()));
@@ -146,7 +171,10 @@ impl Rule {
             return Err((vec!["require"], "contradicts `optional`".into()));
         }
         if !(judges || spec.forbid || spec.require || spec.optional || set.is_some()) {
-            return Err((vec![], "says nothing; `optional: true` lets the argument be there".into()));
+            return Err((
+                vec![],
+                "says nothing; `optional: true` lets the argument be there".into(),
+            ));
         }
         if spec.forbid && at.steps.is_empty() {
             return Err((vec!["forbid"], "needs a pointer to an argument".into()));
@@ -164,7 +192,10 @@ impl Rule {
             _ => return Ok(()),
         };
         if !edit::put(arguments, &self.at.steps, value) {
-            return Err(Refusal(format!("what the argument {} belongs to is missing", self.at.text)));
+            return Err(Refusal(format!(
+                "what the argument {} belongs to is missing",
+                self.at.text
+            )));
         }
         edits.push(Edit { at: self.at.steps.clone(), value: value.clone() });
         Ok(())

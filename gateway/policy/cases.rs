@@ -1,4 +1,5 @@
-//! Cases: who asks for what, and what policies should say. They test policies as the gateway would decide, without one.
+//! Cases: who asks for what, and what policies should say. They test policies as the gateway would
+//! decide, without one.
 
 use std::sync::Arc;
 
@@ -17,15 +18,16 @@ pub struct Cases {
     /// Where this file's schema is, for editors. Not read.
     #[serde(default, rename = "$schema")]
     pub schema: Option<String>,
-    /// The policy files, folders or patterns that are tested, relative to this file. Default: the file of the same name
-    /// in the folder above, or all files there.
+    /// The policy files, folders or patterns that are tested, relative to this file. Default: the
+    /// file of the same name in the folder above, or all files there.
     #[serde(default)]
     pub policies: Vec<String>,
     /// The cases; `[]` where there is none.
     pub cases: Vec<Case>,
 }
 
-/// One case. What is asked for is exactly one of `call`, `prompt`, `resource`, `completion` and `template`.
+/// One case. What is asked for is exactly one of `call`, `prompt`, `resource`, `completion` and
+/// `template`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
@@ -49,7 +51,8 @@ pub struct Case {
     /// A prompt for which values are asked, as `server/prompt`.
     #[serde(default)]
     pub completion: Option<String>,
-    /// A resource template for which values are asked, as `server/uri` or as its URI is at the endpoint.
+    /// A resource template for which values are asked, as `server/uri` or as its URI is at the
+    /// endpoint.
     #[serde(default)]
     pub template: Option<String>,
     /// The arguments.
@@ -61,7 +64,8 @@ pub struct Case {
     /// The category. Default: that of the built-in server of this name.
     #[serde(default)]
     pub category: Option<String>,
-    /// What the server says of the tool. Default: what is known of it by the configuration and the lock file.
+    /// What the server says of the tool. Default: what is known of it by the configuration and the
+    /// lock file.
     #[serde(default)]
     pub annotations: Option<Annotations>,
     pub expect: Expect,
@@ -123,8 +127,9 @@ impl Default for Caller {
 }
 
 impl Caller {
-    /// Reads `issuer|subject`, then words as `role=analyst organisation=acme`. Single or double quotes keep together what
-    /// has blanks in it: `"certificate:My CA|cn:alice" organisation='Acme Ltd'`.
+    /// Reads `issuer|subject`, then words as `role=analyst organisation=acme`. Single or double
+    /// quotes keep together what has blanks in it: `"certificate:My CA|cn:alice" organisation='Acme
+    /// Ltd'`.
     ///
     /// # Errors
     /// The word that is not understood.
@@ -143,7 +148,8 @@ impl Caller {
                 }
                 _ => {
                     return Err(format!(
-                        "`{word}` is neither issuer|subject nor role=, scope=, organisation=, agent= or certificate="
+                        "`{word}` is neither issuer|subject nor role=, scope=, organisation=, \
+                            agent= or certificate="
                     ));
                 }
             }
@@ -207,10 +213,13 @@ impl Case {
             (Kind::PromptCompletion, &self.completion),
             (Kind::ResourceCompletion, &self.template),
         ];
-        let given: Vec<_> = kinds.iter().filter_map(|(kind, name)| Some((*kind, name.as_deref()?))).collect();
+        let given: Vec<_> =
+            kinds.iter().filter_map(|(kind, name)| Some((*kind, name.as_deref()?))).collect();
         match given.as_slice() {
             [one] => Ok(*one),
-            _ => Err("a case asks for one of call, prompt, resource, completion and template".into()),
+            _ => {
+                Err("a case asks for one of call, prompt, resource, completion and template".into())
+            }
         }
     }
 
@@ -248,8 +257,13 @@ impl Case {
     pub fn differences(&self, outcome: &Outcome) -> Vec<String> {
         let mut all = Vec::new();
         if outcome.decision != self.expect {
-            let words = outcome.words.as_deref().map(|words| format!(": {words}")).unwrap_or_default();
-            all.push(format!("expected {}, got {}{words}", self.expect.as_str(), outcome.decision.as_str()));
+            let words =
+                outcome.words.as_deref().map(|words| format!(": {words}")).unwrap_or_default();
+            all.push(format!(
+                "expected {}, got {}{words}",
+                self.expect.as_str(),
+                outcome.decision.as_str()
+            ));
         }
         if self.rule.as_ref().is_some_and(|rule| *rule != outcome.rule) {
             let wanted = self.rule.as_deref().unwrap_or_default();
@@ -258,12 +272,18 @@ impl Case {
         if let Some(says) = &self.says
             && !outcome.words.as_ref().is_some_and(|words| words.contains(says.as_str()))
         {
-            all.push(format!("expected words with {says:?}, got {:?}", outcome.words.as_deref().unwrap_or_default()));
+            all.push(format!(
+                "expected words with {says:?}, got {:?}",
+                outcome.words.as_deref().unwrap_or_default()
+            ));
         }
         if let Some(wanted) = &self.forwards {
             let sent = outcome.forwards.as_ref().or(self.arguments.as_ref());
             if sent != Some(wanted) {
-                all.push(format!("expected to forward {wanted}, got {}", sent.unwrap_or(&Value::Null)));
+                all.push(format!(
+                    "expected to forward {wanted}, got {}",
+                    sent.unwrap_or(&Value::Null)
+                ));
             }
         }
         all
@@ -282,10 +302,13 @@ impl Expect {
 }
 
 impl Policy {
-    /// What is decided on: for values of a prompt or of a template that is hidden, that, whatever is said of completions.
+    /// What is decided on: for values of a prompt or of a template that is hidden, that, whatever
+    /// is said of completions.
     pub(crate) fn deciding<'a>(&self, class: &Class, question: &Question<'a>) -> Target<'a> {
         let of = question.target.kind.completed().map(|kind| Target { kind, ..*question.target });
-        let hidden = |target: &Target<'_>| !self.verdict(class, &Question { target, ..*question }).is_visible();
+        let hidden = |target: &Target<'_>| {
+            !self.verdict(class, &Question { target, ..*question }).is_visible()
+        };
         of.filter(hidden).unwrap_or(*question.target)
     }
 
@@ -306,7 +329,9 @@ impl Policy {
             Err(denied) => {
                 let decision = if verdict.is_visible() { Expect::Deny } else { Expect::Hidden };
                 let words = match denied.reason {
-                    DenyReason::Hidden if *denied.rule == *DEFAULT => Some("no policy allows it".into()),
+                    DenyReason::Hidden if *denied.rule == *DEFAULT => {
+                        Some("no policy allows it".into())
+                    }
                     DenyReason::Hidden => None,
                     DenyReason::Arguments(refusal) => Some(refusal.0),
                     DenyReason::Failure(words) => Some(words),

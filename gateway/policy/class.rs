@@ -1,4 +1,5 @@
-//! Callers that policies do not tell apart: found once for each caller and endpoint, and kept in bounded memory.
+//! Callers that policies do not tell apart: found once for each caller and endpoint, and kept in
+//! bounded memory.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -25,8 +26,8 @@ pub struct Class {
 }
 
 impl Class {
-    /// `version` tells the policies of one configuration from those of another; `personal` is for callers whose views
-    /// depend on who they are.
+    /// `version` tells the policies of one configuration from those of another; `personal` is for
+    /// callers whose views depend on who they are.
     pub(crate) fn new(
         bits: BitSet,
         broken: Vec<(u32, String)>,
@@ -97,11 +98,19 @@ impl fmt::Debug for Classes {
 impl Classes {
     pub(crate) fn new() -> Self {
         let hasher = RandomState::new();
-        Self { known: Cache::builder().max_capacity(MAX_KNOWN).build_with_hasher(hasher.clone()), hasher }
+        Self {
+            known: Cache::builder().max_capacity(MAX_KNOWN).build_with_hasher(hasher.clone()),
+            hasher,
+        }
     }
 
     /// The class of a caller at an endpoint, found by `find` the first time.
-    pub(crate) fn get(&self, subject: &Subject<'_>, endpoint: &str, find: impl FnOnce() -> Class) -> Arc<Class> {
+    pub(crate) fn get(
+        &self,
+        subject: &Subject<'_>,
+        endpoint: &str,
+        find: impl FnOnce() -> Class,
+    ) -> Arc<Class> {
         let mut hasher = self.hasher.build_hasher();
         (subject.issuer, subject.subject, endpoint).hash(&mut hasher);
         subject.certificate.map(|certificate| certificate.fingerprint).hash(&mut hasher);

@@ -1,6 +1,7 @@
-//! The `command` rule: is this text, or this argument vector, one call of a program that the rule knows, with options that
-//! the rule knows? There is no shell in it: what a shell would act on is refused, not expanded. It starts nothing and
-//! looks at no file; whoever runs the command must confine it all the same.
+//! The `command` rule: is this text, or this argument vector, one call of a program that the rule
+//! knows, with options that the rule knows? There is no shell in it: what a shell would act on is
+//! refused, not expanded. It starts nothing and looks at no file; whoever runs the command must
+//! confine it all the same.
 
 mod builtin;
 mod git;
@@ -66,7 +67,8 @@ impl Command {
                 (None, Some(model)) => Model::compile(short, &model)?,
                 (None, None) => {
                     return Err(format!(
-                        "`{name}` is not a program that is known here: say under `models` how it may be called"
+                        "`{name}` is not a program that is known here: say under `models` how it \
+                            may be called"
                     ));
                 }
             };
@@ -79,7 +81,8 @@ impl Command {
         Ok(Self { form, programs, roots, max_bytes, max_arguments })
     }
 
-    /// Judges an argument as a policy finds it: text, or a list of words where the rule asks for one.
+    /// Judges an argument as a policy finds it: text, or a list of words where the rule asks for
+    /// one.
     ///
     /// # Errors
     /// It has another form, or why it is refused.
@@ -87,11 +90,19 @@ impl Command {
         match (value, self.form) {
             (Value::String(text), Form::Text | Form::Either) => self.check(text),
             (Value::Array(items), Form::Argv | Form::Either) => {
-                let argv: Option<Vec<String>> = items.iter().map(|item| item.as_str().map(str::to_owned)).collect();
-                self.check_argv(&argv.ok_or_else(|| Refusal("must be a list of text".into()))?, None)
+                let argv: Option<Vec<String>> =
+                    items.iter().map(|item| item.as_str().map(str::to_owned)).collect();
+                self.check_argv(
+                    &argv.ok_or_else(|| Refusal("must be a list of text".into()))?,
+                    None,
+                )
             }
-            (_, Form::Text) => Err(Refusal("must be text: one program with its arguments, on one line".into())),
-            (_, Form::Argv) => Err(Refusal("must be a list: the program, then each of its arguments".into())),
+            (_, Form::Text) => {
+                Err(Refusal("must be text: one program with its arguments, on one line".into()))
+            }
+            (_, Form::Argv) => {
+                Err(Refusal("must be a list: the program, then each of its arguments".into()))
+            }
             (_, Form::Either) => Err(Refusal("must be text, or a list of text".into())),
         }
     }
@@ -113,8 +124,8 @@ impl Command {
         tokens::split(text)
     }
 
-    /// Judges an argument vector, the program first. `folder` is the absolute path that relative paths start at, if that
-    /// is known; without it they must not go up.
+    /// Judges an argument vector, the program first. `folder` is the absolute path that relative
+    /// paths start at, if that is known; without it they must not go up.
     ///
     /// # Errors
     /// Why it is refused, and what to send instead.
@@ -129,7 +140,8 @@ impl Command {
         self.programs.keys().map(String::as_str)
     }
 
-    /// Where a path that a call names would lie: an absolute path inside a root, or why there is none.
+    /// Where a path that a call names would lie: an absolute path inside a root, or why there is
+    /// none.
     ///
     /// # Errors
     /// The path is outside of the roots.
@@ -139,7 +151,10 @@ impl Command {
 
     fn size(&self, bytes: usize) -> Result<(), Refusal> {
         if bytes > self.max_bytes {
-            return Err(Refusal(format!("the command has {bytes} bytes; at most {} are allowed", self.max_bytes)));
+            return Err(Refusal(format!(
+                "the command has {bytes} bytes; at most {} are allowed",
+                self.max_bytes
+            )));
         }
         Ok(())
     }
@@ -153,14 +168,22 @@ impl Command {
         if arguments.len() > self.max_arguments {
             let found = arguments.len();
             let most = self.max_arguments;
-            return Err(Refusal(format!("the command has {found} arguments; at most {most} are allowed")));
+            return Err(Refusal(format!(
+                "the command has {found} arguments; at most {most} are allowed"
+            )));
         }
         let Some(program) = self.programs.get(&name) else { return Err(self.unknown(&name)) };
         let (paths, subcommands) = judge::arguments(&program.model, &arguments)?;
         for path in &paths {
             paths::locate(path, folder, &self.roots)?;
         }
-        Ok(Invocation { program: name, arguments, subcommands, paths, runs_code: program.runs_code })
+        Ok(Invocation {
+            program: name,
+            arguments,
+            subcommands,
+            paths,
+            runs_code: program.runs_code,
+        })
     }
 
     fn unknown(&self, name: &str) -> Refusal {
@@ -169,7 +192,10 @@ impl Command {
         Refusal(if name.contains('/') {
             format!("{shown} is a path, not the name of a program; allowed are: {names}")
         } else if name.contains('=') {
-            format!("{shown} looks like a variable; the command must begin with the name of a program: {names}")
+            format!(
+                "{shown} looks like a variable; the command must begin with the name of a program: \
+                    {names}"
+            )
         } else {
             format!("the program {shown} is not allowed; allowed are: {names}")
         })

@@ -23,7 +23,8 @@ const MAX_NAME: usize = 64;
 /// Something wrong with a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// Which document of the configuration, and which policy in it; `None` for the lists of the configuration file.
+    /// Which document of the configuration, and which policy in it; `None` for the lists of the
+    /// configuration file.
     pub at: Option<(usize, usize)>,
     /// The key, below the policy; for a list it is the whole key, such as `policy.tools.allow`.
     pub path: Vec<String>,
@@ -59,11 +60,14 @@ pub(crate) fn rules(config: &Config) -> Result<Vec<Rule>, Vec<Mistake>> {
                 Err(found) => found,
             };
             found.extend(names::check(&entry.policy).into_iter().map(|(path, what)| {
-                let hint = "leave the key out where anything fits; docs/policy.md says how names are written".into();
+                let hint = "leave the key out where anything fits; docs/policy.md says how names \
+                    are written"
+                    .into();
                 Mistake { at: None, path, what, hint }
             }));
             if is_reserved(&entry.policy.name) {
-                let what = "stands for something else in records and answers: `default`, `pins` and all that begins with `policy.`";
+                let what = "stands for something else in records and answers: `default`, `pins` \
+                    and all that begins with `policy.`";
                 found.push(mistake(&["name"], what, "give it another name"));
             }
             if let Some(other) = names.insert(entry.policy.name.clone(), place) {
@@ -73,13 +77,17 @@ pub(crate) fn rules(config: &Config) -> Result<Vec<Rule>, Vec<Mistake>> {
                     "rename one of them",
                 ));
             }
-            mistakes.extend(found.into_iter().map(|found| Mistake { at: Some((document, at)), ..found }));
+            mistakes.extend(
+                found.into_iter().map(|found| Mistake { at: Some((document, at)), ..found }),
+            );
         }
     }
     if rules.len() > MAX_POLICIES {
         let what = format!("there are more than {MAX_POLICIES} policies");
-        mistakes
-            .push(Mistake { path: vec!["policy".into(), "files".into()], ..mistake(&[], what, "join some of them") });
+        mistakes.push(Mistake {
+            path: vec!["policy".into(), "files".into()],
+            ..mistake(&[], what, "join some of them")
+        });
     }
     rules.sort_by(|a, b| a.name.cmp(&b.name));
     if mistakes.is_empty() { Ok(rules) } else { Err(mistakes) }
@@ -118,14 +126,15 @@ fn rule(policy: &file::Policy, place: String) -> Result<Rule, Vec<Mistake>> {
         None
     });
     rates(policy, when.as_ref(), &mut mistakes);
-    let response = policy.response.as_ref().map(Response::compile).transpose().unwrap_or_else(|found| {
-        for (path, what) in found {
-            let path = [vec!["response".to_owned()], path].concat();
-            let hint = "such as response: { secrets: true, max_bytes: 65536 }".to_owned();
-            mistakes.push(Mistake { at: None, path, what, hint });
-        }
-        None
-    });
+    let response =
+        policy.response.as_ref().map(Response::compile).transpose().unwrap_or_else(|found| {
+            for (path, what) in found {
+                let path = [vec!["response".to_owned()], path].concat();
+                let hint = "such as response: { secrets: true, max_bytes: 65536 }".to_owned();
+                mistakes.push(Mistake { at: None, path, what, hint });
+            }
+            None
+        });
     let rule = Rule {
         name: policy.name.as_str().into(),
         place,
@@ -146,16 +155,19 @@ fn rule(policy: &file::Policy, place: String) -> Result<Rule, Vec<Mistake>> {
 fn rates(policy: &file::Policy, when: Option<&Condition>, mistakes: &mut Vec<Mistake>) {
     let Some(rate) = &policy.rate else { return };
     let found = rate::check(rate).into_iter();
-    mistakes.extend(
-        found.map(|(key, what)| mistake(&["rate", key], what, "such as rate: { per_minute: 60, by: [principal] }")),
-    );
+    mistakes.extend(found.map(|(key, what)| {
+        mistake(&["rate", key], what, "such as rate: { per_minute: 60, by: [principal] }")
+    }));
     if policy.dry_run {
-        let what = "cannot have a `rate` beside it: what would be refused depends on what was refused before";
-        let hint = "take `dry_run` out and give the `rate` numbers that are never reached, or leave the `rate` out";
+        let what = "cannot have a `rate` beside it: what would be refused depends on what was \
+            refused before";
+        let hint = "take `dry_run` out and give the `rate` numbers that are never reached, or \
+            leave the `rate` out";
         mistakes.push(mistake(&["dry_run"], what, hint));
     }
     if when.is_some_and(Condition::needs_arguments) {
-        let what = "cannot be about `arguments` beside a `rate`: requests are counted before arguments are read";
+        let what = "cannot be about `arguments` beside a `rate`: requests are counted before \
+            arguments are read";
         mistakes.push(mistake(&["when"], what, "make two policies of it"));
     }
 }
@@ -173,8 +185,13 @@ fn methods(rule: &Rule, mistakes: &mut Vec<Mistake>) {
         || what.categories.is_some()
         || what.annotations.is_some();
     if rule.effect != Effect::Deny || rule.rate.is_none() || rule.arguments.is_some() || narrower {
-        let what = "is only for a `deny` policy that has a `rate` and names nothing else in `what` but `endpoints`";
-        mistakes.push(mistake(&["what", "methods"], what, "leave it out, or make two policies of it"));
+        let what = "is only for a `deny` policy that has a `rate` and names nothing else in `what` \
+            but `endpoints`";
+        mistakes.push(mistake(
+            &["what", "methods"],
+            what,
+            "leave it out, or make two policies of it",
+        ));
     }
     if rule.when.as_ref().is_some_and(Condition::needs_target) {
         let words = "cannot be about `target` beside `what.methods`: a list has none";
@@ -183,7 +200,8 @@ fn methods(rule: &Rule, mistakes: &mut Vec<Mistake>) {
 }
 
 fn who(spec: &file::Who, mistakes: &mut Vec<Mistake>) -> Who {
-    let mut list = |key: &str, list: &Option<Vec<String>>| globs(&["who", key], list.as_deref(), mistakes);
+    let mut list =
+        |key: &str, list: &Option<Vec<String>>| globs(&["who", key], list.as_deref(), mistakes);
     Who {
         principals: list("principals", &spec.principals),
         roles: list("roles", &spec.roles),
@@ -198,7 +216,8 @@ fn who(spec: &file::Who, mistakes: &mut Vec<Mistake>) -> Who {
 fn what(spec: &file::What, mistakes: &mut Vec<Mistake>) -> What {
     let words = word_list("words", spec.words.as_deref(), mistakes);
     let not_words = word_list("not_words", spec.not_words.as_deref(), mistakes);
-    let mut list = |key: &str, list: &Option<Vec<String>>| globs(&["what", key], list.as_deref(), mistakes);
+    let mut list =
+        |key: &str, list: &Option<Vec<String>>| globs(&["what", key], list.as_deref(), mistakes);
     let what = What {
         words,
         not_words,
@@ -223,7 +242,8 @@ fn what(spec: &file::What, mistakes: &mut Vec<Mistake>) -> What {
 }
 
 fn word_list(key: &str, list: Option<&[String]>, mistakes: &mut Vec<Mistake>) -> Option<Vec<Word>> {
-    let hint = "such as delete, force push, ^add, push$, workflow* or \"{create,update} tag\"; other patterns belong into `tools`";
+    let hint = "such as delete, force push, ^add, push$, workflow* or \"{create,update} tag\"; \
+        other patterns belong into `tools`";
     let mut all = Vec::new();
     for (at, item) in list?.iter().enumerate() {
         match words::parse(item) {
@@ -241,7 +261,11 @@ fn word_list(key: &str, list: Option<&[String]>, mistakes: &mut Vec<Mistake>) ->
 fn globs(path: &[&str], list: Option<&[String]>, mistakes: &mut Vec<Mistake>) -> Option<Vec<Glob>> {
     let list = list?;
     if list.len() > MAX_PATTERNS {
-        mistakes.push(mistake(path, format!("must have at most {MAX_PATTERNS} items"), "use wider patterns"));
+        mistakes.push(mistake(
+            path,
+            format!("must have at most {MAX_PATTERNS} items"),
+            "use wider patterns",
+        ));
         return Some(Vec::new());
     }
     let mut globs = Vec::with_capacity(list.len());

@@ -1,5 +1,6 @@
-//! `when`: a condition in CEL, checked when it is loaded: known names only, bounded, without comparisons that never hold,
-//! and tried on samples, so that a wrong type is found before the first call. What still fails on a call denies. This is the only module that knows CEL.
+//! `when`: a condition in CEL, checked when it is loaded: known names only, bounded, without
+//! comparisons that never hold, and tried on samples, so that a wrong type is found before the
+//! first call. What still fails on a call denies. This is the only module that knows CEL.
 
 mod comparisons;
 mod inspect;
@@ -35,19 +36,26 @@ impl Condition {
         if text.len() > MAX_BYTES {
             return Err(format!("is longer than {MAX_BYTES} bytes"));
         }
-        let program = Program::compile(text).map_err(|errors| format!("is no condition: {}", plain(&errors)))?;
+        let program = Program::compile(text)
+            .map_err(|errors| format!("is no condition: {}", plain(&errors)))?;
         let findings = inspect::inspect(program.expression())?;
         comparisons::check(program.expression())?;
         let mut patterns = HashMap::new();
         for pattern in &findings.patterns {
-            let compiled = expression(pattern, pattern.len()).map_err(|words| format!("{pattern:?} {words}"))?;
+            let compiled = expression(pattern, pattern.len())
+                .map_err(|words| format!("{pattern:?} {words}"))?;
             patterns.insert(pattern.clone(), compiled);
         }
         let mut base = Context::default();
         let patterns: Arc<HashMap<String, Regex>> = Arc::new(patterns);
-        let matches = move |This(text): This<Arc<String>>, pattern: Arc<String>| match patterns.get(pattern.as_str()) {
+        let matches = move |This(text): This<Arc<String>>, pattern: Arc<String>| match patterns
+            .get(pattern.as_str())
+        {
             Some(pattern) => Ok(pattern.is_match(&text)),
-            None => Err(ExecutionError::function_error("matches", "the pattern is not written in the condition")),
+            None => Err(ExecutionError::function_error(
+                "matches",
+                "the pattern is not written in the condition",
+            )),
         };
         base.add_function("matches", matches).map_err(|error| error.to_string())?;
         let condition = Self { program, base, findings };
@@ -55,7 +63,10 @@ impl Condition {
         if condition.findings.asks_nothing() {
             world::samples(|sample| match condition.holds(sample)? {
                 true => Ok(()),
-                false => Err("never holds, whoever asks for whatever: take the policy out, or `when`".into()),
+                false => {
+                    Err("never holds, whoever asks for whatever: take the policy out, or `when`"
+                        .into())
+                }
             })?;
         }
         Ok(condition)
@@ -75,8 +86,9 @@ impl Condition {
         self.findings.uses("subject")
     }
 
-    /// Whether the arguments have a name that it goes by in other letters, or a value of another type than what it is
-    /// compared with: it would take for absent, or for another one, what a lenient reader finds.
+    /// Whether the arguments have a name that it goes by in other letters, or a value of another
+    /// type than what it is compared with: it would take for absent, or for another one, what a
+    /// lenient reader finds.
     ///
     /// # Errors
     /// The argument that must be written otherwise.
@@ -85,7 +97,11 @@ impl Condition {
         for (steps, shapes) in &self.findings.shapes {
             if !shaped(arguments, steps, shapes) {
                 let words: Vec<&str> = shapes.iter().map(|shape| shape.words()).collect();
-                return Err(Refusal(format!("the argument {} must be {} here", pointer(steps), words.join(" or "))));
+                return Err(Refusal(format!(
+                    "the argument {} must be {} here",
+                    pointer(steps),
+                    words.join(" or ")
+                )));
             }
         }
         Ok(())
@@ -99,24 +115,29 @@ impl Condition {
         self.run(world).map_err(|failed| failed.words)
     }
 
-    /// Which argument it could not be evaluated for, in words for whoever sent it; nothing when that was something else.
+    /// Which argument it could not be evaluated for, in words for whoever sent it; nothing when
+    /// that was something else.
     pub(crate) fn amiss(&self, world: World<'_>) -> Option<String> {
         let failed = self.run(world).err()?;
         let arguments = world.arguments?;
         let members = &self.findings.members;
         // What it goes through on its way to others is not what it takes.
-        let last =
-            |steps: &&Vec<String>| !members.iter().any(|other| other.len() > steps.len() && other.starts_with(steps));
+        let last = |steps: &&Vec<String>| {
+            !members.iter().any(|other| other.len() > steps.len() && other.starts_with(steps))
+        };
         let mut named = members.iter().filter(last);
         match failed.why {
             Why::Missing(name) => {
-                let steps =
-                    named.find_map(|steps| missing(arguments, steps).filter(|way| way.last() == Some(&name)))?;
+                let steps = named.find_map(|steps| {
+                    missing(arguments, steps).filter(|way| way.last() == Some(&name))
+                })?;
                 Some(format!("{} is missing", pointer(steps)))
             }
             Why::Type => {
-                let given: Vec<String> = named.filter_map(|steps| given(arguments, steps)).take(MAX_TOLD).collect();
-                (!given.is_empty()).then(|| format!("it cannot take an argument as it is: {}", given.join(", ")))
+                let given: Vec<String> =
+                    named.filter_map(|steps| given(arguments, steps)).take(MAX_TOLD).collect();
+                (!given.is_empty())
+                    .then(|| format!("it cannot take an argument as it is: {}", given.join(", ")))
             }
             Why::Other => None,
         }
@@ -135,8 +156,10 @@ impl Condition {
         }
         if let Some(arguments) = world.arguments.filter(|_| self.findings.uses("arguments")) {
             let bound = self.findings.bound();
-            let words = || format!("the arguments have more than {bound} values, too many for its loops");
-            let value = world::arguments(arguments, bound).ok_or_else(|| Failed { words: words(), why: Why::Other })?;
+            let words =
+                || format!("the arguments have more than {bound} values, too many for its loops");
+            let value = world::arguments(arguments, bound)
+                .ok_or_else(|| Failed { words: words(), why: Why::Other })?;
             scope.add_variable_from_value("arguments", value);
         }
         match self.program.execute(&scope) {
@@ -173,7 +196,8 @@ fn missing<'a>(arguments: &serde_json::Value, steps: &'a [String]) -> Option<&'a
     None
 }
 
-/// Whether what stands there is one of these; what is not there, or null, is not taken for anything.
+/// Whether what stands there is one of these; what is not there, or null, is not taken for
+/// anything.
 fn shaped(value: &serde_json::Value, steps: &[String], shapes: &BTreeSet<Shape>) -> bool {
     use serde_json::Value as Json;
     let Some((step, rest)) = steps.split_first() else {
@@ -187,9 +211,11 @@ fn shaped(value: &serde_json::Value, steps: &[String], shapes: &BTreeSet<Shape>)
     };
     match value {
         Json::Array(items) if step == "*" => items.iter().all(|item| shaped(item, rest, shapes)),
-        Json::Array(items) => {
-            step.parse().ok().and_then(|at: usize| items.get(at)).is_none_or(|item| shaped(item, rest, shapes))
-        }
+        Json::Array(items) => step
+            .parse()
+            .ok()
+            .and_then(|at: usize| items.get(at))
+            .is_none_or(|item| shaped(item, rest, shapes)),
         value => value.get(step).is_none_or(|inner| shaped(inner, rest, shapes)),
     }
 }
@@ -229,7 +255,9 @@ impl Why {
         use ExecutionError as E;
         match error {
             E::NoSuchKey(key) => Self::Missing(key.to_string()),
-            E::UnsupportedBinaryOperator(..) | E::ValuesNotComparable(..) | E::UnsupportedIndex(..) => Self::Type,
+            E::UnsupportedBinaryOperator(..)
+            | E::ValuesNotComparable(..)
+            | E::UnsupportedIndex(..) => Self::Type,
             E::NoSuchOverload(_) | E::FunctionError { .. } => Self::Type,
             _ => Self::Other,
         }
@@ -246,10 +274,16 @@ impl std::fmt::Debug for Condition {
 fn brief(error: &ExecutionError) -> String {
     match error {
         ExecutionError::NoSuchKey(key) => format!("there is no `{key}`"),
-        ExecutionError::NoSuchOverload(_) | ExecutionError::UndeclaredReference(_) => error.to_string(),
-        ExecutionError::UnsupportedBinaryOperator(operator, ..) => format!("`{operator}` does not fit these types"),
+        ExecutionError::NoSuchOverload(_) | ExecutionError::UndeclaredReference(_) => {
+            error.to_string()
+        }
+        ExecutionError::UnsupportedBinaryOperator(operator, ..) => {
+            format!("`{operator}` does not fit these types")
+        }
         ExecutionError::ValuesNotComparable(..) => "values of different types are compared".into(),
-        ExecutionError::UnsupportedIndex(..) | ExecutionError::IndexOutOfBounds(_) => "an index does not fit".into(),
+        ExecutionError::UnsupportedIndex(..) | ExecutionError::IndexOutOfBounds(_) => {
+            "an index does not fit".into()
+        }
         ExecutionError::FunctionError { function, .. } => format!("`{function}` failed"),
         _ => "it failed".into(),
     }

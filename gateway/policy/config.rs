@@ -15,7 +15,8 @@ const MAX_SHOWN: usize = 200;
 pub struct Config {
     /// The lists of the configuration file: policies in short.
     pub lists: Lists,
-    /// Policy files. With one of them, what no policy allows is denied; without any, what the lists do not deny is allowed.
+    /// Policy files. With one of them, what no policy allows is denied; without any, what the lists
+    /// do not deny is allowed.
     pub documents: Vec<Document>,
 }
 
@@ -76,8 +77,10 @@ pub struct Entry {
 pub fn differences(old: &Config, new: &Config) -> Vec<String> {
     type Named<'a> = BTreeMap<&'a str, (&'a Entry, &'a str)>;
     fn named(config: &Config) -> Named<'_> {
-        let entries =
-            config.documents.iter().flat_map(|file| file.policies.iter().map(|entry| (entry, file.name.as_str())));
+        let entries = config
+            .documents
+            .iter()
+            .flat_map(|file| file.policies.iter().map(|entry| (entry, file.name.as_str())));
         entries.map(|(entry, file)| (entry.policy.name.as_str(), (entry, file))).collect()
     }
     let was = named(old);
@@ -87,13 +90,19 @@ pub fn differences(old: &Config, new: &Config) -> Vec<String> {
         match was.get(name) {
             None => lines.push(format!("+ {name} ({file}:{})", entry.line)),
             Some((before, _)) if before.source != entry.source => {
-                lines.push(format!("~ {name} ({file}:{}): {}", entry.line, keys(&before.source, &entry.source)));
+                lines.push(format!(
+                    "~ {name} ({file}:{}): {}",
+                    entry.line,
+                    keys(&before.source, &entry.source)
+                ));
             }
             Some(_) => {}
         }
     }
     lines.extend(
-        was.iter().filter(|(name, _)| !is.contains_key(*name)).map(|(name, (_, file))| format!("- {name} ({file})")),
+        was.iter()
+            .filter(|(name, _)| !is.contains_key(*name))
+            .map(|(name, (_, file))| format!("- {name} ({file})")),
     );
     let was = &old.lists;
     let is = &new.lists;
@@ -104,10 +113,18 @@ pub fn differences(old: &Config, new: &Config) -> Vec<String> {
         ("prompts", was.prompts.written(), is.prompts.written()),
         ("resources", was.resources.written(), is.resources.written()),
         ("calls_per_minute", calls(was.calls_per_minute), calls(is.calls_per_minute)),
-        ("completions_per_minute", calls(was.completions_per_minute), calls(is.completions_per_minute)),
+        (
+            "completions_per_minute",
+            calls(was.completions_per_minute),
+            calls(is.completions_per_minute),
+        ),
     ] {
         if old != new {
-            lines.push(format!("~ policy.{key} of the configuration file: {} -> {}", cut(old), cut(new)));
+            lines.push(format!(
+                "~ policy.{key} of the configuration file: {} -> {}",
+                cut(old),
+                cut(new)
+            ));
         }
     }
     lines
@@ -162,7 +179,8 @@ impl Eq for Document {}
 
 impl fmt::Debug for Document {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> = self.policies.iter().map(|entry| entry.policy.name.as_str()).collect();
+        let names: Vec<&str> =
+            self.policies.iter().map(|entry| entry.policy.name.as_str()).collect();
         f.debug_struct("Document").field("name", &self.name).field("policies", &names).finish()
     }
 }

@@ -1,5 +1,6 @@
-//! Whether a call may be made with its arguments, which are read once, and what policies in dry run would have said of
-//! what its server gets. What a call is for is decided before, in [`crate::verdict`].
+//! Whether a call may be made with its arguments, which are read once, and what policies in dry run
+//! would have said of what its server gets. What a call is for is decided before, in
+//! [`crate::verdict`].
 
 use std::sync::Arc;
 
@@ -33,7 +34,9 @@ impl Policy {
         match &verdict.state {
             State::Open(at) => {
                 let dry_run = dry.and_then(|dry| {
-                    self.dry_run_denial(dry, question, Pass::of(question.target), || arguments::read(arguments))
+                    self.dry_run_denial(dry, question, Pass::of(question.target), || {
+                        arguments::read(arguments)
+                    })
                 });
                 Ok(Passed { rule: self.name(*at), arguments: None, dry_run })
             }
@@ -42,8 +45,9 @@ impl Policy {
         }
     }
 
-    /// Whether the judgement on arguments of this size can take longer than a thread that serves others may be held: the
-    /// parser of SQL takes milliseconds for a short text that was made for that.
+    /// Whether the judgement on arguments of this size can take longer than a thread that serves
+    /// others may be held: the parser of SQL takes milliseconds for a short text that was made for
+    /// that.
     #[must_use]
     pub fn evaluates_slowly(&self, verdict: &Verdict, bytes: usize) -> bool {
         if bytes <= ALWAYS_QUICK || !verdict.reads_arguments() {
@@ -52,15 +56,19 @@ impl Policy {
         if bytes > QUICK {
             return true;
         }
-        let mut rules: Vec<u32> = verdict.dry.as_deref().map(|dry| dry.guards.to_vec()).unwrap_or_default();
+        let mut rules: Vec<u32> =
+            verdict.dry.as_deref().map(|dry| dry.guards.to_vec()).unwrap_or_default();
         if let State::Judged(judged) = &verdict.state {
             rules.extend(judged.allows.iter().chain(&judged.guards));
         }
-        let parses = |at: u32| self.rule(at).and_then(|rule| rule.arguments.as_ref()).is_some_and(Arguments::parses);
+        let parses = |at: u32| {
+            self.rule(at).and_then(|rule| rule.arguments.as_ref()).is_some_and(Arguments::parses)
+        };
         rules.into_iter().any(parses)
     }
 
-    /// How policies in dry run would deny a call that may be made, going by the arguments that its server gets.
+    /// How policies in dry run would deny a call that may be made, going by the arguments that its
+    /// server gets.
     fn dry_run_denial(
         &self,
         dry: &Dry,
@@ -90,33 +98,48 @@ impl Policy {
         question: &Question<'_>,
         text: Option<&[u8]>,
     ) -> Result<Passed, Denied> {
-        let first = judged.open.into_iter().chain(judged.allows.iter().copied()).chain(judged.guards.iter().copied());
+        let first = judged
+            .open
+            .into_iter()
+            .chain(judged.allows.iter().copied())
+            .chain(judged.guards.iter().copied());
         let first = first.map(|at| self.name(at)).next().unwrap_or_else(|| DEFAULT.into());
         let read = arguments::read(text);
-        let mut arguments = read.map_err(|refusal| Denied { rule: first, reason: DenyReason::Arguments(refusal) })?;
+        let mut arguments =
+            read.map_err(|refusal| Denied { rule: first, reason: DenyReason::Arguments(refusal) })?;
         let mut pass = Pass::of(question.target);
         let rule = match judged.open {
             Some(at) => self.name(at),
             None => self.permit(&judged.allows, question, &mut arguments, &mut pass)?,
         };
         self.guard(&judged.guards, question, &mut arguments, &mut pass)?;
-        let dry_run = dry.and_then(|dry| self.dry_run_denial(dry, question, pass.aside(), || Ok(arguments)));
+        let dry_run =
+            dry.and_then(|dry| self.dry_run_denial(dry, question, pass.aside(), || Ok(arguments)));
         if pass.edits.is_empty() {
             return Ok(Passed { rule, arguments: None, dry_run });
         }
         match arguments::write(text, &pass.edits) {
             Some(arguments) => Ok(Passed { rule, arguments: Some(arguments), dry_run }),
-            None => Err(Denied { rule, reason: DenyReason::Failure("the arguments could not be written anew".into()) }),
+            None => Err(Denied {
+                rule,
+                reason: DenyReason::Failure("the arguments could not be written anew".into()),
+            }),
         }
     }
 
-    /// The arguments that policies which deny are held against: with what the policy that allows the call puts in. Nothing
-    /// where none allows it, or where the arguments cannot be read.
-    pub(crate) fn permitted(&self, verdict: &Verdict, question: &Question<'_>, text: Option<&[u8]>) -> Option<Value> {
+    /// The arguments that policies which deny are held against: with what the policy that allows
+    /// the call puts in. Nothing where none allows it, or where the arguments cannot be read.
+    pub(crate) fn permitted(
+        &self,
+        verdict: &Verdict,
+        question: &Question<'_>,
+        text: Option<&[u8]>,
+    ) -> Option<Value> {
         let State::Judged(judged) = &verdict.state else { return None };
         let mut arguments = arguments::read(text).ok()?;
         if judged.open.is_none() {
-            self.permit(&judged.allows, question, &mut arguments, &mut Pass::of(question.target)).ok()?;
+            self.permit(&judged.allows, question, &mut arguments, &mut Pass::of(question.target))
+                .ok()?;
         }
         Some(arguments)
     }
@@ -138,7 +161,9 @@ impl Policy {
                 Err(refusal) => Err(refusal),
                 Ok(()) => match (self.holds(rule, question, arguments), &rule.arguments) {
                     (Err(reason), _) => return Err(denied(reason)),
-                    (Ok(false), _) => Err(Refusal("its condition does not hold for these arguments".into())),
+                    (Ok(false), _) => {
+                        Err(Refusal("its condition does not hold for these arguments".into()))
+                    }
                     (Ok(true), None) => Ok(()),
                     (Ok(true), Some(rules)) => rules.check(&mut own, pass),
                 },
@@ -167,7 +192,8 @@ impl Policy {
     ) -> Result<(), Denied> {
         for rule in guards.iter().filter_map(|&at| self.rule(at)) {
             let denied = |reason| Denied { rule: Arc::clone(&rule.name), reason };
-            rule.undisguised(arguments).map_err(|refusal| denied(DenyReason::Arguments(refusal)))?;
+            rule.undisguised(arguments)
+                .map_err(|refusal| denied(DenyReason::Arguments(refusal)))?;
             if !self.holds(rule, question, arguments).map_err(denied)? {
                 continue;
             }
@@ -180,7 +206,12 @@ impl Policy {
         Ok(())
     }
 
-    fn holds(&self, rule: &Rule, question: &Question<'_>, arguments: &Value) -> Result<bool, DenyReason> {
+    fn holds(
+        &self,
+        rule: &Rule,
+        question: &Question<'_>,
+        arguments: &Value,
+    ) -> Result<bool, DenyReason> {
         if rule.is_settled_early() {
             return Ok(true);
         }

@@ -1,5 +1,6 @@
-//! Why a call is decided as it is: every policy that concerns it, what it says, and what would change the answer. It is
-//! for people, so it takes its time: each policy is held against the call by itself.
+//! Why a call is decided as it is: every policy that concerns it, what it says, and what would
+//! change the answer. It is for people, so it takes its time: each policy is held against the call
+//! by itself.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -64,7 +65,8 @@ impl Policy {
         let question = &Question { target: &target, ..*question };
         let Outcome { decision, rule, words, forwards } = self.answer(question, text);
         let read = arguments::read(text);
-        // One that denies sees what the one that allows has put in; one in dry run what the server gets.
+        // One that denies sees what the one that allows has put in; one in dry run what the server
+        // gets.
         let permitted = self.permitted(&self.verdict(&class, question), question, text);
         let mut policies = Vec::new();
         let mut changes = Vec::new();
@@ -82,14 +84,21 @@ impl Policy {
                     other => other,
                 },
             };
-            let denies = rule.effect == Effect::Deny && matches!(says, Says::Holds | Says::Refuses(_));
-            denied |= !rule.dry_run && (denies && !(rule.arguments.is_some() && matches!(says, Says::Holds)));
+            let denies =
+                rule.effect == Effect::Deny && matches!(says, Says::Holds | Says::Refuses(_));
+            denied |= !rule.dry_run
+                && (denies && !(rule.arguments.is_some() && matches!(says, Says::Holds)));
             let more = rule.effect == Effect::Allow && matches!(says, Says::Misfits(_));
-            changes.extend(change(rule, &says, decision).filter(|_| !rule.dry_run).map(|line| (more, line)));
+            changes.extend(
+                change(rule, &says, decision).filter(|_| !rule.dry_run).map(|line| (more, line)),
+            );
             policies.extend(step(rule, &says, question.target));
         }
-        let mut changes: Vec<String> =
-            changes.into_iter().filter(|(more, _)| !(*more && denied)).map(|(_, line)| line).collect();
+        let mut changes: Vec<String> = changes
+            .into_iter()
+            .filter(|(more, _)| !(*more && denied))
+            .map(|(_, line)| line)
+            .collect();
         if decision == Expect::Hidden && rule == DEFAULT && changes.is_empty() {
             changes.push("a policy that allows it".into());
         }
@@ -130,10 +139,12 @@ fn says(rule: &Rule, question: &Question<'_>, arguments: Option<&Value>) -> Says
         return Says::Limits;
     }
     match (&rule.arguments, arguments) {
-        (Some(rules), Some(arguments)) => match rules.check(&mut arguments.clone(), &mut Pass::of(target)) {
-            Ok(()) => Says::Holds,
-            Err(refusal) => Says::Refuses(refusal.0),
-        },
+        (Some(rules), Some(arguments)) => {
+            match rules.check(&mut arguments.clone(), &mut Pass::of(target)) {
+                Ok(()) => Says::Holds,
+                Err(refusal) => Says::Refuses(refusal.0),
+            }
+        }
         _ => Says::Holds,
     }
 }
@@ -154,7 +165,9 @@ fn step(rule: &Rule, says: &Says, target: &Target<'_>) -> Option<Step> {
         (Says::Holds, Effect::Allow) => format!("allows it{named}"),
         (Says::Holds, Effect::Deny) if judged => "has nothing against these arguments".into(),
         (Says::Holds, Effect::Deny) => format!("denies it{named}"),
-        (Says::Refuses(words), Effect::Allow) => format!("would allow it with other arguments: {words}"),
+        (Says::Refuses(words), Effect::Allow) => {
+            format!("would allow it with other arguments: {words}")
+        }
         (Says::Refuses(words), Effect::Deny) => format!("denies it with these arguments: {words}"),
     };
     let effect = match rule.effect {
@@ -178,7 +191,9 @@ fn named_by(rule: &Rule, target: &Target<'_>) -> String {
 fn change(rule: &Rule, says: &Says, decision: Expect) -> Option<String> {
     let name = &rule.name;
     match (decision, rule.effect, says) {
-        (Expect::Allow, Effect::Deny, Says::Misfits(all)) if all.len() == 1 && !rule.only_limits() => {
+        (Expect::Allow, Effect::Deny, Says::Misfits(all))
+            if all.len() == 1 && !rule.only_limits() =>
+        {
             Some(format!("policy {name} would judge it too, if this fitted: {}", all.concat()))
         }
         (Expect::Allow, ..) => None,
@@ -194,9 +209,9 @@ fn change(rule: &Rule, says: &Says, decision: Expect) -> Option<String> {
         (_, Effect::Deny, Says::Refuses(words)) => {
             Some(format!("policy {name} would let it pass with other arguments: {words}"))
         }
-        (_, Effect::Deny, Says::Holds) if rule.arguments.is_none() => {
-            Some(format!("policy {name} denies it, whatever others allow: narrow its `who` or `what`"))
-        }
+        (_, Effect::Deny, Says::Holds) if rule.arguments.is_none() => Some(format!(
+            "policy {name} denies it, whatever others allow: narrow its `who` or `what`"
+        )),
         _ => None,
     }
 }

@@ -1,4 +1,5 @@
-//! A policy file as people write it. The doc comments are what editors show; every key that is not here is a mistake.
+//! A policy file as people write it. The doc comments are what editors show; every key that is not
+//! here is a mistake.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +16,9 @@ pub struct File {
     /// Where this file's schema is, for editors. Not read.
     #[serde(default, rename = "$schema")]
     pub schema: Option<String>,
-    /// The policies. Their order means nothing: whatever a policy denies is denied, and what no policy allows is too. `[]` where
-    /// there is none: a file without this key has lost its policies.
+    /// The policies. Their order means nothing: whatever a policy denies is denied, and what no
+    /// policy allows is too. `[]` where there is none: a file without this key has lost its
+    /// policies.
     pub policies: Vec<Policy>,
 }
 
@@ -26,8 +28,8 @@ pub struct File {
 pub struct Policy {
     /// A name of its own, for logs and answers: letters, digits, `.`, `_` and `-`, at most 64.
     pub name: String,
-    /// `allow`: what fits may be seen and used. `deny`: what fits may not, whatever other policies say; with `arguments`
-    /// or `rate` it denies only calls that do not keep to these.
+    /// `allow`: what fits may be seen and used. `deny`: what fits may not, whatever other policies
+    /// say; with `arguments` or `rate` it denies only calls that do not keep to these.
     pub effect: Effect,
     /// For people. Not read.
     #[serde(default)]
@@ -41,23 +43,26 @@ pub struct Policy {
     /// What it is about; everything without it.
     #[serde(default)]
     pub what: What,
-    /// A condition in CEL over `subject`, `target`, `endpoint` and `arguments`. If it cannot be evaluated, what the
-    /// policy is about is denied.
+    /// A condition in CEL over `subject`, `target`, `endpoint` and `arguments`. If it cannot be
+    /// evaluated, what the policy is about is denied.
     #[serde(default)]
     pub when: Option<String>,
-    /// What the arguments of a call must be, by JSON Pointer (`/sql`, `/files/*/path`, or `""` for all of them). An
-    /// `allow` policy allows only calls that keep to it, a `deny` policy denies those that do not.
+    /// What the arguments of a call must be, by JSON Pointer (`/sql`, `/files/*/path`, or `""` for
+    /// all of them). An `allow` policy allows only calls that keep to it, a `deny` policy denies
+    /// those that do not.
     #[serde(default)]
     pub arguments: BTreeMap<String, Argument>,
-    /// What becomes of arguments that `arguments` does not name, at the top level: members of an argument are open unless a
-    /// `schema` closes them. Default: `refuse` in an `allow` policy with named arguments, otherwise `allow`.
+    /// What becomes of arguments that `arguments` does not name, at the top level: members of an
+    /// argument are open unless a `schema` closes them. Default: `refuse` in an `allow` policy with
+    /// named arguments, otherwise `allow`.
     #[serde(default)]
     pub other_arguments: Option<Others>,
-    /// How often, and how many at a time. It limits whatever the policy is about, with either effect.
+    /// How often, and how many at a time. It limits whatever the policy is about, with either
+    /// effect.
     #[serde(default)]
     pub rate: Option<Rate>,
-    /// What may come back: how much, without which secrets, links to where. It limits whatever the policy is about, with
-    /// either effect.
+    /// What may come back: how much, without which secrets, links to where. It limits whatever the
+    /// policy is about, with either effect.
     #[serde(default)]
     pub response: Option<response::Spec>,
 }
@@ -70,60 +75,66 @@ pub enum Effect {
     Deny,
 }
 
-/// Whom a policy is about. Everything that is given must fit; of a list, one pattern has to. Patterns have `*`, `?`,
-/// `[…]` and `{a,b}`.
+/// Whom a policy is about. Everything that is given must fit; of a list, one pattern has to.
+/// Patterns have `*`, `?`, `[…]` and `{a,b}`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Who {
-    /// Callers, as `issuer|subject`: `key|3f6c0e9a17d2b458`, `local|user`, `https://login.example.com|*`.
+    /// Callers, as `issuer|subject`: `key|3f6c0e9a17d2b458`, `local|user`,
+    /// `https://login.example.com|*`.
     pub principals: Option<Vec<String>>,
     pub roles: Option<Vec<String>>,
     pub organisations: Option<Vec<String>>,
     pub scopes: Option<Vec<String>>,
     /// The software that acts for the caller, as its credential names it.
     pub agents: Option<Vec<String>>,
-    /// Names of the client certificate, with their kind: `dns:*.ci.example.com`, `uri:spiffe://…`, `sha256:…`.
+    /// Names of the client certificate, with their kind: `dns:*.ci.example.com`, `uri:spiffe://…`,
+    /// `sha256:…`.
     pub certificates: Option<Vec<String>>,
     /// `true`: callers without a credential alone. `false`: all others.
     pub anonymous: Option<bool>,
 }
 
-/// What a policy is about. `words`, `not_words`, `servers`, `not_servers`, `categories`, `endpoints` and `annotations` must all fit
-/// where they are given. Of `tools`, `prompts`, `resources` and `completion` the list for the kind of thing must fit; a kind whose
-/// list is not given is not meant, unless none of the four is. Names are written as exposed (`db__query`) or with their
-/// server (`db/query`).
+/// What a policy is about. `words`, `not_words`, `servers`, `not_servers`, `categories`,
+/// `endpoints` and `annotations` must all fit where they are given. Of `tools`, `prompts`,
+/// `resources` and `completion` the list for the kind of thing must fit; a kind whose list is not
+/// given is not meant, unless none of the four is. Names are written as exposed (`db__query`) or
+/// with their server (`db/query`).
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct What {
     pub tools: Option<Vec<String>>,
-    /// Words of which the name of a tool has one, however it is spelled: `delete` fits `delete_file`, `fileDelete` and `DELETE-ALL`,
-    /// not `undelete`. Several in a row: `force push`. `^add` begins the name, `push$` ends it, `workflow*` may go on,
-    /// `{create,update} {tag,release}` are alternatives.
+    /// Words of which the name of a tool has one, however it is spelled: `delete` fits
+    /// `delete_file`, `fileDelete` and `DELETE-ALL`, not `undelete`. Several in a row: `force
+    /// push`. `^add` begins the name, `push$` ends it, `workflow*` may go on, `{create,update}
+    /// {tag,release}` are alternatives.
     pub words: Option<Vec<String>>,
     /// Words that the name of a tool has not.
     pub not_words: Option<Vec<String>>,
     pub prompts: Option<Vec<String>>,
     /// URIs of resources and of templates.
     pub resources: Option<Vec<String>>,
-    /// Prompts and resources for whose arguments values may be asked. Without it, those that may be used.
+    /// Prompts and resources for whose arguments values may be asked. Without it, those that may be
+    /// used.
     pub completion: Option<Vec<String>>,
     /// Names of servers.
     pub servers: Option<Vec<String>>,
     /// All servers but these.
     pub not_servers: Option<Vec<String>>,
-    /// Categories of built-in tools: `content`, `database`, `example`, `file`, `shell`, `system`, `web`.
+    /// Categories of built-in tools: `content`, `database`, `example`, `file`, `shell`, `system`,
+    /// `web`.
     pub categories: Option<Vec<String>>,
     /// Paths of endpoints: `/mcp`, `/servers/*/mcp`.
     pub endpoints: Option<Vec<String>>,
     /// What the server says of a tool. A claim: trust it as far as its server.
     pub annotations: Option<Hints>,
-    /// MCP methods, such as `tools/list`, `*/list` or `server/discover`; only for a `deny` policy that has nothing but
-    /// a `rate`.
+    /// MCP methods, such as `tools/list`, `*/list` or `server/discover`; only for a `deny` policy
+    /// that has nothing but a `rate`.
     pub methods: Option<Vec<String>>,
 }
 
-/// Annotations of a tool. Without a word of the server a tool is taken to change and to destroy things, to do so anew
-/// each time, and to reach the outside.
+/// Annotations of a tool. Without a word of the server a tool is taken to change and to destroy
+/// things, to do so anew each time, and to reach the outside.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Hints {
@@ -167,8 +178,9 @@ pub struct Argument {
     pub set: Option<Set>,
 }
 
-/// Plain bounds of a value. Numbers are compared by value, whole ones exactly: one that is sent with a fraction or an exponent and
-/// could stand for several of them is refused. Text is compared exactly.
+/// Plain bounds of a value. Numbers are compared by value, whole ones exactly: one that is sent
+/// with a fraction or an exponent and could stand for several of them is refused. Text is compared
+/// exactly.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Bounds {
@@ -215,8 +227,9 @@ pub struct Rate {
     pub burst: Option<u32>,
     /// How many may run at the same time.
     pub concurrency: Option<u32>,
-    /// What shares one allowance: each combination of these has its own. Default `[principal]`; `[]` is one for all. Callers
-    /// of one issuer without an organisation share one by `organisation`, those without an agent one by `agent`.
+    /// What shares one allowance: each combination of these has its own. Default `[principal]`;
+    /// `[]` is one for all. Callers of one issuer without an organisation share one by
+    /// `organisation`, those without an agent one by `agent`.
     pub by: Option<Vec<Key>>,
 }
 

@@ -1,5 +1,5 @@
-//! All policies at once: which of them concern a caller, and which of those something that it asks for. The work
-//! hardly grows with the number of policies.
+//! All policies at once: which of them concern a caller, and which of those something that it asks
+//! for. The work hardly grows with the number of policies.
 
 use globset::Glob;
 
@@ -30,7 +30,8 @@ pub(crate) struct Index {
     methods: BitSet,
 }
 
-const KINDS: [Kind; 5] = [Kind::Tool, Kind::Prompt, Kind::Resource, Kind::PromptCompletion, Kind::ResourceCompletion];
+const KINDS: [Kind; 5] =
+    [Kind::Tool, Kind::Prompt, Kind::Resource, Kind::PromptCompletion, Kind::ResourceCompletion];
 
 impl Index {
     /// # Errors
@@ -39,11 +40,13 @@ impl Index {
         let size = rules.len();
         let all = || (0u32..).zip(rules);
         let lists = |pick: &dyn Fn(&Rule) -> Option<&[Glob]>| {
-            let picked: Vec<(u32, &[Glob])> = all().filter_map(|(at, rule)| Some((at, pick(rule)?))).collect();
+            let picked: Vec<(u32, &[Glob])> =
+                all().filter_map(|(at, rule)| Some((at, pick(rule)?))).collect();
             pattern::Index::new(size, picked.into_iter())
         };
         let words = |pick: &dyn Fn(&Rule) -> Option<&[Word]>| {
-            let picked: Vec<(u32, &[Word])> = all().filter_map(|(at, rule)| Some((at, pick(rule)?))).collect();
+            let picked: Vec<(u32, &[Word])> =
+                all().filter_map(|(at, rule)| Some((at, pick(rule)?))).collect();
             WordIndex::new(size, picked.into_iter())
         };
         let set = |pick: &dyn Fn(&Rule) -> bool| {
@@ -51,7 +54,9 @@ impl Index {
             all().filter(|(_, rule)| pick(rule)).for_each(|(at, _)| bits.insert(at));
             bits
         };
-        let who = |n: usize| lists(&|rule| rule.who.lists().get(n).and_then(|(_, globs)| globs.as_deref()));
+        let who = |n: usize| {
+            lists(&|rule| rule.who.lists().get(n).and_then(|(_, globs)| globs.as_deref()))
+        };
         let kind = |kind: Kind| {
             let unmeant = set(&|rule| rule.what.names_kinds() && rule.what.of(kind).is_none());
             lists(&|rule| rule.what.of(kind)).map(|index| (index, unmeant))
@@ -68,7 +73,10 @@ impl Index {
             kinds: [tools?, prompts?, resources?, prompt_values?, resource_values?],
             words: words(&|rule| rule.what.words.as_deref())?,
             not_words: words(&|rule| rule.what.not_words.as_deref())?,
-            annotated: all().filter(|(_, rule)| rule.what.annotations.is_some()).map(|(at, _)| at).collect(),
+            annotated: all()
+                .filter(|(_, rule)| rule.what.annotations.is_some())
+                .map(|(at, _)| at)
+                .collect(),
             methods: set(&|rule| rule.what.methods.is_some()),
         })
     }
@@ -112,7 +120,9 @@ impl Index {
         index.narrow(&mut bits, self.size, target.spellings().iter());
         self.narrow_by_words(&mut bits, target);
         for &at in &self.annotated {
-            if bits.contains(at) && !rules.get(at as usize).is_some_and(|rule| rule.what.annotations_fit(target)) {
+            if bits.contains(at)
+                && !rules.get(at as usize).is_some_and(|rule| rule.what.annotations_fit(target))
+            {
                 bits.remove(at);
             }
         }

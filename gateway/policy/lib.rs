@@ -1,5 +1,6 @@
-//! May they? Policies say who may see and use what, with which arguments and how often; the same decision for lists and
-//! calls. It reads no file, knows no wire format and denies what it cannot decide.
+//! May they? Policies say who may see and use what, with which arguments and how often; the same
+//! decision for lists and calls. It reads no file, knows no wire format and denies what it cannot
+//! decide.
 
 mod arguments;
 mod bitset;

@@ -1,5 +1,5 @@
-//! Counting requests. The limiter here counts in this process, in bounded memory; one that several processes share can
-//! take its place behind the same trait.
+//! Counting requests. The limiter here counts in this process, in bounded memory; one that several
+//! processes share can take its place behind the same trait.
 
 mod pace;
 
@@ -29,8 +29,8 @@ pub trait Limiter: Send + Sync {
     /// How long to wait, and whether it is about how many run at the same time.
     fn take(&self, name: &str, quota: &Quota, key: u64) -> Result<Option<Held>, (Duration, bool)>;
 
-    /// Takes back one request that [`Limiter::take`] let pass, as far as it is about how often: another allowance that
-    /// it needed refused it.
+    /// Takes back one request that [`Limiter::take`] let pass, as far as it is about how often:
+    /// another allowance that it needed refused it.
     fn give_back(&self, name: &str, quota: &Quota, key: u64);
 
     /// Forgets what has been idle. Called now and then, away from requests.
@@ -62,8 +62,9 @@ const GUESS: Duration = Duration::from_secs(1);
 /// Most policies whose counts are kept.
 const MAX_BUCKETS: usize = 16_384;
 
-/// Counts in this process. Counts outlive every reload of policies: they belong to a policy's name, also when its numbers
-/// change, and also when it is gone for as long as somebody's allowance is not whole again.
+/// Counts in this process. Counts outlive every reload of policies: they belong to a policy's name,
+/// also when its numbers change, and also when it is gone for as long as somebody's allowance is
+/// not whole again.
 #[derive(Default)]
 pub struct Local {
     buckets: RwLock<HashMap<Box<str>, Arc<Bucket>, RandomState>>,
@@ -83,7 +84,8 @@ impl Local {
     }
 
     fn bucket(&self, name: &str, quota: &Quota) -> Arc<Bucket> {
-        let known = self.buckets.read().unwrap_or_else(PoisonError::into_inner).get(name).map(Arc::clone);
+        let known =
+            self.buckets.read().unwrap_or_else(PoisonError::into_inner).get(name).map(Arc::clone);
         if let Some(known) = known.filter(|bucket| bucket.quota == *quota) {
             return known;
         }
@@ -98,7 +100,10 @@ impl Local {
             },
         };
         if buckets.len() >= MAX_BUCKETS && !buckets.contains_key(name) {
-            let least = buckets.iter().min_by_key(|(_, bucket)| bucket.remembers()).map(|(name, _)| name.clone());
+            let least = buckets
+                .iter()
+                .min_by_key(|(_, bucket)| bucket.remembers())
+                .map(|(name, _)| name.clone());
             least.and_then(|least| buckets.remove(&least));
         }
         let new = Arc::new(new);
@@ -113,25 +118,33 @@ impl Limiter for Local {
     }
 
     fn give_back(&self, name: &str, quota: &Quota, key: u64) {
-        let known = self.buckets.read().unwrap_or_else(PoisonError::into_inner).get(name).map(Arc::clone);
+        let known =
+            self.buckets.read().unwrap_or_else(PoisonError::into_inner).get(name).map(Arc::clone);
         // Where another number came between, the one request stays used.
-        if let Some(pace) = known.filter(|bucket| bucket.quota == *quota).and_then(|bucket| bucket.pace.clone()) {
+        if let Some(pace) =
+            known.filter(|bucket| bucket.quota == *quota).and_then(|bucket| bucket.pace.clone())
+        {
             pace.give_back(key);
         }
     }
 
     fn sweep(&self) {
-        let all: Vec<_> = self.buckets.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        let all: Vec<_> =
+            self.buckets.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
         all.iter().filter_map(|bucket| bucket.pace.as_ref()).for_each(|pace| pace.sweep());
         drop(all);
         // One that is in use right now is about to remember something.
         let used = |bucket: &Arc<Bucket>| Arc::strong_count(bucket) > 1 || bucket.remembers() > 0;
-        self.buckets.write().unwrap_or_else(PoisonError::into_inner).retain(|_, bucket| used(bucket));
+        self.buckets
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|_, bucket| used(bucket));
     }
 }
 
 impl Bucket {
-    /// The same policy with other numbers. What was used and what runs stays so: saving a file gives nothing back.
+    /// The same policy with other numbers. What was used and what runs stays so: saving a file
+    /// gives nothing back.
     fn changed_to(&self, quota: Quota) -> Self {
         let pace = match (&self.pace, quota.rate) {
             (Some(pace), Some(rate)) if pace.rate != rate => pace.changed_to(rate).map(Arc::new),
@@ -150,7 +163,9 @@ impl Bucket {
         // Before the rate, so that what finds no place does not use up the allowance.
         let held = self.quota.concurrency.map(|most| self.enter(key, most)).transpose()?;
         match &self.pace {
-            Some(pace) if self.quota.rate.is_some() => pace.take(key).map_err(|wait| (wait, false))?,
+            Some(pace) if self.quota.rate.is_some() => {
+                pace.take(key).map_err(|wait| (wait, false))?
+            }
             _ => {}
         }
         Ok(held)

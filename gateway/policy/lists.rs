@@ -3,21 +3,34 @@
 use crate::config::{Allow, Lists};
 use crate::file::{Effect, Key, Policy, Rate, What, Who};
 
-/// The policies that the lists stand for. `alone`: there are no policy files, so what is not written is allowed.
+/// The policies that the lists stand for. `alone`: there are no policy files, so what is not
+/// written is allowed.
 pub(crate) fn policies(lists: &Lists, alone: bool) -> Vec<Policy> {
     let mut all = Vec::new();
     if let Some(servers) = &lists.servers.allow {
-        all.push(deny("policy.servers.allow", What { not_servers: Some(servers.clone()), ..What::default() }));
+        all.push(deny(
+            "policy.servers.allow",
+            What { not_servers: Some(servers.clone()), ..What::default() },
+        ));
     }
     if !lists.servers.deny.is_empty() {
-        all.push(deny("policy.servers.deny", What { servers: Some(lists.servers.deny.clone()), ..What::default() }));
+        all.push(deny(
+            "policy.servers.deny",
+            What { servers: Some(lists.servers.deny.clone()), ..What::default() },
+        ));
     }
     let tools = |list| What { tools: Some(list), ..What::default() };
     let prompts = |list| What { prompts: Some(list), ..What::default() };
     let resources = |list| What { resources: Some(list), ..What::default() };
     kind(&mut all, &lists.tools, alone, ["policy.tools.allow", "policy.tools.deny"], tools);
     kind(&mut all, &lists.prompts, alone, ["policy.prompts.allow", "policy.prompts.deny"], prompts);
-    kind(&mut all, &lists.resources, alone, ["policy.resources.allow", "policy.resources.deny"], resources);
+    kind(
+        &mut all,
+        &lists.resources,
+        alone,
+        ["policy.resources.allow", "policy.resources.deny"],
+        resources,
+    );
     let rates = [
         ("policy.calls_per_minute", "tools/call", lists.calls_per_minute),
         ("policy.completions_per_minute", "completion/complete", lists.completions_per_minute),
@@ -25,13 +38,23 @@ pub(crate) fn policies(lists: &Lists, alone: bool) -> Vec<Policy> {
     for (name, method, per_minute) in rates {
         let Some(per_minute) = per_minute else { continue };
         let what = What { methods: Some(vec![method.into()]), ..What::default() };
-        let rate = Rate { per_minute: Some(per_minute), by: Some(vec![Key::Principal]), ..Rate::default() };
+        let rate = Rate {
+            per_minute: Some(per_minute),
+            by: Some(vec![Key::Principal]),
+            ..Rate::default()
+        };
         all.push(Policy { rate: Some(rate), ..deny(name, what) });
     }
     all
 }
 
-fn kind(all: &mut Vec<Policy>, list: &Allow, alone: bool, names: [&str; 2], what: impl Fn(Vec<String>) -> What) {
+fn kind(
+    all: &mut Vec<Policy>,
+    list: &Allow,
+    alone: bool,
+    names: [&str; 2],
+    what: impl Fn(Vec<String>) -> What,
+) {
     let allow = match &list.allow {
         Some(allow) => Some(allow.clone()),
         None => alone.then(|| vec!["*".to_owned()]),

@@ -1,5 +1,6 @@
-//! Names and beginnings that things can have at all, for policies to be held against when they are loaded: a policy about
-//! something that cannot be would never fit, and one that denies would deny nothing.
+//! Names and beginnings that things can have at all, for policies to be held against when they are
+//! loaded: a policy about something that cannot be would never fit, and one that denies would deny
+//! nothing.
 
 use globset::Glob;
 
@@ -7,7 +8,8 @@ use crate::file::{Policy, What, Who};
 use crate::pattern;
 
 /// Categories of built-in tools.
-pub(crate) const CATEGORIES: [&str; 7] = ["content", "database", "example", "file", "shell", "system", "web"];
+pub(crate) const CATEGORIES: [&str; 7] =
+    ["content", "database", "example", "file", "shell", "system", "web"];
 /// How names of a client certificate begin.
 pub(crate) const CERTIFICATES: [&str; 5] = ["cn:", "dns:", "email:", "sha256:", "uri:"];
 const ALL: &str = "/mcp";
@@ -21,7 +23,11 @@ pub(crate) fn check(policy: &Policy) -> Vec<Misnomer> {
     let mut found = Vec::new();
     for (part, key, list) in lists(policy) {
         let path = |item: Option<usize>| {
-            [part, key].into_iter().map(str::to_owned).chain(item.map(|at| at.to_string())).collect()
+            [part, key]
+                .into_iter()
+                .map(str::to_owned)
+                .chain(item.map(|at| at.to_string()))
+                .collect()
         };
         if list.is_empty() {
             found.push((path(None), "is empty: nothing fits it".to_owned()));
@@ -41,8 +47,19 @@ pub(crate) fn check(policy: &Policy) -> Vec<Misnomer> {
 }
 
 fn lists(policy: &Policy) -> impl Iterator<Item = (&'static str, &'static str, &[String])> {
-    let Who { principals, roles, organisations, scopes, agents, certificates, anonymous: _ } = &policy.who;
-    let What { tools, prompts, resources, completion, servers, not_servers, categories, endpoints, .. } = &policy.what;
+    let Who { principals, roles, organisations, scopes, agents, certificates, anonymous: _ } =
+        &policy.who;
+    let What {
+        tools,
+        prompts,
+        resources,
+        completion,
+        servers,
+        not_servers,
+        categories,
+        endpoints,
+        ..
+    } = &policy.what;
     let What { words, not_words, .. } = &policy.what;
     let all = [
         ("who", "principals", principals),
@@ -69,14 +86,16 @@ fn lists(policy: &Policy) -> impl Iterator<Item = (&'static str, &'static str, &
 /// What is wrong with a pattern over callers.
 fn principal(text: &str) -> Option<String> {
     let wrong = !holds_bar(text);
-    let words = "fits no caller: they are written `issuer|subject`, such as `key|3f6c0e9a17d2b458` or `local|user`";
+    let words = "fits no caller: they are written `issuer|subject`, such as `key|3f6c0e9a17d2b458` \
+        or `local|user`";
     wrong.then(|| words.to_owned())
 }
 
 /// What is wrong with a pattern over names of certificates.
 fn certificate(text: &str) -> Option<String> {
     let wrong = !CERTIFICATES.iter().any(|start| may_begin(text, start));
-    wrong.then(|| format!("fits no certificate: their names begin with {}", CERTIFICATES.join(", ")))
+    wrong
+        .then(|| format!("fits no certificate: their names begin with {}", CERTIFICATES.join(", ")))
 }
 
 /// What is wrong with a pattern over endpoints.
@@ -93,7 +112,8 @@ fn endpoint(text: &str) -> Option<String> {
 pub(crate) fn is_endpoint(text: &str) -> bool {
     let (start, end) = ONE;
     let name = text.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
-    text == ALL || name.is_some_and(|name| !name.is_empty() && !name.contains('/') && !is_open(name))
+    text == ALL
+        || name.is_some_and(|name| !name.is_empty() && !name.contains('/') && !is_open(name))
 }
 
 /// What is wrong with a pattern over categories.
@@ -130,7 +150,10 @@ fn holds_bar(pattern: &str) -> bool {
             return true;
         }
         // A `]` that comes first belongs to the class.
-        let Some(end) = found.char_indices().skip(2).find(|(_, c)| *c == ']').map(|(end, _)| end) else { return true };
+        let Some(end) = found.char_indices().skip(2).find(|(_, c)| *c == ']').map(|(end, _)| end)
+        else {
+            return true;
+        };
         let class = found.get(..=end).unwrap_or_default();
         if Glob::new(class).is_ok_and(|glob| glob.compile_matcher().is_match("|")) {
             return true;

@@ -1,5 +1,6 @@
-//! Policies that look at arguments and are got past: another one allows the same calls without looking at them. It is for
-//! people who check policies, and goes by how patterns are written, so it tells what may be; it decides nothing.
+//! Policies that look at arguments and are got past: another one allows the same calls without
+//! looking at them. It is for people who check policies, and goes by how patterns are written, so
+//! it tells what may be; it decides nothing.
 
 use globset::Glob;
 
@@ -28,7 +29,8 @@ impl Policy {
     /// See the module.
     #[must_use]
     pub fn overlaps(&self) -> Vec<Overlap> {
-        let allows = || self.rules.iter().filter(|rule| rule.effect == Effect::Allow && !rule.dry_run);
+        let allows =
+            || self.rules.iter().filter(|rule| rule.effect == Effect::Allow && !rule.dry_run);
         let pairs = allows().filter(|rule| rule.arguments.is_some()).flat_map(|rule| {
             let others = allows().filter(|other| other.arguments.is_none() && other.when.is_none());
             others.filter(|other| gets_past(other, rule)).map(move |other| (rule, other))
@@ -43,16 +45,18 @@ impl Policy {
     }
 }
 
-/// Whether `other` allows some of what `rule` is about to the same callers. One that is for fewer callers is an exception
-/// that somebody meant.
+/// Whether `other` allows some of what `rule` is about to the same callers. One that is for fewer
+/// callers is an exception that somebody meant.
 fn gets_past(other: &Rule, rule: &Rule) -> bool {
     let who = other.who.lists().into_iter().zip(rule.who.lists());
-    let mut who =
-        who.map(|((_, other), (_, own))| other.is_none() || own.is_some() && meet(other.as_ref(), own.as_ref()));
+    let mut who = who.map(|((_, other), (_, own))| {
+        other.is_none() || own.is_some() && meet(other.as_ref(), own.as_ref())
+    });
     let anonymous = other.who.anonymous.is_none() || other.who.anonymous == rule.who.anonymous;
     let a = &other.what;
     let b = &rule.what;
-    let lists = [(&a.categories, &b.categories), (&a.endpoints, &b.endpoints), (&a.servers, &b.servers)];
+    let lists =
+        [(&a.categories, &b.categories), (&a.endpoints, &b.endpoints), (&a.servers, &b.servers)];
     who.all(|fits| fits)
         && anonymous
         && lists.into_iter().all(|(a, b)| meet(a.as_ref(), b.as_ref()))
@@ -66,7 +70,9 @@ fn gets_past(other: &Rule, rule: &Rule) -> bool {
 fn share(a: &What, b: &What, kind: Kind) -> bool {
     match (a.of(kind), b.of(kind)) {
         (Some(a), Some(b)) => fit(a, b) || fit(b, a),
-        (in_a, in_b) => (in_a.is_some() || !a.names_kinds()) && (in_b.is_some() || !b.names_kinds()),
+        (in_a, in_b) => {
+            (in_a.is_some() || !a.names_kinds()) && (in_b.is_some() || !b.names_kinds())
+        }
     }
 }
 
@@ -78,12 +84,14 @@ fn share_words(a: &What, b: &What) -> bool {
     may_have_words(a, b) && may_have_words(b, a)
 }
 
-/// Whether the words of one may fit a tool that the other names. Only a name that is written out has words to look at.
+/// Whether the words of one may fit a tool that the other names. Only a name that is written out
+/// has words to look at.
 fn may_have_words(one: &What, other: &What) -> bool {
     let Some(tools) = &other.tools else { return true };
     tools.iter().any(|tool| {
         let text = tool.glob();
-        let own = text.split_once('/').or_else(|| text.split_once("__")).map_or(text, |(_, own)| own);
+        let own =
+            text.split_once('/').or_else(|| text.split_once("__")).map_or(text, |(_, own)| own);
         text.contains(OPEN) || one.words_fit(own)
     })
 }

@@ -1,6 +1,7 @@
-//! The `path` rule: which paths an argument may hold. A path is read in one narrow way, normalised by its text, and must
-//! then be inside a root; what another program could read in another way is refused, because the server reads the
-//! argument again. It touches no file, so what symbolic links of the server's machine lead to is not known here.
+//! The `path` rule: which paths an argument may hold. A path is read in one narrow way, normalised
+//! by its text, and must then be inside a root; what another program could read in another way is
+//! refused, because the server reads the argument again. It touches no file, so what symbolic links
+//! of the server's machine lead to is not known here.
 
 mod globs;
 mod spelling;
@@ -15,23 +16,30 @@ use globs::{Allowed, Denied};
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Spec {
-    /// Folders that paths must be in, absolute: `/srv/data`. At least one. Nothing is allowed by silence.
+    /// Folders that paths must be in, absolute: `/srv/data`. At least one. Nothing is allowed by
+    /// silence.
     pub roots: Vec<String>,
-    /// The folder that relative paths start from: a root, or a folder in one. Without it relative paths are refused.
+    /// The folder that relative paths start from: a root, or a folder in one. Without it relative
+    /// paths are refused.
     pub base: Option<String>,
-    /// Globs of paths (`*`, `?`, `[…]`, `{a,b}`; `**` crosses folders). One without `/` is held against the last name
-    /// (`*.md`), one that begins with `/` against the whole path, any other against the path below the root. Default: every path in the roots.
+    /// Globs of paths (`*`, `?`, `[…]`, `{a,b}`; `**` crosses folders). One without `/` is held
+    /// against the last name (`*.md`), one that begins with `/` against the whole path, any other
+    /// against the path below the root. Default: every path in the roots.
     pub allow: Vec<String>,
-    /// Globs of paths that are refused with all that is below them, whatever `allow` says; upper and lower case are the
-    /// same. One without `/` is held against every name on the way (`.git`, `*.pem`), the others as in `allow`.
+    /// Globs of paths that are refused with all that is below them, whatever `allow` says; upper
+    /// and lower case are the same. One without `/` is held against every name on the way (`.git`,
+    /// `*.pem`), the others as in `allow`.
     pub deny: Vec<String>,
-    /// Whether a root itself, or a folder that holds one, may be named, and not only what is in a root. Default: for tools
-    /// that say that they only read, prompts and resources; not for tools that may write or delete what they are given.
+    /// Whether a root itself, or a folder that holds one, may be named, and not only what is in a
+    /// root. Default: for tools that say that they only read, prompts and resources; not for tools
+    /// that may write or delete what they are given.
     pub allow_root: Option<bool>,
-    /// The server takes every name as it stands: `~`, `$HOME`, `{a,b}` and `\` in a path mean nothing to it. Not for one that
-    /// is given to a shell, or that runs on Windows. Default `false`.
+    /// The server takes every name as it stands: `~`, `$HOME`, `{a,b}` and `\` in a path mean
+    /// nothing to it. Not for one that is given to a shell, or that runs on Windows. Default
+    /// `false`.
     pub literal: bool,
-    /// Also take `file:///…` URIs; they are decoded once and checked as the path that they name. Default `false`.
+    /// Also take `file:///…` URIs; they are decoded once and checked as the path that they name.
+    /// Default `false`.
     pub uris: bool,
     /// Longest path in bytes, 1–65536. Default 4096.
     pub max_bytes: usize,
@@ -85,7 +93,8 @@ pub struct Checked {
     pub root: String,
     /// It is a root itself, or holds one.
     pub holds_root: bool,
-    /// It was written with `..`, which a server may follow to where a link leads: what must be sent is `path`.
+    /// It was written with `..`, which a server may follow to where a link leads: what must be sent
+    /// is `path`.
     pub went_up: bool,
 }
 
@@ -104,13 +113,20 @@ impl Path {
         if spec.roots.is_empty() {
             return Err("roots: name at least one folder".into());
         }
-        let roots = spec.roots.iter().map(|root| folder(root).map_err(|words| format!("roots: {words}")));
+        let roots =
+            spec.roots.iter().map(|root| folder(root).map_err(|words| format!("roots: {words}")));
         let roots: Vec<_> = roots.collect::<Result<_, _>>()?;
-        let base = spec.base.as_deref().map(folder).transpose().map_err(|words| format!("base: {words}"))?;
+        let base = spec
+            .base
+            .as_deref()
+            .map(folder)
+            .transpose()
+            .map_err(|words| format!("base: {words}"))?;
         if base.as_ref().is_some_and(|base| !roots.iter().any(|root| base.starts_with(root))) {
             return Err("base: it must be a root or a folder in one".into());
         }
-        let allow = Allowed::compile(&spec.allow, &roots).map_err(|words| format!("allow: {words}"))?;
+        let allow =
+            Allowed::compile(&spec.allow, &roots).map_err(|words| format!("allow: {words}"))?;
         let deny = Denied::compile(&spec.deny, &roots).map_err(|words| format!("deny: {words}"))?;
         let allow_root = spec.allow_root;
         let literal = spec.literal;
@@ -118,14 +134,19 @@ impl Path {
         Ok(Self { roots, base, allow, deny, allow_root, literal, uris, max_bytes: spec.max_bytes })
     }
 
-    /// Judges the argument of a call: with what must be sent in its place, if that is something else. `reads` says that the
-    /// call changes nothing.
-    pub(crate) fn check_argument(&self, text: &str, reads: bool) -> Result<Option<String>, Refusal> {
+    /// Judges the argument of a call: with what must be sent in its place, if that is something
+    /// else. `reads` says that the call changes nothing.
+    pub(crate) fn check_argument(
+        &self,
+        text: &str,
+        reads: bool,
+    ) -> Result<Option<String>, Refusal> {
         let checked = self.check(text)?;
         if checked.holds_root && !self.allow_root.unwrap_or(reads) {
             let path = &checked.path;
             return Err(Refusal(format!(
-                "{path} is a root itself, which is not to be changed: name something in it (or allow_root in its rule)"
+                "{path} is a root itself, which is not to be changed: name something in it (or \
+                    allow_root in its rule)"
             )));
         }
         if !checked.went_up {
@@ -143,7 +164,11 @@ impl Path {
     /// A sentence on what is refused and what to send instead.
     pub fn check(&self, text: &str) -> Result<Checked, Refusal> {
         if text.len() > self.max_bytes {
-            let words = format!("the path has {} bytes and at most {} are allowed", text.len(), self.max_bytes);
+            let words = format!(
+                "the path has {} bytes and at most {} are allowed",
+                text.len(),
+                self.max_bytes
+            );
             return Err(Refusal(words));
         }
         let decoded = if self.uris { spelling::decode_uri(text).map_err(Refusal)? } else { None };
@@ -151,11 +176,14 @@ impl Path {
         self.spelled(text)?;
         let names = self.normalise(text)?;
         let checked = self.judge(&names)?;
-        // Some programs take a backslash for a slash, and some leave it out: none may come elsewhere by that.
+        // Some programs take a backslash for a slash, and some leave it out: none may come
+        // elsewhere by that.
         if !self.literal && text.contains('\\') {
             for other in [text.replace('\\', "/"), text.replace('\\', "")] {
                 if other.split('/').any(|name| name == "..") {
-                    return Err(Refusal("the path has a backslash and goes up: separate names with /".into()));
+                    return Err(Refusal(
+                        "the path has a backslash and goes up: separate names with /".into(),
+                    ));
                 }
                 self.spelled(&other)?;
                 self.judge(&self.normalise(&other)?)?;
@@ -173,20 +201,29 @@ impl Path {
     fn judge(&self, names: &[String]) -> Result<Checked, Refusal> {
         let root = self.root_of(names).ok_or_else(|| self.outside())?;
         let below = names.get(root.len()..).unwrap_or_default();
-        let kernel = names.first().is_some_and(|first| KERNEL.contains(&first.to_lowercase().as_str()));
+        let kernel =
+            names.first().is_some_and(|first| KERNEL.contains(&first.to_lowercase().as_str()));
         if kernel && root.is_empty() {
-            return Err(Refusal(format!("{} is a folder of the kernel: use a path of ordinary files", whole(names))));
+            return Err(Refusal(format!(
+                "{} is a folder of the kernel: use a path of ordinary files",
+                whole(names)
+            )));
         }
         let path = whole(names);
-        // What is left when empty names are gone has to be plain as well: it may end with white space now.
+        // What is left when empty names are gone has to be plain as well: it may end with white
+        // space now.
         self.spelled(&path)?;
         // Roots may lie in each other: what is denied in one is denied in all.
         let mut holding = self.roots.iter().filter(|root| names.starts_with(root));
         if holding.any(|root| self.deny.matches(names, root.len())) {
-            return Err(Refusal("the path is one of those that are never allowed: use another one".into()));
+            return Err(Refusal(
+                "the path is one of those that are never allowed: use another one".into(),
+            ));
         }
         if !self.allow.matches(&path, below) {
-            return Err(Refusal("the path is none of those that are allowed: use an allowed one".into()));
+            return Err(Refusal(
+                "the path is none of those that are allowed: use an allowed one".into(),
+            ));
         }
         let holds_root = self.roots.iter().any(|root| root.starts_with(names));
         Ok(Checked { path, root: whole(root), holds_root, went_up: false })
@@ -198,7 +235,10 @@ impl Path {
             (_, true) => Vec::new(),
             (Some(base), false) => base.clone(),
             (None, false) => {
-                return Err(Refusal(format!("the path is relative: use an absolute path {}", self.where_to())));
+                return Err(Refusal(format!(
+                    "the path is relative: use an absolute path {}",
+                    self.where_to()
+                )));
             }
         };
         for name in text.split('/') {
@@ -214,7 +254,9 @@ impl Path {
                 name => names.push(name.to_owned()),
             }
             if names.len() > MAX_NAMES {
-                return Err(Refusal(format!("the path has more than {MAX_NAMES} names: use a shorter one")));
+                return Err(Refusal(format!(
+                    "the path has more than {MAX_NAMES} names: use a shorter one"
+                )));
             }
         }
         Ok(names)
@@ -242,8 +284,10 @@ fn whole(names: &[String]) -> String {
 
 /// The names of a folder that a rule is about.
 fn folder(text: &str) -> Result<Vec<String>, String> {
-    let plain = text.starts_with('/') && !text.contains('\\') && spelling::check(text, false).is_ok();
-    let names: Vec<String> = text.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    let plain =
+        text.starts_with('/') && !text.contains('\\') && spelling::check(text, false).is_ok();
+    let names: Vec<String> =
+        text.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect();
     if plain && names.len() <= MAX_NAMES && !names.iter().any(|name| name == "." || name == "..") {
         Ok(names)
     } else {

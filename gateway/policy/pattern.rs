@@ -1,5 +1,5 @@
-//! Patterns over names: compiled per policy where one policy is looked at, and all together where a request has to
-//! find the policies that it concerns.
+//! Patterns over names: compiled per policy where one policy is looked at, and all together where a
+//! request has to find the policies that it concerns.
 
 use globset::{Candidate, Glob, GlobSet, GlobSetBuilder};
 
@@ -13,7 +13,9 @@ pub(crate) const MAX_PATTERNS: usize = 1000;
 pub(crate) fn compile(pattern: &str) -> Result<Glob, String> {
     match Glob::new(pattern) {
         _ if pattern.is_empty() => Err("is no pattern: it is empty".into()),
-        _ if pattern.len() > MAX_BYTES => Err(format!("is no pattern: it is longer than {MAX_BYTES} bytes")),
+        _ if pattern.len() > MAX_BYTES => {
+            Err(format!("is no pattern: it is longer than {MAX_BYTES} bytes"))
+        }
         Ok(glob) => Ok(glob),
         Err(error) => Err(format!("is no pattern: {}", error.kind())),
     }
@@ -22,8 +24,9 @@ pub(crate) fn compile(pattern: &str) -> Result<Glob, String> {
 /// The patterns of many policies for one kind of name.
 #[derive(Debug)]
 pub(crate) struct Index {
-    /// Names and beginnings of names, which are found by themselves, apart from patterns that take a regular expression:
-    /// what those find is looked for among all of them, so that it is asked first whether there is anything.
+    /// Names and beginnings of names, which are found by themselves, apart from patterns that take
+    /// a regular expression: what those find is looked for among all of them, so that it is asked
+    /// first whether there is anything.
     sets: [Set; 2],
     /// Policies that have such patterns at all.
     restricted: BitSet,
@@ -47,7 +50,10 @@ impl Index {
     ///
     /// # Errors
     /// They are too large together.
-    pub(crate) fn new<'a>(size: usize, lists: impl Iterator<Item = (u32, &'a [Glob])>) -> Result<Self, String> {
+    pub(crate) fn new<'a>(
+        size: usize,
+        lists: impl Iterator<Item = (u32, &'a [Glob])>,
+    ) -> Result<Self, String> {
         let mut builders = [(); 2].map(|()| (GlobSetBuilder::new(), Vec::new()));
         let mut restricted = BitSet::none(size);
         for (owner, globs) in lists {
@@ -60,7 +66,10 @@ impl Index {
             }
         }
         let set = |(builder, owners): (GlobSetBuilder, Vec<u32>)| {
-            builder.build().map(|globs| Set { globs, owners }).map_err(|error| error.kind().to_string())
+            builder
+                .build()
+                .map(|globs| Set { globs, owners })
+                .map_err(|error| error.kind().to_string())
         };
         let [plain, other] = builders;
         Ok(Self { sets: [set(plain)?, set(other)?], restricted })
@@ -79,14 +88,21 @@ impl Index {
             let name = Candidate::new(name.as_ref());
             for set in self.sets.iter().filter(|set| set.globs.is_match_candidate(&name)) {
                 set.globs.matches_candidate_into(&name, &mut hits);
-                hits.iter().filter_map(|&hit| set.owners.get(hit)).for_each(|&owner| fits.insert(owner));
+                hits.iter()
+                    .filter_map(|&hit| set.owners.get(hit))
+                    .for_each(|&owner| fits.insert(owner));
             }
         }
         fits
     }
 
     /// Takes out the policies whose patterns fit none of the names.
-    pub(crate) fn narrow(&self, bits: &mut BitSet, size: usize, names: impl Iterator<Item = impl AsRef<str>>) {
+    pub(crate) fn narrow(
+        &self,
+        bits: &mut BitSet,
+        size: usize,
+        names: impl Iterator<Item = impl AsRef<str>>,
+    ) {
         if !self.is_unused() {
             bits.keep(&self.restricted, &self.fits(size, names));
         }
@@ -95,5 +111,8 @@ impl Index {
 
 /// Whether one of these patterns fits one of the names.
 pub(crate) fn any(globs: &[Glob], names: &[impl AsRef<str>]) -> bool {
-    globs.iter().map(Glob::compile_matcher).any(|glob| names.iter().any(|name| glob.is_match(name.as_ref())))
+    globs
+        .iter()
+        .map(Glob::compile_matcher)
+        .any(|glob| names.iter().any(|name| glob.is_match(name.as_ref())))
 }

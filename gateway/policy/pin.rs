@@ -1,5 +1,6 @@
-//! Tools as they were approved: the fingerprint of a definition, the lock file's content, and what becomes of tools that are
-//! new or have changed since. It reads no file; definitions come in as JSON text.
+//! Tools as they were approved: the fingerprint of a definition, the lock file's content, and what
+//! becomes of tools that are new or have changed since. It reads no file; definitions come in as
+//! JSON text.
 
 mod changes;
 mod text;
@@ -95,8 +96,9 @@ pub struct Pins {
 }
 
 impl Pin {
-    /// The definition of a tool: everything that is listed of it, members that nobody knows included. Pins of earlier versions had
-    /// name, title, description, schemas and annotations alone: those of tools that have nothing else stay as they are.
+    /// The definition of a tool: everything that is listed of it, members that nobody knows
+    /// included. Pins of earlier versions had name, title, description, schemas and annotations
+    /// alone: those of tools that have nothing else stay as they are.
     ///
     /// # Errors
     /// It is no JSON object.
@@ -118,7 +120,8 @@ fn fingerprint(definition: &Value) -> String {
 fn sorted(value: Value) -> Value {
     match value {
         Value::Object(members) => {
-            let mut all: Vec<_> = members.into_iter().map(|(name, value)| (name, sorted(value))).collect();
+            let mut all: Vec<_> =
+                members.into_iter().map(|(name, value)| (name, sorted(value))).collect();
             all.sort_by(|a, b| a.0.cmp(&b.0));
             Value::Object(all.into_iter().collect())
         }
@@ -144,7 +147,10 @@ impl Lock {
         for (name, pin) in file.tools {
             let definition = sorted(pin.definition);
             if fingerprint(&definition) != pin.fingerprint {
-                return Err(format!("{name}: the fingerprint is not that of the definition; approve the tool instead"));
+                return Err(format!(
+                    "{name}: the fingerprint is not that of the definition; approve the tool \
+                        instead"
+                ));
             }
             pins.insert(name, Pin { definition, ..pin });
         }

@@ -1,5 +1,5 @@
-//! The policies of one configuration, compiled: one decision for lists and calls. It never changes; another
-//! configuration makes another one.
+//! The policies of one configuration, compiled: one decision for lists and calls. It never changes;
+//! another configuration makes another one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -68,7 +68,8 @@ pub enum DenyReason {
     Arguments(Refusal),
     /// A policy could not be evaluated: words for the log.
     Failure(String),
-    /// The same, because of an argument: words for the log, and for the caller, whose argument it is.
+    /// The same, because of an argument: words for the log, and for the caller, whose argument it
+    /// is.
     Unjudged(String, Refusal),
 }
 
@@ -81,7 +82,12 @@ impl Policy {
         let index = Index::new(&rules).map_err(|words| {
             let path = vec!["policy".into(), "files".into()];
             let hint = "use fewer or simpler patterns".into();
-            vec![Mistake { at: None, path, what: format!("the patterns are too large together: {words}"), hint }]
+            vec![Mistake {
+                at: None,
+                path,
+                what: format!("the patterns are too large together: {words}"),
+                hint,
+            }]
         })?;
         let early = |rule: &Rule| rule.when.as_ref().is_some_and(Condition::needs_subject);
         let alike = !index.tells_callers_apart() && !rules.iter().any(early);
@@ -164,7 +170,8 @@ impl Policy {
         for (exposed, own) in variants {
             let target = Target { exposed: &exposed, own: &own, ..*question.target };
             let mut failed = Vec::new();
-            let others = self.concerned(class, &Question { target: &target, ..*question }, &mut failed);
+            let others =
+                self.concerned(class, &Question { target: &target, ..*question }, &mut failed);
             let denies = |at: u32| self.rule(at).is_some_and(|rule| rule.effect == Effect::Deny);
             broken.extend(failed.into_iter().filter(|(at, _)| denies(*at)));
             for other in others.into_iter().filter(|(_, rule)| rule.effect == Effect::Deny) {
@@ -200,16 +207,27 @@ impl Policy {
         }
     }
 
-    /// The policies of a class that concern something, in their order, and those that cannot be evaluated.
-    fn concerned(&self, class: &Class, question: &Question<'_>, broken: &mut Vec<(u32, String)>) -> Vec<(u32, &Rule)> {
+    /// The policies of a class that concern something, in their order, and those that cannot be
+    /// evaluated.
+    fn concerned(
+        &self,
+        class: &Class,
+        question: &Question<'_>,
+        broken: &mut Vec<(u32, String)>,
+    ) -> Vec<(u32, &Rule)> {
         let Question { subject, endpoint, target } = *question;
         let about = self.index.about(&class.bits, &self.rules, target);
         broken.extend(class.broken.iter().filter(|(at, _)| about.contains(*at)).cloned());
         let mut concerned: Vec<(u32, &Rule)> = Vec::new();
         for (at, rule) in about.iter().filter_map(|at| Some((at, self.rule(at)?))) {
-            let early = rule.when.as_ref().is_some_and(|when| when.needs_target() && !when.needs_arguments());
+            let early = rule
+                .when
+                .as_ref()
+                .is_some_and(|when| when.needs_target() && !when.needs_arguments());
             let holds = match early {
-                true => rule.holds(World { subject, endpoint, target: Some(target), arguments: None }),
+                true => {
+                    rule.holds(World { subject, endpoint, target: Some(target), arguments: None })
+                }
                 false => Ok(true),
             };
             match holds {
@@ -221,15 +239,18 @@ impl Policy {
         concerned
     }
 
-    /// Whether a server is there for a class before anything is known of what it has: some policy may allow something
-    /// of it, and none denies all of it.
+    /// Whether a server is there for a class before anything is known of what it has: some policy
+    /// may allow something of it, and none denies all of it.
     #[must_use]
     pub fn reaches(&self, class: &Class, server: &str) -> bool {
         let about = self.index.about_server(&class.bits, server);
         let real = || about.iter().filter_map(|at| self.rule(at)).filter(|rule| !rule.dry_run);
         let whole = |rule: &Rule| {
             let what = &rule.what;
-            !what.names_kinds() && !what.has_words() && what.categories.is_none() && what.annotations.is_none()
+            !what.names_kinds()
+                && !what.has_words()
+                && what.categories.is_none()
+                && what.annotations.is_none()
         };
         let denied = |rule: &Rule| {
             rule.effect == Effect::Deny
@@ -238,13 +259,16 @@ impl Policy {
                 && rule.arguments.is_none()
                 && rule.rate.is_none()
         };
-        let allowed = |rule: &Rule| rule.effect == Effect::Allow && (whole(rule) || rule.what.may_name(server));
-        let broken = class.broken.iter().any(|(at, _)| self.rule(*at).is_none_or(|rule| !rule.dry_run));
+        let allowed = |rule: &Rule| {
+            rule.effect == Effect::Allow && (whole(rule) || rule.what.may_name(server))
+        };
+        let broken =
+            class.broken.iter().any(|(at, _)| self.rule(*at).is_none_or(|rule| !rule.dry_run));
         !broken && real().any(allowed) && !real().any(denied)
     }
 
-    /// Takes one request from every allowance that concerns it, or from none. What comes back is held while the request
-    /// runs.
+    /// Takes one request from every allowance that concerns it, or from none. What comes back is
+    /// held while the request runs.
     ///
     /// # Errors
     /// The first limit that is reached.
@@ -259,7 +283,8 @@ impl Policy {
         let mut held = Vec::new();
         let target = about.map(|(_, target)| target);
         let limits = || {
-            let methods = class.methods.iter().copied().filter(|&at| self.limits.is_about(at, method));
+            let methods =
+                class.methods.iter().copied().filter(|&at| self.limits.is_about(at, method));
             let items = about.into_iter().flat_map(|(verdict, _)| verdict.limits.iter().copied());
             methods.chain(items).filter_map(|at| Some((at, self.rule(at)?)))
         };
@@ -268,7 +293,9 @@ impl Policy {
                 Ok(place) => held.extend(place),
                 Err(limited) => {
                     // Who is over an allowance of their own must not use up one that others share.
-                    limits().take(taken).for_each(|limit| self.limits.give_back(limiter, limit, subject, target));
+                    limits()
+                        .take(taken)
+                        .for_each(|limit| self.limits.give_back(limiter, limit, subject, target));
                     return Err(limited);
                 }
             }
@@ -280,14 +307,19 @@ impl Policy {
     #[must_use]
     pub fn hides(&self, verdict: &Verdict) -> Option<Arc<str>> {
         match &verdict.state {
-            State::Hidden(hidden) => Some(hidden.rule.map_or_else(|| DEFAULT.into(), |at| self.name(at))),
+            State::Hidden(hidden) => {
+                Some(hidden.rule.map_or_else(|| DEFAULT.into(), |at| self.name(at)))
+            }
             _ => None,
         }
     }
 }
 
 /// What some policies come to together: a failure denies, deny overrides allow, and silence denies.
-fn state<'a>(failed: Option<&(u32, String)>, rules: impl Iterator<Item = (u32, &'a Rule)>) -> State {
+fn state<'a>(
+    failed: Option<&(u32, String)>,
+    rules: impl Iterator<Item = (u32, &'a Rule)>,
+) -> State {
     if let Some((at, words)) = failed {
         return State::Hidden(Hidden { rule: Some(*at), failure: Some(words.clone()) });
     }
@@ -300,7 +332,9 @@ fn state<'a>(failed: Option<&(u32, String)>, rules: impl Iterator<Item = (u32, &
             (Effect::Allow, false) => open = open.or(Some(at)),
             (Effect::Allow, true) => allows.push(at),
             (Effect::Deny, _) if rule.only_limits() => {}
-            (Effect::Deny, false) => return State::Hidden(Hidden { rule: Some(at), failure: None }),
+            (Effect::Deny, false) => {
+                return State::Hidden(Hidden { rule: Some(at), failure: None });
+            }
             (Effect::Deny, true) => guards.push(at),
         }
     }
@@ -314,8 +348,12 @@ fn state<'a>(failed: Option<&(u32, String)>, rules: impl Iterator<Item = (u32, &
     }
 }
 
-/// What policies in dry run would deny; nothing where they cannot. One that allows changes no call that may be made.
-fn dry_run<'a>(failed: Option<&(u32, String)>, rules: impl Iterator<Item = (u32, &'a Rule)>) -> Option<Dry> {
+/// What policies in dry run would deny; nothing where they cannot. One that allows changes no call
+/// that may be made.
+fn dry_run<'a>(
+    failed: Option<&(u32, String)>,
+    rules: impl Iterator<Item = (u32, &'a Rule)>,
+) -> Option<Dry> {
     if let Some((at, words)) = failed {
         return Some(Dry::denies(Hidden { rule: Some(*at), failure: Some(words.clone()) }));
     }

@@ -1,5 +1,5 @@
-//! How often, and how many at a time: what shares an allowance, and asking a limiter for it. The counting itself is
-//! behind [`Limiter`].
+//! How often, and how many at a time: what shares an allowance, and asking a limiter for it. The
+//! counting itself is behind [`Limiter`].
 
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::num::NonZeroU32;
@@ -48,8 +48,12 @@ pub(crate) fn check(rate: &Rate) -> Vec<(&'static str, String)> {
         ("per_hour", rate.per_hour),
         ("per_day", rate.per_day),
     ];
-    let given: Vec<_> = periods.iter().filter_map(|(key, number)| Some((*key, (*number)?))).collect();
-    let surplus = given.iter().skip(1).map(|(key, _)| (*key, "is one period too many: make a policy for each".into()));
+    let given: Vec<_> =
+        periods.iter().filter_map(|(key, number)| Some((*key, (*number)?))).collect();
+    let surplus = given
+        .iter()
+        .skip(1)
+        .map(|(key, _)| (*key, "is one period too many: make a policy for each".into()));
     let mut mistakes: Vec<(&str, String)> = surplus.collect();
     if given.is_empty() && rate.concurrency.is_none() {
         mistakes.push(("per_minute", "must be given, or another period, or `concurrency`".into()));
@@ -67,7 +71,8 @@ pub(crate) fn check(rate: &Rate) -> Vec<(&'static str, String)> {
 #[derive(Debug)]
 pub(crate) struct Limits(Vec<Option<Limit>>);
 
-/// Nobody can choose whom to share an allowance with, and the keys of one set of policies are those of the next.
+/// Nobody can choose whom to share an allowance with, and the keys of one set of policies are those
+/// of the next.
 static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 #[derive(Debug)]
@@ -97,7 +102,8 @@ impl Limits {
             let mut by = rate.by.clone().unwrap_or_else(|| vec![Key::Principal]);
             by.sort_unstable();
             by.dedup();
-            let patterns: Vec<String> = rule.what.methods.iter().flatten().map(|glob| glob.glob().to_owned()).collect();
+            let patterns: Vec<String> =
+                rule.what.methods.iter().flatten().map(|glob| glob.glob().to_owned()).collect();
             let mut hasher = KEYS.build_hasher();
             by.hash(&mut hasher);
             Some(Limit { quota: quota(rate), by, hasher, methods: methods(&patterns) })
@@ -157,11 +163,16 @@ impl Limit {
 }
 
 fn quota(rate: &Rate) -> Quota {
-    const PERIODS: [Duration; 4] =
-        [Duration::from_secs(1), Duration::from_secs(60), Duration::from_secs(3600), Duration::from_secs(24 * 3600)];
+    const PERIODS: [Duration; 4] = [
+        Duration::from_secs(1),
+        Duration::from_secs(60),
+        Duration::from_secs(3600),
+        Duration::from_secs(24 * 3600),
+    ];
     let given = [rate.per_second, rate.per_minute, rate.per_hour, rate.per_day];
     let some = |n: u32| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
-    let period = given.iter().zip(PERIODS).find_map(|(number, period)| Some((some((*number)?), period)));
+    let period =
+        given.iter().zip(PERIODS).find_map(|(number, period)| Some((some((*number)?), period)));
     let rate_of = |(number, period)| (number, period, rate.burst.map_or(number, some));
     Quota { rate: period.map(rate_of), concurrency: rate.concurrency }
 }

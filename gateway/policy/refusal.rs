@@ -1,4 +1,5 @@
-//! Why an argument is refused. It carries words for the caller and nothing of what other rules allow.
+//! Why an argument is refused. It carries words for the caller and nothing of what other rules
+//! allow.
 
 /// One sentence that says what is refused and what to send instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

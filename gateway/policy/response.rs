@@ -1,5 +1,5 @@
-//! What may come back: how much, without which secrets, with links to where. It judges decoded text and a size; it knows no
-//! JSON and no wire format, and it changes nothing by itself.
+//! What may come back: how much, without which secrets, with links to where. It judges decoded text
+//! and a size; it knows no JSON and no wire format, and it changes nothing by itself.
 
 mod keyed;
 mod secrets;
@@ -24,14 +24,17 @@ const MAX_SCHEMES: usize = 64;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Spec {
-    /// Largest result in bytes, as the server wrote it, 1–1073741824. A larger one is replaced by an error that says so.
+    /// Largest result in bytes, as the server wrote it, 1–1073741824. A larger one is replaced by
+    /// an error that says so.
     pub max_bytes: Option<u64>,
     /// Patterns whose matches are replaced, in every text of a result.
     pub redact: Vec<Redact>,
-    /// Replaces what has the shape of a known secret: cloud keys, tokens, private keys, JWTs, keys of this gateway, passwords in
-    /// connection strings and URLs, and what stands behind a word such as `password` or `api_key`.
+    /// Replaces what has the shape of a known secret: cloud keys, tokens, private keys, JWTs, keys
+    /// of this gateway, passwords in connection strings and URLs, and what stands behind a word
+    /// such as `password` or `api_key`.
     pub secrets: bool,
-    /// Schemes that resource links may have, such as `[https, file]`; other links are taken out. All of them without it.
+    /// Schemes that resource links may have, such as `[https, file]`; other links are taken out.
+    /// All of them without it.
     pub link_schemes: Option<Vec<String>>,
 }
 
@@ -57,11 +60,13 @@ pub struct Response {
 
 impl Response {
     /// # Errors
-    /// Everything that is wrong: the keys that lead to it below the rule, and words for whoever wrote it.
+    /// Everything that is wrong: the keys that lead to it below the rule, and words for whoever
+    /// wrote it.
     pub fn compile(spec: &Spec) -> Result<Self, Vec<(Vec<String>, String)>> {
         let mut mistakes: Vec<(Vec<String>, String)> = Vec::new();
-        let mut wrong =
-            |path: &[&str], what: String| mistakes.push((path.iter().map(|&key| key.into()).collect(), what));
+        let mut wrong = |path: &[&str], what: String| {
+            mistakes.push((path.iter().map(|&key| key.into()).collect(), what))
+        };
         if *spec == Spec::default() {
             wrong(&[], "says nothing: leave it out, or say what may come back".into());
         }
@@ -93,10 +98,15 @@ impl Response {
             None
         });
         let max_bytes = spec.max_bytes;
-        if mistakes.is_empty() { Ok(Self { max_bytes, patterns, secrets, schemes }) } else { Err(mistakes) }
+        if mistakes.is_empty() {
+            Ok(Self { max_bytes, patterns, secrets, schemes })
+        } else {
+            Err(mistakes)
+        }
     }
 
-    /// The rule for whatever several rules are about: the least size, all patterns, the schemes that all of them allow.
+    /// The rule for whatever several rules are about: the least size, all patterns, the schemes
+    /// that all of them allow.
     #[must_use]
     pub fn all<'a>(rules: impl IntoIterator<Item = &'a Self>) -> Option<Self> {
         rules.into_iter().fold(None, |all: Option<Self>, one| {
@@ -117,7 +127,12 @@ impl Response {
 
     fn copy(&self) -> Self {
         let Self { max_bytes, patterns, secrets, schemes } = self;
-        Self { max_bytes: *max_bytes, patterns: patterns.clone(), secrets: *secrets, schemes: schemes.clone() }
+        Self {
+            max_bytes: *max_bytes,
+            patterns: patterns.clone(),
+            secrets: *secrets,
+            schemes: schemes.clone(),
+        }
     }
 
     /// The bound that a result of this size goes beyond.
@@ -138,8 +153,8 @@ impl Response {
         self.schemes.is_some()
     }
 
-    /// A text without what must not come back; `None` when it may stay as it is. Matches in names of members are looked
-    /// for with [`Self::redact_key`].
+    /// A text without what must not come back; `None` when it may stay as it is. Matches in names
+    /// of members are looked for with [`Self::redact_key`].
     #[must_use]
     pub fn redact(&self, text: &str) -> Option<String> {
         let mut out = self.redact_key(text).map(Cow::Owned).unwrap_or(Cow::Borrowed(text));
@@ -157,10 +172,13 @@ impl Response {
     /// The same for a text that is the value of a member.
     #[must_use]
     pub fn redact_member(&self, name: &str, text: &str) -> Option<String> {
-        self.secrets.and_then(|shapes| shapes.replace_member(name, text)).or_else(|| self.redact(text))
+        self.secrets
+            .and_then(|shapes| shapes.replace_member(name, text))
+            .or_else(|| self.redact(text))
     }
 
-    /// The same for the name of a member: known shapes alone, because a pattern could break what everybody reads.
+    /// The same for the name of a member: known shapes alone, because a pattern could break what
+    /// everybody reads.
     #[must_use]
     pub fn redact_key(&self, text: &str) -> Option<String> {
         self.secrets.and_then(|shapes| shapes.replace(text))
@@ -184,8 +202,12 @@ fn pattern(redact: &Redact) -> Result<(regex::Regex, String), (&'static str, Str
     if replace.len() > MAX_PATTERN {
         return Err(("replace", format!("must be at most {MAX_PATTERN} bytes long")));
     }
-    let built = RegexBuilder::new(&redact.pattern).size_limit(MAX_COMPILED).dfa_size_limit(MAX_COMPILED).build();
-    let regex = built.map_err(|error| ("pattern", format!("{:?} is no pattern: {error}", redact.pattern)))?;
+    let built = RegexBuilder::new(&redact.pattern)
+        .size_limit(MAX_COMPILED)
+        .dfa_size_limit(MAX_COMPILED)
+        .build();
+    let regex = built
+        .map_err(|error| ("pattern", format!("{:?} is no pattern: {error}", redact.pattern)))?;
     if regex.is_match("") {
         return Err(("pattern", format!("{:?} matches everywhere", redact.pattern)));
     }
@@ -194,7 +216,9 @@ fn pattern(redact: &Redact) -> Result<(regex::Regex, String), (&'static str, Str
 
 fn scheme(text: &str) -> Option<String> {
     let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.');
-    let good = text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.len() <= 64 && text.bytes().all(legal);
+    let good = text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.len() <= 64
+        && text.bytes().all(legal);
     good.then(|| text.to_ascii_lowercase())
 }
 

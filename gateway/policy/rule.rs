@@ -1,5 +1,5 @@
-//! One policy, compiled: what it is about, as patterns, and what it asks for. It is held against a request by itself
-//! here, to explain; many are held against one by [`crate::index`].
+//! One policy, compiled: what it is about, as patterns, and what it asks for. It is held against a
+//! request by itself here, to explain; many are held against one by [`crate::index`].
 
 use std::sync::Arc;
 
@@ -100,7 +100,12 @@ impl Rule {
     }
 
     /// What does not fit of caller, endpoint and target, in words; nothing when all does.
-    pub(crate) fn misfits(&self, subject: &Subject<'_>, endpoint: &str, target: &Target<'_>) -> Vec<String> {
+    pub(crate) fn misfits(
+        &self,
+        subject: &Subject<'_>,
+        endpoint: &str,
+        target: &Target<'_>,
+    ) -> Vec<String> {
         let mut all = self.who.misfits(subject);
         all.extend(self.what.misfits(endpoint, target));
         all
@@ -153,10 +158,13 @@ impl Who {
 impl What {
     /// Whether some kind of thing is named.
     pub(crate) fn names_kinds(&self) -> bool {
-        [&self.tools, &self.prompts, &self.resources, &self.completion].into_iter().any(Option::is_some)
+        [&self.tools, &self.prompts, &self.resources, &self.completion]
+            .into_iter()
+            .any(Option::is_some)
     }
 
-    /// The patterns for one kind of thing. A completion without patterns of its own follows what it is for.
+    /// The patterns for one kind of thing. A completion without patterns of its own follows what it
+    /// is for.
     pub(crate) fn of(&self, kind: Kind) -> Option<&[Glob]> {
         let list = match kind {
             Kind::Tool => &self.tools,
@@ -185,7 +193,8 @@ impl What {
         words::find(self.words.as_deref()?, own)
     }
 
-    /// Whether some pattern could fit a name of this server, going by the plain text that it begins with. Words fit names of any.
+    /// Whether some pattern could fit a name of this server, going by the plain text that it begins
+    /// with. Words fit names of any.
     pub(crate) fn may_name(&self, server: &str) -> bool {
         if self.has_words() && !self.names_kinds() {
             return true;
@@ -194,13 +203,16 @@ impl What {
         lists.into_iter().flatten().flatten().any(|glob| {
             let text = glob.glob();
             let plain = text.split(['*', '?', '[', '{', '\\']).next().unwrap_or(text);
-            let after = plain.strip_prefix(server).map(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric()));
+            let after = plain
+                .strip_prefix(server)
+                .map(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric()));
             after.unwrap_or_else(|| plain.len() < text.len() && server.starts_with(plain))
         })
     }
 
     pub(crate) fn annotations_fit(&self, target: &Target<'_>) -> bool {
-        self.annotations.is_none_or(|hints| target.kind == Kind::Tool && fits(hints, target.annotations))
+        self.annotations
+            .is_none_or(|hints| target.kind == Kind::Tool && fits(hints, target.annotations))
     }
 
     fn misfits(&self, endpoint: &str, target: &Target<'_>) -> Vec<String> {
@@ -226,7 +238,9 @@ impl What {
         match self.of(target.kind) {
             Some(globs) if pattern::any(globs, &target.spellings()) => {}
             Some(globs) => all.push(format!("what.{}s: {}", target.kind.as_str(), wanted(globs))),
-            None if self.names_kinds() => all.push(format!("what: it names no {}", target.kind.as_str())),
+            None if self.names_kinds() => {
+                all.push(format!("what: it names no {}", target.kind.as_str()))
+            }
             None => {}
         }
         all
@@ -240,7 +254,10 @@ impl What {
             return None;
         }
         if target.kind != Kind::Tool {
-            return Some(format!("what.words: a {} is not looked at for words", target.kind.as_str()));
+            return Some(format!(
+                "what.words: a {} is not looked at for words",
+                target.kind.as_str()
+            ));
         }
         if let Some(words) = &self.words
             && self.word_of(target.own).is_none()
@@ -270,7 +287,9 @@ fn shown(list: &[impl ToString]) -> String {
     let first: Vec<String> = list.iter().take(5).map(ToString::to_string).collect();
     match first.is_empty() {
         true => "nothing fits an empty list".into(),
-        false => format!("{}{}", first.join(", "), if list.len() > first.len() { ", …" } else { "" }),
+        false => {
+            format!("{}{}", first.join(", "), if list.len() > first.len() { ", …" } else { "" })
+        }
     }
 }
 

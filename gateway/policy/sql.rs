@@ -1,6 +1,7 @@
-//! The `sql` rule: which SQL an argument may hold. A statement is cut into tokens as the named database cuts it, parsed, and
-//! walked node by node; what is not known to be harmless is refused. It cannot see what a server's views, operators, casts
-//! and triggers do: where those matter, the server's own role has to stop them.
+//! The `sql` rule: which SQL an argument may hold. A statement is cut into tokens as the named
+//! database cuts it, parsed, and walked node by node; what is not known to be harmless is refused.
+//! It cannot see what a server's views, operators, casts and triggers do: where those matter, the
+//! server's own role has to stop them.
 
 mod cast;
 mod expression;
@@ -43,7 +44,8 @@ const MAX_ENTRIES: usize = 1000;
 const PARSER_DEPTH: usize = 150;
 
 /// What is said of a statement that the parser gives up.
-const TOO_LONG: &str = "the SQL statement takes too long to understand: use fewer parentheses, check that each is closed, and \
+const TOO_LONG: &str = "the SQL statement takes too long to understand: use fewer parentheses, \
+    check that each is closed, and \
                         send fewer statements at once";
 
 /// A compiled rule.
@@ -62,7 +64,8 @@ pub struct Sql {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
     pub kind: Kind,
-    /// The statement with the limit that it lacked; what must be sent in place of the one that was checked.
+    /// The statement with the limit that it lacked; what must be sent in place of the one that was
+    /// checked.
     pub rewritten: Option<String>,
 }
 
@@ -72,7 +75,8 @@ impl Sql {
     /// # Errors
     /// What is wrong with it, with the key.
     pub fn compile(spec: &Spec) -> Result<Self, String> {
-        let lists = [&spec.schemas.allow, &spec.schemas.deny, &spec.tables.allow, &spec.tables.deny];
+        let lists =
+            [&spec.schemas.allow, &spec.schemas.deny, &spec.tables.allow, &spec.tables.deny];
         let lists = lists.into_iter().chain([&spec.functions.allow, &spec.functions.deny]);
         if lists.into_iter().any(|list| list.len() > MAX_ENTRIES) {
             return Err(format!("a list has more than {MAX_ENTRIES} entries"));
@@ -102,7 +106,8 @@ impl Sql {
         })
     }
 
-    /// Judges one statement. The answer is about the whole text: comments and a final semicolon are part of it.
+    /// Judges one statement. The answer is about the whole text: comments and a final semicolon are
+    /// part of it.
     ///
     /// # Errors
     /// The first thing that is refused.
@@ -151,17 +156,23 @@ impl Sql {
             Dialect::Sqlite => &SQLiteDialect {},
         };
         let dialect = Metered::new(dialect, tokens.len(), effort);
-        let mut parser = Parser::new(&dialect).with_recursion_limit(PARSER_DEPTH).with_tokens(tokens);
+        let mut parser =
+            Parser::new(&dialect).with_recursion_limit(PARSER_DEPTH).with_tokens(tokens);
         // Its function for many statements stops at END and says nothing of what follows.
         let Some(parsed) = Metered::bounded(|| parser.parse_statement()) else {
             return no(TOO_LONG);
         };
         let statement = parsed.map_err(|error| {
             Refusal(match error {
-                ParserError::RecursionLimitExceeded => "the SQL statement is nested too deep: make it flatter".into(),
+                ParserError::RecursionLimitExceeded => {
+                    "the SQL statement is nested too deep: make it flatter".into()
+                }
                 ParserError::TokenizerError(words) | ParserError::ParserError(words) => {
                     let words: String = words.chars().take(80).collect();
-                    format!("the SQL statement is not understood ({}): write it in plainer SQL", words.escape_default())
+                    format!(
+                        "the SQL statement is not understood ({}): write it in plainer SQL",
+                        words.escape_default()
+                    )
                 }
             })
         })?;
@@ -219,8 +230,11 @@ impl Sql {
 
     /// Whether the rule has this kind. Who may SELECT may also ask for the plan of a SELECT.
     fn permits(&self, kind: Kind, statement: &Statement) -> bool {
-        let Statement::Explain { statement: explained, .. } = statement else { return self.statements.contains(&kind) };
-        let plan = matches!(**explained, Statement::Query(_)) && self.statements.contains(&Kind::Select);
+        let Statement::Explain { statement: explained, .. } = statement else {
+            return self.statements.contains(&kind);
+        };
+        let plan =
+            matches!(**explained, Statement::Query(_)) && self.statements.contains(&Kind::Select);
         plan || self.statements.contains(&Kind::Explain)
     }
 
@@ -235,9 +249,18 @@ impl Sql {
         }
         let harmless = |option: &UtilityOption| {
             let UtilityOption { name, arg: _ } = option;
-            ["costs", "verbose", "format", "summary", "settings", "buffers", "memory", "generic_plan"]
-                .iter()
-                .any(|known| name.value.eq_ignore_ascii_case(known))
+            [
+                "costs",
+                "verbose",
+                "format",
+                "summary",
+                "settings",
+                "buffers",
+                "memory",
+                "generic_plan",
+            ]
+            .iter()
+            .any(|known| name.value.eq_ignore_ascii_case(known))
         };
         if runs || !options.unwrap_or_default().iter().all(harmless) {
             return no("EXPLAIN may not run the statement: leave ANALYZE and unusual options out");

@@ -1,4 +1,5 @@
-//! Who asks, as policy sees it: what authentication found out, borrowed. Nothing in it is self-declared by the client.
+//! Who asks, as policy sees it: what authentication found out, borrowed. Nothing in it is
+//! self-declared by the client.
 
 use std::sync::Arc;
 

@@ -50,13 +50,14 @@ pub struct Target<'a> {
     pub exposed: &'a str,
     /// Its name or URI at its server.
     pub own: &'a str,
-    /// The category of a built-in server (`file`, `shell`, `web`, …); `None` for every other server.
+    /// The category of a built-in server (`file`, `shell`, `web`, …); `None` for every other
+    /// server.
     pub category: Option<&'a str>,
     pub annotations: Annotations,
 }
 
-/// What a tool's server says of it. What it does not say is as the specification has it: it may change things, and
-/// destroy some.
+/// What a tool's server says of it. What it does not say is as the specification has it: it may
+/// change things, and destroy some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "snake_case")]
 pub struct Annotations {
@@ -73,8 +74,8 @@ impl Default for Annotations {
 }
 
 impl Annotations {
-    /// What the definition of a tool (JSON text) claims. What it does not say, or says wrongly, is as the specification
-    /// has it.
+    /// What the definition of a tool (JSON text) claims. What it does not say, or says wrongly, is
+    /// as the specification has it.
     #[must_use]
     pub fn of_tool(definition: &[u8]) -> Self {
         #[derive(Deserialize)]
@@ -90,7 +91,9 @@ impl Annotations {
             open_world_hint: Option<bool>,
         }
         let default = Self::default();
-        let Ok(Definition { annotations: claims }) = serde_json::from_slice(definition) else { return default };
+        let Ok(Definition { annotations: claims }) = serde_json::from_slice(definition) else {
+            return default;
+        };
         let read_only = claims.read_only_hint.unwrap_or(default.read_only);
         Self {
             read_only,
@@ -105,7 +108,8 @@ impl Annotations {
 impl Target<'_> {
     /// Every way to write it in a pattern, each once; a pattern that fits one of them fits.
     pub(crate) fn spellings(&self) -> Vec<Cow<'_, str>> {
-        let mut all = vec![Cow::Borrowed(self.exposed), Cow::Owned(format!("{}/{}", self.server, self.own))];
+        let mut all =
+            vec![Cow::Borrowed(self.exposed), Cow::Owned(format!("{}/{}", self.server, self.own))];
         let third = match self.kind {
             Kind::Resource | Kind::ResourceCompletion => Cow::Borrowed(self.own),
             _ => Cow::Owned(format!("{}__{}", self.server, self.own)),

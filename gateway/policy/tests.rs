@@ -1,5 +1,5 @@
-//! Tests of `policy`: lists, deny overrides, conditions, arguments, rates, and that the index decides as each policy
-//! by itself would.
+//! Tests of `policy`: lists, deny overrides, conditions, arguments, rates, and that the index
+//! decides as each policy by itself would.
 
 #![allow(clippy::needless_pass_by_value, reason = "JSON is written where it is used")]
 
@@ -14,7 +14,8 @@ use super::*;
 
 fn config(policies: Value) -> Config {
     let file: file::File = serde_json::from_value(json!({ "policies": policies })).unwrap();
-    let entries = file.policies.into_iter().map(|policy| Entry { policy, line: 1, source: Value::Null });
+    let entries =
+        file.policies.into_iter().map(|policy| Entry { policy, line: 1, source: Value::Null });
     let document = Document { name: "test.yaml".into(), policies: entries.collect() };
     Config { documents: vec![document], ..Config::default() }
 }
@@ -30,7 +31,14 @@ fn mistakes(policies: Value) -> Vec<(String, String)> {
 
 fn tool(name: &str) -> Target<'_> {
     let (server, own) = name.split_once("__").unwrap();
-    Target { kind: Kind::Tool, server, exposed: name, own, category: None, annotations: Annotations::default() }
+    Target {
+        kind: Kind::Tool,
+        server,
+        exposed: name,
+        own,
+        category: None,
+        annotations: Annotations::default(),
+    }
 }
 
 fn ask(policy: &Policy, subject: &Subject<'_>, name: &str, arguments: Value) -> cases::Outcome {
@@ -59,11 +67,25 @@ fn a_resource_that_is_denied_is_denied_in_every_spelling() {
     let decision = |exposed: &str| {
         let own = exposed.strip_prefix("one+").unwrap_or(exposed);
         let annotations = Annotations::default();
-        let target = Target { kind: Kind::Resource, server: "one", exposed, own, category: None, annotations };
+        let target = Target {
+            kind: Kind::Resource,
+            server: "one",
+            exposed,
+            own,
+            category: None,
+            annotations,
+        };
         let question = Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target };
         let explained = policy.explain(&question, None);
-        assert_eq!(explained.decision, policy.answer(&question, None).decision.as_str(), "{exposed}");
-        assert_eq!(explained.policies.iter().any(|step| step.says == "denies it"), explained.decision == "hidden");
+        assert_eq!(
+            explained.decision,
+            policy.answer(&question, None).decision.as_str(),
+            "{exposed}"
+        );
+        assert_eq!(
+            explained.policies.iter().any(|step| step.says == "denies it"),
+            explained.decision == "hidden"
+        );
         explained.decision
     };
     for denied in [
@@ -104,15 +126,21 @@ fn a_resource_that_is_denied_is_denied_in_every_spelling() {
     ] {
         assert_eq!(decision(denied), "hidden", "{denied}");
     }
-    for allowed in ["one+file:///srv/secret.txt.asc", "one+file:///srv/%C3%A9t%C3%A9%", "one+x:keys"] {
+    for allowed in
+        ["one+file:///srv/secret.txt.asc", "one+file:///srv/%C3%A9t%C3%A9%", "one+x:keys"]
+    {
         assert_eq!(decision(allowed), "allow", "{allowed}");
     }
 }
 
 #[test]
 fn a_resource_that_is_denied_is_denied_wherever_its_host_stands() {
-    let denied =
-        ["js+note://private/*", "https://docs.example.com/private/*", "file:///srv/private/*", "ui://js+app/secret"];
+    let denied = [
+        "js+note://private/*",
+        "https://docs.example.com/private/*",
+        "file:///srv/private/*",
+        "ui://js+app/secret",
+    ];
     let lists = Lists {
         resources: Allow { allow: Some(vec!["*".into()]), deny: denied.map(str::to_owned).into() },
         ..Lists::default()
@@ -120,8 +148,17 @@ fn a_resource_that_is_denied_is_denied_wherever_its_host_stands() {
     let policy = Policy::compile(&Config { lists, documents: vec![] }).unwrap();
     let decision = |exposed: &str, own: &str| {
         let annotations = Annotations::default();
-        let target = Target { kind: Kind::Resource, server: "js", exposed, own, category: None, annotations };
-        policy.explain(&Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target }, None).decision
+        let target = Target {
+            kind: Kind::Resource,
+            server: "js",
+            exposed,
+            own,
+            category: None,
+            annotations,
+        };
+        policy
+            .explain(&Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target }, None)
+            .decision
     };
     for own in [
         "note://private/a",
@@ -163,12 +200,18 @@ fn a_resource_that_is_denied_is_denied_wherever_its_host_stands() {
     }
     assert_eq!(decision("ui://js+x@app/secret", "ui://x@app/secret"), "hidden");
     assert_eq!(decision("ui://js+other/secret", "ui://other/secret"), "allow");
-    for own in ["note://public/private/a", "note://[::1]:80/private/a", "urn:isbn:1", "file://srv/public/private/a"] {
+    for own in [
+        "note://public/private/a",
+        "note://[::1]:80/private/a",
+        "urn:isbn:1",
+        "file://srv/public/private/a",
+    ] {
         assert_eq!(decision(&format!("js+{own}"), own), "allow", "{own}");
     }
 }
 
-/// A query, or a slash at the end, that a pattern asks for is looked for in every spelling of the rest.
+/// A query, or a slash at the end, that a pattern asks for is looked for in every spelling of the
+/// rest.
 #[test]
 fn a_pattern_with_a_query_denies_wherever_the_host_stands() {
     let policy = policy(json!([
@@ -177,9 +220,17 @@ fn a_pattern_with_a_query_denies_wherever_the_host_stands() {
     ]));
     let decision = |uri: &str| {
         let annotations = Annotations::default();
-        let target =
-            Target { kind: Kind::Resource, server: "any", exposed: uri, own: uri, category: None, annotations };
-        policy.answer(&Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target }, None).decision
+        let target = Target {
+            kind: Kind::Resource,
+            server: "any",
+            exposed: uri,
+            own: uri,
+            category: None,
+            annotations,
+        };
+        policy
+            .answer(&Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target }, None)
+            .decision
     };
     for denied in [
         "note://private/a?id=1",
@@ -193,7 +244,9 @@ fn a_pattern_with_a_query_denies_wherever_the_host_stands() {
     ] {
         assert_eq!(decision(denied), Expect::Hidden, "{denied}");
     }
-    for allowed in ["note://private/a?id=2", "note://private/a", "note://h/folder", "note://h/folder/a"] {
+    for allowed in
+        ["note://private/a?id=2", "note://private/a", "note://h/folder", "note://h/folder/a"]
+    {
         assert_eq!(decision(allowed), Expect::Allow, "{allowed}");
     }
 }
@@ -214,9 +267,17 @@ fn no_spelling_of_a_denied_uri_passes_and_no_other_is_denied() {
     ]));
     let decision = |uri: &str| {
         let annotations = Annotations::default();
-        let target =
-            Target { kind: Kind::Resource, server: "any", exposed: uri, own: uri, category: None, annotations };
-        policy.answer(&Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target }, None).decision
+        let target = Target {
+            kind: Kind::Resource,
+            server: "any",
+            exposed: uri,
+            own: uri,
+            category: None,
+            annotations,
+        };
+        policy
+            .answer(&Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target }, None)
+            .decision
     };
     for (corpus, wanted, least) in [
         (include_str!("../../tests/corpora/uri/attack.txt"), Expect::Hidden, 90),
@@ -272,10 +333,17 @@ fn a_condition_that_cannot_be_evaluated_denies_with_either_effect() {
         ]));
         if effect == "deny" {
             assert_eq!(ask(&policy, &SOMEBODY, "a__b", json!({})).decision, Expect::Deny);
-            assert_eq!(ask(&policy, &SOMEBODY, "a__b", json!({"amount": "x"})).decision, Expect::Deny);
+            assert_eq!(
+                ask(&policy, &SOMEBODY, "a__b", json!({"amount": "x"})).decision,
+                Expect::Deny
+            );
             assert_eq!(ask(&policy, &SOMEBODY, "a__b", json!({"amount": 200})).rule, "late");
         }
-        assert_eq!(ask(&policy, &SOMEBODY, "a__b", json!({"amount": 1})).decision, Expect::Allow, "{effect}");
+        assert_eq!(
+            ask(&policy, &SOMEBODY, "a__b", json!({"amount": 1})).decision,
+            Expect::Allow,
+            "{effect}"
+        );
     }
     let early = policy(json!([
         {"name": "all", "effect": "allow"},
@@ -299,9 +367,15 @@ fn conditions_are_checked_when_they_are_loaded() {
         ("subject.id.matches(endpoint)", "pattern written in quotes"),
         ("subject.id.matches('(')", "no regular expression"),
         ("now() > 5", "has no function `now`"),
-        ("subject.roles.all(a, subject.roles.all(b, subject.roles.all(c, true)))", "nested more than 2"),
+        (
+            "subject.roles.all(a, subject.roles.all(b, subject.roles.all(c, true)))",
+            "nested more than 2",
+        ),
         ("1 +", "is no condition"),
-        ("subject.roles == 'guest'", "compares a list with text, which are never equal: `in` looks into a list"),
+        (
+            "subject.roles == 'guest'",
+            "compares a list with text, which are never equal: `in` looks into a list",
+        ),
         ("subject.roles != 'guest'", "compares a list with text"),
         ("'a' == subject['scopes']", "compares text with a list"),
         ("target.annotations.read_only == 'x'", "compares true or false with text"),
@@ -345,14 +419,19 @@ fn conditions_are_checked_when_they_are_loaded() {
         "arguments.list.all(x, x == 'a' || x == subject.id)",
     ];
     for when in good {
-        assert!(Policy::compile(&config(json!([{"name": "a", "effect": "deny", "when": when}]))).is_ok(), "{when}");
+        assert!(
+            Policy::compile(&config(json!([{"name": "a", "effect": "deny", "when": when}])))
+                .is_ok(),
+            "{when}"
+        );
     }
 }
 
 #[test]
 fn loops_over_large_arguments_are_refused_not_run() {
-    let policy =
-        policy(json!([{"name": "a", "effect": "allow", "when": "arguments.l.all(x, arguments.l.all(y, x + y > 0))"}]));
+    let policy = policy(
+        json!([{"name": "a", "effect": "allow", "when": "arguments.l.all(x, arguments.l.all(y, x + y > 0))"}]),
+    );
     let began = std::time::Instant::now();
     let long: Vec<u32> = (1..50_000).collect();
     assert_eq!(ask(&policy, &SOMEBODY, "a__b", json!({"l": long})).decision, Expect::Deny);
@@ -427,7 +506,11 @@ fn arguments_are_read_once_and_strictly() {
         r#"{"n": 5"#,
     ];
     for text in refused {
-        assert_eq!(policy.answer(&question, Some(text.as_bytes())).decision, Expect::Deny, "{text}");
+        assert_eq!(
+            policy.answer(&question, Some(text.as_bytes())).decision,
+            Expect::Deny,
+            "{text}"
+        );
     }
     assert_eq!(policy.answer(&question, None).decision, Expect::Deny);
     // What is not set stays byte for byte.
@@ -453,7 +536,8 @@ fn a_deny_policy_with_arguments_denies_what_does_not_keep_to_them() {
     assert_eq!(decided(json!({"to": "eve@evil.example"})), Expect::Deny);
 }
 
-/// By silence an `allow` policy closes the arguments that it names, and a `deny` policy leaves them open.
+/// By silence an `allow` policy closes the arguments that it names, and a `deny` policy leaves them
+/// open.
 #[test]
 fn other_arguments_are_refused_where_a_policy_says_so() {
     for (effect, others, passes) in [
@@ -464,19 +548,22 @@ fn other_arguments_are_refused_where_a_policy_says_so() {
         ("deny", json!("refuse"), false),
         ("deny", json!("allow"), true),
     ] {
-        let mut one = json!({"name": "one", "effect": effect, "arguments": {"/a": {"optional": true}}});
+        let mut one =
+            json!({"name": "one", "effect": effect, "arguments": {"/a": {"optional": true}}});
         if !others.is_null() {
             one["other_arguments"] = others.clone();
         }
         let all = json!({"name": "all", "effect": "allow"});
         let policy = policy(if effect == "deny" { json!([all, one]) } else { json!([one]) });
-        let decided = |arguments: Value| ask(&policy, &SOMEBODY, "a__b", arguments).decision == Expect::Allow;
+        let decided =
+            |arguments: Value| ask(&policy, &SOMEBODY, "a__b", arguments).decision == Expect::Allow;
         assert!(decided(json!({"a": 1})) && decided(json!({})), "{effect} {others}");
         assert_eq!(decided(json!({"a": 1, "b": 2})), passes, "{effect} {others}");
     }
 }
 
-/// What one item of a list lacks says nothing about the others, and no rule is left out because a value has another form.
+/// What one item of a list lacks says nothing about the others, and no rule is left out because a
+/// value has another form.
 #[test]
 fn every_item_is_judged_whatever_others_lack() {
     let policy = policy(json!([
@@ -526,7 +613,10 @@ fn an_item_without_a_wanted_argument_is_refused() {
         "/files/*/path": {"path": {"roots": ["/srv"]}}, "/files/*/x": {"optional": true}, "/n/0": {"optional": true, "value": {"max": 5}},
     }}]));
     let decided = |arguments: Value| ask(&policy, &SOMEBODY, "a__b", arguments).decision;
-    assert_eq!(decided(json!({"files": [{"path": "/srv/a"}, {"path": "/srv/b", "x": 1}], "n": [1]})), Expect::Allow);
+    assert_eq!(
+        decided(json!({"files": [{"path": "/srv/a"}, {"path": "/srv/b", "x": 1}], "n": [1]})),
+        Expect::Allow
+    );
     assert_eq!(decided(json!({"files": [{"path": "/srv/a"}, {"x": 1}]})), Expect::Deny);
     assert_eq!(decided(json!({"files": [{"path": "/srv/a"}], "n": []})), Expect::Allow);
     assert_eq!(decided(json!({"files": [{"path": "/srv/a"}], "n": [7]})), Expect::Deny);
@@ -546,7 +636,8 @@ fn dry_run_changes_nothing_and_is_told() {
     assert_eq!((&*passed.rule, &*passed.dry_run.unwrap().rule), ("all", "later"));
 }
 
-/// Arguments are judged once, and dry runs look at what the server would get: not at what other dry runs would make of it.
+/// Arguments are judged once, and dry runs look at what the server would get: not at what other dry
+/// runs would make of it.
 #[test]
 fn dry_run_judges_the_arguments_that_are_sent_on() {
     let policy = policy(json!([
@@ -560,15 +651,22 @@ fn dry_run_judges_the_arguments_that_are_sent_on() {
     let verdict = policy.verdict(&policy.class(&SOMEBODY, "/mcp"), &question);
     let judged = |text: &str| policy.evaluate(&verdict, &question, Some(text.as_bytes()));
     let passed = judged("{}").unwrap();
-    assert_eq!((passed.arguments.as_deref(), passed.dry_run), (Some(b"{\"n\":5}".as_slice()), None));
+    assert_eq!(
+        (passed.arguments.as_deref(), passed.dry_run),
+        (Some(b"{\"n\":5}".as_slice()), None)
+    );
     let passed = judged(r#"{"n": 7, "s": 1}"#).unwrap();
     let dry_run = passed.dry_run.unwrap();
-    assert!(&*dry_run.rule == "c-dry" && matches!(dry_run.reason, DenyReason::Arguments(_)), "{dry_run:?}");
+    assert!(
+        &*dry_run.rule == "c-dry" && matches!(dry_run.reason, DenyReason::Arguments(_)),
+        "{dry_run:?}"
+    );
     // Refused in earnest: there is nothing more to say.
     assert!(judged(r#"{"other": 1}"#).is_err());
 }
 
-/// A policy that reads no arguments stays one beside a dry run that does; what cannot be read is told of it alone.
+/// A policy that reads no arguments stays one beside a dry run that does; what cannot be read is
+/// told of it alone.
 #[test]
 fn dry_run_alone_reads_arguments_of_an_open_call() {
     let policy = policy(json!([
@@ -579,7 +677,8 @@ fn dry_run_alone_reads_arguments_of_an_open_call() {
     let question = Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target };
     let verdict = policy.verdict(&policy.class(&SOMEBODY, "/mcp"), &question);
     assert!(verdict.reads_arguments());
-    let dry_run = |text: &str| policy.evaluate(&verdict, &question, Some(text.as_bytes())).unwrap().dry_run;
+    let dry_run =
+        |text: &str| policy.evaluate(&verdict, &question, Some(text.as_bytes())).unwrap().dry_run;
     assert_eq!(dry_run(r#"{"t": 1}"#), None);
     for text in [r#"{"s": 1}"#, r#"{"t": 1, "t": 2}"#] {
         assert_eq!(&*dry_run(text).unwrap().rule, "later", "{text}");
@@ -599,12 +698,17 @@ fn rates_are_kept_by_what_they_say() {
     let call = |subject: &Subject<'_>, name: &str| {
         let target = tool(name);
         let class = policy.class(subject, "/mcp");
-        let verdict = policy.verdict(&class, &Question { subject, endpoint: "/mcp", target: &target });
+        let verdict =
+            policy.verdict(&class, &Question { subject, endpoint: "/mcp", target: &target });
         policy.limit(&limiter, &class, "tools/call", subject, Some((&verdict, &target)))
     };
     assert!(call(&SOMEBODY, "a__b").is_ok() && call(&SOMEBODY, "a__b").is_ok());
     let limited = call(&SOMEBODY, "a__b").unwrap_err();
-    assert!(limited.wait > Duration::from_secs(20) && limited.wait <= Duration::from_secs(30) && !limited.running);
+    assert!(
+        limited.wait > Duration::from_secs(20)
+            && limited.wait <= Duration::from_secs(30)
+            && !limited.running
+    );
     assert!(call(&SOMEBODY, "a__c").is_ok() && call(&other, "a__b").is_ok());
     let held = call(&SOMEBODY, "slow__b").unwrap();
     assert!(call(&other, "slow__c").unwrap_err().running);
@@ -612,13 +716,16 @@ fn rates_are_kept_by_what_they_say() {
     assert!(call(&other, "slow__c").is_ok());
     let class = policy.class(&SOMEBODY, "/mcp");
     let list = |method| policy.limit(&limiter, &class, method, &SOMEBODY, None);
-    assert!(list("tools/list").is_ok() && list("prompts/list").is_err() && list("server/discover").is_ok());
+    assert!(
+        list("tools/list").is_ok()
+            && list("prompts/list").is_err()
+            && list("server/discover").is_ok()
+    );
 }
 
 #[test]
 fn what_one_allowance_refuses_is_taken_from_none() {
-    let rate =
-        |name: &str, rate: Value| json!({"name": name, "effect": "deny", "what": {"tools": ["*"]}, "rate": rate});
+    let rate = |name: &str, rate: Value| json!({"name": name, "effect": "deny", "what": {"tools": ["*"]}, "rate": rate});
     let policy = policy(json!([
         {"name": "all", "effect": "allow"},
         rate("org-quota", json!({"per_day": 20, "by": ["organisation"]})),
@@ -630,11 +737,17 @@ fn what_one_allowance_refuses_is_taken_from_none() {
     let passes = |subject: &'static str, calls: usize| {
         let subject = &Subject { subject, ..SOMEBODY };
         let (target, class) = (tool("a__b"), policy.class(subject, "/mcp"));
-        let verdict = policy.verdict(&class, &Question { subject, endpoint: "/mcp", target: &target });
+        let verdict =
+            policy.verdict(&class, &Question { subject, endpoint: "/mcp", target: &target });
         let about = Some((&verdict, &target));
-        (0..calls).filter(|_| policy.limit(&limiter, &class, "tools/call", subject, about).is_ok()).count()
+        (0..calls)
+            .filter(|_| policy.limit(&limiter, &class, "tools/call", subject, about).is_ok())
+            .count()
     };
-    assert_eq!((passes("ann", 25), passes("bob", 25), passes("cid", 1), passes("dan", 9)), (2, 2, 1, 2));
+    assert_eq!(
+        (passes("ann", 25), passes("bob", 25), passes("cid", 1), passes("dan", 9)),
+        (2, 2, 1, 2)
+    );
     // `zz-all` has two left, then none: what it refuses is not taken from callers either.
     assert_eq!((passes("eve", 25), passes("fay", 25)), (2, 0));
 }
@@ -645,7 +758,8 @@ fn let_through(sets: &[(Value, usize)]) -> Vec<usize> {
     let target = tool("a__b");
     let passes = |policy: &Policy| {
         let class = policy.class(&SOMEBODY, "/mcp");
-        let verdict = policy.verdict(&class, &Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target });
+        let verdict = policy
+            .verdict(&class, &Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target });
         policy.limit(&limiter, &class, "tools/call", &SOMEBODY, Some((&verdict, &target))).is_ok()
     };
     let set = |(policies, calls): &(Value, usize)| {
@@ -659,16 +773,22 @@ fn let_through(sets: &[(Value, usize)]) -> Vec<usize> {
 fn a_reload_gives_nobody_a_fresh_allowance() {
     let all = json!({"name": "all", "effect": "allow"});
     let rate = |rate: Value| json!({"name": "m", "effect": "deny", "what": {"tools": ["*"]}, "rate": rate});
-    let other =
-        |name: &str| json!({"name": name, "effect": "deny", "what": {"tools": ["x__*"]}, "rate": {"per_hour": 1}});
+    let other = |name: &str| json!({"name": name, "effect": "deny", "what": {"tools": ["x__*"]}, "rate": {"per_hour": 1}});
     let m = rate(json!({"per_hour": 3}));
-    // Unchanged, with others before and behind it, without them, and in another order; taken out, and back again.
-    let sets =
-        [json!([all, m]), json!([other("a"), m, other("z"), all]), json!([m, all]), json!([all]), json!([all, m])];
+    // Unchanged, with others before and behind it, without them, and in another order; taken out,
+    // and back again.
+    let sets = [
+        json!([all, m]),
+        json!([other("a"), m, other("z"), all]),
+        json!([m, all]),
+        json!([all]),
+        json!([all, m]),
+    ];
     let [one, two, three, out, back] = sets.map(|set| (set, 2));
     assert_eq!(let_through(&[one, two, three, out, back]), [2, 1, 0, 2, 0]);
     // More: what is more is left. Less: less what was used. Another period or burst: the same.
-    let after = |rate_of: Value| let_through(&[(json!([all, m]), 2), (json!([all, rate(rate_of)]), 20)])[1];
+    let after =
+        |rate_of: Value| let_through(&[(json!([all, m]), 2), (json!([all, rate(rate_of)]), 20)])[1];
     assert_eq!(after(json!({"per_hour": 10})), 8);
     assert_eq!(after(json!({"per_hour": 2})), 0);
     assert_eq!(after(json!({"per_day": 6})), 4);
@@ -684,7 +804,10 @@ fn a_reload_gives_nobody_a_fresh_allowance() {
     assert_eq!(twice(json!({"concurrency": 9})), 0);
     // What shares an allowance is another question: no count of one is a count of another.
     let by_agent = rate(json!({"per_hour": 3, "by": ["organisation"]}));
-    assert_eq!(let_through(&[(json!([all, m]), 3), (json!([all, by_agent]), 5), (json!([all, m]), 3)]), [3, 3, 0]);
+    assert_eq!(
+        let_through(&[(json!([all, m]), 3), (json!([all, by_agent]), 5), (json!([all, m]), 3)]),
+        [3, 3, 0]
+    );
 }
 
 #[test]
@@ -693,7 +816,8 @@ fn what_is_explained_is_what_is_decided_also_where_a_value_is_put_in() {
         let rules = json!({"/limit": {"value": {"max": max}}});
         json!({"name": name, "effect": "deny", "arguments": rules})
     };
-    let allow = json!({"name": "allow", "effect": "allow", "arguments": {"/limit": {"set": {"to": 10}}}});
+    let allow =
+        json!({"name": "allow", "effect": "allow", "arguments": {"/limit": {"set": {"to": 10}}}});
     let mut dry = deny("dry", 50);
     dry["dry_run"] = json!(true);
     let explained = |most: u32| {
@@ -706,10 +830,15 @@ fn what_is_explained_is_what_is_decided_also_where_a_value_is_put_in() {
     };
     let nothing = "has nothing against these arguments";
     let (decision, said) = explained(100);
-    assert_eq!((decision, said), ("allow", format!("allows it with these arguments; {nothing}; {nothing}")));
+    assert_eq!(
+        (decision, said),
+        ("allow", format!("allows it with these arguments; {nothing}; {nothing}"))
+    );
     let (decision, said) = explained(5);
     assert!(
-        decision == "deny" && said.contains("denies it with these arguments: the argument /limit: must be at most 5"),
+        decision == "deny"
+            && said
+                .contains("denies it with these arguments: the argument /limit: must be at most 5"),
         "{said}"
     );
 }
@@ -752,8 +881,9 @@ fn a_set_that_another_policy_gets_past_is_told() {
 
 #[test]
 fn a_pointer_stands_for_so_many_values() {
-    let policy =
-        policy(json!([{"name": "all", "effect": "allow", "arguments": {"/x/*": {"schema": {"type": "string"}}}}]));
+    let policy = policy(
+        json!([{"name": "all", "effect": "allow", "arguments": {"/x/*": {"schema": {"type": "string"}}}}]),
+    );
     let ask = |many: usize| ask(&policy, &SOMEBODY, "a__b", json!({"x": vec!["SELECT 1"; many]}));
     assert_eq!(ask(1000).decision, Expect::Allow);
     let words = "the argument /x/* stands for more than 1000 values: send fewer in one call";
@@ -763,7 +893,9 @@ fn a_pointer_stands_for_so_many_values() {
 /// Each is understood in time, and all together are not.
 #[test]
 fn statements_of_a_call_share_the_time_of_the_parser() {
-    let policy = policy(json!([{"name": "reads", "effect": "allow", "arguments": {"/list/*": {"sql": {}}}}]));
+    let policy = policy(
+        json!([{"name": "reads", "effect": "allow", "arguments": {"/list/*": {"sql": {}}}}]),
+    );
     let refused = |many: usize| {
         let list = vec![format!("SELECT {}1", "a, ".repeat(5000)); many];
         let words = ask(&policy, &SOMEBODY, "a__b", json!({"list": list})).words;
@@ -777,8 +909,13 @@ fn statements_of_a_call_share_the_time_of_the_parser() {
 
 #[test]
 fn a_rate_is_not_on_trial() {
-    let found = mistakes(json!([{"name": "r", "effect": "deny", "dry_run": true, "rate": {"per_hour": 5}}]));
-    assert!(found.len() == 1 && found[0].0 == "dry_run" && found[0].1.contains("`rate`"), "{found:?}");
+    let found = mistakes(
+        json!([{"name": "r", "effect": "deny", "dry_run": true, "rate": {"per_hour": 5}}]),
+    );
+    assert!(
+        found.len() == 1 && found[0].0 == "dry_run" && found[0].1.contains("`rate`"),
+        "{found:?}"
+    );
 }
 
 #[test]
@@ -798,7 +935,8 @@ fn a_condition_is_not_evaded_by_other_letters() {
         }
         (outcome.decision, outcome.words.unwrap_or_default())
     };
-    let exactly = |at: &str| (Expect::Deny, format!("the argument {at} must be written exactly so"));
+    let exactly =
+        |at: &str| (Expect::Deny, format!("the argument {at} must be written exactly so"));
     for (when, at, bad, good) in [
         (
             r#"has(arguments.method) && arguments.method == "delete""#,
@@ -806,7 +944,12 @@ fn a_condition_is_not_evaded_by_other_letters() {
             json!({"Method": "delete"}),
             json!({"x": 1}),
         ),
-        (r#""method" in arguments && arguments["method"] == "delete""#, "/method", json!({"METHOD": 1}), json!({})),
+        (
+            r#""method" in arguments && arguments["method"] == "delete""#,
+            "/method",
+            json!({"METHOD": 1}),
+            json!({}),
+        ),
         (
             "has(arguments.a) && has(arguments.a.force)",
             "/a/force",
@@ -819,8 +962,18 @@ fn a_condition_is_not_evaded_by_other_letters() {
             json!({"l": [{}, {"Rm": true}]}),
             json!({"l": [{}]}),
         ),
-        (r#"has(arguments.l) && has(arguments.l[0].rm)"#, "/l/*/rm", json!({"l": [{"rM": true}]}), json!({"l": [{}]})),
-        (r#"has(arguments.x) && arguments["a/b"].c == 1"#, "/a~1b", json!({"A/b": {"c": 1}}), json!({"y": 1})),
+        (
+            r#"has(arguments.l) && has(arguments.l[0].rm)"#,
+            "/l/*/rm",
+            json!({"l": [{"rM": true}]}),
+            json!({"l": [{}]}),
+        ),
+        (
+            r#"has(arguments.x) && arguments["a/b"].c == 1"#,
+            "/a~1b",
+            json!({"A/b": {"c": 1}}),
+            json!({"y": 1}),
+        ),
     ] {
         assert_eq!(decided("deny", when, bad), exactly(at), "{when}");
         assert_eq!(decided("deny", when, good).0, Expect::Allow, "{when}");
@@ -842,14 +995,26 @@ fn a_condition_is_not_evaded_by_other_types() {
         (outcome.decision, outcome.words.unwrap_or_default())
     };
     for (when, said, bad) in [
-        (r#"has(arguments.mode) && arguments.mode == "delete""#, "/mode must be text", json!({"mode": ["delete"]})),
+        (
+            r#"has(arguments.mode) && arguments.mode == "delete""#,
+            "/mode must be text",
+            json!({"mode": ["delete"]}),
+        ),
         (r#""delete" == arguments["mode"]"#, "/mode must be text", json!({"mode": {"x": 1}})),
-        ("has(arguments.force) && arguments.force == true", "/force must be true or false", json!({"force": "true"})),
+        (
+            "has(arguments.force) && arguments.force == true",
+            "/force must be true or false",
+            json!({"force": "true"}),
+        ),
         ("has(arguments.n) && arguments.n == 3", "/n must be a number", json!({"n": "3"})),
         (r#"arguments.m in ["drop", "delete"]"#, "/m must be text", json!({"m": ["drop"]})),
         (r#"arguments.l.exists(x, x == "rm")"#, "/l/* must be text", json!({"l": ["a", ["rm"]]})),
         (r#"arguments.l[0] == "rm""#, "/l/* must be text", json!({"l": [["rm"]]})),
-        (r#"arguments.m == "a" || arguments.m == 1"#, "/m must be text or a number", json!({"m": true})),
+        (
+            r#"arguments.m == "a" || arguments.m == 1"#,
+            "/m must be text or a number",
+            json!({"m": true}),
+        ),
     ] {
         let (decision, words) = decided("deny", when, &bad);
         assert!(decision == Expect::Deny && words.contains(said), "{when}: {words}");
@@ -883,7 +1048,10 @@ fn a_caller_with_other_rights_is_another_class() {
 #[test]
 fn a_schema_has_keywords_that_there_are() {
     let rule = |schema: Value| {
-        mistakes(json!([{"name": "a", "effect": "allow", "arguments": {"/x": {"schema": schema}}}]))[0].1.clone()
+        mistakes(json!([{"name": "a", "effect": "allow", "arguments": {"/x": {"schema": schema}}}]))
+            [0]
+        .1
+        .clone()
     };
     let deep = json!({"properties": {"pattern": {"items": {"anyOf": [{"propertis": {}}]}}}});
     for (schema, words) in [
@@ -916,7 +1084,8 @@ fn members_of_an_argument_are_open_until_a_schema_closes_them() {
     let decided = |rules: &Value| {
         let policy = policy(json!([{"name": "a", "effect": "allow", "arguments": rules}]));
         let sent = json!({"options": {"path": "/srv/a", "exec": "rm"}});
-        let wanted = ask(&policy, &SOMEBODY, "a__b", json!({"options": {"path": "/srv/a"}})).decision;
+        let wanted =
+            ask(&policy, &SOMEBODY, "a__b", json!({"options": {"path": "/srv/a"}})).decision;
         assert_eq!(wanted, Expect::Allow);
         ask(&policy, &SOMEBODY, "a__b", sent).decision
     };
@@ -930,7 +1099,9 @@ fn statements_of_others_are_system_tables() {
             "/sql": {"sql": {"dialect": "mysql", "system_tables": system, "default_schema": "information_schema"}},
         }}]))
     };
-    let decided = |system, sql: &str| ask(&rule(system), &SOMEBODY, "db__query", json!({ "sql": sql })).decision;
+    let decided = |system, sql: &str| {
+        ask(&rule(system), &SOMEBODY, "db__query", json!({ "sql": sql })).decision
+    };
     for table in [
         "information_schema.processlist",
         "INFORMATION_SCHEMA.PROCESSLIST",
@@ -946,10 +1117,19 @@ fn statements_of_others_are_system_tables() {
 
 #[test]
 fn any_host_means_no_host_of_a_cluster() {
-    let policy = policy(json!([{"name": "a", "effect": "allow", "arguments": {"/url": {"url": {"any_host": true}}}}]));
-    let decided = |host: &str| ask(&policy, &SOMEBODY, "web__get", json!({"url": format!("https://{host}/")})).decision;
-    for host in ["kubernetes.default.svc", "kubernetes.default", "a.docker", "a.svc.cluster.local", "me.tailnet.ts.net"]
-    {
+    let policy = policy(
+        json!([{"name": "a", "effect": "allow", "arguments": {"/url": {"url": {"any_host": true}}}}]),
+    );
+    let decided = |host: &str| {
+        ask(&policy, &SOMEBODY, "web__get", json!({"url": format!("https://{host}/")})).decision
+    };
+    for host in [
+        "kubernetes.default.svc",
+        "kubernetes.default",
+        "a.docker",
+        "a.svc.cluster.local",
+        "me.tailnet.ts.net",
+    ] {
         assert_eq!(decided(host), Expect::Deny, "{host}");
     }
     for host in ["docs.example.com", "svc.example.com", "docker.com", "default.example.org"] {
@@ -960,7 +1140,9 @@ fn any_host_means_no_host_of_a_cluster() {
 #[test]
 fn a_caller_is_read_from_words_with_quotes_around_blanks() {
     let read = |text: &str| cases::Caller::parse(text);
-    let caller = read(r#""certificate:My CA|cn:alice" role=ops organisation='Acme "Ltd"' role="on call""#).unwrap();
+    let caller =
+        read(r#""certificate:My CA|cn:alice" role=ops organisation='Acme "Ltd"' role="on call""#)
+            .unwrap();
     assert_eq!((&*caller.issuer, &*caller.subject), ("certificate:My CA", "cn:alice"));
     assert_eq!(caller.organisation.as_deref(), Some(r#"Acme "Ltd""#));
     assert_eq!(caller.roles, ["ops".into(), "on call".into()]);
@@ -977,19 +1159,32 @@ fn differences_are_told_by_policy() {
         let source = json!({"name": name, "effect": effect});
         Entry { policy: serde_json::from_value(source.clone()).unwrap(), line: 3, source }
     };
-    let with = |policies| Config { documents: vec![Document { name: "p.yaml".into(), policies }], ..Config::default() };
-    let (old, new) =
-        (with(vec![entry("a", "allow"), entry("b", "allow")]), with(vec![entry("a", "deny"), entry("c", "allow")]));
+    let with = |policies| Config {
+        documents: vec![Document { name: "p.yaml".into(), policies }],
+        ..Config::default()
+    };
+    let (old, new) = (
+        with(vec![entry("a", "allow"), entry("b", "allow")]),
+        with(vec![entry("a", "deny"), entry("c", "allow")]),
+    );
     assert_eq!(
         differences(&old, &new),
         ["~ a (p.yaml:3): effect \"allow\" -> \"deny\"", "+ c (p.yaml:3)", "- b (p.yaml)"]
     );
     let rate = |rate: &str| {
-        let source = json!({"name": "a", "effect": "deny", "rate": {"per_minute": 5}, "description": rate});
-        with(vec![Entry { policy: serde_json::from_value(source.clone()).unwrap(), line: 3, source }])
+        let source =
+            json!({"name": "a", "effect": "deny", "rate": {"per_minute": 5}, "description": rate});
+        with(vec![Entry {
+            policy: serde_json::from_value(source.clone()).unwrap(),
+            line: 3,
+            source,
+        }])
     };
     let told = differences(&with(vec![entry("a", "deny")]), &rate(&"x".repeat(1000)));
-    assert!(told[0].ends_with(r#", rate none -> {"per_minute":5}"#) && told[0].chars().count() < 300, "{told:?}");
+    assert!(
+        told[0].ends_with(r#", rate none -> {"per_minute":5}"#) && told[0].chars().count() < 300,
+        "{told:?}"
+    );
     let mut listed = old.clone();
     listed.lists.tools.deny = vec!["a__b".into()];
     listed.lists.calls_per_minute = Some(3);
@@ -1005,12 +1200,16 @@ fn differences_are_told_by_policy() {
 }
 
 fn patterns(words: &'static [&'static str]) -> impl Strategy<Value = Option<Vec<String>>> {
-    proptest::option::weighted(0.4, proptest::collection::vec(proptest::sample::select(words), 1..3))
-        .prop_map(|list| list.map(|all| all.into_iter().map(str::to_owned).collect()))
+    proptest::option::weighted(
+        0.4,
+        proptest::collection::vec(proptest::sample::select(words), 1..3),
+    )
+    .prop_map(|list| list.map(|all| all.into_iter().map(str::to_owned).collect()))
 }
 
 fn written() -> impl Strategy<Value = Value> {
-    const WORDS: &[&str] = &["a", "b", "a__x", "a/x", "*", "a*", "*x", "{a,b}*", "[ab]__y", "b/?", "key|*", "acme"];
+    const WORDS: &[&str] =
+        &["a", "b", "a__x", "a/x", "*", "a*", "*x", "{a,b}*", "[ab]__y", "b/?", "key|*", "acme"];
     const CALLERS: &[&str] = &["*", "key|*", "key|ci", "a|*", "{key,a}|c?", "*ci", "anonymous|*"];
     const ENDPOINTS: &[&str] = &["*", "/mcp", "/servers/*", "/servers/a/mcp", "/servers/[bc]/mcp"];
     let words = || patterns(WORDS);
@@ -1033,7 +1232,8 @@ fn written() -> impl Strategy<Value = Value> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// The index over all policies decides exactly as every policy held against the request by itself.
+    /// The index over all policies decides exactly as every policy held against the request by
+    /// itself.
     #[test]
     fn the_index_decides_as_each_policy_would(
         all in proptest::collection::vec(written(), 0..70),
@@ -1065,7 +1265,8 @@ proptest! {
         prop_assert_eq!(policy.evaluate(&verdict, &question, None).is_ok(), allowed);
     }
 
-    /// No text makes reading arguments fail other than by a refusal, and what is forwarded is what was read.
+    /// No text makes reading arguments fail other than by a refusal, and what is forwarded is what
+    /// was read.
     #[test]
     fn arguments_never_panic(text in "[{}\\[\\]:,\"a-cA-C0-9.e\\\\ -]{0,60}") {
         let policy = policy(json!([{"name": "a", "effect": "allow", "other_arguments": "allow",
@@ -1086,7 +1287,10 @@ proptest! {
 /// Patterns of every kind together find what each of them finds alone.
 #[test]
 fn patterns_find_the_same_together_and_alone() {
-    let patterns = ["a__b", "a__*", "a/*", "*", "*__b", "a_?b", "[ab]__b", "{a,c}__b", "a\\*", "", "é*", "a__b*", "**"];
+    let patterns = [
+        "a__b", "a__*", "a/*", "*", "*__b", "a_?b", "[ab]__b", "{a,c}__b", "a\\*", "", "é*",
+        "a__b*", "**",
+    ];
     let globs: Vec<_> = patterns.iter().filter_map(|text| pattern::compile(text).ok()).collect();
     let lists = || (0u32..).zip(globs.iter().map(std::slice::from_ref));
     let index = pattern::Index::new(globs.len(), lists()).unwrap();
@@ -1107,7 +1311,10 @@ fn a_condition_that_fails_for_an_argument_names_it() {
         let target = tool("bank__pay");
         let question = Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target };
         let verdict = policy.verdict(&policy.class(&SOMEBODY, "/mcp"), &question);
-        policy.evaluate(&verdict, &question, Some(arguments.to_string().as_bytes())).unwrap_err().reason
+        policy
+            .evaluate(&verdict, &question, Some(arguments.to_string().as_bytes()))
+            .unwrap_err()
+            .reason
     };
     for (arguments, wanted) in [
         (json!({"to": {"iban": "DE"}}), "/amount is missing"),
@@ -1120,7 +1327,10 @@ fn a_condition_that_fails_for_an_argument_names_it() {
     ] {
         match reason(arguments.clone()) {
             DenyReason::Unjudged(log, argument) => {
-                assert!(argument.0 == wanted && log.starts_with("policy pay: "), "{arguments}: {log}, {argument}");
+                assert!(
+                    argument.0 == wanted && log.starts_with("policy pay: "),
+                    "{arguments}: {log}, {argument}"
+                );
             }
             other => panic!("{arguments}: {other:?}"),
         }
@@ -1134,7 +1344,9 @@ fn names_that_stand_for_something_else_are_refused() {
     for name in ["default", "pins", "policy.tools.deny", "policy.x"] {
         let found = mistakes(json!([{"name": name, "effect": "allow"}]));
         assert!(
-            found.len() == 1 && found[0].0 == "name" && found[0].1.contains("stands for something else"),
+            found.len() == 1
+                && found[0].0 == "name"
+                && found[0].1.contains("stands for something else"),
             "{found:?}"
         );
     }
@@ -1148,7 +1360,10 @@ fn what_can_never_be_fulfilled_is_a_mistake() {
         (argument(json!({"value": {"one_of": []}})), "arguments./x.value"),
         (argument(json!({"value": {"equals": 1, "one_of": [2, 3]}})), "arguments./x.value"),
         (argument(json!({"value": {"equals": 1, "none_of": [1.0]}})), "arguments./x.value"),
-        (argument(json!({"value": {"min": 9007199254740993_u64, "max": 9007199254740992_u64}})), "arguments./x.value"),
+        (
+            argument(json!({"value": {"min": 9007199254740993_u64, "max": 9007199254740992_u64}})),
+            "arguments./x.value",
+        ),
         (argument(json!({"command": {"programs": []}})), "arguments./x.command"),
         (argument(json!({"url": {}})), "arguments./x.url"),
         (json!({"name": "a", "effect": "deny", "response": {}}), "response"),
@@ -1169,7 +1384,8 @@ fn what_can_never_be_fulfilled_is_a_mistake() {
 #[test]
 fn whole_numbers_are_compared_exactly() {
     let passes = |rule: Value, sent: &str| {
-        let policy = policy(json!([{"name": "a", "effect": "allow", "arguments": {"/x": {"value": rule}}}]));
+        let policy =
+            policy(json!([{"name": "a", "effect": "allow", "arguments": {"/x": {"value": rule}}}]));
         let (target, text) = (tool("a__t"), format!("{{\"x\": {sent}}}"));
         let question = Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target };
         policy.answer(&question, Some(text.as_bytes())).decision == Expect::Allow
@@ -1178,14 +1394,23 @@ fn whole_numbers_are_compared_exactly() {
     for good in ["9007199254740992", "1", "-5", "1.5", "9007199254740991.0"] {
         assert!(passes(max(), good), "{good}");
     }
-    for bad in ["9007199254740993", "9007199254740993.0", "9007199254740992.0", "1e300", "18446744073709551617"] {
+    for bad in [
+        "9007199254740993",
+        "9007199254740993.0",
+        "9007199254740992.0",
+        "1e300",
+        "18446744073709551617",
+    ] {
         assert!(!passes(max(), bad), "{bad}");
     }
     let one = || json!({"one_of": [1234567890123456789_u64, {"a": 9007199254740993_u64}]});
     assert!(passes(one(), "1234567890123456789") && passes(one(), "{\"a\": 9007199254740993}"));
-    for bad in
-        ["1234567890123456788.0", "1234567890123456789.0", "{\"a\": 9007199254740992}", "{\"a\": 9007199254740993.0}"]
-    {
+    for bad in [
+        "1234567890123456788.0",
+        "1234567890123456789.0",
+        "{\"a\": 9007199254740992}",
+        "{\"a\": 9007199254740993.0}",
+    ] {
         assert!(!passes(one(), bad), "{bad}");
     }
     let none = || json!({"none_of": [1234567890123456789_u64]});
@@ -1213,9 +1438,14 @@ fn an_explanation_says_what_a_policy_limits() {
         {"name": "often", "effect": "deny", "rate": {"per_minute": 1}},
     ]));
     let target = tool("a__t");
-    let explained = policy.explain(&Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target }, None);
+    let explained =
+        policy.explain(&Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target }, None);
     let says: Vec<&str> = explained.policies.iter().map(|step| step.says.as_str()).collect();
-    let wanted = ["limits what may come back", "limits how often, and what may come back", "limits how often"];
+    let wanted = [
+        "limits what may come back",
+        "limits how often, and what may come back",
+        "limits how often",
+    ];
     assert_eq!(says[1..], wanted, "{says:?}");
 }
 
@@ -1239,7 +1469,10 @@ fn a_path_that_goes_up_is_sent_as_where_it_leads() {
     for refused in ["/srv/a/../private/x", "/srv/a/../../etc/passwd", "/srv", "/srv/a/.."] {
         assert_eq!(forwarded(json!({"path": refused})).0, Expect::Deny, "{refused}");
     }
-    let target = Target { annotations: Annotations { read_only: true, ..Annotations::default() }, ..tool("fs__list") };
+    let target = Target {
+        annotations: Annotations { read_only: true, ..Annotations::default() },
+        ..tool("fs__list")
+    };
     let question = Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target };
     assert_eq!(policy.answer(&question, Some(br#"{"path": "/srv"}"#)).decision, Expect::Allow);
 }
@@ -1254,7 +1487,10 @@ fn words_that_are_none_are_mistakes_and_an_explanation_says_which_word_it_was() 
         ("words", json!(["{a,b}".repeat(13), "{a,b}".repeat(13)]), "what.words", "more than 10000"),
     ] {
         let found = mistakes(what(json!({ key: written })));
-        assert!(found.iter().any(|(at, said)| at == path && said.contains(words)), "{path}: {found:?}");
+        assert!(
+            found.iter().any(|(at, said)| at == path && said.contains(words)),
+            "{path}: {found:?}"
+        );
     }
     let explained = |name: &str| {
         let policy = policy(json!([
@@ -1265,7 +1501,10 @@ fn words_that_are_none_are_mistakes_and_an_explanation_says_which_word_it_was() 
         serde_json::to_string(&policy.explain(&question, None)).unwrap()
     };
     let said = explained("x__deleteAll");
-    assert!(said.contains("denies it for the word `delete`") && said.contains(r#""decision":"hidden""#), "{said}");
+    assert!(
+        said.contains("denies it for the word `delete`") && said.contains(r#""decision":"hidden""#),
+        "{said}"
+    );
     let said = explained("x__git_force_push");
     assert!(said.contains("denies it for the word `force push`"), "{said}");
     let said = explained("x__list");

@@ -1,6 +1,7 @@
-//! How else a server may read the URI of a resource: without its escapes, its doubled slashes, its query, the parameters of
-//! its segments, who uses it, by which port and the dot behind its host, with its host as part of its path, in another case.
-//! What is denied is denied however it is spelled. An `allow` is held against the URI as it stands.
+//! How else a server may read the URI of a resource: without its escapes, its doubled slashes, its
+//! query, the parameters of its segments, who uses it, by which port and the dot behind its host,
+//! with its host as part of its path, in another case. What is denied is denied however it is
+//! spelled. An `allow` is held against the URI as it stands.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -27,13 +28,16 @@ impl Target<'_> {
         all.into_iter().map(|own| (self.exposes(&own), own)).collect()
     }
 
-    /// The exposed URI, if its server's own were this one: with the mark of the server where it is now.
+    /// The exposed URI, if its server's own were this one: with the mark of the server where it is
+    /// now.
     fn exposes(&self, reading: &str) -> String {
         if let Some(mark) = self.exposed.strip_suffix(self.own) {
             return [mark, reading].concat();
         }
         let rest = |uri| Some(str::split_once(uri, "://")?.1);
-        let mark = rest(self.exposed).zip(rest(self.own)).and_then(|(exposed, own)| exposed.strip_suffix(own));
+        let mark = rest(self.exposed)
+            .zip(rest(self.own))
+            .and_then(|(exposed, own)| exposed.strip_suffix(own));
         match mark.zip(reading.split_once("://")) {
             Some((mark, (scheme, rest))) => [scheme, "://", mark, rest].concat(),
             None => reading.to_owned(),
@@ -67,8 +71,9 @@ fn variants(uri: &str) -> Vec<String> {
     all.into_iter().collect()
 }
 
-/// What lenient servers make of a URI: without tabs and line ends, up to a NUL, with `/` for `\`, without the parameters of
-/// its segments (`/a;x/b`), and without the dot segments that come of that.
+/// What lenient servers make of a URI: without tabs and line ends, up to a NUL, with `/` for `\`,
+/// without the parameters of its segments (`/a;x/b`), and without the dot segments that come of
+/// that.
 fn simplified(uri: &str) -> String {
     let text = uri.split('\0').next().unwrap_or_default();
     let text: String = text.chars().filter(|c| !matches!(c, '\t' | '\n' | '\r')).collect();
@@ -94,8 +99,9 @@ fn simplified(uri: &str) -> String {
     [scheme, colon, &rest[..slashes], &segments.join("/"), tail].concat()
 }
 
-/// The same below other hosts: with the host as part of the path and the other way round, without who uses it, without a
-/// port and without the dot that a name may end with; a file without its host.
+/// The same below other hosts: with the host as part of the path and the other way round, without
+/// who uses it, without a port and without the dot that a name may end with; a file without its
+/// host.
 fn places(plain: &str) -> Vec<String> {
     let Some((scheme, rest)) = plain.split_once(':') else { return Vec::new() };
     let tail = rest.trim_start_matches('/');
@@ -110,13 +116,22 @@ fn places(plain: &str) -> Vec<String> {
         let port = &host[bare.len()..];
         let name = bare.trim_end_matches('.');
         let rooted = if path.is_empty() { "/" } else { path };
-        let others = [[host, "", path], [bare, "", path], [name, "", path], [name, port, path], [name, "", rooted]];
+        let others = [
+            [host, "", path],
+            [bare, "", path],
+            [name, "", path],
+            [name, port, path],
+            [name, "", rooted],
+        ];
         tails.extend(others.map(|parts| Cow::Owned(parts.concat())));
         if scheme == "file" {
             tails.push(Cow::Borrowed(path.trim_start_matches('/')));
         }
     }
-    tails.iter().flat_map(|tail| SLASHES.map(|slashes| [scheme, ":", slashes, tail].concat())).collect()
+    tails
+        .iter()
+        .flat_map(|tail| SLASHES.map(|slashes| [scheme, ":", slashes, tail].concat()))
+        .collect()
 }
 
 /// Scheme and host in lower case, and one slash where several stand.

@@ -1,6 +1,7 @@
-//! The `url` rule: which URLs an argument may hold, by scheme, host, port and path. What two parsers could read in two
-//! ways is refused, because the server parses the argument again. It resolves nothing: what a name stands for is not
-//! known here, so a rule for a server that resolves names by itself is only as good as the names on its list.
+//! The `url` rule: which URLs an argument may hold, by scheme, host, port and path. What two
+//! parsers could read in two ways is refused, because the server parses the argument again. It
+//! resolves nothing: what a name stands for is not known here, so a rule for a server that resolves
+//! names by itself is only as good as the names on its list.
 
 mod host;
 mod text;
@@ -37,18 +38,23 @@ const APART: [&str; 8] = [
 pub struct Spec {
     /// Schemes: `http`, `https`, `ws`, `wss`. Default `https` alone.
     pub schemes: Vec<String>,
-    /// Names of hosts: exactly, as `api.example.com`, or all below a name, as `*.example.com`. Nothing is allowed by silence.
+    /// Names of hosts: exactly, as `api.example.com`, or all below a name, as `*.example.com`.
+    /// Nothing is allowed by silence.
     pub hosts: Vec<String>,
-    /// Any name and any public address, except names that stand for machines nearby (`localhost`, `*.local`, `*.internal`,
-    /// `*.svc`, `*.docker` and the like, names without a dot, names of services that resolve to the address in them). A name of a stranger may still resolve to an address nearby, so for a server that
-    /// resolves names by itself this is a courtesy and no protection.
+    /// Any name and any public address, except names that stand for machines nearby (`localhost`,
+    /// `*.local`, `*.internal`, `*.svc`, `*.docker` and the like, names without a dot, names of
+    /// services that resolve to the address in them). A name of a stranger may still resolve to an
+    /// address nearby, so for a server that resolves names by itself this is a courtesy and no
+    /// protection.
     pub any_host: bool,
-    /// Address literals, as `192.0.2.7` or `10.1.0.0/16`, that may stand in place of a name. Default none. Those of this machine,
-    /// of the link and of cloud metadata are only allowed by a network that has no others.
+    /// Address literals, as `192.0.2.7` or `10.1.0.0/16`, that may stand in place of a name.
+    /// Default none. Those of this machine, of the link and of cloud metadata are only allowed by a
+    /// network that has no others.
     pub addresses: Vec<String>,
     /// Ports. Default: the port that the scheme stands for.
     pub ports: Vec<u16>,
-    /// Paths, each with all that is below it: `/v1` allows `/v1` and `/v1/a`, not `/v12`. Default: any path.
+    /// Paths, each with all that is below it: `/v1` allows `/v1` and `/v1/a`, not `/v12`. Default:
+    /// any path.
     pub paths: Vec<String>,
     /// Longest URL in bytes, 1–8192.
     pub max_bytes: usize,
@@ -98,11 +104,13 @@ impl Checked {
     pub fn caution(&self) -> Option<&'static str> {
         match self.host {
             Matched::Address => None,
-            Matched::Listed => {
-                Some("the server resolves the name by itself: whoever runs the name decides on the address")
-            }
+            Matched::Listed => Some(
+                "the server resolves the name by itself: whoever runs the name decides on the \
+                    address",
+            ),
             Matched::AnyName => Some(
-                "the rule allows any name and the server resolves it by itself: it may stand for an address nearby; \
+                "the rule allows any name and the server resolves it by itself: it may stand for \
+                    an address nearby; \
                  only named hosts are safe",
             ),
         }
@@ -122,7 +130,8 @@ impl Url {
         if !(1..=MAX_BYTES).contains(&spec.max_bytes) {
             return Err(format!("max_bytes must be from 1 to {MAX_BYTES}"));
         }
-        if let Some(scheme) = spec.schemes.iter().find(|scheme| !SCHEMES.contains(&scheme.as_str())) {
+        if let Some(scheme) = spec.schemes.iter().find(|scheme| !SCHEMES.contains(&scheme.as_str()))
+        {
             return Err(format!("schemes: {scheme:?} is none of {}", SCHEMES.join(", ")));
         }
         if spec.schemes.is_empty() {
@@ -132,7 +141,9 @@ impl Url {
             return Err("ports: 0 is no port".into());
         }
         if let Some(path) = spec.paths.iter().find(|path| !text::is_plain_path(path)) {
-            return Err(format!("paths: {path:?} must begin with / and have no dot segments, escapes, ? or #"));
+            return Err(format!(
+                "paths: {path:?} must begin with / and have no dot segments, escapes, ? or #"
+            ));
         }
         Ok(Self {
             schemes: spec.schemes.iter().cloned().collect(),
@@ -164,18 +175,27 @@ impl Url {
     /// What is wrong with it, for whoever wrote it.
     pub fn check(&self, text: &str) -> Result<Checked, Refusal> {
         if text.len() > self.max_bytes {
-            return Err(refusal(format!("the URL has {} bytes: use one of at most {}", text.len(), self.max_bytes)));
+            return Err(refusal(format!(
+                "the URL has {} bytes: use one of at most {}",
+                text.len(),
+                self.max_bytes
+            )));
         }
         let parts = Parts::of(text).map_err(refusal)?;
         if !self.schemes.contains(&parts.scheme) {
             let allowed: Vec<&str> = self.schemes.iter().map(String::as_str).collect();
             let scheme = text::shown(&parts.scheme);
-            return Err(refusal(format!("the scheme {scheme} is not allowed: use {}", allowed.join(" or "))));
+            return Err(refusal(format!(
+                "the scheme {scheme} is not allowed: use {}",
+                allowed.join(" or ")
+            )));
         }
-        let url = ::url::Url::parse(text).map_err(|error| refusal(format!("this is no URL: {error}")))?;
+        let url =
+            ::url::Url::parse(text).map_err(|error| refusal(format!("this is no URL: {error}")))?;
         let host = self.host(&parts, &url)?;
         let port = url.port_or_known_default().filter(|port| *port != 0);
-        let port = port.ok_or_else(|| refusal("the URL has no port that can be connected to".into()))?;
+        let port =
+            port.ok_or_else(|| refusal("the URL has no port that can be connected to".into()))?;
         if parts.port.is_some_and(|written| written != port) {
             return Err(ambiguous());
         }
@@ -185,7 +205,9 @@ impl Url {
             return Err(refusal(match (ports.is_empty(), url.port()) {
                 (true, _) => format!("the port {port} is not allowed: leave it out"),
                 (false, Some(_)) => format!("the port {port} is not allowed: use one of {ports}"),
-                (false, None) => format!("the URL has no port, and {port} is not allowed: write one of {ports}"),
+                (false, None) => {
+                    format!("the URL has no port, and {port} is not allowed: write one of {ports}")
+                }
             }));
         }
         self.path(&parts, &url)?;
@@ -200,18 +222,24 @@ impl Url {
         }
         match host::read(parts.host, &parsed).map_err(refusal)? {
             Named::Address(address) if self.has(address) => Ok(Matched::Address),
-            Named::Address(address) if self.hosts.is_any() && host::is_public(address) => Ok(Matched::Address),
+            Named::Address(address) if self.hosts.is_any() && host::is_public(address) => {
+                Ok(Matched::Address)
+            }
             Named::Address(address) => Err(refusal(format!(
-                "the host is the address {address}, which is not allowed: use the name of an allowed host"
+                "the host is the address {address}, which is not allowed: use the name of an \
+                    allowed host"
             ))),
             Named::Name(name) => self.hosts.decide(&name).map_err(refusal),
         }
     }
 
-    /// Whether a network of the list has this address; where it is one of those apart, one that is no wider than they are.
+    /// Whether a network of the list has this address; where it is one of those apart, one that is
+    /// no wider than they are.
     fn has(&self, address: IpAddr) -> bool {
         let apart: Vec<IpNet> = APART.iter().filter_map(|net| net.parse().ok()).collect();
-        let meant = |net: &IpNet| apart.iter().all(|one: &IpNet| !one.contains(&address) || one.contains(net));
+        let meant = |net: &IpNet| {
+            apart.iter().all(|one: &IpNet| !one.contains(&address) || one.contains(net))
+        };
         self.addresses.iter().any(|net| net.contains(&address) && meant(net))
     }
 
@@ -222,16 +250,18 @@ impl Url {
         text::same_everywhere(parts.path).map_err(refusal)?;
         let parsed = &url[Position::BeforePath..Position::AfterPath];
         let below = |prefix: &String| {
-            parsed
-                .strip_prefix(prefix.as_str())
-                .is_some_and(|rest| rest.is_empty() || prefix.ends_with('/') || rest.starts_with('/'))
+            parsed.strip_prefix(prefix.as_str()).is_some_and(|rest| {
+                rest.is_empty() || prefix.ends_with('/') || rest.starts_with('/')
+            })
         };
         if self.paths.iter().any(below) {
             Ok(())
         } else {
             let path = text::shown(parsed);
             let paths = host::some_of(&self.paths);
-            Err(refusal(format!("the path {path} is not allowed on this host: use one below {paths}")))
+            Err(refusal(format!(
+                "the path {path} is not allowed on this host: use one below {paths}"
+            )))
         }
     }
 }
@@ -239,8 +269,9 @@ impl Url {
 fn network(text: &str) -> Result<IpNet, String> {
     let address = text.parse::<IpAddr>().map(IpNet::from);
     let net = address.or_else(|_| text.parse::<IpNet>());
-    net.map(|net| net.trunc())
-        .map_err(|_| format!("addresses: {text:?} is no address and no network such as 10.1.0.0/16"))
+    net.map(|net| net.trunc()).map_err(|_| {
+        format!("addresses: {text:?} is no address and no network such as 10.1.0.0/16")
+    })
 }
 
 fn refusal(words: String) -> Refusal {

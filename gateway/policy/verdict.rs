@@ -1,5 +1,5 @@
-//! What policies say of one thing for one kind of caller, as far as that is known without the arguments of a call. It is
-//! made once for each view; a call looks it up.
+//! What policies say of one thing for one kind of caller, as far as that is known without the
+//! arguments of a call. It is made once for each view; a call looks it up.
 
 use std::sync::Arc;
 
@@ -70,7 +70,8 @@ impl Verdict {
     /// Whether a call depends on its arguments.
     #[must_use]
     pub fn reads_arguments(&self) -> bool {
-        matches!(self.state, State::Judged(_)) || self.dry.as_deref().is_some_and(|dry| !dry.guards.is_empty())
+        matches!(self.state, State::Judged(_))
+            || self.dry.as_deref().is_some_and(|dry| !dry.guards.is_empty())
     }
 
     /// What may come back; anything without it.

@@ -1,7 +1,9 @@
-//! Words of a tool's name, as `what.words` names them. A word begins at the beginning of a name, behind what is neither letter nor
-//! digit, at a capital behind a small letter, at the last of several capitals before a small letter, and between letters and
-//! digits; it ends where the next one begins. Case makes no difference, nor does what lies between the words of one item: `force push`
-//! fits `force_push`, `forcePush`, `FORCE-PUSH` and `forcepush`. A word within another one does not count, and a plural is another word.
+//! Words of a tool's name, as `what.words` names them. A word begins at the beginning of a name,
+//! behind what is neither letter nor digit, at a capital behind a small letter, at the last of
+//! several capitals before a small letter, and between letters and digits; it ends where the next
+//! one begins. Case makes no difference, nor does what lies between the words of one item: `force
+//! push` fits `force_push`, `forcePush`, `FORCE-PUSH` and `forcepush`. A word within another one
+//! does not count, and a plural is another word.
 
 use std::fmt;
 
@@ -44,7 +46,8 @@ impl fmt::Display for Word {
     }
 }
 
-/// Everything that an item stands for: `^` in front, `$` or `*` at the end, `{a,b}` for alternatives.
+/// Everything that an item stands for: `^` in front, `$` or `*` at the end, `{a,b}` for
+/// alternatives.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -69,7 +72,12 @@ pub(crate) fn parse(item: &str) -> Result<Vec<Word>, String> {
         }
         let start = if first { "^" } else { "" };
         let spaced: Vec<&str> = text.split_whitespace().collect();
-        words.push(Word { shown: format!("{start}{}{mark}", spaced.join(" ")), letters, first, end });
+        words.push(Word {
+            shown: format!("{start}{}{mark}", spaced.join(" ")),
+            letters,
+            first,
+            end,
+        });
     }
     Ok(words)
 }
@@ -160,12 +168,16 @@ fn begins_word(before: Option<char>, c: char, after: Option<char>) -> bool {
     c.is_uppercase() && (!before.is_uppercase() || after.is_some_and(char::is_lowercase))
 }
 
-/// The first of these words that a name has. One list is gone through by itself here; [`WordIndex`] is for many.
+/// The first of these words that a name has. One list is gone through by itself here; [`WordIndex`]
+/// is for many.
 pub(crate) fn find<'a>(words: &'a [Word], name: &str) -> Option<&'a Word> {
     let name = Name::split(name);
-    let starts =
-        |start: usize, word: &Word| name.letters.get(start..).is_some_and(|rest| rest.starts_with(&word.letters));
-    words.iter().find(|word| (0..name.letters.len()).any(|start| starts(start, word) && name.counts(word, start)))
+    let starts = |start: usize, word: &Word| {
+        name.letters.get(start..).is_some_and(|rest| rest.starts_with(&word.letters))
+    };
+    words.iter().find(|word| {
+        (0..name.letters.len()).any(|start| starts(start, word) && name.counts(word, start))
+    })
 }
 
 /// The words of many policies, looked for at once.
@@ -183,7 +195,10 @@ impl WordIndex {
     ///
     /// # Errors
     /// They are too many together.
-    pub(crate) fn new<'a>(size: usize, lists: impl Iterator<Item = (u32, &'a [Word])>) -> Result<Self, String> {
+    pub(crate) fn new<'a>(
+        size: usize,
+        lists: impl Iterator<Item = (u32, &'a [Word])>,
+    ) -> Result<Self, String> {
         let mut words = Vec::new();
         let mut restricted = BitSet::none(size);
         for (owner, list) in lists {

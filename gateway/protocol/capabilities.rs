@@ -1,5 +1,5 @@
-//! What clients and servers declare. Read once per handshake or cheaply per request; passed on only as far as the
-//! gateway carries it.
+//! What clients and servers declare. Read once per handshake or cheaply per request; passed on only
+//! as far as the gateway carries it.
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
@@ -38,7 +38,11 @@ impl Offers {
     pub fn of(capabilities: &Value) -> Self {
         let has = |name: &str| capabilities.get(name).is_some_and(Value::is_object);
         let flag = |name: &str, flag: &str| {
-            capabilities.get(name).and_then(|c| c.get(flag)).and_then(Value::as_bool).unwrap_or(false)
+            capabilities
+                .get(name)
+                .and_then(|c| c.get(flag))
+                .and_then(Value::as_bool)
+                .unwrap_or(false)
         };
         Self {
             tools: has("tools"),
@@ -49,7 +53,9 @@ impl Offers {
             logging: has("logging"),
             legacy_tasks: has("tasks"),
             tasks: capabilities.get("extensions").and_then(|e| e.get(TASKS)).is_some(),
-            list_changed: ["tools", "prompts", "resources"].iter().any(|list| flag(list, "listChanged")),
+            list_changed: ["tools", "prompts", "resources"]
+                .iter()
+                .any(|list| flag(list, "listChanged")),
         }
     }
 
@@ -69,8 +75,9 @@ impl Offers {
         }
     }
 
-    /// `ServerCapabilities` for a legacy client: a superset, because the answer stands for the whole session while
-    /// servers come and go. Every method that it promises answers, if only with an empty list.
+    /// `ServerCapabilities` for a legacy client: a superset, because the answer stands for the
+    /// whole session while servers come and go. Every method that it promises answers, if only with
+    /// an empty list.
     #[must_use]
     pub fn legacy_superset() -> Value {
         json!({
@@ -101,7 +108,8 @@ impl Offers {
     }
 }
 
-/// Whether the JSON text of a `ClientCapabilities` object declares anything that lets a server ask the client.
+/// Whether the JSON text of a `ClientCapabilities` object declares anything that lets a server ask
+/// the client.
 #[must_use]
 pub fn is_interactive(capabilities: &[u8]) -> bool {
     if capabilities == b"{}" {
@@ -112,7 +120,8 @@ pub fn is_interactive(capabilities: &[u8]) -> bool {
         || declares(capabilities, &["roots"])
 }
 
-/// Whether the JSON text of a capabilities object has a value other than `null` and `false` at `path`.
+/// Whether the JSON text of a capabilities object has a value other than `null` and `false` at
+/// `path`.
 #[must_use]
 pub fn declares(capabilities: &[u8], path: &[&str]) -> bool {
     let mut at = capabilities;
@@ -127,15 +136,18 @@ pub fn declares(capabilities: &[u8], path: &[&str]) -> bool {
     !matches!(at, b"null" | b"false")
 }
 
-/// The parts of a client's capabilities that the gateway carries to a server of either era, as JSON text: elicitation,
-/// sampling, roots and the extensions that it knows. Everything else stays on the client's hop.
+/// The parts of a client's capabilities that the gateway carries to a server of either era, as JSON
+/// text: elicitation, sampling, roots and the extensions that it knows. Everything else stays on
+/// the client's hop.
 #[must_use]
 pub fn carried(declared: &[u8]) -> Bytes {
     if declared == b"{}" {
         return NONE;
     }
     let Ok(Value::Object(mut all)) = serde_json::from_slice::<Value>(declared) else { return NONE };
-    all.retain(|name, _| matches!(name.as_str(), "elicitation" | "sampling" | "roots" | "extensions"));
+    all.retain(|name, _| {
+        matches!(name.as_str(), "elicitation" | "sampling" | "roots" | "extensions")
+    });
     if let Some(Value::Object(extensions)) = all.get_mut("extensions") {
         extensions.retain(|name, _| CARRIED.contains(&name.as_str()));
         if extensions.is_empty() {

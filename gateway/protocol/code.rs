@@ -1,4 +1,5 @@
-//! JSON-RPC error codes: the standard ones, MCP's, and the gateway's own (outside the reserved range).
+//! JSON-RPC error codes: the standard ones, MCP's, and the gateway's own (outside the reserved
+//! range).
 
 /// Not JSON.
 pub const PARSE: i64 = -32700;

@@ -1,7 +1,9 @@
-//! Values in headers (2026-07-28, Streamable HTTP): the base64 sentinel, and `Mcp-Param-*` from `x-mcp-header` annotations.
+//! Values in headers (2026-07-28, Streamable HTTP): the base64 sentinel, and `Mcp-Param-*` from
+//! `x-mcp-header` annotations.
 //!
-//! It refuses whole definitions, never single annotations: a tool with an invalid one must not be offered over HTTP. It knows
-//! nothing of HTTP itself; names and values are plain text that is safe to send.
+//! It refuses whole definitions, never single annotations: a tool with an invalid one must not be
+//! offered over HTTP. It knows nothing of HTTP itself; names and values are plain text that is safe
+//! to send.
 
 use std::borrow::Cow;
 
@@ -25,7 +27,8 @@ const MAX_AT: usize = 200;
 /// Integers beyond this (2^53 − 1) are not sent.
 const MAX_INTEGER: i64 = (1 << 53) - 1;
 
-/// The header value for `value`: itself when it is printable ASCII without space at its ends, else in the base64 sentinel.
+/// The header value for `value`: itself when it is printable ASCII without space at its ends, else
+/// in the base64 sentinel.
 #[must_use]
 pub fn encode_value(value: &str) -> Cow<'_, str> {
     let plain = value.bytes().all(|b| (b' '..=b'~').contains(&b));
@@ -36,12 +39,14 @@ pub fn encode_value(value: &str) -> Cow<'_, str> {
     Cow::Owned([OPEN, &STANDARD.encode(value), CLOSE].concat())
 }
 
-/// A header value that has the sentinel's form and does not decode to text, or has bytes that no value may have.
+/// A header value that has the sentinel's form and does not decode to text, or has bytes that no
+/// value may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("malformed header value")]
 pub struct BadSentinel;
 
-/// The value that a header carries. White space around it is not part of it; wrong-case or half sentinels are plain text.
+/// The value that a header carries. White space around it is not part of it; wrong-case or half
+/// sentinels are plain text.
 ///
 /// # Errors
 /// [`BadSentinel`]: answer -32020 with status 400.
@@ -98,8 +103,8 @@ pub enum AnnotationFault {
 impl ParamHeaders {
     /// Reads the annotations of a tool's `inputSchema`, given as JSON text.
     ///
-    /// A schema that does not contain the annotation's name is not looked at further. Type lists are accepted when they
-    /// are one of the permitted types and `null`.
+    /// A schema that does not contain the annotation's name is not looked at further. Type lists
+    /// are accepted when they are one of the permitted types and `null`.
     ///
     /// # Errors
     /// [`InvalidAnnotation`]: an HTTP client must leave the tool out.
@@ -110,7 +115,9 @@ impl ParamHeaders {
         let refuse = |fault, path: &[String]| {
             Err(InvalidAnnotation { fault, at: path.join("/").chars().take(MAX_AT).collect() })
         };
-        let Some(text) = checked(input_schema) else { return refuse(AnnotationFault::NotJson, &[]) };
+        let Some(text) = checked(input_schema) else {
+            return refuse(AnnotationFault::NotJson, &[]);
+        };
         let mut walk = Walk::new(text);
         walk.schema(0, Reach::Root);
         let mut headers: Vec<ParamHeader> = Vec::new();
@@ -121,11 +128,15 @@ impl ParamHeaders {
             if !found.reachable {
                 return refuse(AnnotationFault::Misplaced, &found.path);
             }
-            let name = text.get(found.name).and_then(|raw| serde_json::from_str::<String>(raw).ok());
+            let name =
+                text.get(found.name).and_then(|raw| serde_json::from_str::<String>(raw).ok());
             let Some(name) = name.filter(|name| is_token(name)) else {
                 return refuse(AnnotationFault::Name, &found.path);
             };
-            let mut kinds = found.kinds.into_iter().map(|kind| is_primitive(text.get(kind).unwrap_or_default()));
+            let mut kinds = found
+                .kinds
+                .into_iter()
+                .map(|kind| is_primitive(text.get(kind).unwrap_or_default()));
             if kinds.next() != Some(true) || kinds.any(|primitive| !primitive) {
                 return refuse(AnnotationFault::Type, &found.path);
             }
@@ -162,11 +173,14 @@ impl ParamHeaders {
 
     /// The headers for a call with these `arguments` (JSON text): name and value, ready to send.
     ///
-    /// Arguments that are absent, `null`, an object, an array, a fraction or an integer beyond ±(2^53 − 1) have no header.
-    /// Of a member that stands twice the last counts. Arguments that are not JSON give no headers.
+    /// Arguments that are absent, `null`, an object, an array, a fraction or an integer beyond
+    /// ±(2^53 − 1) have no header. Of a member that stands twice the last counts. Arguments that
+    /// are not JSON give no headers.
     #[must_use]
     pub fn values(&self, arguments: &[u8]) -> Vec<(&str, String)> {
-        let Some(text) = (!self.is_empty()).then(|| checked(arguments)).flatten() else { return Vec::new() };
+        let Some(text) = (!self.is_empty()).then(|| checked(arguments)).flatten() else {
+            return Vec::new();
+        };
         let mut values = vec![None; self.0.len()];
         let all: Vec<usize> = (0..self.0.len()).collect();
         self.collect(&mut Reader::new(text), 0, &all, &mut values);
@@ -175,7 +189,13 @@ impl ParamHeaders {
     }
 
     /// Reads one value; `wanted` are the headers whose paths led here in `depth` steps.
-    fn collect(&self, reader: &mut Reader<'_>, depth: usize, wanted: &[usize], values: &mut [Option<String>]) {
+    fn collect(
+        &self,
+        reader: &mut Reader<'_>,
+        depth: usize,
+        wanted: &[usize],
+        values: &mut [Option<String>],
+    ) {
         if wanted.is_empty() || reader.peek() != Some(b'{') {
             let raw = reader.skip();
             for index in wanted.iter().filter(|i| self.path(**i).len() == depth) {
@@ -206,8 +226,9 @@ impl ParamHeaders {
     }
 }
 
-/// The schema without its `x-mcp-header` members, every other byte kept. Text that is not JSON comes back as it is, and so
-/// does what is nested deeper than [`MAX_DEPTH`], which [`ParamHeaders::from_schema`] refuses.
+/// The schema without its `x-mcp-header` members, every other byte kept. Text that is not JSON
+/// comes back as it is, and so does what is nested deeper than [`MAX_DEPTH`], which
+/// [`ParamHeaders::from_schema`] refuses.
 #[must_use]
 pub fn strip(input_schema: &[u8]) -> Cow<'_, [u8]> {
     cut(input_schema, Walk::new)
@@ -260,7 +281,8 @@ fn is_primitive(kind: &str) -> bool {
         Ok(serde_json::Value::String(name)) => known(&name),
         Ok(serde_json::Value::Array(names)) => {
             let mut permitted = names.iter().filter(|name| name.as_str() != Some("null"));
-            permitted.next().and_then(|name| name.as_str()).is_some_and(known) && permitted.next().is_none()
+            permitted.next().and_then(|name| name.as_str()).is_some_and(known)
+                && permitted.next().is_none()
         }
         _ => false,
     }
@@ -279,7 +301,8 @@ fn render(raw: &str) -> Option<String> {
         #[allow(clippy::cast_possible_truncation)] // a whole number this small is exact
         Err(_) => {
             let float: f64 = raw.parse().ok()?;
-            (float.fract() == 0.0 && float.abs() <= 9_007_199_254_740_991.0).then_some(float as i64)?
+            (float.fract() == 0.0 && float.abs() <= 9_007_199_254_740_991.0)
+                .then_some(float as i64)?
         }
     };
     (-MAX_INTEGER..=MAX_INTEGER).contains(&integer).then(|| integer.to_string())

@@ -1,6 +1,8 @@
-//! The JSON-RPC envelope: one strict pass that notes where id, method, params, their members and `_meta` stand.
+//! The JSON-RPC envelope: one strict pass that notes where id, method, params, their members and
+//! `_meta` stand.
 //!
-//! It builds no tree, copies nothing, and refuses batches (the listener takes them apart where a revision has them).
+//! It builds no tree, copies nothing, and refuses batches (the listener takes them apart where a
+//! revision has them).
 
 mod keys;
 
@@ -137,13 +139,22 @@ pub fn parse(text: Bytes, max_depth: usize, sent_by: SentBy) -> Result<Message, 
         if flaw.what.is_syntax() {
             return Err(Refusal::Parse(flaw));
         }
-        return Err(Refusal::Invalid { what: parts.broken.unwrap_or(Broken::Flaw(flaw)), id: parts.id });
+        return Err(Refusal::Invalid {
+            what: parts.broken.unwrap_or(Broken::Flaw(flaw)),
+            id: parts.id,
+        });
     }
     parts.finish(text)
 }
 
 impl Parts {
-    fn member(&mut self, s: &mut Scanner<'_>, text: &[u8], member: Member, keys: Keys) -> Result<Span, Flaw> {
+    fn member(
+        &mut self,
+        s: &mut Scanner<'_>,
+        text: &[u8],
+        member: Member,
+        keys: Keys,
+    ) -> Result<Span, Flaw> {
         undisguised(text, member, keys)?;
         match &*member.name_bytes(text) {
             b"jsonrpc" => {
@@ -181,7 +192,12 @@ impl Parts {
         }
     }
 
-    fn object_or(&mut self, s: &mut Scanner<'_>, keys: Keys, broken: Broken) -> Result<(Span, Members), Flaw> {
+    fn object_or(
+        &mut self,
+        s: &mut Scanner<'_>,
+        keys: Keys,
+        broken: Broken,
+    ) -> Result<(Span, Members), Flaw> {
         if s.peek() == Some(b'{') {
             s.members(keys)
         } else {
@@ -231,20 +247,30 @@ impl Parts {
         }
         match (self.method, self.result, self.error) {
             (Some(method_span), None, None) => {
-                let Some(name) = scan::as_str(method_span.of(&text)) else { return invalid(Broken::Method) };
+                let Some(name) = scan::as_str(method_span.of(&text)) else {
+                    return invalid(Broken::Method);
+                };
                 let method = Method::parse(&name);
                 let has_params = self.params.is_some();
                 let (_, params, meta) = self.params.unwrap_or((method_span, Members::new(), None));
                 let request = Request { method, method_span, id, params, has_params, meta, text };
-                Ok(if id.is_some() { Message::Request(request) } else { Message::Notification(request) })
+                Ok(if id.is_some() {
+                    Message::Request(request)
+                } else {
+                    Message::Notification(request)
+                })
             }
             // Only an error may be without an id: whoever could not read a request cannot name it.
             (None, Some(_), None) if id.is_none() => invalid(Broken::Id),
-            (None, Some((span, members)), None) => {
-                Ok(Message::Response(Response { text, id, outcome: Outcome::Result(span, members) }))
-            }
+            (None, Some((span, members)), None) => Ok(Message::Response(Response {
+                text,
+                id,
+                outcome: Outcome::Result(span, members),
+            })),
             (None, None, Some((_, members))) => match error_object(&text, &members) {
-                Some(error) => Ok(Message::Response(Response { text, id, outcome: Outcome::Error(error) })),
+                Some(error) => {
+                    Ok(Message::Response(Response { text, id, outcome: Outcome::Error(error) }))
+                }
                 None => invalid(Broken::Error),
             },
             _ => invalid(Broken::Shape),
@@ -265,7 +291,9 @@ fn is_id(raw: &[u8]) -> bool {
     raw.len() <= MAX_ID
         && match raw {
             [b'"', ..] => scan::as_str(raw).is_some(),
-            [b'-', digits @ ..] | digits => !digits.is_empty() && digits.iter().all(u8::is_ascii_digit),
+            [b'-', digits @ ..] | digits => {
+                !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
+            }
         }
 }
 
@@ -335,7 +363,11 @@ impl Response {
     #[must_use]
     pub fn taken() -> Self {
         let span = Span { start: 0, end: 2 };
-        Self { text: Bytes::from_static(b"{}"), id: None, outcome: Outcome::Result(span, Members::new()) }
+        Self {
+            text: Bytes::from_static(b"{}"),
+            id: None,
+            outcome: Outcome::Result(span, Members::new()),
+        }
     }
 
     /// The id as JSON text, if there is one.

@@ -1,4 +1,5 @@
-//! The handshake of the legacy era: `initialize`, both ways. Page: basic/lifecycle.mdx (2025-11-25).
+//! The handshake of the legacy era: `initialize`, both ways. Page: basic/lifecycle.mdx
+//! (2025-11-25).
 
 use serde_json::{Value, json};
 
@@ -39,7 +40,8 @@ pub fn initialize_params(revision: Revision, capabilities: &Value, info: &Value)
 /// [`BadWelcome`]; the caller disconnects.
 pub fn read_welcome(result: &[u8]) -> Result<Welcome, BadWelcome> {
     let result: Value = serde_json::from_slice(result).map_err(|_| BadWelcome::Json)?;
-    let version = result.get("protocolVersion").and_then(Value::as_str).ok_or(BadWelcome::NoVersion)?;
+    let version =
+        result.get("protocolVersion").and_then(Value::as_str).ok_or(BadWelcome::NoVersion)?;
     let revision = Revision::parse(version)
         .filter(|r| r.era() == Era::Legacy)
         .ok_or_else(|| BadWelcome::Version(version.chars().take(64).collect()))?;
@@ -59,10 +61,14 @@ pub fn read_welcome(result: &[u8]) -> Result<Welcome, BadWelcome> {
     })
 }
 
-/// The revision to answer an `initialize` with: the one asked for if it is a legacy one, else the newest legacy one.
+/// The revision to answer an `initialize` with: the one asked for if it is a legacy one, else the
+/// newest legacy one.
 #[must_use]
 pub fn negotiate(requested: Option<&str>) -> Revision {
-    requested.and_then(Revision::parse).filter(|r| r.era() == Era::Legacy).unwrap_or(Revision::NEWEST_LEGACY)
+    requested
+        .and_then(Revision::parse)
+        .filter(|r| r.era() == Era::Legacy)
+        .unwrap_or(Revision::NEWEST_LEGACY)
 }
 
 /// Name and version of an `Implementation` object, cut to what a person can read.

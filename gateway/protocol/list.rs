@@ -1,4 +1,5 @@
-//! List results: taking the items out of a server's page, and writing an item for a client of some revision.
+//! List results: taking the items out of a server's page, and writing an item for a client of some
+//! revision.
 
 mod form;
 
@@ -27,12 +28,17 @@ const MAX_ITEM: usize = 1 << 20;
 /// Most items that are taken from one page.
 const MAX_ITEMS: usize = 100_000;
 
-/// Takes the items out of the array at `span` of `text`. Those that clients cannot read are not taken; the second part says
-/// in words what is wrong with them.
+/// Takes the items out of the array at `span` of `text`. Those that clients cannot read are not
+/// taken; the second part says in words what is wrong with them.
 ///
 /// # Errors
 /// A flaw in the text, such as a duplicate key in an item.
-pub fn items(text: &Bytes, span: Span, form: &Form, max_depth: usize) -> Result<(Vec<Raw>, Vec<String>), Flaw> {
+pub fn items(
+    text: &Bytes,
+    span: Span,
+    form: &Form,
+    max_depth: usize,
+) -> Result<(Vec<Raw>, Vec<String>), Flaw> {
     let array = span.of(text);
     let mut scanner = Scanner::new(array, max_depth)?;
     let mut items = Vec::new();
@@ -49,7 +55,8 @@ pub fn items(text: &Bytes, span: Span, form: &Form, max_depth: usize) -> Result<
             return s.value().map(drop);
         }
         let (item, members) = s.members(Keys::Distinct)?;
-        match scan::find(&members, array, form.key).and_then(|value| scan::as_str(value.of(array))) {
+        match scan::find(&members, array, form.key).and_then(|value| scan::as_str(value.of(array)))
+        {
             Some(name) if !name.is_empty() && item.of(array).len() > MAX_ITEM => {
                 tell(format!("{} {}: it is longer than {MAX_ITEM} bytes", form.noun, short(&name)));
             }
@@ -57,7 +64,10 @@ pub fn items(text: &Bytes, span: Span, form: &Form, max_depth: usize) -> Result<
                 Ok(repaired) => {
                     let start = span.range().start;
                     let whole = || text.slice(start + item.range().start..start + item.range().end);
-                    items.push(Raw { text: repaired.map_or_else(whole, Bytes::from), key: name.into_owned() });
+                    items.push(Raw {
+                        text: repaired.map_or_else(whole, Bytes::from),
+                        key: name.into_owned(),
+                    });
                 }
                 Err(words) => tell(format!("{} {}: {words}", form.noun, short(&name))),
             },
@@ -95,8 +105,8 @@ pub struct Shown<'a> {
     pub revision: Revision,
 }
 
-/// Writes an item for a client. What is unknown is kept byte for byte; only what the revision's validators would
-/// refuse, hop-scoped annotations and namespaced URIs change.
+/// Writes an item for a client. What is unknown is kept byte for byte; only what the revision's
+/// validators would refuse, hop-scoped annotations and namespaced URIs change.
 ///
 /// # Errors
 /// A flaw in the text; items that came through [`items`] have none.
@@ -109,7 +119,9 @@ pub fn show(out: &mut Vec<u8>, item: &[u8], shown: &Shown<'_>) -> Result<(), Fla
             key if key == shown.key.0 => object.string(key, shown.key.1),
             "execution" if shown.revision != Revision::V2025_11_25 => {}
             "outputSchema" if !takes_output_schema(shown.revision, value) => {}
-            "inputSchema" if shown.revision < Revision::V2026_07_28 => object.raw("inputSchema", &header::strip(value)),
+            "inputSchema" if shown.revision < Revision::V2026_07_28 => {
+                object.raw("inputSchema", &header::strip(value))
+            }
             "_meta" => show_meta(&mut object, value, shown),
             _ => object.copy(member.key.of(item), value),
         }
@@ -136,13 +148,16 @@ pub fn strip_annotations(out: &mut Vec<u8>, item: &[u8]) -> Result<(), Flaw> {
     Ok(())
 }
 
-/// Tools point to their views (MCP Apps) by URI in `_meta`, which has to lead back through the gateway.
+/// Tools point to their views (MCP Apps) by URI in `_meta`, which has to lead back through the
+/// gateway.
 fn show_meta(object: &mut Object<'_>, raw: &[u8], shown: &Shown<'_>) {
     let Some(slug) = shown.slug else { return object.raw("_meta", raw) };
     if memchr::memmem::find(raw, b"resourceUri").is_none() {
         return object.raw("_meta", raw);
     }
-    let Ok(mut meta) = serde_json::from_slice::<serde_json::Value>(raw) else { return object.raw("_meta", raw) };
+    let Ok(mut meta) = serde_json::from_slice::<serde_json::Value>(raw) else {
+        return object.raw("_meta", raw);
+    };
     let rewrite = |value: Option<&mut serde_json::Value>| {
         if let Some(serde_json::Value::String(text)) = value {
             *text = uri::expose(slug, text).into_owned();
@@ -168,8 +183,8 @@ pub fn has_object_root(schema: &[u8]) -> bool {
     member(schema, "type").is_some_and(|kind| kind == b"\"object\"")
 }
 
-/// Writes the `content`, `contents` or `messages` of a result with its URIs namespaced and, for older revisions, with
-/// content types that they know. `None` when nothing has to change.
+/// Writes the `content`, `contents` or `messages` of a result with its URIs namespaced and, for
+/// older revisions, with content types that they know. `None` when nothing has to change.
 #[must_use]
 pub fn adapt_content(raw: &[u8], slug: Option<&str>, revision: Revision) -> Option<Vec<u8>> {
     if !may_adapt(raw, slug.is_some(), revision) {
@@ -225,7 +240,8 @@ impl Adapt<'_> {
     /// A content block, a prompt message, a resource: only these hold URIs.
     fn block(&mut self, out: &mut Vec<u8>, raw: &[u8], depth: usize) -> Result<(), Flaw> {
         let (_, members) = Scanner::new(raw, scan::MAX_DEPTH)?.members(Keys::Distinct)?;
-        let text = |name: &str| scan::find(&members, raw, name).and_then(|v| scan::as_str(v.of(raw)));
+        let text =
+            |name: &str| scan::find(&members, raw, name).and_then(|v| scan::as_str(v.of(raw)));
         let kind = text("type");
         let link = kind.as_deref() == Some("resource_link");
         let uri = self
@@ -259,7 +275,9 @@ impl Adapt<'_> {
                     self.changed = true;
                     object.string("uri", uri);
                 }
-                (name @ ("resource" | "content"), _) => self.value(object.key(name), value, depth + 1)?,
+                (name @ ("resource" | "content"), _) => {
+                    self.value(object.key(name), value, depth + 1)?
+                }
                 _ => object.copy(member.key.of(raw), value),
             }
         }

@@ -1,4 +1,5 @@
-//! `_meta`: which keys belong to one hop, and how the `_meta` of the next hop is made. Page: basic/index.mdx.
+//! `_meta`: which keys belong to one hop, and how the `_meta` of the next hop is made. Page:
+//! basic/index.mdx.
 
 use crate::scan::{self, Member, Members};
 use crate::write::{self, Object};
@@ -30,7 +31,8 @@ const HOP_SCOPED: [&str; 10] = [
 
 /// Whether a key means something on one hop only, so that it is never copied.
 ///
-/// Trace keys count: the gateway writes its own span. `baggage` stays behind: it may hold what must not cross.
+/// Trace keys count: the gateway writes its own span. `baggage` stays behind: it may hold what must
+/// not cross.
 #[must_use]
 pub fn is_hop_scoped(key: &[u8]) -> bool {
     HOP_SCOPED.iter().any(|known| known.as_bytes() == key) || key.starts_with(b"lockgate/")

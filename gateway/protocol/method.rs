@@ -85,13 +85,16 @@ methods! {
 }
 
 impl Method {
-    /// The member of `params` that names what the request is about, and that `Mcp-Name` repeats (modern).
+    /// The member of `params` that names what the request is about, and that `Mcp-Name` repeats
+    /// (modern).
     #[must_use]
     pub fn target(self) -> Option<&'static str> {
         match self {
             Self::ToolsCall | Self::PromptsGet => Some("name"),
             Self::ResourcesRead | Self::Subscribe | Self::Unsubscribe => Some("uri"),
-            Self::TasksGet | Self::TasksUpdate | Self::TasksCancel | Self::TasksResult => Some("taskId"),
+            Self::TasksGet | Self::TasksUpdate | Self::TasksCancel | Self::TasksResult => {
+                Some("taskId")
+            }
             _ => None,
         }
     }
@@ -99,7 +102,10 @@ impl Method {
     /// The four methods that answer with pages.
     #[must_use]
     pub fn is_list(self) -> bool {
-        matches!(self, Self::ToolsList | Self::PromptsList | Self::ResourcesList | Self::TemplatesList)
+        matches!(
+            self,
+            Self::ToolsList | Self::PromptsList | Self::ResourcesList | Self::TemplatesList
+        )
     }
 
     /// Whether sending it twice does no harm: everything but calls and task changes.

@@ -1,5 +1,5 @@
-//! The modern era's own pieces: `server/discover`, the version error, standard headers. Pages: server/discover.mdx,
-//! basic/versioning.mdx, basic/transports/streamable-http.mdx (2026-07-28).
+//! The modern era's own pieces: `server/discover`, the version error, standard headers. Pages:
+//! server/discover.mdx, basic/versioning.mdx, basic/transports/streamable-http.mdx (2026-07-28).
 
 use serde_json::{Value, json};
 
@@ -79,6 +79,7 @@ fn strings(value: &Value) -> Option<Vec<String>> {
 /// `data` of the version error that we give.
 #[must_use]
 pub fn version_error(requested: &str) -> Value {
-    let supported: Vec<_> = Revision::ALL.iter().filter(|r| r.era() == Era::Modern).map(|r| r.as_str()).collect();
+    let supported: Vec<_> =
+        Revision::ALL.iter().filter(|r| r.era() == Era::Modern).map(|r| r.as_str()).collect();
     json!({"supported": supported, "requested": requested.chars().take(64).collect::<String>()})
 }

@@ -1,6 +1,8 @@
-//! Names across servers: what a tool or prompt of one server is called in the merged list, and other spellings we understand.
+//! Names across servers: what a tool or prompt of one server is called in the merged list, and
+//! other spellings we understand.
 //!
-//! Names are made, never taken apart: the caller keeps a table from exposed name to server and own name, and looks calls up in it.
+//! Names are made, never taken apart: the caller keeps a table from exposed name to server and own
+//! name, and looks calls up in it.
 
 use std::borrow::{Borrow, Cow};
 use std::collections::HashMap;
@@ -33,7 +35,8 @@ impl Slug {
     /// Whether `text` could be a slug.
     #[must_use]
     pub fn is_valid(text: &str) -> bool {
-        (1..=MAX_SLUG).contains(&text.len()) && text.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-'))
+        (1..=MAX_SLUG).contains(&text.len())
+            && text.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-'))
     }
 
     #[must_use]
@@ -99,7 +102,8 @@ pub enum Separator {
 pub struct BadSeparator;
 
 impl Separator {
-    pub const ALL: [Self; 5] = [Self::DoubleUnderscore, Self::Underscore, Self::Hyphen, Self::Dot, Self::Slash];
+    pub const ALL: [Self; 5] =
+        [Self::DoubleUnderscore, Self::Underscore, Self::Hyphen, Self::Dot, Self::Slash];
 
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -140,7 +144,8 @@ const SUFFIXES: [usize; 3] = [8, 16, 32];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Naming {
     pub separator: Separator,
-    /// Longest exposed name in bytes. Taken as within [`MIN_LENGTH`]`..=`[`MAX_LENGTH`]; configuration should refuse others.
+    /// Longest exposed name in bytes. Taken as within [`MIN_LENGTH`]`..=`[`MAX_LENGTH`];
+    /// configuration should refuse others.
     pub max_length: usize,
 }
 
@@ -150,7 +155,8 @@ impl Default for Naming {
     }
 }
 
-/// One distinct (slug, own name) on its way to a name. `step` counts how far into [`SUFFIXES`] it went; 0 is none.
+/// One distinct (slug, own name) on its way to a name. `step` counts how far into [`SUFFIXES`] it
+/// went; 0 is none.
 struct Candidate {
     hash: [u8; 32],
     plain: String,
@@ -160,12 +166,16 @@ struct Candidate {
 impl Naming {
     /// One exposed name for each entry, in the order of the entries.
     ///
-    /// The name is slug, separator, own name, with `_` for each character outside `A–Z a–z 0–9 _ . -` (and `/` when that is
-    /// the separator). Names that are too long, or equal to another ignoring case, end in `_` and hex of the SHA-256 of
-    /// `slug NUL own`; of names that collide *all* get one, so that a new server never takes over an old name. A name
-    /// depends on the set of entries only, not on their order. Different entries get different names; the same entry twice
-    /// gets the same name twice.
-    pub fn expose<'a>(&self, entries: impl IntoIterator<Item = (&'a Slug, &'a str)>) -> Vec<String> {
+    /// The name is slug, separator, own name, with `_` for each character outside `A–Z a–z 0–9 _ .
+    /// -` (and `/` when that is the separator). Names that are too long, or equal to another
+    /// ignoring case, end in `_` and hex of the SHA-256 of `slug NUL own`; of names that collide
+    /// *all* get one, so that a new server never takes over an old name. A name depends on the set
+    /// of entries only, not on their order. Different entries get different names; the same entry
+    /// twice gets the same name twice.
+    pub fn expose<'a>(
+        &self,
+        entries: impl IntoIterator<Item = (&'a Slug, &'a str)>,
+    ) -> Vec<String> {
         let mut known: HashMap<(&str, &str), usize> = HashMap::new();
         let mut distinct: Vec<Candidate> = Vec::new();
         let mut order = Vec::new();
@@ -180,13 +190,21 @@ impl Naming {
         order.into_iter().filter_map(|index| names.get(index).cloned()).collect()
     }
 
-    /// Other spellings of a name that a caller may mean: slug and own name as they are, joined by `/`, `__` and the configured
-    /// separator. The caller offers them only where they mean one thing and no exposed name.
-    pub fn aliases<'a>(&self, slug: &'a Slug, own: &'a str) -> impl Iterator<Item = String> + use<'a> {
+    /// Other spellings of a name that a caller may mean: slug and own name as they are, joined by
+    /// `/`, `__` and the configured separator. The caller offers them only where they mean one
+    /// thing and no exposed name.
+    pub fn aliases<'a>(
+        &self,
+        slug: &'a Slug,
+        own: &'a str,
+    ) -> impl Iterator<Item = String> + use<'a> {
         let configured = self.separator;
         let usual = [Separator::Slash, Separator::DoubleUnderscore];
         let extra = Some(configured).filter(|separator| !usual.contains(separator));
-        usual.into_iter().chain(extra).map(move |separator| [slug, separator.as_str(), own].concat())
+        usual
+            .into_iter()
+            .chain(extra)
+            .map(move |separator| [slug, separator.as_str(), own].concat())
     }
 
     fn limit(&self) -> usize {
@@ -215,9 +233,10 @@ impl Naming {
         Candidate { hash, plain, step }
     }
 
-    /// Lengthens suffixes until no two names are equal ignoring case. Whoever claims a name that another ever claimed goes one
-    /// step further, and so does the other: claims only grow, so the outcome does not depend on order, and each candidate
-    /// claims at most four names, so the work is linear however names were chosen.
+    /// Lengthens suffixes until no two names are equal ignoring case. Whoever claims a name that
+    /// another ever claimed goes one step further, and so does the other: claims only grow, so the
+    /// outcome does not depend on order, and each candidate claims at most four names, so the work
+    /// is linear however names were chosen.
     fn settle(&self, candidates: &mut [Candidate]) -> Vec<String> {
         let mut claims: HashMap<String, (usize, usize)> = HashMap::with_capacity(candidates.len());
         let mut waiting: Vec<usize> = (0..candidates.len()).collect();
@@ -229,7 +248,9 @@ impl Naming {
                 continue;
             }
             for (loser, at) in [(index, candidate.step), (other, step)] {
-                if let Some(candidate) = candidates.get_mut(loser).filter(|c| c.step == at && at < SUFFIXES.len()) {
+                if let Some(candidate) =
+                    candidates.get_mut(loser).filter(|c| c.step == at && at < SUFFIXES.len())
+                {
                     candidate.step += 1;
                     waiting.push(loser);
                 }

@@ -1,4 +1,5 @@
-//! Requests to servers, written by splicing: a new id, the server's own name, its own `_meta`; arguments are copied.
+//! Requests to servers, written by splicing: a new id, the server's own name, its own `_meta`;
+//! arguments are copied.
 
 use std::ops::Range;
 
@@ -14,7 +15,8 @@ use crate::write::{self, Object};
 pub struct Outbound<'a> {
     /// The client's request, whose other members of `params` and `_meta` are copied.
     pub request: Option<&'a Request>,
-    /// Members of `params` with a value of their own for this hop (JSON text); `None` leaves a member out.
+    /// Members of `params` with a value of their own for this hop (JSON text); `None` leaves a
+    /// member out.
     pub replaced: &'a [(&'a str, Option<Vec<u8>>)],
     /// Modern servers: what the request says of its sender.
     pub sender: Option<Sender<'a>>,
@@ -50,7 +52,9 @@ impl Outbound<'_> {
         out.push(b'}');
         let all = Bytes::from(out);
         match (gap, self.request) {
-            (Some((at, span)), Some(request)) => [all.slice(..at), request.text.slice(span), all.slice(at..)],
+            (Some((at, span)), Some(request)) => {
+                [all.slice(..at), request.text.slice(span), all.slice(at..)]
+            }
             _ => whole(all),
         }
     }
@@ -67,7 +71,9 @@ impl Outbound<'_> {
             let text = &request.text;
             for member in request.params() {
                 let name = member.name_bytes(text);
-                if *name == *b"_meta" || self.replaced.iter().any(|(other, _)| *other.as_bytes() == *name) {
+                if *name == *b"_meta"
+                    || self.replaced.iter().any(|(other, _)| *other.as_bytes() == *name)
+                {
                     continue;
                 }
                 let key = member.key.of(text);

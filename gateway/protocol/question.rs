@@ -1,4 +1,5 @@
-//! Questions that servers ask clients (elicitation, sampling, roots), as text: who may be asked what, and how a question reads.
+//! Questions that servers ask clients (elicitation, sampling, roots), as text: who may be asked
+//! what, and how a question reads.
 
 use std::borrow::Cow;
 
@@ -21,7 +22,11 @@ pub fn may_ask(declared: &[u8], method: Method, params: &[u8], revision: Revisio
             let url = serde_json::from_slice::<Value>(params)
                 .ok()
                 .is_some_and(|p| p.get("mode") == Some(&Value::from("url")));
-            if url { revision >= Revision::V2025_11_25 && has(&["elicitation", "url"]) } else { takes_forms(declared) }
+            if url {
+                revision >= Revision::V2025_11_25 && has(&["elicitation", "url"])
+            } else {
+                takes_forms(declared)
+            }
         }
         _ => false,
     }
@@ -50,8 +55,12 @@ pub fn write_request(id: u64, method: Method, params: &[u8]) -> Vec<u8> {
 /// An elicitation whose message names the server that asks; other questions as they are.
 #[must_use]
 pub fn label<'a>(label: Option<&str>, method: Method, params: &'a [u8]) -> Cow<'a, [u8]> {
-    let Some(label) = label.filter(|_| method == Method::Elicit) else { return Cow::Borrowed(params) };
-    let Ok(Value::Object(mut all)) = serde_json::from_slice(params) else { return Cow::Borrowed(params) };
+    let Some(label) = label.filter(|_| method == Method::Elicit) else {
+        return Cow::Borrowed(params);
+    };
+    let Ok(Value::Object(mut all)) = serde_json::from_slice(params) else {
+        return Cow::Borrowed(params);
+    };
     if let Some(Value::String(message)) = all.get_mut("message") {
         message.insert_str(0, &format!("[{label}] "));
     }

@@ -12,7 +12,8 @@ pub enum Revision {
     V2026_07_28,
 }
 
-/// How a conversation opens: with `initialize` and a session, or with every request describing itself.
+/// How a conversation opens: with `initialize` and a session, or with every request describing
+/// itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Era {
     Legacy,
@@ -20,13 +21,23 @@ pub enum Era {
 }
 
 impl Revision {
-    pub const ALL: [Self; 5] =
-        [Self::V2024_11_05, Self::V2025_03_26, Self::V2025_06_18, Self::V2025_11_25, Self::V2026_07_28];
+    pub const ALL: [Self; 5] = [
+        Self::V2024_11_05,
+        Self::V2025_03_26,
+        Self::V2025_06_18,
+        Self::V2025_11_25,
+        Self::V2026_07_28,
+    ];
     pub const NEWEST_LEGACY: Self = Self::V2025_11_25;
     pub const NEWEST_MODERN: Self = Self::V2026_07_28;
     /// Modern revisions, newest first, then legacy ones: what `server/discover` and -32022 say.
-    pub const OFFERED: [Self; 5] =
-        [Self::V2026_07_28, Self::V2025_11_25, Self::V2025_06_18, Self::V2025_03_26, Self::V2024_11_05];
+    pub const OFFERED: [Self; 5] = [
+        Self::V2026_07_28,
+        Self::V2025_11_25,
+        Self::V2025_06_18,
+        Self::V2025_03_26,
+        Self::V2024_11_05,
+    ];
 
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -1,7 +1,9 @@
-//! A strict one-pass scanner over JSON text: it validates every byte, finds where members stand and builds no tree.
+//! A strict one-pass scanner over JSON text: it validates every byte, finds where members stand and
+//! builds no tree.
 //!
-//! It refuses what parsers disagree on: duplicate keys, keys that differ only in case, control bytes, lone surrogates
-//! in keys, trailing text, and nesting beyond a bound. Values that nobody reads are skipped, but still validated.
+//! It refuses what parsers disagree on: duplicate keys, keys that differ only in case, control
+//! bytes, lone surrogates in keys, trailing text, and nesting beyond a bound. Values that nobody
+//! reads are skipped, but still validated.
 
 mod fault;
 mod span;
@@ -18,9 +20,11 @@ pub use text::{as_str, as_words, unescape};
 /// How exact the keys of an object have to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keys {
-    /// Plain ASCII without control bytes, no two equal ignoring case. For everything that the gateway itself reads.
+    /// Plain ASCII without control bytes, no two equal ignoring case. For everything that the
+    /// gateway itself reads.
     Strict,
-    /// Any text, but no two the same. For the results of servers, which may carry members of their own.
+    /// Any text, but no two the same. For the results of servers, which may carry members of their
+    /// own.
     Distinct,
 }
 
@@ -35,7 +39,8 @@ pub struct Scanner<'a> {
     at: usize,
     depth: usize,
     max_depth: usize,
-    /// The text has no byte beyond `~`, so that a key without escapes is plain, as strings have no control bytes.
+    /// The text has no byte beyond `~`, so that a key without escapes is plain, as strings have no
+    /// control bytes.
     plain: bool,
 }
 
@@ -94,7 +99,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Walks an object. `visit` gets each key and must consume the value (with [`Self::value`], [`Self::object`] …).
+    /// Walks an object. `visit` gets each key and must consume the value (with [`Self::value`],
+    /// [`Self::object`] …).
     ///
     /// # Errors
     /// Any [`Fault`]; those of `visit` too.
@@ -147,7 +153,10 @@ impl<'a> Scanner<'a> {
     ///
     /// # Errors
     /// Any [`Fault`]; those of `visit` too.
-    pub fn array(&mut self, visit: &mut dyn FnMut(&mut Self) -> Result<(), Flaw>) -> Result<Span, Flaw> {
+    pub fn array(
+        &mut self,
+        visit: &mut dyn FnMut(&mut Self) -> Result<(), Flaw>,
+    ) -> Result<Span, Flaw> {
         if self.peek() != Some(b'[') {
             return self.fail(Fault::Syntax);
         }
@@ -188,7 +197,13 @@ impl<'a> Scanner<'a> {
         Span { start: offset(start), end: offset(self.at) }
     }
 
-    fn check_key(&self, before: &[Member], new: &Member, keys: Keys, at: usize) -> Result<(), Flaw> {
+    fn check_key(
+        &self,
+        before: &[Member],
+        new: &Member,
+        keys: Keys,
+        at: usize,
+    ) -> Result<(), Flaw> {
         if before.len() >= MAX_MEMBERS {
             return Err(Flaw { what: Fault::Members, at: offset(at) });
         }
@@ -204,7 +219,10 @@ impl<'a> Scanner<'a> {
             }
         }
         for old in before {
-            if !old.escaped && !new.escaped && old.key.end - old.key.start != new.key.end - new.key.start {
+            if !old.escaped
+                && !new.escaped
+                && old.key.end - old.key.start != new.key.end - new.key.start
+            {
                 continue;
             }
             let old_name = old.name_bytes(self.text);
@@ -289,7 +307,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Skips one object or array without recursion: `open` holds a bit for each level, set for objects.
+    /// Skips one object or array without recursion: `open` holds a bit for each level, set for
+    /// objects.
     fn container(&mut self) -> Result<(), Flaw> {
         let base = self.depth;
         let mut open: u128 = 0;

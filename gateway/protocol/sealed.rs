@@ -1,8 +1,9 @@
-//! Tokens that the gateway mints and later takes back: cursors, request states, task ids, session ids. Nobody else can read,
-//! change, move or lengthen them.
+//! Tokens that the gateway mints and later takes back: cursors, request states, task ids, session
+//! ids. Nobody else can read, change, move or lengthen them.
 //!
-//! A token is `lg1.<key id>.<base64url of nonce, ciphertext, tag>`, AES-256-GCM with a key of its own for each purpose. It
-//! refuses without saying why, except to the log. It keeps no state: single use is the caller's to enforce.
+//! A token is `lg1.<key id>.<base64url of nonce, ciphertext, tag>`, AES-256-GCM with a key of its
+//! own for each purpose. It refuses without saying why, except to the log. It keeps no state:
+//! single use is the caller's to enforce.
 
 use std::fmt;
 
@@ -41,7 +42,8 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    const ALL: [Self; 6] = [Self::Cursor, Self::RequestState, Self::Task, Self::Session, Self::Event, Self::Link];
+    const ALL: [Self; 6] =
+        [Self::Cursor, Self::RequestState, Self::Task, Self::Session, Self::Event, Self::Link];
 
     const fn label(self) -> &'static str {
         match self {
@@ -123,7 +125,8 @@ impl fmt::Debug for Refused {
     }
 }
 
-/// Seals and opens tokens. Safe to share between threads; replicas that share secrets open each other's tokens.
+/// Seals and opens tokens. Safe to share between threads; replicas that share secrets open each
+/// other's tokens.
 pub struct Sealer {
     newest: Key,
     older: Vec<Key>,
@@ -157,7 +160,9 @@ impl Sealer {
     ///
     /// # Errors
     /// [`BadSecret`].
-    pub fn with_ring<S: AsRef<[u8]>>(secrets: impl IntoIterator<Item = S>) -> Result<Self, BadSecret> {
+    pub fn with_ring<S: AsRef<[u8]>>(
+        secrets: impl IntoIterator<Item = S>,
+    ) -> Result<Self, BadSecret> {
         let mut keys = Vec::new();
         for secret in secrets {
             if keys.len() >= MAX_KEYS {
@@ -173,12 +178,18 @@ impl Sealer {
         Ok(Self { newest, older: keys.collect() })
     }
 
-    /// Seals `plain` until `expires` (Unix seconds). It opens only with the same `bind`, part for part: principal, endpoint,
-    /// method and whatever else it must not be carried across.
+    /// Seals `plain` until `expires` (Unix seconds). It opens only with the same `bind`, part for
+    /// part: principal, endpoint, method and whatever else it must not be carried across.
     ///
     /// # Errors
     /// [`SealFailed`].
-    pub fn seal(&self, purpose: Purpose, bind: &[&[u8]], expires: u64, plain: &[u8]) -> Result<String, SealFailed> {
+    pub fn seal(
+        &self,
+        purpose: Purpose,
+        bind: &[&[u8]],
+        expires: u64,
+        plain: &[u8],
+    ) -> Result<String, SealFailed> {
         let key = &self.newest;
         let secret = key.of(purpose);
         let tag = secret.algorithm().tag_len();
@@ -203,11 +214,18 @@ impl Sealer {
         Ok(token)
     }
 
-    /// Opens a token that was sealed for this purpose with this `bind` and expires after `now` (Unix seconds).
+    /// Opens a token that was sealed for this purpose with this `bind` and expires after `now`
+    /// (Unix seconds).
     ///
     /// # Errors
     /// [`Refused`].
-    pub fn open(&self, purpose: Purpose, bind: &[&[u8]], now: u64, token: &str) -> Result<Vec<u8>, Refused> {
+    pub fn open(
+        &self,
+        purpose: Purpose,
+        bind: &[&[u8]],
+        now: u64,
+        token: &str,
+    ) -> Result<Vec<u8>, Refused> {
         if token.len() > MAX_TOKEN {
             return Err(Refused(Reason::TooLong));
         }
@@ -215,13 +233,16 @@ impl Sealer {
         let mut ring = std::iter::once(&self.newest).chain(&self.older);
         let key = ring.find(|key| key.id == key_id).ok_or(Refused(Reason::UnknownKey))?;
         let mut sealed = URL_SAFE_NO_PAD.decode(sealed).map_err(|_| Refused(Reason::Malformed))?;
-        let (nonce, content) = sealed.split_at_mut_checked(NONCE_LEN).ok_or(Refused(Reason::Malformed))?;
-        let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| Refused(Reason::Malformed))?;
+        let (nonce, content) =
+            sealed.split_at_mut_checked(NONCE_LEN).ok_or(Refused(Reason::Malformed))?;
+        let nonce =
+            Nonce::try_assume_unique_for_key(nonce).map_err(|_| Refused(Reason::Malformed))?;
         let opened = key
             .of(purpose)
             .open_in_place(nonce, Aad::from(associated(key, purpose, bind)), content)
             .map_err(|_| Refused(Reason::Forged))?;
-        let (expires, plain) = opened.split_first_chunk::<EXPIRES_LEN>().ok_or(Refused(Reason::Malformed))?;
+        let (expires, plain) =
+            opened.split_first_chunk::<EXPIRES_LEN>().ok_or(Refused(Reason::Malformed))?;
         if u64::from_be_bytes(*expires) <= now {
             return Err(Refused(Reason::Expired));
         }
@@ -231,7 +252,8 @@ impl Sealer {
 
 impl fmt::Debug for Sealer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ids: Vec<&str> = std::iter::once(&self.newest).chain(&self.older).map(|key| key.id.as_str()).collect();
+        let ids: Vec<&str> =
+            std::iter::once(&self.newest).chain(&self.older).map(|key| key.id.as_str()).collect();
         f.debug_struct("Sealer").field("key_ids", &ids).finish_non_exhaustive()
     }
 }
@@ -241,12 +263,14 @@ impl Key {
         let root = hkdf::Salt::new(hkdf::HKDF_SHA256, SALT).extract(secret);
         let expand = |label: &str| {
             let mut out = [0u8; 32];
-            root.expand(&[VERSION.as_bytes(), b"\0", label.as_bytes()], hkdf::HKDF_SHA256)?.fill(&mut out)?;
+            root.expand(&[VERSION.as_bytes(), b"\0", label.as_bytes()], hkdf::HKDF_SHA256)?
+                .fill(&mut out)?;
             Ok::<_, Unspecified>(out)
         };
         // The id is of a label that no purpose has, so it tells nothing of any key.
         let [a, b, c, d, ..] = expand("key id")?;
-        let key = |purpose: Purpose| RandomizedNonceKey::new(&AES_256_GCM, &expand(purpose.label())?);
+        let key =
+            |purpose: Purpose| RandomizedNonceKey::new(&AES_256_GCM, &expand(purpose.label())?);
         let [cursor, state, task, session, event, link] = Purpose::ALL.map(key);
         let by_purpose = [cursor?, state?, task?, session?, event?, link?];
         Ok(Self { id: format!("{a:02x}{b:02x}{c:02x}{d:02x}"), by_purpose })
@@ -265,7 +289,8 @@ impl Key {
     }
 }
 
-/// Everything that is authenticated beside the content. Each part carries its length, so that no two lists of parts read alike.
+/// Everything that is authenticated beside the content. Each part carries its length, so that no
+/// two lists of parts read alike.
 fn associated(key: &Key, purpose: Purpose, bind: &[&[u8]]) -> Vec<u8> {
     let own = [VERSION.as_bytes(), key.id.as_bytes(), purpose.label().as_bytes()];
     let mut out = Vec::with_capacity(64 + bind.iter().map(|part| part.len() + 8).sum::<usize>());

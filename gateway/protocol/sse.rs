@@ -1,7 +1,9 @@
-//! Server-sent events as the HTML standard frames them: a decoder that works chunk by chunk, and writers for our own streams.
+//! Server-sent events as the HTML standard frames them: a decoder that works chunk by chunk, and
+//! writers for our own streams.
 //!
-//! Memory is bounded by one event, time is linear, and an event of one data line inside one chunk is not copied.
-//! It refuses to judge the data: bytes that are not UTF-8 pass through, and the JSON layer turns them away.
+//! Memory is bounded by one event, time is linear, and an event of one data line inside one chunk
+//! is not copied. It refuses to judge the data: bytes that are not UTF-8 pass through, and the JSON
+//! layer turns them away.
 
 use std::collections::VecDeque;
 
@@ -23,7 +25,8 @@ pub struct Event {
     pub retry: Option<u64>,
 }
 
-/// An event, or one line of a stream, is longer than the decoder may hold. The stream cannot be read on.
+/// An event, or one line of a stream, is longer than the decoder may hold. The stream cannot be
+/// read on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("event longer than {limit} bytes")]
 pub struct TooLarge {
@@ -69,7 +72,8 @@ enum Data<A> {
     Joined(A),
 }
 
-/// Turns chunks into events. What is left when a stream ends is an unfinished event and is dropped, as the standard says.
+/// Turns chunks into events. What is left when a stream ends is an unfinished event and is dropped,
+/// as the standard says.
 #[derive(Debug)]
 pub struct Decoder<A = BytesMut> {
     limit: usize,
@@ -89,8 +93,8 @@ pub struct Decoder<A = BytesMut> {
 }
 
 impl Decoder {
-    /// `max_event_bytes` bounds the lines of one event as they came over the wire: field names count, line endings and
-    /// whole comments do not.
+    /// `max_event_bytes` bounds the lines of one event as they came over the wire: field names
+    /// count, line endings and whole comments do not.
     #[must_use]
     pub fn new(max_event_bytes: usize) -> Self {
         Self::within(max_event_bytes, BytesMut::new())
@@ -123,7 +127,8 @@ impl<A: Assembly> Decoder<A> {
         input.saturating_add(self.partial.len()).saturating_add(self.used)
     }
 
-    /// Adds a chunk. Call [`Self::next`] until it gives `None` before the next one, or chunks pile up.
+    /// Adds a chunk. Call [`Self::next`] until it gives `None` before the next one, or chunks pile
+    /// up.
     pub fn push(&mut self, chunk: Bytes) {
         if !chunk.is_empty() && !self.failed {
             self.input.push_back(chunk);
@@ -208,7 +213,8 @@ impl<A: Assembly> Decoder<A> {
             }
             b"retry" if !value.is_empty() && value.iter().all(u8::is_ascii_digit) => {
                 let digits = value.iter().map(|d| u64::from(d - b'0'));
-                self.retry = Some(digits.fold(0, |n: u64, d| n.saturating_mul(10).saturating_add(d)));
+                self.retry =
+                    Some(digits.fold(0, |n: u64, d| n.saturating_mul(10).saturating_add(d)));
             }
             _ => {}
         }
@@ -246,8 +252,8 @@ impl<A: Assembly> Data<A> {
     }
 }
 
-/// Writes one message. Data with line breaks becomes several data lines; a reader sees each break as LF.
-/// An id with CR, LF or NUL cannot be sent and is left out.
+/// Writes one message. Data with line breaks becomes several data lines; a reader sees each break
+/// as LF. An id with CR, LF or NUL cannot be sent and is left out.
 pub fn encode(out: &mut impl BufMut, id: Option<&str>, data: &[u8]) {
     write_id(out, id);
     write_data(out, data);
@@ -258,8 +264,8 @@ pub fn comment(out: &mut impl BufMut) {
     out.put_slice(b":\n\n");
 }
 
-/// Writes an event with an id and empty data, the first of a stream that may be polled (2025-11-25), and with `ms` the
-/// time to wait before the client comes back.
+/// Writes an event with an id and empty data, the first of a stream that may be polled
+/// (2025-11-25), and with `ms` the time to wait before the client comes back.
 pub fn retry(out: &mut impl BufMut, ms: Option<u64>, id: Option<&str>) {
     if let Some(ms) = ms {
         out.put_slice(b"retry: ");
@@ -287,7 +293,9 @@ fn write_id(out: &mut impl BufMut, id: Option<&str>) {
 fn write_data(out: &mut impl BufMut, mut data: &[u8]) {
     loop {
         out.put_slice(b"data: ");
-        let Some((line, ending)) = memchr2(b'\r', b'\n', data).and_then(|end| data.split_at_checked(end)) else {
+        let Some((line, ending)) =
+            memchr2(b'\r', b'\n', data).and_then(|end| data.split_at_checked(end))
+        else {
             out.put_slice(data);
             out.put_slice(b"\n\n");
             return;

@@ -1,5 +1,6 @@
-//! Every string of a JSON text, decoded, with leave to write another one in its place. What is not changed stays byte for
-//! byte. It builds no tree, follows no structure and expects text that a scanner has validated.
+//! Every string of a JSON text, decoded, with leave to write another one in its place. What is not
+//! changed stays byte for byte. It builds no tree, follows no structure and expects text that a
+//! scanner has validated.
 
 use memchr::memchr2;
 
@@ -11,22 +12,32 @@ use crate::write;
 pub enum Place<'a> {
     /// The name of a member.
     Key,
-    /// A value, or one in an array, and the name of the member that it belongs to; empty outside of objects.
+    /// A value, or one in an array, and the name of the member that it belongs to; empty outside of
+    /// objects.
     Value(&'a str),
 }
 
 /// Writes the text anew with what `change` gives for its strings; `None` when it changes nothing.
 #[must_use]
-pub fn rewrite(text: &[u8], change: &mut dyn FnMut(Place<'_>, &str) -> Option<String>) -> Option<Vec<u8>> {
+pub fn rewrite(
+    text: &[u8],
+    change: &mut dyn FnMut(Place<'_>, &str) -> Option<String>,
+) -> Option<Vec<u8>> {
     let mut out: Option<Vec<u8>> = None;
     let mut key = String::new();
     let mut at = 0;
     let mut copied = 0;
-    while let Some(start) = text.get(at..).and_then(|rest| memchr::memchr(b'"', rest)).map(|found| at + found) {
+    while let Some(start) =
+        text.get(at..).and_then(|rest| memchr::memchr(b'"', rest)).map(|found| at + found)
+    {
         let Some(end) = end_of(text, start + 1) else { break };
         let decoded = unescape(text.get(start + 1..end).unwrap_or_default());
         let is_key = text.get(end + 1..).unwrap_or_default().trim_ascii_start().starts_with(b":");
-        let changed = if is_key { change(Place::Key, &decoded) } else { change(Place::Value(&key), &decoded) };
+        let changed = if is_key {
+            change(Place::Key, &decoded)
+        } else {
+            change(Place::Value(&key), &decoded)
+        };
         if let Some(new) = changed {
             let out = out.get_or_insert_with(|| Vec::with_capacity(text.len()));
             out.extend_from_slice(text.get(copied..start).unwrap_or_default());

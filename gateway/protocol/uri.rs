@@ -1,6 +1,8 @@
-//! Resource URIs across servers: an exposed URI names its server, and gives back the server's own URI byte for byte.
+//! Resource URIs across servers: an exposed URI names its server, and gives back the server's own
+//! URI byte for byte.
 //!
-//! Templates (RFC 6570) are rewritten the same way. It refuses to decode or normalise what it rewrites.
+//! Templates (RFC 6570) are rewritten the same way. It refuses to decode or normalise what it
+//! rewrites.
 
 mod spelling;
 
@@ -28,7 +30,8 @@ const ESCAPE: &str = "x-";
 /// | any other `scheme:rest` | `slug+scheme:rest` |
 /// | anything without a scheme | `slug+:text` |
 ///
-/// A slug that a scheme cannot start with (digit, hyphen), or that starts with `x-`, gets `x-` before it in the last two forms.
+/// A slug that a scheme cannot start with (digit, hyphen), or that starts with `x-`, gets `x-`
+/// before it in the last two forms.
 #[must_use]
 pub fn expose<'a>(slug: &str, uri: &'a str) -> Cow<'a, str> {
     let (scheme, rest) = split(uri).unwrap_or_default();
@@ -38,14 +41,15 @@ pub fn expose<'a>(slug: &str, uri: &'a str) -> Cow<'a, str> {
     if let Some(host) = rest.strip_prefix("//").filter(|_| scheme.eq_ignore_ascii_case(UI)) {
         return Cow::Owned([scheme, "://", slug, "+", host].concat());
     }
-    let starts_scheme = slug.starts_with(|c: char| c.is_ascii_lowercase()) && !slug.starts_with(ESCAPE);
+    let starts_scheme =
+        slug.starts_with(|c: char| c.is_ascii_lowercase()) && !slug.starts_with(ESCAPE);
     let escape = if starts_scheme { "" } else { ESCAPE };
     let mark = if scheme.is_empty() { "+:" } else { "+" };
     Cow::Owned([escape, slug, mark, uri].concat())
 }
 
-/// The inverse of [`expose`] for the forms that it rewrites: the slug (valid, though perhaps of no server) and the server's
-/// own URI. `None` for web URIs and for whatever `expose` never gives.
+/// The inverse of [`expose`] for the forms that it rewrites: the slug (valid, though perhaps of no
+/// server) and the server's own URI. `None` for web URIs and for whatever `expose` never gives.
 #[must_use]
 pub fn own(exposed: &str) -> Option<(&str, Cow<'_, str>)> {
     let (scheme, rest) = split(exposed)?;
@@ -57,19 +61,22 @@ pub fn own(exposed: &str) -> Option<(&str, Cow<'_, str>)> {
     let slug = marked.strip_prefix(ESCAPE).unwrap_or(marked);
     let uri = exposed.get(marked.len() + 1..)?;
     let uri = uri.strip_prefix(':').unwrap_or(uri);
-    // What `expose` would write otherwise is not its work, and two spellings of one resource would mean two policies.
+    // What `expose` would write otherwise is not its work, and two spellings of one resource would
+    // mean two policies.
     (Slug::is_valid(slug) && expose(slug, uri) == exposed).then_some((slug, Cow::Borrowed(uri)))
 }
 
 fn is_web(scheme: &str, rest: &str) -> bool {
-    (scheme.eq_ignore_ascii_case("https") || scheme.eq_ignore_ascii_case("http")) && rest.starts_with("//")
+    (scheme.eq_ignore_ascii_case("https") || scheme.eq_ignore_ascii_case("http"))
+        && rest.starts_with("//")
 }
 
 /// Checks a concrete URI (own or exposed) before it is routed.
 ///
-/// Everywhere: 1 to `max_len` bytes, no control characters, no white space; no segment between `/`, `\`, `?` and `#` that is
-/// `.` or `..`, and no NUL, also not percent-encoded up to three times: servers map URIs to files, and policies are held
-/// against them as they stand. What follows the path of a web URI is free.
+/// Everywhere: 1 to `max_len` bytes, no control characters, no white space; no segment between `/`,
+/// `\`, `?` and `#` that is `.` or `..`, and no NUL, also not percent-encoded up to three times:
+/// servers map URIs to files, and policies are held against them as they stand. What follows the
+/// path of a web URI is free.
 ///
 /// # Errors
 /// The first [`BadUri`] found.
@@ -104,7 +111,11 @@ fn check_segments(text: &[u8]) -> Result<(), BadUri> {
     }
     // `slug+:../x` and `ui://slug+../x` hide a first segment behind their marks.
     let ends = |b: &u8| matches!(b, b'/' | b'\\' | b'?' | b'#' | b'+' | b':');
-    if text.split(ends).any(|segment| matches!(segment, b"." | b"..")) { Err(BadUri::DotSegment) } else { Ok(()) }
+    if text.split(ends).any(|segment| matches!(segment, b"." | b"..")) {
+        Err(BadUri::DotSegment)
+    } else {
+        Ok(())
+    }
 }
 
 #[cfg(test)]

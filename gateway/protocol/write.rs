@@ -1,4 +1,5 @@
-//! Writing JSON text by hand: strings, members, error objects. Callers splice scanned spans in between.
+//! Writing JSON text by hand: strings, members, error objects. Callers splice scanned spans in
+//! between.
 
 use serde_json::Value;
 
@@ -21,7 +22,10 @@ pub fn string(out: &mut Vec<u8>, text: &str) {
             b'\t' => out.extend_from_slice(b"\\t"),
             _ => {
                 out.extend_from_slice(b"\\u00");
-                out.extend([byte >> 4, byte & 15].map(|n| HEX.get(usize::from(n)).copied().unwrap_or(b'0')));
+                out.extend(
+                    [byte >> 4, byte & 15]
+                        .map(|n| HEX.get(usize::from(n)).copied().unwrap_or(b'0')),
+                );
             }
         }
     }
@@ -79,7 +83,8 @@ impl<'a> Object<'a> {
         self.first = false;
     }
 
-    /// A member whose key is text and whose value is written by the caller through the returned buffer.
+    /// A member whose key is text and whose value is written by the caller through the returned
+    /// buffer.
     pub fn key(&mut self, key: &str) -> &mut Vec<u8> {
         self.comma();
         string(self.out, key);
@@ -120,7 +125,8 @@ impl<'a> Object<'a> {
     }
 }
 
-/// An error response. `id` is JSON text, or `None` when it could not be read (the member is then absent).
+/// An error response. `id` is JSON text, or `None` when it could not be read (the member is then
+/// absent).
 #[must_use]
 pub fn error(id: Option<&[u8]>, code: i64, message: &str, data: Option<&Value>) -> Vec<u8> {
     let mut out = Vec::with_capacity(96 + message.len());

@@ -1,5 +1,5 @@
-//! Which files to look at again: folders that the kernel watches, every link on the way to a file, and what tells a change
-//! of the configuration from writes to other files beside it.
+//! Which files to look at again: folders that the kernel watches, every link on the way to a file,
+//! and what tells a change of the configuration from writes to other files beside it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -25,7 +25,8 @@ pub(super) const ROUNDS: usize = 4;
 const FOLDERS: usize = 4096;
 const LINKS: usize = 40;
 
-/// Folders that the kernel watches: editors and Kubernetes replace files rather than writing into them.
+/// Folders that the kernel watches: editors and Kubernetes replace files rather than writing into
+/// them.
 pub(super) struct Watcher {
     events: EventStream<[u8; 4096]>,
     watched: BTreeMap<PathBuf, WatchDescriptor>,
@@ -55,23 +56,32 @@ impl Watcher {
     }
 
     fn watch(&mut self, ways: &Ways) {
-        // Opening, reading and writing are left out: each use of a database beside the configuration would wake somebody.
+        // Opening, reading and writing are left out: each use of a database beside the
+        // configuration would wake somebody.
         let names = WatchMask::CLOSE_WRITE
             | WatchMask::CREATE
             | WatchMask::DELETE
             | WatchMask::MOVED_FROM
             | WatchMask::MOVED_TO
             | WatchMask::ATTRIB;
-        let itself = WatchMask::MOVE_SELF | WatchMask::DELETE_SELF | WatchMask::ONLYDIR | WatchMask::MASK_ADD;
+        let itself = WatchMask::MOVE_SELF
+            | WatchMask::DELETE_SELF
+            | WatchMask::ONLYDIR
+            | WatchMask::MASK_ADD;
         let mut watched = BTreeMap::new();
         for (folder, matters) in &ways.folders {
             // One that is watched already stays as it is.
-            match self.events.watches().add(folder, if *matters { names | itself } else { itself }) {
+            match self.events.watches().add(folder, if *matters { names | itself } else { itself })
+            {
                 Ok(watch) => {
                     self.told.remove(folder);
                     watched.insert(folder.clone(), watch);
                 }
-                Err(error) if *matters && self.told.len() < FOLDERS && self.told.insert(folder.clone()) => {
+                Err(error)
+                    if *matters
+                        && self.told.len() < FOLDERS
+                        && self.told.insert(folder.clone()) =>
+                {
                     tracing::warn!(folder = %folder.display(), %error, "this folder is not watched");
                 }
                 // A folder on the way, which may be closed to us.
@@ -85,8 +95,8 @@ impl Watcher {
         self.watched = watched;
     }
 
-    /// Waits until something has changed, and a little longer, or until it is time to look anyway; says whether something
-    /// has. Whatever happened, the folders have to be looked at.
+    /// Waits until something has changed, and a little longer, or until it is time to look anyway;
+    /// says whether something has. Whatever happened, the folders have to be looked at.
     pub(super) async fn changed(&mut self) -> Option<bool> {
         match tokio::time::timeout(ANYWAY, self.events.next()).await {
             Ok(event) => drop(event?.ok()?),
@@ -98,7 +108,8 @@ impl Watcher {
     }
 }
 
-/// The folders on the way to files, through every link; whether the names in them matter, or only that they stay.
+/// The folders on the way to files, through every link; whether the names in them matter, or only
+/// that they stay.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Ways {
     folders: BTreeMap<PathBuf, bool>,
@@ -111,8 +122,8 @@ impl Ways {
         ways
     }
 
-    /// As the kernel walks an absolute path: the folder of each link matters, that of the file, and of what is missing the
-    /// nearest one that is there.
+    /// As the kernel walks an absolute path: the folder of each link matters, that of the file, and
+    /// of what is missing the nearest one that is there.
     fn walk(&mut self, path: &Path) {
         let steps = |path: &Path| path.iter().rev().map(OsString::from).collect::<Vec<_>>();
         let mut left = steps(path);
@@ -128,7 +139,8 @@ impl Ways {
                 _ => {}
             }
             let next = at.join(&step);
-            let folder = next == Path::new("/") || next.symlink_metadata().is_ok_and(|data| data.is_dir());
+            let folder =
+                next == Path::new("/") || next.symlink_metadata().is_ok_and(|data| data.is_dir());
             let matters = !folder || left.is_empty();
             if self.folders.len() < FOLDERS || self.folders.contains_key(&at) {
                 *self.folders.entry(at.clone()).or_default() |= matters;
@@ -146,15 +158,17 @@ impl Ways {
     }
 }
 
-/// What tells a change of the configuration from writes to other files beside it: the state of each file that was read, and
-/// the names in each folder, where new files may belong to the configuration.
+/// What tells a change of the configuration from writes to other files beside it: the state of each
+/// file that was read, and the names in each folder, where new files may belong to the
+/// configuration.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Look {
     files: BTreeMap<PathBuf, Option<State>>,
     names: BTreeSet<(PathBuf, OsString)>,
 }
 
-/// Which file it is, its size in bytes, and when its inode was last changed, which also tells a write of the same size.
+/// Which file it is, its size in bytes, and when its inode was last changed, which also tells a
+/// write of the same size.
 #[derive(Debug, PartialEq, Eq)]
 struct State {
     inode: (u64, u64),
@@ -163,7 +177,10 @@ struct State {
 }
 
 impl Look {
-    #[allow(clippy::disallowed_methods, reason = "the names beside the configuration, to see new ones")]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "the names beside the configuration, to see new ones"
+    )]
     pub(super) fn at(files: &[PathBuf]) -> Self {
         let folders: BTreeSet<&Path> = files.iter().filter_map(|file| file.parent()).collect();
         let state = |path: &PathBuf| {

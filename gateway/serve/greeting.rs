@@ -14,18 +14,27 @@ pub(super) fn greet(address: SocketAddr, config: &Config, admin: Option<SocketAd
         (None, false) => "",
     };
     // The operator's own address has no TLS.
-    let health = admin.map_or_else(|| format!("{scheme}://{address}"), |admin| format!("http://{admin}"));
+    let health =
+        admin.map_or_else(|| format!("{scheme}://{address}"), |admin| format!("http://{admin}"));
     let mut text = format!(
-        "lockgate {} listens on {scheme}://{address}\n\n  every server    {scheme}://{address}/mcp{key}\n  one server      {scheme}://{address}/servers/NAME/mcp\n  health          {health}/readyz\n",
+        "lockgate {} listens on {scheme}://{address}\n\n  every server    \
+            {scheme}://{address}/mcp{key}\n  one server      \
+            {scheme}://{address}/servers/NAME/mcp\n  health          {health}/readyz\n",
         env!("CARGO_PKG_VERSION"),
     );
     if config.servers.is_empty() && config.tools.example {
-        text.push_str("\nNo servers are configured, so only the built-in ones are there. Next:\n\n");
         text.push_str(
-            "  lockgate call example__echo '{\"text\":\"hello\"}'    a first tool call, in another terminal\n",
+            "\nNo servers are configured, so only the built-in ones are there. Next:\n\n",
+        );
+        text.push_str(
+            "  lockgate call example__echo '{\"text\":\"hello\"}'    a first tool call, in another \
+                terminal\n",
         );
         text.push_str("  lockgate tools                                     what clients see\n\n");
-        text.push_str("Then name your own servers in lockgate.yaml:\n\n  servers:\n    time: { command: uvx, args: [mcp-server-time] }\n");
+        text.push_str(
+            "Then name your own servers in lockgate.yaml:\n\n  servers:\n    time: \
+            { command: uvx, args: [mcp-server-time] }\n",
+        );
     }
     let _ = writeln!(std::io::stderr(), "{text}");
 }

@@ -1,7 +1,9 @@
-//! The audit trail: one record for each decision and one for each outcome, as JSON lines in a chain of hashes.
+//! The audit trail: one record for each decision and one for each outcome, as JSON lines in a chain
+//! of hashes.
 //!
-//! The request path hands over what it knows and goes on; one thread writes. It never waits for a disk, never keeps more than
-//! its bounds, and never writes an argument, unless it was asked for redacted ones. Beside it, [`Record`] is a line in the log.
+//! The request path hands over what it knows and goes on; one thread writes. It never waits for a
+//! disk, never keeps more than its bounds, and never writes an argument, unless it was asked for
+//! redacted ones. Beside it, [`Record`] is a line in the log.
 
 mod chain;
 mod config;

@@ -6,7 +6,8 @@ pub struct Config {
     /// Filter as in `tracing`'s `EnvFilter`: `info`, `lockgate=debug,warn` …
     pub level: String,
     pub format: Format,
-    /// OTLP/HTTP endpoint for traces, such as `http://127.0.0.1:4318/v1/traces`; no export without it.
+    /// OTLP/HTTP endpoint for traces, such as `http://127.0.0.1:4318/v1/traces`; no export without
+    /// it.
     pub otlp: Option<url::Url>,
     /// Distinct tools counted one by one; further ones are counted together as `other`.
     pub tools: usize,

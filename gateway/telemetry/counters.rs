@@ -1,5 +1,5 @@
-//! What the request path counts with: plain atomics behind handles that are resolved before a call comes.
-//! Nothing here locks or allocates after it was made.
+//! What the request path counts with: plain atomics behind handles that are resolved before a call
+//! comes. Nothing here locks or allocates after it was made.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -103,8 +103,8 @@ impl ToolMetrics {
         Self { server, calls: Default::default(), spent: AtomicU64::new(0) }
     }
 
-    /// Counts one call that has ended. Its duration goes to the server's histogram, unless it was denied: then the server had
-    /// no part in it.
+    /// Counts one call that has ended. Its duration goes to the server's histogram, unless it was
+    /// denied: then the server had no part in it.
     pub fn record(&self, outcome: Outcome, duration: Duration) {
         self.calls[outcome as usize].fetch_add(1, Relaxed);
         if outcome != Outcome::Denied {

@@ -1,7 +1,9 @@
-//! Counters as OpenTelemetry instruments, rendered as Prometheus text. Everything is read when somebody asks, nothing before.
+//! Counters as OpenTelemetry instruments, rendered as Prometheus text. Everything is read when
+//! somebody asks, nothing before.
 //!
-//! Observable instruments read the atomics in callbacks. OpenTelemetry has no observable histogram, so that one metric enters
-//! the same registry as a collector of its own. All names begin with `lockgate_`.
+//! Observable instruments read the atomics in callbacks. OpenTelemetry has no observable histogram,
+//! so that one metric enters the same registry as a collector of its own. All names begin with
+//! `lockgate_`.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -25,7 +27,8 @@ const DURATION_HELP: &str = "Time of calls from their arrival to their end, by s
 /// A Prometheus registry that is filled by OpenTelemetry at each reading.
 pub(crate) struct Exporter {
     registry: Registry,
-    /// Instruments live as long as their provider; none if it could not be set up, which `render` then says.
+    /// Instruments live as long as their provider; none if it could not be set up, which `render`
+    /// then says.
     provider: Result<SdkMeterProvider, String>,
 }
 
@@ -49,8 +52,12 @@ fn provider(
     registry: &Registry,
     numbers: &Arc<Numbers>,
 ) -> Result<SdkMeterProvider, Box<dyn std::error::Error + Send + Sync>> {
-    let description =
-        Desc::new(DURATION.to_owned(), DURATION_HELP.to_owned(), vec!["server".to_owned()], HashMap::new())?;
+    let description = Desc::new(
+        DURATION.to_owned(),
+        DURATION_HELP.to_owned(),
+        vec!["server".to_owned()],
+        HashMap::new(),
+    )?;
     registry.register(Box::new(Durations { numbers: Arc::downgrade(numbers), description }))?;
     let exporter = opentelemetry_prometheus::exporter()
         .with_registry(registry.clone())
@@ -58,12 +65,15 @@ fn provider(
         .without_target_info()
         .scope_info_enabled(false)
         .build()?;
-    // The bound is kept where names are looked up; the SDK's own (2000 sets) would fold named tools away unasked.
+    // The bound is kept where names are looked up; the SDK's own (2000 sets) would fold named tools
+    // away unasked.
     let sets = numbers.tools.saturating_add(4096).saturating_mul(Outcome::ALL.len());
     let provider = SdkMeterProvider::builder()
         .with_resource(Resource::builder_empty().build())
         .with_reader(exporter)
-        .with_view(move |_: &Instrument| Stream::builder().with_cardinality_limit(sets).build().ok())
+        .with_view(move |_: &Instrument| {
+            Stream::builder().with_cardinality_limit(sets).build().ok()
+        })
         .build();
     let meter = provider.meter("lockgate");
     gauges(&meter, numbers);
@@ -98,8 +108,9 @@ fn gauges(meter: &Meter, numbers: &Numbers) {
 
 fn calls(meter: &Meter, numbers: &Arc<Numbers>) {
     let numbers = Arc::downgrade(numbers);
-    let builder =
-        meter.u64_observable_counter("calls").with_description("Calls that have ended, by server, tool and outcome");
+    let builder = meter
+        .u64_observable_counter("calls")
+        .with_description("Calls that have ended, by server, tool and outcome");
     let _ = builder
         .with_callback(move |observer| {
             let Some(numbers) = numbers.upgrade() else {
@@ -108,7 +119,8 @@ fn calls(meter: &Meter, numbers: &Arc<Numbers>) {
             numbers.servers.lock().each_tool(|slug, tool, metrics| {
                 for &outcome in Outcome::ALL {
                     let count = metrics.count(outcome);
-                    // `ok` is always there, so that rates and absence alerts work; the rest appears when it happens.
+                    // `ok` is always there, so that rates and absence alerts work; the rest appears
+                    // when it happens.
                     if count > 0 || outcome == Outcome::Ok {
                         let attributes = [
                             KeyValue::new("server", slug.to_owned()),
@@ -127,13 +139,17 @@ fn calls(meter: &Meter, numbers: &Arc<Numbers>) {
 fn durations(meter: &Meter, numbers: &Arc<Numbers>) {
     let numbers = Arc::downgrade(numbers);
     let builder = meter.f64_observable_counter("tool_duration_seconds").with_description(
-        "Time of all calls of a tool that were not denied: divide by their number (calls) for the mean",
+        "Time of all calls of a tool that were not denied: divide by their number (calls) for the \
+            mean",
     );
     let _ = builder
         .with_callback(move |observer| {
             let Some(numbers) = numbers.upgrade() else { return };
             numbers.servers.lock().each_tool(|slug, tool, metrics| {
-                let attributes = [KeyValue::new("server", slug.to_owned()), KeyValue::new("tool", tool.to_owned())];
+                let attributes = [
+                    KeyValue::new("server", slug.to_owned()),
+                    KeyValue::new("tool", tool.to_owned()),
+                ];
                 observer.observe(metrics.spent(), &attributes);
             });
         })
@@ -150,18 +166,29 @@ fn bounds(meter: &Meter, numbers: &Arc<Numbers>) {
                 let Some(numbers) = numbers.upgrade() else { return };
                 numbers.servers.lock().each_server(|slug, metrics| {
                     if let Some(bounds) = metrics.bounds() {
-                        observer.observe(read(&bounds), &[KeyValue::new("server", slug.to_owned())]);
+                        observer
+                            .observe(read(&bounds), &[KeyValue::new("server", slug.to_owned())]);
                     }
                 });
             })
             .build();
     };
     gauge("server_calls_running", "Calls that run at a server now", |b| b.running as u64);
-    gauge("server_calls_limit", "Calls that may run at a server at once (concurrency)", |b| b.concurrency as u64);
+    gauge("server_calls_limit", "Calls that may run at a server at once (concurrency)", |b| {
+        b.concurrency as u64
+    });
     gauge("server_calls_waiting", "Calls that wait for a place at a server", |b| b.waiting as u64);
-    gauge("server_calls_queue", "Calls that may wait for a place at a server (queue)", |b| b.queue as u64);
-    gauge("server_timeout_seconds", "Time that one call to a server may take", |b| b.timeout.as_secs());
-    gauge("server_breaker_open", "1 while calls to a server are held back because it kept failing", |b| b.open.into());
+    gauge("server_calls_queue", "Calls that may wait for a place at a server (queue)", |b| {
+        b.queue as u64
+    });
+    gauge("server_timeout_seconds", "Time that one call to a server may take", |b| {
+        b.timeout.as_secs()
+    });
+    gauge(
+        "server_breaker_open",
+        "1 while calls to a server are held back because it kept failing",
+        |b| b.open.into(),
+    );
 }
 
 fn rejections(meter: &Meter, numbers: &Arc<Numbers>) {
@@ -181,8 +208,11 @@ fn rejections(meter: &Meter, numbers: &Arc<Numbers>) {
         })
         .build();
     let lost = numbers.lost_spans.clone();
-    let builder = meter.u64_observable_counter("spans_lost").with_description("Spans that were made and not exported");
-    let _ = builder.with_callback(move |observer| observer.observe(lost.load(Relaxed), &[])).build();
+    let builder = meter
+        .u64_observable_counter("spans_lost")
+        .with_description("Spans that were made and not exported");
+    let _ =
+        builder.with_callback(move |observer| observer.observe(lost.load(Relaxed), &[])).build();
 }
 
 fn audit(meter: &Meter, numbers: &Numbers) {
@@ -194,8 +224,12 @@ fn audit(meter: &Meter, numbers: &Numbers) {
     counter("audit_records", "Records written to the audit trail", AuditCounters::written);
     counter("audit_lost", "Records missing in the audit trail", AuditCounters::dropped);
     let audit = Arc::clone(&numbers.audit);
-    let builder = meter.u64_observable_gauge("audit_failing").with_description("1 while the trail cannot be written");
-    let _ = builder.with_callback(move |observer| observer.observe(audit.is_failing().into(), &[])).build();
+    let builder = meter
+        .u64_observable_gauge("audit_failing")
+        .with_description("1 while the trail cannot be written");
+    let _ = builder
+        .with_callback(move |observer| observer.observe(audit.is_failing().into(), &[]))
+        .build();
 }
 
 /// Observes one number of each server.
@@ -218,16 +252,23 @@ fn servers(meter: &Meter, numbers: &Arc<Numbers>) {
         let _ = builder.with_callback(each_server(numbers, read)).build();
     };
     let quarantined = meter.u64_observable_gauge("server_tools_quarantined");
-    let quarantined = quarantined.with_description("Tools hidden until somebody approves them (`lockgate pins`)");
+    let quarantined =
+        quarantined.with_description("Tools hidden until somebody approves them (`lockgate pins`)");
     let _ = quarantined.with_callback(each_server(numbers, ServerMetrics::quarantined)).build();
-    counter("server_restarts", "Times that a server was started or connected again", ServerMetrics::restarts);
+    counter(
+        "server_restarts",
+        "Times that a server was started or connected again",
+        ServerMetrics::restarts,
+    );
     counter(
         "server_list_changes",
         "Times that a server's lists were read again and differed",
         ServerMetrics::list_changes,
     );
     let numbers = Arc::downgrade(numbers);
-    let builder = meter.u64_observable_gauge("server_state").with_description("1 for the state that a server is in");
+    let builder = meter
+        .u64_observable_gauge("server_state")
+        .with_description("1 for the state that a server is in");
     let _ = builder
         .with_callback(move |observer| {
             let Some(numbers) = numbers.upgrade() else {
@@ -235,7 +276,10 @@ fn servers(meter: &Meter, numbers: &Arc<Numbers>) {
             };
             numbers.servers.lock().each_server(|slug, metrics| {
                 for &state in ServerState::ALL {
-                    let attributes = [KeyValue::new("server", slug.to_owned()), KeyValue::new("state", state.as_str())];
+                    let attributes = [
+                        KeyValue::new("server", slug.to_owned()),
+                        KeyValue::new("state", state.as_str()),
+                    ];
                     observer.observe(u64::from(metrics.is(state)), &attributes);
                 }
             });

@@ -1,8 +1,9 @@
-//! What operators see of the gateway: logs, metrics, traces and the audit line. It decides nothing, and it never sees
-//! arguments, results or credentials.
+//! What operators see of the gateway: logs, metrics, traces and the audit line. It decides nothing,
+//! and it never sees arguments, results or credentials.
 //!
-//! A forwarded call at default settings pays for one [`ToolMetrics::record`] (plain atomics, tens of nanoseconds) and for
-//! asking whether its audit record is wanted (about a nanosecond). Nothing allocates, nothing locks, no span is made.
+//! A forwarded call at default settings pays for one [`ToolMetrics::record`] (plain atomics, tens
+//! of nanoseconds) and for asking whether its audit record is wanted (about a nanosecond). Nothing
+//! allocates, nothing locks, no span is made.
 
 pub mod audit;
 mod config;
@@ -17,7 +18,9 @@ mod spans;
 mod trace;
 
 pub use config::{Config, Format};
-pub use counters::{Bounds, Entered, Gauge, Outcome, Rejection, ServerMetrics, ServerState, ToolMetrics};
+pub use counters::{
+    Bounds, Entered, Gauge, Outcome, Rejection, ServerMetrics, ServerState, ToolMetrics,
+};
 pub use log::{Guard, LogError, init};
 pub use metrics::Metrics;
 pub use spans::{Call, TraceError, Tracer};

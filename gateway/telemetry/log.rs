@@ -1,5 +1,5 @@
-//! Logs on stderr, as text or as JSON lines, with a level that can be changed while running. A field cannot end its line or
-//! move the cursor of a terminal: control characters are escaped.
+//! Logs on stderr, as text or as JSON lines, with a level that can be changed while running. A
+//! field cannot end its line or move the cursor of a terminal: control characters are escaped.
 
 use std::fmt::{self, Write as _};
 use std::io::{self, IsTerminal, Write};
@@ -31,7 +31,11 @@ pub enum LogError {
 pub fn init(config: &Config) -> Result<Guard, LogError> {
     let (filter, handle) = reload::Layer::new(EnvFilter::try_new(&config.level)?);
     let output = layer(config.format, io::stderr().is_terminal(), io::stderr);
-    tracing_subscriber::registry().with(filter).with(output).try_init().map_err(|_| LogError::Twice)?;
+    tracing_subscriber::registry()
+        .with(filter)
+        .with(output)
+        .try_init()
+        .map_err(|_| LogError::Twice)?;
     Ok(Guard(handle))
 }
 
@@ -57,7 +61,9 @@ where
                 "message" => write!(Escaped(writer), "{value:?}"),
                 name => write!(Escaped(writer), "{name}={value:?}"),
             });
-            let text = lines::layer().fmt_fields(fields.delimited(" ")).with_writer(move || TextLines(output()));
+            let text = lines::layer()
+                .fmt_fields(fields.delimited(" "))
+                .with_writer(move || TextLines(output()));
             // On a terminal the default stands, which respects NO_COLOR.
             if terminal { text.boxed() } else { text.with_ansi(false).boxed() }
         }
@@ -115,8 +121,9 @@ impl<W: Write> Write for TextLines<W> {
     }
 }
 
-/// The same as JSON. Escapes what JSON allows in a string and a terminal would obey: DEL, the C1 controls (`c2 80` to `c2 9f`) and so on. Such
-/// characters stand nowhere but inside strings, and the formatter writes one whole line at a time.
+/// The same as JSON. Escapes what JSON allows in a string and a terminal would obey: DEL, the C1
+/// controls (`c2 80` to `c2 9f`) and so on. Such characters stand nowhere but inside strings, and
+/// the formatter writes one whole line at a time.
 struct JsonLines<W>(W);
 
 impl<W: Write> Write for JsonLines<W> {

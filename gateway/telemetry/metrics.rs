@@ -1,5 +1,5 @@
-//! Where counters are found by name, how many there may be, and how they are read. Looking one up locks and is for the time when
-//! lists are merged; counting is in the handles and does not.
+//! Where counters are found by name, how many there may be, and how they are read. Looking one up
+//! locks and is for the time when lists are merged; counting is in the handles and does not.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,7 +23,9 @@ pub struct Metrics {
 
 impl std::fmt::Debug for Metrics {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Metrics").field("servers", &self.numbers.servers.lock().by_slug.len()).finish_non_exhaustive()
+        f.debug_struct("Metrics")
+            .field("servers", &self.numbers.servers.lock().by_slug.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -34,7 +36,8 @@ impl Metrics {
         Self { numbers, exporter }
     }
 
-    /// The counters of a tool, made if they are new. Beyond `Config::tools` distinct ones, further tools of a server share one.
+    /// The counters of a tool, made if they are new. Beyond `Config::tools` distinct ones, further
+    /// tools of a server share one.
     pub fn tool(&self, server: &str, tool: &str) -> Arc<ToolMetrics> {
         let tool = label(tool);
         let mut servers = self.numbers.servers.lock();
@@ -44,7 +47,10 @@ impl Metrics {
             return known.clone();
         }
         if full {
-            return entry.other.get_or_insert_with(|| Arc::new(ToolMetrics::new(entry.server.clone()))).clone();
+            return entry
+                .other
+                .get_or_insert_with(|| Arc::new(ToolMetrics::new(entry.server.clone())))
+                .clone();
         }
         let new = Arc::new(ToolMetrics::new(entry.server.clone()));
         entry.tools.insert(tool, new.clone());
@@ -57,8 +63,8 @@ impl Metrics {
         self.numbers.servers.lock().by_slug.entry(label(slug)).or_default().server.clone()
     }
 
-    /// Forgets tools that a server no longer offers, which makes room for others. Call it with each new catalog, so that a server
-    /// that keeps renaming its tools cannot use up the bound for all.
+    /// Forgets tools that a server no longer offers, which makes room for others. Call it with each
+    /// new catalog, so that a server that keeps renaming its tools cannot use up the bound for all.
     pub fn keep_tools<'a>(&self, server: &str, offered: impl IntoIterator<Item = &'a str>) {
         let offered: BTreeSet<String> = offered.into_iter().map(label).collect();
         let mut servers = self.numbers.servers.lock();
@@ -71,7 +77,8 @@ impl Metrics {
         servers.tools -= gone;
     }
 
-    /// Forgets a server that is no longer configured, with its tools. Handles that are still held count on unseen.
+    /// Forgets a server that is no longer configured, with its tools. Handles that are still held
+    /// count on unseen.
     pub fn remove_server(&self, slug: &str) {
         let mut servers = self.numbers.servers.lock();
         if let Some(entry) = servers.by_slug.remove(&label(slug)) {
@@ -129,14 +136,15 @@ impl Metrics {
         self.numbers.lost_spans.clone()
     }
 
-    /// Everything in the Prometheus text format (version 0.0.4). Serve it as `text/plain; version=0.0.4`.
+    /// Everything in the Prometheus text format (version 0.0.4). Serve it as `text/plain;
+    /// version=0.0.4`.
     pub fn render(&self) -> String {
         self.exporter.render()
     }
 }
 
-/// A label value of bounded length without control characters. A tool that is really called `other` gets a name that cannot
-/// be taken for the sum.
+/// A label value of bounded length without control characters. A tool that is really called `other`
+/// gets a name that cannot be taken for the sum.
 fn label(name: &str) -> String {
     if name == OTHER {
         return "other_".to_owned();

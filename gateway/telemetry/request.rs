@@ -1,5 +1,6 @@
-//! Which request a log line is about: a tag that goes with the request's future and is read only when a line is written.
-//! It takes an id from outside only if that is short and plain, and keeps no more than the start of a JSON-RPC id.
+//! Which request a log line is about: a tag that goes with the request's future and is read only
+//! when a line is written. It takes an id from outside only if that is short and plain, and keeps
+//! no more than the start of a JSON-RPC id.
 
 use std::cell::Cell;
 use std::fmt;
@@ -70,16 +71,23 @@ pub fn has_rpc_id(id: &[u8]) {
     });
 }
 
-/// A line of the log, its end included, with the tag of the request that is being worked on; nothing outside of requests.
+/// A line of the log, its end included, with the tag of the request that is being worked on;
+/// nothing outside of requests.
 pub(crate) fn tagged(line: &[u8], json: bool) -> Option<Vec<u8>> {
     let end: &[u8] = if json { b"}\n" } else { b"\n" };
     let text = line.strip_suffix(end)?;
     CURRENT
         .try_with(|tag| {
             let (n, rpc) = tag.rpc.get();
-            let shown = |b: &u8| if b.is_ascii_graphic() && *b != b'\\' { char::from(*b) } else { '?' };
-            let rpc: String =
-                rpc.get(..n.into()).unwrap_or_default().iter().filter(|b| **b != b'"').map(shown).collect();
+            let shown =
+                |b: &u8| if b.is_ascii_graphic() && *b != b'\\' { char::from(*b) } else { '?' };
+            let rpc: String = rpc
+                .get(..n.into())
+                .unwrap_or_default()
+                .iter()
+                .filter(|b| **b != b'"')
+                .map(shown)
+                .collect();
             let tag = match (json, rpc.is_empty()) {
                 (true, true) => format!(",\"request_id\":\"{tag}\""),
                 (true, false) => format!(",\"request_id\":\"{tag}\",\"rpc_id\":\"{rpc}\""),

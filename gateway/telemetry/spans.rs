@@ -1,11 +1,14 @@
-//! Spans of calls, exported over OTLP/HTTP in the background. A span is built when its call has ended; a call never waits for
-//! the collector, and a collector that is slow or gone costs spans, which are counted.
+//! Spans of calls, exported over OTLP/HTTP in the background. A span is built when its call has
+//! ended; a call never waits for the collector, and a collector that is slow or gone costs spans,
+//! which are counted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 
-use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
+use opentelemetry::trace::{
+    SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState,
+};
 use opentelemetry::{InstrumentationScope, KeyValue};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::transform::common::tonic::ResourceAttributesWithSchema;
@@ -71,9 +74,13 @@ enum Message {
 }
 
 impl Tracer {
-    /// Starts the exporter on the current runtime; `None` when no collector is configured. The configuration alone decides:
-    /// no proxy and none of the `OTEL_…` variables from the environment, no redirect.
-    #[allow(clippy::disallowed_methods, reason = "a client for the collector alone; it follows nothing")]
+    /// Starts the exporter on the current runtime; `None` when no collector is configured. The
+    /// configuration alone decides: no proxy and none of the `OTEL_…` variables from the
+    /// environment, no redirect.
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "a client for the collector alone; it follows nothing"
+    )]
     pub fn start(config: &Config, metrics: &Metrics) -> Result<Option<Self>, TraceError> {
         let Some(endpoint) = &config.otlp else {
             return Ok(None);
@@ -85,8 +92,10 @@ impl Tracer {
             .build()
             .map_err(|error| TraceError(error.to_string()))?;
         let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
-        let resource = Resource::builder_empty().with_service_name("lockgate").with_attribute(version).build();
-        let collector = Collector { client, endpoint: endpoint.clone(), resource: (&resource).into() };
+        let resource =
+            Resource::builder_empty().with_service_name("lockgate").with_attribute(version).build();
+        let collector =
+            Collector { client, endpoint: endpoint.clone(), resource: (&resource).into() };
         let lost = metrics.lost_spans();
         let (queue, waiting) = mpsc::channel(QUEUE);
         tokio::spawn(export(collector, waiting, lost.clone()));
@@ -95,7 +104,9 @@ impl Tracer {
 
     /// Queues one span, if its trace is sampled. Never waits.
     pub fn record_call(&self, call: &Call<'_>) {
-        if call.context.is_sampled() && self.queue.try_send(Message::Span(Box::new(self.span(call)))).is_err() {
+        if call.context.is_sampled()
+            && self.queue.try_send(Message::Span(Box::new(self.span(call)))).is_err()
+        {
             self.lost.fetch_add(1, Relaxed);
         }
     }
@@ -136,12 +147,20 @@ impl Tracer {
                 SpanId::from(context.span_id()),
                 TraceFlags::SAMPLED,
                 false,
-                context.tracestate().and_then(|state| state.parse::<TraceState>().ok()).unwrap_or_default(),
+                context
+                    .tracestate()
+                    .and_then(|state| state.parse::<TraceState>().ok())
+                    .unwrap_or_default(),
             ),
-            parent_span_id: call.parent.map_or(SpanId::INVALID, |parent| SpanId::from(parent.span_id())),
+            parent_span_id: call
+                .parent
+                .map_or(SpanId::INVALID, |parent| SpanId::from(parent.span_id())),
             parent_span_is_remote: call.parent.is_some(),
             span_kind: SpanKind::Server,
-            name: call.tool.map_or_else(|| call.method.to_owned(), |tool| format!("{} {tool}", call.method)).into(),
+            name: call
+                .tool
+                .map_or_else(|| call.method.to_owned(), |tool| format!("{} {tool}", call.method))
+                .into(),
             start_time: end.checked_sub(call.duration).unwrap_or(end),
             end_time: end,
             attributes,
@@ -169,7 +188,8 @@ impl Collector {
     async fn take(&self, batch: Vec<SpanData>) -> reqwest::Result<()> {
         let resource_spans = group_spans_by_resource_and_scope(batch, &self.resource);
         let body = ExportTraceServiceRequest { resource_spans }.encode_to_vec();
-        let request = self.client.post(self.endpoint.clone()).header(CONTENT_TYPE, "application/x-protobuf");
+        let request =
+            self.client.post(self.endpoint.clone()).header(CONTENT_TYPE, "application/x-protobuf");
         request.body(body).send().await?.error_for_status().map(|_| ())
     }
 }

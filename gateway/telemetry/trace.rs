@@ -1,5 +1,6 @@
-//! W3C Trace Context (level 1, with the random flag of level 2): who caused this call. Text that does not hold to the rules is
-//! no context at all; it is never repaired. `baggage` is not read, so it crosses no hop.
+//! W3C Trace Context (level 1, with the random flag of level 2): who caused this call. Text that
+//! does not hold to the rules is no context at all; it is never repaired. `baggage` is not read, so
+//! it crosses no hop.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,7 +22,8 @@ pub struct TraceContext {
 }
 
 impl TraceContext {
-    /// Reads `traceparent` and, if it is there and valid, `tracestate`. A bad `tracestate` is dropped alone.
+    /// Reads `traceparent` and, if it is there and valid, `tracestate`. A bad `tracestate` is
+    /// dropped alone.
     pub fn parse(traceparent: &str, tracestate: Option<&str>) -> Option<Self> {
         let bytes = traceparent.as_bytes();
         let version = u8::try_from(hex(bytes.get(..2)?)?).ok()?;
@@ -133,17 +135,26 @@ fn write_hex(into: &mut [u8], mut value: u128) {
     }
 }
 
-/// Members are `key=value`, separated by commas with optional blanks; empty members are allowed, repeated keys are not.
+/// Members are `key=value`, separated by commas with optional blanks; empty members are allowed,
+/// repeated keys are not.
 fn valid_state(text: &str) -> bool {
     if text.len() > MAX_STATE {
         return false;
     }
     let mut keys: Vec<&str> = Vec::new();
-    for member in text.split(',').map(|member| member.trim_matches([' ', '\t'])).filter(|member| !member.is_empty()) {
+    for member in text
+        .split(',')
+        .map(|member| member.trim_matches([' ', '\t']))
+        .filter(|member| !member.is_empty())
+    {
         let Some((key, value)) = member.split_once('=') else {
             return false;
         };
-        if !valid_key(key) || !valid_value(value) || keys.contains(&key) || keys.len() == MAX_MEMBERS {
+        if !valid_key(key)
+            || !valid_value(value)
+            || keys.contains(&key)
+            || keys.len() == MAX_MEMBERS
+        {
             return false;
         }
         keys.push(key);
@@ -155,7 +166,9 @@ fn valid_state(text: &str) -> bool {
 fn valid_key(key: &str) -> bool {
     let part = |part: &str, longest: usize, digit_first: bool| {
         let mut bytes = part.bytes();
-        let first = bytes.next().is_some_and(|b| b.is_ascii_lowercase() || digit_first && b.is_ascii_digit());
+        let first = bytes
+            .next()
+            .is_some_and(|b| b.is_ascii_lowercase() || digit_first && b.is_ascii_digit());
         first
             && part.len() <= longest
             && bytes.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-*/".contains(&b))
@@ -168,7 +181,8 @@ fn valid_key(key: &str) -> bool {
 
 /// Printable ASCII but `,` and `=`; blanks inside, not at the end (the end was trimmed).
 fn valid_value(value: &str) -> bool {
-    (1..=256).contains(&value.len()) && value.bytes().all(|b| matches!(b, b' '..=b'~') && b != b',' && b != b'=')
+    (1..=256).contains(&value.len())
+        && value.bytes().all(|b| matches!(b, b' '..=b'~') && b != b',' && b != b'=')
 }
 
 #[cfg(test)]

@@ -61,7 +61,9 @@ impl Level {
     fn inner<E: Error>(self) -> Result<Self, E> {
         match self.left.checked_sub(1) {
             Some(left) => Ok(Self { left, ..self }),
-            None => Err(E::custom(format_args!("it is nested deeper than {} levels", self.rules.depth))),
+            None => {
+                Err(E::custom(format_args!("it is nested deeper than {} levels", self.rules.depth)))
+            }
         }
     }
 }
@@ -98,7 +100,9 @@ impl<'de> Visitor<'de> for Level {
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
-        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("a number is out of range"))
+        Number::from_f64(value)
+            .map(Value::Number)
+            .ok_or_else(|| E::custom("a number is out of range"))
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Value, E> {

@@ -18,7 +18,9 @@ pub fn decode(text: &[u8]) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut at = 0;
     let mut found = false;
-    while let Some(next) = text.get(at..).and_then(|rest| rest.iter().position(|&byte| byte == b'%')) {
+    while let Some(next) =
+        text.get(at..).and_then(|rest| rest.iter().position(|&byte| byte == b'%'))
+    {
         bytes.extend_from_slice(&text[at..at + next]);
         at += next;
         let escaped = byte(text, at);

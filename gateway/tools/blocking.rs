@@ -1,4 +1,5 @@
-//! Blocking work of built-in tools: on threads of its own, so many at a time, and told to stop when its call is dropped.
+//! Blocking work of built-in tools: on threads of its own, so many at a time, and told to stop when
+//! its call is dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +24,8 @@ impl BlockingPool {
         Self(Arc::new(Semaphore::new(concurrent.max(1))))
     }
 
-    /// Waits for a place and does the work there. Work that goes on after its call was dropped keeps its place.
+    /// Waits for a place and does the work there. Work that goes on after its call was dropped
+    /// keeps its place.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&CancellationToken) -> Result<T, ToolError> + Send + 'static,
@@ -37,7 +39,8 @@ impl BlockingPool {
             stop.check()?;
             work(&stop)
         });
-        let result = done.await.map_err(|_| ToolError::new("the work has ended without a result"))?;
+        let result =
+            done.await.map_err(|_| ToolError::new("the work has ended without a result"))?;
         drop(guard);
         result
     }
@@ -46,7 +49,11 @@ impl BlockingPool {
 impl CancellationToken {
     /// An error as soon as nobody waits for the result any more.
     pub(crate) fn check(&self) -> Result<(), ToolError> {
-        if self.0.load(Ordering::Relaxed) { Err(ToolError::new("the call was cancelled")) } else { Ok(()) }
+        if self.0.load(Ordering::Relaxed) {
+            Err(ToolError::new("the call was cancelled"))
+        } else {
+            Ok(())
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Which built-in servers run and what they may do, already validated. It reads no file and no environment. A category
-//! with settings is `None` until it is configured.
+//! Which built-in servers run and what they may do, already validated. It reads no file and no
+//! environment. A category with settings is `None` until it is configured.
 
 /// The built-in servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,5 +1,6 @@
-//! The `content` server: resources and prompts that the operator's configuration declares. What a caller sends fills the
-//! gaps in texts and chooses among files below one folder; it never makes a message, a role or a path.
+//! The `content` server: resources and prompts that the operator's configuration declares. What a
+//! caller sends fills the gaps in texts and chooses among files below one folder; it never makes a
+//! message, a role or a path.
 
 mod argument;
 mod compile;
@@ -8,7 +9,9 @@ mod folder;
 mod template;
 mod words;
 
-pub use config::{Argument, Body, Config, Kind, Message, Problem, Prompt, Resource, Role, Template};
+pub use config::{
+    Argument, Body, Config, Kind, Message, Problem, Prompt, Resource, Role, Template,
+};
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -33,7 +36,8 @@ const LASTING_MS: u64 = 5000;
 
 pub(crate) fn build(config: &Config) -> Result<ServerDefinition, String> {
     let compiled = Compiled::new(config).map_err(|problem| problem.to_string())?;
-    let folder = config.folder.as_ref().map(|path| Folder::open(path, config.file_bytes)).transpose()?;
+    let folder =
+        config.folder.as_ref().map(|path| Folder::open(path, config.file_bytes)).transpose()?;
     let content = Content {
         shared: Arc::new(Shared { compiled, folder, watched: Mutex::default() }),
         teller: OnceLock::new(),
@@ -73,7 +77,8 @@ impl Drop for Content {
 impl Provider for Content {
     fn offers(&self) -> Offers {
         let compiled = &self.shared.compiled;
-        let resources = !compiled.config.resources.is_empty() || !compiled.config.templates.is_empty();
+        let resources =
+            !compiled.config.resources.is_empty() || !compiled.config.templates.is_empty();
         Offers {
             prompts: !compiled.config.prompts.is_empty(),
             resources,
@@ -106,15 +111,23 @@ impl Provider for Content {
         Box::pin(async move { self.shared.compiled.prompt(name, arguments) })
     }
 
-    fn read<'a>(&'a self, uri: &'a str, _: Client<'a>) -> BoxFuture<'a, Result<Option<Contents>, String>> {
+    fn read<'a>(
+        &'a self,
+        uri: &'a str,
+        _: Client<'a>,
+    ) -> BoxFuture<'a, Result<Option<Contents>, String>> {
         Box::pin(async move {
-            let Some(Found { place, mime_type }) = self.shared.compiled.find(uri) else { return Ok(None) };
+            let Some(Found { place, mime_type }) = self.shared.compiled.find(uri) else {
+                return Ok(None);
+            };
             let (part, lasting) = match place {
                 Place::Text(text) => (("text", text), true),
                 Place::Base64(text) => (("blob", text), true),
                 Place::File(path) => {
                     let shared = Arc::clone(&self.shared);
-                    let read = tokio::task::spawn_blocking(move || shared.folder.as_ref().map(|f| f.read(&path)));
+                    let read = tokio::task::spawn_blocking(move || {
+                        shared.folder.as_ref().map(|f| f.read(&path))
+                    });
                     let read = read.await.map_err(|_| "the resource cannot be read".to_owned())?;
                     let Some(bytes) = read.transpose()?.flatten() else { return Ok(None) };
                     (part(bytes), false)
@@ -123,21 +136,31 @@ impl Provider for Content {
             let mut item = json!({"uri": uri, "mimeType": mime_type});
             item[part.0] = part.1.into();
             let contents = Value::Array(vec![item]);
-            Ok(Some(if lasting { Contents::lasting(contents, LASTING_MS) } else { Contents::fresh(contents) }))
+            Ok(Some(if lasting {
+                Contents::lasting(contents, LASTING_MS)
+            } else {
+                Contents::fresh(contents)
+            }))
         })
     }
 
     fn complete(&self, wanted: &CompletionRequest<'_>) -> Vec<String> {
         let values = match wanted.target {
-            CompletionTarget::Prompt(name) => self.shared.compiled.prompt_values(name, wanted.argument),
-            CompletionTarget::Resource(template) => self.shared.compiled.template_values(template, wanted.argument),
+            CompletionTarget::Prompt(name) => {
+                self.shared.compiled.prompt_values(name, wanted.argument)
+            }
+            CompletionTarget::Resource(template) => {
+                self.shared.compiled.template_values(template, wanted.argument)
+            }
         };
         let typed = wanted.typed.to_lowercase();
         values.into_iter().filter(|value| value.to_lowercase().starts_with(&typed)).collect()
     }
 
     fn subscribe(&self, uri: &str) -> Result<(), String> {
-        let Some(found) = self.shared.compiled.find(uri) else { return Err("resource not found".into()) };
+        let Some(found) = self.shared.compiled.find(uri) else {
+            return Err("resource not found".into());
+        };
         // What stands in the configuration changes with it, and then the server is another one.
         let Place::File(path) = found.place else { return Ok(()) };
         self.shared.watched.lock().insert(uri.to_owned(), (path, None));
@@ -145,7 +168,8 @@ impl Provider for Content {
         if watching.as_ref().is_none_or(JoinHandle::is_finished)
             && let Some(teller) = self.teller.get()
         {
-            *watching = Some(tokio::spawn(watch(Arc::clone(&self.shared), teller.clone(), self.interval)));
+            *watching =
+                Some(tokio::spawn(watch(Arc::clone(&self.shared), teller.clone(), self.interval)));
         }
         Ok(())
     }
@@ -167,11 +191,17 @@ async fn watch(shared: Arc<Shared>, teller: ChangeNotifier, interval: Duration) 
     turns.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         turns.tick().await;
-        let files: Vec<(String, String)> =
-            shared.watched.lock().iter().map(|(uri, (path, _))| (uri.clone(), path.clone())).collect();
+        let files: Vec<(String, String)> = shared
+            .watched
+            .lock()
+            .iter()
+            .map(|(uri, (path, _))| (uri.clone(), path.clone()))
+            .collect();
         let looking = Arc::clone(&shared);
         let looked = tokio::task::spawn_blocking(move || {
-            let print = |path: &str| looking.folder.as_ref().map(|folder| folder.print(path)).unwrap_or_default();
+            let print = |path: &str| {
+                looking.folder.as_ref().map(|folder| folder.print(path)).unwrap_or_default()
+            };
             files.into_iter().map(|(uri, path)| (uri, print(&path))).collect::<Vec<_>>()
         });
         let Ok(looked) = looked.await else { continue };
@@ -200,7 +230,8 @@ fn part(bytes: Vec<u8>) -> (&'static str, String) {
 }
 
 fn resource(resource: &Resource) -> Value {
-    let mut item = json!({"uri": resource.uri, "name": resource.name, "mimeType": resource.mime_type});
+    let mut item =
+        json!({"uri": resource.uri, "name": resource.name, "mimeType": resource.mime_type});
     described(&mut item, resource.title.as_deref(), resource.description.as_deref());
     item
 }

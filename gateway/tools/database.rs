@@ -1,6 +1,7 @@
-//! The `database` server: SELECT on PostgreSQL, MySQL, MariaDB and SQLite. A statement is judged by policy's sql rule, and
-//! whatever that let through, the databases themselves are made to refuse writes: transactions that only read and end in
-//! ROLLBACK, roles without rights, read-only files under an authorizer.
+//! The `database` server: SELECT on PostgreSQL, MySQL, MariaDB and SQLite. A statement is judged by
+//! policy's sql rule, and whatever that let through, the databases themselves are made to refuse
+//! writes: transactions that only read and end in ROLLBACK, roles without rights, read-only files
+//! under an authorizer.
 
 mod answer;
 mod catalog;
@@ -40,12 +41,17 @@ pub(crate) fn build(config: &Config, about: &About) -> Result<ServerDefinition, 
             Place::Mysql(_) => Dialect::Mysql,
             Place::Sqlite(_) => Dialect::Sqlite,
         };
-        let rule = rule(dialect, &connection.functions).map_err(|words| format!("connections.{name}: {words}"))?;
+        let rule = rule(dialect, &connection.functions)
+            .map_err(|words| format!("connections.{name}: {words}"))?;
         let place = match connection.place.clone() {
-            Place::Postgres(network) => {
-                Reached::Postgres(postgres::Postgres::new(network, limits.clone(), Arc::clone(&about.connector)))
+            Place::Postgres(network) => Reached::Postgres(postgres::Postgres::new(
+                network,
+                limits.clone(),
+                Arc::clone(&about.connector),
+            )),
+            Place::Mysql(network) => {
+                Reached::Mysql(mysql::Mysql::new(network, limits.clone(), &about.connector))
             }
-            Place::Mysql(network) => Reached::Mysql(mysql::Mysql::new(network, limits.clone(), &about.connector)),
             Place::Sqlite(path) => Reached::Sqlite(sqlite::Sqlite {
                 path: Some(path),
                 rule: Arc::clone(&rule),
@@ -61,7 +67,12 @@ pub(crate) fn build(config: &Config, about: &About) -> Result<ServerDefinition, 
         let rule = rule(Dialect::Sqlite, &[])?;
         links.insert(EMBEDDED.to_owned(), Link { rule, dialect: Dialect::Sqlite, place });
     }
-    let shared = Arc::new(Shared { links, default: config.default.clone(), limits: limits.clone(), embedded });
+    let shared = Arc::new(Shared {
+        links,
+        default: config.default.clone(),
+        limits: limits.clone(),
+        embedded,
+    });
     look(&shared);
     let mut tools: Vec<Box<dyn Tool>> = vec![
         Box::new(query::Query(Arc::clone(&shared))),
@@ -74,12 +85,13 @@ pub(crate) fn build(config: &Config, about: &About) -> Result<ServerDefinition, 
         tools.push(Box::new(import::Imports(Arc::clone(&shared))));
         tools.push(Box::new(import::DropImport(shared)));
     }
-    let instructions =
-        "Databases that can be read: `tables`, then `schema` of a table, then `query`. Nothing can be changed.";
+    let instructions = "Databases that can be read: `tables`, then `schema` of a table, then \
+        `query`. Nothing can be changed.";
     Ok(ServerDefinition { instructions: instructions.into(), tools, provider: None })
 }
 
-/// Asks each database once at the start, so that an operator reads of a role that is refused before a caller does.
+/// Asks each database once at the start, so that an operator reads of a role that is refused before
+/// a caller does.
 fn look(shared: &Arc<Shared>) {
     let shared = Arc::clone(shared);
     tokio::spawn(async move {

@@ -1,5 +1,5 @@
-//! The `example` server: harmless tools, a prompt and resources to try a client with. It keeps nothing and reaches
-//! nothing.
+//! The `example` server: harmless tools, a prompt and resources to try a client with. It keeps
+//! nothing and reaches nothing.
 
 mod echo;
 
@@ -45,7 +45,11 @@ impl Tool for Add {
         .tags(&["example"])
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
+    fn run<'a>(
+        &'a self,
+        arguments: Arguments,
+        _: Client<'a>,
+    ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let sum = sum(arguments.get("a"), arguments.get("b"));
             let sum = sum.ok_or_else(|| ToolError::new("the sum is too large for a number"))?;
@@ -56,10 +60,15 @@ impl Tool for Add {
 
 /// Exact for whole numbers, as doubles otherwise; `None` when no number can hold it.
 fn sum(a: Option<&Value>, b: Option<&Value>) -> Option<Number> {
-    let whole = |v: Option<&Value>| v.and_then(|v| v.as_i64().map(i128::from).or_else(|| v.as_u64().map(i128::from)));
+    let whole = |v: Option<&Value>| {
+        v.and_then(|v| v.as_i64().map(i128::from).or_else(|| v.as_u64().map(i128::from)))
+    };
     if let (Some(a), Some(b)) = (whole(a), whole(b)) {
         let sum = a + b;
-        return u64::try_from(sum).map(Number::from).or_else(|_| i64::try_from(sum).map(Number::from)).ok();
+        return u64::try_from(sum)
+            .map(Number::from)
+            .or_else(|_| i64::try_from(sum).map(Number::from))
+            .ok();
     }
     Number::from_f64(a?.as_f64()? + b?.as_f64()?)
 }
@@ -71,11 +80,13 @@ impl Tool for Count {
         ToolSpec::new(
             "example/count",
             "Count slowly",
-            "Counts from 1 to `n` and reports progress at each step. Use it to see progress and cancellation.",
+            "Counts from 1 to `n` and reports progress at each step. Use it to see progress and \
+                cancellation.",
         )
         .input(
             json!({
-                "n": {"type": "integer", "minimum": 1, "maximum": 20, "description": "How far to count"},
+                "n": {"type": "integer", "minimum": 1, "maximum": 20, "description": "How far to \
+                    count"},
                 "pause_ms": {"type": "integer", "minimum": 0, "maximum": 500, "default": 100, "description": "Pause before each step"}
             }),
             &["n"],
@@ -84,7 +95,11 @@ impl Tool for Count {
         .tags(&["example"])
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
+    fn run<'a>(
+        &'a self,
+        arguments: Arguments,
+        client: Client<'a>,
+    ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let steps = arguments.whole("n")?;
             let pause = Duration::from_millis(arguments.whole("pause_ms")?);
@@ -137,7 +152,10 @@ impl Provider for Examples {
             let whom = match arguments.get("name") {
                 Some(Value::String(whom)) if whom.len() <= MAX_NAME => whom,
                 Some(Value::String(whom)) => {
-                    return Err(format!("`name` must have at most {MAX_NAME} bytes, received {}", whom.len()));
+                    return Err(format!(
+                        "`name` must have at most {MAX_NAME} bytes, received {}",
+                        whom.len()
+                    ));
                 }
                 Some(_) => return Err("`name` must be a string".into()),
                 None => return Err("the argument `name` is missing; expected a string".into()),
@@ -149,27 +167,42 @@ impl Provider for Examples {
         })
     }
 
-    fn read<'a>(&'a self, uri: &'a str, _: Client<'a>) -> BoxFuture<'a, Result<Option<Contents>, String>> {
+    fn read<'a>(
+        &'a self,
+        uri: &'a str,
+        _: Client<'a>,
+    ) -> BoxFuture<'a, Result<Option<Contents>, String>> {
         Box::pin(async move {
             let (kind, words) = if uri == README {
                 (
                     "text/markdown",
-                    "# Example server\n\nPart of the gateway, to try clients with: `echo`, `add`, `count`.\n"
+                    "# Example server\n\nPart of the gateway, to try clients with: `echo`, `add`, \
+                        `count`.\n"
                         .to_owned(),
                 )
             } else {
-                let name = uri.strip_prefix(NOTE).filter(|n| !n.is_empty() && n.len() <= MAX_NAME && !n.contains('/'));
+                let name = uri
+                    .strip_prefix(NOTE)
+                    .filter(|n| !n.is_empty() && n.len() <= MAX_NAME && !n.contains('/'));
                 let Some(name) = name else { return Ok(None) };
                 ("text/plain", format!("A note about {name}.\n"))
             };
-            Ok(Some(Contents::lasting(json!([{"uri": uri, "mimeType": kind, "text": words}]), TTL_MS)))
+            Ok(Some(Contents::lasting(
+                json!([{"uri": uri, "mimeType": kind, "text": words}]),
+                TTL_MS,
+            )))
         })
     }
 
     fn complete(&self, wanted: &CompletionRequest<'_>) -> Vec<String> {
-        let known = matches!(wanted.target, CompletionTarget::Prompt("greet") | CompletionTarget::Resource(NOTES));
+        let known = matches!(
+            wanted.target,
+            CompletionTarget::Prompt("greet") | CompletionTarget::Resource(NOTES)
+        );
         let fits = |name: &&&str| {
-            known && wanted.argument == "name" && name.to_lowercase().starts_with(&wanted.typed.to_lowercase())
+            known
+                && wanted.argument == "name"
+                && name.to_lowercase().starts_with(&wanted.typed.to_lowercase())
         };
         NAMES.iter().filter(fits).map(|name| (*name).to_owned()).collect()
     }

@@ -1,5 +1,6 @@
-//! The `file` server: reading and changing files in configured folders. Each folder is held open and everything happens
-//! relative to it, so that no path, link or rename leads out. It runs nothing, and never changes what a root is.
+//! The `file` server: reading and changing files in configured folders. Each folder is held open
+//! and everything happens relative to it, so that no path, link or rename leads out. It runs
+//! nothing, and never changes what a root is.
 
 pub mod config;
 mod delete;
@@ -27,10 +28,13 @@ pub(crate) fn build(config: &Config) -> Result<ServerDefinition, String> {
     let roots: Vec<String> = files
         .roots
         .iter()
-        .map(|root| format!("{} ({})", root.path, if root.write { "read and write" } else { "read only" }))
+        .map(|root| {
+            format!("{} ({})", root.path, if root.write { "read and write" } else { "read only" })
+        })
         .collect();
     let instructions = format!(
-        "Files in these folders: {}. Paths are absolute, or relative to the first folder. Call `list` to look around and \
+        "Files in these folders: {}. Paths are absolute, or relative to the first folder. Call \
+            `list` to look around and \
          `search` to find something before you read.",
         roots.join(", ")
     );

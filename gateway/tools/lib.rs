@@ -1,7 +1,9 @@
-//! Built-in servers: the same to the rest of the gateway as any other, only that they answer in this process.
+//! Built-in servers: the same to the rest of the gateway as any other, only that they answer in
+//! this process.
 //!
-//! To add a tool, write one file with a [`tool::Tool`] and name it in its category's list (`file.rs`, `system.rs` …).
-//! To add a category, add its part to [`Config`] and one line to [`Builtin::prepare`].
+//! To add a tool, write one file with a [`tool::Tool`] and name it in its category's list
+//! (`file.rs`, `system.rs` …). To add a category, add its part to [`Config`] and one line to
+//! [`Builtin::prepare`].
 
 mod blocking;
 mod config;
@@ -76,8 +78,8 @@ impl Builtin {
         Self { about, registry, stats, running: Mutex::default() }
     }
 
-    /// Makes the servers whose part of the configuration is another one. Nothing changes until they are adopted.
-    /// Needs a runtime.
+    /// Makes the servers whose part of the configuration is another one. Nothing changes until they
+    /// are adopted. Needs a runtime.
     ///
     /// # Errors
     /// A sentence about the server that cannot be made.
@@ -97,9 +99,16 @@ impl Builtin {
         changes.part("database", old.database.as_ref(), config.database.as_ref(), |database| {
             database::build(database, &self.about)
         })?;
-        changes.part("web", old.web.as_ref(), config.web.as_ref(), |web| web::build(web, &self.about))?;
+        changes.part("web", old.web.as_ref(), config.web.as_ref(), |web| {
+            web::build(web, &self.about)
+        })?;
         changes.part_that_may_fail("file", old.file.as_ref(), config.file.as_ref(), file::build)?;
-        changes.part_that_may_fail("shell", old.shell.as_ref(), config.shell.as_ref(), shell::build)?;
+        changes.part_that_may_fail(
+            "shell",
+            old.shell.as_ref(),
+            config.shell.as_ref(),
+            shell::build,
+        )?;
         Ok(Prepared { config: config.clone(), changes })
     }
 
@@ -114,7 +123,8 @@ impl Builtin {
                 Some(made) => {
                     let registry = Arc::clone(&self.registry);
                     let events = self.about.events.clone();
-                    let server = Server::start(category, &self.about.version, made, registry, events);
+                    let server =
+                        Server::start(category, &self.about.version, made, registry, events);
                     running.servers.insert(category, server)
                 }
             };
@@ -125,7 +135,12 @@ impl Builtin {
     /// The servers of now.
     #[must_use]
     pub fn servers(&self) -> Vec<Arc<dyn Upstream>> {
-        self.running.lock().servers.values().map(|server| Arc::clone(server) as Arc<dyn Upstream>).collect()
+        self.running
+            .lock()
+            .servers
+            .values()
+            .map(|server| Arc::clone(server) as Arc<dyn Upstream>)
+            .collect()
     }
 }
 
@@ -148,7 +163,8 @@ struct PreparedServer {
 }
 
 impl Changes {
-    /// Makes a category's server when its configuration is another one. Nothing is seen of it before all are made.
+    /// Makes a category's server when its configuration is another one. Nothing is seen of it
+    /// before all are made.
     fn part<C: PartialEq>(
         &mut self,
         category: &'static str,
@@ -172,7 +188,8 @@ impl Changes {
         Ok(())
     }
 
-    /// The same for a server that depends on the machine: when it cannot be made it is there, but failed.
+    /// The same for a server that depends on the machine: when it cannot be made it is there, but
+    /// failed.
     fn part_that_may_fail<C: PartialEq>(
         &mut self,
         category: &'static str,

@@ -10,13 +10,15 @@ use crate::tool::Client;
 
 /// Prompts and resources of a server. Results and items are JSON as MCP has them.
 pub(crate) trait Provider: Send + Sync + 'static {
-    /// Which of prompts, resources, subscriptions and completions it has. Tools are added by the server.
+    /// Which of prompts, resources, subscriptions and completions it has. Tools are added by the
+    /// server.
     fn offers(&self) -> Offers;
 
     /// Called once, before anything else, with the way to tell of changes.
     fn attach(&self, _teller: ChangeNotifier) {}
 
-    /// The items of one list. No I/O and never waits: it is asked when the server starts and after each change.
+    /// The items of one list. No I/O and never waits: it is asked when the server starts and after
+    /// each change.
     fn items(&self, kind: ListKind) -> Vec<Value>;
 
     /// The result of `prompts/get`; an error is for whom called wrongly.
@@ -30,7 +32,11 @@ pub(crate) trait Provider: Send + Sync + 'static {
     }
 
     /// What a resource holds; `None` when there is no such resource.
-    fn read<'a>(&'a self, _uri: &'a str, _client: Client<'a>) -> BoxFuture<'a, Result<Option<Contents>, String>> {
+    fn read<'a>(
+        &'a self,
+        _uri: &'a str,
+        _client: Client<'a>,
+    ) -> BoxFuture<'a, Result<Option<Contents>, String>> {
         Box::pin(async { Ok(None) })
     }
 
@@ -39,7 +45,8 @@ pub(crate) trait Provider: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Somebody wants to hear of changes of a resource: called once until `unsubscribe`, however many want to.
+    /// Somebody wants to hear of changes of a resource: called once until `unsubscribe`, however
+    /// many want to.
     fn subscribe(&self, _uri: &str) -> Result<(), String> {
         Err("the server does not offer subscriptions".into())
     }
@@ -100,7 +107,8 @@ pub(crate) trait ChangeListener: Send + Sync {
     fn resource_updated(&self, uri: &str);
 }
 
-/// How a provider says that something has changed. Never waits; does nothing once the server is gone.
+/// How a provider says that something has changed. Never waits; does nothing once the server is
+/// gone.
 #[derive(Clone)]
 pub(crate) struct ChangeNotifier(pub(crate) Weak<dyn ChangeListener>);
 

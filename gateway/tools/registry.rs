@@ -1,5 +1,5 @@
-//! The built-in tools of this process by name. A name is `category/own-name` and stands for one tool; observers hear
-//! when a tool comes, goes, or has run.
+//! The built-in tools of this process by name. A name is `category/own-name` and stands for one
+//! tool; observers hear when a tool comes, goes, or has run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -61,10 +61,17 @@ impl Registry {
         Self { entries: RwLock::default(), observers }
     }
 
-    /// Reads the specs of a category's tools and refuses names and schemas that cannot be. Changes nothing yet.
-    pub(crate) fn prepare(category: &str, tools: Vec<Box<dyn Tool>>) -> Result<Vec<Arc<Entry>>, String> {
+    /// Reads the specs of a category's tools and refuses names and schemas that cannot be. Changes
+    /// nothing yet.
+    pub(crate) fn prepare(
+        category: &str,
+        tools: Vec<Box<dyn Tool>>,
+    ) -> Result<Vec<Arc<Entry>>, String> {
         if tools.len() > MAX_TOOLS {
-            return Err(format!("{category} has {} tools, at most {MAX_TOOLS} are possible", tools.len()));
+            return Err(format!(
+                "{category} has {} tools, at most {MAX_TOOLS} are possible",
+                tools.len()
+            ));
         }
         let mut entries: BTreeMap<Arc<str>, Arc<Entry>> = BTreeMap::new();
         let mut order = Vec::with_capacity(tools.len());
@@ -72,18 +79,21 @@ impl Registry {
             let spec = tool.spec();
             let name: Arc<str> = (*spec.name).into();
             let valid = |own: &str| {
-                (1..=100).contains(&own.len()) && own.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b))
+                (1..=100).contains(&own.len())
+                    && own.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b))
             };
             match spec.split_name() {
                 Some((own_category, own)) if own_category == category && valid(own) => {}
                 _ => {
                     return Err(format!(
-                        "the tool `{name}` must be named {category}/NAME, of a-z, A-Z, 0-9, _, - and ."
+                        "the tool `{name}` must be named {category}/NAME, of a-z, A-Z, 0-9, _, - \
+                            and ."
                     ));
                 }
             }
             for (schema, what) in [(&spec.input, "input"), (&spec.output, "output")] {
-                schema::is_checkable(schema).map_err(|words| format!("{name}: its {what} schema: {words}"))?;
+                schema::is_checkable(schema)
+                    .map_err(|words| format!("{name}: its {what} schema: {words}"))?;
             }
             let entry = Arc::new(Entry { name: Arc::clone(&name), spec, tool });
             if entries.insert(Arc::clone(&name), Arc::clone(&entry)).is_some() {
@@ -114,7 +124,12 @@ impl Registry {
 
     /// Notes the start of a run; what it gives must hear how it ended, or counts it as cancelled.
     pub(crate) fn begin(&self, tool: &Entry) -> Run<'_> {
-        Run { registry: self, tool: Arc::clone(&tool.name), began: Instant::now(), ended: CallOutcome::Cancelled }
+        Run {
+            registry: self,
+            tool: Arc::clone(&tool.name),
+            began: Instant::now(),
+            ended: CallOutcome::Cancelled,
+        }
     }
 
     /// Every tool in the order of names.

@@ -1,11 +1,13 @@
-//! Arguments against a tool's input schema: the part of JSON Schema 2020-12 that built-in tools use, with messages that
-//! name the argument, what was expected and what came. A schema with any other keyword is refused when its tool is
-//! registered, so that nothing is left unchecked in silence.
+//! Arguments against a tool's input schema: the part of JSON Schema 2020-12 that built-in tools
+//! use, with messages that name the argument, what was expected and what came. A schema with any
+//! other keyword is refused when its tool is registered, so that nothing is left unchecked in
+//! silence.
 
 use serde_json::{Map, Value};
 
 /// Keywords that say nothing about which values fit.
-const NOTES: [&str; 7] = ["$schema", "title", "description", "examples", "default", "format", "deprecated"];
+const NOTES: [&str; 7] =
+    ["$schema", "title", "description", "examples", "default", "format", "deprecated"];
 /// Keywords that are checked.
 const CHECKED: [&str; 12] = [
     "type",
@@ -32,20 +34,28 @@ pub(crate) fn is_checkable(schema: &Value) -> Result<(), String> {
     let Some(all) = schema.as_object() else {
         return if schema.is_boolean() { Ok(()) } else { Err("a schema must be an object".into()) };
     };
-    if let Some(word) = all.keys().find(|k| !NOTES.contains(&k.as_str()) && !CHECKED.contains(&k.as_str())) {
+    if let Some(word) =
+        all.keys().find(|k| !NOTES.contains(&k.as_str()) && !CHECKED.contains(&k.as_str()))
+    {
         return Err(format!("the keyword `{word}` is not checked"));
     }
     if let Some(kind) = declared_types(schema).into_iter().find(|kind| !TYPES.contains(kind)) {
         return Err(format!("there is no type `{kind}`"));
     }
     let properties = all.get("properties").and_then(Value::as_object);
-    let mut below =
-        properties.into_iter().flat_map(Map::values).chain(all.get("items")).chain(all.get("additionalProperties"));
+    let mut below = properties
+        .into_iter()
+        .flat_map(Map::values)
+        .chain(all.get("items"))
+        .chain(all.get("additionalProperties"));
     below.try_for_each(is_checkable)
 }
 
 /// Checks the arguments of a call and fills in defaults; whole numbers written as `3.0` become `3`.
-pub(crate) fn check_arguments(schema: &Value, arguments: &mut Map<String, Value>) -> Result<(), String> {
+pub(crate) fn check_arguments(
+    schema: &Value,
+    arguments: &mut Map<String, Value>,
+) -> Result<(), String> {
     check_members(schema, arguments, "")
 }
 
@@ -57,11 +67,19 @@ fn check_members(schema: &Value, given: &mut Map<String, Value>, path: &str) -> 
     for (key, value) in given.iter_mut() {
         match (known(key), others) {
             (Some(property), _) => check_value(property, value, &name(key))?,
-            (None, Value::Bool(false)) => return Err(describe_unknown(properties, &name(key), path)),
+            (None, Value::Bool(false)) => {
+                return Err(describe_unknown(properties, &name(key), path));
+            }
             (None, other) => check_value(other, value, &name(key))?,
         }
     }
-    for key in schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
+    for key in schema
+        .get("required")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+    {
         if !given.contains_key(key) {
             let expected = known(key).map_or_else(|| "a value".to_owned(), describe_schema);
             return Err(format!("the argument `{}` is missing; expected {expected}", name(key)));
@@ -85,7 +103,11 @@ fn describe_unknown(properties: Option<&Map<String, Value>>, name: &str, path: &
 
 fn check_value(schema: &Value, value: &mut Value, name: &str) -> Result<(), String> {
     let wrong = |value: &Value| {
-        Err(format!("`{name}` must be {}, received {}", describe_schema(schema), describe_value(value)))
+        Err(format!(
+            "`{name}` must be {}, received {}",
+            describe_schema(schema),
+            describe_value(value)
+        ))
     };
     let types = declared_types(schema);
     let mut integer = types.contains(&"integer") && !types.contains(&"number");
@@ -139,9 +161,11 @@ fn normalize_integer(value: &mut Value) -> bool {
 
 fn is_within_bounds(schema: &Value, value: &Value) -> bool {
     let bound = |word: &str| schema.get(word);
-    let count = |word: &str| bound(word).and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok());
+    let count =
+        |word: &str| bound(word).and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok());
     let sized = |size: usize, least: &str, most: &str| {
-        count(least).is_none_or(|least| size >= least) && count(most).is_none_or(|most| size <= most)
+        count(least).is_none_or(|least| size >= least)
+            && count(most).is_none_or(|most| size <= most)
     };
     let listed = bound("enum").and_then(Value::as_array).is_none_or(|words| words.contains(value));
     listed
@@ -169,7 +193,11 @@ fn at_most(a: &Value, b: &Value) -> bool {
 fn describe_schema(schema: &Value) -> String {
     if let Some(words) = schema.get("enum").and_then(Value::as_array) {
         let words: Vec<String> = words.iter().map(Value::to_string).collect();
-        return if words.len() == 1 { words.join("") } else { format!("one of {}", words.join(", ")) };
+        return if words.len() == 1 {
+            words.join("")
+        } else {
+            format!("one of {}", words.join(", "))
+        };
     }
     let types = declared_types(schema);
     if types.is_empty() {
@@ -194,8 +222,10 @@ fn describe_type(schema: &Value, kind: &str) -> String {
         "number" => format!("a number{}", range("minimum", "maximum", "")),
         "boolean" => "true or false".into(),
         "array" => {
-            let each =
-                schema.get("items").map(|items| format!(", each {}", describe_schema(items))).unwrap_or_default();
+            let each = schema
+                .get("items")
+                .map(|items| format!(", each {}", describe_schema(items)))
+                .unwrap_or_default();
             format!("a list{}{each}", range("minItems", "maxItems", " items"))
         }
         "object" => "an object".into(),
@@ -206,7 +236,9 @@ fn describe_type(schema: &Value, kind: &str) -> String {
 /// A value in a message: shortened, and a long string by its length.
 fn describe_value(value: &Value) -> String {
     match value {
-        Value::String(text) if text.chars().count() > SHOWN => format!("{} characters", text.chars().count()),
+        Value::String(text) if text.chars().count() > SHOWN => {
+            format!("{} characters", text.chars().count())
+        }
         Value::Array(list) if list.len() > 8 => format!("{} items", list.len()),
         value => {
             let text = value.to_string();

@@ -1,5 +1,6 @@
-//! One built-in server: its catalog, and the way of a call to its tools and its provider. What a model can mend (a wrong
-//! argument, an operation that failed) is a result with `isError`; what a client did wrong is an error.
+//! One built-in server: its catalog, and the way of a call to its tools and its provider. What a
+//! model can mend (a wrong argument, an operation that failed) is a result with `isError`; what a
+//! client did wrong is an error.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -16,15 +17,19 @@ use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::scan::MAX_DEPTH;
 use lockgate_protocol::write;
 use lockgate_upstream::{
-    Answer, AnswerKind, BoxFuture, Call, Catalog, Event, Events, Failure, FailureKind, Item, ListKind, Peer, Stage,
-    State, Status, Trouble, Upstream,
+    Answer, AnswerKind, BoxFuture, Call, Catalog, Event, Events, Failure, FailureKind, Item,
+    ListKind, Peer, Stage, State, Status, Trouble, Upstream,
 };
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
-use crate::provider::{ChangeListener, ChangeNotifier, CompletionRequest, CompletionTarget, Provider};
+use crate::provider::{
+    ChangeListener, ChangeNotifier, CompletionRequest, CompletionTarget, Provider,
+};
 use crate::registry::{CallOutcome, Entry, Registry};
-use crate::tool::{Arguments, Client, Effect, MAX_TIMEOUT, Output, STRICT, TIMEOUT, Tool, ToolError, ToolSpec};
+use crate::tool::{
+    Arguments, Client, Effect, MAX_TIMEOUT, Output, STRICT, TIMEOUT, Tool, ToolError, ToolSpec,
+};
 use crate::{PreparedServer, schema};
 
 /// Most resources of one server that somebody is subscribed to.
@@ -75,9 +80,12 @@ impl Server {
             version: version.to_owned(),
         };
         let state = if trouble.is_some() { State::Failed } else { State::Connected };
-        let trouble = trouble.map(|words| Trouble { stage: Stage::Start, words, stderr: Vec::new() });
-        let status = Status { state, since: SystemTime::now(), peer: Some(peer), trouble, restarts: 0 };
-        let by_name = tools.iter().map(|entry| (Box::from(entry.own()), Arc::clone(entry))).collect();
+        let trouble =
+            trouble.map(|words| Trouble { stage: Stage::Start, words, stderr: Vec::new() });
+        let status =
+            Status { state, since: SystemTime::now(), peer: Some(peer), trouble, restarts: 0 };
+        let by_name =
+            tools.iter().map(|entry| (Box::from(entry.own()), Arc::clone(entry))).collect();
         let server = Arc::new(Self {
             slug,
             status: Arc::new(status),
@@ -107,7 +115,11 @@ impl Server {
     /// Reads every list again.
     fn rebuild_catalog(&self) {
         let list = |kind: ListKind| -> Vec<Item> {
-            let own = self.tools.iter().filter(|_| kind == ListKind::Tools).map(|entry| entry.spec.list_item());
+            let own = self
+                .tools
+                .iter()
+                .filter(|_| kind == ListKind::Tools)
+                .map(|entry| entry.spec.list_item());
             let more = self.provider.as_ref().map(|m| m.items(kind)).unwrap_or_default();
             own.chain(more).filter_map(|item| build_item(&item, kind)).collect()
         };
@@ -133,13 +145,18 @@ impl Server {
         match call.method {
             Method::ToolsCall => self.call_tool(call, client).await.map_err(invalid),
             Method::PromptsGet => {
-                let provider = provider.ok_or_else(|| invalid(format!("unknown prompt: {}", call.target)))?;
+                let provider =
+                    provider.ok_or_else(|| invalid(format!("unknown prompt: {}", call.target)))?;
                 let arguments = read_object(call, "arguments").map_err(invalid)?;
                 provider.prompt(call.target, &arguments, client).await.map_err(invalid)
             }
             Method::ResourcesRead => {
                 let provider = provider.ok_or_else(|| invalid("resource not found".into()))?;
-                match provider.read(call.target, client).await.map_err(|words| (code::INTERNAL, words))? {
+                match provider
+                    .read(call.target, client)
+                    .await
+                    .map_err(|words| (code::INTERNAL, words))?
+                {
                     Some(contents) => Ok(contents.result()),
                     None => Err(invalid("resource not found".into())),
                 }
@@ -150,29 +167,42 @@ impl Server {
     }
 
     async fn call_tool(&self, call: &Call<'_>, client: Client<'_>) -> Result<Value, String> {
-        let entry = self.by_name.get(call.target).ok_or_else(|| format!("unknown tool: {}", call.target))?;
+        let entry = self
+            .by_name
+            .get(call.target)
+            .ok_or_else(|| format!("unknown tool: {}", call.target))?;
         let mut arguments = read_object(call, "arguments")?;
         let mut run = self.registry.begin(entry);
         let limit = call.timeout.unwrap_or(entry.spec.timeout).min(MAX_TIMEOUT);
         let outcome = match schema::check_arguments(&entry.spec.input, &mut arguments) {
-            Ok(()) => match tokio::time::timeout(limit, entry.tool.run(Arguments(arguments), client)).await {
-                Ok(outcome) => outcome,
-                Err(_) => Err(timeout_error(&entry.spec, limit)),
-            },
+            Ok(()) => {
+                match tokio::time::timeout(limit, entry.tool.run(Arguments(arguments), client))
+                    .await
+                {
+                    Ok(outcome) => outcome,
+                    Err(_) => Err(timeout_error(&entry.spec, limit)),
+                }
+            }
             Err(words) => Err(ToolError(words)),
         };
-        let (result, ended) = match outcome.and_then(|output| build_result(output, entry.spec.cap)) {
+        let (result, ended) = match outcome.and_then(|output| build_result(output, entry.spec.cap))
+        {
             Ok(result) => (result, CallOutcome::Success),
-            Err(error) => {
-                (json!({"content": [{"type": "text", "text": error.0}], "isError": true}), CallOutcome::Failure)
-            }
+            Err(error) => (
+                json!({"content": [{"type": "text", "text": error.0}], "isError": true}),
+                CallOutcome::Failure,
+            ),
         };
         run.ended = ended;
         Ok(result)
     }
 
     /// A place among the calls that run at once; none is needed to wait for another server.
-    async fn acquire_permit(&self, call: &Call<'_>, limit: Duration) -> Result<Option<Permit>, Failure> {
+    async fn acquire_permit(
+        &self,
+        call: &Call<'_>,
+        limit: Duration,
+    ) -> Result<Option<Permit>, Failure> {
         let entry = self.by_name.get(call.target).filter(|_| call.method == Method::ToolsCall);
         if entry.is_some_and(|entry| entry.spec.asks_servers) {
             return Ok(None);
@@ -180,7 +210,8 @@ impl Server {
         if let Some(permit) = self.calls.try_acquire(call.caller.principal) {
             return Ok(Some(permit));
         }
-        match tokio::time::timeout(limit, Box::pin(self.calls.acquire(call.caller.principal))).await {
+        match tokio::time::timeout(limit, Box::pin(self.calls.acquire(call.caller.principal))).await
+        {
             Ok(permit) => permit.map(Some).map_err(|refused| self.overload_failure(refused)),
             Err(_) => Err(self.overload_failure(Refused::Full)),
         }
@@ -188,7 +219,9 @@ impl Server {
 
     fn overload_failure(&self, refused: Refused) -> Failure {
         let words = match refused {
-            Refused::Displaced => "too many calls of this caller wait for it, and others wait as well".to_owned(),
+            Refused::Displaced => {
+                "too many calls of this caller wait for it, and others wait as well".to_owned()
+            }
             Refused::Full | Refused::PoolFull => {
                 format!("{} calls run and {} wait already", CALLS.running, CALLS.waiting)
             }
@@ -217,11 +250,14 @@ impl Server {
 fn timeout_error(spec: &ToolSpec, limit: Duration) -> ToolError {
     let done = match spec.effect {
         Effect::Reads => "",
-        Effect::Writes { .. } => " It may have changed something before: look before you call it again.",
+        Effect::Writes { .. } => {
+            " It may have changed something before: look before you call it again."
+        }
     };
     let name = &spec.name;
     ToolError(format!(
-        "`{name}` did not end within {} s, its time limit, and was stopped. Ask for less at once, such as a narrower \
+        "`{name}` did not end within {} s, its time limit, and was stopped. Ask for less at once, \
+            such as a narrower \
          place or fewer results, or try again later.{done}",
         limit.as_secs_f64()
     ))
@@ -248,10 +284,13 @@ fn build_result(output: Output, cap: usize) -> Result<Value, ToolError> {
         true => vec![json!({"type": "text", "text": output.structured.to_string()})],
         false => output.content,
     };
-    let result = json!({"content": content, "structuredContent": output.structured, "isError": false});
+    let result =
+        json!({"content": content, "structuredContent": output.structured, "isError": false});
     let size = result.to_string().len();
     if size > cap {
-        return Err(ToolError(format!("the result has {size} bytes and at most {cap} are possible; ask for less")));
+        return Err(ToolError(format!(
+            "the result has {size} bytes and at most {cap} are possible; ask for less"
+        )));
     }
     Ok(result)
 }
@@ -316,24 +355,33 @@ impl Upstream for Server {
                     let kind = if error { AnswerKind::Error } else { AnswerKind::Complete };
                     Ok(Answer { text, outcome: response.outcome, kind })
                 }
-                _ => Err(Failure::new(FailureKind::Garbage, "a built-in tool gave a result that is not a message")),
+                _ => Err(Failure::new(
+                    FailureKind::Garbage,
+                    "a built-in tool gave a result that is not a message",
+                )),
             }
         })
     }
 
     fn subscribe<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<(), Failure>> {
         Box::pin(async move {
-            // What cannot be read cannot be subscribed to either, and is not there, whatever is wrong with it.
+            // What cannot be read cannot be subscribed to either, and is not there, whatever is
+            // wrong with it.
             let refused = |words: String| Failure::new(FailureKind::NotFound, words);
-            let provider =
-                self.provider.as_ref().ok_or_else(|| refused("the server does not offer subscriptions".into()))?;
+            let provider = self
+                .provider
+                .as_ref()
+                .ok_or_else(|| refused("the server does not offer subscriptions".into()))?;
             let mut all = self.subscriptions.lock();
             if let Some(count) = all.get_mut(uri) {
                 *count += 1;
                 return Ok(());
             }
             if all.len() >= SUBSCRIPTIONS {
-                return Err(Failure::new(FailureKind::Overloaded, "too many resources are subscribed to"));
+                return Err(Failure::new(
+                    FailureKind::Overloaded,
+                    "too many resources are subscribed to",
+                ));
             }
             provider.subscribe(uri).map_err(refused)?;
             all.insert(uri.to_owned(), 1);

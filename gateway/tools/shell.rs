@@ -1,6 +1,7 @@
-//! The `shell` server: runs one allowed program at a time with an argument vector, never a shell, in folders that it holds
-//! by descriptor. What a program may do is bounded by the kernel (Landlock, a system call filter, limits), whatever the
-//! rule over its arguments let through. Linux only.
+//! The `shell` server: runs one allowed program at a time with an argument vector, never a shell,
+//! in folders that it holds by descriptor. What a program may do is bounded by the kernel
+//! (Landlock, a system call filter, limits), whatever the rule over its arguments let through.
+//! Linux only.
 
 mod collect;
 mod config;
@@ -51,14 +52,20 @@ pub(crate) fn build(config: &Config) -> Result<ServerDefinition, String> {
     let rule = Command::compile(&spec)?;
     let programs: BTreeMap<String, Program> = rule
         .programs()
-        .filter_map(|name| Some((name.to_owned(), Program::find(name, &config.search, &spec.allow_code_execution)?)))
+        .filter_map(|name| {
+            Some((
+                name.to_owned(),
+                Program::find(name, &config.search, &spec.allow_code_execution)?,
+            ))
+        })
         .collect();
     if programs.is_empty() {
         return Err("none of the programs is installed in the folders of `search`".into());
     }
     if !landlock {
         tracing::warn!(
-            "builtin.shell: programs run without Landlock; a link that is swapped at the right moment leads out of the roots"
+            "builtin.shell: programs run without Landlock; a link that is swapped at the right \
+                moment leads out of the roots"
         );
     }
     let missing: Vec<&str> = rule.programs().filter(|name| !programs.contains_key(*name)).collect();
@@ -69,10 +76,19 @@ pub(crate) fn build(config: &Config) -> Result<ServerDefinition, String> {
     let launchers = Launchers::new(config.launcher.clone(), config.limits.concurrent)
         .map_err(|error| format!("no thread for its launchers: {error}"))?;
     let launchers = Arc::new(launchers);
-    let shell = Arc::new(Shell { rule, programs, folders, landlock, places, launchers, config: config.clone() });
+    let shell = Arc::new(Shell {
+        rule,
+        programs,
+        folders,
+        landlock,
+        places,
+        launchers,
+        config: config.clone(),
+    });
     Ok(ServerDefinition {
         instructions:
-            "Runs allowed programs, such as grep, find and git, in the folders it was given. There is no shell: \
+            "Runs allowed programs, such as grep, find and git, in the folders it was given. There \
+                is no shell: \
                        no pipes, no redirection, no wildcards, one program a call."
                 .into(),
         tools: vec![Box::new(execute::Execute::new(shell))],

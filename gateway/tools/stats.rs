@@ -1,5 +1,5 @@
-//! How often each built-in tool ran, how that ended and how long it took. Kept for tools that are registered and for
-//! the latest runs alone, so that it never grows.
+//! How often each built-in tool ran, how that ended and how long it took. Kept for tools that are
+//! registered and for the latest runs alone, so that it never grows.
 
 use std::collections::HashMap;
 use std::sync::Arc;

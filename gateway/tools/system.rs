@@ -1,6 +1,6 @@
-//! The `system` server: what the gateway is, how its servers are, which built-in tools there are, and resources for
-//! clients that know tools only. It shows what its caller may see anyway; never secrets, command lines, addresses or
-//! what a failing server wrote.
+//! The `system` server: what the gateway is, how its servers are, which built-in tools there are,
+//! and resources for clients that know tools only. It shows what its caller may see anyway; never
+//! secrets, command lines, addresses or what a failing server wrote.
 
 mod about;
 mod resources;
@@ -14,9 +14,15 @@ use crate::server::ServerDefinition;
 use crate::stats::Stats;
 use crate::tool::{Client, ToolError};
 
-pub(crate) fn build(about: &About, registry: &Arc<Registry>, stats: &Arc<Stats>) -> ServerDefinition {
+pub(crate) fn build(
+    about: &About,
+    registry: &Arc<Registry>,
+    stats: &Arc<Stats>,
+) -> ServerDefinition {
     ServerDefinition {
-        instructions: "Use these tools to find out what this gateway is and why a server may be missing.".into(),
+        instructions:
+            "Use these tools to find out what this gateway is and why a server may be missing."
+                .into(),
         tools: vec![
             Box::new(about::Info(about.clone())),
             Box::new(about::Health(about.clone())),
@@ -30,5 +36,7 @@ pub(crate) fn build(about: &About, registry: &Arc<Registry>, stats: &Arc<Stats>)
 }
 
 fn sight<'a>(client: &Client<'a>) -> Result<&'a dyn lockgate_upstream::Sight, ToolError> {
-    client.sight().ok_or_else(|| ToolError::new("nobody in particular calls, so there is nothing to show"))
+    client
+        .sight()
+        .ok_or_else(|| ToolError::new("nobody in particular calls, so there is nothing to show"))
 }

@@ -54,7 +54,8 @@ pub(crate) fn plain() -> Config {
 }
 
 pub(crate) fn request(method: Method, params: &Value) -> Request {
-    let text = json!({"jsonrpc": "2.0", "id": 1, "method": method.as_str(), "params": params}).to_string();
+    let text =
+        json!({"jsonrpc": "2.0", "id": 1, "method": method.as_str(), "params": params}).to_string();
     request_text(text)
 }
 
@@ -77,7 +78,8 @@ impl Rig {
     /// Calls a tool (`category/name`): the structured result, or the words of an `isError` result.
     pub(crate) async fn call(&self, name: &str, arguments: Value) -> Result<Value, String> {
         let (slug, own) = name.split_once('/').unwrap();
-        let result = self.ask(slug, Method::ToolsCall, own, json!({"arguments": arguments})).await.unwrap();
+        let result =
+            self.ask(slug, Method::ToolsCall, own, json!({"arguments": arguments})).await.unwrap();
         if result["isError"] == json!(false) {
             let mut structured = result["structuredContent"].as_object().unwrap().clone();
             let tools = self.server(slug).catalog();
@@ -92,7 +94,13 @@ impl Rig {
     }
 
     /// Any request: the result, or `code message` of the error.
-    pub(crate) async fn ask(&self, slug: &str, method: Method, target: &str, params: Value) -> Result<Value, String> {
+    pub(crate) async fn ask(
+        &self,
+        slug: &str,
+        method: Method,
+        target: &str,
+        params: Value,
+    ) -> Result<Value, String> {
         open(&self.send(slug, target, &request(method, &params), &[], None, None).await.unwrap())
     }
 
@@ -161,11 +169,17 @@ impl Sight for Rig {
         for server in self.servers() {
             for item in server.catalog().items(kind) {
                 let exposed = match kind {
-                    ListKind::Tools | ListKind::Prompts => format!("{}__{}", server.slug(), item.key),
+                    ListKind::Tools | ListKind::Prompts => {
+                        format!("{}__{}", server.slug(), item.key)
+                    }
                     ListKind::Resources | ListKind::Templates => item.key.to_string(),
                 };
                 if !self.hidden.contains(&&*exposed) {
-                    seen.push(Seen { slug: server.slug().into(), exposed: exposed.into(), text: item.text.clone() });
+                    seen.push(Seen {
+                        slug: server.slug().into(),
+                        exposed: exposed.into(),
+                        text: item.text.clone(),
+                    });
                 }
             }
         }
@@ -175,7 +189,9 @@ impl Sight for Rig {
     fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<Bytes, String>> {
         Box::pin(async move {
             for server in self.servers() {
-                if let Ok(found) = self.ask(server.slug(), Method::ResourcesRead, uri, json!({})).await {
+                if let Ok(found) =
+                    self.ask(server.slug(), Method::ResourcesRead, uri, json!({})).await
+                {
                     return Ok(found.to_string().into());
                 }
             }
@@ -199,7 +215,12 @@ impl Conversation for Notes {
         let params: BTreeMap<String, Value> = note
             .params()
             .iter()
-            .map(|m| (m.name(&note.text).into_owned(), serde_json::from_slice(m.value.of(&note.text)).unwrap()))
+            .map(|m| {
+                (
+                    m.name(&note.text).into_owned(),
+                    serde_json::from_slice(m.value.of(&note.text)).unwrap(),
+                )
+            })
             .collect();
         self.progress.lock().push(json!(params));
     }

@@ -1,5 +1,5 @@
-//! What a built-in tool is: a spec for clients and models, and an asynchronous function from checked arguments to a result. It
-//! knows nothing of messages; `server.rs` reads and writes those.
+//! What a built-in tool is: a spec for clients and models, and an asynchronous function from
+//! checked arguments to a result. It knows nothing of messages; `server.rs` reads and writes those.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -26,11 +26,17 @@ pub(crate) trait Tool: Send + Sync + 'static {
     /// What clients see; read once.
     fn spec(&self) -> ToolSpec;
 
-    /// Runs it with arguments that fit the spec, defaults filled in. Dropping the future cancels it.
-    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>>;
+    /// Runs it with arguments that fit the spec, defaults filled in. Dropping the future cancels
+    /// it.
+    fn run<'a>(
+        &'a self,
+        arguments: Arguments,
+        client: Client<'a>,
+    ) -> BoxFuture<'a, Result<Output, ToolError>>;
 }
 
-/// What clients see of a tool, and its bounds. Made by [`ToolSpec::new`]; says "reads only, within the gateway" unless told.
+/// What clients see of a tool, and its bounds. Made by [`ToolSpec::new`]; says "reads only, within
+/// the gateway" unless told.
 #[derive(Clone, Debug)]
 pub(crate) struct ToolSpec {
     /// `category/name`.
@@ -45,7 +51,8 @@ pub(crate) struct ToolSpec {
     pub(crate) effect: Effect,
     /// It reaches what is outside of the operator's own systems.
     pub(crate) open_world: bool,
-    /// It waits for other servers, in its caller's name: they bound such calls, so it keeps no place here meanwhile.
+    /// It waits for other servers, in its caller's name: they bound such calls, so it keeps no
+    /// place here meanwhile.
     pub(crate) asks_servers: bool,
     /// At most [`MAX_TIMEOUT`].
     pub(crate) timeout: Duration,
@@ -62,7 +69,8 @@ pub(crate) struct ToolSpec {
 pub(crate) enum Effect {
     /// Nothing.
     Reads,
-    /// It changes something; `destructive` when something may be lost, `idempotent` when twice is as once.
+    /// It changes something; `destructive` when something may be lost, `idempotent` when twice is
+    /// as once.
     Writes { destructive: bool, idempotent: bool },
 }
 
@@ -204,7 +212,8 @@ impl From<Value> for Output {
     }
 }
 
-/// The operation failed: one sentence that says why, and what to do instead. The client gets it as an `isError` result.
+/// The operation failed: one sentence that says why, and what to do instead. The client gets it as
+/// an `isError` result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ToolError(pub(crate) String);
 
@@ -225,7 +234,9 @@ impl Arguments {
 
     /// A string that is required or has a default.
     pub(crate) fn text(&self, name: &str) -> Result<&str, ToolError> {
-        self.maybe_text(name).ok_or_else(|| ToolError(format!("the argument `{name}` is missing; expected a string")))
+        self.maybe_text(name).ok_or_else(|| {
+            ToolError(format!("the argument `{name}` is missing; expected a string"))
+        })
     }
 
     pub(crate) fn maybe_text(&self, name: &str) -> Option<&str> {
@@ -234,8 +245,9 @@ impl Arguments {
 
     /// A whole number that is required or has a default.
     pub(crate) fn whole(&self, name: &str) -> Result<u64, ToolError> {
-        self.maybe_whole(name)
-            .ok_or_else(|| ToolError(format!("the argument `{name}` is missing; expected a whole number")))
+        self.maybe_whole(name).ok_or_else(|| {
+            ToolError(format!("the argument `{name}` is missing; expected a whole number"))
+        })
     }
 
     pub(crate) fn maybe_whole(&self, name: &str) -> Option<u64> {
@@ -257,9 +269,12 @@ pub(crate) struct Client<'a> {
 }
 
 impl<'a> Client<'a> {
-    /// Tells how far the call is, if the client wants to know. The gateway puts the client's token in.
+    /// Tells how far the call is, if the client wants to know. The gateway puts the client's token
+    /// in.
     pub(crate) fn progress(&self, done: u64, total: Option<u64>, message: Option<&str>) {
-        let Some(conversation) = self.conversation.as_ref().filter(|c| c.wants_progress()) else { return };
+        let Some(conversation) = self.conversation.as_ref().filter(|c| c.wants_progress()) else {
+            return;
+        };
         let mut params = json!({"progressToken": 0, "progress": done});
         if let Some(total) = total {
             params["total"] = total.into();
@@ -268,7 +283,9 @@ impl<'a> Client<'a> {
             params["message"] = message.into();
         }
         let note = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
-        if let Ok(Message::Notification(note)) = jsonrpc::parse(note.to_string().into(), MAX_DEPTH, SentBy::Server) {
+        if let Ok(Message::Notification(note)) =
+            jsonrpc::parse(note.to_string().into(), MAX_DEPTH, SentBy::Server)
+        {
             conversation.progress(&note);
         }
     }

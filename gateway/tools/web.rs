@@ -1,6 +1,6 @@
-//! The `web` server: requests to other hosts and pages as text. Where a URL leads is decided three times, each alone
-//! enough for its part: by its text (the `url` rule), by the addresses behind its name (the guard of egress, which connects
-//! to a checked one), and again for every redirect.
+//! The `web` server: requests to other hosts and pages as text. Where a URL leads is decided three
+//! times, each alone enough for its part: by its text (the `url` rule), by the addresses behind its
+//! name (the guard of egress, which connects to a checked one), and again for every redirect.
 
 mod config;
 mod exchange;
@@ -36,19 +36,25 @@ pub(crate) fn build(config: &Config, about: &About) -> Result<ServerDefinition, 
     resolving(config, about, Arc::new(System))
 }
 
-fn resolving(config: &Config, about: &About, resolver: Arc<dyn Resolve>) -> Result<ServerDefinition, String> {
+fn resolving(
+    config: &Config,
+    about: &About,
+    resolver: Arc<dyn Resolve>,
+) -> Result<ServerDefinition, String> {
     let proxy = config.proxy.as_ref().map(Proxy::build).transpose()?;
     let guard = Guard::new(config.networks.clone());
     let web = Arc::new(Web {
         rule: Rule::compile(&config.urls())?,
         client: GuardedClient::new(Arc::clone(&about.connector), resolver, guard, proxy),
         headers: Headers::compile(&config.headers)?,
-        user_agent: HeaderValue::from_str(&config.user_agent).map_err(|_| "user_agent: no header can hold it")?,
+        user_agent: HeaderValue::from_str(&config.user_agent)
+            .map_err(|_| "user_agent: no header can hold it")?,
         config: config.clone(),
     });
     Ok(ServerDefinition {
         instructions:
-            "Reach web servers: `fetch` reads a page as text, `request` talks to an API. Only allowed hosts can be \
+            "Reach web servers: `fetch` reads a page as text, `request` talks to an API. Only \
+                allowed hosts can be \
                        reached, and never addresses of the own network."
                 .into(),
         tools: vec![Box::new(request::Request(Arc::clone(&web))), Box::new(fetch::Fetch(web))],

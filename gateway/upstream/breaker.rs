@@ -43,7 +43,9 @@ impl Breaker {
         let why = || self.why.lock().to_string();
         match *self.state.lock() {
             State::Closed { failures } => BreakerState::Closed { failures },
-            State::Open { until } => BreakerState::Open { why: why(), retry_in: until.saturating_duration_since(now) },
+            State::Open { until } => {
+                BreakerState::Open { why: why(), retry_in: until.saturating_duration_since(now) }
+            }
             State::Trying => BreakerState::Trying { why: why() },
         }
     }
@@ -79,7 +81,11 @@ impl Breaker {
             State::Trying => self.config.failures,
         };
         let opens = failures >= self.config.failures;
-        *state = if opens { State::Open { until: now + self.config.cooldown } } else { State::Closed { failures } };
+        *state = if opens {
+            State::Open { until: now + self.config.cooldown }
+        } else {
+            State::Closed { failures }
+        };
         opens
     }
 

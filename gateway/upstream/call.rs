@@ -12,17 +12,20 @@ use lockgate_protocol::scan::Member;
 use crate::future::BoxFuture;
 use crate::sight::Sight;
 
-/// One request for a server. Borrowed parts live as long as the call; dropping its future cancels it in the server's way.
+/// One request for a server. Borrowed parts live as long as the call; dropping its future cancels
+/// it in the server's way.
 pub struct Call<'a> {
     pub method: Method,
     /// The server's own tool or prompt name, resource URI or task id.
     pub target: &'a str,
     /// The request as the client sent it; members of its `params` are copied unless replaced.
     pub request: &'a Request,
-    /// Members of `params` with another value for this hop, as JSON text; `None` leaves the member out.
+    /// Members of `params` with another value for this hop, as JSON text; `None` leaves the member
+    /// out.
     pub replaced: &'a [(&'a str, Option<Vec<u8>>)],
     pub caller: &'a Caller,
-    /// Who calls and what they may see, for built-in servers; `None` where nobody in particular calls.
+    /// Who calls and what they may see, for built-in servers; `None` where nobody in particular
+    /// calls.
     pub sight: Option<&'a dyn Sight>,
     /// How to reach the client while the call runs; without it nobody listens.
     pub conversation: Option<Arc<dyn Conversation>>,
@@ -35,7 +38,8 @@ pub struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// The arguments as this hop gets them, as JSON text: those that policy wrote instead, or the client's own.
+    /// The arguments as this hop gets them, as JSON text: those that policy wrote instead, or the
+    /// client's own.
     #[must_use]
     pub fn arguments(&self) -> Option<&[u8]> {
         match self.replaced.iter().find(|(name, _)| *name == "arguments") {
@@ -61,7 +65,8 @@ pub struct Caller {
     pub era: Era,
 }
 
-/// The way back to a client during a call. None of its methods waits for a slow reader, except `ask`.
+/// The way back to a client during a call. None of its methods waits for a slow reader, except
+/// `ask`.
 pub trait Conversation: Send + Sync {
     /// The client gave a progress token.
     fn wants_progress(&self) -> bool;
@@ -71,14 +76,15 @@ pub trait Conversation: Send + Sync {
     fn log(&self, note: &Request);
     /// The server has ended its stream and will give its answer later, on another one.
     fn waiting(&self);
-    /// Asks the client (`elicitation/create`, `sampling/createMessage`, `roots/list`): `params` as JSON text.
-    /// Gives the JSON text of the result.
+    /// Asks the client (`elicitation/create`, `sampling/createMessage`, `roots/list`): `params` as
+    /// JSON text. Gives the JSON text of the result.
     fn ask(&self, method: Method, params: Bytes) -> BoxFuture<'_, Result<Bytes, Unasked>>;
 }
 
 /// Takes a large answer while it comes in, so that nobody keeps all of it.
 pub trait ResponseSink: Send + Sync {
-    /// Whether the sink takes the answer to the request `id`, which begins with `start`. The server's `write` follows then.
+    /// Whether the sink takes the answer to the request `id`, which begins with `start`. The
+    /// server's `write` follows then.
     fn begin(&self, id: u64, start: &[u8]) -> bool;
 
     /// Whether the client has a part of the answer, so that the call cannot be made again.
@@ -110,7 +116,12 @@ pub trait ClientSession: Send + Sync + 'static {
     /// A `notifications/message` of server `slug` that belongs to no call.
     fn log(&self, slug: &str, note: &Request);
     /// Asks the client outside of a call, in the name of server `slug`; as [`Conversation::ask`].
-    fn ask<'a>(&'a self, slug: &'a str, method: Method, params: Bytes) -> BoxFuture<'a, Result<Bytes, Unasked>>;
+    fn ask<'a>(
+        &'a self,
+        slug: &'a str,
+        method: Method,
+        params: Bytes,
+    ) -> BoxFuture<'a, Result<Bytes, Unasked>>;
 }
 
 /// Why a client gave no answer to a question.
@@ -204,6 +215,7 @@ impl Answer {
     /// A top-level member of the result as JSON text.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<&[u8]> {
-        lockgate_protocol::scan::find(self.members(), &self.text, name).map(|span| span.of(&self.text))
+        lockgate_protocol::scan::find(self.members(), &self.text, name)
+            .map(|span| span.of(&self.text))
     }
 }

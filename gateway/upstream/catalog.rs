@@ -1,4 +1,5 @@
-//! What one server offers: its four lists as raw items, complete (every page), in the server's own order and bytes.
+//! What one server offers: its four lists as raw items, complete (every page), in the server's own
+//! order and bytes.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,7 +12,8 @@ use lockgate_protocol::list::{self, Form};
 /// Bytes of a server's lists that count nowhere: the operator decides how many servers there are.
 const FREE: usize = 64 << 10;
 
-/// A server's lists and what it said at the handshake. Immutable; a new one is made when anything changes.
+/// A server's lists and what it said at the handshake. Immutable; a new one is made when anything
+/// changes.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     /// Grows with every change of this server's lists.
@@ -20,7 +22,8 @@ pub struct Catalog {
     pub prompts: Vec<Item>,
     pub resources: Vec<Item>,
     pub templates: Vec<Item>,
-    /// Items of the four lists that are only offered to clients that a server can ask things, where that is known.
+    /// Items of the four lists that are only offered to clients that a server can ask things, where
+    /// that is known.
     pub asking: [Vec<Item>; 4],
     /// The server's instructions, if any.
     pub instructions: Option<Arc<str>>,
@@ -34,7 +37,8 @@ pub struct Catalog {
     pub public: bool,
     /// Some tool wants headers that repeat its arguments.
     pub has_headers: bool,
-    /// What was left out and why (items over a limit, invalid header annotations, items without a name).
+    /// What was left out and why (items over a limit, invalid header annotations, items without a
+    /// name).
     pub omitted: Vec<String>,
 }
 
@@ -95,7 +99,8 @@ impl Catalog {
     #[must_use]
     pub fn same_as(&self, other: &Self) -> bool {
         let same = |kind| {
-            let (a, b) = (self.items(kind), other.items(kind));
+            let a = self.items(kind);
+            let b = other.items(kind);
             alike(a, b) && alike(self.asking_items(kind), other.asking_items(kind))
         };
         Kind::ALL.into_iter().all(same)

@@ -1,5 +1,5 @@
-//! The MCP client for one configured server: keeps it connected, calls it within its limits, and knows what it offers.
-//! A `tools/call` is never sent twice, whatever happens to it.
+//! The MCP client for one configured server: keeps it connected, calls it within its limits, and
+//! knows what it offers. A `tools/call` is never sent twice, whatever happens to it.
 
 mod arrival;
 mod load;
@@ -44,13 +44,17 @@ impl Client {
     /// # Errors
     /// The URL or a header cannot be used.
     pub fn new(config: Config, around: Surroundings) -> Result<Arc<Self>, Unusable> {
-        Ok(Arc::new(Self { shared: Arc::new(Shared::new(config, around)?), supervisor: Mutex::default() }))
+        Ok(Arc::new(Self {
+            shared: Arc::new(Shared::new(config, around)?),
+            supervisor: Mutex::default(),
+        }))
     }
 
     /// Starts to connect in the background, if that has not been done yet.
     pub fn start(&self) {
         let mut supervisor = self.supervisor.lock();
-        if supervisor.is_none() && self.shared.config.enabled && !self.shared.closing.is_cancelled() {
+        if supervisor.is_none() && self.shared.config.enabled && !self.shared.closing.is_cancelled()
+        {
             *supervisor = Some(tokio::spawn(supervise::supervise(Arc::clone(&self.shared))));
         }
     }
@@ -72,7 +76,11 @@ impl Shared {
 
     async fn run(&self, call: &Call<'_>) -> Result<Answer, Failure> {
         self.breaker.admit(Instant::now()).map_err(|wait| {
-            Failure::new(Kind::Unavailable, "the server keeps failing; it is left alone for a while").retry_after(wait)
+            Failure::new(
+                Kind::Unavailable,
+                "the server keeps failing; it is left alone for a while",
+            )
+            .retry_after(wait)
         })?;
         let verdict = Verdict(Some(&self.breaker));
         let limit = call.timeout.unwrap_or_else(|| self.timeout_of(call));
@@ -90,14 +98,22 @@ impl Shared {
 
     fn timeout_of(&self, call: &Call<'_>) -> Duration {
         let own = self.config.tool_timeouts.get(call.target);
-        own.filter(|_| call.method == Method::ToolsCall).copied().unwrap_or(self.config.call_timeout)
+        own.filter(|_| call.method == Method::ToolsCall)
+            .copied()
+            .unwrap_or(self.config.call_timeout)
     }
 
     /// Sends it; once more only when it certainly did not run, or does no harm when it runs twice.
-    async fn attempt(&self, call: &Call<'_>, conversation: patience::Talk) -> Result<Answer, Failure> {
+    async fn attempt(
+        &self,
+        call: &Call<'_>,
+        conversation: patience::Talk,
+    ) -> Result<Answer, Failure> {
         let connection = self.connection_for(call).await?;
         match self.send(&connection, call, conversation.clone()).await {
-            Ok(answer) if !(connection.takes_param_headers() && is_header_mismatch(&answer)) => Ok(answer),
+            Ok(answer) if !(connection.takes_param_headers() && is_header_mismatch(&answer)) => {
+                Ok(answer)
+            }
             // Boxed, as is everything that is rare, so that the future of a call stays small.
             other => Box::pin(self.again(other, &connection, call, conversation)).await,
         }
@@ -115,7 +131,10 @@ impl Shared {
         }
         let trace = call.trace.as_ref().map(|(parent, state)| (parent.as_str(), state.as_deref()));
         let headers = self.param_headers(connection, call);
-        let params = headers.as_ref().map(|h| h.values(call.arguments().unwrap_or(b"{}"))).unwrap_or_default();
+        let params = headers
+            .as_ref()
+            .map(|h| h.values(call.arguments().unwrap_or(b"{}")))
+            .unwrap_or_default();
         let ask = Ask {
             id: None,
             method: call.method,

@@ -19,7 +19,8 @@ pub struct Config {
     pub call_timeout: Duration,
     /// Time for single tools by their own name, 1–300 s.
     pub tool_timeouts: BTreeMap<String, Duration>,
-    /// How long every place may be taken without a word of the server before calls that wait are turned away.
+    /// How long every place may be taken without a word of the server before calls that wait are
+    /// turned away.
     pub stall_timeout: Duration,
     /// Time to start, shake hands and read all lists.
     pub start_timeout: Duration,
@@ -33,7 +34,12 @@ pub struct Config {
 #[derive(Clone, PartialEq, Eq)]
 pub enum Transport {
     /// A child process; `env` is all it gets besides `PATH`, `HOME`, `LANG`, `TMPDIR` and the like.
-    Stdio { command: String, args: Vec<String>, env: BTreeMap<String, String>, cwd: Option<PathBuf> },
+    Stdio {
+        command: String,
+        args: Vec<String>,
+        env: BTreeMap<String, String>,
+        cwd: Option<PathBuf>,
+    },
     /// Streamable HTTP, with fallback to HTTP+SSE when the server only has that.
     Http { url: url::Url, headers: BTreeMap<String, String> },
     /// HTTP+SSE (2024-11-05).
@@ -51,7 +57,8 @@ pub enum EraChoice {
 /// Who shares a connection to a legacy server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sessions {
-    /// Over HTTP, a client session with interactive capabilities gets its own; everybody else shares. Over stdio all share.
+    /// Over HTTP, a client session with interactive capabilities gets its own; everybody else
+    /// shares. Over stdio all share.
     Auto,
     /// One connection for everybody; the server may not ask clients anything.
     Shared,
@@ -89,7 +96,8 @@ pub struct Breaker {
     pub cooldown: Duration,
 }
 
-/// A server that was silent for `interval` is asked for a sign of life, and is unresponsive when none comes within `timeout`.
+/// A server that was silent for `interval` is asked for a sign of life, and is unresponsive when
+/// none comes within `timeout`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     pub interval: Duration,
@@ -106,12 +114,16 @@ impl std::fmt::Debug for Transport {
                 .field("env", &env.keys())
                 .field("cwd", cwd)
                 .finish_non_exhaustive(),
-            Self::Http { url, headers } => {
-                f.debug_struct("Http").field("url", &url.host_str()).field("headers", &headers.keys()).finish()
-            }
-            Self::Sse { url, headers } => {
-                f.debug_struct("Sse").field("url", &url.host_str()).field("headers", &headers.keys()).finish()
-            }
+            Self::Http { url, headers } => f
+                .debug_struct("Http")
+                .field("url", &url.host_str())
+                .field("headers", &headers.keys())
+                .finish(),
+            Self::Sse { url, headers } => f
+                .debug_struct("Sse")
+                .field("url", &url.host_str())
+                .field("headers", &headers.keys())
+                .finish(),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! One open conversation with a server: who it is, which era it speaks, and requests in that era's form.
+//! One open conversation with a server: who it is, which era it speaks, and requests in that era's
+//! form.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -89,7 +90,8 @@ pub(crate) struct Ask<'a> {
     pub(crate) conversation: Option<Arc<dyn Conversation>>,
     /// Takes the answer when it is large.
     pub(crate) sink: Option<Arc<dyn ResponseSink>>,
-    /// How long the server may work on it in silence; none for what is answered on the side or stays open.
+    /// How long the server may work on it in silence; none for what is answered on the side or
+    /// stays open.
     pub(crate) limit: Option<Duration>,
 }
 
@@ -134,10 +136,18 @@ impl Link {
 }
 
 impl Connection {
-    pub(crate) fn new(link: Link, peer: Peer, child: Option<Child>, info: Arc<[u8]>, receiver: Arc<Receiver>) -> Self {
+    pub(crate) fn new(
+        link: Link,
+        peer: Peer,
+        child: Option<Child>,
+        info: Arc<[u8]>,
+        receiver: Arc<Receiver>,
+    ) -> Self {
         if let (Era::Modern, Link::Http(link)) = (peer.revision.era(), &link) {
             let version = HeaderValue::from_static(peer.revision.as_str());
-            link.carry([(HeaderName::from_static(modern::VERSION_HEADER), version)].into_iter().collect());
+            link.carry(
+                [(HeaderName::from_static(modern::VERSION_HEADER), version)].into_iter().collect(),
+            );
         }
         Self {
             link,
@@ -205,35 +215,45 @@ impl Connection {
         self.peer.revision.era()
     }
 
-    /// Whether arguments are repeated in `Mcp-Param-*` headers, which only modern servers over HTTP read.
+    /// Whether arguments are repeated in `Mcp-Param-*` headers, which only modern servers over HTTP
+    /// read.
     pub(crate) fn takes_param_headers(&self) -> bool {
         self.era() == Era::Modern && matches!(self.link, Link::Http(_))
     }
 
-    /// Sends one request in the server's era and waits for its response, without a timeout. It is written before the
-    /// first wait, so that the future holds little.
-    pub(crate) fn ask<'a>(&'a self, ask: Ask<'_>) -> impl Future<Output = Result<Response, Failure>> + Send + use<'a> {
+    /// Sends one request in the server's era and waits for its response, without a timeout. It is
+    /// written before the first wait, so that the future holds little.
+    pub(crate) fn ask<'a>(
+        &'a self,
+        ask: Ask<'_>,
+    ) -> impl Future<Output = Result<Response, Failure>> + Send + use<'a> {
         let id = ask.id.unwrap_or_else(|| self.ids.fetch_add(1, Ordering::Relaxed));
         let modern = self.era() == Era::Modern;
         let revision = self.peer.revision.as_str();
-        let sender = modern.then_some(Sender { revision, capabilities: ask.capabilities, info: &self.info });
+        let sender =
+            modern.then_some(Sender { revision, capabilities: ask.capabilities, info: &self.info });
         let text = Outbound { sender, ..ask.outbound }.write(id, ask.method);
         let written = match &self.link {
             Link::Duplex(duplex) => Written::Line(duplex, outbound::joined(text)),
-            Link::Http(link) => {
-                Written::Post(link, link.message(if modern { headers(&ask) } else { Extra::new() }, text))
-            }
+            Link::Http(link) => Written::Post(
+                link,
+                link.message(if modern { headers(&ask) } else { Extra::new() }, text),
+            ),
         };
         let Ask { method, conversation, sink, limit, .. } = ask;
-        let unanswered = limit.filter(|_| method != Method::Listen).map(|limit| self.outstanding.begin(limit));
+        let unanswered =
+            limit.filter(|_| method != Method::Listen).map(|limit| self.outstanding.begin(limit));
         async move {
             let answer = match written {
-                Written::Line(duplex, line) if method == Method::Listen => duplex.listen(id, line).await,
+                Written::Line(duplex, line) if method == Method::Listen => {
+                    duplex.listen(id, line).await
+                }
                 Written::Line(duplex, line) => {
                     duplex.request(id, line, conversation, method != Method::Initialize).await
                 }
                 Written::Post(link, message) => {
-                    let (conversation, sink) = (conversation.as_ref(), sink.as_deref());
+                    let conversation = conversation.as_ref();
+                    let sink = sink.as_deref();
                     let post = Post { id: Some(id), message, conversation, sink };
                     // A legacy server goes on when our stream closes, so it has to be told.
                     let told = (!modern && method != Method::Initialize).then_some(link);
@@ -298,7 +318,11 @@ impl Connection {
 }
 
 /// Posts a request and tells its answer from everything else that a server may say.
-async fn post_for(link: &Arc<HttpLink>, post: Post<'_>, mut cancel: CancelOnDrop<'_>) -> Result<Response, Failure> {
+async fn post_for(
+    link: &Arc<HttpLink>,
+    post: Post<'_>,
+    mut cancel: CancelOnDrop<'_>,
+) -> Result<Response, Failure> {
     let posted = link.post(post).await;
     cancel.link = None;
     let posted = posted?;
@@ -317,11 +341,15 @@ fn headers(ask: &Ask<'_>) -> Extra {
     static NAME: HeaderName = HeaderName::from_static(modern::NAME_HEADER);
     let mut headers = Extra::new();
     headers.push((METHOD.clone(), HeaderValue::from_static(ask.method.as_str())));
-    if let Some(value) = ask.target.and_then(|t| HeaderValue::from_str(&header::encode_value(t)).ok()) {
+    if let Some(value) =
+        ask.target.and_then(|t| HeaderValue::from_str(&header::encode_value(t)).ok())
+    {
         headers.push((NAME.clone(), value));
     }
     for (name, value) in ask.params {
-        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
+        if let (Ok(name), Ok(value)) =
+            (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value))
+        {
             headers.push((name, value));
         }
     }
@@ -330,8 +358,12 @@ fn headers(ask: &Ask<'_>) -> Extra {
 
 /// The server refused one of our own requests.
 pub(crate) fn refused(method: Method, error: ErrorObject, text: &[u8]) -> Failure {
-    let message: String = error.message(text).chars().filter(|c| !c.is_control()).take(200).collect();
-    Failure::new(Kind::Garbage, format!("the server refused {}: {} ({message})", method.as_str(), error.code))
+    let message: String =
+        error.message(text).chars().filter(|c| !c.is_control()).take(200).collect();
+    Failure::new(
+        Kind::Garbage,
+        format!("the server refused {}: {} ({message})", method.as_str(), error.code),
+    )
 }
 
 /// Tells a legacy server that nobody waits for its answer any more.

@@ -1,6 +1,7 @@
-//! One two-way connection that carries many calls at once: over two byte streams, one message a line, or over whatever
-//! else implements [`Outgoing`]. It matches answers to calls and knows no method but progress and cancellation.
-//! A peer that sends nonsense costs at most the call that the nonsense was for; nothing here times out.
+//! One two-way connection that carries many calls at once: over two byte streams, one message a
+//! line, or over whatever else implements [`Outgoing`]. It matches answers to calls and knows no
+//! method but progress and cancellation. A peer that sends nonsense costs at most the call that the
+//! nonsense was for; nothing here times out.
 
 mod calls;
 mod exchange;
@@ -42,9 +43,16 @@ pub(crate) struct Duplex {
 }
 
 impl Duplex {
-    /// Starts a connection over two byte streams, one message a line. `writer` must not buffer: nothing flushes it, and
-    /// dropping it must tell the peer that nothing more comes. `Inbox::closed` is called exactly once at the end.
-    pub(crate) fn lines<R, W>(reader: R, writer: W, bounds: Bounds, inbox: Arc<dyn Inbox>, intake: Intake) -> Arc<Self>
+    /// Starts a connection over two byte streams, one message a line. `writer` must not buffer:
+    /// nothing flushes it, and dropping it must tell the peer that nothing more comes.
+    /// `Inbox::closed` is called exactly once at the end.
+    pub(crate) fn lines<R, W>(
+        reader: R,
+        writer: W,
+        bounds: Bounds,
+        inbox: Arc<dyn Inbox>,
+        intake: Intake,
+    ) -> Arc<Self>
     where
         R: AsyncRead + Unpin + Send + 'static,
         W: AsyncWrite + Unpin + Send + 'static,
@@ -58,14 +66,16 @@ impl Duplex {
         Arc::new(Self { exchange })
     }
 
-    /// A connection whose messages come and go in another way: what comes in is given to the exchange.
+    /// A connection whose messages come and go in another way: what comes in is given to the
+    /// exchange.
     pub(crate) fn over(exchange: Arc<Exchange>) -> Arc<Self> {
         Arc::new(Self { exchange })
     }
 
-    /// Sends a request whose id is `id` (its text already holds it, and `id` as progress token if it has one) and waits
-    /// for the response with that id. Dropping the future forgets the call and, when `cancellable`, tells the server so,
-    /// unless nothing of the request has been written yet: then it is never sent.
+    /// Sends a request whose id is `id` (its text already holds it, and `id` as progress token if
+    /// it has one) and waits for the response with that id. Dropping the future forgets the call
+    /// and, when `cancellable`, tells the server so, unless nothing of the request has been written
+    /// yet: then it is never sent.
     pub(crate) async fn request(
         &self,
         id: u64,
@@ -76,23 +86,33 @@ impl Duplex {
         self.ask(id, text, Role::Call(conversation), cancellable).await
     }
 
-    /// Like [`Self::request`], for a request that stays open as long as the connection does (`subscriptions/listen`): it
-    /// does not count as a call in flight when a message of the server is attributed to the only one. Cancellable.
+    /// Like [`Self::request`], for a request that stays open as long as the connection does
+    /// (`subscriptions/listen`): it does not count as a call in flight when a message of the server
+    /// is attributed to the only one. Cancellable.
     pub(crate) async fn listen(&self, id: u64, text: Bytes) -> Result<Response, Failure> {
         self.ask(id, text, Role::Listen, true).await
     }
 
-    async fn ask(&self, id: u64, text: Bytes, role: Role, cancellable: bool) -> Result<Response, Failure> {
+    async fn ask(
+        &self,
+        id: u64,
+        text: Bytes,
+        role: Role,
+        cancellable: bool,
+    ) -> Result<Response, Failure> {
         let answer = self.exchange.calls.enter(id, role)?;
         let mut waiting = Waiting { exchange: &self.exchange, id, cancellable: false };
         self.exchange.outgoing.send(Some(id), text)?;
         waiting.cancellable = cancellable;
         let answer = answer.await;
         drop(waiting);
-        answer.unwrap_or_else(|_| Err(Failure::new(Kind::Lost, "the connection to the server is over").after_send()))
+        answer.unwrap_or_else(|_| {
+            Err(Failure::new(Kind::Lost, "the connection to the server is over").after_send())
+        })
     }
 
-    /// Sends a notification or a response. Never waits: fails when the queue is full or the connection is over.
+    /// Sends a notification or a response. Never waits: fails when the queue is full or the
+    /// connection is over.
     pub(crate) fn notify(&self, text: Bytes) -> Result<(), Failure> {
         self.exchange.outgoing.send(None, text)
     }
@@ -107,7 +127,8 @@ impl Duplex {
         self.exchange.is_asking()
     }
 
-    /// Ends the writing side once what is queued has been written: the peer reads an end. Answers still come in.
+    /// Ends the writing side once what is queued has been written: the peer reads an end. Answers
+    /// still come in.
     pub(crate) fn close(&self) {
         self.exchange.outgoing.close();
     }
@@ -135,7 +156,10 @@ struct Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         // An answered call is no longer there, so that a cancellation never names a finished one.
-        if !self.exchange.calls.leave(self.id) || self.exchange.outgoing.withdraw(self.id) || !self.cancellable {
+        if !self.exchange.calls.leave(self.id)
+            || self.exchange.outgoing.withdraw(self.id)
+            || !self.cancellable
+        {
             return;
         }
         let mut params = b"{\"requestId\":".to_vec();
@@ -157,7 +181,12 @@ impl Drop for Ender {
     }
 }
 
-async fn read<R: AsyncRead + Unpin>(mut source: R, mut lines: Lines, mut memory: Reader, exchange: Ender) {
+async fn read<R: AsyncRead + Unpin>(
+    mut source: R,
+    mut lines: Lines,
+    mut memory: Reader,
+    exchange: Ender,
+) {
     let exchange = &exchange.0;
     loop {
         let more = if memory.is_known() {

@@ -1,4 +1,5 @@
-//! Why a call to an upstream gave no answer: whose fault, whether it may have run, and words for a person.
+//! Why a call to an upstream gave no answer: whose fault, whether it may have run, and words for a
+//! person.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -70,7 +71,8 @@ impl Failure {
 
     /// Too many large messages wait to be scanned.
     pub(crate) fn no_turn() -> Self {
-        let words = "the answer was dropped, because too many large messages wait to be read; what was called may have had its effect";
+        let words = "the answer was dropped, because too many large messages wait to be read; what \
+            was called may have had its effect";
         Self::new(Kind::NoMemory, words).after_send()
     }
 
@@ -93,7 +95,8 @@ impl Failure {
         matches!(self.kind, Kind::Overloaded | Kind::Stalled | Kind::Busy)
     }
 
-    /// Whether the breaker counts it: the server's transport failed, rather than the call or our own bounds.
+    /// Whether the breaker counts it: the server's transport failed, rather than the call or our
+    /// own bounds.
     #[must_use]
     pub fn is_transport(&self) -> bool {
         matches!(self.kind, Kind::Lost | Kind::Timeout | Kind::Garbage)

@@ -1,5 +1,6 @@
-//! Finding out which era a server speaks, and opening a conversation in it. Only `server/discover` and `initialize`
-//! are ever sent as a probe, never anything with effects; no answer that says nothing about the era is taken for one.
+//! Finding out which era a server speaks, and opening a conversation in it. Only `server/discover`
+//! and `initialize` are ever sent as a probe, never anything with effects; no answer that says
+//! nothing about the era is taken for one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +23,8 @@ use crate::failure::{Failure, Kind};
 use crate::http::{Extra, HttpLink, Post, Posted, status_failure};
 use crate::status::{Stage, Trouble};
 
-/// How long one probe may take before its silence is read as an answer (stdio) or as a failure (HTTP).
+/// How long one probe may take before its silence is read as an answer (stdio) or as a failure
+/// (HTTP).
 const PROBE: Duration = Duration::from_secs(10);
 /// Longest answer of a handshake: it is read into a tree, which takes many times its bytes.
 const MAX_ANSWER: usize = 1 << 20;
@@ -85,13 +87,16 @@ pub(crate) async fn open(
 ) -> Result<Peer, Refused> {
     if choice != EraChoice::Legacy {
         let first = probe(link, intro, 1).await;
-        let probed = if matches!(first, Probe::Again(_)) { probe(link, intro, 2).await } else { first };
+        let probed =
+            if matches!(first, Probe::Again(_)) { probe(link, intro, 2).await } else { first };
         match probed {
             Probe::Modern(revision, found) => return Ok(modern_peer(revision, *found, transport)),
             Probe::Legacy | Probe::Foreign(_) if choice == EraChoice::Auto => {}
             Probe::Foreign(failure) => {
-                let words =
-                    format!("{}, which no modern server says: check the address, or leave out `era`", failure.words);
+                let words = format!(
+                    "{}, which no modern server says: check the address, or leave out `era`",
+                    failure.words
+                );
                 return Err(Refused::new(Stage::Handshake, words));
             }
             Probe::Legacy => {
@@ -101,16 +106,23 @@ pub(crate) async fn open(
                 ));
             }
             Probe::Gone if choice == EraChoice::Auto => {
-                let mut refused =
-                    Refused::new(Stage::Handshake, "the server ended when it was asked for its revisions");
+                let mut refused = Refused::new(
+                    Stage::Handshake,
+                    "the server ended when it was asked for its revisions",
+                );
                 refused.retry_legacy = true;
                 return Err(refused);
             }
             Probe::Gone => {
-                return Err(Refused::new(Stage::Handshake, "the server ended when it was asked for its revisions"));
+                return Err(Refused::new(
+                    Stage::Handshake,
+                    "the server ended when it was asked for its revisions",
+                ));
             }
             Probe::Nothing(failure) => return Err(Refused::of(&failure)),
-            Probe::Again(words) | Probe::Incompatible(words) => return Err(Refused::new(Stage::Handshake, words)),
+            Probe::Again(words) | Probe::Incompatible(words) => {
+                return Err(Refused::new(Stage::Handshake, words));
+            }
         }
     }
     let refused = match initialize(link, intro).await {
@@ -157,7 +169,11 @@ async fn probe(link: &Link, intro: &Introduction, id: u64) -> Probe {
     let text = Outbound { sender: Some(sender), ..Outbound::default() }.write(id, Method::Discover);
     match link {
         Link::Duplex(duplex) => {
-            let answer = tokio::time::timeout(PROBE, duplex.request(id, outbound::joined(text), None, false)).await;
+            let answer = tokio::time::timeout(
+                PROBE,
+                duplex.request(id, outbound::joined(text), None, false),
+            )
+            .await;
             match answer {
                 Err(_) => Probe::Legacy,
                 Ok(Ok(response)) => judge_duplex(&response),
@@ -167,14 +183,26 @@ async fn probe(link: &Link, intro: &Introduction, id: u64) -> Probe {
         }
         Link::Http(link) => {
             let headers = Extra::from_iter([
-                (HeaderName::from_static(modern::VERSION_HEADER), HeaderValue::from_static(revision.as_str())),
-                (HeaderName::from_static(modern::METHOD_HEADER), HeaderValue::from_static(Method::Discover.as_str())),
+                (
+                    HeaderName::from_static(modern::VERSION_HEADER),
+                    HeaderValue::from_static(revision.as_str()),
+                ),
+                (
+                    HeaderName::from_static(modern::METHOD_HEADER),
+                    HeaderValue::from_static(Method::Discover.as_str()),
+                ),
             ]);
-            let post = Post { id: Some(id), message: link.message(headers, text), conversation: None, sink: None };
+            let post = Post {
+                id: Some(id),
+                message: link.message(headers, text),
+                conversation: None,
+                sink: None,
+            };
             match tokio::time::timeout(PROBE, link.post(post)).await {
-                Err(_) => {
-                    Probe::Nothing(Failure::new(Kind::Timeout, "the server did not answer within 10 s").after_send())
-                }
+                Err(_) => Probe::Nothing(
+                    Failure::new(Kind::Timeout, "the server did not answer within 10 s")
+                        .after_send(),
+                ),
                 // Not an answer to what was asked: a server of another era may say anything.
                 Ok(Err(failure)) if failure.kind == Kind::Garbage => Probe::Foreign(failure),
                 Ok(Err(failure)) => Probe::Nothing(failure),
@@ -187,7 +215,9 @@ async fn probe(link: &Link, intro: &Introduction, id: u64) -> Probe {
 /// protocol: versioning, server/discover. Any error that is not one of the modern era means legacy.
 fn judge_duplex(response: &Response) -> Probe {
     if response.text.len() > MAX_ANSWER {
-        return Probe::Incompatible("the server's answer to server/discover is longer than 1 MiB".into());
+        return Probe::Incompatible(
+            "the server's answer to server/discover is longer than 1 MiB".into(),
+        );
     }
     match &response.outcome {
         Outcome::Result(span, _) => judge_discovery(span.of(&response.text)),
@@ -201,7 +231,9 @@ fn judge_http(posted: &Posted) -> Probe {
         (_, 401 | 403 | 407 | 408 | 429) => nothing(),
         (Some(response), _) => judge_duplex(response),
         (None, 500..=u16::MAX) => nothing(),
-        (None, 300..=399) => Probe::Incompatible("the server redirects; configure the URL that it redirects to".into()),
+        (None, 300..=399) => Probe::Incompatible(
+            "the server redirects; configure the URL that it redirects to".into(),
+        ),
         (None, _) => Probe::Foreign(status_failure(posted, false)),
     }
 }
@@ -211,9 +243,10 @@ fn judge_discovery(result: &[u8]) -> Probe {
     match modern::common(&found.versions) {
         Common::Modern(revision) => Probe::Modern(revision, Box::new(found)),
         Common::Legacy => Probe::Legacy,
-        Common::None => {
-            Probe::Incompatible(format!("the server speaks none of our revisions, only {}", shown(&found.versions)))
-        }
+        Common::None => Probe::Incompatible(format!(
+            "the server speaks none of our revisions, only {}",
+            shown(&found.versions)
+        )),
     }
 }
 
@@ -222,11 +255,14 @@ fn judge_error(error: i64, data: Option<&[u8]>) -> Probe {
         code::UNSUPPORTED_VERSION => {
             let versions = modern::supported(data);
             match modern::common(&versions) {
-                Common::Modern(_) => Probe::Again("the server contradicts itself about its revisions".into()),
-                Common::Legacy => Probe::Legacy,
-                Common::None => {
-                    Probe::Incompatible(format!("the server speaks none of our revisions, only {}", shown(&versions)))
+                Common::Modern(_) => {
+                    Probe::Again("the server contradicts itself about its revisions".into())
                 }
+                Common::Legacy => Probe::Legacy,
+                Common::None => Probe::Incompatible(format!(
+                    "the server speaks none of our revisions, only {}",
+                    shown(&versions)
+                )),
             }
         }
         code::HEADER_MISMATCH | code::MISSING_CAPABILITY => Probe::Incompatible(format!(
@@ -249,15 +285,26 @@ async fn initialize(link: &Link, intro: &Introduction) -> Result<Welcome, Refuse
     text.push(b'}');
     let text = outbound::whole(text.into());
     let (response, session) = match link {
-        Link::Duplex(duplex) => {
-            (duplex.request(3, outbound::joined(text), None, false).await.map_err(|f| Refused::of(&f))?, None)
-        }
+        Link::Duplex(duplex) => (
+            duplex
+                .request(3, outbound::joined(text), None, false)
+                .await
+                .map_err(|f| Refused::of(&f))?,
+            None,
+        ),
         Link::Http(link) => {
-            let post = Post { id: Some(3), message: link.message(Extra::new(), text), conversation: None, sink: None };
+            let post = Post {
+                id: Some(3),
+                message: link.message(Extra::new(), text),
+                conversation: None,
+                sink: None,
+            };
             let posted = link.post(post).await.map_err(|f| Refused::of(&f))?;
             let session = posted.headers.get(modern::SESSION_HEADER).cloned();
             match posted.response {
-                Some(response) if !matches!(posted.status.as_u16(), 401 | 403) => (response, session),
+                Some(response) if !matches!(posted.status.as_u16(), 401 | 403) => {
+                    (response, session)
+                }
                 _ => return Err(refused_status(&posted)),
             }
         }
@@ -288,7 +335,12 @@ async fn confirm(link: &Link) {
     match link {
         Link::Duplex(duplex) => drop(duplex.notify(outbound::joined(text))),
         Link::Http(link) => {
-            let post = Post { id: None, message: link.message(Extra::new(), text), conversation: None, sink: None };
+            let post = Post {
+                id: None,
+                message: link.message(Extra::new(), text),
+                conversation: None,
+                sink: None,
+            };
             if let Err(failure) = link.post(post).await {
                 tracing::debug!(%failure, "notifications/initialized did not reach the server");
             }
@@ -298,8 +350,8 @@ async fn confirm(link: &Link) {
 
 fn refused_status(posted: &Posted) -> Refused {
     let mut refused = Refused::of(&status_failure(posted, false));
-    refused.maybe_sse =
-        matches!(posted.status.as_u16(), 400..500) && !matches!(posted.status.as_u16(), 401 | 403 | 407 | 408 | 429);
+    refused.maybe_sse = matches!(posted.status.as_u16(), 400..500)
+        && !matches!(posted.status.as_u16(), 401 | 403 | 407 | 408 | 429);
     refused
 }
 
@@ -310,7 +362,10 @@ fn session_headers(session: Option<HeaderValue>, revision: Revision) -> HeaderMa
         headers.insert(HeaderName::from_static(modern::SESSION_HEADER), id);
     }
     if revision >= Revision::V2025_06_18 {
-        headers.insert(HeaderName::from_static(modern::VERSION_HEADER), HeaderValue::from_static(revision.as_str()));
+        headers.insert(
+            HeaderName::from_static(modern::VERSION_HEADER),
+            HeaderValue::from_static(revision.as_str()),
+        );
     }
     headers
 }

@@ -1,5 +1,6 @@
-//! Whether a connected server still answers. One that was silent for a while is asked something cheap that its era has to
-//! answer. One that does not answer is unresponsive; it is given up once nothing that it was asked explains the silence.
+//! Whether a connected server still answers. One that was silent for a while is asked something
+//! cheap that its era has to answer. One that does not answer is unresponsive; it is given up once
+//! nothing that it was asked explains the silence.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -18,8 +19,9 @@ const LOOK: Duration = Duration::from_millis(200);
 /// The gateway itself may have been stopped, and finds its clock ahead of what waits to be read.
 const SECOND_LOOK: Duration = Duration::from_millis(100);
 
-/// How often in a row a server was ended because it was silent. Some do one thing at a time for longer than they are given, and
-/// each time they are given twice as long, until one of their calls is answered.
+/// How often in a row a server was ended because it was silent. Some do one thing at a time for
+/// longer than they are given, and each time they are given twice as long, until one of their calls
+/// is answered.
 #[derive(Debug, Default)]
 pub(crate) struct SilentEnds(AtomicU32);
 
@@ -43,8 +45,8 @@ impl SilentEnds {
     }
 }
 
-/// Checks for as long as it is polled; gives words when the server has to be given up. `tell` hears why a server has become
-/// unresponsive, and nothing when it answers again.
+/// Checks for as long as it is polled; gives words when the server has to be given up. `tell` hears
+/// why a server has become unresponsive, and nothing when it answers again.
 pub(crate) async fn watch(
     health: Option<&Health>,
     silent_ends: &SilentEnds,
@@ -63,7 +65,10 @@ pub(crate) async fn watch(
         if check.doubts_question() {
             continue;
         }
-        let words = format!("the server did not answer a ping within {} s", silent_ends.timeout(health).as_secs());
+        let words = format!(
+            "the server did not answer a ping within {} s",
+            silent_ends.timeout(health).as_secs()
+        );
         tell(Some(&words));
         if let Some(words) = check.while_unresponsive(&words).await {
             return words;
@@ -91,7 +96,8 @@ struct Check<'a> {
 
 impl<'a> Check<'a> {
     fn new(health: &'a Health, silent_ends: &'a SilentEnds, connection: &'a Connection) -> Self {
-        // The handshake of the modern era was the same question. Some legacy servers never answer a ping.
+        // The handshake of the modern era was the same question. Some legacy servers never answer a
+        // ping.
         let modern = connection.era() == Era::Modern;
         let question = if modern { Method::Discover } else { Method::Ping };
         Self { health, silent_ends, connection, question: Some(question), is_proven: modern }
@@ -129,7 +135,8 @@ impl<'a> Check<'a> {
         if self.connection.last_heard() > sent { Heard::Alive } else { Heard::Nothing }
     }
 
-    /// Takes another question, one that this server has answered at its start, if it never answered this one.
+    /// Takes another question, one that this server has answered at its start, if it never answered
+    /// this one.
     fn doubts_question(&mut self) -> bool {
         if self.is_proven {
             return false;
@@ -181,7 +188,10 @@ mod tests {
 
     #[test]
     fn a_server_that_was_ended_for_its_silence_gets_twice_the_time_until_it_answers() {
-        let health = |seconds| Health { interval: Duration::from_secs(15), timeout: Duration::from_secs(seconds) };
+        let health = |seconds| Health {
+            interval: Duration::from_secs(15),
+            timeout: Duration::from_secs(seconds),
+        };
         let ends = SilentEnds::default();
         let mut given = Vec::new();
         for _ in 0..7 {
@@ -189,7 +199,11 @@ mod tests {
             ends.record();
         }
         assert_eq!(given, [10, 20, 40, 80, 160, 300, 300]);
-        assert_eq!(ends.timeout(&health(600)).as_secs(), 600, "a longer time that is configured stays");
+        assert_eq!(
+            ends.timeout(&health(600)).as_secs(),
+            600,
+            "a longer time that is configured stays"
+        );
         for _ in 0..100 {
             ends.record();
         }

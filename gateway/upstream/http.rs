@@ -1,5 +1,6 @@
-//! Streamable HTTP to a server, both eras: one POST per message, answered by JSON or by an event stream.
-//! It repeats nothing, follows no redirect, and resumes a broken stream only where the server gave event ids.
+//! Streamable HTTP to a server, both eras: one POST per message, answered by JSON or by an event
+//! stream. It repeats nothing, follows no redirect, and resumes a broken stream only where the
+//! server gave event ids.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +9,9 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
-use http::{HeaderMap, HeaderName, HeaderValue, Method as Verb, Request as HttpRequest, StatusCode};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method as Verb, Request as HttpRequest, StatusCode,
+};
 use lockgate_egress::{Body, Origin, Payload, SendError};
 use lockgate_protocol::jsonrpc::{Message, Response};
 use lockgate_protocol::method::Method;
@@ -34,8 +37,8 @@ pub(crate) struct HttpLink {
     limits: Limits,
     inbox: Arc<dyn Inbox>,
     intake: Intake,
-    /// Headers of every request: configured ones, `Accept`, `Content-Type`, `User-Agent`, and in the legacy era session
-    /// id and version once they are known.
+    /// Headers of every request: configured ones, `Accept`, `Content-Type`, `User-Agent`, and in
+    /// the legacy era session id and version once they are known.
     base: ArcSwap<HeaderMap>,
 }
 
@@ -70,7 +73,10 @@ impl HttpLink {
     ) -> Self {
         // Room for all headers of a request, which its copies keep.
         let mut base = HeaderMap::with_capacity(16);
-        base.insert(USER_AGENT, HeaderValue::from_static(concat!("lockgate/", env!("CARGO_PKG_VERSION"))));
+        base.insert(
+            USER_AGENT,
+            HeaderValue::from_static(concat!("lockgate/", env!("CARGO_PKG_VERSION"))),
+        );
         base.extend(configured);
         base.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         base.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -107,7 +113,8 @@ impl HttpLink {
 
     /// Posts one message and waits for its response.
     pub(crate) async fn post(self: &Arc<Self>, post: Post<'_>) -> Result<Posted, Failure> {
-        let response = self.origin.send(post.message).await.map_err(|error| send_failure(&error))?;
+        let response =
+            self.origin.send(post.message).await.map_err(|error| send_failure(&error))?;
         self.inbox.heard();
         let (head, body) = response.into_parts();
         let streams = is_event_stream(&head.headers);
@@ -120,7 +127,9 @@ impl HttpLink {
             let sink = post.sink.filter(|_| head.status.is_success());
             let destination = sink.zip(post.id);
             let max = self.limits.response_bytes;
-            match incoming::read_body(body, max, &self.intake.budget, &*self.inbox, destination).await? {
+            match incoming::read_body(body, max, &self.intake.budget, &*self.inbox, destination)
+                .await?
+            {
                 ReadBody::Whole(text) => self.read_response(text, post.id, head.status).await?,
                 ReadBody::Streamed => Some(Response::taken()),
             }
@@ -140,52 +149,67 @@ impl HttpLink {
         }
         let id = id.unwrap_or_default();
         match self.intake.parse(text, self.limits.depth).await? {
-            Ok(Message::Response(response)) if response.number() == Some(id) || response.id().is_none() => {
+            Ok(Message::Response(response))
+                if response.number() == Some(id) || response.id().is_none() =>
+            {
                 Ok(Some(response))
             }
-            Ok(_) if status.is_success() => {
-                Err(Failure::new(Kind::Garbage, "the server answered another request than the one it was sent")
-                    .after_send())
-            }
+            Ok(_) if status.is_success() => Err(Failure::new(
+                Kind::Garbage,
+                "the server answered another request than the one it was sent",
+            )
+            .after_send()),
             Err(_) if status.is_success() => {
-                Err(Failure::new(Kind::Garbage, "the server's answer is not a JSON-RPC message").after_send())
+                Err(Failure::new(Kind::Garbage, "the server's answer is not a JSON-RPC message")
+                    .after_send())
             }
             _ => Ok(None),
         }
     }
 
-    /// Reads a stream until the response with `id`; notifications and questions on the way go where they belong.
+    /// Reads a stream until the response with `id`; notifications and questions on the way go where
+    /// they belong.
     async fn follow(
         self: &Arc<Self>,
         body: Body,
         id: u64,
         conversation: Option<&Arc<dyn Conversation>>,
     ) -> Result<Response, Failure> {
-        let mut reading = EventReader::new(body, self.limits.event_bytes, &self.intake.budget, &self.inbox);
+        let mut reading =
+            EventReader::new(body, self.limits.event_bytes, &self.intake.budget, &self.inbox);
         let mut questions = JoinSet::new();
         let mut resumes = 0;
         loop {
             match reading.next().await {
                 Ok(Some(event)) => {
                     let Some(message) = self.read_event(event).await? else { continue };
-                    if let Some(response) = self.take(message, Some(id), conversation, &mut questions) {
+                    if let Some(response) =
+                        self.take(message, Some(id), conversation, &mut questions)
+                    {
                         reading.drain();
                         return Ok(response);
                     }
                 }
-                Err(failure) if matches!(failure.kind, Kind::TooLarge | Kind::NoMemory) => return Err(failure),
+                Err(failure) if matches!(failure.kind, Kind::TooLarge | Kind::NoMemory) => {
+                    return Err(failure);
+                }
                 ended => {
                     resumes += 1;
-                    let words = ended.err().map_or("the server's stream ended without an answer".into(), |f| f.words);
-                    let Some(last) = reading.last_id.clone().filter(|_| resumes <= MAX_RESUMES) else {
+                    let words = ended
+                        .err()
+                        .map_or("the server's stream ended without an answer".into(), |f| f.words);
+                    let Some(last) = reading.last_id.clone().filter(|_| resumes <= MAX_RESUMES)
+                    else {
                         return Err(Failure::new(Kind::Lost, words).after_send());
                     };
                     if let Some(conversation) = conversation {
                         conversation.waiting();
                     }
                     tokio::time::sleep(reading.retry).await;
-                    let body =
-                        self.open(Some(&last)).await?.ok_or_else(|| Failure::new(Kind::Lost, words).after_send())?;
+                    let body = self
+                        .open(Some(&last))
+                        .await?
+                        .ok_or_else(|| Failure::new(Kind::Lost, words).after_send())?;
                     reading.resume(body);
                 }
             }
@@ -216,7 +240,9 @@ impl HttpLink {
     ) -> Option<Response> {
         match message {
             // An error without an id can only be about the request that the stream is for.
-            Message::Response(response) if id.is_some() && (response.number() == id || response.id().is_none()) => {
+            Message::Response(response)
+                if id.is_some() && (response.number() == id || response.id().is_none()) =>
+            {
                 return Some(response);
             }
             Message::Response(_) => tracing::debug!("response with an id that nobody waits for"),
@@ -243,7 +269,8 @@ impl HttpLink {
         None
     }
 
-    /// Opens the stream of a legacy session, or resumes one. `None` when the server has none (405 and the like).
+    /// Opens the stream of a legacy session, or resumes one. `None` when the server has none (405
+    /// and the like).
     pub(crate) async fn open(&self, last_id: Option<&str>) -> Result<Option<Body>, Failure> {
         let mut extra = Extra::new();
         extra.push((ACCEPT, HeaderValue::from_static("text/event-stream")));
@@ -260,21 +287,30 @@ impl HttpLink {
         Ok(streams.then(|| response.into_body()))
     }
 
-    /// Follows the stream of a legacy session, reopening it when it breaks, until the session is lost or the server
-    /// has no such stream. `opened` is called each time a stream stands.
+    /// Follows the stream of a legacy session, reopening it when it breaks, until the session is
+    /// lost or the server has no such stream. `opened` is called each time a stream stands.
     pub(crate) async fn listen(self: &Arc<Self>, mut opened: impl FnMut(bool) + Send) -> Failure {
         let mut questions = JoinSet::new();
-        let (mut last_id, mut wait, mut first) = (None::<String>, Duration::from_millis(500), true);
+        let mut last_id = None::<String>;
+        let mut wait = Duration::from_millis(500);
+        let mut first = true;
         loop {
             match self.open(last_id.as_deref()).await {
                 Ok(Some(body)) => {
                     opened(first);
                     first = false;
                     wait = Duration::from_millis(500);
-                    let mut reading = EventReader::new(body, self.limits.event_bytes, &self.intake.budget, &self.inbox);
+                    let mut reading = EventReader::new(
+                        body,
+                        self.limits.event_bytes,
+                        &self.intake.budget,
+                        &self.inbox,
+                    );
                     while let Ok(Some(event)) = reading.next().await {
                         match self.read_event(event).await {
-                            Ok(Some(message)) => drop(self.take(message, None, None, &mut questions)),
+                            Ok(Some(message)) => {
+                                drop(self.take(message, None, None, &mut questions))
+                            }
                             Ok(None) => {}
                             Err(_) => break,
                         }
@@ -282,7 +318,9 @@ impl HttpLink {
                     last_id = reading.last_id.or(last_id);
                     wait = wait.max(reading.retry);
                 }
-                Ok(None) if first => return Failure::new(Kind::Unavailable, "the server offers no stream"),
+                Ok(None) if first => {
+                    return Failure::new(Kind::Unavailable, "the server offers no stream");
+                }
                 Err(failure) if failure.kind == Kind::SessionLost => return failure,
                 Ok(None) | Err(_) => wait = (wait * 2).min(Duration::from_secs(30)),
             }
@@ -327,7 +365,9 @@ pub(crate) fn status_failure(posted: &Posted, has_session: bool) -> Failure {
     match status.as_u16() {
         401 | 403 | 407 => Failure::new(Kind::NeedsAuth, words),
         // Some servers say 400 where the specification says 404; no request of ours is malformed.
-        400 | 404 if has_session => Failure::new(Kind::SessionLost, "the server has forgotten the session"),
+        400 | 404 if has_session => {
+            Failure::new(Kind::SessionLost, "the server has forgotten the session")
+        }
         408 | 429 | 502..=504 => {
             let wait = retry_after(&posted.headers).unwrap_or(Duration::from_secs(1));
             Failure::new(Kind::Unavailable, words).retry_after(wait).after_send()
@@ -340,9 +380,10 @@ pub(crate) fn status_failure(posted: &Posted, has_session: bool) -> Failure {
 pub(crate) fn header_map(headers: &BTreeMap<String, String>) -> Result<HeaderMap, String> {
     let mut map = HeaderMap::with_capacity(headers.len());
     for (name, value) in headers {
-        let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("{name:?} is not a header name"))?;
-        let mut value =
-            HeaderValue::from_str(value).map_err(|_| format!("the value of header {name} cannot be sent"))?;
+        let parsed = HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| format!("{name:?} is not a header name"))?;
+        let mut value = HeaderValue::from_str(value)
+            .map_err(|_| format!("the value of header {name} cannot be sent"))?;
         value.set_sensitive(true);
         map.insert(parsed, value);
     }

@@ -1,5 +1,6 @@
-//! What comes in from servers over HTTP, bodies and event streams: read within the bounds of one message and within the
-//! account of bytes in flight, which holds up a server as long as there is no room.
+//! What comes in from servers over HTTP, bodies and event streams: read within the bounds of one
+//! message and within the account of bytes in flight, which holds up a server as long as there is
+//! no room.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -24,9 +25,11 @@ const MAX_RETRY: Duration = Duration::from_secs(10);
 /// How long the rest of a stream may take after its response, before its connection is given up.
 const DRAIN: Duration = Duration::from_millis(250);
 
-/// Bytes of a message that are scanned in less than the time that others on the same thread may be held up.
+/// Bytes of a message that are scanned in less than the time that others on the same thread may be
+/// held up.
 const LARGE: usize = 1 << 20;
-/// From this size on an answer goes to the client as it comes in, where nothing has to be known of its end first.
+/// From this size on an answer goes to the client as it comes in, where nothing has to be known of
+/// its end first.
 const STREAMED: usize = 256 << 10;
 
 /// Where what one server sends is counted and scanned.
@@ -55,7 +58,11 @@ impl Intake {
     ///
     /// # Errors
     /// Too many large messages wait for that.
-    pub(crate) async fn parse(&self, text: Bytes, depth: usize) -> Result<Result<Message, Refusal>, Failure> {
+    pub(crate) async fn parse(
+        &self,
+        text: Bytes,
+        depth: usize,
+    ) -> Result<Result<Message, Refusal>, Failure> {
         if text.len() <= LARGE {
             return Ok(jsonrpc::parse(text, depth, SentBy::Server));
         }
@@ -75,8 +82,8 @@ pub(crate) enum ReadBody {
     Streamed,
 }
 
-/// Reads a body of at most `max` bytes. One that came in one piece is not copied. A large one goes to the sink as it comes,
-/// if the sink takes it as the answer to the request with that id.
+/// Reads a body of at most `max` bytes. One that came in one piece is not copied. A large one goes
+/// to the sink as it comes, if the sink takes it as the answer to the request with that id.
 pub(crate) async fn read_body(
     mut body: Body,
     max: usize,
@@ -89,7 +96,9 @@ pub(crate) async fn read_body(
     if announced > max as u64 {
         return Err(too_large());
     }
-    let Some(first) = next_piece(&mut body).await? else { return Ok(ReadBody::Whole(Bytes::new())) };
+    let Some(first) = next_piece(&mut body).await? else {
+        return Ok(ReadBody::Whole(Bytes::new()));
+    };
     inbox.heard();
     if first.len() > max {
         return Err(too_large());
@@ -208,7 +217,12 @@ pub(crate) struct EventReader {
 
 impl EventReader {
     /// Events of at most `max` bytes.
-    pub(crate) fn new(body: Body, max: usize, budget: &Arc<Budget>, inbox: &Arc<dyn Inbox>) -> Self {
+    pub(crate) fn new(
+        body: Body,
+        max: usize,
+        budget: &Arc<Budget>,
+        inbox: &Arc<dyn Inbox>,
+    ) -> Self {
         Self {
             body: Some(body),
             decoder: decoder(max),
@@ -226,7 +240,8 @@ impl EventReader {
         self.reader.shrink_to(0);
     }
 
-    /// The next event; `None` at the end of the stream. Its data count until the last part of them is gone.
+    /// The next event; `None` at the end of the stream. Its data count until the last part of them
+    /// is gone.
     pub(crate) async fn next(&mut self) -> Result<Option<Event>, Failure> {
         loop {
             match self.decoder.next() {

@@ -1,4 +1,5 @@
-//! When a server last said anything at all: one relaxed store for each read, so that it can be kept for every byte.
+//! When a server last said anything at all: one relaxed store for each read, so that it can be kept
+//! for every byte.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,7 +1,11 @@
-//! Servers that the gateway calls: the trait they are all behind, and the MCP client that speaks to real ones in
-//! either era over stdio, Streamable HTTP and HTTP+SSE. It decides nothing about who may call what.
+//! Servers that the gateway calls: the trait they are all behind, and the MCP client that speaks to
+//! real ones in either era over stdio, Streamable HTTP and HTTP+SSE. It decides nothing about who
+//! may call what.
 
-#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make their own files and sockets"))]
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests make their own files and sockets")
+)]
 
 mod breaker;
 mod call;
@@ -37,7 +41,8 @@ mod survey_state;
 mod topics;
 
 pub use call::{
-    Answer, AnswerKind, Call, Caller, ClientSession, Conversation, LogLevel, ResponseSink, SinkError, Unasked,
+    Answer, AnswerKind, Call, Caller, ClientSession, Conversation, LogLevel, ResponseSink,
+    SinkError, Unasked,
 };
 pub use catalog::{Catalog, Item, Kind as ListKind};
 pub use client::Client;
@@ -64,7 +69,8 @@ pub trait Upstream: Send + Sync + 'static {
     /// What it offers, as of the last time it was asked. No I/O.
     fn catalog(&self) -> Arc<Catalog>;
 
-    /// What it may be asked at once and for how long, and how it stands with that; none for servers of our own. No I/O.
+    /// What it may be asked at once and for how long, and how it stands with that; none for servers
+    /// of our own. No I/O.
     fn load(&self) -> Option<Load> {
         None
     }
@@ -80,15 +86,20 @@ pub trait Upstream: Send + Sync + 'static {
     /// Calls it. Dropping the future cancels the call in the server's way.
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer, Failure>>;
 
-    /// Asks to be told when a resource of its own changes; counted, so that it is asked once for all clients.
+    /// Asks to be told when a resource of its own changes; counted, so that it is asked once for
+    /// all clients.
     fn subscribe<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<(), Failure>>;
 
     /// Takes one subscription back.
     fn unsubscribe<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, ()>;
 
-    /// Asks to be told when one of its own tasks has news (tasks extension); counted, as [`Self::subscribe`].
+    /// Asks to be told when one of its own tasks has news (tasks extension); counted, as
+    /// [`Self::subscribe`].
     fn watch_task<'a>(&'a self, _id: &'a str) -> BoxFuture<'a, Result<(), Failure>> {
-        Box::pin(std::future::ready(Err(Failure::new(FailureKind::Garbage, "the server has no tasks"))))
+        Box::pin(std::future::ready(Err(Failure::new(
+            FailureKind::Garbage,
+            "the server has no tasks",
+        ))))
     }
 
     /// Takes one of those back.
@@ -96,8 +107,8 @@ pub trait Upstream: Send + Sync + 'static {
         Box::pin(std::future::ready(()))
     }
 
-    /// Finds out, unless it is known, what is only offered to clients that can be asked things: the part of the catalog that is
-    /// `asking`. Returns when it is known, or cannot be known now.
+    /// Finds out, unless it is known, what is only offered to clients that can be asked things: the
+    /// part of the catalog that is `asking`. Returns when it is known, or cannot be known now.
     fn survey(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
@@ -121,7 +132,8 @@ pub enum Event {
     Updated { slug: Arc<str>, uri: String, params: bytes::Bytes },
     /// A task (own id) that was asked about has news.
     Task { slug: Arc<str>, id: String },
-    /// It logged something (`notifications/message`) outside of any call, on a connection that all clients share.
+    /// It logged something (`notifications/message`) outside of any call, on a connection that all
+    /// clients share.
     Logged { slug: Arc<str>, note: Arc<lockgate_protocol::jsonrpc::Request> },
 }
 

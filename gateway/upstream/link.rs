@@ -10,12 +10,17 @@ use crate::future::BoxFuture;
 
 /// Takes what a server sends on its own over one connection. None of its methods waits.
 pub(crate) trait Inbox: Send + Sync + 'static {
-    /// A notification that belongs to no running call (progress of a running call goes to its conversation).
-    /// `running` is the conversation of the only call in flight, when there is exactly one.
+    /// A notification that belongs to no running call (progress of a running call goes to its
+    /// conversation). `running` is the conversation of the only call in flight, when there is
+    /// exactly one.
     fn notification(&self, note: Request, running: Option<Arc<dyn Conversation>>);
 
     /// A request of the server. Gives the response to send back as JSON text. `running` as above.
-    fn question(&self, question: Request, running: Option<Arc<dyn Conversation>>) -> BoxFuture<'static, Bytes>;
+    fn question(
+        &self,
+        question: Request,
+        running: Option<Arc<dyn Conversation>>,
+    ) -> BoxFuture<'static, Bytes>;
 
     /// Bytes of the server have come in, whatever they mean.
     fn heard(&self) {}

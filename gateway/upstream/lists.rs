@@ -30,11 +30,16 @@ fn method(kind: Kind) -> Method {
     }
 }
 
-/// Reads all lists that the server declared. A list that it refuses is empty, and `omitted` says so.
+/// Reads all lists that the server declared. A list that it refuses is empty, and `omitted` says
+/// so.
 ///
 /// # Errors
 /// The transport failed, or the server sent something that is not a list.
-pub(crate) async fn read(connection: &Connection, limits: &Limits, capabilities: &[u8]) -> Result<Catalog, Failure> {
+pub(crate) async fn read(
+    connection: &Connection,
+    limits: &Limits,
+    capabilities: &[u8],
+) -> Result<Catalog, Failure> {
     let offers = connection.peer.offers;
     let mut catalog = Catalog {
         instructions: connection.peer.instructions.as_deref().map(Arc::from),
@@ -75,7 +80,9 @@ async fn pages(
     capabilities: &[u8],
     catalog: &mut Catalog,
 ) -> Result<Vec<Item>, Failure> {
-    let (mut items, mut keys, mut cursors) = (Vec::new(), HashSet::new(), HashSet::new());
+    let mut items = Vec::new();
+    let mut keys = HashSet::new();
+    let mut cursors = HashSet::new();
     let mut cursor: Option<Bytes> = None;
     for page in 0.. {
         if page >= limits.list_pages {
@@ -96,17 +103,23 @@ async fn pages(
             }
             other => other?,
         };
-        let lockgate_protocol::jsonrpc::Outcome::Result(_, members) = &response.outcome else { break };
+        let lockgate_protocol::jsonrpc::Outcome::Result(_, members) = &response.outcome else {
+            break;
+        };
         let member = |name: &str| scan::find(members, &response.text, name);
         note_cache(
             catalog,
             member("ttlMs").map(|s| s.of(&response.text)),
             member("cacheScope").map(|s| s.of(&response.text)),
         );
-        let array = member(kind.member())
-            .ok_or_else(|| broken(format!("the result of {} has no `{}`", method(kind).as_str(), kind.member())))?;
-        let full = take(&response.text, array, kind, limits, connection, &mut items, &mut keys, catalog)?;
-        cursor = member("nextCursor").map(|s| response.text.slice(s.range())).filter(|c| c.starts_with(b"\""));
+        let array = member(kind.member()).ok_or_else(|| {
+            broken(format!("the result of {} has no `{}`", method(kind).as_str(), kind.member()))
+        })?;
+        let full =
+            take(&response.text, array, kind, limits, connection, &mut items, &mut keys, catalog)?;
+        cursor = member("nextCursor")
+            .map(|s| response.text.slice(s.range()))
+            .filter(|c| c.starts_with(b"\""));
         drop(result);
         match &cursor {
             _ if full => break,
@@ -171,7 +184,9 @@ fn take(
     for item in raw {
         if items.len() >= limits.list_items {
             let most = limits.list_items;
-            catalog.omitted.push(format!("{}: more than {most} items (limits.list_items)", kind.member()));
+            catalog
+                .omitted
+                .push(format!("{}: more than {most} items (limits.list_items)", kind.member()));
             left_out.close(kind, catalog);
             return Ok(true);
         }
@@ -192,7 +207,8 @@ fn take(
         let mut text = item.text;
         if let Some((clean, icons)) = screen::without_unsafe_icons(&text) {
             left_out.tell(format!(
-                "{} {}: {icons} of its icons, which are no images in themselves and at no public https address",
+                "{} {}: {icons} of its icons, which are no images in themselves and at no public \
+                    https address",
                 kind.form().noun,
                 short(&key)
             ));
@@ -204,7 +220,8 @@ fn take(
             Err(words) if connection.takes_param_headers() => {
                 left_out.tell(format!("tool {}: {words}", short(&key)));
             }
-            // Only HTTP gives the annotations a meaning, so without it they are dropped rather than the tool.
+            // Only HTTP gives the annotations a meaning, so without it they are dropped rather than
+            // the tool.
             Err(_) => items.push(Item { key, text: without_annotations(&text), headers: None }),
         }
     }
@@ -214,7 +231,9 @@ fn take(
 
 /// The header annotations of a tool, if it is one and has some.
 fn headers(kind: Kind, item: &[u8]) -> Result<Option<Arc<ParamHeaders>>, String> {
-    let Some(schema) = list::member(item, "inputSchema").filter(|_| kind == Kind::Tools) else { return Ok(None) };
+    let Some(schema) = list::member(item, "inputSchema").filter(|_| kind == Kind::Tools) else {
+        return Ok(None);
+    };
     match ParamHeaders::from_schema(schema) {
         Ok(headers) if headers.is_empty() => Ok(None),
         Ok(headers) => Ok(Some(Arc::new(headers))),

@@ -1,5 +1,5 @@
-//! Opens a connection to a server in the way that its configuration says: what carries the bytes, then the handshake. A
-//! connection declares what whoever is behind it declared, and nothing else.
+//! Opens a connection to a server in the way that its configuration says: what carries the bytes,
+//! then the handshake. A connection declares what whoever is behind it declared, and nothing else.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -30,7 +30,8 @@ const OUTGOING: usize = 1024;
 
 /// What a connection is for.
 pub(crate) enum Role {
-    /// The calls of everybody. It declares nothing, because what the server would ask could be meant for anybody.
+    /// The calls of everybody. It declares nothing, because what the server would ask could be
+    /// meant for anybody.
     Shared,
     /// One client session, which declared these capabilities.
     Session(Weak<dyn ClientSession>, Value),
@@ -47,11 +48,14 @@ fn bridged() -> Value {
 pub(crate) async fn open(shared: &Shared, role: Role) -> Result<(Connection, Over), Refused> {
     let opened = open_there(shared, role).await;
     opened.map_err(|mut refused| {
-        let (Transport::Http { url, .. } | Transport::Sse { url, .. }) = &shared.config.transport else {
+        let (Transport::Http { url, .. } | Transport::Sse { url, .. }) = &shared.config.transport
+        else {
             return refused;
         };
         let trouble = &mut refused.trouble;
-        if let (Stage::Connect, Some(host), Some(port)) = (trouble.stage, url.host_str(), url.port_or_known_default()) {
+        if let (Stage::Connect, Some(host), Some(port)) =
+            (trouble.stage, url.host_str(), url.port_or_known_default())
+        {
             let words = trouble.words.strip_prefix("connect failed: ").unwrap_or(&trouble.words);
             trouble.words = format!("{host}:{port}: {words}");
         }
@@ -61,7 +65,8 @@ pub(crate) async fn open(shared: &Shared, role: Role) -> Result<(Connection, Ove
 
 async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), Refused> {
     let over = Over::default();
-    let stale = Arc::clone(if matches!(role, Role::Scout) { &shared.survey.stale } else { &shared.stale });
+    let stale =
+        Arc::clone(if matches!(role, Role::Scout) { &shared.survey.stale } else { &shared.stale });
     let (behind, capabilities) = match role {
         Role::Shared => (Behind::Anybody, json!({})),
         Role::Session(session, capabilities) => (Behind::Session(session), capabilities),
@@ -88,7 +93,9 @@ async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), R
             let info = Arc::clone(&shared.around.info);
             Ok((Connection::new(link, peer, child, info, receiver), over))
         }
-        Err(refused) if refused.maybe_sse && matches!(shared.config.transport, Transport::Http { .. }) => {
+        Err(refused)
+            if refused.maybe_sse && matches!(shared.config.transport, Transport::Http { .. }) =>
+        {
             let duplex = sse_link(shared, &inbox).await.map_err(|_| refused)?;
             shared.known_sse.store(true, Ordering::Relaxed);
             let link = Link::Duplex(duplex);
@@ -118,7 +125,8 @@ async fn carry(
     match &shared.config.transport {
         Transport::Stdio { command, args, env, cwd } => {
             let guard = &shared.around.guard;
-            let started = process::spawn(guard, &shared.slug, command, args, env, cwd.as_deref()).await;
+            let started =
+                process::spawn(guard, &shared.slug, command, args, env, cwd.as_deref()).await;
             let (child, stdin, stdout) =
                 started.map_err(|trouble| Refused { trouble, ..Refused::new(Stage::Start, "") })?;
             let bounds = bounds(shared, shared.config.limits.line_bytes);
@@ -126,9 +134,17 @@ async fn carry(
             Ok((Link::Duplex(duplex), "stdio", Some(child)))
         }
         Transport::Http { .. } if !shared.known_sse.load(Ordering::Relaxed) => {
-            let Some((origin, headers)) = &shared.origin else { return Err(Refused::new(Stage::Connect, "no URL")) };
+            let Some((origin, headers)) = &shared.origin else {
+                return Err(Refused::new(Stage::Connect, "no URL"));
+            };
             let limits = shared.config.limits.clone();
-            let link = HttpLink::new(origin.clone(), headers.clone(), limits, Arc::clone(inbox), intake(shared));
+            let link = HttpLink::new(
+                origin.clone(),
+                headers.clone(),
+                limits,
+                Arc::clone(inbox),
+                intake(shared),
+            );
             Ok((Link::Http(Arc::new(link)), "http", None))
         }
         Transport::Http { .. } | Transport::Sse { .. } => {
@@ -139,12 +155,16 @@ async fn carry(
 }
 
 async fn sse_link(shared: &Shared, inbox: &Arc<dyn Inbox>) -> Result<Arc<Duplex>, Refused> {
-    let (Transport::Http { url, .. } | Transport::Sse { url, .. }) = &shared.config.transport else {
+    let (Transport::Http { url, .. } | Transport::Sse { url, .. }) = &shared.config.transport
+    else {
         return Err(Refused::new(Stage::Connect, "no URL"));
     };
-    let Some((origin, headers)) = &shared.origin else { return Err(Refused::new(Stage::Connect, "no URL")) };
+    let Some((origin, headers)) = &shared.origin else {
+        return Err(Refused::new(Stage::Connect, "no URL"));
+    };
     let bounds = bounds(shared, shared.config.limits.event_bytes);
-    let opened = sse::connect(origin, url, headers, bounds, Arc::clone(inbox), intake(shared)).await;
+    let opened =
+        sse::connect(origin, url, headers, bounds, Arc::clone(inbox), intake(shared)).await;
     opened.map_err(|failure| {
         let mut refused = Refused::new(Stage::Connect, failure.words.clone());
         refused.needs_auth = failure.kind == Kind::NeedsAuth;
@@ -158,15 +178,20 @@ fn intake(shared: &Shared) -> Intake {
 
 fn bounds(shared: &Shared, message_bytes: usize) -> Bounds {
     let limits = &shared.config.limits;
-    Bounds { message_bytes: message_bytes.min(limits.response_bytes), depth: limits.depth, outgoing: OUTGOING }
+    Bounds {
+        message_bytes: message_bytes.min(limits.response_bytes),
+        depth: limits.depth,
+        outgoing: OUTGOING,
+    }
 }
 
-/// Opens the stream on which a legacy server asks and tells one session outside of calls. Returns when it stands, or
-/// after a moment when it does not; it goes on until the connection is over.
+/// Opens the stream on which a legacy server asks and tells one session outside of calls. Returns
+/// when it stands, or after a moment when it does not; it goes on until the connection is over.
 pub(crate) async fn follow_session(connection: &Connection) {
     let Some(link) = handshake::http(&connection.link).cloned() else { return };
     let opened = Arc::new(Notify::new());
-    let (tell, over) = (Arc::clone(&opened), connection.over().clone());
+    let tell = Arc::clone(&opened);
+    let over = connection.over().clone();
     tokio::spawn(async move {
         tokio::select! {
             failure = link.listen(|_| tell.notify_one()) => {

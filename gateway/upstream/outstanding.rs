@@ -1,12 +1,14 @@
-//! How long a server may be silent because of what it was asked: some servers do one thing at a time and answer nothing else
-//! meanwhile, so that only the time of their calls tells the slow from the hung.
+//! How long a server may be silent because of what it was asked: some servers do one thing at a
+//! time and answer nothing else meanwhile, so that only the time of their calls tells the slow from
+//! the hung.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// How long a call that nobody waits for any more explains silence: the time that a call has by default.
+/// How long a call that nobody waits for any more explains silence: the time that a call has by
+/// default.
 const ABANDONED: Duration = Duration::from_secs(60);
 
 /// What one connection was asked and has not answered.
@@ -17,7 +19,8 @@ pub(crate) struct Outstanding(Mutex<State>);
 struct State {
     /// How many requests wait, by their time limits.
     waiting: BTreeMap<Duration, usize>,
-    /// The longest time that a request may still take which somebody gave up, because the server may be at it.
+    /// The longest time that a request may still take which somebody gave up, because the server
+    /// may be at it.
     abandoned: Option<Duration>,
     /// When there was first something to do.
     since: Option<Instant>,

@@ -1,6 +1,7 @@
-//! A child process that serves MCP on its standard streams: its own process group, an environment made from nothing, and no
-//! way to outlive the gateway's interest in it, for it or anything that it starts, because its parent is a guard.
-//! It starts what the operator's configuration named, without a shell.
+//! A child process that serves MCP on its standard streams: its own process group, an environment
+//! made from nothing, and no way to outlive the gateway's interest in it, for it or anything that
+//! it starts, because its parent is a guard. It starts what the operator's configuration named,
+//! without a shell.
 
 mod group;
 mod guard;
@@ -40,9 +41,10 @@ const ORDERS: usize = 4;
 /// How long the rest of stderr may take after the exit.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
-/// What a child inherits. Launchers (`npx`, `uvx`, `docker`) look for their caches and settings under the user's directories,
-/// and text tools for the locale. Nothing else: above all no credentials, no proxy settings (they may hold passwords), no
-/// agent sockets, no `SHELL`, no `LD_*`, and nothing of the gateway's own.
+/// What a child inherits. Launchers (`npx`, `uvx`, `docker`) look for their caches and settings
+/// under the user's directories, and text tools for the locale. Nothing else: above all no
+/// credentials, no proxy settings (they may hold passwords), no agent sockets, no `SHELL`, no
+/// `LD_*`, and nothing of the gateway's own.
 const INHERITED: [&str; 12] = [
     "PATH",
     "HOME",
@@ -69,8 +71,8 @@ pub(crate) struct Child {
     tail: Arc<Tail>,
 }
 
-/// Starts a child with an argument vector and nothing inherited but [`INHERITED`] and `LC_*`; `env` comes on top. Its parent
-/// is `program`, which begins with [`guard()`].
+/// Starts a child with an argument vector and nothing inherited but [`INHERITED`] and `LC_*`; `env`
+/// comes on top. Its parent is `program`, which begins with [`guard()`].
 ///
 /// # Errors
 /// The child could not be started, in words that say what to do about it.
@@ -86,10 +88,15 @@ pub(crate) async fn spawn(
         return Err(trouble(words));
     }
     let failed = |error: &io::Error| trouble(explain(command, cwd, error));
-    let plan = plan(command, args, env, cwd).encode().ok_or_else(|| failed(&io::ErrorKind::InvalidInput.into()))?;
-    let unguarded = |error: io::Error| trouble(format!("the guard of `{command}` could not be started: {error}"));
+    let plan = plan(command, args, env, cwd)
+        .encode()
+        .ok_or_else(|| failed(&io::ErrorKind::InvalidInput.into()))?;
+    let unguarded = |error: io::Error| {
+        trouble(format!("the guard of `{command}` could not be started: {error}"))
+    };
     let mut guarded = Guarded::start(program, &plan).await.map_err(unguarded)?;
-    let (id, server) = guarded.started().await.map_err(unguarded)?.map_err(|error| failed(&error))?;
+    let (id, server) =
+        guarded.started().await.map_err(unguarded)?.map_err(|error| failed(&error))?;
     let Guarded { process, control, stdin, stdout, stderr } = guarded;
     // Arguments and environment may hold secrets; the command does not.
     tracing::info!(server = slug, command, pid = id, "child process started");
@@ -110,8 +117,16 @@ pub(crate) async fn spawn(
 }
 
 /// What its guard has to know.
-#[allow(clippy::disallowed_methods, reason = "a child inherits a few names of the gateway's environment")]
-fn plan(command: &str, args: &[String], env: &BTreeMap<String, String>, cwd: Option<&Path>) -> Plan {
+#[allow(
+    clippy::disallowed_methods,
+    reason = "a child inherits a few names of the gateway's environment"
+)]
+fn plan(
+    command: &str,
+    args: &[String],
+    env: &BTreeMap<String, String>,
+    cwd: Option<&Path>,
+) -> Plan {
     let mut environment: BTreeMap<OsString, OsString> = inherited(std::env::vars_os()).collect();
     environment.extend(env.iter().map(|(name, value)| (name.into(), value.into())));
     Plan {
@@ -151,9 +166,9 @@ impl Child {
         self.exit().await
     }
 
-    /// Ends it: waits up to `grace` for a child whose stdin was closed before, then SIGTERM to its group, then SIGKILL to
-    /// everything that it started. Nothing of that runs when this returns, unless the kernel itself is stuck. Says how the
-    /// child ended.
+    /// Ends it: waits up to `grace` for a child whose stdin was closed before, then SIGTERM to its
+    /// group, then SIGKILL to everything that it started. Nothing of that runs when this returns,
+    /// unless the kernel itself is stuck. Says how the child ended.
     pub(crate) async fn close(&self, grace: Duration) -> String {
         if let Ok(words) = timeout(grace, self.wait()).await {
             return words;
@@ -163,7 +178,9 @@ impl Child {
             return words;
         }
         let _ = self.orders.try_send(guard::KILL);
-        timeout(AFTER_SIGNAL, self.wait()).await.unwrap_or_else(|_| "did not end even when killed".to_owned())
+        timeout(AFTER_SIGNAL, self.wait())
+            .await
+            .unwrap_or_else(|_| "did not end even when killed".to_owned())
     }
 }
 
@@ -203,9 +220,13 @@ async fn supervise(
 }
 
 /// Until the guard says how the child ended; nothing when the guard ends without a word.
-async fn follow_orders(control: &mut UnixStream, orders: &mut mpsc::Receiver<u8>) -> Option<ExitStatus> {
+async fn follow_orders(
+    control: &mut UnixStream,
+    orders: &mut mpsc::Receiver<u8>,
+) -> Option<ExitStatus> {
     let (mut reader, mut writer) = control.split();
-    let (mut status, mut killed) = ([0; 4], false);
+    let mut status = [0; 4];
+    let mut killed = false;
     {
         let mut told = std::pin::pin!(reader.read_exact(&mut status));
         loop {
@@ -231,8 +252,12 @@ fn in_words(status: ExitStatus) -> String {
     }
 }
 
-fn inherited(all: impl Iterator<Item = (OsString, OsString)>) -> impl Iterator<Item = (OsString, OsString)> {
-    all.filter(|(name, _)| name.to_str().is_some_and(|name| INHERITED.contains(&name) || name.starts_with("LC_")))
+fn inherited(
+    all: impl Iterator<Item = (OsString, OsString)>,
+) -> impl Iterator<Item = (OsString, OsString)> {
+    all.filter(|(name, _)| {
+        name.to_str().is_some_and(|name| INHERITED.contains(&name) || name.starts_with("LC_"))
+    })
 }
 
 fn trouble(words: String) -> Trouble {
@@ -261,7 +286,9 @@ fn explain(command: &str, cwd: Option<&Path>, error: &io::Error) -> String {
             format!("`{command}` exists, but the interpreter that its first line names does not")
         }
         io::ErrorKind::NotFound if is_path => format!("`{command}` does not exist"),
-        io::ErrorKind::NotFound => format!("`{command}` was not found in PATH; install it or give its full path"),
+        io::ErrorKind::NotFound => {
+            format!("`{command}` was not found in PATH; install it or give its full path")
+        }
         io::ErrorKind::PermissionDenied => format!(
             "permission denied: the gateway's user may not execute `{command}`{}",
             if cwd.is_some() { " or not enter the working directory" } else { "" }

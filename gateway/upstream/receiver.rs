@@ -1,5 +1,5 @@
-//! What a server says on its own: log messages, changes, questions. Each goes to the call or session that it
-//! belongs to; what belongs to nobody is answered or dropped here.
+//! What a server says on its own: log messages, changes, questions. Each goes to the call or
+//! session that it belongs to; what belongs to nobody is answered or dropped here.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
@@ -36,7 +36,8 @@ pub(crate) struct Receiver {
     pub(crate) last_heard: LastHeard,
 }
 
-/// Longest question or notification: they are read into trees and kept for many, which takes many times their bytes.
+/// Longest question or notification: they are read into trees and kept for many, which takes many
+/// times their bytes.
 const MAX_MESSAGE: usize = 1 << 20;
 /// Log messages outside of calls that are passed on within one second.
 const LOGGED: u32 = 50;
@@ -118,11 +119,14 @@ impl Over {
 impl Inbox for Receiver {
     fn notification(&self, note: Request, running: Option<Arc<dyn Conversation>>) {
         if note.text.len() > MAX_MESSAGE {
-            tracing::debug!(server = %self.slug, bytes = note.text.len(), "a notification was dropped: it is too long");
+            tracing::debug!(server = %self.slug, bytes = note.text.len(), "a notification was \
+                dropped: it is too long");
             return;
         }
         match note.method {
-            Method::ToolsChanged | Method::PromptsChanged | Method::ResourcesChanged => self.stale.notify_one(),
+            Method::ToolsChanged | Method::PromptsChanged | Method::ResourcesChanged => {
+                self.stale.notify_one()
+            }
             Method::ResourceUpdated => {
                 if let Some(uri) = note.param_str("uri") {
                     let params = Bytes::copy_from_slice(&params_text(&note));
@@ -137,40 +141,59 @@ impl Inbox for Receiver {
                 (Some(conversation), _) => conversation.log(&note),
                 (None, Some(session)) => session.log(&self.slug, &note),
                 // It may be about any client's call: whoever takes it decides whom it may be told.
-                (None, None) if !matches!(self.behind, Behind::Anybody) || !self.logged.admits(Instant::now()) => {
+                (None, None)
+                    if !matches!(self.behind, Behind::Anybody)
+                        || !self.logged.admits(Instant::now()) =>
+                {
                     tracing::debug!(server = %self.slug, "log message dropped");
                 }
                 (None, None) => {
-                    let _ = self.events.send(Event::Logged { slug: Arc::clone(&self.slug), note: Arc::new(note) });
+                    let _ = self
+                        .events
+                        .send(Event::Logged { slug: Arc::clone(&self.slug), note: Arc::new(note) });
                 }
             },
             Method::Acknowledged => self.acknowledge(&note),
             Method::TaskUpdated => {
                 if let Some(id) = note.param_str("taskId") {
-                    let _ = self.events.send(Event::Task { slug: Arc::clone(&self.slug), id: id.into_owned() });
+                    let _ = self
+                        .events
+                        .send(Event::Task { slug: Arc::clone(&self.slug), id: id.into_owned() });
                 }
             }
             Method::Progress | Method::Cancelled => {}
-            _ => tracing::debug!(server = %self.slug, method = %note.method_name(), "notification dropped"),
+            _ => {
+                tracing::debug!(server = %self.slug, method = %note.method_name(), "notification \
+                    dropped")
+            }
         }
     }
 
-    fn question(&self, question: Request, running: Option<Arc<dyn Conversation>>) -> BoxFuture<'static, Bytes> {
+    fn question(
+        &self,
+        question: Request,
+        running: Option<Arc<dyn Conversation>>,
+    ) -> BoxFuture<'static, Bytes> {
         let id = question.id_bytes();
         let session = self.behind.session();
         let nobody = matches!(self.behind, Behind::Nobody);
         let slug = Arc::clone(&self.slug);
         Box::pin(async move {
-            let refuse = |code, words: &str| Bytes::from(write::error(Some(&id), code, words, None));
+            let refuse =
+                |code, words: &str| Bytes::from(write::error(Some(&id), code, words, None));
             let params = match question.method {
                 Method::Ping => return write::result(&id, b"{}").into(),
-                _ if question.text.len() > MAX_MESSAGE => return refuse(code::INTERNAL, "the request is too long"),
+                _ if question.text.len() > MAX_MESSAGE => {
+                    return refuse(code::INTERNAL, "the request is too long");
+                }
                 Method::Elicit | Method::Sample | Method::Roots => params_text(&question),
                 _ => return refuse(code::METHOD_NOT_FOUND, "method not found"),
             };
             let answer = match (running, session) {
                 // What was declared has to be answered, if only with nothing.
-                _ if nobody && question.method == Method::Roots => Ok(Bytes::from_static(br#"{"roots":[]}"#)),
+                _ if nobody && question.method == Method::Roots => {
+                    Ok(Bytes::from_static(br#"{"roots":[]}"#))
+                }
                 _ if nobody => Err(Unasked::Gone),
                 (Some(conversation), _) => conversation.ask(question.method, params.into()).await,
                 (None, Some(session)) => session.ask(&slug, question.method, params.into()).await,
@@ -178,10 +201,15 @@ impl Inbox for Receiver {
             };
             match answer {
                 Ok(result) => write::result(&id, &result).into(),
-                Err(Unasked::Undeclared) => refuse(code::METHOD_NOT_FOUND, "the client cannot be asked this"),
+                Err(Unasked::Undeclared) => {
+                    refuse(code::METHOD_NOT_FOUND, "the client cannot be asked this")
+                }
                 Err(Unasked::Refused { code, message }) => refuse(code, &message),
-                // An elicitation that nobody answers counts as cancelled; the others have no such result.
-                Err(_) if question.method == Method::Elicit => write::result(&id, br#"{"action":"cancel"}"#).into(),
+                // An elicitation that nobody answers counts as cancelled; the others have no such
+                // result.
+                Err(_) if question.method == Method::Elicit => {
+                    write::result(&id, br#"{"action":"cancel"}"#).into()
+                }
                 Err(unasked) => refuse(code::INTERNAL, &unasked.to_string()),
             }
         })
@@ -198,17 +226,25 @@ impl Inbox for Receiver {
 
 impl Receiver {
     fn acknowledge(&self, note: &Request) {
-        let id = note.meta(meta::SUBSCRIPTION_ID).and_then(|id| std::str::from_utf8(id).ok()?.parse().ok());
+        let id = note
+            .meta(meta::SUBSCRIPTION_ID)
+            .and_then(|id| std::str::from_utf8(id).ok()?.parse().ok());
         let waiting = id.and_then(|id: u64| self.acknowledgements.lock().remove(&id));
         if let Some(waiting) = waiting {
-            let filter: Value =
-                note.param("notifications").and_then(|f| serde_json::from_slice(f).ok()).unwrap_or_default();
+            let filter: Value = note
+                .param("notifications")
+                .and_then(|f| serde_json::from_slice(f).ok())
+                .unwrap_or_default();
             let named = |member: &str, topic: fn(String) -> Topic| -> Vec<Topic> {
                 let all = filter.get(member).and_then(Value::as_array);
-                all.into_iter().flatten().filter_map(|one| one.as_str().map(|one| topic(one.into()))).collect()
+                all.into_iter()
+                    .flatten()
+                    .filter_map(|one| one.as_str().map(|one| topic(one.into())))
+                    .collect()
             };
             let resources = named("resourceSubscriptions", Topic::Resource);
-            let _ = waiting.send(resources.into_iter().chain(named("taskIds", Topic::Task)).collect());
+            let _ =
+                waiting.send(resources.into_iter().chain(named("taskIds", Topic::Task)).collect());
         }
     }
 }

@@ -1,5 +1,5 @@
-//! When a server that is down is tried again: by itself, or sooner because somebody calls it. However many callers there are,
-//! one attempt is made at a time.
+//! When a server that is down is tried again: by itself, or sooner because somebody calls it.
+//! However many callers there are, one attempt is made at a time.
 
 use std::time::Duration;
 
@@ -22,7 +22,8 @@ pub(crate) struct Recovery {
 struct Attempts {
     /// So many have failed.
     failed: u64,
-    /// When the next one begins by itself, and when it may begin because of a call; none while one is made.
+    /// When the next one begins by itself, and when it may begin because of a call; none while one
+    /// is made.
     next: Option<(Instant, Instant)>,
 }
 
@@ -33,8 +34,8 @@ impl Default for Recovery {
 }
 
 impl Recovery {
-    /// An attempt has failed after so long, or without a time a connection was lost; the next one comes after `pause`, or
-    /// sooner when somebody wants it.
+    /// An attempt has failed after so long, or without a time a connection was lost; the next one
+    /// comes after `pause`, or sooner when somebody wants it.
     pub(crate) fn schedule(&self, failed_after: Option<Duration>, pause: Duration) {
         let now = Instant::now();
         let rest = failed_after.map_or(REST, |took| REST.max(took * SHARE));

@@ -1,5 +1,5 @@
-//! When a server's lists are read again: soon after it tells of a change, and the less often the longer it goes on telling. What
-//! it told last is always read.
+//! When a server's lists are read again: soon after it tells of a change, and the less often the
+//! longer it goes on telling. What it told last is always read.
 
 use std::time::{Duration, Instant};
 
@@ -36,13 +36,15 @@ impl Rereading {
         self.due.get_or_insert(soon.max(ended + self.pause));
     }
 
-    /// A call could not connect: the server may be gone, which reading shows. Sooner than an announcement, once in a while.
+    /// A call could not connect: the server may be gone, which reading shows. Sooner than an
+    /// announcement, once in a while.
     pub(crate) fn suspect(&mut self, now: Instant) {
         let earliest = self.ended.map_or(now, |ended| now.max(ended + SETTLE));
         self.due = Some(self.due.map_or(earliest, |due| due.min(earliest)));
     }
 
-    /// The lists have been read in this time. The next reading waits at least as long as this one took.
+    /// The lists have been read in this time. The next reading waits at least as long as this one
+    /// took.
     pub(crate) fn read(&mut self, began: Instant, ended: Instant) {
         self.pause = (self.pause * 2).min(LONGEST_PAUSE).max(ended.duration_since(began));
         (self.due, self.ended) = (None, Some(ended));
@@ -63,7 +65,10 @@ mod tests {
 
     /// Announcements every 10 ms for a minute; gives when lists are read, in milliseconds.
     fn readings(took: u64) -> Vec<u64> {
-        let (mut rereading, begin, mut all, mut free) = (Rereading::new(), Instant::now(), Vec::new(), 0);
+        let mut rereading = Rereading::new();
+        let begin = Instant::now();
+        let mut all = Vec::new();
+        let mut free = 0;
         let at = |ms: u64| begin + Duration::from_millis(ms);
         for now in (0..60_000).step_by(10) {
             if now < free {
@@ -90,7 +95,8 @@ mod tests {
 
     #[test]
     fn what_is_announced_after_a_reading_is_read_and_a_quiet_server_at_once() {
-        let (mut rereading, begin) = (Rereading::new(), Instant::now());
+        let mut rereading = Rereading::new();
+        let begin = Instant::now();
         let at = |ms: u64| begin + Duration::from_millis(ms);
         for turn in 0..8 {
             rereading.announce(at(turn * 2000));

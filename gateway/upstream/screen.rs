@@ -1,5 +1,6 @@
-//! What is taken out of an item before anybody sees it: icons that make whoever shows them fetch from their own network or run
-//! a script, and, with the whole item, descriptions beyond a bound. Page: basic/index.mdx (icons).
+//! What is taken out of an item before anybody sees it: icons that make whoever shows them fetch
+//! from their own network or run a script, and, with the whole item, descriptions beyond a bound.
+//! Page: basic/index.mdx (icons).
 
 use lockgate_egress::Policy;
 use lockgate_protocol::scan::{self, Keys, Scanner};
@@ -18,7 +19,8 @@ pub(crate) fn without_unsafe_icons(item: &[u8]) -> Option<(Vec<u8>, usize)> {
     }
     let (_, members) = Scanner::new(item, scan::MAX_DEPTH).ok()?.members(Keys::Distinct).ok()?;
     let icons = scan::find(&members, item, "icons")?.of(item);
-    let (mut kept, mut dropped) = (Vec::new(), 0);
+    let mut kept = Vec::new();
+    let mut dropped = 0;
     let mut scanner = Scanner::new(icons, scan::MAX_DEPTH).ok()?;
     let walked = scanner.array(&mut |scanner| {
         let icon = scanner.value()?.of(icons);
@@ -53,7 +55,9 @@ fn is_safe(source: &str) -> bool {
     let Ok(url) = Url::parse(source) else { return false };
     match (url.scheme(), url.host()) {
         ("data", _) => url.path().get(..6).is_some_and(|kind| kind.eq_ignore_ascii_case("image/")),
-        ("https", Some(host)) => url.username().is_empty() && url.password().is_none() && is_public(&host),
+        ("https", Some(host)) => {
+            url.username().is_empty() && url.password().is_none() && is_public(&host)
+        }
         _ => false,
     }
 }
@@ -64,14 +68,16 @@ fn is_public(host: &Host<&str>) -> bool {
         Host::Ipv6(address) => Policy::Public.permits((*address).into(), true),
         Host::Domain(name) => {
             let name = name.trim_end_matches('.');
-            let is_inner =
-                |inner: &&str| name.strip_suffix(*inner).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
+            let is_inner = |inner: &&str| {
+                name.strip_suffix(*inner).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+            };
             name.contains('.') && !INNER.iter().any(is_inner)
         }
     }
 }
 
-/// The length of a description of the item, at its root or in a schema, that has more than `most` bytes.
+/// The length of a description of the item, at its root or in a schema, that has more than `most`
+/// bytes.
 pub(crate) fn too_long_description(item: &[u8], most: usize) -> Option<usize> {
     if item.len() <= most {
         return None;
@@ -139,15 +145,17 @@ mod tests {
     #[test]
     fn icons_are_taken_out_and_the_rest_stays() {
         let good = json!({"src": "https://example.com/a.png", "sizes": ["48x48"]});
-        let item =
-            json!({"name": "t", "icons": [{"src": "javascript:alert(1)"}, good, {"src": "https://10.0.0.1/"}], "x": 1});
+        let item = json!({"name": "t", "icons": [{"src": "javascript:alert(1)"}, good, {"src": "https://10.0.0.1/"}], "x": 1});
         let (text, dropped) = without_unsafe_icons(item.to_string().as_bytes()).unwrap();
         let left: Value = serde_json::from_slice(&text).unwrap();
         assert_eq!((left, dropped), (json!({"name": "t", "icons": [good], "x": 1}), 2));
         let escaped = br#"{"name":"t","\u0069cons":[{"src":"javascript:x"}]}"#;
         assert_eq!(without_unsafe_icons(escaped), Some((br#"{"name":"t"}"#.to_vec(), 1)));
-        for fine in [json!({"name": "t"}), json!({"name": "t", "icons": []}), json!({"name": "icons", "icons": [good]})]
-        {
+        for fine in [
+            json!({"name": "t"}),
+            json!({"name": "t", "icons": []}),
+            json!({"name": "icons", "icons": [good]}),
+        ] {
             assert_eq!(without_unsafe_icons(fine.to_string().as_bytes()), None, "{fine}");
         }
     }
@@ -155,7 +163,9 @@ mod tests {
     #[test]
     fn a_description_is_bounded_wherever_it_stands() {
         let long = "é".repeat(50);
-        let nested = json!({"name": "t", "inputSchema": {"properties": {"a": {"description": long}}}}).to_string();
+        let nested =
+            json!({"name": "t", "inputSchema": {"properties": {"a": {"description": long}}}})
+                .to_string();
         assert_eq!(too_long_description(nested.as_bytes(), 99), Some(100));
         assert_eq!(too_long_description(nested.as_bytes(), 100), None);
         let other = json!({"name": "t", "description": "short", "default": long}).to_string();

@@ -1,4 +1,5 @@
-//! What the calls to one server and its supervisor share: its configuration, its live connection, its state and its lists.
+//! What the calls to one server and its supervisor share: its configuration, its live connection,
+//! its state and its lists.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -41,7 +42,8 @@ pub struct Surroundings {
     pub apart: Arc<Apart>,
     /// JSON text of the gateway's own `Implementation`.
     pub info: Arc<[u8]>,
-    /// The program that stands between the gateway and a child process; it begins with [`crate::guard`].
+    /// The program that stands between the gateway and a child process; it begins with
+    /// [`crate::guard`].
     pub guard: PathBuf,
 }
 
@@ -100,13 +102,15 @@ impl Shared {
             Transport::Stdio { .. } => None,
             Transport::Http { url, headers } | Transport::Sse { url, headers } => {
                 let policy = lockgate_egress::Policy::Operator;
-                let origin = Origin::new(Arc::clone(&around.connector), url, policy, &around.egress)
-                    .map_err(|e| unusable(e.to_string()))?;
+                let origin =
+                    Origin::new(Arc::clone(&around.connector), url, policy, &around.egress)
+                        .map_err(|e| unusable(e.to_string()))?;
                 Some((origin, crate::http::header_map(headers).map_err(unusable)?))
             }
         };
         let state = if config.enabled { State::Pending } else { State::Disabled };
-        let status = Status { state, since: SystemTime::now(), peer: None, trouble: None, restarts: 0 };
+        let status =
+            Status { state, since: SystemTime::now(), peer: None, trouble: None, restarts: 0 };
         let bounds = Bounds { running: config.limits.concurrency, waiting: config.limits.queue };
         Ok(Self {
             slug: config.slug.as_str().into(),
@@ -175,7 +179,8 @@ impl Shared {
             tracing::warn!(server = %self.slug, "left out: {omitted}");
         }
         if self.catalog_hold.lock().set(catalog.counted_bytes()).is_err() {
-            tracing::warn!(server = %self.slug, "there is no memory for its lists (limits.bytes_in_flight); the old ones stay");
+            tracing::warn!(server = %self.slug, "there is no memory for its lists \
+                (limits.bytes_in_flight); the old ones stay");
             return;
         }
         catalog.version = old.version + 1;

@@ -1,5 +1,6 @@
-//! What a built-in server may know of the caller of one call, and see with the caller's eyes. The request path makes it;
-//! it gives nothing that policy hides, and reaches servers only through the same decision as the caller's own requests.
+//! What a built-in server may know of the caller of one call, and see with the caller's eyes. The
+//! request path makes it; it gives nothing that policy hides, and reaches servers only through the
+//! same decision as the caller's own requests.
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
-//! The deprecated HTTP+SSE transport (2024-11-05): one event stream carries everything that the server says, and each
-//! message to it is a POST to the place that the stream named first. It goes to no other origin, follows no redirect,
-//! sends nothing twice and does not resume: a lost stream is a lost connection.
+//! The deprecated HTTP+SSE transport (2024-11-05): one event stream carries everything that the
+//! server says, and each message to it is a POST to the place that the stream named first. It goes
+//! to no other origin, follows no redirect, sends nothing twice and does not resume: a lost stream
+//! is a lost connection.
 
 mod post;
 mod request;
@@ -28,8 +29,9 @@ const ENDPOINT_WAIT: Duration = Duration::from_secs(15);
 /// Bytes of the place to POST to.
 const MAX_ENDPOINT: usize = 4 << 10;
 
-/// Opens the stream at `url` (of `origin`) and waits for the place to POST to. `headers` go with every request.
-/// Beyond the first event there is no deadline here. Dropping the future closes what was opened.
+/// Opens the stream at `url` (of `origin`) and waits for the place to POST to. `headers` go with
+/// every request. Beyond the first event there is no deadline here. Dropping the future closes what
+/// was opened.
 ///
 /// # Errors
 /// No connection, no event stream, or a first event that is not an `endpoint` of the same origin.
@@ -50,15 +52,27 @@ pub(crate) async fn connect(
         return Err(read_status(status));
     }
     if !is_event_stream(response.headers()) {
-        return Err(Failure::new(Kind::Garbage, "the server answered with something that is not an event stream"));
+        return Err(Failure::new(
+            Kind::Garbage,
+            "the server answered with something that is not an event stream",
+        ));
     }
-    let mut stream = EventReader::new(response.into_body(), bounds.message_bytes, &intake.budget, &inbox);
-    let first = timeout(ENDPOINT_WAIT, next_event(&mut stream))
-        .await
-        .map_err(|_| Failure::new(Kind::Timeout, "the server opened an event stream but did not say where to POST"))?;
+    let mut stream =
+        EventReader::new(response.into_body(), bounds.message_bytes, &intake.budget, &inbox);
+    let first = timeout(ENDPOINT_WAIT, next_event(&mut stream)).await.map_err(|_| {
+        Failure::new(
+            Kind::Timeout,
+            "the server opened an event stream but did not say where to POST",
+        )
+    })?;
     let endpoint = match first {
         Ok(Some(event)) => endpoint(url, &event)?,
-        Ok(None) => return Err(Failure::new(Kind::Lost, "the event stream ended before it said where to POST")),
+        Ok(None) => {
+            return Err(Failure::new(
+                Kind::Lost,
+                "the event stream ended before it said where to POST",
+            ));
+        }
         Err(ended) => return Err(Failure::new(Kind::Lost, ended.words)),
     };
     let mut headers = headers.clone();
@@ -122,7 +136,8 @@ async fn read(mut stream: EventReader, exchange: Arc<Exchange>) {
             Ok(Some(_)) => {}
             Ok(None) => break "the server ended its event stream".to_owned(),
             Err(failure) => {
-                // The rest of such an event cannot be told from what follows, so the stream ends with it.
+                // The rest of such an event cannot be told from what follows, so the stream ends
+                // with it.
                 if matches!(failure.kind, Kind::TooLarge | Kind::NoMemory) {
                     exchange.fail_only(failure.clone());
                     break failure.words.into_owned();

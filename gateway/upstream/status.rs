@@ -135,8 +135,14 @@ pub enum Stage {
 }
 
 impl State {
-    pub const ALL: [Self; 6] =
-        [Self::Pending, Self::Connected, Self::Unresponsive, Self::NeedsAuth, Self::Failed, Self::Disabled];
+    pub const ALL: [Self; 6] = [
+        Self::Pending,
+        Self::Connected,
+        Self::Unresponsive,
+        Self::NeedsAuth,
+        Self::Failed,
+        Self::Disabled,
+    ];
 
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -182,7 +188,8 @@ const REASONS: &[(&str, &str)] = &[
 ];
 
 impl Trouble {
-    /// Why, for those who may not read the words: they can hold addresses, commands and what the server itself said.
+    /// Why, for those who may not read the words: they can hold addresses, commands and what the
+    /// server itself said.
     #[must_use]
     pub fn reason(&self) -> &'static str {
         let known = REASONS.iter().find(|(part, _)| self.words.contains(part));

@@ -1,5 +1,6 @@
-//! Keeps one server connected: opens, reads its lists, follows its changes, and starts over with growing pauses
-//! when it is lost. What it finds goes into the status, in words a person can act on.
+//! Keeps one server connected: opens, reads its lists, follows its changes, and starts over with
+//! growing pauses when it is lost. What it finds goes into the status, in words a person can act
+//! on.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -63,7 +64,8 @@ pub(crate) async fn supervise(shared: Arc<Shared>) {
 
 /// Doubling, with a jitter of a quarter so that servers do not come back in step.
 fn pause(failures: u32) -> Duration {
-    let base = FIRST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(LONGEST_PAUSE);
+    let base =
+        FIRST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(LONGEST_PAUSE);
     let mut random = [0u8; 1];
     let _ = getrandom::fill(&mut random);
     base + base.mul_f64(f64::from(random[0]) / 1024.0)
@@ -86,8 +88,10 @@ async fn cycle(shared: &Arc<Shared>) -> Refused {
         Ok(Ok(up)) => up,
         Ok(Err(refused)) => return refused,
         Err(_) => {
-            let words =
-                format!("the server was not ready within {} s (start_timeout)", shared.config.start_timeout.as_secs());
+            let words = format!(
+                "the server was not ready within {} s (start_timeout)",
+                shared.config.start_timeout.as_secs()
+            );
             return Refused::new(Stage::Start, words);
         }
     };
@@ -113,7 +117,8 @@ async fn cycle(shared: &Arc<Shared>) -> Refused {
         status.trouble = None;
     });
     let health = shared.config.health.as_ref();
-    let hung = health::watch(health, &shared.silent_ends, &connection, |why| tell_health(shared, why));
+    let hung =
+        health::watch(health, &shared.silent_ends, &connection, |why| tell_health(shared, why));
     let (words, grace) = tokio::select! {
         words = stay(shared, &connection, &over) => (words, GRACE),
         // Nothing that it is told helps.
@@ -138,8 +143,12 @@ async fn cycle(shared: &Arc<Shared>) -> Refused {
 fn tell_health(shared: &Shared, why: Option<&str>) {
     match why {
         Some(words) => {
-            let stderr = shared.live.load().as_ref().map(|live| live.stderr_tail()).unwrap_or_default();
-            shared.fail(State::Unresponsive, &Trouble { stage: Stage::Run, words: words.to_owned(), stderr });
+            let stderr =
+                shared.live.load().as_ref().map(|live| live.stderr_tail()).unwrap_or_default();
+            shared.fail(
+                State::Unresponsive,
+                &Trouble { stage: Stage::Run, words: words.to_owned(), stderr },
+            );
         }
         None => {
             tracing::info!(server = %shared.slug, "the server answers again");
@@ -159,14 +168,17 @@ async fn bring_up(shared: &Arc<Shared>) -> Result<(Arc<Connection>, Catalog, Ove
         }
         other => other,
     }?;
-    let catalog = lists::read(&connection, &shared.config.limits, CARRIED).await.map_err(|failure| Refused {
-        trouble: Trouble {
-            stage: Stage::Discovery,
-            words: failure.words.to_string(),
-            stderr: connection.stderr_tail(),
-        },
-        ..Refused::new(Stage::Discovery, "")
-    })?;
+    let catalog =
+        lists::read(&connection, &shared.config.limits, CARRIED).await.map_err(|failure| {
+            Refused {
+                trouble: Trouble {
+                    stage: Stage::Discovery,
+                    words: failure.words.to_string(),
+                    stderr: connection.stderr_tail(),
+                },
+                ..Refused::new(Stage::Discovery, "")
+            }
+        })?;
     Ok((Arc::new(connection), catalog, over))
 }
 
@@ -175,7 +187,8 @@ const CARRIED: &[u8] = br#"{"elicitation":{"form":{},"url":{}},"sampling":{},"ro
 
 /// Follows a connected server until it is lost; gives the words why.
 async fn stay(shared: &Arc<Shared>, connection: &Arc<Connection>, over: &Over) -> String {
-    let (follow, survey) = (follow(shared, connection), survey::keep(shared, connection));
+    let follow = follow(shared, connection);
+    let survey = survey::keep(shared, connection);
     tokio::pin!(follow, survey);
     let mut rereading = Rereading::new();
     loop {
@@ -200,20 +213,27 @@ async fn stay(shared: &Arc<Shared>, connection: &Arc<Connection>, over: &Over) -
 /// Reads the lists again. An error means that the server is gone.
 async fn refresh(shared: &Arc<Shared>, connection: &Connection) -> Result<(), String> {
     let limit = shared.config.start_timeout;
-    match tokio::time::timeout(limit, lists::read(connection, &shared.config.limits, CARRIED)).await {
+    match tokio::time::timeout(limit, lists::read(connection, &shared.config.limits, CARRIED)).await
+    {
         Ok(Ok(catalog)) => shared.publish(catalog),
-        Ok(Err(failure)) if matches!(failure.kind, Kind::Garbage | Kind::TooLarge | Kind::NoMemory) => {
-            tracing::warn!(server = %shared.slug, %failure, "its lists could not be read again; the old ones stay");
+        Ok(Err(failure))
+            if matches!(failure.kind, Kind::Garbage | Kind::TooLarge | Kind::NoMemory) =>
+        {
+            tracing::warn!(server = %shared.slug, %failure, "its lists could not be read again; \
+                the old ones stay");
         }
         Ok(Err(failure)) => return Err(failure.words.to_string()),
         // It may be at something else, and then the old lists are good enough.
         Err(_) if !connection.outstanding.is_empty() && shared.config.health.is_some() => {}
-        Err(_) => return Err("the server did not answer in time when its lists were read again".into()),
+        Err(_) => {
+            return Err("the server did not answer in time when its lists were read again".into());
+        }
     }
     Ok(())
 }
 
-/// The stream on which the server tells of changes; gives words when that shows that the server is lost.
+/// The stream on which the server tells of changes; gives words when that shows that the server is
+/// lost.
 async fn follow(shared: &Arc<Shared>, connection: &Arc<Connection>) -> String {
     match (connection.era(), &connection.link) {
         (Era::Modern, _) => listen(shared, connection).await,
@@ -243,22 +263,29 @@ fn missed(shared: &Shared) {
 fn updated(shared: &Shared) {
     for uri in shared.wanted.uris() {
         let params = json!({"uri": uri}).to_string().into();
-        let _ = shared.events().send(Event::Updated { slug: Arc::clone(&shared.slug), uri, params });
+        let _ =
+            shared.events().send(Event::Updated { slug: Arc::clone(&shared.slug), uri, params });
     }
     for id in shared.wanted.tasks() {
         let _ = shared.events().send(Event::Task { slug: Arc::clone(&shared.slug), id });
     }
 }
 
-/// `subscriptions/listen`, opened again whenever it ends or the set of wanted resources changes. An old stream is
-/// kept until the new one is acknowledged, so that nothing is missed in between. Returns when the server has none.
+/// `subscriptions/listen`, opened again whenever it ends or the set of wanted resources changes. An
+/// old stream is kept until the new one is acknowledged, so that nothing is missed in between.
+/// Returns when the server has none.
 async fn listen(shared: &Arc<Shared>, connection: &Arc<Connection>) {
     let mut old: Option<Held> = None;
-    let (mut pause, mut stood) = (FIRST_PAUSE, false);
+    let mut pause = FIRST_PAUSE;
+    let mut stood = false;
     loop {
         let (id, acknowledged) = connection.expect_acknowledgement();
-        let mut held =
-            Held(tokio::spawn(hold(Arc::clone(connection), id, shared.wanted.uris(), shared.wanted.tasks())));
+        let mut held = Held(tokio::spawn(hold(
+            Arc::clone(connection),
+            id,
+            shared.wanted.uris(),
+            shared.wanted.tasks(),
+        )));
         let got = tokio::select! {
             topics = acknowledged => topics.ok(),
             ended = &mut held.0 => match ended {
@@ -274,7 +301,8 @@ async fn listen(shared: &Arc<Shared>, connection: &Arc<Connection>) {
             match (stood, pause > FIRST_PAUSE) {
                 (true, true) => missed(shared),
                 (true, false) => {}
-                // The lists have just been read; what came before this life of the server was not heard.
+                // The lists have just been read; what came before this life of the server was not
+                // heard.
                 (false, _) => updated(shared),
             }
             (pause, stood) = (FIRST_PAUSE, true);
@@ -306,7 +334,12 @@ impl Drop for Held {
 
 /// One listen stream, until it ends.
 /// `false` when the server refused it.
-async fn hold(connection: Arc<Connection>, id: u64, uris: Vec<String>, tasks: Vec<String>) -> Result<bool, Failure> {
+async fn hold(
+    connection: Arc<Connection>,
+    id: u64,
+    uris: Vec<String>,
+    tasks: Vec<String>,
+) -> Result<bool, Failure> {
     let mut filter = json!({
         "toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true,
         "resourceSubscriptions": uris,

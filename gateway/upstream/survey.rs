@@ -1,6 +1,6 @@
-//! What a legacy server offers only to clients that it can ask things. It is read on a connection that declares what the
-//! gateway carries, which is opened once a client needs to know, and only where clients that can be asked have connections
-//! of their own. Nothing is called on it.
+//! What a legacy server offers only to clients that it can ask things. It is read on a connection
+//! that declares what the gateway carries, which is opened once a client needs to know, and only
+//! where clients that can be asked have connections of their own. Nothing is called on it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,7 +21,8 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 impl Shared {
-    /// Whether clients that can be asked have connections of their own to the server behind `connection`.
+    /// Whether clients that can be asked have connections of their own to the server behind
+    /// `connection`.
     pub(crate) fn asks(&self, connection: &Connection) -> bool {
         connection.era() == Era::Legacy
             && match self.config.sessions {
@@ -31,15 +32,20 @@ impl Shared {
             }
     }
 
-    /// Waits until it is known what is only offered to clients that can be asked, or cannot be known now.
+    /// Waits until it is known what is only offered to clients that can be asked, or cannot be
+    /// known now.
     pub(crate) async fn survey(&self) {
         let survey = &self.survey;
         if !survey.wanted.swap(true, Ordering::AcqRel) {
             survey.begin.notify_one();
         }
         loop {
-            let (settling, changed) = (survey.settling.notified(), self.changed.notified());
-            let hopeless = !matches!(self.status.load().state, State::Pending | State::Connected | State::Unresponsive);
+            let settling = survey.settling.notified();
+            let changed = self.changed.notified();
+            let hopeless = !matches!(
+                self.status.load().state,
+                State::Pending | State::Connected | State::Unresponsive
+            );
             if hopeless || survey.settled.load(Ordering::Acquire) {
                 return;
             }
@@ -70,11 +76,13 @@ pub(crate) async fn keep(shared: &Shared, connection: &Connection) {
                 *survey.scout.lock() = Some(Arc::clone(&scout));
                 follow_session(&scout).await;
                 let words = watch(shared, &scout, &over).await;
-                tracing::debug!(server = %shared.slug, words, "the connection that reads lists for interactive clients is over");
+                tracing::debug!(server = %shared.slug, words, "the connection that reads lists for \
+                    interactive clients is over");
                 survey.end().await;
             }
             Ok(Err(refused)) => {
-                tracing::info!(server = %shared.slug, trouble = %refused.trouble, "no second connection, so tools for interactive clients alone are not known");
+                tracing::info!(server = %shared.slug, trouble = %refused.trouble, "no second \
+                    connection, so tools for interactive clients alone are not known");
             }
             Err(_) => tracing::info!(server = %shared.slug, "no second connection in time"),
         }
@@ -84,7 +92,8 @@ pub(crate) async fn keep(shared: &Shared, connection: &Connection) {
     }
 }
 
-/// Reads the lists, now and whenever they change, until the connection is over; gives the words why.
+/// Reads the lists, now and whenever they change, until the connection is over; gives the words
+/// why.
 async fn watch(shared: &Shared, scout: &Connection, over: &Over) -> String {
     let mut rereading = Rereading::new();
     loop {

@@ -1,4 +1,5 @@
-//! How far the gateway is in finding out what a legacy server offers only to clients that it can ask things.
+//! How far the gateway is in finding out what a legacy server offers only to clients that it can
+//! ask things.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -26,7 +26,8 @@ pub(crate) struct Wanted {
 
 impl Wanted {
     pub(crate) fn uris(&self) -> Vec<String> {
-        let uri = |topic: &Topic| if let Topic::Resource(uri) = topic { Some(uri.clone()) } else { None };
+        let uri =
+            |topic: &Topic| if let Topic::Resource(uri) = topic { Some(uri.clone()) } else { None };
         self.counts.lock().keys().filter_map(uri).collect()
     }
 

@@ -1,5 +1,5 @@
-//! A command that a rule allows is one of its programs with words that no shell would make anything of; quoted word by
-//! word, and as a vector, it is the same command and allowed again.
+//! A command that a rule allows is one of its programs with words that no shell would make anything
+//! of; quoted word by word, and as a vector, it is the same command and allowed again.
 
 use lockgate_policy::command::{Command, Spec};
 

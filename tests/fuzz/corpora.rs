@@ -1,4 +1,5 @@
-//! The corpora through every function, whole, and cut and put together anew by a generator that always does the same.
+//! The corpora through every function, whole, and cut and put together anew by a generator that
+//! always does the same.
 
 use crate::seeds;
 

@@ -1,10 +1,13 @@
-//! Any bytes as a policy file: read as the program reads them, in time, without a panic. What compiles decides alike in
-//! any order, and nothing passes beside a policy that denies everything. Where words alone go by names, spelling makes no difference.
+//! Any bytes as a policy file: read as the program reads them, in time, without a panic. What
+//! compiles decides alike in any order, and nothing passes beside a policy that denies everything.
+//! Where words alone go by names, spelling makes no difference.
 
 use std::path::PathBuf;
 use std::time::Instant;
 
-use lockgate_policy::{Annotations, Config, Document, Entry, Kind, Policy, Question, Subject, Target};
+use lockgate_policy::{
+    Annotations, Config, Document, Entry, Kind, Policy, Question, Subject, Target,
+};
 
 thread_local! {
     static FOLDER: tempfile::TempDir = tempfile::tempdir().unwrap();
@@ -14,7 +17,8 @@ thread_local! {
     };
 }
 
-const TOOLS: [&str; 6] = ["read_file", "query", "delete_all", "deleteAll", "DELETE-ALL", "Delete.all"];
+const TOOLS: [&str; 6] =
+    ["read_file", "query", "delete_all", "deleteAll", "DELETE-ALL", "Delete.all"];
 /// Those of them that have the same words.
 const SPELLINGS: usize = 4;
 
@@ -38,7 +42,9 @@ fn decisions(config: &Config) -> Vec<Result<String, String>> {
     let roles = ["analyst".into(), "editor".into()];
     let known = Subject { issuer: "key", subject: "ann", roles: &roles, ..Subject::default() };
     let mut all = Vec::new();
-    for (subject, own) in [known, Subject::default()].iter().flat_map(|who| TOOLS.map(|own| (who, own))) {
+    for (subject, own) in
+        [known, Subject::default()].iter().flat_map(|who| TOOLS.map(|own| (who, own)))
+    {
         for server in ["db", "files"] {
             let exposed = format!("{server}__{own}");
             let target = Target {
@@ -54,7 +60,11 @@ fn decisions(config: &Config) -> Vec<Result<String, String>> {
             let arguments = br#"{"sql": "SELECT 1", "path": "/srv/data/a.txt", "n": 3}"#;
             let judged = policy.evaluate(&verdict, &question, Some(arguments));
             assert!(verdict.is_visible() || judged.is_err(), "hidden, and allowed: {exposed}");
-            all.push(judged.map(|passed| passed.rule.to_string()).map_err(|denied| denied.rule.to_string()));
+            all.push(
+                judged
+                    .map(|passed| passed.rule.to_string())
+                    .map_err(|denied| denied.rule.to_string()),
+            );
         }
     }
     all
@@ -63,7 +73,9 @@ fn decisions(config: &Config) -> Vec<Result<String, String>> {
 /// Whether the name of a tool matters for its words alone.
 fn goes_by_words(config: &Config) -> bool {
     let policies = config.documents.iter().flat_map(|document| &document.policies);
-    policies.map(|entry| &entry.policy).all(|policy| policy.what.tools.is_none() && policy.when.is_none())
+    policies
+        .map(|entry| &entry.policy)
+        .all(|policy| policy.what.tools.is_none() && policy.when.is_none())
 }
 
 /// # Panics
@@ -74,13 +86,17 @@ pub fn check(data: &[u8]) {
     if goes_by_words(&config) {
         for caller in decided.chunks(2 * TOOLS.len()) {
             let alike = &caller[2 * (TOOLS.len() - SPELLINGS)..];
-            assert!(alike.chunks(2).all(|spelling| spelling == &alike[..2]), "a spelling matters: {alike:?}");
+            assert!(
+                alike.chunks(2).all(|spelling| spelling == &alike[..2]),
+                "a spelling matters: {alike:?}"
+            );
         }
     }
     let mut turned = config.clone();
     turned.documents.iter_mut().for_each(|document: &mut Document| document.policies.reverse());
     turned.documents.reverse();
-    let allowed = |all: &[Result<String, String>]| all.iter().map(Result::is_ok).collect::<Vec<_>>();
+    let allowed =
+        |all: &[Result<String, String>]| all.iter().map(Result::is_ok).collect::<Vec<_>>();
     assert_eq!(allowed(&decisions(&turned)), allowed(&decided), "the order matters");
     let mut denied = config;
     let Some(document) = denied.documents.first_mut() else { return };

@@ -1,5 +1,6 @@
-//! What must be true of every input to the argument rules and of every policy file, as one function each: they panic where
-//! it is not. `cargo test` runs them over the corpora; `targets/` hands them to libFuzzer. Nothing here decides anything.
+//! What must be true of every input to the argument rules and of every policy file, as one function
+//! each: they panic where it is not. `cargo test` runs them over the corpora; `targets/` hands them
+//! to libFuzzer. Nothing here decides anything.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
@@ -35,7 +36,10 @@ fn timed<T>(judge: impl FnOnce() -> Result<T, Refusal>) -> Option<T> {
     judged
         .map_err(|refusal| {
             let words = refusal.0;
-            assert!(!words.is_empty() && words.len() <= WORDS && !words.chars().any(char::is_control), "{words:?}");
+            assert!(
+                !words.is_empty() && words.len() <= WORDS && !words.chars().any(char::is_control),
+                "{words:?}"
+            );
         })
         .ok()
 }

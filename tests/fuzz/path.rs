@@ -1,5 +1,5 @@
-//! A path that a rule allows is plain, absolute and inside the root that the rule names for it, and allowed again as
-//! what it was made into.
+//! A path that a rule allows is plain, absolute and inside the root that the rule names for it, and
+//! allowed again as what it was made into.
 
 use std::path::{Component, Path as Native};
 
@@ -11,7 +11,8 @@ thread_local! {
 
 fn rules() -> Vec<(Spec, Path)> {
     let owned = crate::owned;
-    let data = || Spec { roots: owned(&["/srv/data"]), base: Some("/srv/data".into()), ..Spec::default() };
+    let data =
+        || Spec { roots: owned(&["/srv/data"]), base: Some("/srv/data".into()), ..Spec::default() };
     let all = [
         data(),
         Spec { roots: owned(&["/srv/data", "/home/ada/projects/"]), ..Spec::default() },
@@ -34,24 +35,37 @@ pub fn check(data: &[u8]) {
         assert!(path.starts_with(root), "{text:?}: {checked:?}");
         let plain = |part: Component<'_>| matches!(part, Component::RootDir | Component::Normal(_));
         assert!(path.components().all(plain), "{text:?}: {checked:?}");
-        assert!(!checked.path.contains('\0') && !checked.path.contains("//"), "{text:?}: {checked:?}");
-        // Who takes a backslash for a slash, or leaves it out, is inside too, and at nothing that is denied.
+        assert!(
+            !checked.path.contains('\0') && !checked.path.contains("//"),
+            "{text:?}: {checked:?}"
+        );
+        // Who takes a backslash for a slash, or leaves it out, is inside too, and at nothing that
+        // is denied.
         for other in ["/", ""].map(|other| checked.path.replace('\\', other)) {
-            assert!(Native::new(&other).starts_with(root) && !other.contains("/../"), "{text:?}: {checked:?}");
-            assert!(!spec.deny.contains(&".git".into()) || !other.contains("/.git/"), "{text:?}: {checked:?}");
+            assert!(
+                Native::new(&other).starts_with(root) && !other.contains("/../"),
+                "{text:?}: {checked:?}"
+            );
+            assert!(
+                !spec.deny.contains(&".git".into()) || !other.contains("/.git/"),
+                "{text:?}: {checked:?}"
+            );
         }
         // Joined to its root, as a server would do it, it is the same place.
         let rest = path.strip_prefix(root).unwrap();
         assert_eq!(root.join(rest), path, "{text:?}: {checked:?}");
         if !spec.deny.is_empty() {
-            let denied = |name: &str| name == ".git" || name.starts_with(".env") || name.ends_with(".pem");
+            let denied =
+                |name: &str| name == ".git" || name.starts_with(".env") || name.ends_with(".pem");
             let mut names = path.components().filter_map(|part| part.as_os_str().to_str());
             assert!(!names.any(denied), "{text:?}: {checked:?}");
             assert!(!path.starts_with("/srv/data/private"), "{text:?}: {checked:?}");
         }
-        // A URI has escapes that a path has not; what it was made into may be one that is written otherwise as a path.
+        // A URI has escapes that a path has not; what it was made into may be one that is written
+        // otherwise as a path.
         if !spec.uris {
-            let again = rule.check(&checked.path).map(|again| (again.path, again.root, again.went_up));
+            let again =
+                rule.check(&checked.path).map(|again| (again.path, again.root, again.went_up));
             assert_eq!(again, Ok((checked.path, checked.root, false)), "{text:?}");
         }
     });

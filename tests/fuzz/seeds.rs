@@ -28,13 +28,20 @@ fn root() -> &'static Path {
 
 /// The inputs of a target: every text of its corpora, once for each rule.
 pub fn of(target: &str) -> Vec<Vec<u8>> {
-    let Some((_, files, rules)) = TARGETS.iter().find(|(name, ..)| *name == target) else { return files() };
+    let Some((_, files, rules)) = TARGETS.iter().find(|(name, ..)| *name == target) else {
+        return files();
+    };
     let mut all = Vec::new();
     for file in *files {
-        let text = std::fs::read_to_string(root().join("tests/corpora").join(file)).expect("a corpus");
+        let text =
+            std::fs::read_to_string(root().join("tests/corpora").join(file)).expect("a corpus");
         for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with("# ")) {
             let texts = [text_of(target, line)];
-            all.extend(texts.iter().flat_map(|text| (0..*rules).map(|rule| [&[rule], text.as_bytes()].concat())));
+            all.extend(
+                texts
+                    .iter()
+                    .flat_map(|text| (0..*rules).map(|rule| [&[rule], text.as_bytes()].concat())),
+            );
         }
     }
     all
@@ -53,7 +60,10 @@ fn text_of(target: &str, line: &str) -> String {
 }
 
 fn files() -> Vec<Vec<u8>> {
-    let all = std::fs::read_dir(root().join("policies")).expect("policies").flatten().map(|entry| entry.path());
+    let all = std::fs::read_dir(root().join("policies"))
+        .expect("policies")
+        .flatten()
+        .map(|entry| entry.path());
     let all = all.filter(|path| path.extension().is_some_and(|end| end == "yaml"));
     all.map(|path| std::fs::read(path).expect("a policy file")).collect()
 }

@@ -1,5 +1,6 @@
-//! SQL that a rule allows is one query, stays allowed when it is written anew, and is no more than a query to SQLite
-//! itself, which says so of what it has compiled: nothing is written, and only what is allowed is read and called.
+//! SQL that a rule allows is one query, stays allowed when it is written anew, and is no more than
+//! a query to SQLite itself, which says so of what it has compiled: nothing is written, and only
+//! what is allowed is read and called.
 
 use std::sync::{Arc, Mutex};
 
@@ -34,7 +35,8 @@ thread_local! {
     };
 }
 
-/// Three rules for each dialect: as it comes, with a table that is denied, and with a limit of rows.
+/// Three rules for each dialect: as it comes, with a table that is denied, and with a limit of
+/// rows.
 fn rules() -> Vec<Sql> {
     let names = Names { deny: vec![CANARY.into()], ..Names::default() };
     let all = DIALECTS.into_iter().flat_map(|dialect| {
@@ -56,7 +58,8 @@ pub fn check(data: &[u8]) {
         let Some(checked) = crate::timed(|| rule.check(text)) else { return };
         assert!(matches!(checked.kind, Kind::Select | Kind::Explain), "{text:?}");
         let sent = checked.rewritten.as_deref().unwrap_or(text);
-        let again = rule.check(sent).unwrap_or_else(|refusal| panic!("{sent:?} is refused: {refusal:?}"));
+        let again =
+            rule.check(sent).unwrap_or_else(|refusal| panic!("{sent:?} is refused: {refusal:?}"));
         assert_eq!((again.kind, again.rewritten), (checked.kind, None), "{sent:?}");
         one_query(dialect, sent, rule);
         if dialect == Dialect::Sqlite {
@@ -72,46 +75,60 @@ fn one_query(dialect: Dialect, text: &str, rule: &Sql) {
         Dialect::Mysql => &MySqlDialect {},
         Dialect::Sqlite => &SQLiteDialect {},
     };
-    let parsed = parse(known, text).or_else(|error| parse(known, &respelled(dialect, text)).map_err(|_| error));
+    let parsed = parse(known, text)
+        .or_else(|error| parse(known, &respelled(dialect, text)).map_err(|_| error));
     let parsed = match parsed {
         Ok(parsed) => parsed,
-        // The database itself is asked, for SQLite; of PostgreSQL these spellings are what the corpora hold.
+        // The database itself is asked, for SQLite; of PostgreSQL these spellings are what the
+        // corpora hold.
         Err(_) if is_rewritten(dialect, text) => return,
         Err(error) => panic!("{text:?} does not parse: {error}"),
     };
     let query = match &parsed {
         Statement::Query(query) => query.to_string(),
-        Statement::Explain { statement, analyze: false, .. } if matches!(**statement, Statement::Query(_)) => {
+        Statement::Explain { statement, analyze: false, .. }
+            if matches!(**statement, Statement::Query(_)) =>
+        {
             statement.to_string()
         }
         _ => panic!("{text:?} is no query: {parsed:?}"),
     };
     let printed = query;
     if let Ok(checked) = rule.check(&printed) {
-        assert!(matches!(checked.kind, Kind::Select | Kind::Explain), "{text:?} became {printed:?}");
+        assert!(
+            matches!(checked.kind, Kind::Select | Kind::Explain),
+            "{text:?} became {printed:?}"
+        );
     } else {
-        // A writer may use a spelling that the rule does not know. Then it must not be another statement either.
+        // A writer may use a spelling that the rule does not know. Then it must not be another
+        // statement either.
         let parsed = parse(known, &printed);
-        assert!(parsed.is_err() || matches!(parsed, Ok(Statement::Query(_))), "{text:?} became {printed:?}");
+        assert!(
+            parsed.is_err() || matches!(parsed, Ok(Statement::Query(_))),
+            "{text:?} became {printed:?}"
+        );
     }
 }
 
 /// Whether it has a word or sign that the rule rewrites before its parser sees it.
 fn is_rewritten(dialect: Dialect, text: &str) -> bool {
     const POSTGRES: [&str; 16] = [
-        "table", "only", "xml", "fetch", "document", "u&'", "inet", "cidr", "money", "range", "oid", "reg", "pg_",
-        "mac", "name", "char",
+        "table", "only", "xml", "fetch", "document", "u&'", "inet", "cidr", "money", "range",
+        "oid", "reg", "pg_", "mac", "name", "char",
     ];
     let lower = text.to_ascii_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
     match dialect {
-        Dialect::Postgres => has(&POSTGRES) || has(&["time", "tid", "xid", "jsonpath", "/*", "cid", "refcursor"]),
+        Dialect::Postgres => {
+            has(&POSTGRES) || has(&["time", "tid", "xid", "jsonpath", "/*", "cid", "refcursor"])
+        }
         Dialect::Sqlite => has(&["materialized", "indexed", "<<", ">>", "is"]),
         Dialect::Mysql => false,
     }
 }
 
-/// The one statement that a text is, to its last token: the parser's own function for many stops at an END.
+/// The one statement that a text is, to its last token: the parser's own function for many stops at
+/// an END.
 fn parse(known: &dyn dialect::Dialect, text: &str) -> Result<Statement, ParserError> {
     let mut parser = Parser::new(known).with_recursion_limit(DEPTH).try_with_sql(text)?;
     let statement = parser.parse_statement()?;
@@ -122,9 +139,9 @@ fn parse(known: &dyn dialect::Dialect, text: &str) -> Result<Statement, ParserEr
     }
 }
 
-/// What this parser does not know, in a spelling that it does: `$` in names, the variables of SQLite, a name that begins with
-/// `_` after a dot, signs side by side and before a comment, of which it makes one operator, and a comment of MySQL that ends
-/// with its dashes.
+/// What this parser does not know, in a spelling that it does: `$` in names, the variables of
+/// SQLite, a name that begins with `_` after a dot, signs side by side and before a comment, of
+/// which it makes one operator, and a comment of MySQL that ends with its dashes.
 fn respelled(dialect: Dialect, text: &str) -> String {
     let (mut plain, mut before, mut skipped) = (String::with_capacity(text.len() + 16), ' ', 0);
     for (at, c) in text.char_indices() {
@@ -140,7 +157,9 @@ fn respelled(dialect: Dialect, text: &str) -> String {
             '@' if dialect == Dialect::Sqlite => plain.push_str(":_"),
             ':' if dialect == Dialect::Sqlite && before != ':' => plain.push_str(":_"),
             '~' if before == '~' && dialect != Dialect::Postgres => plain.push_str(" ~"),
-            '+' | '-' if matches!(before, '+' | '-') && (c, before) != ('-', '-') => plain.extend([' ', c]),
+            '+' | '-' if matches!(before, '+' | '-') && (c, before) != ('-', '-') => {
+                plain.extend([' ', c])
+            }
             '/' if text[at..].starts_with("/*") => {
                 skipped = at + text[at..].find("*/").map_or(0, |end| end + 2);
                 plain.push_str(" /");
@@ -157,7 +176,9 @@ fn respelled(dialect: Dialect, text: &str) -> String {
 
 /// How long the string `$tag$…$tag$` at the beginning of a text is in bytes: 0 where there is none.
 fn dollar_quoted(text: &str) -> usize {
-    let tag = text[1..].find(|c: char| c != '_' && !c.is_alphanumeric()).filter(|end| text[1 + end..].starts_with('$'));
+    let tag = text[1..]
+        .find(|c: char| c != '_' && !c.is_alphanumeric())
+        .filter(|end| text[1 + end..].starts_with('$'));
     let quotes = tag.map(|end| text.split_at(end + 2));
     quotes.and_then(|(tag, rest)| rest.find(tag).map(|end| end + 2 * tag.len())).unwrap_or(0)
 }

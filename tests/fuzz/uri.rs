@@ -1,9 +1,12 @@
-//! A resource that is denied is denied by every URI that a usual normaliser makes equal to its own, one after another in any
-//! order: WHATWG's URL, escapes, parameters of segments, backslashes, dots and slashes, host and port, query and fragment.
+//! A resource that is denied is denied by every URI that a usual normaliser makes equal to its own,
+//! one after another in any order: WHATWG's URL, escapes, parameters of segments, backslashes, dots
+//! and slashes, host and port, query and fragment.
 
 use std::collections::BTreeSet;
 
-use lockgate_policy::{Annotations, Config, Document, Entry, Kind, Policy, Question, Subject, Target};
+use lockgate_policy::{
+    Annotations, Config, Document, Entry, Kind, Policy, Question, Subject, Target,
+};
 
 const DENIED: [&str; 5] = [
     "https://docs.example.com/private/plan",
@@ -27,7 +30,10 @@ fn policy() -> Policy {
     ]});
     let file: lockgate_policy::file::File = serde_json::from_value(file).unwrap();
     let entry = |policy| Entry { policy, line: 1, source: serde_json::Value::Null };
-    let document = Document { name: "fuzz.yaml".into(), policies: file.policies.into_iter().map(entry).collect() };
+    let document = Document {
+        name: "fuzz.yaml".into(),
+        policies: file.policies.into_iter().map(entry).collect(),
+    };
     Policy::compile(&Config { documents: vec![document], ..Config::default() }).unwrap()
 }
 
@@ -44,8 +50,14 @@ pub fn check(data: &[u8]) {
     let visible = POLICY.with(|policy| {
         let subject = Subject::default();
         let annotations = Annotations::default();
-        let target =
-            Target { kind: Kind::Resource, server: "any", exposed: &text, own: &text, category: None, annotations };
+        let target = Target {
+            kind: Kind::Resource,
+            server: "any",
+            exposed: &text,
+            own: &text,
+            category: None,
+            annotations,
+        };
         let question = Question { subject: &subject, endpoint: "/mcp", target: &target };
         policy.verdict(&policy.class(&subject, "/mcp"), &question).is_visible()
     });
@@ -85,7 +97,9 @@ fn reaches(text: &str) -> Option<&'static str> {
     let mut last = vec![text.to_owned()];
     for _ in 0..STEPS {
         let mut next = Vec::new();
-        for form in last.iter().flat_map(|form| normalisers.iter().filter_map(|normal| normal(form))) {
+        for form in
+            last.iter().flat_map(|form| normalisers.iter().filter_map(|normal| normal(form)))
+        {
             if seen.len() < FORMS && seen.insert(form.clone()) {
                 next.push(form);
             }
@@ -103,7 +117,10 @@ fn whatwg(text: &str) -> Option<String> {
 fn decoded(text: &str) -> Option<String> {
     let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
     while let Some((first, tail)) = rest.split_first() {
-        let escape = tail.get(..2).filter(|_| *first == b'%').and_then(|digits| std::str::from_utf8(digits).ok());
+        let escape = tail
+            .get(..2)
+            .filter(|_| *first == b'%')
+            .and_then(|digits| std::str::from_utf8(digits).ok());
         let byte = escape.filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()));
         let byte = byte.and_then(|digits| u8::from_str_radix(digits, 16).ok());
         bytes.push(byte.unwrap_or(*first));
@@ -128,7 +145,8 @@ fn parts(text: &str) -> Option<(&str, &str, &str, &str)> {
 /// As Tomcat does it.
 fn without_parameters(text: &str) -> Option<String> {
     let (scheme, authority, path, tail) = parts(text)?;
-    let segments: Vec<&str> = path.split('/').map(|segment| segment.split(';').next().unwrap_or_default()).collect();
+    let segments: Vec<&str> =
+        path.split('/').map(|segment| segment.split(';').next().unwrap_or_default()).collect();
     Some([scheme, authority, &segments.join("/"), tail].concat())
 }
 

@@ -1,5 +1,5 @@
-//! A URL that a rule allows has, to a browser's parser and to a plain reading of the text alike, a host that the rule
-//! allows, and is allowed again as that parser writes it.
+//! A URL that a rule allows has, to a browser's parser and to a plain reading of the text alike, a
+//! host that the rule allows, and is allowed again as that parser writes it.
 
 use lockgate_policy::url::{Spec, Url};
 
@@ -11,7 +11,8 @@ const NAMES: [&str; 3] = ["api.example.com", "*.example.org", "münchen.example"
 
 fn rules() -> Vec<(Spec, Url)> {
     let owned = crate::owned;
-    let listed = Spec { schemes: owned(&["http", "https"]), hosts: owned(&NAMES), ..Spec::default() };
+    let listed =
+        Spec { schemes: owned(&["http", "https"]), hosts: owned(&NAMES), ..Spec::default() };
     let all = [
         listed.clone(),
         Spec { schemes: owned(&["http", "https"]), any_host: true, ..Spec::default() },
@@ -30,7 +31,8 @@ pub fn check(data: &[u8]) {
         if crate::timed(|| rule.check(text)).is_none() {
             return;
         }
-        let seen = url::Url::parse(text).unwrap_or_else(|error| panic!("{text:?} is no URL: {error}"));
+        let seen =
+            url::Url::parse(text).unwrap_or_else(|error| panic!("{text:?} is no URL: {error}"));
         let host = match seen.host().unwrap() {
             url::Host::Domain(host) => host,
             address => {
@@ -40,13 +42,25 @@ pub fn check(data: &[u8]) {
                 return;
             }
         };
-        let listed = host == "api.example.com" || host == "xn--mnchen-3ya.example" || host.ends_with(".example.org");
+        let listed = host == "api.example.com"
+            || host == "xn--mnchen-3ya.example"
+            || host.ends_with(".example.org");
         assert!(spec.any_host || listed, "{text:?} leads to {host}");
         assert!(matches!(seen.scheme(), "http" | "https"), "{text:?}");
-        assert!(seen.username().is_empty() && seen.password().is_none(), "{text:?} has credentials");
-        assert_eq!(plain_host(text).to_lowercase().trim_end_matches('.'), spelled(text, host), "{text:?}");
+        assert!(
+            seen.username().is_empty() && seen.password().is_none(),
+            "{text:?} has credentials"
+        );
+        assert_eq!(
+            plain_host(text).to_lowercase().trim_end_matches('.'),
+            spelled(text, host),
+            "{text:?}"
+        );
         if !spec.ports.is_empty() {
-            assert!(seen.port_or_known_default().is_some_and(|port| spec.ports.contains(&port)), "{text:?}");
+            assert!(
+                seen.port_or_known_default().is_some_and(|port| spec.ports.contains(&port)),
+                "{text:?}"
+            );
         }
         if !spec.paths.is_empty() {
             let path = seen.path();

@@ -1,5 +1,5 @@
-//! What policy hides answers byte for byte like what does not exist, whatever words the server itself has for that; and a
-//! server's own errors mean to the client what they say there.
+//! What policy hides answers byte for byte like what does not exist, whatever words the server
+//! itself has for that; and a server's own errors mean to the client what they say there.
 
 use crate::rig::client::Request;
 use crate::rig::upstream::{legacy, modern, tool};
@@ -10,7 +10,8 @@ fn plain(answer: &Answer, uri: &str) -> (u16, String) {
     (answer.status, answer.text().replace(uri, "URI"))
 }
 
-/// A server with one resource and one template, that says of everything else that it is not there with this code.
+/// A server with one resource and one template, that says of everything else that it is not there
+/// with this code.
 fn with_resources(era: &'static str, code: i64) -> impl Fn(&Heard) -> Say + Send + Sync + 'static {
     let caps = json!({"resources": {}, "completions": {}});
     let (modern, legacy) = (modern(&[]), legacy("2025-11-25", &[]));
@@ -57,22 +58,35 @@ async fn a_hidden_resource_reads_like_one_that_does_not_exist() {
         }))
         .await;
         for (path, uri) in [("/mcp", "good+mem"), ("/servers/good/mcp", "mem")] {
-            let [seen, hidden, nothere] = ["seen", "hidden", "nothere"].map(|name| format!("{uri}://{name}"));
+            let [seen, hidden, nothere] =
+                ["seen", "hidden", "nothere"].map(|name| format!("{uri}://{name}"));
             let session = gate.session(path, "2025-11-25").await;
             let read = gate.modern(path, "resources/read", json!({"uri": seen})).await;
             assert_eq!(read.result()["contents"][0]["text"], "x", "{era} {path}");
-            for (method, of) in [("resources/read", None), ("completion/complete", Some("ref/resource"))] {
+            for (method, of) in
+                [("resources/read", None), ("completion/complete", Some("ref/resource"))]
+            {
                 let params = |uri: &str| match of {
                     None => json!({"uri": uri}),
-                    Some(kind) => json!({"ref": {"type": kind, "uri": uri}, "argument": {"name": "x", "value": ""}}),
+                    Some(kind) => {
+                        json!({"ref": {"type": kind, "uri": uri}, "argument": {"name": "x", "value": ""}})
+                    }
                 };
                 let (a, b) = (
                     gate.modern(path, method, params(&hidden)).await,
                     gate.modern(path, method, params(&nothere)).await,
                 );
-                assert_eq!((a.status, a.code()), (200, -32602), "{era} {code} {path} {method}: {}", a.text());
+                assert_eq!(
+                    (a.status, a.code()),
+                    (200, -32602),
+                    "{era} {code} {path} {method}: {}",
+                    a.text()
+                );
                 assert_eq!(plain(&a, &hidden), plain(&b, &nothere), "{era} {code} {path} {method}");
-                let (a, b) = (session.ask(method, params(&hidden)).await, session.ask(method, params(&nothere)).await);
+                let (a, b) = (
+                    session.ask(method, params(&hidden)).await,
+                    session.ask(method, params(&nothere)).await,
+                );
                 let wanted = if of.is_none() { -32002 } else { -32602 };
                 assert_eq!(a.code(), wanted, "{era} {code} {path} {method}: {}", a.text());
                 assert_eq!(plain(&a, &hidden), plain(&b, &nothere), "{era} {code} {path} {method}");
@@ -94,8 +108,8 @@ async fn a_hidden_resource_reads_like_one_that_does_not_exist() {
     }
 }
 
-/// A denied resource cannot be read, subscribed to or listened for under another spelling, through any of the ways in; what a
-/// server lists is there as it is written.
+/// A denied resource cannot be read, subscribed to or listened for under another spelling, through
+/// any of the ways in; what a server lists is there as it is written.
 #[tokio::test]
 async fn a_hidden_resource_has_no_other_spelling() {
     let others = with_resources("legacy", -32002);
@@ -113,7 +127,8 @@ async fn a_hidden_resource_has_no_other_spelling() {
         _ => others(heard),
     })
     .await;
-    let deny = ["https://docs.example.com/private/*", "js+file:///srv/private/*", "js+note://private/*"];
+    let deny =
+        ["https://docs.example.com/private/*", "js+file:///srv/private/*", "js+note://private/*"];
     let gate = Gate::start(json!({
         "servers": {"js": server.config()}, "policy": {"resources": {"allow": ["*"], "deny": deny}, "tools": {"allow": ["*"]}},
     }))
@@ -157,18 +172,22 @@ async fn a_hidden_resource_has_no_other_spelling() {
             assert!(!nested.text().contains("SECRET"), "{uri}: {}", nested.text());
         }
         let wanted = json!({"resourceSubscriptions": spellings.map(|own| format!("{mark}{own}"))});
-        let listen = Request::modern(path, "subscriptions/listen", json!({"notifications": wanted}));
+        let listen =
+            Request::modern(path, "subscriptions/listen", json!({"notifications": wanted}));
         let granted = listen.open(gate.address).await.next().await.unwrap();
         assert_eq!(granted["params"]["notifications"], json!({}), "{path}");
     }
-    let read: Vec<_> =
-        server.heard_of("resources/read").iter().map(|heard| heard.body["params"]["uri"].clone()).collect();
+    let read: Vec<_> = server
+        .heard_of("resources/read")
+        .iter()
+        .map(|heard| heard.body["params"]["uri"].clone())
+        .collect();
     assert_eq!(read, ["File:/odd", "File:/odd"]);
     assert!(server.heard_of("resources/subscribe").is_empty());
 }
 
-/// A server that takes any subscription does not give away what policy hides: it is asked only about what is listed, and
-/// about what a listed template describes.
+/// A server that takes any subscription does not give away what policy hides: it is asked only
+/// about what is listed, and about what a listed template describes.
 #[tokio::test]
 async fn a_hidden_resource_is_subscribed_to_like_one_that_does_not_exist() {
     let plain_server = with_resources("legacy", -32002);
@@ -186,26 +205,41 @@ async fn a_hidden_resource_is_subscribed_to_like_one_that_does_not_exist() {
     }))
     .await;
     for (path, uri) in [("/mcp", "good+mem"), ("/servers/good/mcp", "mem")] {
-        let [seen, hidden, nothere, made] = ["seen", "hidden", "nothere", "t/5"].map(|name| format!("{uri}://{name}"));
+        let [seen, hidden, nothere, made] =
+            ["seen", "hidden", "nothere", "t/5"].map(|name| format!("{uri}://{name}"));
         let session = gate.session(path, "2025-11-25").await;
-        let subscribe = async |uri: &str| session.ask("resources/subscribe", json!({"uri": uri})).await;
-        assert_eq!((subscribe(&seen).await.code(), subscribe(&made).await.code()), (0, 0), "{path}");
+        let subscribe =
+            async |uri: &str| session.ask("resources/subscribe", json!({"uri": uri})).await;
+        assert_eq!(
+            (subscribe(&seen).await.code(), subscribe(&made).await.code()),
+            (0, 0),
+            "{path}"
+        );
         let (a, b) = (subscribe(&hidden).await, subscribe(&nothere).await);
         assert_eq!(a.code(), -32002, "{path}: {}", a.text());
         assert_eq!(plain(&a, &hidden), plain(&b, &nothere), "{path}");
         let wanted = json!({"resourceSubscriptions": [seen, hidden, nothere, made]});
-        let listen = Request::modern(path, "subscriptions/listen", json!({"notifications": wanted}));
+        let listen =
+            Request::modern(path, "subscriptions/listen", json!({"notifications": wanted}));
         let granted = listen.open(gate.address).await.next().await.unwrap();
-        assert_eq!(granted["params"]["notifications"]["resourceSubscriptions"], json!([seen, made]), "{path}");
+        assert_eq!(
+            granted["params"]["notifications"]["resourceSubscriptions"],
+            json!([seen, made]),
+            "{path}"
+        );
     }
-    let mut asked: Vec<String> =
-        server.heard_of("resources/subscribe").iter().map(|heard| heard.body["params"]["uri"].to_string()).collect();
+    let mut asked: Vec<String> = server
+        .heard_of("resources/subscribe")
+        .iter()
+        .map(|heard| heard.body["params"]["uri"].to_string())
+        .collect();
     asked.sort();
     asked.dedup();
     assert_eq!(asked, [r#""mem://seen""#, r#""mem://t/5""#]);
 }
 
-/// E-16, 3.11: -32021 of a server reaches only a modern client that really did not declare what is needed.
+/// E-16, 3.11: -32021 of a server reaches only a modern client that really did not declare what is
+/// needed.
 #[tokio::test]
 async fn a_missing_capability_is_relayed_only_where_it_is_missing() {
     let fail = |data: Value| {
@@ -222,7 +256,8 @@ async fn a_missing_capability_is_relayed_only_where_it_is_missing() {
     };
     let needs = json!({"requiredCapabilities": {"sampling": {}}});
     let with = |script: Value, era: &'static str| {
-        let (failing, modern, legacy) = (fail(script), modern(&["t"]), legacy("2025-11-25", &["t"]));
+        let (failing, modern, legacy) =
+            (fail(script), modern(&["t"]), legacy("2025-11-25", &["t"]));
         move |heard: &Heard| match heard.method() {
             "tools/call" => failing(heard),
             _ if era == "modern" => modern(heard),
@@ -234,8 +269,16 @@ async fn a_missing_capability_is_relayed_only_where_it_is_missing() {
     let c = Upstream::http(with(json!({"requiredCapabilities": ["sampling"]}), "modern")).await;
     let d = Upstream::http(with(Value::Null, "modern")).await;
     let e = Upstream::http(with(needs.clone(), "legacy")).await;
-    let f = Upstream::http(with(json!({"requiredCapabilities": {"elicitation": {"url": {}}}}), "modern")).await;
-    let g = Upstream::http(with(json!({"requiredCapabilities": {"elicitation": {"form": {}}}}), "modern")).await;
+    let f = Upstream::http(with(
+        json!({"requiredCapabilities": {"elicitation": {"url": {}}}}),
+        "modern",
+    ))
+    .await;
+    let g = Upstream::http(with(
+        json!({"requiredCapabilities": {"elicitation": {"form": {}}}}),
+        "modern",
+    ))
+    .await;
     let servers = json!({
         "a": a.config(), "b": b.config(), "c": c.config(), "d": d.config(), "e": e.config(), "f": f.config(),
         "g": g.config(),
@@ -260,10 +303,23 @@ async fn a_missing_capability_is_relayed_only_where_it_is_missing() {
         ("g", json!({"elicitation": {"url": {}}}), 400, -32021),
     ] {
         let answer = declared(slug, capabilities.clone()).await;
-        assert_eq!((answer.status, answer.code()), (status, code), "{slug} {capabilities}: {}", answer.text());
-        assert!(answer.text().contains("needs a client that can sample"), "{slug}: {}", answer.text());
+        assert_eq!(
+            (answer.status, answer.code()),
+            (status, code),
+            "{slug} {capabilities}: {}",
+            answer.text()
+        );
+        assert!(
+            answer.text().contains("needs a client that can sample"),
+            "{slug}: {}",
+            answer.text()
+        );
         if status == 400 {
-            assert!(answer.json()["error"]["data"]["requiredCapabilities"].is_object(), "{}", answer.text());
+            assert!(
+                answer.json()["error"]["data"]["requiredCapabilities"].is_object(),
+                "{}",
+                answer.text()
+            );
         }
     }
     let session = gate.session("/mcp", "2025-11-25").await;
@@ -272,7 +328,8 @@ async fn a_missing_capability_is_relayed_only_where_it_is_missing() {
     }
 }
 
-/// 3.11: a tool whose method the server does not know is unknown, and the server's lists are read again.
+/// 3.11: a tool whose method the server does not know is unknown, and the server's lists are read
+/// again.
 #[tokio::test]
 async fn a_tool_that_a_server_disowns_is_unknown_and_its_list_is_read_again() {
     for era in ["modern", "legacy"] {
@@ -303,11 +360,15 @@ async fn a_tool_that_a_server_disowns_is_unknown_and_its_list_is_read_again() {
         let answer = gate.call("s__a").await;
         assert_eq!((answer.status, answer.code()), (200, -32602), "{era}: {}", answer.text());
         assert_eq!(answer.json()["error"]["message"], "unknown tool: s__a", "{era}");
-        until("the list is read again", async || (gate.tools("/mcp").await.0 == ["s__b"]).then_some(())).await;
+        until("the list is read again", async || {
+            (gate.tools("/mcp").await.0 == ["s__b"]).then_some(())
+        })
+        .await;
     }
 }
 
-/// 3.12: annotations within an argument are not listed and not asked for; the gateway repeats them itself.
+/// 3.12: annotations within an argument are not listed and not asked for; the gateway repeats them
+/// itself.
 #[tokio::test]
 async fn nested_header_annotations_are_ours_alone() {
     let nested = json!({"name": "t", "inputSchema": {"type": "object", "properties": {
@@ -321,13 +382,22 @@ async fn nested_header_annotations_are_ours_alone() {
     assert_eq!(properties["region"]["x-mcp-header"], "Region", "{listed}");
     assert_eq!(properties["where"]["properties"]["zone"], json!({"type": "string"}), "{listed}");
     let arguments = json!({"where": {"zone": "z1"}, "region": "eu"});
-    let call = Request::modern("/mcp", "tools/call", json!({"name": "a__t", "arguments": arguments}));
+    let call =
+        Request::modern("/mcp", "tools/call", json!({"name": "a__t", "arguments": arguments}));
     let answer = call.clone().with("Mcp-Param-Region", "eu").send(gate.address).await;
     assert_eq!((answer.status, answer.code()), (200, 0), "{}", answer.text());
     let heard = server.heard_of("tools/call");
-    assert_eq!((heard[0].header("mcp-param-zone"), heard[0].header("mcp-param-region")), (Some("z1"), Some("eu")));
+    assert_eq!(
+        (heard[0].header("mcp-param-zone"), heard[0].header("mcp-param-region")),
+        (Some("z1"), Some("eu"))
+    );
     // What is not in the definition that the client got is ignored.
-    let other = call.clone().with("Mcp-Param-Region", "eu").with("Mcp-Param-Zone", "other").send(gate.address).await;
+    let other = call
+        .clone()
+        .with("Mcp-Param-Region", "eu")
+        .with("Mcp-Param-Zone", "other")
+        .send(gate.address)
+        .await;
     assert_eq!((other.status, other.code()), (200, 0), "{}", other.text());
     assert_eq!(server.heard_of("tools/call")[1].header("mcp-param-zone"), Some("z1"));
     assert_eq!(call.send(gate.address).await.code(), -32020);
@@ -338,7 +408,8 @@ async fn nested_header_annotations_are_ours_alone() {
 async fn a_list_keeps_no_longer_than_its_servers_say() {
     let keeping = |ttl: u64, told: bool| {
         let usual = modern(&["t"]);
-        move |heard: &Heard| match heard.method() {
+        move |heard: &Heard| {
+            match heard.method() {
             "server/discover" => Say::Json(heard.result(json!({
                 "resultType": "complete", "supportedVersions": ["2026-07-28"], "ttlMs": ttl, "cacheScope": "private",
                 "capabilities": {"tools": {"listChanged": told}},
@@ -348,8 +419,10 @@ async fn a_list_keeps_no_longer_than_its_servers_say() {
             }))),
             _ => usual(heard),
         }
+        }
     };
-    let (none, short) = (Upstream::http(keeping(0, false)).await, Upstream::http(keeping(5000, false)).await);
+    let (none, short) =
+        (Upstream::http(keeping(0, false)).await, Upstream::http(keeping(5000, false)).await);
     let long = Upstream::http(keeping(3_600_000, true)).await;
     let old = Upstream::http(legacy("2025-11-25", &["t"])).await;
     let gate = Gate::start(json!({"servers": {

@@ -1,5 +1,5 @@
-//! The audit trail from outside: every refusal leaves a record that says more than the caller is told, and a disk that
-//! is full stops calls, or only the records, as the operator says.
+//! The audit trail from outside: every refusal leaves a record that says more than the caller is
+//! told, and a disk that is full stops calls, or only the records, as the operator says.
 
 use std::path::Path;
 
@@ -45,17 +45,26 @@ fn records(file: &Path) -> Vec<Value> {
 
 /// Whether a record has all of these members.
 fn has(record: &Value, wanted: &Value) -> bool {
-    wanted.as_object().unwrap().iter().all(|(key, value)| record.get(key).unwrap_or(&Value::Null) == value)
+    wanted
+        .as_object()
+        .unwrap()
+        .iter()
+        .all(|(key, value)| record.get(key).unwrap_or(&Value::Null) == value)
 }
 
 async fn recorded(file: &Path, wanted: Value) -> Value {
-    until(&format!("a record like {wanted}"), async || records(file).into_iter().find(|record| has(record, &wanted)))
-        .await
+    until(&format!("a record like {wanted}"), async || {
+        records(file).into_iter().find(|record| has(record, &wanted))
+    })
+    .await
 }
 
 fn key(folder: &Path, name: &str) -> String {
-    let made =
-        command().args(["keys", "create", name, "--json", "--file"]).arg(folder.join("keys.yaml")).output().unwrap();
+    let made = command()
+        .args(["keys", "create", name, "--json", "--file"])
+        .arg(folder.join("keys.yaml"))
+        .output()
+        .unwrap();
     let made: Value = serde_json::from_slice(&made.stdout).unwrap();
     format!("Bearer {}", made["key"].as_str().unwrap())
 }
@@ -67,9 +76,11 @@ fn verified(file: &Path) -> Value {
     report
 }
 
-/// Runs `lockgate audit verify` on all that a glob finds beside a trail: its exit code, and what it says.
+/// Runs `lockgate audit verify` on all that a glob finds beside a trail: its exit code, and what it
+/// says.
 fn verify_all(folder: &Path, more: &[&str]) -> (Option<i32>, String) {
-    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<_> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|file| file.file_name().unwrap().to_str().unwrap().starts_with("audit.jsonl"));
     let done = command().args(["audit", "verify"]).args(more).args(files).output().unwrap();
     (done.status.code(), String::from_utf8_lossy(&done.stdout).into_owned())
@@ -97,7 +108,10 @@ async fn a_trail_without_one_of_its_files_is_not_intact() {
         std::fs::write(folder.path().join(format!("audit.jsonl.call{end}")), "").unwrap();
     }
     let (code, said) = verify_all(folder.path(), &[]);
-    assert!(code == Some(0) && said.contains("audit.jsonl.call is of the trail of `lockgate call`"), "{said}");
+    assert!(
+        code == Some(0) && said.contains("audit.jsonl.call is of the trail of `lockgate call`"),
+        "{said}"
+    );
     std::fs::rename(&first, folder.path().join("elsewhere")).unwrap();
     let (code, said) = verify_all(folder.path(), &[]);
     assert!(code == Some(1) && said.starts_with("BROKEN: records 1 to "), "{said}");
@@ -106,7 +120,11 @@ async fn a_trail_without_one_of_its_files_is_not_intact() {
     std::fs::rename(folder.path().join("elsewhere"), &first).unwrap();
     std::fs::remove_file(&file).unwrap();
     for given in [vec![&first], vec![]] {
-        let done = command().args(["audit", "verify"]).args(given).arg(file.with_extension("jsonl.head")).output();
+        let done = command()
+            .args(["audit", "verify"])
+            .args(given)
+            .arg(file.with_extension("jsonl.head"))
+            .output();
         let done = done.unwrap();
         let said = String::from_utf8_lossy(&done.stdout);
         assert!(done.status.code() == Some(1) && said.contains("are missing at the end"), "{said}");
@@ -122,7 +140,8 @@ async fn what_is_taken_from_a_trail_is_missed_and_said() {
     let folder = tempfile::tempdir().unwrap();
     let (file, secret) = (folder.path().join("audit.jsonl"), folder.path().join("secret"));
     std::fs::write(&secret, "0123456789abcdef0123456789abcdef").unwrap();
-    let audit = json!({"file": file, "key": format!("file:{}", secret.display()), "rotate_size": "64KiB"});
+    let audit =
+        json!({"file": file, "key": format!("file:{}", secret.display()), "rotate_size": "64KiB"});
     let config = json!({"servers": {"a": server.config()}, "audit": audit});
     let by_key = ["--key-file", secret.to_str().unwrap()];
     let mut gate = Gate::start(config.clone()).await;
@@ -135,13 +154,19 @@ async fn what_is_taken_from_a_trail_is_missed_and_said() {
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, text.splitn(4, '\n').last().unwrap()).unwrap();
     let (code, said) = verify_all(folder.path(), &by_key);
-    assert!(code == Some(1) && said.starts_with("BROKEN: records up to 3 are missing at the beginning"), "{said}");
+    assert!(
+        code == Some(1) && said.starts_with("BROKEN: records up to 3 are missing at the beginning"),
+        "{said}"
+    );
     assert_eq!(verify_all(folder.path(), &[by_key[0], by_key[1], "--part"]).0, Some(0));
 
     let mut gate = Gate::start(config).await;
     recorded(&file, json!({"kind": "open", "why": "start", "gone_from": 1})).await;
     let (code, said) = verify_all(folder.path(), &by_key);
-    assert!(code == Some(1) && said.starts_with("BROKEN: records ") && said.contains(" 3 are missing"), "{said}");
+    assert!(
+        code == Some(1) && said.starts_with("BROKEN: records ") && said.contains(" 3 are missing"),
+        "{said}"
+    );
     std::fs::remove_file(&file).unwrap();
     recorded(&file, json!({"kind": "open", "why": "removed"})).await;
     // Rotation gets over it.
@@ -155,7 +180,10 @@ async fn what_is_taken_from_a_trail_is_missed_and_said() {
     gate.terminate();
     gate.ended().await;
     let log = gate.log();
-    assert!(log.contains("missing that rotation did not remove") && log.contains("took its file away"), "{log}");
+    assert!(
+        log.contains("missing that rotation did not remove") && log.contains("took its file away"),
+        "{log}"
+    );
     assert_eq!(verify_all(folder.path(), &by_key).0, Some(1));
 }
 
@@ -200,11 +228,19 @@ async fn every_refusal_leaves_a_record_that_says_more_than_the_caller_is_told() 
     let foreign = recorded(&file, json!({"kind": "refusal", "reason": "session"})).await;
     assert!(foreign["words"].as_str().unwrap().contains("another caller"), "{foreign}");
     assert_eq!(foreign["issuer"], "key");
-    recorded(&file, json!({"reason": "session", "words": "no such session", "who": foreign["who"]})).await;
+    recorded(
+        &file,
+        json!({"reason": "session", "words": "no such session", "who": foreign["who"]}),
+    )
+    .await;
     for reason in ["host", "origin", "unsupported", "malformed", "mismatch"] {
         recorded(&file, json!({"kind": "refusal", "reason": reason})).await;
     }
-    recorded(&file, json!({"kind": "refusal", "reason": "not_found", "endpoint": "/servers/nobody/mcp"})).await;
+    recorded(
+        &file,
+        json!({"kind": "refusal", "reason": "not_found", "endpoint": "/servers/nobody/mcp"}),
+    )
+    .await;
 
     let told = denied(&gate, &one, &session).await;
     let deny = |rule: Value, more: Value| {
@@ -221,16 +257,31 @@ async fn every_refusal_leaves_a_record_that_says_more_than_the_caller_is_told() 
         (json!("not-that-prompt"), json!({"method": "prompts/get", "server": "a"})),
         (json!("not-that-prompt"), json!({"method": "completion/complete", "server": "a"})),
         (json!("not-that-note"), json!({"method": "resources/read", "server": "a"})),
-        (json!("not-that-note"), json!({"method": "resources/subscribe", "name": "a+note://secret"})),
+        (
+            json!("not-that-note"),
+            json!({"method": "resources/subscribe", "name": "a+note://secret"}),
+        ),
         (json!("not-that-often"), json!({"method": "resources/templates/list"})),
     ] {
         recorded(&file, deny(rule, more)).await;
     }
     // A listen, one resource that it may be told of, and one that it may not.
-    recorded(&file, json!({"decision": "allow", "method": "subscriptions/listen", "issuer": "key"})).await;
-    recorded(&file, json!({"decision": "allow", "method": "resources/subscribe", "rule": "most"})).await;
-    let twice = deny(json!("not-that-note"), json!({"method": "resources/subscribe", "name": "a+note://secret"}));
-    assert_eq!(records(&file).iter().filter(|record| has(record, &twice)).count(), 2, "one in each era");
+    recorded(
+        &file,
+        json!({"decision": "allow", "method": "subscriptions/listen", "issuer": "key"}),
+    )
+    .await;
+    recorded(&file, json!({"decision": "allow", "method": "resources/subscribe", "rule": "most"}))
+        .await;
+    let twice = deny(
+        json!("not-that-note"),
+        json!({"method": "resources/subscribe", "name": "a+note://secret"}),
+    );
+    assert_eq!(
+        records(&file).iter().filter(|record| has(record, &twice)).count(),
+        2,
+        "one in each era"
+    );
     for answer in told.iter().map(Answer::text) {
         assert!(!answer.contains("not-that-tool") && !answer.contains("not-that-note"), "{answer}");
     }
@@ -239,8 +290,8 @@ async fn every_refusal_leaves_a_record_that_says_more_than_the_caller_is_told() 
     verified(&file);
 }
 
-/// Who holds a key that is no longer good; what lacks a scope; what a policy on trial would do: each is in the trail, and
-/// in the log, where a rule is a rule and a sentence is a sentence.
+/// Who holds a key that is no longer good; what lacks a scope; what a policy on trial would do:
+/// each is in the trail, and in the log, where a rule is a rule and a sentence is a sentence.
 #[tokio::test]
 async fn records_name_the_key_the_scope_and_the_trial() {
     const TRIAL: &str = "policies:\n  - {name: all, effect: allow, what: {}}\n  - {name: later, effect: deny, what: {tools: [a/u]}, \
@@ -261,16 +312,25 @@ async fn records_name_the_key_the_scope_and_the_trial() {
     .await;
     let call = async |key: &str, name: &str, arguments: Value| {
         let body = json!({"name": name, "arguments": arguments});
-        Request::modern("/mcp", "tools/call", body).with("Authorization", key).send(gate.address).await
+        Request::modern("/mcp", "tools/call", body)
+            .with("Authorization", key)
+            .send(gate.address)
+            .await
     };
     assert_eq!(call(&two, "a__u", json!({})).await.status, 401);
     assert_eq!(call(&one, "a__t", json!({})).await.status, 403);
     // Another spelling of the name that is listed, and recorded.
     assert_eq!(call(&one, "a/u", json!({})).await.code(), 0);
     assert!(call(&one, "a/v", json!({"x": 1})).await.text().contains("refused by policy strict"));
-    recorded(&file, json!({"kind": "refusal", "reason": "unauthenticated", "issuer": "key", "who": id})).await;
-    recorded(&file, json!({"decision": "deny", "rule": "scopes", "server": "a", "name": "a__t"})).await;
-    recorded(&file, json!({"decision": "deny", "rule": "strict", "server": "a", "name": "a__v"})).await;
+    recorded(
+        &file,
+        json!({"kind": "refusal", "reason": "unauthenticated", "issuer": "key", "who": id}),
+    )
+    .await;
+    recorded(&file, json!({"decision": "deny", "rule": "scopes", "server": "a", "name": "a__t"}))
+        .await;
+    recorded(&file, json!({"decision": "deny", "rule": "strict", "server": "a", "name": "a__v"}))
+        .await;
     let trial = json!({"decision": "allow", "rule": "all", "name": "a__u", "dry_run": "later", "reason": "the policy hides it"});
     recorded(&file, trial).await;
     assert_eq!(call(&one, "a__none", json!({})).await.code(), -32602);
@@ -279,7 +339,10 @@ async fn records_name_the_key_the_scope_and_the_trial() {
     let log = gate.log();
     assert!(log.contains(r#"reason=the policy hides it"#), "{log}");
     let none = log.lines().find(|line| line.contains("a__none") && line.contains("deny")).unwrap();
-    assert!(!none.contains("rule=") && none.contains(r#"reason="unknown tool: a__none""#), "{none}");
+    assert!(
+        !none.contains("rule=") && none.contains(r#"reason="unknown tool: a__none""#),
+        "{none}"
+    );
 }
 
 /// What is tried in a session without being done is seen, as it is in the modern era.
@@ -288,7 +351,8 @@ async fn probes_are_recorded_in_both_eras() {
     let server = Upstream::http(modern(&["t"])).await;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("audit.jsonl");
-    let gate = Gate::start(json!({"servers": {"a": server.config()}, "audit": {"file": file}})).await;
+    let gate =
+        Gate::start(json!({"servers": {"a": server.config()}, "audit": {"file": file}})).await;
     let session = gate.session("/mcp", "2025-11-25").await;
     for method in ["tools/delete", "notifications/none", "server/discover", "tasks/get"] {
         assert_eq!(session.ask(method, json!({})).await.code(), -32601, "{method}");
@@ -305,13 +369,19 @@ async fn probes_are_recorded_in_both_eras() {
     }
     recorded(&file, json!({"kind": "decision", "decision": "deny", "method": "tasks/get"})).await;
     recorded(&file, json!({"kind": "refusal", "words": "`params.level` is not a log level"})).await;
-    // A request without an id is none: nothing is done, and it is seen; a notification is nothing to speak of.
-    let quiet = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 77}});
+    // A request without an id is none: nothing is done, and it is seen; a notification is nothing
+    // to speak of.
+    let quiet =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 77}});
     let call = json!({"jsonrpc": "2.0", "method": "tools/call", "params": {"name": "a__t", "arguments": {}}});
     for body in [&quiet, &call] {
         assert_eq!(session.post(body.to_string()).send(gate.address).await.status, 202);
     }
-    recorded(&file, json!({"kind": "refusal", "words": "`tools/call` needs an id: nothing is done"})).await;
+    recorded(
+        &file,
+        json!({"kind": "refusal", "words": "`tools/call` needs an id: nothing is done"}),
+    )
+    .await;
     assert!(!records(&file).iter().any(|record| record.to_string().contains("cancelled")));
     assert_eq!(server.count("tools/call"), 0);
 }
@@ -333,19 +403,27 @@ async fn refusals_over_stdio_are_recorded_like_those_over_http() {
     assert!(pipe.hear().await["error"].is_object());
     pipe.say(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}"#).await;
     assert!(pipe.hear().await["error"].is_object());
-    let denied = pipe.modern(json!(2), "tools/call", json!({"name": "a__u", "arguments": {}})).await;
+    let denied =
+        pipe.modern(json!(2), "tools/call", json!({"name": "a__u", "arguments": {}})).await;
     assert!(denied["error"].is_object(), "{denied}");
     for reason in ["body_too_large", "malformed", "session"] {
         recorded(&file, json!({"kind": "refusal", "reason": reason})).await;
     }
-    let denied = recorded(&file, json!({"kind": "decision", "decision": "deny", "rule": "not-that-tool"})).await;
-    assert_eq!((&denied["issuer"], &denied["who"], &denied["name"]), (&json!("local"), &json!("user"), &json!("a__u")));
+    let denied =
+        recorded(&file, json!({"kind": "decision", "decision": "deny", "rule": "not-that-tool"}))
+            .await;
+    assert_eq!(
+        (&denied["issuer"], &denied["who"], &denied["name"]),
+        (&json!("local"), &json!("user"), &json!("a__u"))
+    );
 }
 
 /// What policy hides or limits, asked for in every way.
 async fn denied(gate: &Gate, key: &str, session: &str) -> Vec<Answer> {
     let mut told = Vec::new();
-    let call = |path: &str, name: &str| Request::modern(path, "tools/call", json!({"name": name, "arguments": {}}));
+    let call = |path: &str, name: &str| {
+        Request::modern(path, "tools/call", json!({"name": name, "arguments": {}}))
+    };
     let complete = json!({"ref": {"type": "ref/prompt", "name": "a__p"}, "argument": {"name": "x", "value": ""}});
     for request in [
         call("/mcp", "a__u"),
@@ -356,21 +434,35 @@ async fn denied(gate: &Gate, key: &str, session: &str) -> Vec<Answer> {
         Request::modern("/mcp", "prompts/get", json!({"name": "a__p"})),
         Request::modern("/mcp", "completion/complete", complete),
         Request::modern("/mcp", "resources/read", json!({"uri": "a+note://secret"})),
-        Request::legacy("/mcp", session, 1, "resources/subscribe", &json!({"uri": "a+note://secret"})),
+        Request::legacy(
+            "/mcp",
+            session,
+            1,
+            "resources/subscribe",
+            &json!({"uri": "a+note://secret"}),
+        ),
     ] {
         let answer = request.with("Authorization", key).send(gate.address).await;
         assert!(answer.code() != 0, "{}", answer.text());
         told.push(answer);
     }
-    let templates = || Request::modern("/mcp", "resources/templates/list", json!({})).with("Authorization", key);
+    let templates = || {
+        Request::modern("/mcp", "resources/templates/list", json!({})).with("Authorization", key)
+    };
     assert_eq!(templates().send(gate.address).await.code(), 0);
     assert_eq!(templates().send(gate.address).await.code(), -31029);
     let uris = json!(["a+note://open", "a+note://secret"]);
-    let listen =
-        Request::modern("/mcp", "subscriptions/listen", json!({"notifications": {"resourceSubscriptions": uris}}));
+    let listen = Request::modern(
+        "/mcp",
+        "subscriptions/listen",
+        json!({"notifications": {"resourceSubscriptions": uris}}),
+    );
     let mut stream = listen.with("Authorization", key).open(gate.address).await;
     let granted = stream.next().await.unwrap();
-    assert_eq!(granted["params"]["notifications"]["resourceSubscriptions"], json!(["a+note://open"]));
+    assert_eq!(
+        granted["params"]["notifications"]["resourceSubscriptions"],
+        json!(["a+note://open"])
+    );
     told
 }
 
@@ -383,9 +475,9 @@ fn room(gate: &Gate, bytes: Option<u64>) {
 async fn full(on_full: &str) -> (Upstream, tempfile::TempDir, Gate) {
     let server = Upstream::http(modern(&["t"])).await;
     let folder = tempfile::tempdir().unwrap();
-    let audit =
-        json!({"file": folder.path().join("audit.jsonl"), "on_full": on_full, "queue": 64, "arguments": "omitted"});
-    let gate = Gate::launch_bounded(json!({"servers": {"a": server.config()}, "audit": audit})).await;
+    let audit = json!({"file": folder.path().join("audit.jsonl"), "on_full": on_full, "queue": 64, "arguments": "omitted"});
+    let gate =
+        Gate::launch_bounded(json!({"servers": {"a": server.config()}, "audit": audit})).await;
     gate.ready().await;
     for _ in 0..3 {
         assert_eq!(gate.call("a__t").await.code(), 0);
@@ -402,8 +494,8 @@ async fn metric(gate: &Gate, name: &str) -> u64 {
     line.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
-/// `on_full: deny`: calls are refused with words and a status that say why, lists go on, and all is well again, without
-/// a hole in the trail, as soon as there is room.
+/// `on_full: deny`: calls are refused with words and a status that say why, lists go on, and all is
+/// well again, without a hole in the trail, as soon as there is room.
 #[tokio::test]
 async fn a_full_disk_stops_calls_until_there_is_room() {
     let (server, folder, mut gate) = full("deny").await;
@@ -414,22 +506,36 @@ async fn a_full_disk_stops_calls_until_there_is_room() {
     })
     .await;
     let (error, sent) = (refused.json()["error"].clone(), server.count("tools/call"));
-    assert_eq!((refused.status, &error["code"], &error["data"]["reason"]), (503, &json!(-32603), &json!("audit")));
-    assert!(refused.header("retry-after").is_some() && error["message"].as_str().unwrap().contains("audit trail"));
+    assert_eq!(
+        (refused.status, &error["code"], &error["data"]["reason"]),
+        (503, &json!(-32603), &json!("audit"))
+    );
+    assert!(
+        refused.header("retry-after").is_some()
+            && error["message"].as_str().unwrap().contains("audit trail")
+    );
     let session: Session<'_> = gate.session("/mcp", "2025-11-25").await;
     assert_eq!(session.call("a__t").await.json()["error"]["data"]["reason"], "audit");
     assert_eq!(server.count("tools/call"), sent, "no server was reached");
     assert_eq!(gate.tools("/mcp").await.0, ["a__t"], "lists go on");
     assert_eq!(metric(&gate, "lockgate_audit_failing").await, 1);
     room(&gate, None);
-    until("calls are made again", async || (gate.call("a__t").await.code() == 0).then_some(())).await;
+    until("calls are made again", async || (gate.call("a__t").await.code() == 0).then_some(()))
+        .await;
     assert_eq!(metric(&gate, "lockgate_audit_failing").await, 0);
     gate.terminate();
     gate.ended().await;
     verified(&file);
     let all = records(&file);
-    let allowed = all.iter().filter(|record| has(record, &json!({"kind": "decision", "decision": "allow"}))).count();
-    assert_eq!(allowed, server.count("tools/call"), "a decision for each call that was made, and no more");
+    let allowed = all
+        .iter()
+        .filter(|record| has(record, &json!({"kind": "decision", "decision": "allow"})))
+        .count();
+    assert_eq!(
+        allowed,
+        server.count("tools/call"),
+        "a decision for each call that was made, and no more"
+    );
 }
 
 /// `on_full: drop`: calls go on, and the trail says how many records are missing where.
@@ -460,10 +566,21 @@ async fn a_full_stream_stops_calls_too() {
     for (on_full, wanted) in [("deny", "audit"), ("drop", "")] {
         let audit = json!({"output": "stdout", "on_full": on_full});
         let out = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-        let gate = Gate::launch_onto(json!({"servers": {"a": server.config()}, "audit": audit}), out.into()).await;
+        let gate = Gate::launch_onto(
+            json!({"servers": {"a": server.config()}, "audit": audit}),
+            out.into(),
+        )
+        .await;
         gate.ready().await;
-        until("the trail fails", async || (metric(&gate, "lockgate_audit_failing").await == 1).then_some(())).await;
+        until("the trail fails", async || {
+            (metric(&gate, "lockgate_audit_failing").await == 1).then_some(())
+        })
+        .await;
         let answer = gate.call("a__t").await.json();
-        assert_eq!(answer["error"]["data"]["reason"].as_str().unwrap_or_default(), wanted, "{on_full}: {answer}");
+        assert_eq!(
+            answer["error"]["data"]["reason"].as_str().unwrap_or_default(),
+            wanted,
+            "{on_full}: {answer}"
+        );
     }
 }

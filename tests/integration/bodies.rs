@@ -1,5 +1,6 @@
-//! Request bodies that come slowly, or not at all: they hold no place, are bounded for a connection and for a caller, and
-//! nobody else waits for them. At the defaults, unless a test is about another number.
+//! Request bodies that come slowly, or not at all: they hold no place, are bounded for a connection
+//! and for a caller, and nobody else waits for them. At the defaults, unless a test is about
+//! another number.
 
 use std::time::{Duration, Instant};
 
@@ -21,12 +22,14 @@ fn call() -> Request {
 /// A call whose body is never complete.
 fn half(request: &Request) -> Vec<u8> {
     let text = String::from_utf8(request.bytes()).unwrap();
-    text.replace(&format!("Content-Length: {}", request.body.len()), "Content-Length: 1000").into_bytes()
+    text.replace(&format!("Content-Length: {}", request.body.len()), "Content-Length: 1000")
+        .into_bytes()
 }
 
 /// One HTTP/2 connection that opens so many calls and sends a byte of each.
 async fn open_http2(gate: &Gate, key: &str, calls: u32) -> TcpStream {
-    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00".to_vec();
+    let mut bytes =
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00".to_vec();
     let bearer = format!("Bearer {key}");
     let headers = [
         (":method", "POST"),
@@ -76,11 +79,12 @@ async fn calls_are_prompt(gate: &Gate, key: &str) {
         let modern = by(call(), key, gate).await;
         assert_eq!((modern.status, modern.code()), (200, 0), "{}", modern.text());
     }
-    let params =
-        json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
-    let open = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).to_string();
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+    let open =
+        json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).to_string();
     let opened = by(Request::bare("POST", "/mcp", open), key, gate).await;
-    let session = opened.header("mcp-session-id").unwrap_or_else(|| panic!("{}", opened.text())).to_owned();
+    let session =
+        opened.header("mcp-session-id").unwrap_or_else(|| panic!("{}", opened.text())).to_owned();
     let params = json!({"name": "a__t", "arguments": {}});
     let legacy = by(Request::legacy("/mcp", &session, 1, "tools/call", &params), key, gate).await;
     assert_eq!((legacy.status, legacy.code()), (200, 0), "{}", legacy.text());
@@ -98,7 +102,9 @@ async fn one_connection_with_128_open_bodies_delays_nobody() {
     let mut answers = Vec::new();
     until("slow bodies are refused", async || {
         let mut bytes = [0; 65536];
-        if let Ok(n) = tokio::time::timeout(Duration::from_millis(100), attack.read(&mut bytes)).await {
+        if let Ok(n) =
+            tokio::time::timeout(Duration::from_millis(100), attack.read(&mut bytes)).await
+        {
             answers.extend_from_slice(&bytes[..n.unwrap()]);
         }
         let text = String::from_utf8_lossy(&answers);
@@ -126,10 +132,14 @@ async fn eleven_hundred_connections_with_half_a_body_refuse_nobody_else() {
         let read = tokio::time::timeout(PROMPT * 3, socket.read_to_string(&mut answer));
         read.await.expect("every one of them is refused").unwrap();
         if answer.contains(r#""data":{"reason":"slow_bodies_per_principal"}"#) {
-            let after = answer.split("retry-after: ").nth(1).and_then(|rest| rest.split("\r\n").next()?.parse().ok());
+            let after = answer
+                .split("retry-after: ")
+                .nth(1)
+                .and_then(|rest| rest.split("\r\n").next()?.parse().ok());
             // Not longer than one body may take (`http.read_timeout`), and not a constant.
             assert!(
-                answer.starts_with("HTTP/1.1 503") && after.is_some_and(|after: u64| (2..=30).contains(&after)),
+                answer.starts_with("HTTP/1.1 503")
+                    && after.is_some_and(|after: u64| (2..=30).contains(&after)),
                 "{answer}"
             );
             too_many += 1;
@@ -146,14 +156,23 @@ async fn eleven_hundred_connections_with_half_a_body_refuse_nobody_else() {
 async fn a_body_keeps_a_pace_and_comes_in_time() {
     let server = Upstream::http(modern(&["t"])).await;
     let gates = [
-        (Gate::start(json!({"servers": {"a": server.config()}, "http": {"body_rate": 20}})).await, "body_rate"),
-        (Gate::start(json!({"servers": {"a": server.config()}, "http": {"read_timeout": 2}})).await, "body_timeout"),
+        (
+            Gate::start(json!({"servers": {"a": server.config()}, "http": {"body_rate": 20}}))
+                .await,
+            "body_rate",
+        ),
+        (
+            Gate::start(json!({"servers": {"a": server.config()}, "http": {"read_timeout": 2}}))
+                .await,
+            "body_timeout",
+        ),
     ];
     for (gate, reason) in gates {
         let mut socket = TcpStream::connect(gate.address).await.unwrap();
         socket.write_all(&half(&call())).await.unwrap();
         let (mut answer, began) = (String::new(), Instant::now());
-        let read = tokio::time::timeout(Duration::from_secs(15), socket.read_to_string(&mut answer));
+        let read =
+            tokio::time::timeout(Duration::from_secs(15), socket.read_to_string(&mut answer));
         read.await.expect("an answer in time").unwrap();
         assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
         assert!(answer.contains(&format!(r#""data":{{"reason":"{reason}"}}"#)), "{answer}");
@@ -164,19 +183,23 @@ async fn a_body_keeps_a_pace_and_comes_in_time() {
     }
 }
 
-/// `http.unfinished_bytes_per_connection` and `_per_principal` at their edge: bytes of bodies that are not complete.
+/// `http.unfinished_bytes_per_connection` and `_per_principal` at their edge: bytes of bodies that
+/// are not complete.
 #[tokio::test]
 async fn bytes_of_incomplete_bodies_are_bounded() {
     let server = Upstream::http(modern(&["t"])).await;
-    let bounds =
-        json!({"body_bytes": 4096, "unfinished_bytes_per_connection": 4096, "unfinished_bytes_per_principal": 6000});
+    let bounds = json!({"body_bytes": 4096, "unfinished_bytes_per_connection": 4096, "unfinished_bytes_per_principal": 6000});
     let (gate, [slow, polite]) = keyed(&server, bounds).await;
     let open = async |key: &str, bytes: usize| {
         let mut request = call().with("Authorization", &format!("Bearer {key}"));
         let text = half(&request.clone());
         request.body = vec![b' '; bytes];
         let head = String::from_utf8(text).unwrap();
-        let head = head.split("\r\n\r\n").next().unwrap().replace("Content-Length: 1000", "Content-Length: 4096");
+        let head = head
+            .split("\r\n\r\n")
+            .next()
+            .unwrap()
+            .replace("Content-Length: 1000", "Content-Length: 4096");
         let mut socket = TcpStream::connect(gate.address).await.unwrap();
         socket.write_all(format!("{head}\r\n\r\n{}", " ".repeat(bytes)).as_bytes()).await.unwrap();
         socket

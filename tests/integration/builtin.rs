@@ -1,5 +1,5 @@
-//! Built-in servers in the real program: what a saved configuration changes, and that they show and read no more than
-//! their caller may.
+//! Built-in servers in the real program: what a saved configuration changes, and that they show and
+//! read no more than their caller may.
 
 use crate::rig::{Gate, Value, json, until};
 
@@ -22,7 +22,10 @@ async fn a_saved_configuration_rebuilds_only_the_servers_that_differ() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.txt"), "text").unwrap();
     let gate = Gate::start(config(folder.path(), false)).await;
-    assert_eq!(call(&gate, "file__read", json!({"path": "a.txt"})).await["structuredContent"]["content"], "text");
+    assert_eq!(
+        call(&gate, "file__read", json!({"path": "a.txt"})).await["structuredContent"]["content"],
+        "text"
+    );
     let write = json!({"path": "b.txt", "content": "new"});
     assert!(told(&gate, "file__write", write.clone()).await.contains("may only be read"));
     assert_eq!(call(&gate, "example__echo", json!({"text": "x"})).await["isError"], false);
@@ -35,7 +38,9 @@ async fn a_saved_configuration_rebuilds_only_the_servers_that_differ() {
     let echo = call(&gate, "system__tools", json!({"name": "example/echo"})).await;
     assert_eq!(echo["structuredContent"]["tools"][0]["runs"]["invocations"], 1);
     gate.configure(json!({"builtin": {"system": true, "example": false}}));
-    let gone = async || (!gate.tools("/mcp").await.0.iter().any(|name| name.starts_with("file__"))).then_some(());
+    let gone = async || {
+        (!gate.tools("/mcp").await.0.iter().any(|name| name.starts_with("file__"))).then_some(())
+    };
     until("the server is gone", gone).await;
     assert_eq!(gate.call("file__read").await.code(), -32602);
 }
@@ -55,7 +60,8 @@ async fn system_tools_show_and_read_no_more_than_their_caller_may() {
     let gate = Gate::start(config).await;
     let uri = |name: &str| format!("file+file://{}/{name}", folder.path().display());
     let listed = until("resources are listed", async || {
-        Some(told(&gate, "system__resources", json!({})).await).filter(|all| all.contains("open.txt"))
+        Some(told(&gate, "system__resources", json!({})).await)
+            .filter(|all| all.contains("open.txt"))
     });
     let listed = listed.await;
     assert!(!listed.contains("hidden.txt") && !listed.contains("example"), "{listed}");
@@ -66,6 +72,9 @@ async fn system_tools_show_and_read_no_more_than_their_caller_may() {
     assert_eq!(hidden["content"], unknown["content"]);
     assert_eq!(hidden["isError"], true);
     let tools = told(&gate, "system__tools", json!({})).await;
-    assert!(tools.contains("file/read") && !tools.contains("file/delete") && !tools.contains("example"), "{tools}");
+    assert!(
+        tools.contains("file/read") && !tools.contains("file/delete") && !tools.contains("example"),
+        "{tools}"
+    );
     assert!(!told(&gate, "system__servers", json!({})).await.contains("example"));
 }

@@ -1,4 +1,5 @@
-//! Servers whose lists change without end: what is told, how often they are asked, and what stays of it.
+//! Servers whose lists change without end: what is told, how often they are asked, and what stays
+//! of it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -22,13 +23,15 @@ impl Turns {
     }
 }
 
-/// A server of `count` tools. Every reading of its list is another one, and is followed by word of a further change.
+/// A server of `count` tools. Every reading of its list is another one, and is followed by word of
+/// a further change.
 fn restless(count: usize, turns: &Arc<Turns>) -> impl Fn(&Heard) -> Say + Send + Sync + use<> {
     let turns = Arc::clone(turns);
     let tool = |at: usize| {
         let text = "what it does, in a sentence that is as long as such sentences are";
         let schema = json!({"type": "object", "properties": {"value": {"type": "string"}}});
-        json!({"name": format!("tool-{at}"), "description": text, "inputSchema": schema}).to_string()
+        json!({"name": format!("tool-{at}"), "description": text, "inputSchema": schema})
+            .to_string()
     };
     let rest: Vec<String> = (1..count).map(tool).collect();
     let rest = rest.join(",");
@@ -38,8 +41,9 @@ fn restless(count: usize, turns: &Arc<Turns>) -> impl Fn(&Heard) -> Say + Send +
         }
         let (turn, id) = (turns.count.fetch_add(1, Ordering::SeqCst) + 1, &heard.body["id"]);
         let first = format!(r#"{{"name":"turn-{turn}","inputSchema":{{"type":"object"}}}}"#);
-        let result =
-            format!(r#"{{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{first},{rest}]}}"#);
+        let result = format!(
+            r#"{{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{first},{rest}]}}"#
+        );
         let mut text = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#);
         if !turns.over.load(Ordering::SeqCst) {
             let changed = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
@@ -56,7 +60,12 @@ fn resident_mib(pid: u32) -> usize {
 }
 
 fn listen(key: &str) -> Request {
-    Request::modern("/mcp", "subscriptions/listen", json!({"notifications": {"toolsListChanged": true}})).by(key)
+    Request::modern(
+        "/mcp",
+        "subscriptions/listen",
+        json!({"notifications": {"toolsListChanged": true}}),
+    )
+    .by(key)
 }
 
 async fn sessions_stream(gate: &Gate, id: &str, key: &str) -> Stream {
@@ -66,13 +75,18 @@ async fn sessions_stream(gate: &Gate, id: &str, key: &str) -> Stream {
 async fn read_again(turns: &Turns, count: usize) {
     let began = Instant::now();
     while turns.count() < count {
-        assert!(began.elapsed() < Duration::from_secs(60), "the list is read {} times of {count}", turns.count());
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "the list is read {} times of {count}",
+            turns.count()
+        );
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
-/// Idle sessions and streams of two principals, in both eras, keep nothing of the lists that were; who asks gets the newest;
-/// and a server that announces changes without end is not asked without end.
+/// Idle sessions and streams of two principals, in both eras, keep nothing of the lists that were;
+/// who asks gets the newest; and a server that announces changes without end is not asked without
+/// end.
 #[tokio::test]
 async fn nothing_stays_of_lists_that_were() {
     let turns = Arc::default();
@@ -85,7 +99,10 @@ async fn nothing_stays_of_lists_that_were() {
         let reads = session(&gate, key, "2025-11-25").await;
         streams.push(sessions_stream(&gate, &reads, key).await);
         let waits = session(&gate, key, "2025-06-18").await;
-        let listed = Request::legacy("/mcp", &waits, 1, "tools/list", &json!({})).by(key).send(gate.address).await;
+        let listed = Request::legacy("/mcp", &waits, 1, "tools/list", &json!({}))
+            .by(key)
+            .send(gate.address)
+            .await;
         assert_eq!(listed.result()["tools"].as_array().unwrap().len(), 1000);
         idle.push((key, waits));
     }
@@ -114,6 +131,9 @@ async fn nothing_stays_of_lists_that_were() {
     for mut stream in streams {
         let told = stream.next().await.unwrap();
         let method = told["method"].as_str().unwrap();
-        assert!(["notifications/subscriptions/acknowledged", "notifications/tools/list_changed"].contains(&method));
+        assert!(
+            ["notifications/subscriptions/acknowledged", "notifications/tools/list_changed"]
+                .contains(&method)
+        );
     }
 }

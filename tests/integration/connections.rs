@@ -1,5 +1,6 @@
-//! Connections that do nothing, or nothing useful: strangers keep nobody out, silence ends in its time, and operators have a
-//! door of their own. At the defaults, unless a test is about another number.
+//! Connections that do nothing, or nothing useful: strangers keep nobody out, silence ends in its
+//! time, and operators have a door of their own. At the defaults, unless a test is about another
+//! number.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -36,7 +37,9 @@ async fn silent(address: SocketAddr, count: usize) -> Vec<TcpStream> {
 #[tokio::test]
 async fn thousands_of_silent_strangers_keep_nobody_out() {
     let server = Upstream::http(modern(&["t"])).await;
-    let gate = Gate::start(json!({"servers": {"a": server.config()}, "auth": {"keys_file": "keys.yaml"}})).await;
+    let gate =
+        Gate::start(json!({"servers": {"a": server.config()}, "auth": {"keys_file": "keys.yaml"}}))
+            .await;
     let key = format!("Bearer {}", create_key(&gate, "polite").await);
     let by = |request: Request| request.with("Authorization", &key);
     // One that is known, and idle since before the flood.
@@ -73,7 +76,10 @@ async fn thousands_of_silent_strangers_keep_nobody_out() {
 #[tokio::test]
 async fn one_address_cannot_have_every_connection() {
     let server = Upstream::http(modern(&["t"])).await;
-    let gate = Gate::start(json!({"servers": {"a": server.config()}, "http": {"connections_per_address": 2}})).await;
+    let gate = Gate::start(
+        json!({"servers": {"a": server.config()}, "http": {"connections_per_address": 2}}),
+    )
+    .await;
     let listen = json!({"notifications": {"toolsListChanged": true}});
     let busy = || Request::modern("/mcp", "subscriptions/listen", listen.clone());
     let first = busy().open(gate.address).await;
@@ -81,17 +87,27 @@ async fn one_address_cannot_have_every_connection() {
     let second = busy().open(gate.address).await;
     assert_eq!((first.head.status, second.head.status), (200, 200), "the silent one made room");
     let third = busy().open(gate.address).await;
-    assert_eq!((third.head.status, third.head.header("retry-after")), (503, None), "nobody knows when a stream ends");
-    until("the log tells of it", async || gate.log().contains("http.connections_per_address").then_some(())).await;
+    assert_eq!(
+        (third.head.status, third.head.header("retry-after")),
+        (503, None),
+        "nobody knows when a stream ends"
+    );
+    until("the log tells of it", async || {
+        gate.log().contains("http.connections_per_address").then_some(())
+    })
+    .await;
     drop(second);
-    until("room for one", async || (call().send(gate.address).await.status == 200).then_some(())).await;
+    until("room for one", async || (call().send(gate.address).await.status == 200).then_some(()))
+        .await;
 }
 
-/// `http.read_timeout`: nothing, half a header block and half a handshake of TLS end when it is over, and not before.
+/// `http.read_timeout`: nothing, half a header block and half a handshake of TLS end when it is
+/// over, and not before.
 #[tokio::test]
 async fn silence_ends_in_its_time() {
     let server = Upstream::http(modern(&["t"])).await;
-    let plain = Gate::start(json!({"servers": {"a": server.config()}, "http": {"read_timeout": 2}})).await;
+    let plain =
+        Gate::start(json!({"servers": {"a": server.config()}, "http": {"read_timeout": 2}})).await;
     let folder = tempfile::tempdir().unwrap();
     let pair = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
     let (cert, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
@@ -100,22 +116,33 @@ async fn silence_ends_in_its_time() {
     let tls = json!({"read_timeout": 2, "tls": {"cert": cert, "key": key}});
     let tls = Gate::launch(json!({"servers": {"a": server.config()}, "http": tls})).await;
     let hello: &[u8] = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03";
-    let cases: [(&Gate, &[u8]); 5] =
-        [(&plain, b""), (&plain, b"P"), (&plain, b"POST /mcp HTTP/1.1\r\nHost: local"), (&tls, b""), (&tls, hello)];
+    let cases: [(&Gate, &[u8]); 5] = [
+        (&plain, b""),
+        (&plain, b"P"),
+        (&plain, b"POST /mcp HTTP/1.1\r\nHost: local"),
+        (&tls, b""),
+        (&tls, hello),
+    ];
     let ends = cases.map(|(gate, sent)| async move {
         let mut socket = TcpStream::connect(gate.address).await.unwrap();
         let began = Instant::now();
         socket.write_all(sent).await.unwrap();
-        let read = tokio::time::timeout(Duration::from_secs(10), socket.read_to_end(&mut Vec::new())).await;
+        let read =
+            tokio::time::timeout(Duration::from_secs(10), socket.read_to_end(&mut Vec::new()))
+                .await;
         assert!(read.is_ok(), "{sent:?} was never ended");
         let took = began.elapsed();
-        assert!(took >= Duration::from_secs(2) && took < Duration::from_millis(3600), "{sent:?}: {took:?}");
+        assert!(
+            took >= Duration::from_secs(2) && took < Duration::from_millis(3600),
+            "{sent:?}: {took:?}"
+        );
     });
     let [a, b, c, d, e] = ends;
     tokio::join!(a, b, c, d, e);
 }
 
-/// `admin.listen`: the operator's endpoints answer while clients hold everything, and while that address itself is flooded.
+/// `admin.listen`: the operator's endpoints answer while clients hold everything, and while that
+/// address itself is flooded.
 #[tokio::test]
 async fn operators_have_a_door_of_their_own() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -126,7 +153,11 @@ async fn operators_have_a_door_of_their_own() {
     }))
     .await;
     let admin = SocketAddr::from(([127, 0, 0, 1], port));
-    let listen = Request::modern("/mcp", "subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
+    let listen = Request::modern(
+        "/mcp",
+        "subscriptions/listen",
+        json!({"notifications": {"toolsListChanged": true}}),
+    );
     let busy = [listen.open(gate.address).await, listen.open(gate.address).await];
     assert!(busy.iter().all(|stream| stream.head.status == 200));
     let _flood = silent(admin, 500).await;
@@ -161,10 +192,18 @@ async fn a_body_is_framed_in_one_way() {
         (format!("{bare}\r\nTransfer-Encoding: chunked\r\n\r\n{chunked}"), "200"),
         (format!("{bare}\r\ntransfer-encoding: Chunked\r\n\r\n{chunked}"), "200"),
         (format!("{bare}\r\nTransfer-Encoding: chunked, chunked\r\n\r\n{chunked}"), "400"),
-        (format!("{bare}\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n{chunked}"), "400"),
+        (
+            format!(
+                "{bare}\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n{chunked}"
+            ),
+            "400",
+        ),
         (format!("{bare}\r\nTransfer-Encoding: gzip, chunked\r\n\r\n{chunked}"), "400"),
         (format!("{head}\r\nTransfer-Encoding: chunked\r\n\r\n{chunked}"), "400"),
-        (format!("{bare}\r\nTransfer-Encoding: chunked\r\nCONTENT-LENGTH: 4\r\n\r\n{chunked}"), "400"),
+        (
+            format!("{bare}\r\nTransfer-Encoding: chunked\r\nCONTENT-LENGTH: 4\r\n\r\n{chunked}"),
+            "400",
+        ),
         (format!("{head}\r\nExpect: 100-Continue\r\n\r\n{body}"), "200"),
         (format!("{head}\r\nExpect: 200-ok\r\n\r\n{body}"), "417"),
         (format!("{head}\r\nExpect: 100-continue\r\nExpect: x\r\n\r\n{body}"), "417"),
@@ -174,7 +213,8 @@ async fn a_body_is_framed_in_one_way() {
         let _ = socket.write_all(sent.as_bytes()).await;
         let _ = socket.write_all(next.as_bytes()).await;
         let mut answer = Vec::new();
-        let read = tokio::time::timeout(Duration::from_secs(10), socket.read_to_end(&mut answer)).await;
+        let read =
+            tokio::time::timeout(Duration::from_secs(10), socket.read_to_end(&mut answer)).await;
         assert!(read.is_ok(), "{sent}");
         let answer = String::from_utf8_lossy(&answer).replace("HTTP/1.1 100 Continue\r\n\r\n", "");
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{sent}\n{answer}");
@@ -184,8 +224,9 @@ async fn a_body_is_framed_in_one_way() {
     }
 }
 
-/// Two gateways behind a balancer that looks at `/readyz`, one after the other replaced. Clients that repeat nothing, on
-/// connections of their own and on kept ones, in both eras: every request is answered.
+/// Two gateways behind a balancer that looks at `/readyz`, one after the other replaced. Clients
+/// that repeat nothing, on connections of their own and on kept ones, in both eras: every request
+/// is answered.
 #[tokio::test]
 async fn a_rolling_replacement_refuses_nobody() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -195,7 +236,8 @@ async fn a_rolling_replacement_refuses_nobody() {
     let balancer = Balancer::start(vec![old.address, new.address]).await;
     let session: Session<'_> = new.session("/mcp", "2025-11-25").await;
     let listen = json!({"notifications": {"toolsListChanged": true}});
-    let mut stream = Request::modern("/mcp", "subscriptions/listen", listen).open(old.address).await;
+    let mut stream =
+        Request::modern("/mcp", "subscriptions/listen", listen).open(old.address).await;
     assert_eq!(stream.next().await.unwrap()["method"], "notifications/subscriptions/acknowledged");
     let (done, old_address) = (std::cell::Cell::new(false), old.address);
     let fresh = async {
@@ -209,7 +251,8 @@ async fn a_rolling_replacement_refuses_nobody() {
     };
     let kept = async {
         let text = String::from_utf8(call().bytes()).unwrap().replace("Connection: close\r\n", "");
-        let (mut answered, mut moved, mut socket) = (0, 0, TcpStream::connect(old_address).await.unwrap());
+        let (mut answered, mut moved, mut socket) =
+            (0, 0, TcpStream::connect(old_address).await.unwrap());
         while !done.get() {
             socket.write_all(text.as_bytes()).await.unwrap();
             let answer = read_answer(&mut socket).await;
@@ -233,7 +276,8 @@ async fn a_rolling_replacement_refuses_nobody() {
         tokio::time::sleep(Duration::from_millis(500)).await;
         old.terminate();
         until("it is not ready", async || {
-            (Request::bare("GET", "/readyz", "").send(old.address).await.status == 503).then_some(())
+            (Request::bare("GET", "/readyz", "").send(old.address).await.status == 503)
+                .then_some(())
         })
         .await;
         assert_eq!(call().send(old.address).await.code(), 0, "new connections are still answered");
@@ -252,7 +296,8 @@ async fn a_rolling_replacement_refuses_nobody() {
 async fn an_interrupt_does_not_drain() {
     let server = Upstream::http(modern(&["t"])).await;
     for second in [false, true] {
-        let mut gate = Gate::start(json!({"servers": {"a": server.config()}, "http": {"drain": 60}})).await;
+        let mut gate =
+            Gate::start(json!({"servers": {"a": server.config()}, "http": {"drain": 60}})).await;
         let began = Instant::now();
         if second {
             gate.terminate();
@@ -272,8 +317,10 @@ async fn read_answer(socket: &mut TcpStream) -> String {
         let text = String::from_utf8_lossy(&all).into_owned();
         if let Some((head, body)) = text.split_once("\r\n\r\n") {
             let length = head.to_ascii_lowercase();
-            let length =
-                length.split("content-length: ").nth(1).and_then(|rest| rest.split("\r\n").next()?.parse().ok());
+            let length = length
+                .split("content-length: ")
+                .nth(1)
+                .and_then(|rest| rest.split("\r\n").next()?.parse().ok());
             if body.len() >= length.unwrap_or(0) {
                 return text;
             }

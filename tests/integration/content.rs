@@ -1,5 +1,5 @@
-//! What lists, schemas and results may hold (rows E-27, F-06, F-07, F-28, F-29), and that nothing is answered from memory that
-//! only a server can know.
+//! What lists, schemas and results may hold (rows E-27, F-06, F-07, F-28, F-29), and that nothing
+//! is answered from memory that only a server can know.
 
 use crate::rig::upstream::{modern, modern_with};
 use crate::rig::{Gate, Heard, Say, Upstream, Value, json};
@@ -8,7 +8,8 @@ fn no_more(heard: &Heard) -> Say {
     Say::Status(404, Vec::new(), heard.error(-32601, "no such method"))
 }
 
-/// E-27, F-30: schemas go through as they are, in whatever dialect; what they refer to is never fetched.
+/// E-27, F-30: schemas go through as they are, in whatever dialect; what they refer to is never
+/// fetched.
 #[tokio::test]
 async fn a_schema_is_passed_on_and_never_followed() {
     let trap = Upstream::verbs(|_| Say::Json(json!({"type": "object"}))).await;
@@ -37,8 +38,10 @@ async fn a_schema_is_passed_on_and_never_followed() {
 #[tokio::test]
 async fn all_pages_have_one_scope() {
     let names: Vec<String> = (0..7).map(|n| format!("t{n}")).collect();
-    let server = Upstream::http(modern(&names.iter().map(String::as_str).collect::<Vec<_>>())).await;
-    let gate = Gate::start(json!({"servers": {"a": server.config()}, "limits": {"page_items": 3}})).await;
+    let server =
+        Upstream::http(modern(&names.iter().map(String::as_str).collect::<Vec<_>>())).await;
+    let gate =
+        Gate::start(json!({"servers": {"a": server.config()}, "limits": {"page_items": 3}})).await;
     let (mut scopes, mut params, mut count) = (Vec::new(), json!({}), 0);
     loop {
         let page = gate.modern("/mcp", "tools/list", params).await.result();
@@ -52,7 +55,8 @@ async fn all_pages_have_one_scope() {
     assert_eq!((count, scopes), (7, vec![json!("private"); 3]));
 }
 
-/// F-07: what a server lets be kept, a client may keep, for itself; the gateway asks it every time, whoever asks.
+/// F-07: what a server lets be kept, a client may keep, for itself; the gateway asks it every time,
+/// whoever asks.
 #[tokio::test]
 async fn reads_are_never_answered_from_memory() {
     let server =
@@ -90,8 +94,8 @@ async fn reads_are_never_answered_from_memory() {
     assert_eq!(server.count("resources/read"), 6);
 }
 
-/// F-28: a completion is asked of the server behind the exposed name, under its own name; at most 100 values come back, and
-/// only so many requests go through.
+/// F-28: a completion is asked of the server behind the exposed name, under its own name; at most
+/// 100 values come back, and only so many requests go through.
 #[tokio::test]
 async fn completions_are_routed_bounded_and_rated() {
     let values: Vec<String> = (0..250).map(|n| format!("v{n}")).collect();
@@ -133,7 +137,8 @@ async fn completions_are_routed_bounded_and_rated() {
     assert_eq!(server.count("completion/complete"), 3);
 }
 
-/// F-29: structured content goes where the client's revision knows it, with its schema or not at all.
+/// F-29: structured content goes where the client's revision knows it, with its schema or not at
+/// all.
 #[tokio::test]
 async fn structured_content_fits_the_revision() {
     let server = Upstream::http(|heard| {
@@ -169,7 +174,11 @@ async fn structured_content_fits_the_revision() {
         };
         let listed = list["tools"].as_array().unwrap().iter().find(|t| t["name"] == tool).unwrap();
         assert_eq!(listed.get("outputSchema").is_some(), structured, "{revision} {tool}: {listed}");
-        assert_eq!(called.get("structuredContent").is_some(), structured, "{revision} {tool}: {called}");
+        assert_eq!(
+            called.get("structuredContent").is_some(),
+            structured,
+            "{revision} {tool}: {called}"
+        );
         assert!(called["content"][0]["text"].is_string(), "{revision} {tool}: {called}");
     }
 }

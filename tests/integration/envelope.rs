@@ -1,5 +1,5 @@
-//! The envelope and the standard headers, as a client meets them (rows E-01 … E-28 of the C-face), and input that is
-//! no message at all.
+//! The envelope and the standard headers, as a client meets them (rows E-01 … E-28 of the C-face),
+//! and input that is no message at all.
 
 use crate::rig::client::{Request, with_meta};
 use crate::rig::upstream::{modern, modern_with};
@@ -31,18 +31,31 @@ fn refused(case: &str, answer: &Answer, status: u16, code: i64) {
 async fn an_id_comes_back_as_it_was_sent() {
     let (gate, server) = one().await;
     let long = format!("\"{}\"", "x".repeat(254));
-    for id in ["1", "0", "-7", "9007199254740993", "18446744073709551616", r#""1""#, r#""""#, r#""a\u00e4\"b""#, &long]
-    {
+    for id in [
+        "1",
+        "0",
+        "-7",
+        "9007199254740993",
+        "18446744073709551616",
+        r#""1""#,
+        r#""""#,
+        r#""a\u00e4\"b""#,
+        &long,
+    ] {
         let answer = with_id(id).send(gate.address).await;
         assert_eq!(answer.status, 200, "{id}: {}", answer.text());
         assert!(answer.text().contains(&format!("\"id\":{id},")), "{id}: {}", answer.text());
-        let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"x/y","params":{}}}"#, with_meta(json!({})));
+        let body = format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"x/y","params":{}}}"#,
+            with_meta(json!({}))
+        );
         let answer = Request::modern("/mcp", "x/y", json!({})).body(body).send(gate.address).await;
         refused(id, &answer, 404, -32601);
         assert!(answer.text().contains(&format!("\"id\":{id},")), "{id}: {}", answer.text());
     }
     // E-02: what the gateway says instead never repeats, whatever the clients say.
-    let mut ids: Vec<_> = server.heard_of("tools/call").iter().map(|h| h.body["id"].to_string()).collect();
+    let mut ids: Vec<_> =
+        server.heard_of("tools/call").iter().map(|h| h.body["id"].to_string()).collect();
     let all = ids.len();
     ids.sort();
     ids.dedup();
@@ -63,13 +76,18 @@ async fn an_id_that_is_null_or_odd_or_huge_is_refused() {
     assert_eq!(server.count("tools/call"), 0);
 }
 
-/// The bad-input list: none of it is a message, all of it gets a clear answer, and the gateway goes on.
+/// The bad-input list: none of it is a message, all of it gets a clear answer, and the gateway goes
+/// on.
 #[tokio::test]
 async fn input_that_is_no_message_is_refused_with_400() {
     let (gate, server) = one().await;
     let params = with_meta(json!({"name": "a__echo", "arguments": {}})).to_string();
     let deep = |n: usize| {
-        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}{}}}"#, "{\"a\":".repeat(n), "}".repeat(n))
+        format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}{}}}"#,
+            "{\"a\":".repeat(n),
+            "}".repeat(n)
+        )
     };
     let arrays = format!(
         r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"a":{}{}}}}}"#,
@@ -156,7 +174,12 @@ async fn a_batch_is_taken_in_a_session_of_2025_03_26_alone() {
     let (gate, _server) = one().await;
     let batch = r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/x"},{"jsonrpc":"2.0","id":"b","method":"tools/list"}]"#;
     refused("modern", &call().body(batch).send(gate.address).await, 400, -32600);
-    refused("no session", &Request::bare("POST", "/mcp", batch).send(gate.address).await, 400, -32600);
+    refused(
+        "no session",
+        &Request::bare("POST", "/mcp", batch).send(gate.address).await,
+        400,
+        -32600,
+    );
     for version in ["2024-11-05", "2025-06-18", "2025-11-25"] {
         let session = gate.session("/mcp", version).await;
         refused(version, &session.post(batch).send(gate.address).await, 400, -32600);
@@ -164,17 +187,21 @@ async fn a_batch_is_taken_in_a_session_of_2025_03_26_alone() {
     let session = gate.session("/mcp", "2025-03-26").await;
     let answer = session.post(batch).send(gate.address).await;
     assert_eq!(answer.status, 200, "{}", answer.text());
-    let mut ids: Vec<String> = answer.json().as_array().unwrap().iter().map(|m| m["id"].to_string()).collect();
+    let mut ids: Vec<String> =
+        answer.json().as_array().unwrap().iter().map(|m| m["id"].to_string()).collect();
     ids.sort();
     assert_eq!(ids, ["\"b\"", "1"]);
-    for (case, body) in [("empty", "[]".to_owned()), ("too many", format!("[{}1]", "1,".repeat(100)))] {
+    for (case, body) in
+        [("empty", "[]".to_owned()), ("too many", format!("[{}1]", "1,".repeat(100)))]
+    {
         refused(case, &session.post(body).send(gate.address).await, 400, -32600);
     }
     let notes = r#"[{"jsonrpc":"2.0","method":"notifications/x"}]"#;
     assert_eq!(session.post(notes).send(gate.address).await.status, 202);
 }
 
-/// E-05, E-06, E-07: standard headers are there and say what the body says; names in any case, values exactly.
+/// E-05, E-06, E-07: standard headers are there and say what the body says; names in any case,
+/// values exactly.
 #[tokio::test]
 async fn standard_headers_repeat_the_body() {
     let (gate, server) = one().await;
@@ -217,7 +244,8 @@ async fn standard_headers_repeat_the_body() {
     assert_eq!(server.count("tools/call"), before);
 }
 
-/// E-13, E-14, E-15, E-16: what every modern request has to say of itself, in the order of the checks.
+/// E-13, E-14, E-15, E-16: what every modern request has to say of itself, in the order of the
+/// checks.
 #[tokio::test]
 async fn a_modern_request_describes_itself() {
     let (gate, _server) = one().await;
@@ -242,7 +270,8 @@ async fn a_modern_request_describes_itself() {
     }
     let discovered = gate.modern("/mcp", "server/discover", json!({})).await.result();
     for version in ["2027-01-01", "x", "2025-11-25"] {
-        let request = list(meta("protocolVersion", json!(version))).with("MCP-Protocol-Version", version);
+        let request =
+            list(meta("protocolVersion", json!(version))).with("MCP-Protocol-Version", version);
         let answer = request.send(gate.address).await;
         refused(version, &answer, 400, -32022);
         let data = &answer.json()["error"]["data"];
@@ -269,24 +298,33 @@ async fn a_modern_request_describes_itself() {
     refused("tasks", &answer, 400, -32021);
     assert!(answer.json()["error"]["data"]["requiredCapabilities"].is_object());
     // F-27
-    refused("log level", &list(meta("logLevel", json!("loud"))).send(gate.address).await, 200, -32602);
+    refused(
+        "log level",
+        &list(meta("logLevel", json!("loud"))).send(gate.address).await,
+        200,
+        -32602,
+    );
 }
 
 /// E-16: a server's -32021 reaches a modern client, with its data, as 400.
 #[tokio::test]
 async fn a_capability_that_a_server_misses_is_named() {
-    let gate = Gate::start(json!({"servers": {"f": crate::rig::fixture(&["--era", "modern"])}})).await;
+    let gate =
+        Gate::start(json!({"servers": {"f": crate::rig::fixture(&["--era", "modern"])}})).await;
     let answer = gate.call("f__test_missing_capability").await;
     refused("sampling", &answer, 400, -32021);
-    assert!(answer.json()["error"]["data"]["requiredCapabilities"].is_object(), "{}", answer.text());
+    assert!(
+        answer.json()["error"]["data"]["requiredCapabilities"].is_object(),
+        "{}",
+        answer.text()
+    );
 }
 
 /// E-17, E-22: notifications get 202 without a body; a modern client's responses are not taken.
 #[tokio::test]
 async fn notifications_are_accepted_and_stray_responses_are_not() {
     let (gate, _server) = one().await;
-    let note =
-        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": with_meta(json!({"requestId": 1}))});
+    let note = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": with_meta(json!({"requestId": 1}))});
     let answer = call()
         .with("Mcp-Method", "notifications/cancelled")
         .without("Mcp-Name")
@@ -308,9 +346,14 @@ async fn a_foreign_origin_is_refused_before_everything() {
     let (gate, server) = one().await;
     let before = server.heard().len();
     for verb in ["POST", "GET", "DELETE", "OPTIONS", "PUT"] {
-        for path in ["/mcp", "/servers/a/mcp", "/servers/none/mcp", "/readyz", "/metrics", "/nowhere"] {
-            for origin in ["https://evil.example", "null", "http://127.0.0.1.evil.example", "file://"] {
-                let answer = Request::bare(verb, path, "{").with("Origin", origin).send(gate.address).await;
+        for path in
+            ["/mcp", "/servers/a/mcp", "/servers/none/mcp", "/readyz", "/metrics", "/nowhere"]
+        {
+            for origin in
+                ["https://evil.example", "null", "http://127.0.0.1.evil.example", "file://"]
+            {
+                let answer =
+                    Request::bare(verb, path, "{").with("Origin", origin).send(gate.address).await;
                 assert_eq!(answer.status, 403, "{verb} {path} {origin}: {}", answer.text());
             }
         }
@@ -322,16 +365,23 @@ async fn a_foreign_origin_is_refused_before_everything() {
     assert_eq!(call().with("Origin", "http://localhost:5173").send(gate.address).await.status, 200);
 }
 
-/// E-19: without a session GET and DELETE are 405; modern requests neither read nor give session ids.
+/// E-19: without a session GET and DELETE are 405; modern requests neither read nor give session
+/// ids.
 #[tokio::test]
 async fn a_modern_exchange_has_no_session() {
     let (gate, _server) = one().await;
     for verb in ["GET", "DELETE"] {
-        let answer =
-            Request::bare(verb, "/mcp", "").with("MCP-Protocol-Version", "2026-07-28").send(gate.address).await;
+        let answer = Request::bare(verb, "/mcp", "")
+            .with("MCP-Protocol-Version", "2026-07-28")
+            .send(gate.address)
+            .await;
         assert_eq!(answer.status, 405, "{verb}: {}", answer.text());
     }
-    let answer = call().with("Mcp-Session-Id", "nobody").with("Last-Event-ID", "1-1").send(gate.address).await;
+    let answer = call()
+        .with("Mcp-Session-Id", "nobody")
+        .with("Last-Event-ID", "1-1")
+        .send(gate.address)
+        .await;
     assert_eq!((answer.status, answer.code()), (200, 0), "{}", answer.text());
     assert_eq!(answer.header("mcp-session-id"), None);
     for (case, request, status) in [
@@ -348,7 +398,8 @@ async fn a_modern_exchange_has_no_session() {
 /// E-25, E-28: modern results say what they are and whose; legacy results do not.
 #[tokio::test]
 async fn modern_results_have_a_type_and_name_the_gateway() {
-    let gate = Gate::start(json!({"name": "my-gate", "servers": {"f": crate::rig::fixture(&[])}})).await;
+    let gate =
+        Gate::start(json!({"name": "my-gate", "servers": {"f": crate::rig::fixture(&[])}})).await;
     let session = gate.session("/mcp", "2025-11-25").await;
     let exchanges = [
         ("server/discover", json!({})),
@@ -364,16 +415,26 @@ async fn modern_results_have_a_type_and_name_the_gateway() {
     for (method, params) in exchanges {
         let result = gate.modern("/mcp", method, params.clone()).await.result();
         assert_eq!(result["resultType"], "complete", "{method}: {result}");
-        assert_eq!(result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "my-gate", "{method}: {result}");
+        assert_eq!(
+            result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "my-gate",
+            "{method}: {result}"
+        );
         // F-05
         let cached = method != "tools/call" && method != "prompts/get";
-        assert_eq!(result["ttlMs"].is_u64() && result["cacheScope"].is_string(), cached, "{method}: {result}");
+        assert_eq!(
+            result["ttlMs"].is_u64() && result["cacheScope"].is_string(),
+            cached,
+            "{method}: {result}"
+        );
         if method != "server/discover" {
             let result = session.ask(method, params).await.result();
             for key in ["resultType", "ttlMs", "cacheScope"] {
                 assert!(result.get(key).is_none(), "{method}: {result}");
             }
-            assert!(result["_meta"].get("io.modelcontextprotocol/serverInfo").is_none(), "{method}: {result}");
+            assert!(
+                result["_meta"].get("io.modelcontextprotocol/serverInfo").is_none(),
+                "{method}: {result}"
+            );
         }
     }
 }
@@ -388,16 +449,22 @@ async fn annotated_arguments_are_repeated_in_headers() {
     }}});
     let server = Upstream::http(modern_with(vec![tool])).await;
     let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
-    let call =
-        |arguments: Value| Request::modern("/mcp", "tools/call", json!({"name": "a__t", "arguments": arguments}));
+    let call = |arguments: Value| {
+        Request::modern("/mcp", "tools/call", json!({"name": "a__t", "arguments": arguments}))
+    };
     let full = || call(json!({"region": "eu", "n": 42, "on": true}));
-    let right = || full().with("Mcp-Param-Region", "eu").with("Mcp-Param-N", "42").with("Mcp-Param-On", "true");
+    let right = || {
+        full().with("Mcp-Param-Region", "eu").with("Mcp-Param-N", "42").with("Mcp-Param-On", "true")
+    };
     for (case, request) in [
         ("all", right()),
         ("another way to write 42", right().with("mcp-param-n", "42.0")),
         ("null counts as absent", call(json!({"region": null}))),
         ("none", call(json!({}))),
-        ("base64", call(json!({"region": "größe"})).with("Mcp-Param-Region", "=?base64?Z3LDtsOfZQ==?=")),
+        (
+            "base64",
+            call(json!({"region": "größe"})).with("Mcp-Param-Region", "=?base64?Z3LDtsOfZQ==?="),
+        ),
     ] {
         let answer = request.send(gate.address).await;
         assert_eq!((answer.status, answer.code()), (200, 0), "{case}: {}", answer.text());
@@ -424,7 +491,8 @@ async fn annotated_arguments_are_repeated_in_headers() {
     assert_eq!(server.count("tools/call"), 5);
 }
 
-/// E-23: codes of servers that a modern client must not see, and codes that no revision defines, are not passed on.
+/// E-23: codes of servers that a modern client must not see, and codes that no revision defines,
+/// are not passed on.
 #[tokio::test]
 async fn reserved_codes_of_servers_are_not_relayed() {
     let server = Upstream::http(|heard| match heard.method() {
@@ -447,14 +515,16 @@ async fn reserved_codes_of_servers_are_not_relayed() {
         assert!(!(-32099..=-32020).contains(&legacy), "{code}: {legacy}");
     }
     for code in [-32602, -32603, 17, -31999] {
-        let answer = gate.modern("/mcp", "tools/call", json!({"name": "a__fail", "arguments": {"code": code}})).await;
+        let answer = gate
+            .modern("/mcp", "tools/call", json!({"name": "a__fail", "arguments": {"code": code}}))
+            .await;
         assert_eq!(answer.code(), code);
         assert_eq!(answer.json()["error"]["message"], "as you wish");
     }
 }
 
-/// Half of a surrogate pair is no text: two names or ids that differ in it would read alike. In both eras, wherever a string is
-/// kept, looked up or compared.
+/// Half of a surrogate pair is no text: two names or ids that differ in it would read alike. In
+/// both eras, wherever a string is kept, looked up or compared.
 #[tokio::test]
 async fn a_lone_surrogate_names_nothing() {
     let server = Upstream::http(modern(&["t", "\u{fffd}"])).await;
@@ -471,8 +541,11 @@ async fn a_lone_surrogate_names_nothing() {
         ("1", "tools/list", r#""cursor":"\ud800","#, -32602),
         (r#""\ud83d\ude00""#, "tools/list", "", 0),
     ] {
-        let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{{params}"_meta":{meta}}}}}"#);
-        let new = Request::modern("/mcp", method, json!({})).with("Mcp-Name", "x").body(body.clone());
+        let body = format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{{params}"_meta":{meta}}}}}"#
+        );
+        let new =
+            Request::modern("/mcp", method, json!({})).with("Mcp-Name", "x").body(body.clone());
         let old = session.post(body.replace("io.modelcontextprotocol/protocolVersion", "x/y"));
         let expected = if code == -32602 { [-32602, -32020, -32601, -32002] } else { [code; 4] };
         for request in [new, old] {

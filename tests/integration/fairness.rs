@@ -1,5 +1,5 @@
-//! Nothing that one server does, and nothing that one caller asks for, stops the others: at the defaults, with both eras
-//! and several principals.
+//! Nothing that one server does, and nothing that one caller asks for, stops the others: at the
+//! defaults, with both eras and several principals.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -68,7 +68,8 @@ struct Crowd {
 
 impl Crowd {
     fn start(gate: &Gate, size: usize, request: &Request) -> Self {
-        let (stop, answered, refused) = (Arc::<AtomicBool>::default(), Arc::default(), Arc::default());
+        let (stop, answered, refused) =
+            (Arc::<AtomicBool>::default(), Arc::default(), Arc::default());
         let mut tasks = JoinSet::new();
         for _ in 0..size {
             let (address, request, stop) = (gate.address, request.clone(), Arc::clone(&stop));
@@ -102,17 +103,21 @@ fn reason(answer: &Answer) -> String {
     answer.json()["error"]["data"]["reason"].as_str().unwrap_or_default().to_owned()
 }
 
-/// 120 callers of a server that has stopped: another one's calls are as quick as before, and none is refused. Those who
-/// wait for the stopped one are told within seconds, not after the time of a call.
+/// 120 callers of a server that has stopped: another one's calls are as quick as before, and none
+/// is refused. Those who wait for the stopped one are told within seconds, not after the time of a
+/// call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_hangs_stops_no_other() {
-    let (stuck, old) =
-        (Upstream::http(hanging(modern(&["t"]))).await, Upstream::http(legacy("2025-11-25", &["t"])).await);
+    let (stuck, old) = (
+        Upstream::http(hanging(modern(&["t"]))).await,
+        Upstream::http(legacy("2025-11-25", &["t"])).await,
+    );
     let good = Upstream::http(working).await;
     let servers = json!({"stuck": stuck.config(), "good": good.config(), "old": old.config()});
     let gate = Gate::start(json!({"servers": servers})).await;
     let session = gate.session("/mcp", "2025-11-25").await;
-    let in_session = |tool: &str| Request::legacy("/mcp", &session.id, 7, "tools/call", &json!({"name": tool}));
+    let in_session =
+        |tool: &str| Request::legacy("/mcp", &session.id, 7, "tools/call", &json!({"name": tool}));
     let alone = polite(&gate, &call("good__t"), 20).await;
 
     let began = Instant::now();
@@ -122,12 +127,16 @@ async fn a_server_that_hangs_stops_no_other() {
         let address = gate.address;
         callers.spawn(async move { Stream::open(address, &request.bytes()).await.whole().await });
     }
-    until("it has all that it may have", async || (stuck.count("tools/call") == 32).then_some(())).await;
+    until("it has all that it may have", async || (stuck.count("tools/call") == 32).then_some(()))
+        .await;
     let both = polite(&gate, &call("good__t"), 30).await;
     let mixed = polite(&gate, &in_session("good__t"), 10).await;
     let others = polite(&gate, &call("old__t"), 20).await;
     assert!(p99(&both) <= p99(&alone) * 3, "{:?} instead of {:?}", p99(&both), p99(&alone));
-    assert!(p99(&mixed) <= p99(&alone) * 3 && p99(&others) <= p99(&alone) * 3, "{mixed:?} {others:?}");
+    assert!(
+        p99(&mixed) <= p99(&alone) * 3 && p99(&others) <= p99(&alone) * 3,
+        "{mixed:?} {others:?}"
+    );
 
     eprintln!("p99 alone {:?}, beside the crowd {:?}", p99(&alone), p99(&both));
 
@@ -149,8 +158,8 @@ async fn a_server_that_hangs_stops_no_other() {
     assert_eq!(callers.len(), 32);
 }
 
-/// A caller with 300 connections, each asking again at once: another caller is as quick at another server as alone, gets
-/// its turn at the same server, and is never refused.
+/// A caller with 300 connections, each asking again at once: another caller is as quick at another
+/// server as alone, gets its turn at the same server, and is never refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_greedy_caller_takes_no_turn_of_another() {
     let (busy, good) = (Upstream::http(working).await, Upstream::http(working).await);
@@ -159,7 +168,10 @@ async fn a_greedy_caller_takes_no_turn_of_another() {
     let (greedy, fair) = (key(&gate, "greedy", &[]).await, key(&gate, "fair", &[]).await);
     let alone = polite(&gate, &by(call("good__t"), &fair), 20).await;
     let crowd = Crowd::start(&gate, 300, &by(call("busy__t"), &greedy));
-    until("the crowd is there", async || (crowd.refused.load(Ordering::Relaxed) > 100).then_some(())).await;
+    until("the crowd is there", async || {
+        (crowd.refused.load(Ordering::Relaxed) > 100).then_some(())
+    })
+    .await;
     let beside = polite(&gate, &by(call("good__t"), &fair), 40).await;
     assert!(p99(&beside) <= p99(&alone) * 3, "{:?} instead of {:?}", p99(&beside), p99(&alone));
     eprintln!("p99 alone {:?}, at another server {:?}", p99(&alone), p99(&beside));
@@ -179,29 +191,38 @@ async fn the_metrics_show_who_runs_and_who_waits() {
     let metric = async |name: &str| {
         let text = Request::bare("GET", "/metrics", "").send(gate.address).await.text();
         let line = text.lines().find(|line| {
-            line.starts_with(&format!("lockgate_{name} ")) || line.starts_with(&format!("lockgate_{name}{{"))
+            line.starts_with(&format!("lockgate_{name} "))
+                || line.starts_with(&format!("lockgate_{name}{{"))
         });
         line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
     };
-    assert_eq!((metric("requests_in_flight").await, metric("requests_queued").await), (Some(0.0), Some(0.0)));
+    assert_eq!(
+        (metric("requests_in_flight").await, metric("requests_queued").await),
+        (Some(0.0), Some(0.0))
+    );
     let calls = async { tokio::join!(gate.call("a__t"), gate.call("a__t"), gate.call("a__t")) };
     let look = until("two run and one waits", async || {
         let all = [metric("requests_in_flight").await, metric("requests_queued").await];
-        let of_server = [metric("server_calls_running").await, metric("server_calls_waiting").await];
+        let of_server =
+            [metric("server_calls_running").await, metric("server_calls_waiting").await];
         (all == [Some(2.0), Some(1.0)] && of_server == all).then_some(())
     });
     tokio::join!(calls, look);
-    assert_eq!((metric("requests_in_flight").await, metric("requests_queued").await), (Some(0.0), Some(0.0)));
+    assert_eq!(
+        (metric("requests_in_flight").await, metric("requests_queued").await),
+        (Some(0.0), Some(0.0))
+    );
 }
 
 /// A legacy call goes on without its client for as long as nobody else wants its place.
 #[tokio::test]
 async fn a_call_whose_client_is_gone_leaves_its_place_to_others() {
-    let server = Upstream::http(|heard: &Heard| match heard.body["params"]["arguments"]["hang"].as_bool() {
-        Some(true) => Say::Nothing,
-        _ => modern(&["t"])(heard),
-    })
-    .await;
+    let server =
+        Upstream::http(|heard: &Heard| match heard.body["params"]["arguments"]["hang"].as_bool() {
+            Some(true) => Say::Nothing,
+            _ => modern(&["t"])(heard),
+        })
+        .await;
     let gate = Gate::start(json!({"servers": {"a": server.with(json!({"concurrency": 1}))}})).await;
     let session = gate.session("/mcp", "2025-11-25").await;
     let hang = json!({"name": "a__t", "arguments": {"hang": true}});
@@ -236,8 +257,8 @@ fn difficult() -> String {
     format!("SELECT * FROM t WHERE a IN ({}1) AND pg_sleep(9) > 1", "1,".repeat(31_000))
 }
 
-/// 32 callers whose statements take long to judge: probes and calls of others are answered at once, somebody else's
-/// statement gets its turn, and nothing slips by.
+/// 32 callers whose statements take long to judge: probes and calls of others are answered at once,
+/// somebody else's statement gets its turn, and nothing slips by.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn difficult_judgements_hold_up_nobody_else() {
     let server = Upstream::http(modern(&["query"])).await;
@@ -247,7 +268,9 @@ async fn difficult_judgements_hold_up_nobody_else() {
     std::fs::write(&file, text).unwrap();
     let policy = json!({"files": [file]});
     let auth = json!({"keys_file": "keys.yaml"});
-    let gate = Gate::start(json!({"servers": {"a": server.config()}, "auth": auth, "policy": policy})).await;
+    let gate =
+        Gate::start(json!({"servers": {"a": server.config()}, "auth": auth, "policy": policy}))
+            .await;
     let (greedy, fair) = (key(&gate, "greedy", &[]).await, key(&gate, "fair", &[]).await);
     let query = |sql: &str, key: &str| {
         let arguments = json!({"name": "a__query", "arguments": {"sql": sql}});
@@ -266,12 +289,14 @@ async fn difficult_judgements_hold_up_nobody_else() {
         alone.text()
     );
     let crowd = Crowd::start(&gate, 32, &query(&difficult(), &greedy));
-    until("the crowd is there", async || (crowd.refused.load(Ordering::Relaxed) > 0).then_some(())).await;
+    until("the crowd is there", async || (crowd.refused.load(Ordering::Relaxed) > 0).then_some(()))
+        .await;
     let mut probes = Vec::new();
     for _ in 0..40 {
         let began = Instant::now();
         assert_eq!(Request::bare("GET", "/healthz", "").send(gate.address).await.status, 200);
-        let list = by(Request::modern("/mcp", "tools/list", json!({})), &fair).send(gate.address).await;
+        let list =
+            by(Request::modern("/mcp", "tools/list", json!({})), &fair).send(gate.address).await;
         assert_eq!(list.code(), 0);
         probes.push(began.elapsed());
         tokio::time::sleep(Duration::from_millis(20)).await;

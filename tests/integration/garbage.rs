@@ -1,5 +1,5 @@
-//! Upstreams that say what no server should: the one caller concerned gets a clear error, and calls to a healthy server
-//! go on as if nothing had happened, in both eras and over both transports.
+//! Upstreams that say what no server should: the one caller concerned gets a clear error, and calls
+//! to a healthy server go on as if nothing had happened, in both eras and over both transports.
 
 use std::time::{Duration, Instant};
 
@@ -39,7 +39,12 @@ async fn meanwhile(gate: &Gate, bad: impl Future<Output = Answer>) -> (Answer, D
 #[track_caller]
 fn is_clear(how: &str, answer: &Answer, reasons: &[&str]) {
     let json = answer.json();
-    assert_eq!((answer.status, answer.code(), &json["id"]), (200, -32603, &json!(1)), "{how}: {}", answer.text());
+    assert_eq!(
+        (answer.status, answer.code(), &json["id"]),
+        (200, -32603, &json!(1)),
+        "{how}: {}",
+        answer.text()
+    );
     let data = &json["error"]["data"];
     assert_eq!(data["upstream"], "bad", "{how}: {json}");
     assert!(reasons.iter().any(|r| data["reason"] == *r), "{how}: {json}");
@@ -111,7 +116,8 @@ async fn garbage_over_http_fails_the_one_call() {
     let good = Upstream::http(modern(&["ok"])).await;
     let limits = json!({"response_bytes": "64KiB", "event_bytes": "64KiB"});
     let more = json!({"limits": limits, "timeout": 1, "breaker": {"failures": 1000}});
-    let gate = Gate::start(json!({"servers": {"bad": upstream.with(more), "good": good.config()}})).await;
+    let gate =
+        Gate::start(json!({"servers": {"bad": upstream.with(more), "good": good.config()}})).await;
     let any = ["bad_response", "connection_lost"];
     let cases: &[(&str, &[&str])] = &[
         ("wrong id", &["bad_response"]),
@@ -156,7 +162,8 @@ async fn garbage_over_http_fails_the_one_call() {
     // The same for a legacy client.
     let session = gate.session("/mcp", "2025-11-25").await;
     for how in ["wrong id", "no id", "half a message", "endless line", "silence"] {
-        let answer = session.ask("tools/call", json!({"name": "bad__t", "arguments": {"how": how}})).await;
+        let answer =
+            session.ask("tools/call", json!({"name": "bad__t", "arguments": {"how": how}})).await;
         assert_eq!(
             (answer.status, answer.code(), &answer.json()["id"]),
             (200, -32603, &json!(7)),
@@ -166,7 +173,8 @@ async fn garbage_over_http_fails_the_one_call() {
     }
 }
 
-/// A JSON-RPC error without an id is about the one request of its exchange: servers answer so what they cannot read.
+/// A JSON-RPC error without an id is about the one request of its exchange: servers answer so what
+/// they cannot read.
 #[tokio::test]
 async fn an_error_without_an_id_is_the_answer() {
     let error = json!({"jsonrpc": "2.0", "error": {"code": -32700, "message": "cannot read that"}});
@@ -189,11 +197,15 @@ async fn garbage_over_stdio_fails_the_one_call() {
     let upstream = Upstream::lines(bad(|heard, how| {
         let whole = heard.result(json!({"resultType": "complete", "content": []})).to_string();
         match how {
-            "wrong id" => Say::Json(json!({"jsonrpc": "2.0", "id": 424_242, "result": {"content": []}})),
+            "wrong id" => {
+                Say::Json(json!({"jsonrpc": "2.0", "id": 424_242, "result": {"content": []}}))
+            }
             "no id" => Say::Json(json!({"jsonrpc": "2.0", "result": {"content": []}})),
             "half a message" => Say::Raw(whole[..whole.len() / 2].into()),
             "half a line" => Say::Text("", whole[..whole.len() / 2].into()),
-            "endless line" => Say::Endless(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"x\":\"".to_vec(), b'x'),
+            "endless line" => {
+                Say::Endless(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"x\":\"".to_vec(), b'x')
+            }
             "invalid UTF-8" => Say::Text("", vec![b'{', 0xff, 0xfe, b'}']),
             "deep" => Say::Text("", "[".repeat(10_000).into()),
             "no JSON" => Say::Text("", b"Listening on port 3000".to_vec()),
@@ -203,8 +215,10 @@ async fn garbage_over_stdio_fails_the_one_call() {
     }))
     .await;
     let good = Upstream::http(modern(&["ok"])).await;
-    let more = json!({"limits": {"line_bytes": "64KiB"}, "timeout": 1, "breaker": {"failures": 1000}});
-    let gate = Gate::start(json!({"servers": {"bad": upstream.with(more), "good": good.config()}})).await;
+    let more =
+        json!({"limits": {"line_bytes": "64KiB"}, "timeout": 1, "breaker": {"failures": 1000}});
+    let gate =
+        Gate::start(json!({"servers": {"bad": upstream.with(more), "good": good.config()}})).await;
     for how in [
         "wrong id",
         "no id",
@@ -222,16 +236,19 @@ async fn garbage_over_stdio_fails_the_one_call() {
         is_clear(how, &answer, &["bad_response", "connection_lost", "too_large", "timeout"]);
         assert!(slowest < Duration::from_millis(900), "{how}: a call elsewhere took {slowest:?}");
         assert_eq!(upstream.count("tools/call"), before + 1, "{how}: a call is sent once");
-        crate::rig::until(how, async || (bad_call(&gate, "well").await.code() == 0).then_some(())).await;
+        crate::rig::until(how, async || (bad_call(&gate, "well").await.code() == 0).then_some(()))
+            .await;
     }
 }
 
-/// E-21, E-26: odd but allowed answers are understood: comments, several data lines, CRLF, no resultType.
+/// E-21, E-26: odd but allowed answers are understood: comments, several data lines, CRLF, no
+/// resultType.
 #[tokio::test]
 async fn unusual_but_correct_answers_are_understood() {
     let upstream = Upstream::http(bad(|heard, how| {
         let answer = heard.result(json!({"content": [{"type": "text", "text": how}]})).to_string();
-        let (first, rest) = answer.split_once(",\"").map(|(a, b)| (a.to_owned(), format!("\"{b}"))).unwrap();
+        let (first, rest) =
+            answer.split_once(",\"").map(|(a, b)| (a.to_owned(), format!("\"{b}"))).unwrap();
         match how {
             "no resultType" => Say::Text("application/json", answer.into()),
             "comments" => Say::Sse(format!(": hi\n\n:\n\nevent: message\ndata: {answer}\n\n")),
@@ -241,9 +258,9 @@ async fn unusual_but_correct_answers_are_understood() {
             "priming" => Say::Sse(format!("id: 1\nretry: 10\ndata:\n\ndata: {answer}\n\n")),
             "charset" => Say::Text("Application/JSON; charset=utf-8", answer.into()),
             "white space" => Say::Text("application/json", format!("\n\t {answer} \r\n").into()),
-            "another answer first" => {
-                Say::Sse(format!("data: {{\"jsonrpc\":\"2.0\",\"id\":77777,\"result\":{{}}}}\n\ndata: {answer}\n\n"))
-            }
+            "another answer first" => Say::Sse(format!(
+                "data: {{\"jsonrpc\":\"2.0\",\"id\":77777,\"result\":{{}}}}\n\ndata: {answer}\n\n"
+            )),
             _ => Say::Sse(format!("\u{feff}data: {answer}\n\n")),
         }
     }))

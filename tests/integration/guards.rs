@@ -1,5 +1,5 @@
-//! The guards of servers and of the built-in shell's programs: nothing that they started outlives them or the gateway,
-//! however it hides and however they end.
+//! The guards of servers and of the built-in shell's programs: nothing that they started outlives
+//! them or the gateway, however it hides and however they end.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -11,13 +11,18 @@ use crate::rig::upstream::{legacy, modern};
 use crate::rig::{Gate, Upstream, Value, alive, children, json, signal, until};
 use crate::stdio::Pipe;
 
-/// A process that leaves group, session and parent, ignores what can be ignored, and writes its number into a file.
+/// A process that leaves group, session and parent, ignores what can be ignored, and writes its
+/// number into a file.
 fn stray(file: &Path) -> String {
-    let script = format!("trap \\\"\\\" TERM HUP INT; echo $$ >> {}; while :; do sleep 0.1; done", file.display());
+    let script = format!(
+        "trap \\\"\\\" TERM HUP INT; echo $$ >> {}; while :; do sleep 0.1; done",
+        file.display()
+    );
     format!("(setsid sh -c \"{}\" &) ;", script.replace('$', "\\$"))
 }
 
-/// A server that is busy, has closed its input and ignores every request to end, with two such children.
+/// A server that is busy, has closed its input and ignores every request to end, with two such
+/// children.
 fn busy(file: &Path) -> Value {
     let script = format!(
         "{0} {0} trap '' TERM HUP INT; echo $$ >> {1}; exec 0<&-; while :; do sleep 0.1; done",
@@ -48,7 +53,8 @@ async fn processes(file: &Path, count: usize) -> Vec<u32> {
 /// Until none of them lives.
 async fn gone(all: &[u32]) -> Duration {
     let began = Instant::now();
-    until("every process has ended", async || all.iter().all(|&pid| !alive(pid)).then_some(())).await;
+    until("every process has ended", async || all.iter().all(|&pid| !alive(pid)).then_some(()))
+        .await;
     began.elapsed()
 }
 
@@ -58,11 +64,15 @@ const SOON: Duration = Duration::from_secs(3);
 async fn nothing_is_left_3_s_after_the_gateway_was_killed() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("pids");
-    let (new, old) = (Upstream::lines(modern(&["t"])).await, Upstream::lines(legacy("2025-06-18", &["t"])).await);
+    let (new, old) = (
+        Upstream::lines(modern(&["t"])).await,
+        Upstream::lines(legacy("2025-06-18", &["t"])).await,
+    );
     let servers = json!({"busy": busy(&file), "new": with_stray(&new, &file), "old": with_stray(&old, &file)});
     let mut gate = Gate::launch(json!({"servers": servers})).await;
     for tool in ["new__t", "old__t"] {
-        until("the server is there", async || (gate.call(tool).await.code() == 0).then_some(())).await;
+        until("the server is there", async || (gate.call(tool).await.code() == 0).then_some(()))
+            .await;
     }
     let mut all = processes(&file, 5).await;
     all.extend(gate.children());
@@ -80,7 +90,8 @@ async fn nothing_is_left_3_s_after_a_stdio_gateway_was_killed() {
     let servers = json!({"busy": busy(&file), "new": with_stray(&server, &file)});
     let mut pipe = Pipe::start(json!({"servers": servers}));
     until("the server is there", async || {
-        let answer = pipe.modern(json!(1), "tools/call", json!({"name": "new__t", "arguments": {}})).await;
+        let answer =
+            pipe.modern(json!(1), "tools/call", json!({"name": "new__t", "arguments": {}})).await;
         answer["result"].is_object().then_some(())
     })
     .await;
@@ -90,7 +101,8 @@ async fn nothing_is_left_3_s_after_a_stdio_gateway_was_killed() {
     assert!(took < SOON, "{took:?}");
 }
 
-/// Also where nothing goes wrong: when the gateway ends, when a server is configured anew, and when it ends by itself.
+/// Also where nothing goes wrong: when the gateway ends, when a server is configured anew, and when
+/// it ends by itself.
 #[tokio::test]
 async fn nothing_of_a_server_outlives_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -109,7 +121,11 @@ async fn nothing_of_a_server_outlives_it() {
     until("it is back", async || (gate.call("a__t").await.code() == 0).then_some(())).await;
     let second: Vec<u32> = until("another stray", async || {
         let text = std::fs::read_to_string(file("first")).unwrap();
-        let new: Vec<u32> = text.lines().filter_map(|l| l.parse().ok()).filter(|pid| !first.contains(pid)).collect();
+        let new: Vec<u32> = text
+            .lines()
+            .filter_map(|l| l.parse().ok())
+            .filter(|pid| !first.contains(pid))
+            .collect();
         (!new.is_empty()).then_some(new)
     })
     .await;
@@ -127,12 +143,17 @@ async fn nothing_of_a_program_is_left_3_s_after_the_gateway_was_killed() {
     let folder = tempfile::tempdir().unwrap();
     let root = json!({"path": folder.path(), "write": true});
     let shell = json!({"roots": [root], "programs": ["bash"], "allow_code_execution": ["bash"]});
-    let mut gate = Gate::start(json!({"builtin": {"system": false, "example": false, "shell": shell}})).await;
+    let mut gate =
+        Gate::start(json!({"builtin": {"system": false, "example": false, "shell": shell}})).await;
     let stubborn = "trap '' TERM HUP INT; echo $BASHPID >> pids; while :; do sleep 0.1; done";
-    let script = format!("setsid sleep 1000 & sleep 1000 & (({stubborn}) & {stubborn}) & {stubborn}");
+    let script =
+        format!("setsid sleep 1000 & sleep 1000 & (({stubborn}) & {stubborn}) & {stubborn}");
     let call = json!({"name": "shell__execute", "arguments": {"argv": ["bash", "-c", script]}});
     let address = gate.address;
-    let call = tokio::spawn(async move { Request::modern("/mcp", "tools/call", call).send(address).await });
+    let call =
+        tokio::spawn(
+            async move { Request::modern("/mcp", "tools/call", call).send(address).await },
+        );
     let mut all = processes(&folder.path().join("pids"), 3).await;
     for pid in gate.children() {
         all.extend(children(pid));

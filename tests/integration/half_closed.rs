@@ -1,5 +1,6 @@
-//! Clients that shut down their writing side behind their request: whoever waits is answered, whoever has left is cancelled. In
-//! both eras, with and without TLS, for plain answers and for event streams of calls.
+//! Clients that shut down their writing side behind their request: whoever waits is answered,
+//! whoever has left is cancelled. In both eras, with and without TLS, for plain answers and for
+//! event streams of calls.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,7 +16,8 @@ use crate::rig::client::Request;
 use crate::rig::upstream::modern;
 use crate::rig::{Gate, Heard, Say, Upstream, Value, json, until};
 
-/// The whole time that a call goes on after its client has left: this, in the gateway 0.3 s on one machine.
+/// The whole time that a call goes on after its client has left: this, in the gateway 0.3 s on one
+/// machine.
 const NOTICED: Duration = Duration::from_secs(2);
 const INTERIM: &str = "HTTP/1.1 100 Continue\r\n\r\n";
 
@@ -43,7 +45,9 @@ impl Door {
         let mut roots = RootCertStore::empty();
         roots.add(pair.cert.der().clone()).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let client = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        let client = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap();
         let client = client.with_root_certificates(roots).with_no_client_auth();
         let tls = secure.then(|| TlsConnector::from(Arc::new(client)));
         Self { gate, tls, _folder: folder }
@@ -74,7 +78,8 @@ impl Door {
     async fn session(&self) -> String {
         let open = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
             "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}});
-        let answer = self.ask_and_shut_down(&Request::bare("POST", "/mcp", open.to_string()).bytes()).await;
+        let answer =
+            self.ask_and_shut_down(&Request::bare("POST", "/mcp", open.to_string()).bytes()).await;
         let header = answer.lines().find_map(|line| line.strip_prefix("mcp-session-id: "));
         header.unwrap_or_else(|| panic!("no session: {answer}")).trim().to_owned()
     }
@@ -108,7 +113,11 @@ async fn whoever_waits_for_an_answer_gets_it() {
             assert!(final_answer.starts_with("HTTP/1.1 200 OK\r\n"), "{secure}: {answer}");
             assert!(final_answer.contains(r#""counted":8"#), "{secure}: {answer}");
             assert_eq!(final_answer.contains("text/event-stream"), streams, "{secure}: {answer}");
-            assert_eq!(final_answer.matches("notifications/progress").count() > 1, streams, "{secure}: {answer}");
+            assert_eq!(
+                final_answer.matches("notifications/progress").count() > 1,
+                streams,
+                "{secure}: {answer}"
+            );
         }
         // What is answered at once, and what the gateway itself answers.
         for path in ["/healthz", "/metrics"] {
@@ -125,7 +134,9 @@ fn endless(heard: &Heard) -> Say {
         Some("begun") => {
             let token = &heard.body["params"]["_meta"]["progressToken"];
             let params = json!({"progressToken": token, "progress": 1, "total": 2});
-            Say::Json(json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}))
+            Say::Json(
+                json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}),
+            )
         }
         _ => modern(&["silent", "begun"])(heard),
     }
@@ -141,7 +152,10 @@ async fn whoever_has_left_is_cancelled_soon() {
             let params = json!({"name": format!("a__{name}"), "arguments": {}, "_meta": {"progressToken": "p"}});
             let mut socket = door.connect().await;
             socket.write_all(&Request::modern("/mcp", "tools/call", params).bytes()).await.unwrap();
-            until("the call arrived", async || (server.count("tools/call") == round + 1).then_some(())).await;
+            until("the call arrived", async || {
+                (server.count("tools/call") == round + 1).then_some(())
+            })
+            .await;
             if name == "begun" {
                 let mut begun = String::new();
                 while !begun.contains("notifications/progress") {

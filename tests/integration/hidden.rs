@@ -1,5 +1,6 @@
-//! Every way in: for random policies and catalogs, what is listed can be used, and what is not listed answers byte for
-//! byte like what does not exist, at every endpoint, in both eras, whatever the way. No real server takes part.
+//! Every way in: for random policies and catalogs, what is listed can be used, and what is not
+//! listed answers byte for byte like what does not exist, at every endpoint, in both eras, whatever
+//! the way. No real server takes part.
 
 mod lines;
 mod offer;
@@ -24,12 +25,40 @@ fn policies() -> impl Strategy<Value = Vec<Value>> {
         proptest::option::weighted(0.3, list)
     };
     let what = (
-        some(&["a/*", "b/*", "*__read*", "a__query", "b/{query,write_file}", "*", "system/*", "*_file", "system/re*"]),
+        some(&[
+            "a/*",
+            "b/*",
+            "*__read*",
+            "a__query",
+            "b/{query,write_file}",
+            "*",
+            "system/*",
+            "*_file",
+            "system/re*",
+        ]),
         some(&["*", "a/greet", "*__review", "b/*"]),
-        some(&["*", "a/*", "a/note://one", "*note://*", "b/item://*", "*secret*", "b+log*", "*monday"]),
-        proptest::option::weighted(0.15, proptest::sample::select(vec!["*", "a/*", "b/item*", "*__greet"])),
-        proptest::option::weighted(0.25, proptest::sample::select(vec!["a", "b", "system", "{a,system}"])),
-        proptest::option::weighted(0.15, proptest::sample::select(vec!["/mcp", "/servers/*/mcp", "/servers/a/mcp"])),
+        some(&[
+            "*",
+            "a/*",
+            "a/note://one",
+            "*note://*",
+            "b/item://*",
+            "*secret*",
+            "b+log*",
+            "*monday",
+        ]),
+        proptest::option::weighted(
+            0.15,
+            proptest::sample::select(vec!["*", "a/*", "b/item*", "*__greet"]),
+        ),
+        proptest::option::weighted(
+            0.25,
+            proptest::sample::select(vec!["a", "b", "system", "{a,system}"]),
+        ),
+        proptest::option::weighted(
+            0.15,
+            proptest::sample::select(vec!["/mcp", "/servers/*/mcp", "/servers/a/mcp"]),
+        ),
         proptest::option::weighted(0.1, proptest::sample::select(vec![true, false])),
     );
     let what = what.prop_map(|(tools, prompts, resources, completion, server, endpoint, reads)| {
@@ -37,7 +66,8 @@ fn policies() -> impl Strategy<Value = Vec<Value>> {
         for (key, list) in [("tools", tools), ("prompts", prompts), ("resources", resources)] {
             list.into_iter().for_each(|list| what[key] = json!(list));
         }
-        for (key, one) in [("completion", completion), ("servers", server), ("endpoints", endpoint)] {
+        for (key, one) in [("completion", completion), ("servers", server), ("endpoints", endpoint)]
+        {
             one.into_iter().for_each(|one| what[key] = json!([one]));
         }
         reads.into_iter().for_each(|reads| what["annotations"] = json!({"read_only": reads}));
@@ -57,22 +87,27 @@ fn policies() -> impl Strategy<Value = Vec<Value>> {
         proptest::bool::weighted(0.1),
     );
     let one = one.prop_map(|(allow, what, ops, when, dry)| {
-        let mut policy = json!({"effect": if allow { "allow" } else { "deny" }, "what": what, "dry_run": dry});
+        let mut policy =
+            json!({"effect": if allow { "allow" } else { "deny" }, "what": what, "dry_run": dry});
         if ops {
             policy["who"] = json!({"roles": ["ops"]});
         }
-        when.filter(|when| !when.contains("nothing")).into_iter().for_each(|when| policy["when"] = when.into());
+        when.filter(|when| !when.contains("nothing"))
+            .into_iter()
+            .for_each(|when| policy["when"] = when.into());
         policy
     });
-    (proptest::collection::vec(one, 0..6), proptest::bool::weighted(0.4)).prop_map(|(mut all, open)| {
-        if open {
-            all.push(json!({"effect": "allow"}));
-        }
-        for (n, policy) in all.iter_mut().enumerate() {
-            policy["name"] = format!("p{n}").into();
-        }
-        all
-    })
+    (proptest::collection::vec(one, 0..6), proptest::bool::weighted(0.4)).prop_map(
+        |(mut all, open)| {
+            if open {
+                all.push(json!({"effect": "allow"}));
+            }
+            for (n, policy) in all.iter_mut().enumerate() {
+                policy["name"] = format!("p{n}").into();
+            }
+            all
+        },
+    )
 }
 
 /// A key with these roles, in a file that the gate reads when it starts.
@@ -96,7 +131,8 @@ async fn what_is_listed_can_be_used_and_the_rest_does_not_exist_every_way_in() {
     for round in 0..ROUNDS {
         let set = policies().new_tree(&mut runner).unwrap().current();
         let offers = (offer::random(), offer::random()).new_tree(&mut runner).unwrap().current();
-        let (a, b) = (Upstream::http(offers.0.legacy()).await, Upstream::http(offers.1.modern()).await);
+        let (a, b) =
+            (Upstream::http(offers.0.legacy()).await, Upstream::http(offers.1.modern()).await);
         std::fs::write(&file, json!({ "policies": set }).to_string()).unwrap();
         let config = json!({
             "servers": {"a": a.config(), "b": b.config()}, "builtin": {"system": true, "example": false},
@@ -107,9 +143,13 @@ async fn what_is_listed_can_be_used_and_the_rest_does_not_exist_every_way_in() {
         for key in &keys {
             for path in ["/mcp", "/servers/a/mcp", "/servers/b/mcp", "/servers/system/mcp"] {
                 let about = format!("round {round}, {path}: {}", json!(set));
-                ways::try_all(&Seat { gate: &gate, key, path, about: &about }, &known, &mut tally).await;
+                ways::try_all(&Seat { gate: &gate, key, path, about: &about }, &known, &mut tally)
+                    .await;
             }
-            Line::sse(&gate, key).await.try_all(&format!("round {round}, sse: {}", json!(set)), &mut tally).await;
+            Line::sse(&gate, key)
+                .await
+                .try_all(&format!("round {round}, sse: {}", json!(set)), &mut tally)
+                .await;
         }
         for modern in [true, false] {
             let about = format!("round {round}, stdio, modern: {modern}: {}", json!(set));
@@ -132,7 +172,8 @@ fn save(file: &std::path::Path, text: &str) {
     std::fs::rename(new, file).unwrap();
 }
 
-/// Which streams are told of an update of one resource before the update of another one that is made after it.
+/// Which streams are told of an update of one resource before the update of another one that is
+/// made after it.
 async fn told(gate: &Gate, streams: [&mut Stream; 2]) -> [bool; 2] {
     for uri in [WATCHED, OTHER] {
         let params = json!({"name": "f__test_trigger_resource_update", "arguments": {"uri": uri}});
@@ -141,7 +182,8 @@ async fn told(gate: &Gate, streams: [&mut Stream; 2]) -> [bool; 2] {
     let mut all = [false; 2];
     for (stream, told) in streams.into_iter().zip(&mut all) {
         loop {
-            let note = tokio::time::timeout(SOON, stream.next()).await.expect("the other update").unwrap();
+            let note =
+                tokio::time::timeout(SOON, stream.next()).await.expect("the other update").unwrap();
             match note["params"]["uri"].as_str() {
                 Some(uri) if uri.ends_with(OTHER) => break,
                 Some(uri) if uri.ends_with(WATCHED) => *told = true,
@@ -158,7 +200,8 @@ async fn a_policy_that_hides_a_resource_ends_its_subscriptions() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("all.yaml");
     save(&file, ALL);
-    let offer = Offer { tools: vec![], prompts: vec![], resources: vec!["note://one"], templates: vec![] };
+    let offer =
+        Offer { tools: vec![], prompts: vec![], resources: vec!["note://one"], templates: vec![] };
     let a = Upstream::http(offer.legacy()).await;
     let servers = json!({"a": a.config(), "f": fixture(&["--era", "legacy"])});
     let gate = Gate::start(json!({"servers": servers, "policy": {"files": [file]}})).await;
@@ -167,7 +210,8 @@ async fn a_policy_that_hides_a_resource_ends_its_subscriptions() {
         assert_eq!(session.ask("resources/subscribe", json!({"uri": uri})).await.code(), 0);
     }
     let mut legacy = session.listen().await;
-    let wanted = json!({"resourceSubscriptions": ["f+test://watched-resource", "f+test://static-text"]});
+    let wanted =
+        json!({"resourceSubscriptions": ["f+test://watched-resource", "f+test://static-text"]});
     let listen = Request::modern("/mcp", "subscriptions/listen", json!({"notifications": wanted}));
     let mut modern = listen.open(gate.address).await;
     assert!(modern.next().await.unwrap().to_string().contains("watched"));
@@ -178,6 +222,7 @@ async fn a_policy_that_hides_a_resource_ends_its_subscriptions() {
         (gate.modern("/mcp", "resources/read", read.clone()).await.code() != 0).then_some(())
     })
     .await;
-    until("the server hears of it", async || (a.count("resources/unsubscribe") == 1).then_some(())).await;
+    until("the server hears of it", async || (a.count("resources/unsubscribe") == 1).then_some(()))
+        .await;
     assert_eq!(told(&gate, [&mut legacy, &mut modern]).await, [false, false]);
 }

@@ -1,5 +1,6 @@
-//! Tools that a legacy server offers only to clients that it can ask things: listed and callable for those, as unknown as
-//! anything else for everybody else, and found out without traffic that nobody needs.
+//! Tools that a legacy server offers only to clients that it can ask things: listed and callable
+//! for those, as unknown as anything else for everybody else, and found out without traffic that
+//! nobody needs.
 
 use crate::rig::client::Request;
 use crate::rig::upstream::tool;
@@ -10,7 +11,8 @@ fn declares(heard: &Heard) -> bool {
     heard.body["params"]["capabilities"].as_object().is_some_and(|all| !all.is_empty())
 }
 
-/// A legacy server that offers `ask` to sessions that declared something, and says of which kind a session is.
+/// A legacy server that offers `ask` to sessions that declared something, and says of which kind a
+/// session is.
 fn choosy(refuses_second: bool) -> impl Fn(&Heard) -> Say + Send + Sync {
     move |heard| match heard.method() {
         "initialize" if refuses_second && declares(heard) => {
@@ -32,14 +34,21 @@ fn choosy(refuses_second: bool) -> impl Fn(&Heard) -> Say + Send + Sync {
             let text = heard.header("mcp-session-id").unwrap_or_default();
             Say::Json(heard.result(json!({"content": [{"type": "text", "text": text}]})))
         }
-        method if method.starts_with("notifications/") || method.is_empty() => Say::Json(Value::Null),
+        method if method.starts_with("notifications/") || method.is_empty() => {
+            Say::Json(Value::Null)
+        }
         _ => Say::Status(404, Vec::new(), heard.error(-32601, "no such method")),
     }
 }
 
 async fn names(session: &Session<'_>) -> Vec<String> {
     let result = session.ask("tools/list", json!({})).await.result();
-    result["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    result["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool["name"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 /// The server's session on which a call arrived.
@@ -68,9 +77,14 @@ async fn tools_that_ask_are_for_clients_that_can_be_asked() {
     assert_eq!(asked(&quiet.call("a__ask").await), unknown);
     assert_eq!(on(&quiet, "a__plain").await, "plain");
     assert_eq!(gate.tools("/mcp").await.0, ["a__plain"]);
-    let capabilities = json!({"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}});
+    let capabilities =
+        json!({"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}});
     let modern = json!({"name": "a__ask", "arguments": {}, "_meta": capabilities});
-    assert_eq!(gate.modern("/mcp", "tools/call", modern).await.code(), -32602, "such a client cannot be asked yet");
+    assert_eq!(
+        gate.modern("/mcp", "tools/call", modern).await.code(),
+        -32602,
+        "such a client cannot be asked yet"
+    );
     // Warm lists cost the server nothing.
     let before = server.heard().len();
     for session in [&quiet, &able, &other] {
@@ -97,14 +111,17 @@ async fn a_server_with_a_single_session_is_left_in_peace() {
 #[tokio::test]
 async fn a_shared_server_offers_nothing_that_asks() {
     let server = Upstream::http(choosy(false)).await;
-    let gate = Gate::start(json!({"servers": {"a": server.with(json!({"sessions": "shared"}))}})).await;
-    let able = gate.session_with("/mcp", "2025-11-25", json!({"elicitation": {}, "roots": {}})).await;
+    let gate =
+        Gate::start(json!({"servers": {"a": server.with(json!({"sessions": "shared"}))}})).await;
+    let able =
+        gate.session_with("/mcp", "2025-11-25", json!({"elicitation": {}, "roots": {}})).await;
     assert_eq!(names(&able).await, ["a__plain"]);
     assert_eq!(able.call("a__ask").await.code(), -32602);
     assert_eq!(server.count("initialize"), 1);
 }
 
-/// With the SDK's server over stdio, one process for each session: the question arrives, and its answer too.
+/// With the SDK's server over stdio, one process for each session: the question arrives, and its
+/// answer too.
 #[tokio::test]
 async fn a_tool_that_asks_is_listed_called_and_answered() {
     let mut server = fixture(&["--era", "legacy", "--shy"]);
@@ -116,7 +133,8 @@ async fn a_tool_that_asks_is_listed_called_and_answered() {
     let listed = names(&able).await;
     assert!(listed.contains(&"f__test_elicitation".to_owned()), "{listed:?}");
     let call = json!({"name": "f__test_elicitation", "arguments": {"message": "Who?"}});
-    let mut stream = Request::legacy("/mcp", &able.id, 5, "tools/call", &call).open(gate.address).await;
+    let mut stream =
+        Request::legacy("/mcp", &able.id, 5, "tools/call", &call).open(gate.address).await;
     let question = loop {
         let message = stream.next().await.expect("a question");
         if message["method"] == "elicitation/create" {
@@ -132,5 +150,8 @@ async fn a_tool_that_asks_is_listed_called_and_answered() {
     assert!(last["result"].to_string().contains("Ann"), "{last}");
     let pids = gate.children();
     drop(gate);
-    until("its processes are gone", async || pids.iter().all(|&pid| !crate::rig::alive(pid)).then_some(())).await;
+    until("its processes are gone", async || {
+        pids.iter().all(|&pid| !crate::rig::alive(pid)).then_some(())
+    })
+    .await;
 }

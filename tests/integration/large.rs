@@ -1,5 +1,5 @@
-//! Large answers: they pass through while they come in, in both eras, without being kept; what is wrong after their start
-//! ends the connection, and nobody else is held up.
+//! Large answers: they pass through while they come in, in both eras, without being kept; what is
+//! wrong after their start ends the connection, and nobody else is held up.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -76,7 +76,8 @@ fn large(bytes: usize, end: &'static str) -> impl Fn(&Heard) -> Say + Send + Syn
         let start = || {
             let id = &heard.body["id"];
             let link = r#"{"type":"resource_link","name":"l","uri":"file:///a"}"#;
-            format!(r#"{{"id":{id},"result":{{"content":[{link},{{"type":"text","text":""#).into_bytes()
+            format!(r#"{{"id":{id},"result":{{"content":[{link},{{"type":"text","text":""#)
+                .into_bytes()
         };
         match heard.body["params"]["name"].as_str() {
             Some("large") => Say::Long(start(), bytes, end),
@@ -90,8 +91,7 @@ fn large(bytes: usize, end: &'static str) -> impl Fn(&Heard) -> Say + Send + Syn
     }
 }
 
-const GOOD: &str =
-    r#"\n"}],"isError":true,"resultType":"complete","_meta":{"progressToken":1,"a/b":2}},"jsonrpc":"2.0"}"#;
+const GOOD: &str = r#"\n"}],"isError":true,"resultType":"complete","_meta":{"progressToken":1,"a/b":2}},"jsonrpc":"2.0"}"#;
 
 fn request(session: Option<&Session<'_>>, path: &str, tool: &str) -> Request {
     let params = json!({"name": tool, "arguments": {}});
@@ -112,10 +112,13 @@ fn memory(gate: &Gate, figure: &str) -> usize {
 async fn a_large_answer_passes_through_and_is_the_clients_own() {
     let server = Upstream::http(large(3 * MIB, GOOD)).await;
     let gate = Gate::start(json!({"servers": {"s": server.config()}})).await;
-    for (path, tool, uri) in [("/mcp", "s__large", "s+file:///a"), ("/servers/s/mcp", "large", "file:///a")] {
+    for (path, tool, uri) in
+        [("/mcp", "s__large", "s+file:///a"), ("/servers/s/mcp", "large", "file:///a")]
+    {
         let session = gate.session(path, "2025-11-25").await;
         for session in [None, Some(&session)] {
-            let received = receive(gate.address, &request(session, path, tool), Duration::ZERO).await;
+            let received =
+                receive(gate.address, &request(session, path, tool), Duration::ZERO).await;
             let answer = received.json();
             let result = &answer["result"];
             assert_eq!(result["content"][0]["uri"], uri);
@@ -130,8 +133,9 @@ async fn a_large_answer_passes_through_and_is_the_clients_own() {
         }
     }
     let metrics = Request::bare("GET", "/metrics", "").send(gate.address).await.text();
-    let counted =
-        metrics.lines().any(|l| l.starts_with("lockgate_calls_total") && l.contains("tool_error") && l.ends_with(" 4"));
+    let counted = metrics.lines().any(|l| {
+        l.starts_with("lockgate_calls_total") && l.contains("tool_error") && l.ends_with(" 4")
+    });
     assert!(counted, "{metrics}");
 }
 
@@ -154,11 +158,16 @@ async fn large_answers_take_no_memory() {
         assert!(received.is_complete && received.body.len() > 20 * MIB, "{}", received.start());
     }
     let most = memory(&gate, "VmHWM");
-    eprintln!("six answers of 20 MiB took {} MiB, {} MiB at most", (most - before) / MIB, most / MIB);
+    eprintln!(
+        "six answers of 20 MiB took {} MiB, {} MiB at most",
+        (most - before) / MIB,
+        most / MIB
+    );
     assert!(most < before + 30 * MIB, "{} MiB, {} MiB before", most / MIB, before / MIB);
 }
 
-/// What is wrong after the start of an answer ends the connection, so that no client takes it for an answer.
+/// What is wrong after the start of an answer ends the connection, so that no client takes it for
+/// an answer.
 #[tokio::test]
 async fn an_answer_that_goes_wrong_breaks_off() {
     let ends = [
@@ -176,8 +185,13 @@ async fn an_answer_that_goes_wrong_breaks_off() {
         let gate = Gate::start(json!({"servers": {"s": server.config()}})).await;
         let session = gate.session("/mcp", "2025-11-25").await;
         for session in [None, Some(&session)] {
-            let received = receive(gate.address, &request(session, "/mcp", "s__large"), Duration::ZERO).await;
-            assert!(!received.is_complete && received.body.len() > MIB / 2, "{end}: {}", received.start());
+            let received =
+                receive(gate.address, &request(session, "/mcp", "s__large"), Duration::ZERO).await;
+            assert!(
+                !received.is_complete && received.body.len() > MIB / 2,
+                "{end}: {}",
+                received.start()
+            );
             assert_eq!(gate.call("s__small").await.code(), 0, "{end}");
         }
         assert!(gate.log().contains("broke off"), "{end}: {}", gate.log());
@@ -187,17 +201,20 @@ async fn an_answer_that_goes_wrong_breaks_off() {
 /// The time that a client takes to read is not the server's, which has its own.
 #[tokio::test]
 async fn a_slow_client_gets_its_answer_and_a_server_that_stops_is_given_up() {
-    let (slow, stops) = (Upstream::http(large(14 * MIB, GOOD)).await, Upstream::http(large(MIB, GOOD)).await);
+    let (slow, stops) =
+        (Upstream::http(large(14 * MIB, GOOD)).await, Upstream::http(large(MIB, GOOD)).await);
     let time = json!({"timeout": "4s"});
     let servers = json!({"slow": slow.with(time.clone()), "stops": stops.with(time)});
     let gate = Gate::start(json!({"servers": servers})).await;
     let session = gate.session_with("/mcp", "2025-11-25", json!({"elicitation": {}})).await;
     let both = async |session: Option<&Session<'_>>| {
-        let (slow, stall) = (request(session, "/mcp", "slow__large"), request(session, "/mcp", "stops__stall"));
+        let (slow, stall) =
+            (request(session, "/mcp", "slow__large"), request(session, "/mcp", "stops__stall"));
         let began = Instant::now();
-        let (received, stopped) = tokio::join!(receive(gate.address, &slow, Duration::from_secs(6)), async {
-            (receive(gate.address, &stall, Duration::ZERO).await, began.elapsed())
-        },);
+        let (received, stopped) =
+            tokio::join!(receive(gate.address, &slow, Duration::from_secs(6)), async {
+                (receive(gate.address, &stall, Duration::ZERO).await, began.elapsed())
+            },);
         assert_eq!(received.json()["result"]["isError"], true);
         let (stopped, took) = stopped;
         assert!(!stopped.is_complete && stopped.body.len() > MIB / 2, "{}", stopped.start());
@@ -206,7 +223,9 @@ async fn a_slow_client_gets_its_answer_and_a_server_that_stops_is_given_up() {
     tokio::join!(both(None), both(Some(&session)));
     until("the calls are counted", async || {
         let metrics = Request::bare("GET", "/metrics", "").send(gate.address).await.text();
-        let mut timeouts = metrics.lines().filter(|l| l.starts_with("lockgate_calls_total") && l.contains("timeout"));
+        let mut timeouts = metrics
+            .lines()
+            .filter(|l| l.starts_with("lockgate_calls_total") && l.contains("timeout"));
         timeouts.any(|l| l.ends_with(" 2")).then_some(())
     })
     .await;
@@ -230,7 +249,8 @@ async fn a_client_that_leaves_ends_its_call() {
         assert_eq!(running().await, Some(true));
         drop(socket);
         if session.is_none() {
-            until("the call has ended", async || (running().await == Some(false)).then_some(())).await;
+            until("the call has ended", async || (running().await == Some(false)).then_some(()))
+                .await;
         }
     }
 }
@@ -244,7 +264,8 @@ const POLICIES: &str = "policies:
 /// Answers that have to be looked at as a whole are looked at apart: others go on meanwhile.
 #[tokio::test]
 async fn looking_at_large_answers_holds_up_nobody() {
-    let (streamed, judged) = (Upstream::http(large(24 * MIB, GOOD)).await, Upstream::http(large(24 * MIB, GOOD)).await);
+    let (streamed, judged) =
+        (Upstream::http(large(24 * MIB, GOOD)).await, Upstream::http(large(24 * MIB, GOOD)).await);
     let lines = Upstream::lines(large(12 * MIB, GOOD)).await;
     let folder = tempfile::tempdir().unwrap();
     let policies = folder.path().join("policies.yaml");

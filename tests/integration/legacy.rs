@@ -1,4 +1,5 @@
-//! Legacy sessions as clients meet them (rows L-01 … L-14) and both eras side by side at one endpoint.
+//! Legacy sessions as clients meet them (rows L-01 … L-14) and both eras side by side at one
+//! endpoint.
 
 use crate::rig::client::Request;
 use crate::rig::upstream::modern;
@@ -22,11 +23,16 @@ async fn initialize_negotiates_a_legacy_version() {
         assert_eq!(session.welcome["protocolVersion"], given, "{wanted}");
         assert_eq!(session.welcome["serverInfo"]["name"], "lockgate");
         // L-02: visible, long and never the same.
-        assert!(session.id.len() >= 32 && session.id.bytes().all(|b| (0x21..=0x7e).contains(&b)), "{}", session.id);
+        assert!(
+            session.id.len() >= 32 && session.id.bytes().all(|b| (0x21..=0x7e).contains(&b)),
+            "{}",
+            session.id
+        );
     }
 }
 
-/// L-02, L-05: sessions that are unknown, ended, or of another endpoint are 404; none at all is 400.
+/// L-02, L-05: sessions that are unknown, ended, or of another endpoint are 404; none at all is
+/// 400.
 #[tokio::test]
 async fn a_session_is_found_by_its_own_id_at_its_own_endpoint() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -40,7 +46,11 @@ async fn a_session_is_found_by_its_own_id_at_its_own_endpoint() {
         ("empty", list("/mcp", ""), 404),
         ("another endpoint", list("/servers/a/mcp", &session.id), 404),
         ("none", list("/mcp", "x").without("Mcp-Session-Id"), 400),
-        ("a version that nobody knows", list("/mcp", &session.id).with("MCP-Protocol-Version", "2020-01-01"), 400),
+        (
+            "a version that nobody knows",
+            list("/mcp", &session.id).with("MCP-Protocol-Version", "2020-01-01"),
+            400,
+        ),
         ("the version", list("/mcp", &session.id).with("MCP-Protocol-Version", "2025-11-25"), 200),
     ] {
         let answer = request.send(gate.address).await;
@@ -76,26 +86,36 @@ async fn every_advertised_method_answers() {
             ),
         ] {
             let code = session.ask(method, params).await.code();
-            assert!(offered.get(capability).is_none() || code != -32601, "{version} {method}: {code}");
+            assert!(
+                offered.get(capability).is_none() || code != -32601,
+                "{version} {method}: {code}"
+            );
         }
         if offered["resources"]["subscribe"] == true {
-            assert_ne!(session.ask("resources/subscribe", json!({"uri": "a+x://y"})).await.code(), -32601);
+            assert_ne!(
+                session.ask("resources/subscribe", json!({"uri": "a+x://y"})).await.code(),
+                -32601
+            );
         }
-        for method in ["server/discover", "subscriptions/listen", "no/such", "notifications/cancelled"] {
+        for method in
+            ["server/discover", "subscriptions/listen", "no/such", "notifications/cancelled"]
+        {
             assert_eq!(session.ask(method, json!({})).await.code(), -32601, "{version} {method}");
         }
         assert_eq!(session.ask("logging/setLevel", json!({"level": "loud"})).await.code(), -32602);
     }
 }
 
-/// L-06, L-07, L-09: a call whose stream breaks goes on; resuming by the last event id gives the rest of that stream,
-/// with ids that are unique in the session, and nothing of it appears on the GET stream.
+/// L-06, L-07, L-09: a call whose stream breaks goes on; resuming by the last event id gives the
+/// rest of that stream, with ids that are unique in the session, and nothing of it appears on the
+/// GET stream.
 #[tokio::test]
 async fn a_broken_stream_is_resumed_where_it_stopped() {
     let gate = Gate::start(json!({"servers": {"f": fixture(&["--era", "legacy"])}})).await;
     let session = gate.session("/mcp", "2025-11-25").await;
     let params = json!({"name": "f__test_tool_with_progress", "arguments": {}, "_meta": {"progressToken": "p"}});
-    let mut stream = Request::legacy("/mcp", &session.id, 5, "tools/call", &params).open(gate.address).await;
+    let mut stream =
+        Request::legacy("/mcp", &session.id, 5, "tools/call", &params).open(gate.address).await;
     assert_eq!(stream.head.header("x-accel-buffering"), Some("no"));
     let mut ids = Vec::new();
     let mut last = String::new();
@@ -105,8 +125,9 @@ async fn a_broken_stream_is_resumed_where_it_stopped() {
         ids.extend(id_of(&block));
     }
     drop(stream);
-    let resume =
-        Request::bare("GET", "/mcp", "").with("Mcp-Session-Id", &session.id).with("Accept", "text/event-stream");
+    let resume = Request::bare("GET", "/mcp", "")
+        .with("Mcp-Session-Id", &session.id)
+        .with("Accept", "text/event-stream");
     let mut rest = resume.clone().with("Last-Event-ID", &last).open(gate.address).await;
     assert_eq!(rest.head.status, 200);
     let mut result = None;
@@ -123,7 +144,11 @@ async fn a_broken_stream_is_resumed_where_it_stopped() {
     assert_eq!(ids.len(), all, "{ids:?}");
     // Another session cannot have it.
     let other = gate.session("/mcp", "2025-11-25").await;
-    let stolen = resume.with("Mcp-Session-Id", &other.id).with("Last-Event-ID", &last).open(gate.address).await;
+    let stolen = resume
+        .with("Mcp-Session-Id", &other.id)
+        .with("Last-Event-ID", &last)
+        .open(gate.address)
+        .await;
     assert!(stolen.head.status == 404 || !text_of(stolen, 1).await.contains("executed"));
 }
 
@@ -134,7 +159,8 @@ fn id_of(block: &str) -> Option<String> {
 async fn text_of(mut stream: Stream, blocks: usize) -> String {
     let mut text = String::new();
     for _ in 0..blocks {
-        let next = tokio::time::timeout(std::time::Duration::from_millis(300), stream.block()).await;
+        let next =
+            tokio::time::timeout(std::time::Duration::from_millis(300), stream.block()).await;
         text.push_str(&next.ok().flatten().unwrap_or_default());
     }
     text
@@ -151,7 +177,8 @@ async fn only_declared_questions_are_asked() {
     {
         let session = gate.session_with("/mcp", "2025-11-25", capabilities.clone()).await;
         let params = json!({"name": "f__test_sampling", "arguments": {"prompt": "hi"}});
-        let mut stream = Request::legacy("/mcp", &session.id, 5, "tools/call", &params).open(gate.address).await;
+        let mut stream =
+            Request::legacy("/mcp", &session.id, 5, "tools/call", &params).open(gate.address).await;
         if stream.head.header("content-type").is_some_and(|t| t.starts_with("application/json")) {
             let answer = stream.whole().await;
             assert!(!asked, "{capabilities}: {}", answer.text());
@@ -179,16 +206,26 @@ async fn both_eras_share_an_endpoint() {
     let server = Upstream::http(modern(&["t"])).await;
     let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
     let found = gate.modern("/mcp", "server/discover", json!({})).await.result();
-    assert!(found["supportedVersions"].as_array().unwrap().contains(&json!("2026-07-28")), "{found}");
-    assert!(found["capabilities"]["tools"].is_object() && found["capabilities"].get("tasks").is_none(), "{found}");
+    assert!(
+        found["supportedVersions"].as_array().unwrap().contains(&json!("2026-07-28")),
+        "{found}"
+    );
+    assert!(
+        found["capabilities"]["tools"].is_object() && found["capabilities"].get("tasks").is_none(),
+        "{found}"
+    );
     let session = gate.session("/mcp", "2025-06-18").await;
     for _ in 0..20 {
         let (new, old) = tokio::join!(gate.call("a__t"), session.call("a__t"));
-        assert_eq!((new.result()["resultType"].as_str(), new.header("mcp-session-id")), (Some("complete"), None));
+        assert_eq!(
+            (new.result()["resultType"].as_str(), new.header("mcp-session-id")),
+            (Some("complete"), None)
+        );
         assert_eq!((new.json()["id"].clone(), old.json()["id"].clone()), (json!(1), json!(7)));
         assert!(old.result().get("resultType").is_none());
     }
-    // The modern envelope outranks a session id, and a session's version header outranks nothing of its own.
+    // The modern envelope outranks a session id, and a session's version header outranks nothing of
+    // its own.
     let both = Request::modern("/mcp", "tools/list", json!({})).with("Mcp-Session-Id", &session.id);
     assert_eq!(both.send(gate.address).await.result()["resultType"], "complete");
 }
@@ -204,7 +241,9 @@ async fn a_lost_upstream_session_is_renewed_and_no_call_repeated() {
         "initialize" => {
             let n = count.fetch_add(1, Ordering::SeqCst) + 1;
             match legacy(heard) {
-                Say::Status(status, _, body) => Say::Status(status, vec![("mcp-session-id", format!("s{n}"))], body),
+                Say::Status(status, _, body) => {
+                    Say::Status(status, vec![("mcp-session-id", format!("s{n}"))], body)
+                }
                 other => other,
             }
         }
@@ -218,7 +257,8 @@ async fn a_lost_upstream_session_is_renewed_and_no_call_repeated() {
     let lost = gate.call("a__t").await;
     assert_eq!(lost.code(), -32603, "{}", lost.text());
     assert_eq!(server.count("tools/call"), 1);
-    until("the session is renewed", async || (gate.call("a__t").await.code() == 0).then_some(())).await;
+    until("the session is renewed", async || (gate.call("a__t").await.code() == 0).then_some(()))
+        .await;
     assert_eq!(opened.load(Ordering::SeqCst), 2);
     let again = server.heard_of("initialize");
     assert_eq!(again[1].header("mcp-session-id"), None);

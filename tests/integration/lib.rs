@@ -1,10 +1,17 @@
-//! Tests of the real program: every test starts `lockgate` as a child process and speaks to it as clients do, with
-//! upstreams that are scripted here or are the fixture server. Nothing here links the gateway.
+//! Tests of the real program: every test starts `lockgate` as a child process and speaks to it as
+//! clients do, with upstreams that are scripted here or are the fixture server. Nothing here links
+//! the gateway.
 //!
-//! `cargo test --workspace` (or `cargo build --workspace`) builds the two programs that are started.
+//! `cargo test --workspace` (or `cargo build --workspace`) builds the two programs that are
+//! started.
 
 #![cfg(test)]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, clippy::needless_pass_by_value)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stderr,
+    clippy::needless_pass_by_value
+)]
 
 mod rig;
 

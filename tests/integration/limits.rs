@@ -1,4 +1,5 @@
-//! Limits at their edge: one below is served, one above is refused with the status and words that say which it was.
+//! Limits at their edge: one below is served, one above is refused with the status and words that
+//! say which it was.
 
 use std::time::Duration;
 
@@ -30,21 +31,25 @@ async fn bytes_of_a_request_are_bounded() {
     let answer = padded(2049).send(gate.address).await;
     assert_eq!((answer.status, answer.code()), (413, -31013), "{}", answer.text());
     // A body that only says how long it is, and one that does not say it.
-    let huge =
-        String::from_utf8(padded(2048).bytes()).unwrap().replace("Content-Length: 2048", "Content-Length: 99999999999");
+    let huge = String::from_utf8(padded(2048).bytes())
+        .unwrap()
+        .replace("Content-Length: 2048", "Content-Length: 99999999999");
     assert_eq!(crate::rig::Stream::open(gate.address, huge.as_bytes()).await.head.status, 413);
     let head = String::from_utf8(list().bytes()).unwrap();
     let head = head.split("Content-Length").next().unwrap();
-    let chunked =
-        format!("{head}Transfer-Encoding: chunked\r\n\r\n{}", format!("400\r\n{}\r\n", " ".repeat(0x400)).repeat(3));
+    let chunked = format!(
+        "{head}Transfer-Encoding: chunked\r\n\r\n{}",
+        format!("400\r\n{}\r\n", " ".repeat(0x400)).repeat(3)
+    );
     assert_eq!(crate::rig::Stream::open(gate.address, chunked.as_bytes()).await.head.status, 413);
     assert_eq!(list().with("X-Long", &"x".repeat(3000)).send(gate.address).await.status, 200);
     assert_eq!(list().with("X-Long", &"x".repeat(5000)).send(gate.address).await.status, 431);
     assert_eq!(list().send(gate.address).await.status, 200);
 }
 
-/// `limits.concurrent_requests` and `queued_requests`: the next call → 503 with a reason and Retry-After, whatever the
-/// server's own places are. Lists take none, and another server has a share of its own.
+/// `limits.concurrent_requests` and `queued_requests`: the next call → 503 with a reason and
+/// Retry-After, whatever the server's own places are. Lists take none, and another server has a
+/// share of its own.
 #[tokio::test]
 async fn more_calls_than_places_are_turned_away() {
     let hangs = |heard: &crate::rig::Heard| match heard.method() {
@@ -57,19 +62,29 @@ async fn more_calls_than_places_are_turned_away() {
     let gate = Gate::start(json!({"servers": servers, "limits": limits})).await;
     let calls = async {
         let three = async { tokio::join!(gate.call("a__t"), gate.call("a__t"), gate.call("a__t")) };
-        let waiting = async { tokio::join!(gate.call("a__t"), gate.call("a__t"), gate.call("a__t")) };
+        let waiting =
+            async { tokio::join!(gate.call("a__t"), gate.call("a__t"), gate.call("a__t")) };
         tokio::join!(three, waiting)
     };
     let more = async {
         until("three run", async || (server.count("tools/call") == 3).then_some(())).await;
         let refused = until("three wait", async || {
-            let answer = tokio::time::timeout(Duration::from_millis(200), gate.call("a__t")).await.ok()?;
+            let answer =
+                tokio::time::timeout(Duration::from_millis(200), gate.call("a__t")).await.ok()?;
             (answer.status == 503).then_some(answer)
         })
         .await;
-        assert_eq!((refused.code(), refused.header("retry-after")), (-31053, Some("1")), "{}", refused.text());
+        assert_eq!(
+            (refused.code(), refused.header("retry-after")),
+            (-31053, Some("1")),
+            "{}",
+            refused.text()
+        );
         let data = refused.json()["error"]["data"].clone();
-        assert_eq!((data["reason"].as_str(), data["retryAfterMs"].as_u64()), (Some("gateway_overloaded"), Some(1000)));
+        assert_eq!(
+            (data["reason"].as_str(), data["retryAfterMs"].as_u64()),
+            (Some("gateway_overloaded"), Some(1000))
+        );
         assert!(refused.text().contains("limits.queued_requests"), "{}", refused.text());
         assert_eq!(list().send(gate.address).await.status, 200);
         assert_eq!(gate.call("b__t").await.code(), 0, "another server's share");
@@ -81,7 +96,8 @@ async fn more_calls_than_places_are_turned_away() {
     assert_eq!(list().send(gate.address).await.status, 200);
 }
 
-/// One server's places: what is more than running and waiting is refused, and another server does not notice.
+/// One server's places: what is more than running and waiting is refused, and another server does
+/// not notice.
 #[tokio::test]
 async fn calls_to_one_server_are_bounded() {
     let slow = Upstream::http(|heard| match heard.method() {
@@ -92,24 +108,29 @@ async fn calls_to_one_server_are_bounded() {
     let good = Upstream::http(modern(&["t"])).await;
     let bounds = json!({"timeout": 1, "concurrency": 1, "queue": 1});
     let gate = Gate::start(json!({"servers": {"a": slow.with(bounds), "b": good.config()}})).await;
-    let all = async { tokio::join!(gate.call("a__t"), gate.call("a__t"), gate.call("a__t"), gate.call("a__t")) };
+    let all = async {
+        tokio::join!(gate.call("a__t"), gate.call("a__t"), gate.call("a__t"), gate.call("a__t"))
+    };
     let other = async {
         until("one runs", async || (slow.count("tools/call") == 1).then_some(())).await;
         gate.call("b__t").await
     };
     let ((a, b, c, d), other) = tokio::join!(all, other);
     assert_eq!(other.code(), 0);
-    let reasons = [a, b, c, d].map(|x| x.json()["error"]["data"]["reason"].as_str().unwrap_or_default().to_owned());
+    let reasons = [a, b, c, d]
+        .map(|x| x.json()["error"]["data"]["reason"].as_str().unwrap_or_default().to_owned());
     assert_eq!(reasons.iter().filter(|r| *r == "overloaded").count(), 2, "{reasons:?}");
 }
 
-/// `limits.sessions` → 503 with Retry-After; ending one makes room. `limits.session_idle` ends them by itself.
+/// `limits.sessions` → 503 with Retry-After; ending one makes room. `limits.session_idle` ends them
+/// by itself.
 #[tokio::test]
 async fn sessions_are_bounded_in_number_and_time() {
     let server = Upstream::http(modern(&["t"])).await;
     let limits = json!({"sessions": 2, "sessions_per_principal": 2, "session_idle": 10});
     let gate = Gate::start(json!({"servers": {"a": server.config()}, "limits": limits})).await;
-    let (one, two) = (gate.session("/mcp", "2025-11-25").await, gate.session("/mcp", "2025-11-25").await);
+    let (one, two) =
+        (gate.session("/mcp", "2025-11-25").await, gate.session("/mcp", "2025-11-25").await);
     let initialize = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
     let open = || Request::bare("POST", "/mcp", initialize);
     let refused = open().send(gate.address).await;
@@ -123,7 +144,8 @@ async fn sessions_are_bounded_in_number_and_time() {
     let end = Request::bare("DELETE", "/mcp", "").with("Mcp-Session-Id", &one.id);
     assert_eq!(end.send(gate.address).await.status, 204);
     assert_eq!(open().send(gate.address).await.status, 200);
-    // Ten seconds is the shortest idle time that can be configured; a session with an open stream does not end.
+    // Ten seconds is the shortest idle time that can be configured; a session with an open stream
+    // does not end.
     let _stream = two.listen().await;
     let began = std::time::Instant::now();
     while open().send(gate.address).await.status != 200 {
@@ -157,16 +179,32 @@ async fn a_key_is_wanted_from_everybody() {
     ] {
         let answer = request.send(gate.address).await;
         assert_eq!(answer.status, 401, "{case}: {}", answer.text());
-        assert!(answer.header("www-authenticate").is_some_and(|v| v.starts_with("Bearer")), "{case}");
+        assert!(
+            answer.header("www-authenticate").is_some_and(|v| v.starts_with("Bearer")),
+            "{case}"
+        );
     }
     assert_eq!(server.heard().len(), before);
     let right = format!("Bearer {key}");
     assert_eq!(call().with("Authorization", &right).send(gate.address).await.code(), 0);
-    assert_eq!(call().with("Authorization", &format!("bearer {key}")).send(gate.address).await.code(), 0);
-    assert_eq!(call().with("Authorization", &right).also("Authorization", &right).send(gate.address).await.status, 400);
+    assert_eq!(
+        call().with("Authorization", &format!("bearer {key}")).send(gate.address).await.code(),
+        0
+    );
+    assert_eq!(
+        call()
+            .with("Authorization", &right)
+            .also("Authorization", &right)
+            .send(gate.address)
+            .await
+            .status,
+        400
+    );
     assert_eq!(Request::bare("GET", "/readyz", "").send(gate.address).await.status, 200);
     // A-03, S-04: it goes nowhere else.
-    assert!(server.heard().iter().all(|h| h.header("authorization").is_none() && !h.text.contains(key)));
+    assert!(
+        server.heard().iter().all(|h| h.header("authorization").is_none() && !h.text.contains(key))
+    );
     assert!(!gate.log().contains(key));
 }
 
@@ -181,31 +219,45 @@ fn another_address_than_loopback_needs_a_key() {
         (json!({}), "[::]:0"),
     ] {
         std::fs::write(&file, config(more).to_string()).unwrap();
-        let out = command().args(["serve", "--listen", listen, "--config"]).arg(&file).output().unwrap();
+        let out =
+            command().args(["serve", "--listen", listen, "--config"]).arg(&file).output().unwrap();
         assert_eq!(out.status.code(), Some(1), "{listen}");
-        assert!(String::from_utf8_lossy(&out.stderr).contains("auth.key"), "{}", String::from_utf8_lossy(&out.stderr));
+        assert!(
+            String::from_utf8_lossy(&out.stderr).contains("auth.key"),
+            "{}",
+            String::from_utf8_lossy(&out.stderr)
+        );
     }
 }
 
-/// Calls per minute and caller: the next one is refused with the time to wait, and no server hears of it.
+/// Calls per minute and caller: the next one is refused with the time to wait, and no server hears
+/// of it.
 #[tokio::test]
 async fn calls_per_minute_are_bounded() {
     let server = Upstream::http(modern(&["t"])).await;
-    let gate = Gate::start(json!({"servers": {"a": server.config()}, "policy": {"calls_per_minute": 3}})).await;
+    let gate =
+        Gate::start(json!({"servers": {"a": server.config()}, "policy": {"calls_per_minute": 3}}))
+            .await;
     let mut codes = Vec::new();
     for _ in 0..6 {
         codes.push(gate.call("a__t").await.code());
     }
     assert_eq!(codes, [0, 0, 0, -31029, -31029, -31029]);
     assert_eq!(server.count("tools/call"), 3);
-    assert!(gate.call("a__t").await.json()["error"]["data"]["retryAfterMs"].as_u64().is_some_and(|ms| ms <= 60_000));
+    assert!(
+        gate.call("a__t").await.json()["error"]["data"]["retryAfterMs"]
+            .as_u64()
+            .is_some_and(|ms| ms <= 60_000)
+    );
     assert_eq!(list().send(gate.address).await.status, 200);
 }
 
-/// `limits.subscriptions`: for a session and for a listen, the next one is refused by name and the others stay.
+/// `limits.subscriptions`: for a session and for a listen, the next one is refused by name and the
+/// others stay.
 #[tokio::test]
 async fn subscriptions_are_bounded() {
-    let gate = Gate::start(json!({"servers": {"f": fixture(&[])}, "limits": {"subscriptions": 2}})).await;
+    let gate =
+        Gate::start(json!({"servers": {"f": fixture(&[])}, "limits": {"subscriptions": 2}})).await;
     let uri = |n: usize| format!("f+test://template/{n}/data");
     let session = gate.session("/mcp", "2025-11-25").await;
     for (n, code) in [(0, 0), (1, 0), (0, 0), (2, -32602)] {
@@ -217,19 +269,31 @@ async fn subscriptions_are_bounded() {
     let refused = session.ask("resources/subscribe", json!({"uri": uri(3)})).await;
     assert!(refused.text().contains("limits.subscriptions"), "{}", refused.text());
     let other = gate.session("/mcp", "2025-11-25").await;
-    assert_eq!(other.ask("resources/subscribe", json!({"uri": uri(3)})).await.code(), 0, "each session its own");
+    assert_eq!(
+        other.ask("resources/subscribe", json!({"uri": uri(3)})).await.code(),
+        0,
+        "each session its own"
+    );
     let listen = |count: usize| {
         let uris: Vec<String> = (0..count).map(uri).collect();
-        Request::modern("/mcp", "subscriptions/listen", json!({"notifications": {"resourceSubscriptions": uris}}))
+        Request::modern(
+            "/mcp",
+            "subscriptions/listen",
+            json!({"notifications": {"resourceSubscriptions": uris}}),
+        )
     };
     let refused = listen(3).send(gate.address).await;
-    assert!(refused.code() == -32602 && refused.text().contains("limits.subscriptions"), "{}", refused.text());
+    assert!(
+        refused.code() == -32602 && refused.text().contains("limits.subscriptions"),
+        "{}",
+        refused.text()
+    );
     let granted = listen(2).open(gate.address).await.next().await.unwrap();
     assert_eq!(granted["method"], "notifications/subscriptions/acknowledged", "{granted}");
 }
 
-/// `limits.bytes_in_flight`: bodies that together are more than it wait or are turned away; small ones go on, and when the
-/// large ones are done everything does.
+/// `limits.bytes_in_flight`: bodies that together are more than it wait or are turned away; small
+/// ones go on, and when the large ones are done everything does.
 #[tokio::test]
 async fn bytes_in_flight_are_bounded() {
     let server = Upstream::http(|heard| match heard.body["params"]["name"].as_str() {
@@ -249,7 +313,11 @@ async fn bytes_in_flight_are_bounded() {
         body.resize(bytes, b' ');
         request.body(body)
     };
-    assert_eq!(call("a__t", edge).send(gate.address).await.code(), 0, "all of it at once is served");
+    assert_eq!(
+        call("a__t", edge).send(gate.address).await.code(),
+        0,
+        "all of it at once is served"
+    );
     let held = async { call("a__slow", edge - 4096).send(gate.address).await };
     let others = async {
         until("the large one runs", async || (server.count("tools/call") == 2).then_some(())).await;
@@ -273,8 +341,9 @@ fn long(bytes: usize) -> impl Fn(&crate::rig::Heard) -> crate::rig::Say + Send +
     }
 }
 
-/// `limits.bytes_in_flight`: answers that their clients do not read count in the same account, each until it was read. What
-/// does not fit is refused by name, what is small goes on, and nothing stays taken.
+/// `limits.bytes_in_flight`: answers that their clients do not read count in the same account, each
+/// until it was read. What does not fit is refused by name, what is small goes on, and nothing
+/// stays taken.
 #[tokio::test]
 async fn answers_that_nobody_reads_are_bounded() {
     let edge = 24 << 20;
@@ -295,9 +364,17 @@ async fn answers_that_nobody_reads_are_bounded() {
         let unread = call().open(gate.address).await;
         assert_eq!(unread.head.status, 200);
         let refused = call().send(gate.address).await;
-        assert_eq!((refused.status, refused.code(), refused.json()["id"].as_i64()), (503, -31053, Some(1)), "{era}");
+        assert_eq!(
+            (refused.status, refused.code(), refused.json()["id"].as_i64()),
+            (503, -31053, Some(1)),
+            "{era}"
+        );
         assert!(refused.text().contains("limits.bytes_in_flight"), "{}", refused.text());
-        assert_eq!(refused.header("retry-after"), None, "the call was made: it is not to be made again");
+        assert_eq!(
+            refused.header("retry-after"),
+            None,
+            "the call was made: it is not to be made again"
+        );
         assert_eq!(gate.call("a__t").await.code(), 0);
         assert!(unread.whole().await.body.len() > edge / 2);
         let again = until("what was read does not count", async || {
@@ -308,8 +385,9 @@ async fn answers_that_nobody_reads_are_bounded() {
     }
 }
 
-/// `http.write_timeout`: a client that takes nothing for so long loses its connection, and the log says so. One that takes
-/// little by little gets everything, and a stream on which nothing waits stays open.
+/// `http.write_timeout`: a client that takes nothing for so long loses its connection, and the log
+/// says so. One that takes little by little gets everything, and a stream on which nothing waits
+/// stays open.
 #[tokio::test]
 async fn a_client_that_reads_nothing_is_let_go() {
     let size = 24 << 20;
@@ -321,7 +399,8 @@ async fn a_client_that_reads_nothing_is_let_go() {
     let listen = json!({"notifications": {"toolsListChanged": true}});
     let mut idle = Request::modern("/mcp", "subscriptions/listen", listen).open(gate.address).await;
     assert!(idle.next().await.unwrap()["method"].as_str().unwrap().ends_with("acknowledged"));
-    let call = || Request::modern("/mcp", "tools/call", json!({"name": "a__long", "arguments": {}}));
+    let call =
+        || Request::modern("/mcp", "tools/call", json!({"name": "a__long", "arguments": {}}));
     let mut slow = tokio::net::TcpStream::connect(gate.address).await.unwrap();
     tokio::io::AsyncWriteExt::write_all(&mut slow, &call().bytes()).await.unwrap();
     let unread = call().open(gate.address).await;
@@ -340,7 +419,9 @@ async fn a_client_that_reads_nothing_is_let_go() {
             }
         }
     };
-    let ended = until("the log tells of it", async || gate.log().contains("took nothing of what was").then_some(()));
+    let ended = until("the log tells of it", async || {
+        gate.log().contains("took nothing of what was").then_some(())
+    });
     let (got, ()) = tokio::join!(patient, ended);
     assert!(got > size, "{got}");
     assert!(gate.log().contains("http.write_timeout"));

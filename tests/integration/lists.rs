@@ -1,5 +1,5 @@
-//! Lists: complete, in one order, paged by sealed cursors, cheap when warm, not held up by a server that is missing,
-//! and hiding what a call would not find (rows F-01 … F-10).
+//! Lists: complete, in one order, paged by sealed cursors, cheap when warm, not held up by a server
+//! that is missing, and hiding what a call would not find (rows F-01 … F-10).
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,8 @@ use crate::rig::client::Request;
 use crate::rig::upstream::{legacy, modern, modern_with, tool};
 use crate::rig::{Gate, Say, Upstream, Value, fixture, json, until};
 
-/// A modern server whose tools come in pages of two, behind cursors that want to be passed on exactly.
+/// A modern server whose tools come in pages of two, behind cursors that want to be passed on
+/// exactly.
 fn paged(names: &'static [&'static str]) -> impl Fn(&crate::rig::Heard) -> Say + Send + Sync {
     // The second page's cursor is the empty string, which is a cursor too.
     let cursors = ["", "päge \"2\"/=+", "  3  ", "4", "5", "6"];
@@ -23,7 +24,8 @@ fn paged(names: &'static [&'static str]) -> impl Fn(&crate::rig::Heard) -> Say +
             return Say::Json(heard.error(-32602, "bad cursor"));
         };
         let tools: Vec<Value> = part.iter().map(|name| tool(name)).collect();
-        let mut result = json!({"resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "public"});
+        let mut result =
+            json!({"resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "public"});
         if (page + 1) * 2 < names.len() {
             result["nextCursor"] = cursors[page].into();
         }
@@ -31,7 +33,8 @@ fn paged(names: &'static [&'static str]) -> impl Fn(&crate::rig::Heard) -> Say +
     }
 }
 
-/// All pages of a list. A client whose cursor is not valid any more starts again, as the answer says.
+/// All pages of a list. A client whose cursor is not valid any more starts again, as the answer
+/// says.
 async fn all(gate: &Gate, path: &str, method: &str, key: &str) -> (Vec<Value>, Vec<String>) {
     let (mut items, mut cursors, mut starts) = (Vec::new(), Vec::<String>::new(), 0);
     loop {
@@ -54,12 +57,14 @@ fn names(items: &[Value]) -> Vec<&str> {
     items.iter().map(|item| item["name"].as_str().unwrap()).collect()
 }
 
-/// F-01, F-02, F-03, F-04: every page of every server, each cursor passed on as it was, always in the same order.
+/// F-01, F-02, F-03, F-04: every page of every server, each cursor passed on as it was, always in
+/// the same order.
 #[tokio::test]
 async fn a_list_is_complete_over_pages_on_both_sides() {
     let first = Upstream::http(paged(&["zeta", "b", "c", "d", "e", "f", "alpha"])).await;
     let second = Upstream::http(paged(&["one", "two", "three"])).await;
-    let servers = json!({"b": first.config(), "a": second.config(), "f": fixture(&["--page-size", "3"])});
+    let servers =
+        json!({"b": first.config(), "a": second.config(), "f": fixture(&["--page-size", "3"])});
     let gate = Gate::start(json!({"servers": servers, "limits": {"page_items": 4}})).await;
     let (tools, cursors) = all(&gate, "/mcp", "tools/list", "tools").await;
     let found = names(&tools);
@@ -82,7 +87,8 @@ async fn a_list_is_complete_over_pages_on_both_sides() {
     unique.dedup();
     assert_eq!(unique.len(), found.len());
     assert!(
-        found.iter().all(|n| n.len() <= 128 && n.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-./".contains(&b)))
+        found.iter().all(|n| n.len() <= 128
+            && n.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-./".contains(&b)))
     );
     let again = all(&gate, "/mcp", "tools/list", "tools").await.0;
     assert_eq!(tools, again);
@@ -93,17 +99,22 @@ async fn a_list_is_complete_over_pages_on_both_sides() {
     let legacy = session.ask("tools/list", json!({})).await.result();
     assert_eq!(names(legacy["tools"].as_array().unwrap()), found);
     // One server's own names, unchanged.
-    assert_eq!(names(&all(&gate, "/servers/a/mcp", "tools/list", "tools").await.0), ["one", "two", "three"]);
+    assert_eq!(
+        names(&all(&gate, "/servers/a/mcp", "tools/list", "tools").await.0),
+        ["one", "two", "three"]
+    );
     let (prompts, _) = all(&gate, "/mcp", "prompts/list", "prompts").await;
     let (resources, _) = all(&gate, "/mcp", "resources/list", "resources").await;
     assert!(prompts.len() >= 4 && resources.len() >= 2);
 }
 
-/// F-04: cursors that were changed, made up, or given for another list, endpoint, era or process are refused.
+/// F-04: cursors that were changed, made up, or given for another list, endpoint, era or process
+/// are refused.
 #[tokio::test]
 async fn a_cursor_is_good_for_its_own_list_alone() {
     let server = Upstream::http(paged(&["t1", "t2", "t3", "t4"])).await;
-    let config = json!({"servers": {"a": server.config(), "f": fixture(&[])}, "limits": {"page_items": 2}});
+    let config =
+        json!({"servers": {"a": server.config(), "f": fixture(&[])}, "limits": {"page_items": 2}});
     let gate = Gate::start(config.clone()).await;
     let cursor = until("a cursor that is good", async || {
         let cursor = gate.tools("/mcp").await.1["nextCursor"].as_str().unwrap().to_owned();
@@ -132,8 +143,11 @@ async fn a_cursor_is_good_for_its_own_list_alone() {
         let answer = gate.modern("/mcp", "tools/list", json!({"cursor": cursor})).await;
         assert_eq!((answer.status, answer.code()), (200, -32602), "{cursor}: {}", answer.text());
     }
-    for (path, method) in [("/mcp", "prompts/list"), ("/servers/a/mcp", "tools/list"), ("/servers/f/mcp", "tools/list")]
-    {
+    for (path, method) in [
+        ("/mcp", "prompts/list"),
+        ("/servers/a/mcp", "tools/list"),
+        ("/servers/f/mcp", "tools/list"),
+    ] {
         let answer = gate.modern(path, method, json!({"cursor": cursor})).await;
         assert_eq!(answer.code(), -32602, "{path} {method}: {}", answer.text());
     }
@@ -150,16 +164,18 @@ async fn a_cursor_is_good_for_its_own_list_alone() {
     assert_eq!(foreign.code(), -32602, "{}", foreign.text());
 }
 
-/// A server that repeats a cursor, or has no end of pages, is cut short; its neighbours are complete.
+/// A server that repeats a cursor, or has no end of pages, is cut short; its neighbours are
+/// complete.
 #[tokio::test]
 async fn endless_pages_of_a_server_end() {
-    let repeating = Upstream::http(|heard| match heard.method() {
-        "tools/list" => {
-            Say::Json(heard.result(json!({"resultType": "complete", "tools": [tool("r")], "nextCursor": "same"})))
-        }
-        _ => modern(&[])(heard),
-    })
-    .await;
+    let repeating =
+        Upstream::http(|heard| match heard.method() {
+            "tools/list" => Say::Json(heard.result(
+                json!({"resultType": "complete", "tools": [tool("r")], "nextCursor": "same"}),
+            )),
+            _ => modern(&[])(heard),
+        })
+        .await;
     let counting = Upstream::http(|heard| match heard.method() {
         "tools/list" => {
             let n: u64 = heard.body["params"]["cursor"].as_str().map_or(0, |c| c.parse().unwrap());
@@ -183,8 +199,8 @@ async fn endless_pages_of_a_server_end() {
     assert!(repeating.count("tools/list") <= 3);
 }
 
-/// An item that client libraries cannot read would cost them the tools of all servers, so it is left out and told of; what
-/// means only one thing is repaired.
+/// An item that client libraries cannot read would cost them the tools of all servers, so it is
+/// left out and told of; what means only one thing is repaired.
 #[tokio::test]
 async fn an_item_that_clients_cannot_read_costs_no_other() {
     let tools = vec![
@@ -207,7 +223,8 @@ async fn an_item_that_clients_cannot_read_costs_no_other() {
     }
 }
 
-/// A silent or dead server holds a list up for no longer than the deadline, and is named as missing.
+/// A silent or dead server holds a list up for no longer than the deadline, and is named as
+/// missing.
 #[tokio::test]
 async fn a_missing_server_delays_no_list_beyond_the_deadline() {
     let silent = Upstream::http(|_| Say::Nothing).await;
@@ -218,7 +235,8 @@ async fn a_missing_server_delays_no_list_beyond_the_deadline() {
         "silent": silent.config(), "dead": dead.config(), "good": good.config(),
         "none": {"command": "/does/not/exist"}, "ends": {"command": "true"}, "mute": {"command": "sleep", "args": ["600"]},
     });
-    let gate = Gate::launch(json!({"servers": servers, "limits": {"discovery_deadline": "1s"}})).await;
+    let gate =
+        Gate::launch(json!({"servers": servers, "limits": {"discovery_deadline": "1s"}})).await;
     let began = Instant::now();
     until("tools are offered", async || {
         let answer = gate.modern("/mcp", "tools/list", json!({})).await;
@@ -235,7 +253,11 @@ async fn a_missing_server_delays_no_list_beyond_the_deadline() {
         .map(|d| d["server"].as_str().unwrap())
         .collect();
     assert_eq!(missing, ["dead", "ends", "mute", "none", "silent"], "{result}");
-    assert!(!result.to_string().contains("/does/not/exist") && !result.to_string().contains("127.0.0.1"), "{result}");
+    assert!(
+        !result.to_string().contains("/does/not/exist")
+            && !result.to_string().contains("127.0.0.1"),
+        "{result}"
+    );
     // The next one does not wait at all, in either era, and calls go on.
     let began = Instant::now();
     let session = gate.session("/mcp", "2025-06-18").await;
@@ -265,7 +287,9 @@ async fn a_warm_list_asks_no_server() {
     let before = (posts(&one), posts(&two));
     for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
         let session = gate.session("/mcp", version).await;
-        for method in ["tools/list", "prompts/list", "resources/list", "resources/templates/list", "ping"] {
+        for method in
+            ["tools/list", "prompts/list", "resources/list", "resources/templates/list", "ping"]
+        {
             assert_eq!(session.ask(method, json!({})).await.code(), 0, "{method}");
         }
     }
@@ -278,8 +302,8 @@ async fn a_warm_list_asks_no_server() {
     assert_eq!((posts(&one), posts(&two)), before);
 }
 
-/// F-09: what policy hides is in no list, and a call to it is answered like one to what does not exist, byte for byte,
-/// on every endpoint and in both eras.
+/// F-09: what policy hides is in no list, and a call to it is answered like one to what does not
+/// exist, byte for byte, on every endpoint and in both eras.
 #[tokio::test]
 async fn hidden_things_are_like_unknown_ones() {
     let one = Upstream::http(modern(&["open", "hide_x"])).await;
@@ -293,13 +317,16 @@ async fn hidden_things_are_like_unknown_ones() {
     let (found, result) = gate.tools("/mcp").await;
     assert!(found.contains(&"one__open".to_owned()));
     assert!(
-        !found.iter().any(|n| n.contains("hide") || n.starts_with("zwei") || n.contains("error_handling")),
+        !found
+            .iter()
+            .any(|n| n.contains("hide") || n.starts_with("zwei") || n.contains("error_handling")),
         "{found:?}"
     );
     assert!(!result.to_string().contains("zwei"), "{result}");
     assert_eq!(gate.tools("/servers/one/mcp").await.0, ["open"]);
     let before = (one.count("tools/call"), two.heard().len());
-    // (endpoint, method, member, hidden, unknown); the two have the same length, so that only the name may differ.
+    // (endpoint, method, member, hidden, unknown); the two have the same length, so that only the
+    // name may differ.
     let pairs = [
         ("/mcp", "tools/call", "name", "one__hide_x", "one__none_x"),
         ("/mcp", "tools/call", "name", "one/hide_x", "one/none_x"),
@@ -309,7 +336,8 @@ async fn hidden_things_are_like_unknown_ones() {
         ("/mcp", "prompts/get", "name", "f__test_simple_prompt", "f__test_simple_prompX"),
         ("/servers/f/mcp", "prompts/get", "name", "test_simple_prompt", "test_simple_prompX"),
     ];
-    let sessions = [gate.session("/mcp", "2025-11-25").await, gate.session("/mcp", "2025-03-26").await];
+    let sessions =
+        [gate.session("/mcp", "2025-11-25").await, gate.session("/mcp", "2025-03-26").await];
     for (path, method, key, hidden, unknown) in pairs {
         let bytes = async |name: &str| {
             let answer = gate.modern(path, method, json!({key: name, "arguments": {}})).await;
@@ -322,7 +350,11 @@ async fn hidden_things_are_like_unknown_ones() {
         if path == "/mcp" {
             for session in &sessions {
                 let bytes = async |name: &str| {
-                    session.ask(method, json!({key: name, "arguments": {}})).await.text().replace(name, "NAME")
+                    session
+                        .ask(method, json!({key: name, "arguments": {}}))
+                        .await
+                        .text()
+                        .replace(name, "NAME")
                 };
                 let (a, b) = (bytes(hidden).await, bytes(unknown).await);
                 assert_eq!(a, b);
@@ -330,9 +362,11 @@ async fn hidden_things_are_like_unknown_ones() {
             }
         }
     }
-    // A hidden resource is like one of a server that does not exist; a hidden endpoint like one that does not.
-    let read =
-        async |uri: &str| gate.modern("/mcp", "resources/read", json!({"uri": uri})).await.text().replace(uri, "URI");
+    // A hidden resource is like one of a server that does not exist; a hidden endpoint like one
+    // that does not.
+    let read = async |uri: &str| {
+        gate.modern("/mcp", "resources/read", json!({"uri": uri})).await.text().replace(uri, "URI")
+    };
     assert_eq!(read("f+test://static-text").await, read("g+test://static-text").await);
     let at = async |path: &str| {
         let answer = Request::modern(path, "tools/list", json!({})).send(gate.address).await;
@@ -350,18 +384,28 @@ async fn a_missing_resource_is_an_error_of_the_clients_era() {
     for era in ["modern", "legacy"] {
         let gate = Gate::start(json!({"servers": {"f": fixture(&["--era", era])}})).await;
         let session = gate.session("/mcp", "2025-11-25").await;
-        for uri in ["f+test://no-such-resource", "other+test://static-text", "no-scheme", "https://example.com/x"] {
+        for uri in [
+            "f+test://no-such-resource",
+            "other+test://static-text",
+            "no-scheme",
+            "https://example.com/x",
+        ] {
             let params = json!({"uri": uri});
             let answer = gate.modern("/mcp", "resources/read", params.clone()).await;
-            assert_eq!((answer.status, answer.code()), (200, -32602), "{era} {uri}: {}", answer.text());
+            assert_eq!(
+                (answer.status, answer.code()),
+                (200, -32602),
+                "{era} {uri}: {}",
+                answer.text()
+            );
             let answer = session.ask("resources/read", params).await;
             assert_eq!(answer.code(), -32002, "{era} {uri}: {}", answer.text());
         }
     }
 }
 
-/// E-10: over HTTP a tool whose header annotation is invalid is left out and its siblings stay; over stdio, where the
-/// annotations mean nothing, it stays. The log says so.
+/// E-10: over HTTP a tool whose header annotation is invalid is left out and its siblings stay;
+/// over stdio, where the annotations mean nothing, it stays. The log says so.
 #[tokio::test]
 async fn a_tool_with_an_invalid_header_annotation_is_left_out() {
     let annotated = |name: &str, header: Value| json!({"name": name, "inputSchema": {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": header}}}});
@@ -375,7 +419,8 @@ async fn a_tool_with_an_invalid_header_annotation_is_left_out() {
             annotated("line", json!("a\r\nb")),
         ]
     };
-    let (http, stdio) = (Upstream::http(modern_with(tools())).await, Upstream::lines(modern_with(tools())).await);
+    let (http, stdio) =
+        (Upstream::http(modern_with(tools())).await, Upstream::lines(modern_with(tools())).await);
     let gate = Gate::start(json!({"servers": {"h": http.config(), "s": stdio.config()}})).await;
     assert_eq!(gate.tools("/servers/h/mcp").await.0, ["good", "fine"]);
     assert_eq!(gate.tools("/servers/s/mcp").await.0.len(), 6);
@@ -410,13 +455,15 @@ async fn a_definition_arrives_as_it_was_written() {
     }
 }
 
-/// Icons that lead to the reader's own network or run a script are taken out, and an item with an endless description is left
-/// out; both are told.
+/// Icons that lead to the reader's own network or run a script are taken out, and an item with an
+/// endless description is left out; both are told.
 #[tokio::test]
 async fn what_an_item_shows_is_screened() {
-    let icons = |sources: &[&str]| sources.iter().map(|source| json!({"src": source})).collect::<Value>();
+    let icons =
+        |sources: &[&str]| sources.iter().map(|source| json!({"src": source})).collect::<Value>();
     let mut shown = tool("shown");
-    shown["icons"] = icons(&["javascript:alert(1)", "https://cdn.example.com/a.png", "https://127.1/a.png"]);
+    shown["icons"] =
+        icons(&["javascript:alert(1)", "https://cdn.example.com/a.png", "https://127.1/a.png"]);
     let mut bare = tool("bare");
     bare["icons"] = icons(&["http://cdn.example.com/a.png", "https://localhost/a.png"]);
     let (mut most, mut long, mut deep) = (tool("most"), tool("long"), tool("deep"));
@@ -426,7 +473,8 @@ async fn what_an_item_shows_is_screened() {
     let server = Upstream::http(modern_with(vec![shown, bare, most, long, deep])).await;
     let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
     let session = gate.session("/mcp", "2025-11-25").await;
-    for result in [gate.tools("/mcp").await.1, session.ask("tools/list", json!({})).await.result()] {
+    for result in [gate.tools("/mcp").await.1, session.ask("tools/list", json!({})).await.result()]
+    {
         let tools = result["tools"].as_array().unwrap();
         assert_eq!(names(tools), ["a__shown", "a__bare", "a__most"]);
         assert_eq!(tools[0]["icons"], icons(&["https://cdn.example.com/a.png"]));

@@ -1,5 +1,5 @@
-//! Servers that hang: the state says so before a call is hurt, and they come back by themselves. Slow ones are left alone, and
-//! one that was down is tried as soon as somebody calls it.
+//! Servers that hang: the state says so before a call is hurt, and they come back by themselves.
+//! Slow ones are left alone, and one that was down is tried as soon as somebody calls it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +28,9 @@ async fn metrics(gate: &Gate) -> String {
 }
 
 async fn is(gate: &Gate, server: &str, state: &str) -> bool {
-    metrics(gate).await.contains(&format!("lockgate_server_state{{server=\"{server}\",state=\"{state}\"}} 1"))
+    metrics(gate)
+        .await
+        .contains(&format!("lockgate_server_state{{server=\"{server}\",state=\"{state}\"}} 1"))
 }
 
 async fn restarts(gate: &Gate, server: &str) -> u32 {
@@ -37,7 +39,8 @@ async fn restarts(gate: &Gate, server: &str) -> u32 {
     text.lines().find_map(|line| line.strip_prefix(&head)?.parse().ok()).unwrap_or_default()
 }
 
-/// A child that nobody calls is found out and started anew; its calls are answered meanwhile or afterwards, never both.
+/// A child that nobody calls is found out and started anew; its calls are answered meanwhile or
+/// afterwards, never both.
 #[tokio::test]
 async fn a_hung_child_is_started_anew() {
     for era in ["modern", "legacy"] {
@@ -46,45 +49,63 @@ async fn a_hung_child_is_started_anew() {
         assert_eq!(gate.call("a__test_simple_text").await.code(), 0);
         let before = gate.children();
         let log = gate.log();
-        let line = log.lines().find(|line| line.contains("child process started") && line.contains("server=\"a\""));
-        let pid = line.and_then(|l| l.split("pid=").nth(1)?.split_whitespace().next()?.parse().ok()).unwrap();
+        let line = log
+            .lines()
+            .find(|line| line.contains("child process started") && line.contains("server=\"a\""));
+        let pid = line
+            .and_then(|l| l.split("pid=").nth(1)?.split_whitespace().next()?.parse().ok())
+            .unwrap();
         assert!(before.contains(&pid), "{before:?} {pid}");
         signal(pid, Signal::STOP);
         until("it is ended", async || (!alive(pid)).then_some(())).await;
-        until("it is back", async || (gate.call("a__test_simple_text").await.code() == 0).then_some(())).await;
+        until("it is back", async || {
+            (gate.call("a__test_simple_text").await.code() == 0).then_some(())
+        })
+        .await;
         until("it is counted", async || (restarts(&gate, "a").await == 1).then_some(())).await;
         assert!(gate.log().contains("did not answer a ping within 1 s"), "{era}");
         assert_eq!(restarts(&gate, "b").await, 0);
     }
 }
 
-/// A call that runs on it has its own time, and ends with words; the state says meanwhile how it is.
+/// A call that runs on it has its own time, and ends with words; the state says meanwhile how it
+/// is.
 #[tokio::test]
 async fn a_call_of_a_hung_child_has_its_own_time() {
     for era in ["modern", "legacy"] {
         let more = json!({"health": health(), "timeout": 4});
-        let gate = Gate::start(json!({"servers": {"a": with(fixture(&["--era", era]), more)}})).await;
+        let gate =
+            Gate::start(json!({"servers": {"a": with(fixture(&["--era", era]), more)}})).await;
         let pid = gate.children()[0];
         signal(pid, Signal::STOP);
         let began = Instant::now();
         let call = gate.call("a__test_simple_text");
         let watched = async {
-            until("the state says so", async || is(&gate, "a", "unresponsive").await.then_some(())).await;
+            until("the state says so", async || is(&gate, "a", "unresponsive").await.then_some(()))
+                .await;
             assert!(alive(pid), "a call still runs");
             let (_, list) = gate.tools("/mcp").await;
             let degraded = &list["_meta"]["lockgate/degraded"][0];
-            assert_eq!((&degraded["server"], &degraded["state"]), (&json!("a"), &json!("unresponsive")), "{list}");
+            assert_eq!(
+                (&degraded["server"], &degraded["state"]),
+                (&json!("a"), &json!("unresponsive")),
+                "{list}"
+            );
         };
         let (answer, ()) = tokio::join!(call, watched);
         assert!(began.elapsed() > Duration::from_millis(3500), "{:?}", began.elapsed());
         assert_eq!(answer.code(), -32603, "{}", answer.text());
         until("it is ended", async || (!alive(pid)).then_some(())).await;
-        until("it is back", async || (gate.call("a__test_simple_text").await.code() == 0).then_some(())).await;
+        until("it is back", async || {
+            (gate.call("a__test_simple_text").await.code() == 0).then_some(())
+        })
+        .await;
         until("it is counted", async || (restarts(&gate, "a").await == 1).then_some(())).await;
     }
 }
 
-/// A server that does one thing at a time and is slow at it keeps its process, although it answers no ping meanwhile.
+/// A server that does one thing at a time and is slow at it keeps its process, although it answers
+/// no ping meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_slow_server_is_left_alone() {
     for new in [true, false] {
@@ -99,7 +120,8 @@ async fn a_slow_server_is_left_alone() {
         let servers = json!({"a": server.with(json!({"health": health(), "timeout": 10}))});
         let gate = Gate::start(json!({"servers": servers})).await;
         let children = gate.children();
-        let watched = until("it is silent", async || is(&gate, "a", "unresponsive").await.then_some(()));
+        let watched =
+            until("it is silent", async || is(&gate, "a", "unresponsive").await.then_some(()));
         let (answer, ()) = tokio::join!(gate.call("a__slow"), watched);
         assert_eq!(answer.code(), 0, "{}", answer.text());
         until("it is heard again", async || is(&gate, "a", "connected").await.then_some(())).await;
@@ -116,13 +138,15 @@ async fn a_server_without_ping_is_left_alone() {
         _ => good(heard),
     })
     .await;
-    let gate = Gate::start(json!({"servers": {"a": server.with(json!({"health": health()}))}})).await;
+    let gate =
+        Gate::start(json!({"servers": {"a": server.with(json!({"health": health()}))}})).await;
     until("it is asked for a list", async || (server.count("tools/list") >= 3).then_some(())).await;
     assert_eq!((server.count("ping"), restarts(&gate, "a").await), (1, 0));
     assert!(!gate.log().contains("did not answer"), "{}", gate.log());
 }
 
-/// With checks switched on, an HTTP server that hangs is known before anybody calls it, and known again when it answers.
+/// With checks switched on, an HTTP server that hangs is known before anybody calls it, and known
+/// again when it answers.
 #[tokio::test]
 async fn a_hung_http_server_is_known_before_it_is_called() {
     for new in [true, false] {
@@ -137,7 +161,8 @@ async fn a_hung_http_server_is_known_before_it_is_called() {
         let more = json!({"health": health(), "start_timeout": 2});
         let gate = Gate::start(json!({"servers": {"a": server.with(more)}})).await;
         hangs.store(true, Ordering::SeqCst);
-        until("the state says so", async || (!is(&gate, "a", "connected").await).then_some(())).await;
+        until("the state says so", async || (!is(&gate, "a", "connected").await).then_some(()))
+            .await;
         assert_eq!(server.count("tools/call"), 0);
         let began = Instant::now();
         assert_eq!(gate.call("a__t").await.code(), -32603);
@@ -149,7 +174,8 @@ async fn a_hung_http_server_is_known_before_it_is_called() {
     }
 }
 
-/// The pauses between attempts grow; a call does not wait for their end, and many calls make one attempt.
+/// The pauses between attempts grow; a call does not wait for their end, and many calls make one
+/// attempt.
 #[tokio::test]
 async fn a_server_that_was_down_is_tried_when_it_is_called() {
     let mut server = Upstream::http(modern(&["t"])).await;

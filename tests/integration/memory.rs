@@ -1,5 +1,5 @@
-//! `limits.memory`: resident memory stays under it however it is filled, small calls go on meanwhile, and what a peak took is
-//! given back.
+//! `limits.memory`: resident memory stays under it however it is filled, small calls go on
+//! meanwhile, and what a peak took is given back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,7 +28,10 @@ fn memory(gate: &Gate, figure: &str) -> usize {
 
 /// The start of an answer with `bytes` of text in it.
 fn start_of_answer(heard: &Heard, bytes: usize) -> Vec<u8> {
-    let head = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{"content":[{{"type":"text","text":""#, heard.body["id"]);
+    let head = format!(
+        r#"{{"jsonrpc":"2.0","id":{},"result":{{"content":[{{"type":"text","text":""#,
+        heard.body["id"]
+    );
     let mut start = head.into_bytes();
     start.resize(bytes, b'x');
     start
@@ -87,19 +90,22 @@ async fn half_a_body(gate: &Gate) -> TcpStream {
     let mut socket = TcpStream::connect(gate.address).await.unwrap();
     socket.write_all(format!("{head}Content-Length: {BODY}\r\n\r\n").as_bytes()).await.unwrap();
     // The gateway may stop reading, or refuse.
-    let _ = tokio::time::timeout(Duration::from_secs(3), socket.write_all(&vec![b' '; BODY - 10])).await;
+    let _ = tokio::time::timeout(Duration::from_secs(3), socket.write_all(&vec![b' '; BODY - 10]))
+        .await;
     socket
 }
 
-/// Every way in at once, with more than there is room for in each: answers that stop in the middle over all transports,
-/// answers that nobody reads, bodies whole and unfinished, streams that are kept, a large list.
+/// Every way in at once, with more than there is room for in each: answers that stop in the middle
+/// over all transports, answers that nobody reads, bodies whole and unfinished, streams that are
+/// kept, a large list.
 #[tokio::test]
 async fn memory_stays_under_its_limit_however_it_is_filled() {
     let json = Upstream::http(filler("application/json", 12 * MIB)).await;
     let events = Upstream::http(filler("text/event-stream", 9 * MIB)).await;
     let lines = Upstream::lines(filler("", 9 * MIB)).await;
     let long = Upstream::http(filler("application/json", 3 * MIB)).await;
-    let (lists, polite_server) = (Upstream::http(lists()).await, Upstream::http(modern(&["t"])).await);
+    let (lists, polite_server) =
+        (Upstream::http(lists()).await, Upstream::http(modern(&["t"])).await);
     let gate = Gate::start(json!({
         "servers": {
             "json": json.config(), "events": events.config(), "lines": lines.config(), "long": long.config(),
@@ -123,14 +129,19 @@ async fn memory_stays_under_its_limit_however_it_is_filled() {
             socket.write_all(&bytes).await.unwrap();
             unread.push(socket);
         }
-        let body = |tool| call(tool).body([&call(tool).body[..], &vec![b' '; BODY - 1000]].concat());
+        let body =
+            |tool| call(tool).body([&call(tool).body[..], &vec![b' '; BODY - 1000]].concat());
         let (whole, small) = (body("json__silent"), body("polite__t"));
         let (one, two) = (half_a_body(&gate), half_a_body(&gate));
-        let wholes = async { tokio::time::timeout(Duration::from_secs(2), whole.send(gate.address)).await };
+        let wholes =
+            async { tokio::time::timeout(Duration::from_secs(2), whole.send(gate.address)).await };
         tokio::join!(one, two, half_a_body(&gate), wholes, small.send(gate.address))
     };
     let ((calls, longest), _filled) = tokio::join!(polite(&gate, Duration::from_secs(6)), fill);
-    assert!(calls >= 6 && longest < Duration::from_secs(10), "{calls} calls, the longest {longest:?}");
+    assert!(
+        calls >= 6 && longest < Duration::from_secs(10),
+        "{calls} calls, the longest {longest:?}"
+    );
     let mut refused = 0;
     while let Some(Ok(answer)) = stalled.try_join_next() {
         let error = &answer.json()["error"];
@@ -141,12 +152,24 @@ async fn memory_stays_under_its_limit_however_it_is_filled() {
     }
     assert!(refused > 0, "somebody has to go");
     let most = memory(&gate, "VmHWM");
-    eprintln!("{} MiB at most, {calls} polite calls, the longest took {longest:?}, {refused} were refused", most / MIB);
+    eprintln!(
+        "{} MiB at most, {calls} polite calls, the longest took {longest:?}, {refused} were refused",
+        most / MIB
+    );
     assert!(most < LIMIT, "{} MiB", most / MIB);
     let metrics = Request::bare("GET", "/metrics", "").send(gate.address).await.text();
-    let figure = |name: &str| metrics.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok());
-    assert_eq!(figure("lockgate_bytes_in_flight_limit "), Some(((LIMIT - 64 * MIB) / 2) as f64), "{metrics}");
-    assert!(figure("lockgate_messages_refused_for_memory_total ").is_some_and(|count| count >= 1.0), "{metrics}");
+    let figure = |name: &str| {
+        metrics.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok())
+    };
+    assert_eq!(
+        figure("lockgate_bytes_in_flight_limit "),
+        Some(((LIMIT - 64 * MIB) / 2) as f64),
+        "{metrics}"
+    );
+    assert!(
+        figure("lockgate_messages_refused_for_memory_total ").is_some_and(|count| count >= 1.0),
+        "{metrics}"
+    );
     assert!(figure("lockgate_bytes_in_flight ").is_some_and(|bytes| bytes > 0.0), "{metrics}");
 }
 
@@ -169,8 +192,9 @@ async fn an_answer_that_never_ends_gives_way() {
         let other = async {
             until("9 MiB are held", async || {
                 let metrics = Request::bare("GET", "/metrics", "").send(gate.address).await.text();
-                let line =
-                    metrics.lines().find_map(|line| line.strip_prefix("lockgate_bytes_in_flight ")?.parse().ok());
+                let line = metrics
+                    .lines()
+                    .find_map(|line| line.strip_prefix("lockgate_bytes_in_flight ")?.parse().ok());
                 line.is_some_and(|held: usize| held >= 9 * MIB).then_some(())
             })
             .await;
@@ -178,7 +202,11 @@ async fn an_answer_that_never_ends_gives_way() {
         };
         let (stalled, other) = tokio::join!(stalled.send(gate.address), other);
         assert!(other.code() == 0 && other.body.len() > 3 * MIB, "{era}: {}", other.status);
-        assert_eq!((stalled.code(), &stalled.json()["error"]["data"]["reason"]), (-31053, &json!("memory")), "{era}");
+        assert_eq!(
+            (stalled.code(), &stalled.json()["error"]["data"]["reason"]),
+            (-31053, &json!("memory")),
+            "{era}"
+        );
         assert_eq!(stalled.header("retry-after"), None, "the call was made");
     }
     assert_eq!(gate.call("stall__small").await.code(), 0, "the server is not to blame");
@@ -221,7 +249,8 @@ async fn memory_of_a_peak_is_given_back() {
     eprintln!("{} MiB before, {} at most, {} after", before / MIB, most / MIB, after / MIB);
 }
 
-/// Event streams that wait for news, each on a connection of its own: what one of them takes of memory, all in all. (Before: 44 KiB.)
+/// Event streams that wait for news, each on a connection of its own: what one of them takes of
+/// memory, all in all. (Before: 44 KiB.)
 #[tokio::test]
 async fn an_open_stream_costs_little() {
     const STREAMS: usize = 1000;
@@ -255,7 +284,8 @@ async fn an_open_stream_costs_little() {
     }
 }
 
-/// What is kept of a server's lists counts for as long as it is kept, and a list that there is no room for leaves the old one.
+/// What is kept of a server's lists counts for as long as it is kept, and a list that there is no
+/// room for leaves the old one.
 #[tokio::test]
 async fn kept_lists_count_and_one_that_does_not_fit_leaves_the_old_one() {
     let turns = Arc::new(AtomicUsize::new(0));
@@ -280,9 +310,14 @@ async fn kept_lists_count_and_one_that_does_not_fit_leaves_the_old_one() {
     let gate =
         Gate::start(json!({"servers": {"lists": lists.config()}, "limits": limits, "http": {"body_bytes": BODY}}))
             .await;
-    until("the larger list is refused", async || gate.log().contains("the old ones stay").then_some(())).await;
+    until("the larger list is refused", async || {
+        gate.log().contains("the old ones stay").then_some(())
+    })
+    .await;
     assert!(gate.tools("/mcp").await.0.iter().all(|name| name.starts_with("lists__t0-")));
     let metrics = Request::bare("GET", "/metrics", "").send(gate.address).await.text();
-    let held = metrics.lines().find_map(|line| line.strip_prefix("lockgate_bytes_in_flight ")?.parse::<usize>().ok());
+    let held = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix("lockgate_bytes_in_flight ")?.parse::<usize>().ok());
     assert!(held.is_some_and(|held| held > MIB && held < 2 * MIB), "{held:?}");
 }

@@ -1,5 +1,6 @@
-//! The gateway as OAuth resource server (rows A-01 to A-05): metadata for each endpoint, challenges, step-up before
-//! anything streams, keys that rotate, and tokens that are meant for others.
+//! The gateway as OAuth resource server (rows A-01 to A-05): metadata for each endpoint,
+//! challenges, step-up before anything streams, keys that rotate, and tokens that are meant for
+//! others.
 
 use crate::rig::client::Request;
 use crate::rig::issuer::{Issuer, Signer, now};
@@ -18,7 +19,9 @@ fn call(path: &str, token: &str) -> Request {
 }
 
 fn challenge(answer: &Answer) -> &str {
-    answer.header("www-authenticate").unwrap_or_else(|| panic!("no challenge: {} {}", answer.status, answer.text()))
+    answer
+        .header("www-authenticate")
+        .unwrap_or_else(|| panic!("no challenge: {} {}", answer.status, answer.text()))
 }
 
 async fn gate(server: &Upstream, issuers: Value, scopes: Value) -> Gate {
@@ -29,7 +32,10 @@ async fn gate(server: &Upstream, issuers: Value, scopes: Value) -> Gate {
 }
 
 async fn waits_for(gate: &Gate, request: &Request) {
-    until("the issuer's keys are there", async || (request.send(gate.address).await.status != 503).then_some(())).await;
+    until("the issuer's keys are there", async || {
+        (request.send(gate.address).await.status != 503).then_some(())
+    })
+    .await;
 }
 
 /// A-01: every endpoint is a resource with a document of its own, which a 401 points at.
@@ -38,7 +44,8 @@ async fn each_endpoint_says_where_to_sign_in() {
     let server = Upstream::http(modern(&["t"])).await;
     let signer = Signer::new("k");
     let issuer = Issuer::start(&[&signer]).await;
-    let gate = gate(&server, json!({"x": {"issuer": issuer.url}}), json!({"required": ["mcp"]})).await;
+    let gate =
+        gate(&server, json!({"x": {"issuer": issuer.url}}), json!({"required": ["mcp"]})).await;
     for (path, resource) in [("/mcp", ALL), ("/servers/a/mcp", ONE), ("/servers/nowhere/mcp", "")] {
         let refused = Request::modern(path, "tools/list", json!({})).send(gate.address).await;
         assert_eq!(refused.status, 401);
@@ -47,16 +54,24 @@ async fn each_endpoint_says_where_to_sign_in() {
         for prefix in ["/team", ""] {
             let path = format!("/.well-known/oauth-protected-resource{prefix}{path}");
             let document = Request::bare("GET", &path, "").send(gate.address).await;
-            assert_eq!((document.status, document.header("content-type")), (200, Some("application/json")));
+            assert_eq!(
+                (document.status, document.header("content-type")),
+                (200, Some("application/json"))
+            );
             let document = document.json();
             assert!(resource.is_empty() || document["resource"] == resource, "{document}");
             assert_eq!(document["authorization_servers"], json!([issuer.url]));
             assert_eq!(document["scopes_supported"], json!(["mcp"]));
         }
     }
-    let root = Request::bare("GET", "/.well-known/oauth-protected-resource", "").send(gate.address).await.json();
+    let root = Request::bare("GET", "/.well-known/oauth-protected-resource", "")
+        .send(gate.address)
+        .await
+        .json();
     assert_eq!(root["resource"], ALL);
-    let other = Request::bare("GET", "/.well-known/oauth-authorization-server", "").send(gate.address).await;
+    let other = Request::bare("GET", "/.well-known/oauth-authorization-server", "")
+        .send(gate.address)
+        .await;
     assert_eq!(other.status, 404);
 }
 
@@ -96,19 +111,34 @@ async fn only_good_tokens_for_this_endpoint_are_taken() {
     ] {
         let refused = call("/mcp", &token).send(at).await;
         assert_eq!(refused.status, 401, "{case}: {}", refused.text());
-        assert!(challenge(&refused).contains("error=\"invalid_token\""), "{case}: {}", challenge(&refused));
-        assert!(challenge(&refused).contains(&format!("resource_metadata=\"{METADATA}/mcp\"")), "{case}");
+        assert!(
+            challenge(&refused).contains("error=\"invalid_token\""),
+            "{case}: {}",
+            challenge(&refused)
+        );
+        assert!(
+            challenge(&refused).contains(&format!("resource_metadata=\"{METADATA}/mcp\"")),
+            "{case}"
+        );
     }
     assert_eq!(call("/servers/a/mcp", &good).send(at).await.status, 401);
-    let query = Request { path: format!("/mcp?access_token={good}"), ..call("/mcp", "") }.without("Authorization");
+    let query = Request { path: format!("/mcp?access_token={good}"), ..call("/mcp", "") }
+        .without("Authorization");
     assert_eq!(query.send(at).await.status, 401);
     assert_eq!(server.count("tools/call"), before);
-    assert!(server.heard().iter().all(|h| h.header("authorization").is_none() && !h.text.contains(&good)));
+    assert!(
+        server
+            .heard()
+            .iter()
+            .all(|h| h.header("authorization").is_none() && !h.text.contains(&good))
+    );
     assert!(!gate.log().contains(&good));
 
-    // A session is of the subject, not of the token: another token of ada continues it, one of eve does not.
+    // A session is of the subject, not of the token: another token of ada continues it, one of eve
+    // does not.
     let body = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
-    let by = |request: Request, token: &str| request.with("Authorization", &format!("Bearer {token}"));
+    let by =
+        |request: Request, token: &str| request.with("Authorization", &format!("Bearer {token}"));
     let opened = by(Request::bare("POST", "/mcp", body), &good).send(at).await;
     let id = opened.header("mcp-session-id").unwrap();
     let ping = || Request::legacy("/mcp", id, 1, "ping", &json!({}));
@@ -132,21 +162,34 @@ async fn more_scopes_are_asked_for_when_a_call_needs_them() {
         let audience = if path == "/mcp" { ALL } else { ONE };
         let token = signer.sign(&issuer.claims("ada", audience, scope));
         let params = json!({"name": name, "arguments": {}, "_meta": {"progressToken": 1}});
-        Request::modern(path, "tools/call", params).with("Authorization", &format!("Bearer {token}"))
+        Request::modern(path, "tools/call", params)
+            .with("Authorization", &format!("Bearer {token}"))
     };
     waits_for(&gate, &pay("/mcp", "a__t", "mcp")).await;
     assert_eq!(pay("/mcp", "a__t", "mcp").send(at).await.code(), 0);
     for (path, name) in [("/mcp", "a__pay"), ("/mcp", "a/pay"), ("/servers/a/mcp", "pay")] {
         let refused = pay(path, name, "mcp").send(at).await;
-        assert_eq!((refused.status, refused.code()), (403, -31003), "{path} {name}: {}", refused.text());
+        assert_eq!(
+            (refused.status, refused.code()),
+            (403, -31003),
+            "{path} {name}: {}",
+            refused.text()
+        );
         let challenge = challenge(&refused);
         assert!(challenge.starts_with("Bearer error=\"insufficient_scope\""), "{challenge}");
-        assert!(challenge.contains("scope=\"mcp pay\"") && challenge.contains(&format!("{METADATA}{path}\"")));
+        assert!(
+            challenge.contains("scope=\"mcp pay\"")
+                && challenge.contains(&format!("{METADATA}{path}\""))
+        );
         assert_eq!(pay(path, name, "mcp pay").send(at).await.code(), 0);
         assert_eq!(pay(path, name, "admin").send(at).await.code(), 0);
     }
     let base = pay("/mcp", "a__t", "other").send(at).await;
-    assert!(base.status == 403 && challenge(&base).contains("scope=\"mcp\""), "{}", challenge(&base));
+    assert!(
+        base.status == 403 && challenge(&base).contains("scope=\"mcp\""),
+        "{}",
+        challenge(&base)
+    );
     let unknown = pay("/mcp", "a__nothing", "mcp").send(at).await;
     assert_eq!((unknown.status, unknown.code()), (200, -32602), "what is not there needs no scope");
 }
@@ -164,7 +207,10 @@ async fn rotated_keys_are_found_and_old_ones_forgotten() {
     waits_for(&gate, &call("/mcp", &first)).await;
     assert_eq!(call("/mcp", &first).send(at).await.code(), 0);
     issuer.publish(&[&new]);
-    until("the new key is found", async || (call("/mcp", &second).send(at).await.status == 200).then_some(())).await;
+    until("the new key is found", async || {
+        (call("/mcp", &second).send(at).await.status == 200).then_some(())
+    })
+    .await;
     assert_eq!(call("/mcp", &first).send(at).await.status, 401, "remembered, but its key is gone");
     let before = issuer.asked();
     for n in 0..50 {

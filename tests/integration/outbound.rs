@@ -1,5 +1,5 @@
-//! What servers hear from the gateway (rows E-04, E-08, E-12, E-26, L-04, L-08, L-10, L-12, F-31): their own names,
-//! the right headers, nothing of the client's hop.
+//! What servers hear from the gateway (rows E-04, E-08, E-12, E-26, L-04, L-08, L-10, L-12, F-31):
+//! their own names, the right headers, nothing of the client's hop.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -7,7 +7,8 @@ use crate::rig::client::Request;
 use crate::rig::upstream::{legacy, modern, modern_with, tool};
 use crate::rig::{Gate, Heard, Say, Upstream, Value, json, until};
 
-/// E-08, E-04: every modern POST repeats its body in headers, under the server's own name, encoded where it must be.
+/// E-08, E-04: every modern POST repeats its body in headers, under the server's own name, encoded
+/// where it must be.
 #[tokio::test]
 async fn a_modern_server_gets_its_own_names_in_headers() {
     let names = ["plain", "größe", " padded ", "=?base64?eA==?=", "dotted.name/x"];
@@ -25,11 +26,17 @@ async fn a_modern_server_gets_its_own_names_in_headers() {
         let answer = call.send(gate.address).await;
         assert_eq!(answer.code(), 0, "{name}: {}", answer.text());
         let heard = server.heard_of("tools/call").pop().unwrap();
-        assert_eq!((heard.header("mcp-name"), heard.body["params"]["name"].as_str()), (Some(header), Some(name)));
+        assert_eq!(
+            (heard.header("mcp-name"), heard.body["params"]["name"].as_str()),
+            (Some(header), Some(name))
+        );
     }
     for heard in server.heard() {
         let accept = heard.header("accept").unwrap_or_default();
-        assert!(accept.contains("application/json") && accept.contains("text/event-stream"), "{accept}");
+        assert!(
+            accept.contains("application/json") && accept.contains("text/event-stream"),
+            "{accept}"
+        );
         assert_eq!(heard.header("mcp-protocol-version"), Some("2026-07-28"));
         assert_eq!(heard.header("mcp-method"), Some(heard.method()));
         assert_eq!(heard.header("content-type"), Some("application/json"));
@@ -40,8 +47,8 @@ async fn a_modern_server_gets_its_own_names_in_headers() {
     }
 }
 
-/// Nothing that belongs to the client's hop crosses: ids, tokens, session ids, headers, reserved `_meta`. What is
-/// end to end does: arguments byte for byte, vendor `_meta`, trace context (F-31).
+/// Nothing that belongs to the client's hop crosses: ids, tokens, session ids, headers, reserved
+/// `_meta`. What is end to end does: arguments byte for byte, vendor `_meta`, trace context (F-31).
 #[tokio::test]
 async fn nothing_of_the_clients_hop_crosses() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -63,15 +70,22 @@ async fn nothing_of_the_clients_hop_crosses() {
     assert_eq!(answer.status, 200, "{}", answer.text());
     let heard = server.heard_of("tools/call").pop().unwrap();
     assert!(heard.text.contains(arguments), "{}", heard.text);
-    for foreign in
-        ["client-id", "client-token", "client-secret", "secret-client", "user=secret", "lockgate/own", "a__t"]
-    {
+    for foreign in [
+        "client-id",
+        "client-token",
+        "client-secret",
+        "secret-client",
+        "user=secret",
+        "lockgate/own",
+        "a__t",
+    ] {
         assert!(!heard.text.contains(foreign), "{foreign}: {}", heard.text);
     }
     assert_eq!(heard.body["params"]["_meta"]["example.com/vendor"], json!({"k": 1}));
     let parent = heard.body["params"]["_meta"]["traceparent"].as_str().unwrap();
     assert!(
-        parent.starts_with("00-0af7651916cd43dd8448eb211c80319c-") && !parent.contains("b7ad6b7169203331"),
+        parent.starts_with("00-0af7651916cd43dd8448eb211c80319c-")
+            && !parent.contains("b7ad6b7169203331"),
         "{parent}"
     );
     for header in ["cookie", "x-forwarded-for", "x-anything", "mcp-session-id", "authorization"] {
@@ -80,13 +94,15 @@ async fn nothing_of_the_clients_hop_crosses() {
     assert_eq!(heard.header("x-configured"), Some("yes"));
 }
 
-/// F-31: the trace of a client goes on from `_meta`, or from the HTTP headers where `_meta` says nothing valid, in both eras.
+/// F-31: the trace of a client goes on from `_meta`, or from the HTTP headers where `_meta` says
+/// nothing valid, in both eras.
 #[tokio::test]
 async fn a_trace_goes_on_from_the_message_or_its_exchange() {
     let server = Upstream::http(modern(&["t"])).await;
     let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
     let session = gate.session("/mcp", "2025-11-25").await;
-    let (of_meta, of_header) = ("0af7651916cd43dd8448eb211c80319c", "4bf92f3577b34da6a3ce929d0e0e4736");
+    let (of_meta, of_header) =
+        ("0af7651916cd43dd8448eb211c80319c", "4bf92f3577b34da6a3ce929d0e0e4736");
     let parent = |trace: &str| format!("00-{trace}-b7ad6b7169203331-01");
     let told = json!({"traceparent": parent(of_meta), "tracestate": "m=1"});
     let broken = json!({"traceparent": "00-nothing-01", "tracestate": "m=1"});
@@ -100,7 +116,8 @@ async fn a_trace_goes_on_from_the_message_or_its_exchange() {
     ] {
         let params = json!({"name": "a__t", "arguments": {}, "_meta": meta});
         let modern = Request::modern("/mcp", "tools/call", params.clone());
-        for mut request in [modern, Request::legacy("/mcp", &session.id, 3, "tools/call", &params)] {
+        for mut request in [modern, Request::legacy("/mcp", &session.id, 3, "tools/call", &params)]
+        {
             if header {
                 request = request.with("traceparent", &parent(of_header)).with("tracestate", "h=1");
                 request = request.also("tracestate", "i=2").with("baggage", "user=secret");
@@ -110,15 +127,21 @@ async fn a_trace_goes_on_from_the_message_or_its_exchange() {
             let heard = server.heard_of("tools/call").pop().unwrap();
             let sent = &heard.body["params"]["_meta"];
             let sent_trace = sent["traceparent"].as_str().map(|sent| &sent[3..35]);
-            assert_eq!((sent_trace, &sent["tracestate"]), (trace, &state), "{meta} {header}: {}", heard.text);
+            assert_eq!(
+                (sent_trace, &sent["tracestate"]),
+                (trace, &state),
+                "{meta} {header}: {}",
+                heard.text
+            );
             assert!(!heard.text.contains("b7ad6b7169203331"), "a span of our own: {}", heard.text);
             assert!(sent.get("baggage").is_none() && heard.header("baggage").is_none());
         }
     }
 }
 
-/// E-12: a server that refuses the headers made from an old definition is asked for its tools, and called once more;
-/// when it refuses again, the client gets an internal error rather than a header error of its own.
+/// E-12: a server that refuses the headers made from an old definition is asked for its tools, and
+/// called once more; when it refuses again, the client gets an internal error rather than a header
+/// error of its own.
 #[tokio::test]
 async fn a_header_mismatch_upstream_is_retried_once() {
     for (refusals, code) in [(1, 0), (9, -32603)] {
@@ -138,7 +161,8 @@ async fn a_header_mismatch_upstream_is_retried_once() {
     }
 }
 
-/// Only a modern server over HTTP can refuse headers; from another one the same code may come after the call has run.
+/// Only a modern server over HTTP can refuse headers; from another one the same code may come after
+/// the call has run.
 #[tokio::test]
 async fn a_call_to_a_legacy_server_is_never_sent_twice() {
     let server = Upstream::http(|heard: &Heard| match heard.method() {
@@ -152,12 +176,15 @@ async fn a_call_to_a_legacy_server_is_never_sent_twice() {
     assert_eq!(server.count("tools/call"), 1);
 }
 
-/// L-04, L-10: a legacy server gets its session and version on every request, and a DELETE when it is not needed any more.
+/// L-04, L-10: a legacy server gets its session and version on every request, and a DELETE when it
+/// is not needed any more.
 #[tokio::test]
 async fn a_legacy_server_gets_its_session_and_version() {
-    for (version, header) in
-        [("2025-11-25", Some("2025-11-25")), ("2025-06-18", Some("2025-06-18")), ("2025-03-26", None)]
-    {
+    for (version, header) in [
+        ("2025-11-25", Some("2025-11-25")),
+        ("2025-06-18", Some("2025-06-18")),
+        ("2025-03-26", None),
+    ] {
         let server = Upstream::http(legacy(version, &["t"])).await;
         let mut gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
         assert_eq!(gate.call("a__t").await.result()["resultType"], "complete");
@@ -166,8 +193,20 @@ async fn a_legacy_server_gets_its_session_and_version() {
         let heard = server.heard();
         let after = heard.iter().skip_while(|h| h.method() != "initialize").skip(1);
         for heard in after.clone() {
-            assert_eq!(heard.header("mcp-session-id"), Some("abc"), "{version} {} {}", heard.verb, heard.method());
-            assert_eq!(heard.header("mcp-protocol-version"), header, "{version} {} {}", heard.verb, heard.method());
+            assert_eq!(
+                heard.header("mcp-session-id"),
+                Some("abc"),
+                "{version} {} {}",
+                heard.verb,
+                heard.method()
+            );
+            assert_eq!(
+                heard.header("mcp-protocol-version"),
+                header,
+                "{version} {} {}",
+                heard.verb,
+                heard.method()
+            );
             assert!(!heard.text.contains("io.modelcontextprotocol/"), "{}", heard.text);
         }
         assert_eq!(after.filter(|h| h.verb == "DELETE").count(), 1, "{version}");
@@ -184,7 +223,10 @@ async fn a_broken_upstream_stream_is_resumed() {
     .await;
     let gate = Gate::start(json!({"servers": {"a": server.with(json!({"timeout": 3}))}})).await;
     let answer = gate.call("a__t").await;
-    let resumed = server.heard().into_iter().find(|h| h.verb == "GET" && h.header("last-event-id") == Some("e-1"));
+    let resumed = server
+        .heard()
+        .into_iter()
+        .find(|h| h.verb == "GET" && h.header("last-event-id") == Some("e-1"));
     let resumed = resumed.expect("a GET with Last-Event-ID");
     assert_eq!(resumed.header("mcp-session-id"), Some("abc"));
     // This server then says 405, so there is no answer: the call fails and is not repeated.
@@ -211,20 +253,29 @@ async fn a_resumed_stream_brings_the_answer() {
     assert_eq!(server.count("tools/call"), 1, "resumed, not repeated");
 }
 
-/// E-02: in a whole session with a server no id is used twice, whatever is asked, also by another client and in between.
+/// E-02: in a whole session with a server no id is used twice, whatever is asked, also by another
+/// client and in between.
 #[tokio::test]
 async fn no_id_is_used_twice_in_a_session() {
     for line in [false, true] {
         let script = legacy("2025-11-25", &["t", "u"]);
-        let server = if line { Upstream::lines(script).await } else { Upstream::http(script).await };
+        let server =
+            if line { Upstream::lines(script).await } else { Upstream::http(script).await };
         let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
-        let sessions = [gate.session("/mcp", "2025-11-25").await, gate.session("/servers/a/mcp", "2025-03-26").await];
+        let sessions = [
+            gate.session("/mcp", "2025-11-25").await,
+            gate.session("/servers/a/mcp", "2025-03-26").await,
+        ];
         for n in 0..10 {
-            let (one, two, three) = tokio::join!(sessions[0].call("a__t"), sessions[1].call("u"), gate.call("a__u"));
+            let (one, two, three) =
+                tokio::join!(sessions[0].call("a__t"), sessions[1].call("u"), gate.call("a__u"));
             assert_eq!([one.code(), two.code(), three.code()], [0; 3], "{n}");
         }
-        let ids: Vec<String> =
-            server.heard().iter().filter_map(|h| h.body.get("id").map(ToString::to_string)).collect();
+        let ids: Vec<String> = server
+            .heard()
+            .iter()
+            .filter_map(|h| h.body.get("id").map(ToString::to_string))
+            .collect();
         let mut unique = ids.clone();
         unique.sort();
         unique.dedup();
@@ -232,7 +283,8 @@ async fn no_id_is_used_twice_in_a_session() {
     }
 }
 
-/// L-12: a server on HTTP+SSE: messages go to the address that its first event names, answers come on the stream.
+/// L-12: a server on HTTP+SSE: messages go to the address that its first event names, answers come
+/// on the stream.
 #[tokio::test]
 async fn an_sse_server_is_posted_to_and_answers_on_its_stream() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -244,18 +296,24 @@ async fn an_sse_server_is_posted_to_and_answers_on_its_stream() {
             let mut raw = Vec::new();
             let (head, body) = loop {
                 let mut part = [0; 4096];
-                let Ok(n @ 1..) = socket.read(&mut part).await else { break (String::new(), String::new()) };
+                let Ok(n @ 1..) = socket.read(&mut part).await else {
+                    break (String::new(), String::new());
+                };
                 raw.extend_from_slice(&part[..n]);
                 let text = String::from_utf8_lossy(&raw).into_owned();
                 let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-                let length = head.to_lowercase().lines().find_map(|l| l.strip_prefix("content-length: ")?.parse().ok());
+                let length = head
+                    .to_lowercase()
+                    .lines()
+                    .find_map(|l| l.strip_prefix("content-length: ")?.parse().ok());
                 if body.len() >= length.unwrap_or(0) {
                     break (head.to_owned(), body.to_owned());
                 }
             };
             if head.starts_with("GET /sse ") {
                 let first = "event: endpoint\ndata: /inbox?s=7\n\n";
-                let text = format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n{first}");
+                let text =
+                    format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n{first}");
                 socket.write_all(text.as_bytes()).await.unwrap();
                 answers = Some(socket);
                 continue;
@@ -267,19 +325,25 @@ async fn an_sse_server_is_posted_to_and_answers_on_its_stream() {
                 text: body.clone(),
                 body: serde_json::from_str(&body).unwrap(),
             };
-            let accepted = "HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+            let accepted =
+                "HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
             socket.write_all(accepted.as_bytes()).await.unwrap();
             let said = match legacy("2024-11-05", &["t"])(&heard) {
                 Say::Json(value) | Say::Status(_, _, value) => value,
                 _ => Value::Null,
             };
             if let (Some(answers), false) = (&mut answers, said.is_null()) {
-                answers.write_all(format!("event: message\ndata: {said}\n\n").as_bytes()).await.unwrap();
+                answers
+                    .write_all(format!("event: message\ndata: {said}\n\n").as_bytes())
+                    .await
+                    .unwrap();
             }
         }
     });
-    let gate =
-        Gate::start(json!({"servers": {"a": {"url": format!("http://{address}/sse"), "transport": "sse"}}})).await;
+    let gate = Gate::start(
+        json!({"servers": {"a": {"url": format!("http://{address}/sse"), "transport": "sse"}}}),
+    )
+    .await;
     assert_eq!(gate.tools("/mcp").await.0, ["a__t"]);
     for _ in 0..3 {
         assert_eq!(gate.call("a__t").await.result()["content"][0]["text"], "t");
@@ -292,7 +356,8 @@ async fn an_sse_server_is_posted_to_and_answers_on_its_stream() {
 async fn an_sse_endpoint_on_another_origin_is_refused() {
     let trap = Upstream::http(modern(&["t"])).await;
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (address, elsewhere) = (listener.local_addr().unwrap(), format!("http://{}/mcp", trap.address));
+    let (address, elsewhere) =
+        (listener.local_addr().unwrap(), format!("http://{}/mcp", trap.address));
     let serving = tokio::spawn(async move {
         while let Ok((mut socket, _)) = listener.accept().await {
             let text = format!(
@@ -312,7 +377,8 @@ async fn an_sse_endpoint_on_another_origin_is_refused() {
     serving.abort();
 }
 
-/// L-11: a server's ping is answered at once, and its questions to nobody are refused rather than left open.
+/// L-11: a server's ping is answered at once, and its questions to nobody are refused rather than
+/// left open.
 #[tokio::test]
 async fn a_servers_ping_is_answered() {
     let server = Upstream::lines(|heard| {
@@ -334,12 +400,17 @@ async fn a_servers_ping_is_answered() {
         (server.heard().iter().filter(|h| h.method().is_empty()).count() >= 2).then_some(())
     })
     .await;
-    let answers: Vec<_> = server.heard().into_iter().filter(|h| h.method().is_empty()).map(|h| h.body).collect();
-    assert!(answers.contains(&json!({"jsonrpc": "2.0", "id": "ping-1", "result": {}})), "{answers:?}");
+    let answers: Vec<_> =
+        server.heard().into_iter().filter(|h| h.method().is_empty()).map(|h| h.body).collect();
+    assert!(
+        answers.contains(&json!({"jsonrpc": "2.0", "id": "ping-1", "result": {}})),
+        "{answers:?}"
+    );
     assert!(answers.iter().any(|a| a["id"] == 5 && a["error"]["code"] == -32601), "{answers:?}");
 }
 
-/// Traces go where the configuration says, and as it says: variables that OpenTelemetry knows are somebody else's.
+/// Traces go where the configuration says, and as it says: variables that OpenTelemetry knows are
+/// somebody else's.
 #[tokio::test]
 async fn variables_of_the_environment_do_not_steer_traces() {
     let collector = Upstream::http(|_| Say::Json(Value::Null)).await;
@@ -366,7 +437,10 @@ async fn variables_of_the_environment_do_not_steer_traces() {
     gate.ready().await;
     assert_eq!(gate.call("a__t").await.code(), 0);
     let sent = until("a batch of spans", async || collector.heard().into_iter().next()).await;
-    assert_eq!((sent.header("content-type"), sent.header("content-encoding")), (Some("application/x-protobuf"), None));
+    assert_eq!(
+        (sent.header("content-type"), sent.header("content-encoding")),
+        (Some("application/x-protobuf"), None)
+    );
     assert!(sent.text.contains("lockgate") && sent.text.contains("a__t"), "{}", sent.text);
     assert!(!format!("{sent:?}").contains("mallory"), "{sent:?}");
     assert!(server.heard().iter().all(|h| !h.text.contains("service.name")));

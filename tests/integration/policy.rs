@@ -1,5 +1,5 @@
-//! Policies from outside: arguments are judged and rewritten; a broken file keeps the old policies; rates say how long to
-//! wait.
+//! Policies from outside: arguments are judged and rewritten; a broken file keeps the old policies;
+//! rates say how long to wait.
 
 use crate::rig::client::Request;
 use crate::rig::gate::command;
@@ -13,7 +13,8 @@ async fn arguments_are_judged_rewritten_and_refused_in_words() {
     let file = folder.path().join("db.yaml");
     let text = "policies:\n  - name: select-only\n    effect: allow\n    what: { tools: [a/query] }\n    arguments:\n      /sql: { sql: { max_rows: 5 } }\n      /mode: { set: { to: safe } }\n";
     std::fs::write(&file, text).unwrap();
-    let gate = Gate::start(json!({"servers": {"a": a.config()}, "policy": {"files": [file]}})).await;
+    let gate =
+        Gate::start(json!({"servers": {"a": a.config()}, "policy": {"files": [file]}})).await;
     let call = async |sql: &str| {
         let params = json!({"name": "a__query", "arguments": {"sql": sql, "mode": "wild"}});
         gate.modern("/mcp", "tools/call", params).await
@@ -47,22 +48,29 @@ async fn a_saved_policy_takes_effect_and_a_broken_one_does_not() {
         std::fs::rename(new, &file).unwrap();
     };
     save("policies:\n  - { name: one, effect: allow, what: { tools: [a/t] } }\n");
-    let gate = Gate::start(json!({"servers": {"a": a.config()}, "policy": {"files": [file]}})).await;
+    let gate =
+        Gate::start(json!({"servers": {"a": a.config()}, "policy": {"files": [file]}})).await;
     assert_eq!(gate.tools("/mcp").await.0, ["a__t"]);
     save("policies:\n  - { name: one, effect: allow, what: { tools: [a/u] } }\n");
-    until("the policy is replaced", async || (gate.tools("/mcp").await.0 == ["a__u"]).then_some(())).await;
+    until("the policy is replaced", async || {
+        (gate.tools("/mcp").await.0 == ["a__u"]).then_some(())
+    })
+    .await;
     let told = r#": what {\"tools\":[\"a/t\"]} -> {\"tools\":[\"a/u\"]}"#;
     let log = gate.log();
     let line = log.lines().find(|line| line.contains("policy changed")).unwrap_or_default();
     assert!(line.contains("~ one (") && line.contains(told), "{log}");
     save("policies:\n  - { name: one, efect: allow }\n");
-    until("the mistake is told", async || gate.log().contains("did you mean `effect`?").then_some(())).await;
+    until("the mistake is told", async || {
+        gate.log().contains("did you mean `effect`?").then_some(())
+    })
+    .await;
     assert!(!gate.log().contains(r"\u{a}"), "a line of the log is a line: {}", gate.log());
     assert_eq!(gate.tools("/mcp").await.0, ["a__u"]);
 }
 
-/// Mistakes are what a check is asked for: as data on stdout, whether they are in named files or in those of a configuration.
-/// For other commands they are why they fail.
+/// Mistakes are what a check is asked for: as data on stdout, whether they are in named files or in
+/// those of a configuration. For other commands they are why they fail.
 #[test]
 fn mistakes_are_data_where_data_is_asked_for() {
     let folder = tempfile::tempdir().unwrap();
@@ -72,8 +80,13 @@ fn mistakes_are_data_where_data_is_asked_for() {
     let run = |words: &[&str]| command().args(words).current_dir(folder.path()).output().unwrap();
     for words in [&["policy", "check", "--json", "p.yaml"][..], &["policy", "check", "--json"]] {
         let done = run(words);
-        let told: Value = serde_json::from_slice(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"));
-        assert_eq!((done.status.code(), &told["problems"][0]["line"]), (Some(1), &json!(2)), "{told}");
+        let told: Value =
+            serde_json::from_slice(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"));
+        assert_eq!(
+            (done.status.code(), &told["problems"][0]["line"]),
+            (Some(1), &json!(2)),
+            "{told}"
+        );
     }
     let done = run(&["policy", "check"]);
     assert!(String::from_utf8_lossy(&done.stdout).contains("p.yaml:2:"), "{done:?}");
@@ -91,7 +104,11 @@ fn a_check_tells_of_a_set_that_is_got_past() {
             "policies:\n  - {{ name: open, effect: allow, what: {{ tools: [{tools:?}] }} }}\n  - name: limited\n    effect: allow\n    what: {{ tools: [x/echo] }}\n    arguments: {{ /limit: {{ set: {{ to: 10 }} }} }}\n"
         );
         std::fs::write(folder.path().join("p.yaml"), text).unwrap();
-        let out = command().args(["policy", "check", "p.yaml"]).current_dir(folder.path()).output().unwrap();
+        let out = command()
+            .args(["policy", "check", "p.yaml"])
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
         assert!(out.status.success(), "{out:?}");
         String::from_utf8(out.stdout).unwrap()
     };
@@ -109,7 +126,11 @@ fn a_check_tells_of_a_set_that_is_got_past() {
             "policies:\n  - {{ name: open, effect: allow }}\n  - name: limited\n    effect: {effect}\n    what: {{ tools: [x/echo] }}\n    arguments: {{ /limit: {{ value: {{ max: 10 }} }} }}\n"
         );
         std::fs::write(folder.path().join("p.yaml"), text).unwrap();
-        let out = command().args(["policy", "check", "p.yaml"]).current_dir(folder.path()).output().unwrap();
+        let out = command()
+            .args(["policy", "check", "p.yaml"])
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
         String::from_utf8(out.stdout).unwrap()
     };
     assert!(
@@ -137,13 +158,18 @@ fn built_in_tools_are_explained_as_they_are_listed() {
     });
     std::fs::write(here.join("lockgate.yaml"), config.to_string()).unwrap();
     let run = |arguments: &[&str]| {
-        let out =
-            command().args(arguments).args(["--json", "--config", "lockgate.yaml"]).current_dir(here).output().unwrap();
+        let out = command()
+            .args(arguments)
+            .args(["--json", "--config", "lockgate.yaml"])
+            .current_dir(here)
+            .output()
+            .unwrap();
         assert!(out.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&out.stderr));
         serde_json::from_slice::<Value>(&out.stdout).unwrap()
     };
-    let decision =
-        |arguments: &[&str]| run(&[&["policy", "explain", "--call"], arguments].concat())["decision"].clone();
+    let decision = |arguments: &[&str]| {
+        run(&[&["policy", "explain", "--call"], arguments].concat())["decision"].clone()
+    };
     let listed = run(&["tools"]).to_string();
     for own in ["list", "read", "write", "delete"] {
         let shown = listed.contains(&format!("\"file__{own}\""));
@@ -168,7 +194,8 @@ async fn names_are_explained_as_they_are_exposed() {
     let deny = json!({"tools": ["a.echo"], "resources": ["ui://a+panel/*"]});
     let policies = json!([{"name": "all", "effect": "allow"}, {"name": "not", "effect": "deny", "what": deny}]);
     std::fs::write(here.join("p.yaml"), json!({"policies": policies}).to_string()).unwrap();
-    let case = |kind: &str, name: &str, expect: &str| json!({"name": name, kind: name, "expect": expect});
+    let case =
+        |kind: &str, name: &str, expect: &str| json!({"name": name, kind: name, "expect": expect});
     let cases = json!({"cases": [
         case("call", "a/echo", "hidden"),
         case("call", "a/other", "allow"),
@@ -178,8 +205,7 @@ async fn names_are_explained_as_they_are_exposed() {
     ]});
     std::fs::create_dir(here.join("cases")).unwrap();
     std::fs::write(here.join("cases/p.yaml"), cases.to_string()).unwrap();
-    let config =
-        json!({"servers": {"a": a.config()}, "names": {"separator": "."}, "policy": {"files": [here.join("p.yaml")]}});
+    let config = json!({"servers": {"a": a.config()}, "names": {"separator": "."}, "policy": {"files": [here.join("p.yaml")]}});
     std::fs::write(here.join("lockgate.yaml"), config.to_string()).unwrap();
     let gate = Gate::start(config).await;
     assert_eq!(gate.tools("/mcp").await.0, ["a.other"]);
@@ -217,10 +243,13 @@ fn completing(names: &'static [&'static str]) -> impl Fn(&Heard) -> Say + Send +
                 "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": caps, "ttlMs": 0,
                 "cacheScope": "private",
             }),
-            "prompts/list" => listed("prompts", names.iter().map(|name| json!({"name": name})).collect()),
+            "prompts/list" => {
+                listed("prompts", names.iter().map(|name| json!({"name": name})).collect())
+            }
             "resources/list" => listed("resources", vec![]),
             "resources/templates/list" => {
-                let template = |name| json!({"uriTemplate": format!("mem://{name}/{{x}}"), "name": name});
+                let template =
+                    |name| json!({"uriTemplate": format!("mem://{name}/{{x}}"), "name": name});
                 listed("resourceTemplates", names.iter().map(template).collect())
             }
             _ => json!({"resultType": "complete", "completion": {"values": ["a"]}}),
@@ -229,8 +258,8 @@ fn completing(names: &'static [&'static str]) -> impl Fn(&Heard) -> Say + Send +
     }
 }
 
-/// Values for the arguments of a prompt and the variables of a template: what is explained and tested is what the gateway
-/// does, also where the thing itself is hidden.
+/// Values for the arguments of a prompt and the variables of a template: what is explained and
+/// tested is what the gateway does, also where the thing itself is hidden.
 #[tokio::test]
 async fn completions_are_explained_as_they_are_decided() {
     let a = Upstream::http(completing(&["open", "values", "closed"])).await;
@@ -247,16 +276,26 @@ async fn completions_are_explained_as_they_are_decided() {
     std::fs::write(here.join("lockgate.yaml"), config.to_string()).unwrap();
     let gate = Gate::start(config).await;
     let run = |words: &[&str]| {
-        let out =
-            command().args(words).args(["--json", "--config", "lockgate.yaml"]).current_dir(here).output().unwrap();
+        let out = command()
+            .args(words)
+            .args(["--json", "--config", "lockgate.yaml"])
+            .current_dir(here)
+            .output()
+            .unwrap();
         serde_json::from_slice::<Value>(&out.stdout).unwrap_or_else(|_| panic!("{out:?}"))
     };
     let mut cases = Vec::new();
-    for (name, expect, rule) in
-        [("open", "allow", "things"), ("values", "hidden", "default"), ("closed", "hidden", "closed")]
-    {
+    for (name, expect, rule) in [
+        ("open", "allow", "things"),
+        ("values", "hidden", "default"),
+        ("closed", "hidden", "closed"),
+    ] {
         let of = [
-            ("completion", format!("a/{name}"), json!({"type": "ref/prompt", "name": format!("a__{name}")})),
+            (
+                "completion",
+                format!("a/{name}"),
+                json!({"type": "ref/prompt", "name": format!("a__{name}")}),
+            ),
             (
                 "template",
                 format!("a/mem://{name}/{{x}}"),
@@ -266,9 +305,18 @@ async fn completions_are_explained_as_they_are_decided() {
         for (kind, own, reference) in of {
             let params = json!({"ref": reference, "argument": {"name": "x", "value": ""}});
             let answer = gate.modern("/mcp", "completion/complete", params).await;
-            assert_eq!(answer.code(), if expect == "allow" { 0 } else { -32602 }, "{own}: {}", answer.text());
+            assert_eq!(
+                answer.code(),
+                if expect == "allow" { 0 } else { -32602 },
+                "{own}: {}",
+                answer.text()
+            );
             let told = run(&["policy", "explain", &format!("--{kind}"), &own]);
-            assert_eq!((&told["decision"], &told["rule"]), (&json!(expect), &json!(rule)), "{own}: {told}");
+            assert_eq!(
+                (&told["decision"], &told["rule"]),
+                (&json!(expect), &json!(rule)),
+                "{own}: {told}"
+            );
             cases.push(json!({"name": own, kind: own, "expect": expect, "rule": rule}));
         }
     }
@@ -288,13 +336,15 @@ async fn rates_say_how_long_to_wait_for_lists_too() {
     let file = folder.path().join("rates.yaml");
     let text = "policies:\n  - { name: all, effect: allow }\n  - { name: lists, effect: deny, what: { methods: [tools/list] }, rate: { per_hour: 2 } }\n  - { name: calls, effect: deny, what: { tools: [\"*\"] }, rate: { per_hour: 1, by: [tool] } }\n";
     std::fs::write(&file, text).unwrap();
-    let gate = Gate::start(json!({"servers": {"a": a.config()}, "policy": {"files": [file]}})).await;
+    let gate =
+        Gate::start(json!({"servers": {"a": a.config()}, "policy": {"files": [file]}})).await;
     for wanted in [0, 0, -31029] {
         assert_eq!(gate.modern("/mcp", "tools/list", json!({})).await.code(), wanted);
     }
     assert_eq!(gate.call("a__t").await.code(), 0);
-    let limited =
-        Request::modern("/mcp", "tools/call", json!({"name": "a__t", "arguments": {}})).send(gate.address).await;
+    let limited = Request::modern("/mcp", "tools/call", json!({"name": "a__t", "arguments": {}}))
+        .send(gate.address)
+        .await;
     let body: Value = serde_json::from_str(&limited.text()).unwrap();
     assert_eq!(body["error"]["code"], -31029);
     assert!(body["error"]["data"]["retryAfter"].as_f64().unwrap() > 1000.0, "{body}");
@@ -308,11 +358,14 @@ async fn unknown_and_hidden_names_count_by_method() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rates.yaml");
     let text = "policies:\n  - { name: t, effect: allow, what: { tools: [a/t] } }\n  - { name: calls, effect: deny, what: { methods: [tools/call, prompts/get, resources/read, completion/complete, tasks/get] }, rate: { per_hour: 2, by: [principal] } }\n";
-    for names in
-        [["a__hidden", "a__hidden", "a__t"], ["a__none", "a__none", "a__none"], ["a__t", "a__none", "a__hidden"]]
-    {
+    for names in [
+        ["a__hidden", "a__hidden", "a__t"],
+        ["a__none", "a__none", "a__none"],
+        ["a__t", "a__none", "a__hidden"],
+    ] {
         std::fs::write(&file, text).unwrap();
-        let gate = Gate::start(json!({"servers": {"a": a.config()}, "policy": {"files": [file]}})).await;
+        let gate =
+            Gate::start(json!({"servers": {"a": a.config()}, "policy": {"files": [file]}})).await;
         let mut codes = Vec::new();
         for name in names {
             codes.push(gate.call(name).await.code());
@@ -329,20 +382,31 @@ async fn a_task_is_answered_as_its_tool() {
     let file = folder.path().join("all.yaml");
     let save = |more: &str| {
         let new = folder.path().join("new");
-        std::fs::write(&new, format!("policies:\n  - {{ name: all, effect: allow }}\n  - {more}\n")).unwrap();
+        std::fs::write(
+            &new,
+            format!("policies:\n  - {{ name: all, effect: allow }}\n  - {more}\n"),
+        )
+        .unwrap();
         std::fs::rename(new, &file).unwrap();
     };
-    save("{ name: links, effect: deny, what: { tools: [a/start] }, response: { link_schemes: [https] } }");
-    let gate = Gate::start(json!({"servers": {"a": server.config()}, "policy": {"files": [file]}})).await;
-    let able =
-        json!({"io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}});
+    save(
+        "{ name: links, effect: deny, what: { tools: [a/start] }, response: { link_schemes: [https] } }",
+    );
+    let gate =
+        Gate::start(json!({"servers": {"a": server.config()}, "policy": {"files": [file]}})).await;
+    let able = json!({"io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}});
     let start = json!({"name": "a__start", "arguments": {}, "_meta": able});
     let created = gate.modern("/mcp", "tools/call", start).await.result();
     let get = json!({"taskId": created["taskId"], "_meta": able});
     let done = gate.modern("/mcp", "tasks/get", get.clone()).await.result();
-    assert_eq!((&done["status"], &done["result"]["content"]), (&json!("completed"), &json!([])), "{done}");
+    assert_eq!(
+        (&done["status"], &done["result"]["content"]),
+        (&json!("completed"), &json!([])),
+        "{done}"
+    );
     save("{ name: none, effect: deny, what: { tools: [a/start] } }");
-    until("the tool is hidden", async || (gate.tools("/mcp").await.0 == ["a__poke"]).then_some(())).await;
+    until("the tool is hidden", async || (gate.tools("/mcp").await.0 == ["a__poke"]).then_some(()))
+        .await;
     let asked = server.count("tasks/get");
     let (hidden, mut unknown) = (gate.modern("/mcp", "tasks/get", get.clone()).await, get);
     unknown["taskId"] = "none".into();

@@ -1,5 +1,6 @@
-//! Two callers with keys of their own (rows A-05, F-07, F-13, S-03, T-08): nothing that is kept for one can be used by the
-//! other, whatever they know of each other. And the life of a key: made, used, revoked, while the gateway runs.
+//! Two callers with keys of their own (rows A-05, F-07, F-13, S-03, T-08): nothing that is kept for
+//! one can be used by the other, whatever they know of each other. And the life of a key: made,
+//! used, revoked, while the gateway runs.
 
 use crate::rig::client::{MODERN, Request};
 use crate::rig::gate::command;
@@ -11,12 +12,18 @@ const TASKS: &str = "io.modelcontextprotocol/tasks";
 /// A key of the gate's keys file, made by the program.
 pub async fn key(gate: &Gate, name: &str, more: &[&str]) -> String {
     let file = gate.folder.path().join("keys.yaml");
-    let made = command().args(["keys", "create", name, "--json", "--file"]).arg(file).args(more).output().unwrap();
+    let made = command()
+        .args(["keys", "create", name, "--json", "--file"])
+        .arg(file)
+        .args(more)
+        .output()
+        .unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let made: Value = serde_json::from_slice(&made.stdout).unwrap();
     let key = made["key"].as_str().unwrap().to_owned();
     until("the key is taken over", async || {
-        let known = list().with("Authorization", &format!("Bearer {key}")).send(gate.address).await.status;
+        let known =
+            list().with("Authorization", &format!("Bearer {key}")).send(gate.address).await.status;
         (known != 401).then_some(())
     })
     .await;
@@ -48,12 +55,14 @@ pub async fn gate(server: &Upstream, more: Value) -> Gate {
 /// Opens a legacy session; gives its id.
 pub async fn session(gate: &Gate, key: &str, version: &str) -> String {
     let params = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
-    let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).to_string();
+    let body =
+        json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).to_string();
     let answer = Request::bare("POST", "/mcp", body).by(key).send(gate.address).await;
     answer.header("mcp-session-id").unwrap_or_else(|| panic!("{}", answer.text())).to_owned()
 }
 
-/// POST, GET, DELETE and a batch: a session answers its own principal alone, and the other's is like an unknown one.
+/// POST, GET, DELETE and a batch: a session answers its own principal alone, and the other's is
+/// like an unknown one.
 #[tokio::test]
 async fn a_session_is_of_one_principal() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -62,14 +71,20 @@ async fn a_session_is_of_one_principal() {
     let id = session(&gate, &one, "2025-03-26").await;
     let at = gate.address;
     let requests = |id: &str| {
-        let call = Request::legacy("/mcp", id, 1, "tools/call", &json!({"name": "a__t", "arguments": {}}));
-        let note = Request::bare("POST", "/mcp", r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+        let call =
+            Request::legacy("/mcp", id, 1, "tools/call", &json!({"name": "a__t", "arguments": {}}));
+        let note = Request::bare(
+            "POST",
+            "/mcp",
+            r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+        );
         let answer = Request::bare("POST", "/mcp", r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
         let batch = Request::bare("POST", "/mcp", r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#);
         let get = Request::bare("GET", "/mcp", "").with("Accept", "text/event-stream");
         let resumed = get.clone().with("Last-Event-ID", "0-0");
         let delete = Request::bare("DELETE", "/mcp", "");
-        [call, note, answer, batch, get, resumed, delete].map(|request| request.with("Mcp-Session-Id", id))
+        [call, note, answer, batch, get, resumed, delete]
+            .map(|request| request.with("Mcp-Session-Id", id))
     };
     let unknown = requests("0123456789abcdef0123456789abcdef");
     for (foreign, unknown) in requests(&id).into_iter().zip(unknown) {
@@ -87,7 +102,8 @@ async fn a_session_is_of_one_principal() {
     assert_eq!(call.by(&one).send(at).await.status, 404);
 }
 
-/// A server whose call asks a question, whose other call becomes a task, and whose list has two tools.
+/// A server whose call asks a question, whose other call becomes a task, and whose list has two
+/// tools.
 fn asking(heard: &Heard) -> Say {
     let name = heard.body["params"]["name"].as_str().unwrap_or_default();
     match (heard.method(), name) {
@@ -151,14 +167,16 @@ async fn sealed_tokens_are_of_one_principal() {
     assert_eq!(server.count("tools/call"), before);
     assert_eq!(call(again).by(&one).send(at).await.code(), 0);
 
-    let job = Request::modern("/mcp", "tools/call", able(json!({"name": "a__job", "arguments": {}})));
+    let job =
+        Request::modern("/mcp", "tools/call", able(json!({"name": "a__job", "arguments": {}})));
     let task = job.by(&one).send(at).await.result()["taskId"].as_str().unwrap().to_owned();
     for method in ["tasks/get", "tasks/cancel", "tasks/update"] {
         let ask = |id: &str| {
             let params = able(json!({"taskId": id, "inputResponses": {}}));
             Request::modern("/mcp", method, params)
         };
-        let (foreign, unknown) = (ask(&task).by(&two).send(at).await, ask("nothing").by(&two).send(at).await);
+        let (foreign, unknown) =
+            (ask(&task).by(&two).send(at).await, ask("nothing").by(&two).send(at).await);
         assert_invalid(&foreign);
         assert_eq!(foreign.text(), unknown.text());
         assert_eq!(server.count(method), 0);
@@ -166,7 +184,8 @@ async fn sealed_tokens_are_of_one_principal() {
     }
 }
 
-/// F-07: what a server lets nobody but its reader keep is told to that reader alone, whoever asks first and how often.
+/// F-07: what a server lets nobody but its reader keep is told to that reader alone, whoever asks
+/// first and how often.
 #[tokio::test]
 async fn what_is_private_to_one_is_not_told_to_another() {
     let asked = std::sync::atomic::AtomicUsize::new(0);
@@ -196,7 +215,8 @@ async fn what_is_private_to_one_is_not_told_to_another() {
     let (one, two) = (key(&gate, "one", &[]).await, key(&gate, "two", &[]).await);
     let mut told: Vec<String> = Vec::new();
     for who in [&one, &two, &one, &two, &two] {
-        let read = Request::modern("/mcp", "resources/read", json!({"uri": "a+test://mine"})).by(who);
+        let read =
+            Request::modern("/mcp", "resources/read", json!({"uri": "a+test://mine"})).by(who);
         let result = read.send(gate.address).await.result();
         assert_eq!(result["cacheScope"], "private", "{result}");
         told.push(result["contents"][0]["text"].as_str().unwrap().to_owned());
@@ -204,12 +224,14 @@ async fn what_is_private_to_one_is_not_told_to_another() {
     // Each of them heard what the server said to it, and nothing that it said to somebody else.
     assert_eq!(told, ["reading 0", "reading 1", "reading 2", "reading 3", "reading 4"]);
     let session = session(&gate, &two, "2025-11-25").await;
-    let read = Request::legacy("/mcp", &session, 1, "resources/read", &json!({"uri": "a+test://mine"})).by(&two);
+    let read =
+        Request::legacy("/mcp", &session, 1, "resources/read", &json!({"uri": "a+test://mine"}))
+            .by(&two);
     assert_eq!(read.send(gate.address).await.result()["contents"][0]["text"], "reading 5");
 }
 
-/// `limits.sessions_per_principal`: one caller's next session is refused by that name, and the rest is left to others. By
-/// default it is half of all.
+/// `limits.sessions_per_principal`: one caller's next session is refused by that name, and the rest
+/// is left to others. By default it is half of all.
 #[tokio::test]
 async fn one_caller_cannot_take_all_sessions() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -219,8 +241,9 @@ async fn one_caller_cannot_take_all_sessions() {
         let initialize = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
             "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"},
         }});
-        let open =
-            async |key: &str| Request::bare("POST", "/mcp", initialize.to_string()).by(key).send(gate.address).await;
+        let open = async |key: &str| {
+            Request::bare("POST", "/mcp", initialize.to_string()).by(key).send(gate.address).await
+        };
         let first = open(&one).await;
         assert_eq!((first.status, open(&one).await.status), (200, 200), "{}", first.text());
         let refused = open(&one).await;
@@ -244,10 +267,19 @@ async fn streams_are_bounded_for_each_principal() {
     let gate = gate(&server, json!({"limits": {"streams_per_principal": 2}})).await;
     let (one, two) = (key(&gate, "one", &[]).await, key(&gate, "two", &[]).await);
     let at = gate.address;
-    let listen =
-        || Request::modern("/mcp", "subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
+    let listen = || {
+        Request::modern(
+            "/mcp",
+            "subscriptions/listen",
+            json!({"notifications": {"toolsListChanged": true}}),
+        )
+    };
     let id = session(&gate, &one, "2025-11-25").await;
-    let get = || Request::bare("GET", "/mcp", "").with("Accept", "text/event-stream").with("Mcp-Session-Id", &id);
+    let get = || {
+        Request::bare("GET", "/mcp", "")
+            .with("Accept", "text/event-stream")
+            .with("Mcp-Session-Id", &id)
+    };
     let mut first = listen().by(&one).open(at).await;
     assert!(first.next().await.is_some(), "acknowledged");
     let second = get().by(&one).open(at).await;
@@ -278,11 +310,17 @@ async fn keys_come_and_go_while_the_gateway_runs() {
     let gate = gate(&server, json!({"auth": scopes})).await;
     let (at, file) = (gate.address, gate.folder.path().join("keys.yaml"));
     assert_eq!(list().send(at).await.status, 401, "no key yet, and nobody is let in");
-    let (one, two) = (key(&gate, "one", &["--scope", "mcp"]).await, key(&gate, "two", &["--scope", "mcp"]).await);
+    let (one, two) = (
+        key(&gate, "one", &["--scope", "mcp"]).await,
+        key(&gate, "two", &["--scope", "mcp"]).await,
+    );
     let bare = key(&gate, "bare", &[]).await;
     let refused = list().by(&bare).send(at).await;
     assert_eq!((refused.status, refused.code()), (403, -31003));
-    assert!(refused.header("www-authenticate").is_some_and(|v| v.contains("insufficient_scope")), "{refused:?}");
+    assert!(
+        refused.header("www-authenticate").is_some_and(|v| v.contains("insufficient_scope")),
+        "{refused:?}"
+    );
     // What is beside MCP reads and judges credentials like MCP does.
     let metrics = || Request::bare("GET", "/metrics", "");
     let lower = metrics().with("authorization", &format!("bearer {one}"));
@@ -294,7 +332,11 @@ async fn keys_come_and_go_while_the_gateway_runs() {
     ] {
         let answer = request.send(at).await;
         assert_eq!(answer.status, status, "{answer:?}");
-        assert_eq!(answer.header("www-authenticate").is_some(), matches!(status, 401 | 403), "{answer:?}");
+        assert_eq!(
+            answer.header("www-authenticate").is_some(),
+            matches!(status, 401 | 403),
+            "{answer:?}"
+        );
     }
     let query = Request { path: format!("/mcp?access_token={one}"), ..list() };
     assert_eq!(query.send(at).await.status, 401);
@@ -302,19 +344,27 @@ async fn keys_come_and_go_while_the_gateway_runs() {
     let id = session(&gate, &one, "2025-11-25").await;
     let good = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, "keys: [{ id: broken }]").unwrap();
-    until("the mistake is told", async || gate.log().contains("16 hexadecimal digits").then_some(())).await;
+    until("the mistake is told", async || {
+        gate.log().contains("16 hexadecimal digits").then_some(())
+    })
+    .await;
     assert_eq!(list().by(&one).send(at).await.code(), 0);
     std::fs::write(&file, good).unwrap();
     let revoked = command().args(["keys", "revoke", &one, "--file"]).arg(&file).output().unwrap();
     assert!(revoked.status.success() && !String::from_utf8_lossy(&revoked.stdout).contains(&one));
-    until("the key is revoked", async || (list().by(&one).send(at).await.status == 401).then_some(())).await;
+    until("the key is revoked", async || {
+        (list().by(&one).send(at).await.status == 401).then_some(())
+    })
+    .await;
     let in_session = Request::legacy("/mcp", &id, 1, "tools/list", &json!({}));
     assert_eq!(in_session.by(&one).send(at).await.status, 401, "its session is of no use");
     assert_eq!(list().by(&two).send(at).await.code(), 0);
-    let past =
-        std::fs::read_to_string(&file).unwrap().replace("name: \"two\"", "name: \"two\"\n    expires: 2020-01-01");
+    let past = std::fs::read_to_string(&file)
+        .unwrap()
+        .replace("name: \"two\"", "name: \"two\"\n    expires: 2020-01-01");
     std::fs::write(&file, past).unwrap();
-    until("the key is over", async || (list().by(&two).send(at).await.status == 401).then_some(())).await;
+    until("the key is over", async || (list().by(&two).send(at).await.status == 401).then_some(()))
+        .await;
     assert!(list().by(&two).send(at).await.text().contains("expired"));
     // Whatever else is wrong at that time.
     let three = key(&gate, "three", &["--scope", "mcp"]).await;
@@ -323,7 +373,10 @@ async fn keys_come_and_go_while_the_gateway_runs() {
     assert_eq!(list().by(&three).send(at).await.code(), 0);
     let revoked = command().args(["keys", "revoke", &three, "--file"]).arg(&file).output().unwrap();
     assert!(revoked.status.success());
-    until("the key is revoked", async || (list().by(&three).send(at).await.status == 401).then_some(())).await;
+    until("the key is revoked", async || {
+        (list().by(&three).send(at).await.status == 401).then_some(())
+    })
+    .await;
     let secrets = [one, two, three, bare].map(|key| key[20..].to_owned());
     assert!(secrets.iter().all(|secret| !gate.log().contains(secret)), "no secret in the log");
 }
@@ -341,18 +394,23 @@ async fn open_streams_lose_what_their_key_loses() {
     let config = json!({"servers": {"f": fixture(&["--era", "legacy"])}, "policy": {"files": [rules]}, "auth": {"keys_file": "keys.yaml"}});
     let gate = Gate::start(config).await;
     let (at, file) = (gate.address, gate.folder.path().join("keys.yaml"));
-    let (boss, tester) = (key(&gate, "boss", &["--role", "boss"]).await, key(&gate, "tester", &[]).await);
+    let (boss, tester) =
+        (key(&gate, "boss", &["--role", "boss"]).await, key(&gate, "tester", &[]).await);
     let id = session(&gate, &boss, "2025-11-25").await;
     let uris = ["f+test://watched-resource", "f+test://static-text"];
     for uri in uris {
-        let subscribe = Request::legacy("/mcp", &id, 1, "resources/subscribe", &json!({"uri": uri}));
+        let subscribe =
+            Request::legacy("/mcp", &id, 1, "resources/subscribe", &json!({"uri": uri}));
         assert_eq!(subscribe.by(&boss).send(at).await.code(), 0, "{uri}");
     }
     let wanted = json!({"notifications": {"resourceSubscriptions": uris}});
-    let mut modern = Request::modern("/mcp", "subscriptions/listen", wanted).by(&boss).open(at).await;
+    let mut modern =
+        Request::modern("/mcp", "subscriptions/listen", wanted).by(&boss).open(at).await;
     assert!(modern.next().await.unwrap().to_string().contains("watched"));
-    let get =
-        Request::bare("GET", "/mcp", "").with("Accept", "text/event-stream").with("Mcp-Session-Id", &id).by(&boss);
+    let get = Request::bare("GET", "/mcp", "")
+        .with("Accept", "text/event-stream")
+        .with("Mcp-Session-Id", &id)
+        .by(&boss);
 
     let demoted = std::fs::read_to_string(&file).unwrap().replace("[\"boss\"]", "[\"other\"]");
     std::fs::write(&file, demoted).unwrap();
@@ -363,9 +421,11 @@ async fn open_streams_lose_what_their_key_loses() {
     .await;
     let mut legacy = get.open(at).await;
     for uri in uris {
-        let params =
-            json!({"name": "f__test_trigger_resource_update", "arguments": {"uri": uri.trim_start_matches("f+")}});
-        assert_eq!(Request::modern("/mcp", "tools/call", params).by(&tester).send(at).await.code(), 0);
+        let params = json!({"name": "f__test_trigger_resource_update", "arguments": {"uri": uri.trim_start_matches("f+")}});
+        assert_eq!(
+            Request::modern("/mcp", "tools/call", params).by(&tester).send(at).await.code(),
+            0
+        );
     }
     for stream in [&mut legacy, &mut modern] {
         let told = loop {

@@ -1,5 +1,6 @@
-//! How the gateway finds out a server's era (rows R-04 … R-11): only `server/discover` and `initialize` are ever sent as
-//! probes, and only an answer that says something about the era is taken for one.
+//! How the gateway finds out a server's era (rows R-04 … R-11): only `server/discover` and
+//! `initialize` are ever sent as probes, and only an answer that says something about the era is
+//! taken for one.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -8,7 +9,9 @@ use crate::rig::upstream::{legacy, modern};
 use crate::rig::{Gate, Heard, Say, Upstream, Value, json, until};
 
 /// A legacy server that answers the probe in its own way.
-fn old(probe: impl Fn(&Heard) -> Say + Send + Sync + 'static) -> impl Fn(&Heard) -> Say + Send + Sync + 'static {
+fn old(
+    probe: impl Fn(&Heard) -> Say + Send + Sync + 'static,
+) -> impl Fn(&Heard) -> Say + Send + Sync + 'static {
     let server = legacy("2025-06-18", &["t"]);
     move |heard| if heard.method() == "server/discover" { probe(heard) } else { server(heard) }
 }
@@ -20,12 +23,16 @@ fn methods(server: &Upstream) -> Vec<String> {
 /// over stdio any error that is not one of the modern era leads to `initialize`.
 #[tokio::test]
 async fn any_unrecognized_error_means_legacy() {
-    for codes in [&[-32601, -32602, -32600, -32603][..], &[-32700, -32000, -32001, -32002], &[0, 1, 404, -1, i64::MAX]]
-    {
+    for codes in [
+        &[-32601, -32602, -32600, -32603][..],
+        &[-32700, -32000, -32001, -32002],
+        &[0, 1, 404, -1, i64::MAX],
+    ] {
         let mut servers = json!({});
         let mut all = Vec::new();
         for (n, &code) in codes.iter().enumerate() {
-            let server = Upstream::lines(old(move |heard| Say::Json(heard.error(code, "what?")))).await;
+            let server =
+                Upstream::lines(old(move |heard| Say::Json(heard.error(code, "what?")))).await;
             servers[format!("s{n}")] = server.config();
             all.push(server);
         }
@@ -43,7 +50,8 @@ async fn any_unrecognized_error_means_legacy() {
     }
 }
 
-/// over HTTP as well, whatever the status says with the error; and a discovery of legacy versions only.
+/// over HTTP as well, whatever the status says with the error; and a discovery of
+/// legacy versions only.
 #[tokio::test]
 async fn what_is_no_modern_answer_means_legacy_over_http() {
     let cases: Vec<(&str, Upstream)> =
@@ -97,7 +105,8 @@ async fn modern_errors_never_lead_to_initialize() {
     let refuse = |code: i64| {
         old(move |heard| {
             let mut error = heard.error(code, "no");
-            error["error"]["data"] = json!({"supported": ["2026-07-28"], "requested": "2026-07-28"});
+            error["error"]["data"] =
+                json!({"supported": ["2026-07-28"], "requested": "2026-07-28"});
             Say::Status(400, Vec::new(), error)
         })
     };
@@ -118,13 +127,17 @@ async fn modern_errors_never_lead_to_initialize() {
     drop(gate);
 }
 
-/// a child that ends when it is asked is started once more, with `initialize` at once, and again after a crash.
+/// a child that ends when it is asked is started once more, with `initialize` at once, and
+/// again after a crash.
 #[tokio::test]
 async fn a_child_that_ends_at_the_probe_is_initialized_at_the_next_start() {
     let server = Upstream::lines(old(|_| Say::Close)).await;
     let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
     assert_eq!(gate.call("a__t").await.code(), 0);
-    assert_eq!(methods(&server)[..3], ["server/discover", "initialize", "notifications/initialized"]);
+    assert_eq!(
+        methods(&server)[..3],
+        ["server/discover", "initialize", "notifications/initialized"]
+    );
     for pid in gate.children() {
         crate::rig::signal(pid, rustix::process::Signal::KILL);
     }
@@ -134,7 +147,8 @@ async fn a_child_that_ends_at_the_probe_is_initialized_at_the_next_start() {
     .await;
 }
 
-/// refusals and outages say nothing about the era, so nobody is taken for legacy because of one.
+/// refusals and outages say nothing about the era, so nobody is taken for legacy because of
+/// one.
 #[tokio::test]
 async fn an_outage_is_no_evidence_of_an_era() {
     let mut servers = json!({});
@@ -143,7 +157,8 @@ async fn an_outage_is_no_evidence_of_an_era() {
         let probes = AtomicUsize::new(0);
         let good = modern(&["t"]);
         let server = Upstream::http(move |heard| {
-            let first = heard.method() == "server/discover" && probes.fetch_add(1, Ordering::SeqCst) < 2;
+            let first =
+                heard.method() == "server/discover" && probes.fetch_add(1, Ordering::SeqCst) < 2;
             if first { Say::Status(status, Vec::new(), Value::Null) } else { good(heard) }
         })
         .await;
@@ -152,7 +167,10 @@ async fn an_outage_is_no_evidence_of_an_era() {
     }
     let gate = Gate::start(json!({"servers": servers})).await;
     for (status, server) in &all {
-        until("it is connected", async || (gate.call(&format!("s{status}__t")).await.code() == 0).then_some(())).await;
+        until("it is connected", async || {
+            (gate.call(&format!("s{status}__t")).await.code() == 0).then_some(())
+        })
+        .await;
         assert_eq!(server.count("initialize"), 0, "{status}");
     }
 }
@@ -181,7 +199,8 @@ async fn an_era_is_found_out_once_and_again_after_a_restart() {
         (0, _) => legacy("2025-06-18", &["t"])(heard),
         (_, "initialize") => {
             let mut error = heard.error(-32022, "unsupported protocol version");
-            error["error"]["data"] = json!({"supported": ["2026-07-28"], "requested": "2025-11-25"});
+            error["error"]["data"] =
+                json!({"supported": ["2026-07-28"], "requested": "2025-11-25"});
             Say::Json(error)
         }
         _ => modern(&["t"])(heard),
@@ -205,13 +224,16 @@ async fn an_era_is_found_out_once_and_again_after_a_restart() {
     until("it is asked again", async || (server.count("server/discover") == 2).then_some(())).await;
     until("it is back", async || (gate.call("a__t").await.code() == 0).then_some(())).await;
     assert_eq!(
-        server.heard_of("tools/call").last().unwrap().body["params"]["_meta"].as_object().map(|m| m.len() > 1),
+        server.heard_of("tools/call").last().unwrap().body["params"]["_meta"]
+            .as_object()
+            .map(|m| m.len() > 1),
         Some(true)
     );
 }
 
-/// F-24: no legacy task is ever begun, so none can be cancelled by a notification: the gateway does not offer them to legacy
-/// clients, does not claim them to legacy servers, and takes the wish for one out of a call, which is cancelled as a call.
+/// F-24: no legacy task is ever begun, so none can be cancelled by a notification: the gateway does
+/// not offer them to legacy clients, does not claim them to legacy servers, and takes the wish for
+/// one out of a call, which is cancelled as a call.
 #[tokio::test]
 async fn no_legacy_task_is_begun_or_cancelled() {
     let good = legacy("2025-11-25", &["t"]);
@@ -226,7 +248,8 @@ async fn no_legacy_task_is_begun_or_cancelled() {
     })
     .await;
     let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
-    let claimed = server.heard_of("initialize").pop().unwrap().body["params"]["capabilities"].clone();
+    let claimed =
+        server.heard_of("initialize").pop().unwrap().body["params"]["capabilities"].clone();
     assert!(claimed.get("tasks").is_none(), "{claimed}");
     let tasks = json!({"tasks": {"cancel": {}, "list": {}, "requests": {"tools": {"call": {}}}}});
     let session = gate.session_with("/mcp", "2025-11-25", tasks).await;
@@ -243,7 +266,10 @@ async fn no_legacy_task_is_begun_or_cancelled() {
     assert!(!answer.text().contains("taskId"), "{}", answer.text());
     let heard = server.heard_of("tools/call").remove(0);
     assert!(heard.body["params"].get("task").is_none(), "{}", heard.text);
-    until("the call is cancelled", async || (server.count("notifications/cancelled") == 1).then_some(())).await;
+    until("the call is cancelled", async || {
+        (server.count("notifications/cancelled") == 1).then_some(())
+    })
+    .await;
     let cancelled = server.heard_of("notifications/cancelled").remove(0);
     assert_eq!(cancelled.body["params"]["requestId"], heard.body["id"], "{}", cancelled.text);
     for method in ["tasks/get", "tasks/cancel", "tasks/result", "tasks/list"] {
@@ -261,7 +287,8 @@ async fn an_initialize_is_never_cancelled() {
     })
     .await;
     let slow = server.with(json!({"start_timeout": 1}));
-    let gate = Gate::launch(json!({"servers": {"a": slow}, "limits": {"discovery_deadline": 1}})).await;
+    let gate =
+        Gate::launch(json!({"servers": {"a": slow}, "limits": {"discovery_deadline": 1}})).await;
     until("it was tried twice", async || (server.count("initialize") >= 2).then_some(())).await;
     assert_eq!(server.count("notifications/cancelled"), 0);
     drop(gate);

@@ -1,5 +1,5 @@
-//! Saving the configuration: servers come, go and change, the others keep their process, sessions go on, clients hear
-//! of changes that they can see, and a broken file changes nothing.
+//! Saving the configuration: servers come, go and change, the others keep their process, sessions
+//! go on, clients hear of changes that they can see, and a broken file changes nothing.
 
 use std::time::Duration;
 
@@ -45,8 +45,10 @@ async fn a_reload_touches_only_what_differs() {
     assert_eq!(gate.call("a__t").await.code(), -32602);
     // Removed, and its endpoint with it.
     gate.configure(json!({"servers": {"keep": keep}}));
-    until("a and b are gone", async || (!lists(&gate, "a__u").await && !lists(&gate, "b__u").await).then_some(()))
-        .await;
+    until("a and b are gone", async || {
+        (!lists(&gate, "a__u").await && !lists(&gate, "b__u").await).then_some(())
+    })
+    .await;
     assert_eq!(gate.modern("/servers/a/mcp", "tools/list", json!({})).await.status, 404);
     assert_eq!(gate.children(), pids, "the untouched server keeps its process");
     assert_eq!(session.call("keep__test_simple_text").await.code(), 0);
@@ -72,7 +74,10 @@ async fn a_broken_file_changes_nothing() {
     ];
     for (n, text) in broken.iter().enumerate() {
         gate.write(text);
-        until(text, async || (gate.log().matches("the new one has mistakes").count() > n).then_some(())).await;
+        until(text, async || {
+            (gate.log().matches("the new one has mistakes").count() > n).then_some(())
+        })
+        .await;
         assert_eq!(gate.tools("/mcp").await.0, before, "{text}");
         assert_eq!(gate.call("a__t").await.code(), 0);
     }
@@ -82,30 +87,42 @@ async fn a_broken_file_changes_nothing() {
     let again = "the configuration has no mistakes any more";
     until("it is told to be good again", async || gate.log().contains(again).then_some(())).await;
     gate.configure(json!({"servers": {"c": fixture(&[])}}));
-    until("the corrected file is taken", async || (!lists(&gate, "a__t").await).then_some(())).await;
+    until("the corrected file is taken", async || (!lists(&gate, "a__t").await).then_some(()))
+        .await;
     assert_eq!(gate.children(), pids);
     assert_eq!(gate.log().matches(again).count(), 1);
 }
 
-/// A configuration of which one part cannot be used changes nothing: no server comes, goes or starts, and no rule.
+/// A configuration of which one part cannot be used changes nothing: no server comes, goes or
+/// starts, and no rule.
 #[tokio::test]
 async fn a_reload_is_all_or_nothing() {
-    let (one, two) = (Upstream::http(modern(&["t", "u"])).await, Upstream::http(modern(&["v"])).await);
+    let (one, two) =
+        (Upstream::http(modern(&["t", "u"])).await, Upstream::http(modern(&["v"])).await);
     let kept = fixture(&[]);
     let gate = Gate::start(json!({"servers": {"a": one.config(), "c": kept}})).await;
     let (before, pids) = (gate.tools("/mcp").await.0, gate.children());
-    // No request can have a path this long, which only shows when its client is made; it is the last one.
+    // No request can have a path this long, which only shows when its client is made; it is the
+    // last one.
     let endless = json!({"url": format!("http://127.0.0.1:1/{}", "x".repeat(70_000))});
     let rules = json!({"tools": {"deny": ["a__u"]}});
     gate.configure(json!({
         "servers": {"a": two.config(), "b": two.config(), "d": fixture(&["--era", "legacy"]), "z": endless},
         "policy": rules,
     }));
-    until("it is refused", async || gate.log().contains("the configuration stays as it was").then_some(())).await;
+    until("it is refused", async || {
+        gate.log().contains("the configuration stays as it was").then_some(())
+    })
+    .await;
     assert_eq!(gate.tools("/mcp").await.0, before);
-    assert_eq!((gate.call("a__u").await.code(), gate.call("c__test_simple_text").await.code()), (0, 0));
+    assert_eq!(
+        (gate.call("a__u").await.code(), gate.call("c__test_simple_text").await.code()),
+        (0, 0)
+    );
     assert_eq!((gate.children(), two.heard().len()), (pids.clone(), 0), "nothing was begun");
-    gate.configure(json!({"servers": {"a": one.config(), "b": two.config(), "c": kept}, "policy": rules}));
+    gate.configure(
+        json!({"servers": {"a": one.config(), "b": two.config(), "c": kept}, "policy": rules}),
+    );
     until("the next one is taken", async || lists(&gate, "b__v").await.then_some(())).await;
     assert_eq!((gate.call("a__u").await.code(), gate.children()), (-32602, pids));
 }
@@ -115,8 +132,10 @@ async fn a_reload_is_all_or_nothing() {
 async fn clients_hear_of_changes_that_they_can_see() {
     let (one, two) = (Upstream::http(modern(&["t"])).await, Upstream::http(modern(&["u"])).await);
     let gate = Gate::start(json!({"servers": {"a": one.config()}})).await;
-    let (session, other) =
-        (gate.session("/mcp", "2025-11-25").await, gate.session("/servers/a/mcp", "2025-11-25").await);
+    let (session, other) = (
+        gate.session("/mcp", "2025-11-25").await,
+        gate.session("/servers/a/mcp", "2025-11-25").await,
+    );
     let mut streams = [session.listen().await, listen(&gate, "/mcp").await];
     let mut still = [other.listen().await, listen(&gate, "/servers/a/mcp").await];
     for stream in streams.iter_mut().chain(&mut still) {
@@ -125,18 +144,27 @@ async fn clients_hear_of_changes_that_they_can_see() {
     gate.configure(json!({"servers": {"a": one.config(), "b": two.config()}}));
     until("b is listed", async || lists(&gate, "b__u").await.then_some(())).await;
     for stream in &mut streams {
-        assert_eq!(within(stream, 3000).await.expect("a change")["method"], "notifications/tools/list_changed");
+        assert_eq!(
+            within(stream, 3000).await.expect("a change")["method"],
+            "notifications/tools/list_changed"
+        );
     }
     let tagged = json!({"io.modelcontextprotocol/subscriptionId": 1});
     gate.configure(json!({"servers": {"a": one.config()}}));
     until("b is gone", async || (!lists(&gate, "b__u").await).then_some(())).await;
-    assert_eq!(within(&mut streams[0], 3000).await.expect("a change")["method"], "notifications/tools/list_changed");
+    assert_eq!(
+        within(&mut streams[0], 3000).await.expect("a change")["method"],
+        "notifications/tools/list_changed"
+    );
     // F-19
     let told = within(&mut streams[1], 3000).await.expect("a change");
     assert_eq!(told["params"]["_meta"], tagged, "{told}");
     // A reload without a visible change says nothing, and neither does what happens elsewhere.
     gate.configure(json!({"servers": {"a": one.config()}, "limits": {"question_rounds": 3}}));
-    until("the file is read", async || (gate.log().matches("configuration reloaded").count() >= 3).then_some(())).await;
+    until("the file is read", async || {
+        (gate.log().matches("configuration reloaded").count() >= 3).then_some(())
+    })
+    .await;
     for stream in streams.iter_mut().chain(&mut still) {
         assert_eq!(within(stream, 200).await, None);
     }
@@ -150,11 +178,16 @@ async fn a_new_rule_hides_a_tool_at_once() {
     let session = gate.session("/mcp", "2025-11-25").await;
     let mut stream = listen(&gate, "/mcp").await;
     assert_eq!(session.call("a__u").await.code(), 0);
-    gate.configure(json!({"servers": {"a": one.config()}, "policy": {"tools": {"deny": ["a__u"]}}}));
+    gate.configure(
+        json!({"servers": {"a": one.config()}, "policy": {"tools": {"deny": ["a__u"]}}}),
+    );
     until("u is hidden", async || (!lists(&gate, "a__u").await).then_some(())).await;
     assert_eq!(session.call("a__u").await.code(), -32602);
     assert_eq!(session.call("a__t").await.code(), 0);
-    assert_eq!(within(&mut stream, 3000).await.expect("a change")["method"], "notifications/tools/list_changed");
+    assert_eq!(
+        within(&mut stream, 3000).await.expect("a change")["method"],
+        "notifications/tools/list_changed"
+    );
     assert_eq!(one.count("server/discover"), 1);
     assert!(alive(gate.pid()));
 }
@@ -182,17 +215,21 @@ async fn a_reload_gives_nobody_a_fresh_allowance() {
     assert!((2..5).contains(&passed), "{passed}");
 }
 
-/// A policy takes effect in a folder that was away and behind a link; one that cannot be reached leaves the old ones in force.
+/// A policy takes effect in a folder that was away and behind a link; one that cannot be reached
+/// leaves the old ones in force.
 #[tokio::test]
 async fn policies_are_found_again_wherever_they_lead() {
     let one = Upstream::http(modern(&["t", "u"])).await;
     let elsewhere = tempfile::tempdir().unwrap();
     let (away, folder) = (elsewhere.path().join("deny.yaml"), elsewhere.path().join("policies"));
     let allow = "policies:\n  - { name: all, effect: allow }\n";
-    let deny = |tool: &str| format!("policies:\n  - {{ name: no, effect: deny, what: {{ tools: [a/{tool}] }} }}\n");
+    let deny = |tool: &str| {
+        format!("policies:\n  - {{ name: no, effect: deny, what: {{ tools: [a/{tool}] }} }}\n")
+    };
     std::fs::create_dir(&folder).unwrap();
     std::fs::write(folder.join("a.yaml"), allow).unwrap();
-    let gate = Gate::start(json!({"servers": {"a": one.config()}, "policy": {"files": [folder]}})).await;
+    let gate =
+        Gate::start(json!({"servers": {"a": one.config()}, "policy": {"files": [folder]}})).await;
     until("all is listed", async || lists(&gate, "a__t").await.then_some(())).await;
     let mistakes = || gate.log().matches("the new one has mistakes").count();
 
@@ -203,7 +240,10 @@ async fn policies_are_found_again_wherever_they_lead() {
     std::fs::write(folder.join("a.yaml"), allow).unwrap();
     std::fs::write(&away, deny("nothing")).unwrap();
     std::os::unix::fs::symlink("../deny.yaml", folder.join("b.yaml")).unwrap();
-    until("they are read again", async || gate.log().contains("configuration reloaded").then_some(())).await;
+    until("they are read again", async || {
+        gate.log().contains("configuration reloaded").then_some(())
+    })
+    .await;
     std::fs::write(&away, deny("u")).unwrap();
     until("u is hidden", async || (!lists(&gate, "a__u").await).then_some(())).await;
 

@@ -1,5 +1,6 @@
-//! `lockgate servers`, `tools` and `call` with `--url`: answered by the gateway that runs there, under the names that it gives,
-//! with the key that it wants, and without a look at the configuration here.
+//! `lockgate servers`, `tools` and `call` with `--url`: answered by the gateway that runs there,
+//! under the names that it gives, with the key that it wants, and without a look at the
+//! configuration here.
 
 use std::process::Output;
 
@@ -28,22 +29,34 @@ fn out(output: &Output) -> String {
 #[tokio::test]
 async fn a_running_gateway_answers_the_command_line() {
     let server = Upstream::http(modern(&["one", "two"])).await;
-    let more = json!({"servers": {"a": server.config()}, "builtin": {"system": true, "example": false}});
+    let more =
+        json!({"servers": {"a": server.config()}, "builtin": {"system": true, "example": false}});
     let gate = Gate::start(more).await;
     let url = format!("http://{}", gate.address);
     let whole = format!("{url}/mcp");
     for at in [url.as_str(), &format!("{url}/"), &whole] {
-        let listed: Value = serde_json::from_str(&out(&ask(&["tools", "--json", "--url", at], &[]).await)).unwrap();
-        let names: Vec<_> = listed.as_array().unwrap().iter().filter_map(|tool| tool["name"].as_str()).collect();
+        let listed: Value =
+            serde_json::from_str(&out(&ask(&["tools", "--json", "--url", at], &[]).await)).unwrap();
+        let names: Vec<_> =
+            listed.as_array().unwrap().iter().filter_map(|tool| tool["name"].as_str()).collect();
         assert!(names.contains(&"a__one") && names.contains(&"a__two"), "{at}: {names:?}");
     }
-    let own: Value =
-        serde_json::from_str(&out(&ask(&["tools", "--json", "--url", &format!("{url}/servers/a/mcp")], &[]).await))
-            .unwrap();
-    assert_eq!(own.as_array().unwrap().iter().map(|tool| &tool["name"]).collect::<Vec<_>>(), ["one", "two"]);
+    let own: Value = serde_json::from_str(&out(&ask(
+        &["tools", "--json", "--url", &format!("{url}/servers/a/mcp")],
+        &[],
+    )
+    .await))
+    .unwrap();
+    assert_eq!(
+        own.as_array().unwrap().iter().map(|tool| &tool["name"]).collect::<Vec<_>>(),
+        ["one", "two"]
+    );
     assert_eq!(out(&ask(&["call", "--url", &url, "a__two", "{}"], &[]).await).trim(), "two");
     let servers = out(&ask(&["servers", "--url", &url], &[]).await);
-    assert!(servers.lines().any(|line| line.starts_with("a ") && line.contains("connected")), "{servers}");
+    assert!(
+        servers.lines().any(|line| line.starts_with("a ") && line.contains("connected")),
+        "{servers}"
+    );
     let unknown = ask(&["call", "--url", &url, "a__three", "{}"], &[]).await;
     assert_eq!(unknown.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("unknown tool: a__three"));
@@ -55,9 +68,11 @@ async fn a_key_is_taken_from_the_flag_or_the_variable() {
     let gate = Gate::start(json!({"servers": {"a": server.config()}, "auth": {"key": KEY}})).await;
     let url = format!("http://{}", gate.address);
     let call = ["call", "--url", &url, "a__one", "{}"];
-    for (flag, variable) in
-        [(Some(KEY), None), (None, Some(KEY)), (Some(KEY), Some("another-key-of-the-same-length-30"))]
-    {
+    for (flag, variable) in [
+        (Some(KEY), None),
+        (None, Some(KEY)),
+        (Some(KEY), Some("another-key-of-the-same-length-30")),
+    ] {
         let mut arguments = call.to_vec();
         arguments.extend(flag.iter().flat_map(|key| ["--key", *key]));
         let variables: Vec<_> = variable.iter().map(|key| ("LOCKGATE_KEY", *key)).collect();

@@ -1,5 +1,6 @@
-//! Every kind of upstream killed and started again under load, while calls run on another server: no other server's
-//! call fails or waits, the killed one recovers by itself, and nothing is left behind when the gateway ends.
+//! Every kind of upstream killed and started again under load, while calls run on another server:
+//! no other server's call fails or waits, the killed one recovers by itself, and nothing is left
+//! behind when the gateway ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,8 +11,14 @@ use rustix::process::Signal;
 use crate::rig::upstream::{legacy, modern};
 use crate::rig::{Gate, Say, Upstream, alive, children, fixture, json, signal, until};
 
-/// Calls one tool over and over; gives how many calls were answered and the slowest of them. None may fail.
-async fn load(gate: Arc<Gate>, tool: &'static str, stop: Arc<AtomicBool>, done: Arc<AtomicU64>) -> Duration {
+/// Calls one tool over and over; gives how many calls were answered and the slowest of them. None
+/// may fail.
+async fn load(
+    gate: Arc<Gate>,
+    tool: &'static str,
+    stop: Arc<AtomicBool>,
+    done: Arc<AtomicU64>,
+) -> Duration {
     let mut slowest = Duration::ZERO;
     while !stop.load(Ordering::Relaxed) {
         let began = Instant::now();
@@ -36,13 +43,16 @@ async fn a_killed_server_harms_no_other_and_comes_back() {
     let mut gate = Arc::new(Gate::start(json!({"servers": servers})).await);
     let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let loads: Vec<_> = ["steady__ok", "steadychild__test_simple_text"]
-        .map(|tool| tokio::spawn(load(Arc::clone(&gate), tool, Arc::clone(&stop), Arc::clone(&done))))
+        .map(|tool| {
+            tokio::spawn(load(Arc::clone(&gate), tool, Arc::clone(&stop), Arc::clone(&done)))
+        })
         .into();
     for round in 0..2 {
         for tool in ["modern__test_simple_text", "legacy__test_simple_text"] {
             let slug = tool.split("__").next().unwrap();
             let pid = pid_of(&gate, slug);
-            // Calls of its own run on the killed one meanwhile: they end, well or badly, and do not hang.
+            // Calls of its own run on the killed one meanwhile: they end, well or badly, and do not
+            // hang.
             let running: Vec<_> = (0..4)
                 .map(|_| {
                     let gate = Arc::clone(&gate);
@@ -53,14 +63,18 @@ async fn a_killed_server_harms_no_other_and_comes_back() {
             for call in running {
                 assert_eq!(call.await.unwrap(), 200);
             }
-            until("the child is back", async || (gate.call(tool).await.code() == 0).then_some(())).await;
+            until("the child is back", async || (gate.call(tool).await.code() == 0).then_some(()))
+                .await;
             assert!(!alive(pid) && pid_of(&gate, slug) != pid, "round {round}");
         }
         for (server, tool) in [(&mut new, "new__t"), (&mut old, "old__t")] {
             server.stop().await;
             assert_eq!(gate.call(tool).await.code(), -32603);
             server.restart().await;
-            until("the HTTP server is back", async || (gate.call(tool).await.code() == 0).then_some(())).await;
+            until("the HTTP server is back", async || {
+                (gate.call(tool).await.code() == 0).then_some(())
+            })
+            .await;
         }
     }
     stop.store(true, Ordering::Relaxed);
@@ -74,13 +88,16 @@ async fn a_killed_server_harms_no_other_and_comes_back() {
     gate.terminate();
     let gate = Arc::get_mut(&mut gate).expect("nobody calls any more");
     assert_eq!(gate.ended().await, Some(0));
-    until("every process has ended", async || left.iter().all(|&pid| !alive(pid)).then_some(())).await;
+    until("every process has ended", async || left.iter().all(|&pid| !alive(pid)).then_some(()))
+        .await;
 }
 
 /// The process that the log names last for a server.
 fn pid_of(gate: &Gate, slug: &str) -> u32 {
     let log = gate.log();
-    let line = log.lines().rfind(|l| l.contains("child process started") && l.contains(&format!("server=\"{slug}\"")));
+    let line = log.lines().rfind(|l| {
+        l.contains("child process started") && l.contains(&format!("server=\"{slug}\""))
+    });
     let pid = line.and_then(|l| l.split("pid=").nth(1)).and_then(|p| p.split_whitespace().next());
     pid.and_then(|p| p.parse().ok()).expect("a process id in the log")
 }
@@ -93,19 +110,26 @@ async fn no_process_is_left_behind() {
         "stubborn": {"command": "bash", "args": ["-c", stubborn]},
         "family": {"command": "bash", "args": ["-c", format!("sleep 600 & exec '{}' --stdio", crate::rig::program("fixture-server").display())]},
     });
-    let mut gate = Gate::launch(json!({"servers": servers, "limits": {"discovery_deadline": 1}})).await;
+    let mut gate =
+        Gate::launch(json!({"servers": servers, "limits": {"discovery_deadline": 1}})).await;
     gate.ready().await;
     let family = until("the processes", async || {
-        let all: Vec<u32> = gate.children().into_iter().flat_map(|pid| [vec![pid], children(pid)].concat()).collect();
+        let all: Vec<u32> = gate
+            .children()
+            .into_iter()
+            .flat_map(|pid| [vec![pid], children(pid)].concat())
+            .collect();
         (all.len() >= 5).then_some(all)
     })
     .await;
     gate.terminate();
     gate.ended().await;
-    until("every process has ended", async || family.iter().all(|&pid| !alive(pid)).then_some(())).await;
+    until("every process has ended", async || family.iter().all(|&pid| !alive(pid)).then_some(()))
+        .await;
 }
 
-/// A call that runs when SIGTERM comes is finished; new connections are not taken; listens end with a result.
+/// A call that runs when SIGTERM comes is finished; new connections are not taken; listens end with
+/// a result.
 #[tokio::test]
 async fn a_running_call_is_finished_before_the_end() {
     let server = Upstream::http(|heard| match heard.method() {
@@ -118,12 +142,17 @@ async fn a_running_call_is_finished_before_the_end() {
     let server = tokio::task::spawn(server).await.unwrap();
     let mut gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
     let listen = json!({"notifications": {"toolsListChanged": true}});
-    let mut listen =
-        crate::rig::client::Request::modern("/mcp", "subscriptions/listen", listen).open(gate.address).await;
+    let mut listen = crate::rig::client::Request::modern("/mcp", "subscriptions/listen", listen)
+        .open(gate.address)
+        .await;
     assert_eq!(listen.next().await.unwrap()["method"], "notifications/subscriptions/acknowledged");
     let session = gate.session("/mcp", "2025-11-25").await;
     let mut stream = session.listen().await;
-    let call = crate::rig::client::Request::modern("/mcp", "tools/call", json!({"name": "a__slow", "arguments": {}}));
+    let call = crate::rig::client::Request::modern(
+        "/mcp",
+        "tools/call",
+        json!({"name": "a__slow", "arguments": {}}),
+    );
     let call = call.open(gate.address);
     let stop = async {
         until("the call runs", async || (server.count("tools/call") == 1).then_some(())).await;
@@ -133,14 +162,19 @@ async fn a_running_call_is_finished_before_the_end() {
     assert_eq!(answer.whole().await.result()["content"][0]["text"], "late");
     // F-20
     let last = listen.next().await.expect("a final result");
-    assert_eq!((&last["id"], &last["result"]["resultType"]), (&json!(1), &json!("complete")), "{last}");
+    assert_eq!(
+        (&last["id"], &last["result"]["resultType"]),
+        (&json!(1), &json!("complete")),
+        "{last}"
+    );
     assert!(listen.next().await.is_none() && stream.next().await.is_none());
     let address = gate.address;
     assert_eq!(gate.ended().await, Some(0));
     assert!(tokio::net::TcpStream::connect(address).await.is_err());
 }
 
-/// A server that keeps failing is left alone for a while, says so at once, and is tried again afterwards.
+/// A server that keeps failing is left alone for a while, says so at once, and is tried again
+/// afterwards.
 #[tokio::test]
 async fn a_failing_server_is_left_alone_for_a_while() {
     let broken = Arc::new(AtomicBool::new(true));
@@ -162,8 +196,8 @@ async fn a_failing_server_is_left_alone_for_a_while() {
     until("it is tried again", async || (gate.call("a__t").await.code() == 0).then_some(())).await;
 }
 
-/// F-21: a listen is sent again to a server that came back, over stdio and HTTP, and clients are told of what they may
-/// have missed.
+/// F-21: a listen is sent again to a server that came back, over stdio and HTTP, and clients are
+/// told of what they may have missed.
 #[tokio::test]
 async fn a_listen_is_sent_again_after_a_restart() {
     use crate::rig::client::Request;
@@ -195,12 +229,21 @@ async fn a_listen_is_sent_again_after_a_restart() {
         }
     };
     for http in [false, true] {
-        let mut server = if http { Upstream::http(said(true)).await } else { Upstream::lines(said(false)).await };
+        let mut server = if http {
+            Upstream::http(said(true)).await
+        } else {
+            Upstream::lines(said(false)).await
+        };
         let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
         let filter = json!({"notifications": {"resourceSubscriptions": ["a+test://x"]}});
-        let mut stream = Request::modern("/mcp", "subscriptions/listen", filter).open(gate.address).await;
+        let mut stream =
+            Request::modern("/mcp", "subscriptions/listen", filter).open(gate.address).await;
         let granted = stream.next().await.unwrap();
-        assert_eq!(granted["params"]["notifications"]["resourceSubscriptions"], json!(["a+test://x"]), "{granted}");
+        assert_eq!(
+            granted["params"]["notifications"]["resourceSubscriptions"],
+            json!(["a+test://x"]),
+            "{granted}"
+        );
         let wanted = |server: &Upstream| {
             let heard = server.heard_of("subscriptions/listen");
             heard.iter().filter(|h| h.text.contains("test://x")).count()
@@ -217,7 +260,10 @@ async fn a_listen_is_sent_again_after_a_restart() {
             signal(pid, Signal::KILL);
         }
         until("the listen is sent again", async || (wanted(&server) > before).then_some(())).await;
-        let told = tokio::time::timeout(crate::rig::SOON, stream.next()).await.expect("what was missed").unwrap();
+        let told = tokio::time::timeout(crate::rig::SOON, stream.next())
+            .await
+            .expect("what was missed")
+            .unwrap();
         assert_eq!(
             (&told["method"], &told["params"]["uri"]),
             (&json!("notifications/resources/updated"), &json!("a+test://x"))

@@ -1,5 +1,5 @@
-//! What the tests are made with: the gateway as a process, scripted upstreams, and a client that sends exactly the
-//! bytes that a test wants.
+//! What the tests are made with: the gateway as a process, scripted upstreams, and a client that
+//! sends exactly the bytes that a test wants.
 
 pub mod client;
 pub mod gate;
@@ -40,10 +40,13 @@ pub fn alive(pid: u32) -> bool {
 /// The living children of a process; in the place of a guard, what it guards.
 pub fn children(pid: u32) -> Vec<u32> {
     let is_guard = |pid: &u32| {
-        std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim_end().ends_with("-guard"))
+        std::fs::read_to_string(format!("/proc/{pid}/comm"))
+            .is_ok_and(|name| name.trim_end().ends_with("-guard"))
     };
     let own = own_children(pid);
-    own.into_iter().flat_map(|child| if is_guard(&child) { own_children(child) } else { vec![child] }).collect()
+    own.into_iter()
+        .flat_map(|child| if is_guard(&child) { own_children(child) } else { vec![child] })
+        .collect()
 }
 
 fn own_children(pid: u32) -> Vec<u32> {
@@ -59,6 +62,7 @@ fn parent(pid: u32) -> Option<u32> {
 
 /// Sends a signal to a process that the test, or the gateway under test, has started.
 pub fn signal(pid: u32, signal: rustix::process::Signal) {
-    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw).expect("a process id");
+    let pid =
+        i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw).expect("a process id");
     let _ = rustix::process::kill_process(pid, signal);
 }

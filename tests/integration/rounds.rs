@@ -1,5 +1,6 @@
-//! Questions of modern servers within a call (rows F-11 to F-18): relayed to modern clients, asked by the gateway of
-//! legacy ones, and a request state that is good for one request of one caller alone.
+//! Questions of modern servers within a call (rows F-11 to F-18): relayed to modern clients, asked
+//! by the gateway of legacy ones, and a request state that is good for one request of one caller
+//! alone.
 
 use crate::rig::client::Request;
 use crate::rig::upstream::{modern_with, tool};
@@ -30,8 +31,12 @@ fn asking() -> impl Fn(&Heard) -> Say + Send + Sync {
             ("tools/call", "ask" | "other") if !answered => {
                 required(json!({"inputRequests": {"sure": form()}, "requestState": STATE}))
             }
-            ("tools/call", "forever") => required(json!({"inputRequests": {"sure": form()}, "requestState": STATE})),
-            ("tools/call", "stateless") if !answered => required(json!({"inputRequests": {"sure": form()}})),
+            ("tools/call", "forever") => {
+                required(json!({"inputRequests": {"sure": form()}, "requestState": STATE}))
+            }
+            ("tools/call", "stateless") if !answered => {
+                required(json!({"inputRequests": {"sure": form()}}))
+            }
             ("tools/call", "waiting") if params.get("requestState").is_none() => {
                 required(json!({"requestState": STATE}))
             }
@@ -39,7 +44,9 @@ fn asking() -> impl Fn(&Heard) -> Say + Send + Sync {
             ("tools/call", "empty") => required(json!({"inputRequests": {}})),
             ("tools/call", "model") => {
                 let ask = json!({"messages": [], "maxTokens": 5});
-                required(json!({"inputRequests": {"m": {"method": "sampling/createMessage", "params": ask}}}))
+                required(
+                    json!({"inputRequests": {"m": {"method": "sampling/createMessage", "params": ask}}}),
+                )
             }
             _ => listed(heard),
         }
@@ -54,7 +61,10 @@ struct Rig {
 impl Rig {
     async fn new() -> Self {
         let server = Upstream::http(asking()).await;
-        let gate = Gate::start(json!({"servers": {"a": server.config()}, "limits": {"question_rounds": 3}})).await;
+        let gate = Gate::start(
+            json!({"servers": {"a": server.config()}, "limits": {"question_rounds": 3}}),
+        )
+        .await;
         Self { server, gate }
     }
 
@@ -69,7 +79,9 @@ impl Rig {
     }
 
     async fn able(&self, tool: &str, more: Value) -> Answer {
-        Self::call("/mcp", tool, json!({"elicitation": {"form": {}}}), more).send(self.gate.address).await
+        Self::call("/mcp", tool, json!({"elicitation": {"form": {}}}), more)
+            .send(self.gate.address)
+            .await
     }
 
     fn calls(&self) -> Vec<Heard> {
@@ -81,29 +93,36 @@ fn yes() -> Value {
     json!({"sure": {"action": "accept", "content": {"ok": true}}})
 }
 
-/// F-05, F-11, F-14: questions and a sealed state; the retry gives the server its own state back, byte for byte, under
-/// a new id.
+/// F-05, F-11, F-14: questions and a sealed state; the retry gives the server its own state back,
+/// byte for byte, under a new id.
 #[tokio::test]
 async fn a_state_comes_back_as_it_was_given() {
     let rig = Rig::new().await;
     let asked = rig.able("a__ask", json!({})).await.result();
     assert_eq!(asked["resultType"], "input_required");
     assert!(
-        asked.get("ttlMs").is_none() && asked.get("cacheScope").is_none() && asked.get("content").is_none(),
+        asked.get("ttlMs").is_none()
+            && asked.get("cacheScope").is_none()
+            && asked.get("content").is_none(),
         "{asked}"
     );
     assert_eq!(asked["inputRequests"]["sure"]["params"]["message"], "[a] Sure?", "F-33");
     let state = asked["requestState"].as_str().unwrap();
     assert!(!state.contains("Zustand"), "{state}");
-    let done = rig.able("a__ask", json!({"inputResponses": yes(), "requestState": state})).await.result();
-    assert_eq!((done["resultType"].as_str(), &done["content"][0]["text"]), (Some("complete"), &json!("ask")));
+    let done =
+        rig.able("a__ask", json!({"inputResponses": yes(), "requestState": state})).await.result();
+    assert_eq!(
+        (done["resultType"].as_str(), &done["content"][0]["text"]),
+        (Some("complete"), &json!("ask"))
+    );
     let calls = rig.calls();
     assert_eq!(calls[0].body["params"].get("requestState"), None);
     assert_eq!(calls[1].body["params"]["requestState"], STATE);
     assert_eq!(calls[1].body["params"]["inputResponses"], yes());
     assert_eq!(calls[0].body["params"]["arguments"], calls[1].body["params"]["arguments"]);
     assert_ne!(calls[0].body["id"], calls[1].body["id"]);
-    // None was given, so none is sent, and the client brings ours; and a state without a question is only to be brought back.
+    // None was given, so none is sent, and the client brings ours; and a state without a question
+    // is only to be brought back.
     let asked = rig.able("a__stateless", json!({})).await.result();
     let answered = json!({"inputResponses": yes(), "requestState": asked["requestState"]});
     assert_eq!(rig.able("a__stateless", answered).await.result()["resultType"], "complete");
@@ -111,7 +130,8 @@ async fn a_state_comes_back_as_it_was_given() {
     assert_eq!((sent.get("requestState"), &sent["inputResponses"]), (None, &yes()));
     let later = rig.able("a__waiting", json!({})).await.result();
     assert!(later.get("inputRequests").is_none() && later["requestState"].is_string(), "{later}");
-    let done = rig.able("a__waiting", json!({"requestState": later["requestState"]})).await.result();
+    let done =
+        rig.able("a__waiting", json!({"requestState": later["requestState"]})).await.result();
     assert_eq!(done["resultType"], "complete");
     // F-08: a retry is never answered from memory.
     let before = rig.calls().len();
@@ -121,20 +141,32 @@ async fn a_state_comes_back_as_it_was_given() {
     assert_eq!(rig.calls().len(), before + 2);
 }
 
-/// F-13, F-15: a state for another request, or not quite the one that was given, is refused, and no server hears of it.
+/// F-13, F-15: a state for another request, or not quite the one that was given, is refused, and no
+/// server hears of it.
 #[tokio::test]
 async fn a_state_is_good_for_its_own_request_alone() {
     let rig = Rig::new().await;
-    let state = rig.able("a__ask", json!({})).await.result()["requestState"].as_str().unwrap().to_owned();
+    let state =
+        rig.able("a__ask", json!({})).await.result()["requestState"].as_str().unwrap().to_owned();
     let before = rig.calls().len();
     let mut cases: Vec<(String, Answer)> = Vec::new();
     for at in [0, state.len() / 3, state.len() / 2, state.len() - 2] {
         let mut flipped = state.clone().into_bytes();
         flipped[at] = if flipped[at] == b'A' { b'B' } else { b'A' };
         let flipped = String::from_utf8(flipped).unwrap();
-        cases.push((format!("byte {at}"), rig.able("a__ask", json!({"requestState": flipped})).await));
+        cases.push((
+            format!("byte {at}"),
+            rig.able("a__ask", json!({"requestState": flipped})).await,
+        ));
     }
-    for odd in [json!(""), json!(STATE), json!(7), json!(null), json!("gw1.x.y"), json!("x".repeat(100_000))] {
+    for odd in [
+        json!(""),
+        json!(STATE),
+        json!(7),
+        json!(null),
+        json!("gw1.x.y"),
+        json!("x".repeat(100_000)),
+    ] {
         let title: String = odd.to_string().chars().take(20).collect();
         cases.push((title, rig.able("a__ask", json!({"requestState": odd})).await));
     }
@@ -153,8 +185,8 @@ async fn a_state_is_good_for_its_own_request_alone() {
     assert_eq!(rig.able("a__ask", same).await.result()["resultType"], "complete");
 }
 
-/// F-11, F-12: neither a question that the client did not say it can answer, nor a pause without anything in it, reaches
-/// a client.
+/// F-11, F-12: neither a question that the client did not say it can answer, nor a pause without
+/// anything in it, reaches a client.
 #[tokio::test]
 async fn a_client_is_asked_only_what_it_declared() {
     let rig = Rig::new().await;
@@ -166,15 +198,24 @@ async fn a_client_is_asked_only_what_it_declared() {
         ("a__nothing", json!({"elicitation": {}})),
         ("a__empty", json!({"elicitation": {}})),
     ] {
-        let answer = Rig::call("/mcp", tool, capabilities.clone(), json!({})).send(rig.gate.address).await;
-        assert_eq!((answer.status, answer.code()), (200, -32603), "{tool} {capabilities}: {}", answer.text());
+        let answer =
+            Rig::call("/mcp", tool, capabilities.clone(), json!({})).send(rig.gate.address).await;
+        assert_eq!(
+            (answer.status, answer.code()),
+            (200, -32603),
+            "{tool} {capabilities}: {}",
+            answer.text()
+        );
         assert!(!answer.text().contains("Sure?"), "{}", answer.text());
     }
-    let declared = Rig::call("/mcp", "a__model", json!({"sampling": {}}), json!({})).send(rig.gate.address).await;
+    let declared = Rig::call("/mcp", "a__model", json!({"sampling": {}}), json!({}))
+        .send(rig.gate.address)
+        .await;
     assert_eq!(declared.result()["inputRequests"]["m"]["method"], "sampling/createMessage");
 }
 
-/// F-16: whether answers are enough is the server's to say: it gets those that were asked, and asks again.
+/// F-16: whether answers are enough is the server's to say: it gets those that were asked, and asks
+/// again.
 #[tokio::test]
 async fn answers_to_what_was_asked_reach_the_server() {
     let rig = Rig::new().await;
@@ -185,13 +226,21 @@ async fn answers_to_what_was_asked_reach_the_server() {
         (json!({"extra": {"action": "accept"}}), json!({})),
         (json!({"sure": {"action": "accept", "x": 1, "content": {"ok": true}}, "extra": 7}), yes()),
     ] {
-        let again = rig.able("a__forever", json!({"requestState": state, "inputResponses": responses})).await.result();
+        let again = rig
+            .able("a__forever", json!({"requestState": state, "inputResponses": responses}))
+            .await
+            .result();
         assert_eq!(again["resultType"], "input_required");
-        assert_eq!(rig.calls().last().unwrap().body["params"]["inputResponses"], taken, "{responses}");
+        assert_eq!(
+            rig.calls().last().unwrap().body["params"]["inputResponses"],
+            taken,
+            "{responses}"
+        );
     }
 }
 
-/// Answers without the state of the round that asked, or that do not fit what was asked, reach no server.
+/// Answers without the state of the round that asked, or that do not fit what was asked, reach no
+/// server.
 #[tokio::test]
 async fn answers_that_do_not_fit_reach_nobody() {
     let rig = Rig::new().await;
@@ -211,7 +260,8 @@ async fn answers_that_do_not_fit_reach_nobody() {
         json!({"sure": {"roots": []}}),
         json!({"sure": {"action": "decline"}, "extra": long}),
     ] {
-        let answer = rig.able("a__ask", json!({"requestState": state, "inputResponses": responses})).await;
+        let answer =
+            rig.able("a__ask", json!({"requestState": state, "inputResponses": responses})).await;
         let short: String = responses.to_string().chars().take(80).collect();
         assert_eq!((answer.status, answer.code()), (200, -32602), "{short}: {}", answer.text());
     }
@@ -237,7 +287,9 @@ async fn a_legacy_client_that_answers_something_else_has_not_answered() {
         json!({"action": "accept", "content": {"ok": "x".repeat(2 << 20)}}),
     ] {
         let call = json!({"name": "a__ask", "arguments": {}});
-        let mut stream = Request::legacy("/mcp", &session.id, 9, "tools/call", &call).open(rig.gate.address).await;
+        let mut stream = Request::legacy("/mcp", &session.id, 9, "tools/call", &call)
+            .open(rig.gate.address)
+            .await;
         let question = stream.next().await.expect("a question");
         let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": result});
         assert_eq!(session.post(answer.to_string()).send(rig.gate.address).await.status, 202);
@@ -247,7 +299,8 @@ async fn a_legacy_client_that_answers_something_else_has_not_answered() {
     }
 }
 
-/// F-17, E-02: a legacy client is asked by the gateway, round by round, under ids that never repeat, and not for ever.
+/// F-17, E-02: a legacy client is asked by the gateway, round by round, under ids that never
+/// repeat, and not for ever.
 #[tokio::test]
 async fn a_legacy_client_is_asked_in_rounds_up_to_a_bound() {
     let rig = Rig::new().await;
@@ -255,7 +308,9 @@ async fn a_legacy_client_is_asked_in_rounds_up_to_a_bound() {
     let mut ids = Vec::new();
     for (tool, rounds) in [("a__ask", 1), ("a__stateless", 1), ("a__forever", 3)] {
         let call = json!({"name": tool, "arguments": {}});
-        let mut stream = Request::legacy("/mcp", &session.id, 9, "tools/call", &call).open(rig.gate.address).await;
+        let mut stream = Request::legacy("/mcp", &session.id, 9, "tools/call", &call)
+            .open(rig.gate.address)
+            .await;
         for _ in 0..rounds {
             let question = stream.next().await.expect("a question");
             assert_eq!(question["method"], "elicitation/create", "{tool}: {question}");
@@ -268,16 +323,26 @@ async fn a_legacy_client_is_asked_in_rounds_up_to_a_bound() {
         let last = stream.next().await.expect("an answer");
         if tool == "a__forever" {
             assert_eq!(last["error"]["code"], -32603, "{last}");
-            assert_eq!(rig.calls().iter().filter(|call| call.body["params"]["name"] == "forever").count(), 4);
+            assert_eq!(
+                rig.calls().iter().filter(|call| call.body["params"]["name"] == "forever").count(),
+                4
+            );
         } else {
-            assert!(last["result"]["content"].is_array() && last["result"].get("resultType").is_none(), "{last}");
+            assert!(
+                last["result"]["content"].is_array() && last["result"].get("resultType").is_none(),
+                "{last}"
+            );
         }
     }
     assert_eq!(ids.len(), 5);
     ids.sort();
     ids.dedup();
     assert_eq!(ids.len(), 5, "E-02");
-    assert!(rig.calls().iter().all(|call| call.body["params"].get("requestState").is_none_or(|state| state == STATE)));
+    assert!(
+        rig.calls()
+            .iter()
+            .all(|call| call.body["params"].get("requestState").is_none_or(|state| state == STATE))
+    );
 }
 
 /// F-18: a retry is judged like any other request.

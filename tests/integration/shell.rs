@@ -1,5 +1,6 @@
-//! The built-in `shell` server in the real program: the program is its own launcher, a command runs confined, and
-//! nothing that it started outlives the client's interest or the gateway, however that ends.
+//! The built-in `shell` server in the real program: the program is its own launcher, a command runs
+//! confined, and nothing that it started outlives the client's interest or the gateway, however
+//! that ends.
 
 use rustix::process::Signal;
 
@@ -17,7 +18,9 @@ async fn gate(folder: &std::path::Path) -> Gate {
 }
 
 async fn run(gate: &Gate, arguments: Value) -> Value {
-    let answer = gate.modern("/mcp", "tools/call", json!({"name": "shell__execute", "arguments": arguments})).await;
+    let answer = gate
+        .modern("/mcp", "tools/call", json!({"name": "shell__execute", "arguments": arguments}))
+        .await;
     answer.result()
 }
 
@@ -29,12 +32,22 @@ async fn commands_run_confined_and_refusals_are_told() {
     assert_eq!(found["structuredContent"]["stdout"], json!("1:needle\n"), "{found}");
     let refused = run(&gate, json!({"command": "cat notes.txt | sh"})).await;
     assert_eq!(refused["isError"], json!(true));
-    assert!(refused["content"][0]["text"].as_str().unwrap().contains("would start a pipe"), "{refused}");
-    let held = run(&gate, json!({"argv": ["sh", "-c", "echo $GREETING; cat /etc/shadow /etc/passwd; env"]})).await;
+    assert!(
+        refused["content"][0]["text"].as_str().unwrap().contains("would start a pipe"),
+        "{refused}"
+    );
+    let held = run(
+        &gate,
+        json!({"argv": ["sh", "-c", "echo $GREETING; cat /etc/shadow /etc/passwd; env"]}),
+    )
+    .await;
     let output = &held["structuredContent"];
     assert!(output["stdout"].as_str().unwrap().starts_with("hi\n"), "{held}");
     assert!(output["stderr"].as_str().unwrap().contains("Permission denied"), "{held}");
-    assert!(!held.to_string().contains("root:") && !held.to_string().contains("LOCKGATE"), "{held}");
+    assert!(
+        !held.to_string().contains("root:") && !held.to_string().contains("LOCKGATE"),
+        "{held}"
+    );
 }
 
 #[tokio::test]
@@ -45,11 +58,17 @@ async fn nothing_outlives_the_gateway() {
         let script = json!({"argv": ["sh", "-c", "trap '' TERM; while :; do sleep 60; done"], "timeout_ms": 1000});
         let call = json!({"name": "shell__execute", "arguments": script});
         let address = gate.address;
-        let call = tokio::spawn(async move { Request::modern("/mcp", "tools/call", call).send(address).await });
-        let all = until("a program runs", async || Some(gate.children()).filter(|all| !all.is_empty())).await;
+        let call =
+            tokio::spawn(
+                async move { Request::modern("/mcp", "tools/call", call).send(address).await },
+            );
+        let all =
+            until("a program runs", async || Some(gate.children()).filter(|all| !all.is_empty()))
+                .await;
         signal(gate.pid(), end);
         gate.ended().await;
-        until("its programs are gone", async || (!all.iter().any(|&pid| alive(pid))).then_some(())).await;
+        until("its programs are gone", async || (!all.iter().any(|&pid| alive(pid))).then_some(()))
+            .await;
         call.abort();
     }
 }

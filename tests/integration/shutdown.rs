@@ -28,7 +28,8 @@ fn endless() -> impl Fn(&Heard) -> Say + Send + Sync + 'static {
 #[tokio::test]
 async fn a_call_that_outlives_the_shutdown_gets_an_answer() {
     let server = Upstream::lines(endless()).await;
-    let mut gate = Gate::start(json!({"servers": {"a": server.with(json!({"timeout": 120}))}})).await;
+    let mut gate =
+        Gate::start(json!({"servers": {"a": server.with(json!({"timeout": 120}))}})).await;
     let (address, session) = (gate.address, gate.session("/mcp", "2025-11-25").await.id);
     let params = |token: Option<i64>| {
         let mut params = json!({"name": "a__slow", "arguments": {}});
@@ -48,7 +49,10 @@ async fn a_call_that_outlives_the_shutdown_gets_an_answer() {
         socket.write_all(&request.bytes()).await.unwrap();
         open.push((case, socket));
     }
-    until("every call has reached the server", async || (server.count("tools/call") == 4).then_some(())).await;
+    until("every call has reached the server", async || {
+        (server.count("tools/call") == 4).then_some(())
+    })
+    .await;
     let began = Instant::now();
     gate.terminate();
     for (case, mut socket) in open {
@@ -58,7 +62,11 @@ async fn a_call_that_outlives_the_shutdown_gets_an_answer() {
         assert!(read.is_ok(), "{case}: {answer}");
         assert!(answer.starts_with("HTTP/1.1 200"), "{case}: {answer}");
         assert!(answer.contains("-32603") && answer.contains("shuts down"), "{case}: {answer}");
-        assert_eq!(answer.contains("text/event-stream"), case.ends_with("stream"), "{case}: {answer}");
+        assert_eq!(
+            answer.contains("text/event-stream"),
+            case.ends_with("stream"),
+            "{case}: {answer}"
+        );
         assert!(began.elapsed() > GRACE - Duration::from_secs(1), "{case}: too soon");
     }
     assert_eq!(gate.ended().await, Some(0));

@@ -1,4 +1,5 @@
-//! `lockgate stdio`: one process that speaks both eras on its standard streams, one message a line and nothing else.
+//! `lockgate stdio`: one process that speaks both eras on its standard streams, one message a line
+//! and nothing else.
 
 use std::process::Stdio;
 
@@ -23,7 +24,11 @@ impl Pipe {
         std::fs::write(&file, config(more).to_string()).unwrap();
         let mut command = tokio::process::Command::from(command());
         command.args(["stdio", "--config"]).arg(&file);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true);
         let mut child = command.spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap()).lines();
         Self { input: child.stdin.take(), output, child, _folder: folder }
@@ -39,7 +44,8 @@ impl Pipe {
 
     /// The next line, which has to be one JSON message.
     pub(crate) async fn hear(&mut self) -> Value {
-        let line = tokio::time::timeout(SOON, self.output.next_line()).await.expect("an answer in time");
+        let line =
+            tokio::time::timeout(SOON, self.output.next_line()).await.expect("an answer in time");
         let line = line.unwrap().expect("a line");
         serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line}"))
     }
@@ -55,12 +61,19 @@ impl Pipe {
     }
 
     pub(crate) async fn modern(&mut self, id: Value, method: &str, params: Value) -> Value {
-        self.say(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": with_meta(params)}).to_string()).await;
+        self.say(
+            &json!({"jsonrpc": "2.0", "id": id, "method": method, "params": with_meta(params)})
+                .to_string(),
+        )
+        .await;
         self.answer(&id).await
     }
 
     async fn legacy(&mut self, id: Value, method: &str, params: Value) -> Value {
-        self.say(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()).await;
+        self.say(
+            &json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string(),
+        )
+        .await;
         self.answer(&id).await
     }
 }
@@ -72,7 +85,10 @@ const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":"i","method":"initialize","par
 async fn both_eras_are_spoken_on_one_process() {
     let mut pipe = Pipe::start(json!({"servers": {"f": fixture(&[])}}));
     let found = pipe.modern(json!(1), "server/discover", json!({})).await;
-    assert!(found["result"]["supportedVersions"].as_array().unwrap().contains(&json!("2026-07-28")), "{found}");
+    assert!(
+        found["result"]["supportedVersions"].as_array().unwrap().contains(&json!("2026-07-28")),
+        "{found}"
+    );
     let call = json!({"name": "f__test_simple_text", "arguments": {}});
     let new = pipe.modern(json!("a"), "tools/call", call.clone()).await;
     assert_eq!(new["result"]["resultType"], "complete", "{new}");
@@ -81,9 +97,16 @@ async fn both_eras_are_spoken_on_one_process() {
     assert_eq!(welcome["result"]["protocolVersion"], "2025-06-18", "{welcome}");
     pipe.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
     let old = pipe.legacy(json!(2), "tools/call", call.clone()).await;
-    assert!(old["result"]["content"].is_array() && old["result"].get("resultType").is_none(), "{old}");
-    assert_eq!(pipe.modern(json!(3), "tools/call", call.clone()).await["result"]["resultType"], "complete");
-    for garbage in ["", "   ", "hello", "{", "[]", r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#] {
+    assert!(
+        old["result"]["content"].is_array() && old["result"].get("resultType").is_none(),
+        "{old}"
+    );
+    assert_eq!(
+        pipe.modern(json!(3), "tools/call", call.clone()).await["result"]["resultType"],
+        "complete"
+    );
+    for garbage in ["", "   ", "hello", "{", "[]", r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#]
+    {
         pipe.say(garbage).await;
     }
     pipe.input.as_mut().unwrap().write_all(b"\xff\xfe\n").await.unwrap();
@@ -113,7 +136,11 @@ async fn the_end_of_input_ends_everything() {
     let servers = children(pid);
     assert_eq!(servers.len(), 1);
     let call = json!({"name": "f__test_tool_with_progress", "arguments": {}});
-    pipe.say(&json!({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": with_meta(call)}).to_string()).await;
+    pipe.say(
+        &json!({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": with_meta(call)})
+            .to_string(),
+    )
+    .await;
     drop(pipe.input.take());
     assert!(pipe.answer(&json!(9)).await["result"].is_object());
     let exit = tokio::time::timeout(SOON, pipe.child.wait()).await.expect("it ends").unwrap();
@@ -136,7 +163,10 @@ async fn a_cancelled_legacy_call_is_met_with_silence() {
         let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": call});
         pipe.say(&call.to_string()).await;
         if id == 7 {
-            pipe.say(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}"#).await;
+            pipe.say(
+                r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}"#,
+            )
+            .await;
         }
     }
     loop {
@@ -149,17 +179,25 @@ async fn a_cancelled_legacy_call_is_met_with_silence() {
     }
 }
 
-/// A listen on stdio is told of changes and ended by cancelling it; a modern call is cancelled by notification.
+/// A listen on stdio is told of changes and ended by cancelling it; a modern call is cancelled by
+/// notification.
 #[tokio::test]
 async fn a_listen_on_stdio_can_be_cancelled() {
     let mut pipe = Pipe::start(json!({"servers": {"f": fixture(&[])}}));
     assert!(pipe.modern(json!(1), "server/discover", json!({})).await["result"].is_object());
     let listen = with_meta(json!({"notifications": {"toolsListChanged": true}}));
-    pipe.say(&json!({"jsonrpc": "2.0", "id": "l", "method": "subscriptions/listen", "params": listen}).to_string())
-        .await;
+    pipe.say(
+        &json!({"jsonrpc": "2.0", "id": "l", "method": "subscriptions/listen", "params": listen})
+            .to_string(),
+    )
+    .await;
     assert_eq!(pipe.hear().await["method"], "notifications/subscriptions/acknowledged");
     let call = json!({"name": "f__test_trigger_tool_change", "arguments": {}});
-    pipe.say(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": with_meta(call)}).to_string()).await;
+    pipe.say(
+        &json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": with_meta(call)})
+            .to_string(),
+    )
+    .await;
     let (mut answered, mut told) = (false, false);
     while !(answered && told) {
         let message = pipe.hear().await;
@@ -168,6 +206,10 @@ async fn a_listen_on_stdio_can_be_cancelled() {
             && message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == "l";
     }
     let cancel = with_meta(json!({"requestId": "l"}));
-    pipe.say(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancel}).to_string()).await;
+    pipe.say(
+        &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancel})
+            .to_string(),
+    )
+    .await;
     assert!(pipe.modern(json!(3), "tools/list", json!({})).await["result"].is_object());
 }

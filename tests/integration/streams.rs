@@ -1,5 +1,5 @@
-//! Streams: what a listen tells, what a call says before its answer, and what happens when a client goes away (rows
-//! E-20, F-19 … F-26).
+//! Streams: what a listen tells, what a call says before its answer, and what happens when a client
+//! goes away (rows E-20, F-19 … F-26).
 
 use std::time::Duration;
 
@@ -15,7 +15,8 @@ fn notes(messages: &[Value], method: &str) -> Vec<Value> {
 #[tokio::test]
 async fn an_idle_listen_is_kept_alive() {
     let server = Upstream::http(modern(&["t"])).await;
-    let gate = Gate::start(json!({"servers": {"a": server.config()}, "http": {"keep_alive": 1}})).await;
+    let gate =
+        Gate::start(json!({"servers": {"a": server.config()}, "http": {"keep_alive": 1}})).await;
     let listen = Request::modern("/mcp", "subscriptions/listen", json!({"notifications": {}}));
     let mut stream = listen.open(gate.address).await;
     assert_eq!(stream.head.status, 200);
@@ -27,26 +28,40 @@ async fn an_idle_listen_is_kept_alive() {
     assert!(session.listen().await.block().await.unwrap().starts_with(':'));
 }
 
-/// F-19: the acknowledgement comes first and names what was granted; every message has the listen's id in its own JSON
-/// type; what was not asked for is not sent.
+/// F-19: the acknowledgement comes first and names what was granted; every message has the listen's
+/// id in its own JSON type; what was not asked for is not sent.
 #[tokio::test]
 async fn a_listen_tells_what_was_asked_and_nothing_else() {
     let gate = Gate::start(json!({"servers": {"f": fixture(&[])}})).await;
     let params = |filter: Value| crate::rig::client::with_meta(json!({"notifications": filter}));
     let open = async |id: &str, filter: Value| {
-        let body =
-            format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"subscriptions/listen","params":{}}}"#, params(filter));
-        let mut stream = Request::modern("/mcp", "subscriptions/listen", json!({})).body(body).open(gate.address).await;
+        let body = format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"subscriptions/listen","params":{}}}"#,
+            params(filter)
+        );
+        let mut stream = Request::modern("/mcp", "subscriptions/listen", json!({}))
+            .body(body)
+            .open(gate.address)
+            .await;
         let first = stream.next().await.unwrap();
         assert_eq!(first["method"], "notifications/subscriptions/acknowledged", "{first}");
-        assert_eq!(first["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"].to_string(), id);
+        assert_eq!(
+            first["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"].to_string(),
+            id
+        );
         (stream, first["params"]["notifications"].clone())
     };
     let watched = json!(["f+test://watched-resource", "f+test://no-such", "zzz+test://x"]);
-    let (mut tools, granted) =
-        open("\"x-1\"", json!({"toolsListChanged": true, "resourceSubscriptions": watched, "odd": true})).await;
+    let (mut tools, granted) = open(
+        "\"x-1\"",
+        json!({"toolsListChanged": true, "resourceSubscriptions": watched, "odd": true}),
+    )
+    .await;
     assert_eq!(granted["toolsListChanged"], true);
-    assert!(granted.get("odd").is_none() && granted.get("promptsListChanged").is_none(), "{granted}");
+    assert!(
+        granted.get("odd").is_none() && granted.get("promptsListChanged").is_none(),
+        "{granted}"
+    );
     assert!(!granted.to_string().contains("zzz"), "{granted}");
     let (mut prompts, _) = open("17", json!({"promptsListChanged": true})).await;
     assert_eq!(gate.call("f__test_trigger_tool_change").await.code(), 0);
@@ -58,7 +73,10 @@ async fn a_listen_tells_what_was_asked_and_nothing_else() {
     assert_eq!(told["method"], "notifications/prompts/list_changed");
     assert_eq!(told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 17);
     for stream in [&mut tools, &mut prompts] {
-        assert!(tokio::time::timeout(Duration::from_millis(300), stream.next()).await.is_err(), "nothing else is told");
+        assert!(
+            tokio::time::timeout(Duration::from_millis(300), stream.next()).await.is_err(),
+            "nothing else is told"
+        );
     }
     // F-01: by now the list has it, for everybody.
     assert!(gate.tools("/mcp").await.0.contains(&"f__test_extra_tool".to_owned()));
@@ -66,7 +84,8 @@ async fn a_listen_tells_what_was_asked_and_nothing_else() {
     assert_eq!(bad.code(), -32602, "{}", bad.text());
 }
 
-/// F-25, F-26: progress only with a token, under the client's token, rising; logs only for those who asked.
+/// F-25, F-26: progress only with a token, under the client's token, rising; logs only for those
+/// who asked.
 #[tokio::test]
 async fn progress_and_logs_reach_those_who_asked() {
     for era in ["modern", "legacy"] {
@@ -75,29 +94,42 @@ async fn progress_and_logs_reach_those_who_asked() {
             let params = json!({"name": tool, "arguments": {}, "_meta": meta});
             let answer = gate.modern("/mcp", "tools/call", params).await;
             assert_eq!(answer.status, 200, "{era} {tool}: {}", answer.text());
-            let streams = answer.header("content-type").is_some_and(|t| t.starts_with("text/event-stream"));
+            let streams =
+                answer.header("content-type").is_some_and(|t| t.starts_with("text/event-stream"));
             if streams { answer.events() } else { vec![answer.json()] }
         };
         for token in [json!("tok"), json!(7)] {
             let all = call("f__test_tool_with_progress", json!({"progressToken": token})).await;
             let progress = notes(&all, "notifications/progress");
             assert_eq!(progress.len(), 3, "{era}: {all:?}");
-            assert!(progress.iter().all(|p| p["params"]["progressToken"] == token), "{era}: {all:?}");
-            let values: Vec<f64> = progress.iter().map(|p| p["params"]["progress"].as_f64().unwrap()).collect();
+            assert!(
+                progress.iter().all(|p| p["params"]["progressToken"] == token),
+                "{era}: {all:?}"
+            );
+            let values: Vec<f64> =
+                progress.iter().map(|p| p["params"]["progress"].as_f64().unwrap()).collect();
             assert!(values.windows(2).all(|w| w[0] < w[1]), "{values:?}");
             assert!(all.last().unwrap()["result"].is_object());
             // E-22
-            assert!(all.iter().all(|m| m.get("method").is_none() || m.get("id").is_none()), "{all:?}");
+            assert!(
+                all.iter().all(|m| m.get("method").is_none() || m.get("id").is_none()),
+                "{all:?}"
+            );
         }
         assert_eq!(call("f__test_tool_with_progress", json!({})).await.len(), 1, "{era}");
         assert_eq!(
-            notes(&call("f__test_tool_with_logging", json!({})).await, "notifications/message").len(),
+            notes(&call("f__test_tool_with_logging", json!({})).await, "notifications/message")
+                .len(),
             0,
             "{era}"
         );
-        let logged = call("f__test_tool_with_logging", json!({"io.modelcontextprotocol/logLevel": "info"})).await;
+        let logged =
+            call("f__test_tool_with_logging", json!({"io.modelcontextprotocol/logLevel": "info"}))
+                .await;
         assert_eq!(notes(&logged, "notifications/message").len(), 3, "{era}: {logged:?}");
-        let quiet = call("f__test_tool_with_logging", json!({"io.modelcontextprotocol/logLevel": "error"})).await;
+        let quiet =
+            call("f__test_tool_with_logging", json!({"io.modelcontextprotocol/logLevel": "error"}))
+                .await;
         assert_eq!(notes(&quiet, "notifications/message").len(), 0, "{era}: {quiet:?}");
     }
 }
@@ -117,7 +149,8 @@ fn eager(heard: &Heard) -> Say {
     Say::Text("", lines.join("\n").into_bytes())
 }
 
-/// Progress without end is told at a bounded pace, rising, and the last step comes before the answer; in both eras.
+/// Progress without end is told at a bounded pace, rising, and the last step comes before the
+/// answer; in both eras.
 #[tokio::test]
 async fn progress_without_end_is_told_in_steps() {
     let server = Upstream::lines(eager).await;
@@ -141,15 +174,19 @@ async fn progress_without_end_is_told_in_steps() {
     }
 }
 
-/// F-22, F-23, L-09: a modern client that goes away stops the call, in the server's way; a legacy client's call goes on
-/// until it says `notifications/cancelled`.
+/// F-22, F-23, L-09: a modern client that goes away stops the call, in the server's way; a legacy
+/// client's call goes on until it says `notifications/cancelled`.
 #[tokio::test]
 async fn a_client_that_goes_away_cancels_in_its_eras_way() {
     let silent = |heard: &Heard| heard.method() == "tools/call";
-    let new = Upstream::lines(move |heard| if silent(heard) { Say::Nothing } else { modern(&["t"])(heard) }).await;
-    let old =
-        Upstream::http(move |heard| if silent(heard) { Say::Nothing } else { legacy("2025-06-18", &["t"])(heard) })
-            .await;
+    let new = Upstream::lines(
+        move |heard| if silent(heard) { Say::Nothing } else { modern(&["t"])(heard) },
+    )
+    .await;
+    let old = Upstream::http(move |heard| {
+        if silent(heard) { Say::Nothing } else { legacy("2025-06-18", &["t"])(heard) }
+    })
+    .await;
     let gate = Gate::start(json!({"servers": {"new": new.config(), "old": old.config()}})).await;
     for (server, tool) in [(&new, "new__t"), (&old, "old__t")] {
         let call = Request::modern("/mcp", "tools/call", json!({"name": tool, "arguments": {}}));
@@ -157,36 +194,59 @@ async fn a_client_that_goes_away_cancels_in_its_eras_way() {
         tokio::io::AsyncWriteExt::write_all(&mut socket, &call.bytes()).await.unwrap();
         until("the call arrived", async || (server.count("tools/call") == 1).then_some(())).await;
         drop(socket);
-        until("the call is cancelled", async || (server.count("notifications/cancelled") == 1).then_some(())).await;
-        let (call, cancel) =
-            (server.heard_of("tools/call").remove(0), server.heard_of("notifications/cancelled").remove(0));
+        until("the call is cancelled", async || {
+            (server.count("notifications/cancelled") == 1).then_some(())
+        })
+        .await;
+        let (call, cancel) = (
+            server.heard_of("tools/call").remove(0),
+            server.heard_of("notifications/cancelled").remove(0),
+        );
         assert_eq!(cancel.body["params"]["requestId"], call.body["id"], "{tool}");
     }
     let session = gate.session("/mcp", "2025-11-25").await;
-    let call = Request::legacy("/mcp", &session.id, 55, "tools/call", &json!({"name": "new__t", "arguments": {}}));
+    let call = Request::legacy(
+        "/mcp",
+        &session.id,
+        55,
+        "tools/call",
+        &json!({"name": "new__t", "arguments": {}}),
+    );
     let mut socket = tokio::net::TcpStream::connect(gate.address).await.unwrap();
     tokio::io::AsyncWriteExt::write_all(&mut socket, &call.bytes()).await.unwrap();
     until("the call arrived", async || (new.count("tools/call") == 2).then_some(())).await;
     drop(socket);
     tokio::time::sleep(Duration::from_millis(200)).await;
-    assert_eq!(new.count("notifications/cancelled"), 1, "a legacy client that goes away has not cancelled");
+    assert_eq!(
+        new.count("notifications/cancelled"),
+        1,
+        "a legacy client that goes away has not cancelled"
+    );
     // An id that is not running is nobody's.
     for id in [json!(56), json!("55"), json!(55)] {
         let note = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
         assert_eq!(session.post(note.to_string()).send(gate.address).await.status, 202);
     }
-    until("the call is cancelled", async || (new.count("notifications/cancelled") == 2).then_some(())).await;
-    let (call, cancel) = (new.heard_of("tools/call").remove(1), new.heard_of("notifications/cancelled").remove(1));
+    until("the call is cancelled", async || {
+        (new.count("notifications/cancelled") == 2).then_some(())
+    })
+    .await;
+    let (call, cancel) =
+        (new.heard_of("tools/call").remove(1), new.heard_of("notifications/cancelled").remove(1));
     assert_eq!(cancel.body["params"]["requestId"], call.body["id"]);
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!(new.count("notifications/cancelled"), 2, "once");
 }
 
-/// A legacy session hears of a resource that it subscribed to, and of no other; the server is asked once.
+/// A legacy session hears of a resource that it subscribed to, and of no other; the server is asked
+/// once.
 #[tokio::test]
 async fn a_subscription_reaches_its_session() {
     let gate = Gate::start(json!({"servers": {"f": fixture(&[])}})).await;
-    let (one, two) = (gate.session("/mcp", "2025-11-25").await, gate.session("/servers/f/mcp", "2025-11-25").await);
+    let (one, two) = (
+        gate.session("/mcp", "2025-11-25").await,
+        gate.session("/servers/f/mcp", "2025-11-25").await,
+    );
     let (mut first, mut second) = (one.listen().await, two.listen().await);
     let uri = "f+test://watched-resource";
     let subscribed = one.ask("resources/subscribe", json!({"uri": uri})).await;
@@ -201,7 +261,8 @@ async fn a_subscription_reaches_its_session() {
     assert!(tokio::time::timeout(Duration::from_millis(200), second.next()).await.is_err());
 }
 
-/// A server with tasks: `start` makes one, `poke` says that it has news, and asked about it, it is done.
+/// A server with tasks: `start` makes one, `poke` says that it has news, and asked about it, it is
+/// done.
 pub fn with_tasks(heard: &Heard) -> Say {
     let detail = |status: &str| {
         json!({"resultType": "complete", "taskId": "own-1", "status": status, "createdAt": "2026-11-21T10:00:00Z",
@@ -239,22 +300,25 @@ pub fn with_tasks(heard: &Heard) -> Say {
     }
 }
 
-/// T-07: a listen that names tasks grants the caller's own, tells of their news what `tasks/get` would answer, under the id
-/// that the caller knows, and lets them go when it ends.
+/// T-07: a listen that names tasks grants the caller's own, tells of their news what `tasks/get`
+/// would answer, under the id that the caller knows, and lets them go when it ends.
 #[tokio::test]
 async fn a_listen_follows_tasks() {
     let server = Upstream::lines(with_tasks).await;
     let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
-    let declared =
-        json!({"io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}});
+    let declared = json!({"io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}});
     let start = json!({"name": "a__start", "arguments": {}, "_meta": declared});
     let created = gate.modern("/mcp", "tools/call", start.clone()).await.result();
     let token = created["taskId"].as_str().unwrap().to_owned();
     assert_ne!(token, "own-1");
-    let elsewhere =
-        gate.modern("/servers/a/mcp", "tools/call", json!({"name": "start", "arguments": {}, "_meta": declared}));
+    let elsewhere = gate.modern(
+        "/servers/a/mcp",
+        "tools/call",
+        json!({"name": "start", "arguments": {}, "_meta": declared}),
+    );
     let foreign = elsewhere.await.result()["taskId"].clone();
-    let ids = json!({"notifications": {"taskIds": [token, "own-1", "", 7, foreign]}, "_meta": declared});
+    let ids =
+        json!({"notifications": {"taskIds": [token, "own-1", "", 7, foreign]}, "_meta": declared});
     let mut stream = Request::modern("/mcp", "subscriptions/listen", ids).open(gate.address).await;
     let granted = stream.next().await.unwrap();
     assert_eq!(granted["params"]["notifications"], json!({"taskIds": [token]}), "{granted}");
@@ -273,17 +337,23 @@ async fn a_listen_follows_tasks() {
     assert!(task.get("resultType").is_none(), "{told}");
     assert_eq!(server.heard_of("tasks/get").pop().unwrap().body["params"]["taskId"], "own-1");
     // Somebody else's listen, or one without tasks, hears nothing of it.
-    let mut other =
-        Request::modern("/mcp", "subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}))
-            .open(gate.address)
-            .await;
+    let mut other = Request::modern(
+        "/mcp",
+        "subscriptions/listen",
+        json!({"notifications": {"toolsListChanged": true}}),
+    )
+    .open(gate.address)
+    .await;
     other.next().await.unwrap();
     assert_eq!(gate.call("a__poke").await.code(), 0);
     assert_eq!(stream.next().await.unwrap()["method"], "notifications/tasks");
     assert!(tokio::time::timeout(Duration::from_millis(200), other.next()).await.is_err());
     drop(stream);
     until("the task is let go", async || {
-        listens().last().is_some_and(|h| h.body["params"]["notifications"].get("taskIds").is_none()).then_some(())
+        listens()
+            .last()
+            .is_some_and(|h| h.body["params"]["notifications"].get("taskIds").is_none())
+            .then_some(())
     })
     .await;
 }

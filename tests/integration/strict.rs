@@ -1,4 +1,5 @@
-//! Requests that are nearly right: each gets the status and the code that says what is wrong with it, and no more.
+//! Requests that are nearly right: each gets the status and the code that says what is wrong with
+//! it, and no more.
 
 use crate::rig::client::{Request, with_meta};
 use crate::rig::upstream::modern;
@@ -18,7 +19,9 @@ fn call() -> Request {
 #[tokio::test]
 async fn a_name_in_the_header_must_stand_in_the_body() {
     let (gate, server) = one().await;
-    for params in [json!({}), json!({"name": 5}), json!({"name": null}), json!({"name": ["a__echo"]})] {
+    for params in
+        [json!({}), json!({"name": 5}), json!({"name": null}), json!({"name": ["a__echo"]})]
+    {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": with_meta(params.clone())});
         let answer = call().body(body.to_string()).send(gate.address).await;
         assert_eq!((answer.status, answer.code()), (400, -32020), "{params}: {}", answer.text());
@@ -50,11 +53,19 @@ async fn a_body_in_another_form_is_refused_before_it_is_read() {
     for (case, request, status) in [
         ("gzip", call().with("Content-Encoding", "gzip"), 415),
         ("gzip after identity", call().with("Content-Encoding", "identity, gzip"), 415),
-        ("two encodings", call().with("Content-Encoding", "identity").also("Content-Encoding", "br"), 415),
+        (
+            "two encodings",
+            call().with("Content-Encoding", "identity").also("Content-Encoding", "br"),
+            415,
+        ),
         ("latin-1", call().with("Content-Type", "application/json; charset=iso-8859-1"), 415),
         ("utf-16", call().with("Content-Type", "application/json;charset=\"utf-16\""), 415),
         ("two types", call().also("Content-Type", "text/plain"), 400),
-        ("two charsets", call().with("Content-Type", "application/json; charset=utf-8; charset=latin1"), 415),
+        (
+            "two charsets",
+            call().with("Content-Type", "application/json; charset=utf-8; charset=latin1"),
+            415,
+        ),
     ] {
         let answer = request.send(gate.address).await;
         assert_eq!(answer.status, status, "{case}: {}", answer.text());
@@ -110,7 +121,18 @@ async fn an_unknown_event_id_opens_a_fresh_stream() {
             .with("Accept", "text/event-stream")
             .with("Last-Event-ID", id)
     };
-    for id in ["99-1", "0-999999", "18446744073709551615-18446744073709551615", "x", "1", "-", "", "1-x", "0-0", "ä"] {
+    for id in [
+        "99-1",
+        "0-999999",
+        "18446744073709551615-18446744073709551615",
+        "x",
+        "1",
+        "-",
+        "",
+        "1-x",
+        "0-0",
+        "ä",
+    ] {
         let stream = listen(id).open(gate.address).await;
         assert_eq!(stream.head.status, 200, "{id}");
         assert_eq!(session.ask("ping", json!({})).await.code(), 0, "{id}");

@@ -1,9 +1,13 @@
-//! TLS on a live socket: the certificate, its replacement while the gateway runs, and client certificates as principals.
+//! TLS on a live socket: the certificate, its replacement while the gateway runs, and client
+//! certificates as principals.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair,
+};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -33,7 +37,8 @@ fn put(folder: &Path, name: &str, text: &str) {
 
 fn write_server(folder: &Path, by: &Authority) {
     let key = KeyPair::generate().unwrap();
-    let made = CertificateParams::new(vec!["localhost".into()]).unwrap().signed_by(&key, by).unwrap();
+    let made =
+        CertificateParams::new(vec!["localhost".into()]).unwrap().signed_by(&key, by).unwrap();
     put(folder, "cert.pem", &made.pem());
     put(folder, "key.pem", &key.serialize_pem());
 }
@@ -45,12 +50,20 @@ fn client(by: &Authority, name: &str) -> Shown {
     (params.signed_by(&key, by).unwrap().der().clone(), key.serialize_der())
 }
 
-/// One request over TLS to a gateway that has to be of this authority; the whole answer, or why there is none.
-async fn ask(gate: &Gate, by: &Authority, shown: Option<&Shown>, request: &Request) -> Result<String, String> {
+/// One request over TLS to a gateway that has to be of this authority; the whole answer, or why
+/// there is none.
+async fn ask(
+    gate: &Gate,
+    by: &Authority,
+    shown: Option<&Shown>,
+    request: &Request,
+) -> Result<String, String> {
     let mut roots = RootCertStore::empty();
     roots.add(by.der().clone()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap();
     let config = config.with_root_certificates(roots);
     let config = match shown {
         None => config.with_no_client_auth(),
@@ -67,7 +80,11 @@ async fn ask(gate: &Gate, by: &Authority, shown: Option<&Shown>, request: &Reque
         let mut answer = Vec::new();
         let read = stream.read_to_end(&mut answer).await;
         // The gateway may close without a goodbye after its answer.
-        if answer.is_empty() { read.and(Err(std::io::ErrorKind::UnexpectedEof.into())) } else { Ok(answer) }
+        if answer.is_empty() {
+            read.and(Err(std::io::ErrorKind::UnexpectedEof.into()))
+        } else {
+            Ok(answer)
+        }
     };
     let answer = exchange.await.map_err(|error: std::io::Error| error.to_string())?;
     Ok(String::from_utf8_lossy(&answer).into_owned())
@@ -87,13 +104,19 @@ async fn until_status(what: &str, wanted: u16, check: impl AsyncFn() -> Result<S
     until(what, async || (status(&check().await) == wanted).then_some(())).await;
 }
 
-async fn start(folder: &Path, server: &Upstream, more: serde_json::Value, auth: serde_json::Value) -> Gate {
+async fn start(
+    folder: &Path,
+    server: &Upstream,
+    more: serde_json::Value,
+    auth: serde_json::Value,
+) -> Gate {
     let path = |name: &str| folder.join(name).display().to_string();
     let mut tls = json!({"cert": path("cert.pem"), "key": path("key.pem")});
     for (name, value) in more.as_object().unwrap() {
         tls[name] = value.clone();
     }
-    Gate::launch(json!({"servers": {"a": server.config()}, "http": {"tls": tls}, "auth": auth})).await
+    Gate::launch(json!({"servers": {"a": server.config()}, "http": {"tls": tls}, "auth": auth}))
+        .await
 }
 
 #[tokio::test]
@@ -104,16 +127,23 @@ async fn a_replaced_certificate_is_served_and_a_broken_one_is_not() {
     let server = Upstream::http(modern(&["t"])).await;
     let gate = start(folder.path(), &server, json!({}), json!({})).await;
     until_status("the gateway serves", 200, async || ask(&gate, &old, None, &list()).await).await;
-    assert!(ask(&gate, &new, None, &list()).await.is_err(), "of an authority that the client does not know");
+    assert!(
+        ask(&gate, &new, None, &list()).await.is_err(),
+        "of an authority that the client does not know"
+    );
     assert!(gate.log().contains(&format!("https://{}/readyz", gate.address)), "{}", gate.log());
     let plain = list().send(gate.address).await;
     assert_ne!(plain.status, 200, "no plain HTTP on this port");
 
     put(folder.path(), "key.pem", "garbage");
-    until("the mistake is told", async || gate.log().contains("previous one stays in use").then_some(())).await;
+    until("the mistake is told", async || {
+        gate.log().contains("previous one stays in use").then_some(())
+    })
+    .await;
     assert_eq!(status(&ask(&gate, &old, None, &list()).await), 200);
     write_server(folder.path(), &new);
-    until_status("the new one is served", 200, async || ask(&gate, &new, None, &list()).await).await;
+    until_status("the new one is served", 200, async || ask(&gate, &new, None, &list()).await)
+        .await;
     assert!(ask(&gate, &old, None, &list()).await.is_err());
 }
 
@@ -126,24 +156,42 @@ async fn client_certificates_are_principals_and_their_authority_can_change() {
     let server = Upstream::http(modern(&["t"])).await;
     let ca = json!({"client_ca": folder.path().join("ca.pem").display().to_string()});
     let gate = start(folder.path(), &server, ca, json!({})).await;
-    let (ada, bob, eve) = (client(&clients, "ada.test"), client(&clients, "bob.test"), client(&others, "ada.test"));
-    until_status("the gateway serves", 200, async || ask(&gate, &own, Some(&ada), &list()).await).await;
+    let (ada, bob, eve) =
+        (client(&clients, "ada.test"), client(&clients, "bob.test"), client(&others, "ada.test"));
+    until_status("the gateway serves", 200, async || ask(&gate, &own, Some(&ada), &list()).await)
+        .await;
     assert!(ask(&gate, &own, None, &list()).await.is_err(), "without a certificate");
     assert!(ask(&gate, &own, Some(&eve), &list()).await.is_err(), "of another authority");
 
     let body = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
     let opened = ask(&gate, &own, Some(&ada), &Request::bare("POST", "/mcp", body)).await.unwrap();
-    let id = opened.split("mcp-session-id: ").nth(1).and_then(|rest| rest.split("\r\n").next()).unwrap();
+    let id =
+        opened.split("mcp-session-id: ").nth(1).and_then(|rest| rest.split("\r\n").next()).unwrap();
     let ping = Request::legacy("/mcp", id, 1, "ping", &json!({}));
     assert_eq!(status(&ask(&gate, &own, Some(&ada), &ping).await), 200);
-    assert_eq!(status(&ask(&gate, &own, Some(&bob), &ping).await), 404, "the session is of another certificate");
+    assert_eq!(
+        status(&ask(&gate, &own, Some(&bob), &ping).await),
+        404,
+        "the session is of another certificate"
+    );
     let again = client(&clients, "ada.test");
-    assert_eq!(status(&ask(&gate, &own, Some(&again), &ping).await), 200, "the same holder, a renewed certificate");
+    assert_eq!(
+        status(&ask(&gate, &own, Some(&again), &ping).await),
+        200,
+        "the same holder, a renewed certificate"
+    );
 
     put(folder.path(), "ca.pem", &others.pem());
-    until_status("the new authority counts", 200, async || ask(&gate, &own, Some(&eve), &list()).await).await;
+    until_status("the new authority counts", 200, async || {
+        ask(&gate, &own, Some(&eve), &list()).await
+    })
+    .await;
     assert!(ask(&gate, &own, Some(&ada), &list()).await.is_err());
-    assert_eq!(status(&ask(&gate, &own, Some(&eve), &ping).await), 404, "of the same name, but another authority's");
+    assert_eq!(
+        status(&ask(&gate, &own, Some(&eve), &ping).await),
+        404,
+        "of the same name, but another authority's"
+    );
 }
 
 #[tokio::test]
@@ -157,10 +205,15 @@ async fn an_optional_certificate_leaves_room_for_other_credentials() {
     let ca = json!({"client_ca": folder.path().join("ca.pem").display().to_string(), "client_auth": "optional"});
     let gate = start(folder.path(), &server, ca, json!({"key": key})).await;
     let ada = client(&clients, "ada.test");
-    until_status("the gateway serves", 200, async || ask(&gate, &own, Some(&ada), &list()).await).await;
+    until_status("the gateway serves", 200, async || ask(&gate, &own, Some(&ada), &list()).await)
+        .await;
     let bearer = |key: &str| list().with("Authorization", &format!("Bearer {key}"));
     assert_eq!(status(&ask(&gate, &own, None, &list()).await), 401);
     assert_eq!(status(&ask(&gate, &own, None, &bearer(key)).await), 200);
     assert_eq!(status(&ask(&gate, &own, Some(&ada), &bearer(key)).await), 200);
-    assert_eq!(status(&ask(&gate, &own, Some(&ada), &bearer("wrong")).await), 401, "a bad key is not overlooked");
+    assert_eq!(
+        status(&ask(&gate, &own, Some(&ada), &bearer("wrong")).await),
+        401,
+        "a bad key is not overlooked"
+    );
 }

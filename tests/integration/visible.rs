@@ -1,4 +1,5 @@
-//! What operators and callers see of servers: bounds, breakers, failures in words, and which request a line is about.
+//! What operators and callers see of servers: bounds, breakers, failures in words, and which
+//! request a line is about.
 
 use crate::rig::client::Request;
 use crate::rig::gate::command;
@@ -18,7 +19,9 @@ fn odd() -> impl Fn(&Heard) -> Say + Send + Sync + 'static {
 async fn shown(gate: &Gate, name: &str) -> Value {
     let result = gate.call("system__servers").await.result();
     let all = result["structuredContent"]["servers"].as_array().cloned().unwrap_or_default();
-    all.into_iter().find(|server| server["name"] == name).unwrap_or_else(|| panic!("no {name}: {result}"))
+    all.into_iter()
+        .find(|server| server["name"] == name)
+        .unwrap_or_else(|| panic!("no {name}: {result}"))
 }
 
 #[tokio::test]
@@ -59,9 +62,10 @@ async fn bounds_and_breakers_of_servers_are_visible() {
     ] {
         assert!(metrics.contains(line), "{line}\n{metrics}");
     }
-    let spent = metrics
-        .lines()
-        .find(|line| line.starts_with("lockgate_tool_duration_seconds") && line.contains("server=\"b\",tool=\"good\""));
+    let spent = metrics.lines().find(|line| {
+        line.starts_with("lockgate_tool_duration_seconds")
+            && line.contains("server=\"b\",tool=\"good\"")
+    });
     let spent = spent.and_then(|line| line.rsplit(' ').next()).and_then(|n| n.parse::<f64>().ok());
     assert!(spent.is_some_and(|seconds| seconds > 0.0 && seconds < 10.0), "{metrics}");
 }
@@ -87,10 +91,15 @@ async fn a_failure_says_what_failed_and_where() {
         "tls": {"url": format!("https://{tls}/mcp")},
         "lost": lost.with(json!({"era": "modern"})),
     });
-    let gate = Gate::launch(json!({"builtin": {"system": true, "example": false}, "servers": servers})).await;
+    let gate =
+        Gate::launch(json!({"builtin": {"system": true, "example": false}, "servers": servers}))
+            .await;
     until("everything has failed", async || {
         let log = gate.log();
-        ["closed", "tls", "lost"].iter().all(|name| log.contains(&format!("server={name} state"))).then_some(())
+        ["closed", "tls", "lost"]
+            .iter()
+            .all(|name| log.contains(&format!("server={name} state")))
+            .then_some(())
     })
     .await;
     let run = tokio::task::spawn_blocking({
@@ -109,14 +118,22 @@ async fn a_failure_says_what_failed_and_where() {
     assert!(words.contains("does not speak TLS") && words.contains(&tls.to_string()), "{words}");
     let words = trouble("lost");
     assert!(words.contains("HTTP status 404") && !words.contains("legacy"), "{words}");
-    assert!(all.iter().find(|s| s["name"] == "closed").is_some_and(|s| s["load"]["breaker"]["state"] == "closed"));
+    assert!(
+        all.iter()
+            .find(|s| s["name"] == "closed")
+            .is_some_and(|s| s["load"]["breaker"]["state"] == "closed")
+    );
     for (name, stage, reason) in [
         ("closed", "connect", "the connection was refused"),
         ("tls", "connect", "the encrypted connection failed"),
         ("lost", "handshake", "it answered, but not as an MCP server at this address"),
     ] {
         let server = shown(&gate, name).await;
-        assert_eq!((&server["failedStage"], &server["failedReason"]), (&json!(stage), &json!(reason)), "{server}");
+        assert_eq!(
+            (&server["failedStage"], &server["failedReason"]),
+            (&json!(stage), &json!(reason)),
+            "{server}"
+        );
         assert!(!server.to_string().contains(&closed.port().to_string()), "{server}");
     }
     let (_, listed) = gate.tools("/mcp").await;
@@ -125,12 +142,17 @@ async fn a_failure_says_what_failed_and_where() {
     plain.abort();
 }
 
-/// A line about a request says which one: by the client's own name for it, or by one that the gateway made.
+/// A line about a request says which one: by the client's own name for it, or by one that the
+/// gateway made.
 #[tokio::test]
 async fn a_line_of_the_log_names_its_request() {
     let a = Upstream::http(odd()).await;
-    let gate = Gate::start(json!({"servers": {"a": a.config()}, "log": {"level": "info", "format": "json"}})).await;
-    let broken = || Request::modern("/mcp", "tools/call", json!({"name": "a__broken", "arguments": {}}));
+    let gate = Gate::start(
+        json!({"servers": {"a": a.config()}, "log": {"level": "info", "format": "json"}}),
+    )
+    .await;
+    let broken =
+        || Request::modern("/mcp", "tools/call", json!({"name": "a__broken", "arguments": {}}));
     let answer = broken().with("X-Request-Id", "trace-me.1").send(gate.address).await;
     assert_eq!(answer.header("x-request-id"), Some("trace-me.1"));
     let odd = broken().with("X-Request-Id", "no \"good\" name").send(gate.address).await;

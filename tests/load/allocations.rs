@@ -1,5 +1,6 @@
-//! Heap allocations per call, exactly: the same program under valgrind with few and with many calls, subtracted.
-//! Counts calls of malloc; refuses to give a figure for a program whose allocator valgrind does not see.
+//! Heap allocations per call, exactly: the same program under valgrind with few and with many
+//! calls, subtracted. Counts calls of malloc; refuses to give a figure for a program whose
+//! allocator valgrind does not see.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -40,15 +41,24 @@ pub fn possible() -> bool {
 }
 
 /// Allocations per call in the modern and in the legacy era.
-pub async fn count(program: &Program<'_>, calls: u64, folder: &Path) -> anyhow::Result<[PerCall; 2]> {
+pub async fn count(
+    program: &Program<'_>,
+    calls: u64,
+    folder: &Path,
+) -> anyhow::Result<[PerCall; 2]> {
     let base = heap(program, [0, 0], folder).await?;
     let modern = heap(program, [calls, 0], folder).await?;
     let legacy = heap(program, [0, calls], folder).await?;
     let per_call = |heap: Heap| -> anyhow::Result<PerCall> {
         let each = |more: u64, less: u64| (more as f64 - less as f64) / calls as f64;
-        let found =
-            PerCall { allocations: each(heap.allocations, base.allocations), bytes: each(heap.bytes, base.bytes) };
-        ensure!(found.allocations >= 0.5, "valgrind sees no allocations: the program does not use malloc");
+        let found = PerCall {
+            allocations: each(heap.allocations, base.allocations),
+            bytes: each(heap.bytes, base.bytes),
+        };
+        ensure!(
+            found.allocations >= 0.5,
+            "valgrind sees no allocations: the program does not use malloc"
+        );
         Ok(found)
     };
     Ok([per_call(modern)?, per_call(legacy)?])
@@ -67,11 +77,20 @@ async fn heap(program: &Program<'_>, more: [u64; 2], folder: &Path) -> anyhow::R
     let inner = (program.command)(address)?;
     let mut command = Command::new("valgrind");
     // Only the count of allocations is wanted, not a search for errors.
-    command.args(["--tool=memcheck", "--leak-check=no", "--undef-value-errors=no", "--num-callers=1"]);
-    command.arg(format!("--log-file={}", report.display())).arg(inner.get_program()).args(inner.get_args());
+    command.args([
+        "--tool=memcheck",
+        "--leak-check=no",
+        "--undef-value-errors=no",
+        "--num-callers=1",
+    ]);
+    command
+        .arg(format!("--log-file={}", report.display()))
+        .arg(inner.get_program())
+        .args(inner.get_args());
     let process = Running::start(program.name, &mut command, folder)?;
     let mut server = proxy::ready(process, address, program.ready, SLOW).await?;
-    let face = Face { name: program.name, address, path: program.path, tool: program.tool, key: None };
+    let face =
+        Face { name: program.name, address, path: program.path, tool: program.tool, key: None };
     for (era, more) in Era::BOTH.into_iter().zip(more) {
         let mut fleet = Fleet::connect(&face, era, 1, &BodySize::Small.text()).await?;
         let calls = FEW + more;
@@ -79,7 +98,11 @@ async fn heap(program: &Program<'_>, more: [u64; 2], folder: &Path) -> anyhow::R
         if let Some(fault) = window.fault {
             bail!("a wrong answer under valgrind: {fault}");
         }
-        ensure!(window.nanos.len() as u64 == calls, "{} of {calls} calls in time", window.nanos.len());
+        ensure!(
+            window.nanos.len() as u64 == calls,
+            "{} of {calls} calls in time",
+            window.nanos.len()
+        );
         fleet.close().await?;
     }
     let status = server.process.stop(Duration::from_secs(60))?;
@@ -89,10 +112,16 @@ async fn heap(program: &Program<'_>, more: [u64; 2], folder: &Path) -> anyhow::R
 
 /// Reads `total heap usage: 1,234 allocs, 1,200 frees, 56,789 bytes allocated`.
 fn parse(report: &str) -> anyhow::Result<Heap> {
-    let line =
-        report.lines().rev().find_map(|line| line.split_once("total heap usage: ")).context("no heap summary")?;
-    let figures: Vec<u64> =
-        line.1.split(", ").filter_map(|part| part.split(' ').next()?.replace(',', "").parse().ok()).collect();
+    let line = report
+        .lines()
+        .rev()
+        .find_map(|line| line.split_once("total heap usage: "))
+        .context("no heap summary")?;
+    let figures: Vec<u64> = line
+        .1
+        .split(", ")
+        .filter_map(|part| part.split(' ').next()?.replace(',', "").parse().ok())
+        .collect();
     match figures.as_slice() {
         [allocations, _, bytes] => Ok(Heap { allocations: *allocations, bytes: *bytes }),
         _ => bail!("a heap summary of another shape: {}", line.1),

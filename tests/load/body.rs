@@ -1,5 +1,5 @@
-//! Message bodies without copies: a few byte strings sent one after the other, and a body read whole.
-//! Refuses bodies above a cap.
+//! Message bodies without copies: a few byte strings sent one after the other, and a body read
+//! whole. Refuses bodies above a cap.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -33,7 +33,10 @@ impl Body for Pieces {
     type Data = Bytes;
     type Error = Infallible;
 
-    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let full = self.get_mut().parts.iter_mut().find(|part| !part.is_empty());
         Poll::Ready(full.map(|part| Ok(Frame::data(std::mem::take(part)))))
     }

@@ -1,5 +1,6 @@
-//! The server that the bench calls: MCP of both eras from raw bytes, with nothing on the call path but one scan.
-//! Checks what a server must check of headers and sessions; refuses everything but its own few methods.
+//! The server that the bench calls: MCP of both eras from raw bytes, with nothing on the call path
+//! but one scan. Checks what a server must check of headers and sessions; refuses everything but
+//! its own few methods.
 
 mod replies;
 
@@ -60,7 +61,9 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
     {
         use std::io::Write;
         let mut out = std::io::stdout().lock();
-        writeln!(out, "listening http://{address}/mcp").and_then(|()| out.flush()).context("say where")?;
+        writeln!(out, "listening http://{address}/mcp")
+            .and_then(|()| out.flush())
+            .context("say where")?;
     }
     accept(listener, Arc::new(Echo::new(options.tools, options.era))).await
 }
@@ -75,8 +78,13 @@ async fn accept(listener: TcpListener, echo: Arc<Echo>) -> anyhow::Result<()> {
                 let echo = &echo;
                 async move { Ok::<_, Infallible>(echo.answer(request).await) }
             });
-            // A client that goes away is no error of the bench; the generator counts what it missed.
-            drop(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
+            // A client that goes away is no error of the bench; the generator counts what it
+            // missed.
+            drop(
+                hyper::server::conn::http1::Builder::new()
+                    .serve_connection(TokioIo::new(stream), service)
+                    .await,
+            );
         });
     }
 }
@@ -96,7 +104,12 @@ struct Sessions {
 
 impl Echo {
     fn new(tools: usize, eras: Eras) -> Self {
-        Self { eras, lists: Lists::new(tools), seed: RandomState::new(), sessions: Mutex::default() }
+        Self {
+            eras,
+            lists: Lists::new(tools),
+            seed: RandomState::new(),
+            sessions: Mutex::default(),
+        }
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Response<Reply> {
@@ -137,7 +150,10 @@ impl Echo {
             return refuse(-32602, "incomplete _meta");
         }
         let named = found.method != b"tools/call" || header(&NAME) == found.params.name;
-        if header(&REVISION) != found.params.revision || header(&METHOD) != Some(found.method) || !named {
+        if header(&REVISION) != found.params.revision
+            || header(&METHOD) != Some(found.method)
+            || !named
+        {
             return refuse(-32020, "headers and body differ");
         }
         if found.params.revision != Some(MODERN.as_bytes()) {
@@ -154,7 +170,10 @@ impl Echo {
 
     fn legacy(&self, headers: &HeaderMap, found: &Envelope<'_>, bytes: &Bytes) -> Response<Reply> {
         if self.eras == Eras::Modern {
-            return json(StatusCode::BAD_REQUEST, replies::unsupported(found.id.unwrap_or(b"0"), None));
+            return json(
+                StatusCode::BAD_REQUEST,
+                replies::unsupported(found.id.unwrap_or(b"0"), None),
+            );
         }
         if let (b"initialize", Some(id)) = (found.method, found.id) {
             return self.open(id, found.params.asked);
@@ -174,7 +193,10 @@ impl Echo {
     }
 
     fn open(&self, id: &[u8], asked: Option<&[u8]>) -> Response<Reply> {
-        let agreed = LEGACY_REVISIONS.iter().find(|known| Some(known.as_bytes()) == asked).unwrap_or(&LEGACY);
+        let agreed = LEGACY_REVISIONS
+            .iter()
+            .find(|known| Some(known.as_bytes()) == asked)
+            .unwrap_or(&LEGACY);
         let mut sessions = self.sessions.lock();
         if sessions.open.len() >= SESSIONS {
             return empty(StatusCode::SERVICE_UNAVAILABLE);
@@ -194,7 +216,8 @@ impl Echo {
     fn session(&self, headers: &HeaderMap) -> Result<u64, StatusCode> {
         let value = headers.get(SESSION).ok_or(StatusCode::BAD_REQUEST)?;
         let read = value.to_str().ok().and_then(|text| u64::from_str_radix(text, 16).ok());
-        read.filter(|session| self.sessions.lock().open.contains(session)).ok_or(StatusCode::NOT_FOUND)
+        read.filter(|session| self.sessions.lock().open.contains(session))
+            .ok_or(StatusCode::NOT_FOUND)
     }
 
     fn end(&self, headers: &HeaderMap) -> Response<Reply> {
@@ -213,16 +236,26 @@ impl Echo {
 fn call(id: &[u8], found: &Envelope<'_>, bytes: &Bytes, end: &'static str) -> Response<Reply> {
     match (found.params.name, found.params.text) {
         (Some(b"echo"), Some(text)) => {
-            let pieces = [replies::text_before(id), bytes.slice_ref(text), Bytes::from_static(end.as_bytes())];
+            let pieces = [
+                replies::text_before(id),
+                bytes.slice_ref(text),
+                Bytes::from_static(end.as_bytes()),
+            ];
             respond(StatusCode::OK, JSON, Reply::Whole(Pieces::new(pieces)))
         }
-        (Some(b"echo"), None) => json(StatusCode::OK, replies::error(id, -32602, "text is required")),
+        (Some(b"echo"), None) => {
+            json(StatusCode::OK, replies::error(id, -32602, "text is required"))
+        }
         _ => json(StatusCode::OK, replies::error(id, -32602, "unknown tool")),
     }
 }
 
 fn listen(id: &[u8]) -> Response<Reply> {
-    respond(StatusCode::OK, HeaderValue::from_static("text/event-stream"), Reply::Held(Some(replies::acknowledged(id))))
+    respond(
+        StatusCode::OK,
+        HeaderValue::from_static("text/event-stream"),
+        Reply::Held(Some(replies::acknowledged(id))),
+    )
 }
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -254,7 +287,10 @@ impl Body for Reply {
     type Data = Bytes;
     type Error = Infallible;
 
-    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match self.get_mut() {
             Self::Whole(pieces) => Pin::new(pieces).poll_frame(context),
             Self::Held(event) => match event.take() {

@@ -1,5 +1,5 @@
-//! Every place that the bench calls, by the names that the report uses.
-//! The gateway is called at both kinds of endpoint: all servers with namespaced tools, and one server as itself.
+//! Every place that the bench calls, by the names that the report uses. The gateway is called at
+//! both kinds of endpoint: all servers with namespaced tools, and one server as itself.
 
 use std::net::SocketAddr;
 
@@ -13,14 +13,19 @@ const SINGLE: Face = gateway_face("gateway /servers", "/servers/echo/mcp", "echo
 /// The first again, with everything that judges a call.
 const GUARDED: Face = gateway_face(GUARD, "/mcp", "echo__echo");
 
-const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
+const NOWHERE: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
 
 const fn gateway_face(name: &'static str, path: &'static str, tool: &'static str) -> Face {
     Face { name, address: NOWHERE, path, tool, key: None }
 }
 
 /// The faces of what runs, cheapest first.
-pub fn faces(echo: SocketAddr, nginx: Option<SocketAddr>, gateway: Option<SocketAddr>) -> Vec<Face> {
+pub fn faces(
+    echo: SocketAddr,
+    nginx: Option<SocketAddr>,
+    gateway: Option<SocketAddr>,
+) -> Vec<Face> {
     let plain = |name, address| Face { name, address, path: "/mcp", tool: "echo", key: None };
     let mut all = vec![plain(DIRECT, echo)];
     all.extend(nginx.map(|address| plain(NGINX, address)));

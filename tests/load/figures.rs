@@ -106,10 +106,18 @@ impl Figures<'_> {
             return;
         }
         let direct = |address| proxy::echo_command(1, Eras::Both, address);
-        self.count(&Program { name: DIRECT, path: "/mcp", tool: "echo", ready: None, command: &direct }).await;
+        self.count(&Program {
+            name: DIRECT,
+            path: "/mcp",
+            tool: "echo",
+            ready: None,
+            command: &direct,
+        })
+        .await;
         if let Some(gateway) = self.gateway.clone() {
             let folder = self.folder;
-            let forwarded = move |address: SocketAddr| gateway.command("gateway-heap", address, folder);
+            let forwarded =
+                move |address: SocketAddr| gateway.command("gateway-heap", address, folder);
             self.count(&Program {
                 name: MERGED.name,
                 path: MERGED.path,

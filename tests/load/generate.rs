@@ -49,7 +49,12 @@ struct Lane {
 }
 
 impl Fleet {
-    pub async fn connect(face: &Face, era: Era, connections: usize, text: &Bytes) -> anyhow::Result<Self> {
+    pub async fn connect(
+        face: &Face,
+        era: Era,
+        connections: usize,
+        text: &Bytes,
+    ) -> anyhow::Result<Self> {
         let mut lanes = Vec::with_capacity(connections);
         for _ in 0..connections {
             let mut peer = Peer::connect(face.address).await?;
@@ -111,7 +116,9 @@ impl Lane {
             let answer = self.peer.send(request).await;
             now = Instant::now();
             match answer.and_then(|answer| expect_echo(&answer, id, &text)) {
-                Ok(()) => window.nanos.push(u64::try_from((now - began).as_nanos()).unwrap_or(u64::MAX)),
+                Ok(()) => {
+                    window.nanos.push(u64::try_from((now - began).as_nanos()).unwrap_or(u64::MAX))
+                }
                 Err(error) => {
                     window.wrong += 1;
                     window.fault.get_or_insert_with(|| format!("{error:#}"));

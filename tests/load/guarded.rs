@@ -1,6 +1,7 @@
-//! What guarding costs: the same call through the gateway as it is, with everything that judges a call (`guard.rs`), and with
-//! that but for the digest of the arguments in the audit trail. Many short windows, by turns, because the machine's own moods
-//! last longer than they do. Refuses to judge by one window: ratios are taken within a round, and the median has its bounds.
+//! What guarding costs: the same call through the gateway as it is, with everything that judges a
+//! call (`guard.rs`), and with that but for the digest of the arguments in the audit trail. Many
+//! short windows, by turns, because the machine's own moods last longer than they do. Refuses to
+//! judge by one window: ratios are taken within a round, and the median has its bounds.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -55,7 +56,8 @@ impl Ratio<'_> {
 
 pub async fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let program = program(options.bin.as_deref())?;
-    let folder = tempfile::Builder::new().prefix("lockgate-load-").tempdir().context("make a folder")?;
+    let folder =
+        tempfile::Builder::new().prefix("lockgate-load-").tempdir().context("make a folder")?;
     let echo = proxy::start_echo("echo", 1, Eras::Both, folder.path()).await?;
     let Guard { key, config, undigested } = guard::prepare(&program, folder.path())?;
     let gateway = |more: String| Gateway { program: program.clone(), upstream: echo.address, more };
@@ -76,7 +78,8 @@ pub async fn run(options: &Options) -> anyhow::Result<ExitCode> {
         false => table(plan, &ratios),
     };
     std::io::stdout().lock().write_all(text.as_bytes()).context("print the figures")?;
-    let wrong: Vec<String> = cells.iter().filter(|cell| cell.wrong > 0).filter_map(|cell| cell.fault.clone()).collect();
+    let wrong: Vec<String> =
+        cells.iter().filter(|cell| cell.wrong > 0).filter_map(|cell| cell.fault.clone()).collect();
     for words in &wrong {
         progress(&format!("wrong: {words}"));
     }
@@ -85,7 +88,9 @@ pub async fn run(options: &Options) -> anyhow::Result<ExitCode> {
 }
 
 fn ratios(cells: &[Cell]) -> Vec<Ratio<'_>> {
-    let open = |cell: &Cell| cells.iter().find(|open| open.target == OPEN && open.scenario == cell.scenario);
+    let open = |cell: &Cell| {
+        cells.iter().find(|open| open.target == OPEN && open.scenario == cell.scenario)
+    };
     let judged = cells.iter().filter(|cell| cell.target != OPEN);
     let ratio = |guarded| {
         let open = open(guarded)?;
@@ -96,7 +101,12 @@ fn ratios(cells: &[Cell]) -> Vec<Ratio<'_>> {
 }
 
 fn table(plan: Plan, ratios: &[Ratio<'_>]) -> String {
-    let mut text = format!("{}\n{} rounds, a window is {} ms\n\n", machine(), plan.rounds, plan.window.as_millis());
+    let mut text = format!(
+        "{}\n{} rounds, a window is {} ms\n\n",
+        machine(),
+        plan.rounds,
+        plan.window.as_millis()
+    );
     text.push_str(
         "| body | conn | era | guarded | `/mcp`, µs/call | guarded | × | its median is within | at most | met |\n",
     );
@@ -104,8 +114,9 @@ fn table(plan: Plan, ratios: &[Ratio<'_>]) -> String {
     for ratio in ratios {
         let Ratio { open, guarded, median, within } = ratio;
         let scenario = guarded.scenario;
-        let number =
-            |value: Option<f64>, decimals| value.map_or("–".to_owned(), |value| format!("{value:.decimals$}"));
+        let number = |value: Option<f64>, decimals| {
+            value.map_or("–".to_owned(), |value| format!("{value:.decimals$}"))
+        };
         let cpu = |cell: &Cell| number(cell.median(|sample| sample.cpu_us), 1);
         let met = if ratio.met() { "yes" } else { "NO" };
         // Writing to a String cannot fail.

@@ -1,5 +1,5 @@
-//! Memory of idle legacy sessions: a fresh gateway before and after thousands of them, their connections closed.
-//! Refuses to count what the first sessions warm up.
+//! Memory of idle legacy sessions: a fresh gateway before and after thousands of them, their
+//! connections closed. Refuses to count what the first sessions warm up.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,9 +18,15 @@ pub struct Idle {
     pub rss_kib: f64,
 }
 
-pub async fn idle(gateway: &Gateway, path: &'static str, sessions: usize, folder: &Path) -> anyhow::Result<Idle> {
+pub async fn idle(
+    gateway: &Gateway,
+    path: &'static str,
+    sessions: usize,
+    folder: &Path,
+) -> anyhow::Result<Idle> {
     // One caller holds them all.
-    let more = format!("{}limits: {{ sessions_per_principal: {} }}\n", gateway.more, WARM + sessions);
+    let more =
+        format!("{}limits: {{ sessions_per_principal: {} }}\n", gateway.more, WARM + sessions);
     let server = Gateway { more, ..gateway.clone() }.start("gateway-idle", folder).await?;
     let face = Face { name: "idle", address: server.address, path, tool: "", key: None };
     open(&face, WARM).await?;

@@ -48,7 +48,8 @@ async fn pages(
     let mut cursor: Option<String> = None;
     while pages.len() < PAGES {
         let id = peer.fresh_id();
-        let answer = peer.send(Template::list(face, era, session, cursor.as_deref())?.request(id)).await?;
+        let answer =
+            peer.send(Template::list(face, era, session, cursor.as_deref())?.request(id)).await?;
         expect_result(&answer, id)?;
         cursor = next(&answer.body);
         pages.push(answer.body);
@@ -75,13 +76,19 @@ fn count(pages: &[bytes::Bytes]) -> anyhow::Result<usize> {
             Some(at) if !page.starts_with(b"{") => page.get(at + 6..).unwrap_or_default(),
             _ => page,
         };
-        let value: serde_json::Value = serde_json::from_slice(json).context("a page is not JSON")?;
-        listed += value.pointer("/result/tools").and_then(|tools| tools.as_array()).context("no tools")?.len();
+        let value: serde_json::Value =
+            serde_json::from_slice(json).context("a page is not JSON")?;
+        listed += value
+            .pointer("/result/tools")
+            .and_then(|tools| tools.as_array())
+            .context("no tools")?
+            .len();
     }
     Ok(listed)
 }
 
-/// Median milliseconds of `initialize` alone; each session is opened fully and ended outside the measured time.
+/// Median milliseconds of `initialize` alone; each session is opened fully and ended outside the
+/// measured time.
 pub async fn initialize(face: &Face, repeats: usize) -> anyhow::Result<f64> {
     let mut peer = Peer::connect(face.address).await?;
     let template = Template::initialize(face)?;
@@ -100,5 +107,6 @@ pub async fn initialize(face: &Face, repeats: usize) -> anyhow::Result<f64> {
 }
 
 fn median_ms(times: &[Duration]) -> anyhow::Result<f64> {
-    crate::measure::median(times.iter().map(|time| time.as_secs_f64() * 1e3).collect()).context("nothing was measured")
+    crate::measure::median(times.iter().map(|time| time.as_secs_f64() * 1e3).collect())
+        .context("nothing was measured")
 }

@@ -1,6 +1,6 @@
-//! `lockgate-load`: what a forwarded call costs, beside a direct call and a plain reverse proxy in the same run.
-//! `echo` is a fast MCP server to call, `run` starts everything, measures it and prints
-//! one table; `guarded` and `tools` do so for what judges a call and for the built-in tools.
+//! `lockgate-load`: what a forwarded call costs, beside a direct call and a plain reverse proxy in
+//! the same run. `echo` is a fast MCP server to call, `run` starts everything, measures it and
+//! prints one table; `guarded` and `tools` do so for what judges a call and for the built-in tools.
 //! Speaks to loopback only and ends only the processes that it started.
 
 mod allocations;
@@ -54,7 +54,10 @@ fn main() -> ExitCode {
 
 fn bench(command: Command) -> anyhow::Result<ExitCode> {
     // One thread: the generator and the echo server must each leave a core to what is measured.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("start the runtime")?;
     runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
         // Dropping the work on a signal stops the processes that it started.

@@ -1,5 +1,5 @@
-//! Cost of a forwarded call: every target under the same load, one after the other, round after round.
-//! Refuses to compare figures of different moments: ratios are taken within a round.
+//! Cost of a forwarded call: every target under the same load, one after the other, round after
+//! round. Refuses to compare figures of different moments: ratios are taken within a round.
 
 use std::time::Duration;
 
@@ -47,7 +47,12 @@ impl BodySize {
             Self::Small => 100,
             Self::Large => 64 << 10,
         };
-        b"the quick brown fox jumps over the lazy dog ".iter().copied().cycle().take(length).collect()
+        b"the quick brown fox jumps over the lazy dog "
+            .iter()
+            .copied()
+            .cycle()
+            .take(length)
+            .collect()
     }
 }
 
@@ -121,7 +126,8 @@ pub async fn measure(targets: &[Target<'_>], plan: Plan, progress: impl Fn(&str)
             for turn in 0..targets.len() {
                 // Another target goes first each round, so that none always follows the same one.
                 let which = (turn + round) % targets.len();
-                let (Some(target), Some(cell)) = (targets.get(which), cells.get_mut(number * targets.len() + which))
+                let (Some(target), Some(cell)) =
+                    (targets.get(which), cells.get_mut(number * targets.len() + which))
                 else {
                     continue;
                 };
@@ -139,8 +145,15 @@ pub async fn measure(targets: &[Target<'_>], plan: Plan, progress: impl Fn(&str)
     cells
 }
 
-async fn window(target: &Target<'_>, scenario: Scenario, plan: Plan, cell: &mut Cell) -> anyhow::Result<Sample> {
-    let mut fleet = Fleet::connect(&target.face, scenario.era, scenario.connections, &scenario.body.text()).await?;
+async fn window(
+    target: &Target<'_>,
+    scenario: Scenario,
+    plan: Plan,
+    cell: &mut Cell,
+) -> anyhow::Result<Sample> {
+    let mut fleet =
+        Fleet::connect(&target.face, scenario.era, scenario.connections, &scenario.body.text())
+            .await?;
     let warm = Limit { time: plan.window, calls: WARM * scenario.connections as u64 };
     let warmed = fleet.drive(warm).await?;
     let before = target.process.cpu()?;
@@ -150,7 +163,11 @@ async fn window(target: &Target<'_>, scenario: Scenario, plan: Plan, cell: &mut 
     cell.fault = cell.fault.take().or(warmed.fault).or(result.fault);
     fleet.close().await?;
     let calls = result.nanos.len() as u64;
-    anyhow::ensure!(calls > 0, "no call succeeded: {}", cell.fault.as_deref().unwrap_or("no reason"));
+    anyhow::ensure!(
+        calls > 0,
+        "no call succeeded: {}",
+        cell.fault.as_deref().unwrap_or("no reason")
+    );
     let micros = |nanos: u64| nanos as f64 / 1e3;
     Ok(Sample {
         cpu_us: micros(nanos) / calls as f64,
@@ -162,18 +179,30 @@ async fn window(target: &Target<'_>, scenario: Scenario, plan: Plan, cell: &mut 
 }
 
 /// One cell's figure compared with another's of the same round, for all rounds that both have.
-pub fn pairs(of: &Cell, with: &Cell, figure: impl Fn(&Sample) -> f64, how: impl Fn(f64, f64) -> f64) -> Vec<f64> {
+pub fn pairs(
+    of: &Cell,
+    with: &Cell,
+    figure: impl Fn(&Sample) -> f64,
+    how: impl Fn(f64, f64) -> f64,
+) -> Vec<f64> {
     let rounds = of.rounds.iter().zip(&with.rounds);
-    rounds.filter_map(|(of, with)| Some(how(figure(of.as_ref()?), figure(with.as_ref()?)))).collect()
+    rounds
+        .filter_map(|(of, with)| Some(how(figure(of.as_ref()?), figure(with.as_ref()?))))
+        .collect()
 }
 
 /// The median of them.
-pub fn compare(of: &Cell, with: &Cell, figure: impl Fn(&Sample) -> f64, how: impl Fn(f64, f64) -> f64) -> Option<f64> {
+pub fn compare(
+    of: &Cell,
+    with: &Cell,
+    figure: impl Fn(&Sample) -> f64,
+    how: impl Fn(f64, f64) -> f64,
+) -> Option<f64> {
     median(pairs(of, with, figure, how))
 }
 
-/// The bounds that the median of what the values are drawn from is within, nineteen times in twenty (sign test); none with
-/// fewer than six.
+/// The bounds that the median of what the values are drawn from is within, nineteen times in twenty
+/// (sign test); none with fewer than six.
 pub fn median_within(mut values: Vec<f64>) -> Option<(f64, f64)> {
     values.sort_by(f64::total_cmp);
     let count = values.len() as f64;

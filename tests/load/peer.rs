@@ -27,7 +27,8 @@ pub struct Peer {
 
 impl Peer {
     pub async fn connect(address: SocketAddr) -> anyhow::Result<Self> {
-        let stream = TcpStream::connect(address).await.with_context(|| format!("connect to {address}"))?;
+        let stream =
+            TcpStream::connect(address).await.with_context(|| format!("connect to {address}"))?;
         stream.set_nodelay(true).context("set no delay")?;
         let (sender, connection) = handshake(TokioIo::new(stream)).await.context("begin HTTP")?;
         // The driver ends with the sender; its error reaches the request that met it.
@@ -44,7 +45,8 @@ impl Peer {
 
     pub async fn send(&mut self, request: Request<Pieces>) -> anyhow::Result<Answer> {
         self.sender.ready().await.context("the connection is closed")?;
-        let (head, body) = self.sender.send_request(request).await.context("send a request")?.into_parts();
+        let (head, body) =
+            self.sender.send_request(request).await.context("send a request")?.into_parts();
         Ok(Answer { status: head.status, headers: head.headers, body: whole(body).await? })
     }
 
@@ -52,7 +54,11 @@ impl Peer {
     pub async fn open_session(&mut self, face: &Face) -> anyhow::Result<HeaderValue> {
         let session = self.initialize(&Template::initialize(face)?).await?;
         let answer = self.send(Template::initialized(face, &session)?.request(0)).await?;
-        ensure!(answer.status == StatusCode::ACCEPTED, "notifications/initialized got {}", answer.status);
+        ensure!(
+            answer.status == StatusCode::ACCEPTED,
+            "notifications/initialized got {}",
+            answer.status
+        );
         Ok(session)
     }
 

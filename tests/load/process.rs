@@ -1,5 +1,6 @@
-//! The processes that the bench starts: their output in files, their CPU time and memory from /proc, their end.
-//! Refuses to signal anything but its own children, and waits a bounded time for each.
+//! The processes that the bench starts: their output in files, their CPU time and memory from
+//! /proc, their end. Refuses to signal anything but its own children, and waits a bounded time for
+//! each.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -67,7 +68,10 @@ impl Running {
     /// Resident memory of the process itself.
     pub fn memory(&self) -> anyhow::Result<Memory> {
         let proc = PathBuf::from(format!("/proc/{}", self.child.id()));
-        Ok(Memory { rss: kib(&proc.join("status"), "VmRSS:")?, pss: kib(&proc.join("smaps_rollup"), "Pss:")? })
+        Ok(Memory {
+            rss: kib(&proc.join("status"), "VmRSS:")?,
+            pss: kib(&proc.join("smaps_rollup"), "Pss:")?,
+        })
     }
 
     /// Asks the process to end and waits; one that does not end in time is killed.
@@ -75,7 +79,10 @@ impl Running {
         if let Some(status) = self.child.try_wait().context("look at a process")? {
             return Ok(status);
         }
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).context("a pid out of range")?;
+        let pid = i32::try_from(self.child.id())
+            .ok()
+            .and_then(Pid::from_raw)
+            .context("a pid out of range")?;
         kill_process(pid, Signal::TERM).context("send SIGTERM")?;
         let deadline = Instant::now() + patience;
         while Instant::now() < deadline {
@@ -96,7 +103,8 @@ impl Drop for Running {
     }
 }
 
-/// Whether a process ended as asked: with success, by the signal it was sent, or with the code that says so.
+/// Whether a process ended as asked: with success, by the signal it was sent, or with the code that
+/// says so.
 pub fn ended_well(status: ExitStatus) -> bool {
     let asked = Signal::TERM.as_raw();
     status.success() || status.signal() == Some(asked) || status.code() == Some(128 + asked)
@@ -124,17 +132,21 @@ impl Cpu {
         let tick = |at: usize| fields.get(at).and_then(|text| text.parse().ok()).unwrap_or(0_u64);
         self.ticks += tick(11) + tick(12);
         for thread in numbered(Path::new(&format!("/proc/{pid}/task"))) {
-            let text = fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat")).unwrap_or_default();
+            let text = fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat"))
+                .unwrap_or_default();
             if let Some(nanos) = text.split(' ').next().and_then(|first| first.parse().ok()) {
                 self.threads.insert(thread, nanos);
             }
         }
     }
 
-    /// Nanoseconds of CPU time since an earlier moment; by ticks where a thread has ended in between.
+    /// Nanoseconds of CPU time since an earlier moment; by ticks where a thread has ended in
+    /// between.
     pub fn since(&self, earlier: &Self) -> u64 {
         let by_ticks = self.ticks.saturating_sub(earlier.ticks) * TICK;
-        if self.threads.is_empty() || earlier.threads.keys().any(|thread| !self.threads.contains_key(thread)) {
+        if self.threads.is_empty()
+            || earlier.threads.keys().any(|thread| !self.threads.contains_key(thread))
+        {
             return by_ticks;
         }
         let now: u64 = self.threads.values().sum();
@@ -163,7 +175,8 @@ fn tree(root: u32) -> anyhow::Result<Vec<u32>> {
     Ok(found)
 }
 
-/// The fields of a stat line after the command's name, which may itself hold spaces: state, parent, …
+/// The fields of a stat line after the command's name, which may itself hold spaces: state, parent,
+/// …
 fn fields(stat: &str) -> Vec<&str> {
     stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect()).unwrap_or_default()
 }

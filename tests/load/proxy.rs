@@ -1,5 +1,6 @@
-//! What is measured, started: the echo server, nginx as a plain reverse proxy in front of it, and the gateway.
-//! Configurations are written to a folder of the run; refuses to touch any that the machine has.
+//! What is measured, started: the echo server, nginx as a plain reverse proxy in front of it, and
+//! the gateway. Configurations are written to a folder of the run; refuses to touch any that the
+//! machine has.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -33,11 +34,24 @@ pub fn echo_command(tools: usize, eras: Eras, address: SocketAddr) -> anyhow::Re
         Eras::Modern => "modern",
         Eras::Legacy => "legacy",
     };
-    command.args(["echo", "--listen", &address.to_string(), "--tools", &tools.to_string(), "--era", era]);
+    command.args([
+        "echo",
+        "--listen",
+        &address.to_string(),
+        "--tools",
+        &tools.to_string(),
+        "--era",
+        era,
+    ]);
     Ok(command)
 }
 
-pub async fn start_echo(name: &'static str, tools: usize, eras: Eras, folder: &Path) -> anyhow::Result<Server> {
+pub async fn start_echo(
+    name: &'static str,
+    tools: usize,
+    eras: Eras,
+    folder: &Path,
+) -> anyhow::Result<Server> {
     let address = free_address()?;
     let process = Running::start(name, &mut echo_command(tools, eras, address)?, folder)?;
     ready(process, address, None, PATIENCE).await
@@ -46,27 +60,40 @@ pub async fn start_echo(name: &'static str, tools: usize, eras: Eras, folder: &P
 /// What varies of nginx.
 pub struct Nginx {
     pub workers: usize,
-    /// `proxy_buffer_size` in KiB; nginx's own default (one page) reads a large response in many small steps.
+    /// `proxy_buffer_size` in KiB; nginx's own default (one page) reads a large response in many
+    /// small steps.
     pub buffer_kib: usize,
 }
 
-/// nginx as an ordinary reverse proxy: request bodies stay in memory, connections to the upstream are kept.
-pub async fn start_nginx(nginx: &Nginx, upstream: SocketAddr, folder: &Path) -> anyhow::Result<Server> {
+/// nginx as an ordinary reverse proxy: request bodies stay in memory, connections to the upstream
+/// are kept.
+pub async fn start_nginx(
+    nginx: &Nginx,
+    upstream: SocketAddr,
+    folder: &Path,
+) -> anyhow::Result<Server> {
     let address = free_address()?;
     let file = folder.join("nginx.conf");
     let config = nginx_config(nginx, address, upstream, folder);
     fs::write(&file, config).context("write nginx.conf")?;
     let mut command = Command::new(nginx_program());
-    command.arg("-p").arg(folder).arg("-c").arg(&file).arg("-e").arg(folder.join("nginx-error.log"));
-    let process =
-        Running::start("nginx", &mut command, folder).context("nginx is needed: apt-get install nginx-light")?;
+    command
+        .arg("-p")
+        .arg(folder)
+        .arg("-c")
+        .arg(&file)
+        .arg("-e")
+        .arg(folder.join("nginx-error.log"));
+    let process = Running::start("nginx", &mut command, folder)
+        .context("nginx is needed: apt-get install nginx-light")?;
     ready(process, address, None, PATIENCE).await
 }
 
 fn nginx_config(nginx: &Nginx, address: SocketAddr, upstream: SocketAddr, folder: &Path) -> String {
     let Nginx { workers, buffer_kib } = nginx;
     let place = folder.display();
-    // Workers of a master that runs as root would become another user, who may not enter the run's folder.
+    // Workers of a master that runs as root would become another user, who may not enter the run's
+    // folder.
     let user = if rustix::process::geteuid().is_root() { "user root;" } else { "" };
     format!(
         r"{user}
@@ -134,7 +161,12 @@ impl Gateway {
     }
 
     /// The command that serves it, with its configuration written to `folder/name.yaml`.
-    pub fn command(&self, name: &str, address: SocketAddr, folder: &Path) -> anyhow::Result<Command> {
+    pub fn command(
+        &self,
+        name: &str,
+        address: SocketAddr,
+        folder: &Path,
+    ) -> anyhow::Result<Command> {
         let file = folder.join(format!("{name}.yaml"));
         // Without the gateway's own tools, so that its lists are as long as the upstream's.
         let config = format!(

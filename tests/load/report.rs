@@ -77,11 +77,15 @@ impl Report {
         let mut all = Vec::new();
         for cell in self.cells.iter().filter(|cell| cell.target != DIRECT && cell.target != NGINX) {
             let scenario = cell.scenario;
-            let (body, era, connections) = (scenario.body, scenario.era.word(), scenario.connections);
+            let (body, era, connections) =
+                (scenario.body, scenario.era.word(), scenario.connections);
             if cell.target == GUARD {
                 all.push(Verdict {
                     target: cell.target,
-                    what: format!("CPU per call beside {OPEN}, {}, {connections} conn, {era}", body.word()),
+                    what: format!(
+                        "CPU per call beside {OPEN}, {}, {connections} conn, {era}",
+                        body.word()
+                    ),
                     unit: "×",
                     value: self.ratio_to(cell, OPEN),
                     limit: GUARDED_AT_MOST,
@@ -91,7 +95,10 @@ impl Report {
             }
             all.push(Verdict {
                 target: cell.target,
-                what: format!("CPU per call beside nginx, {}, {connections} conn, {era}", body.word()),
+                what: format!(
+                    "CPU per call beside nginx, {}, {connections} conn, {era}",
+                    body.word()
+                ),
                 unit: "×",
                 value: self.ratio(cell),
                 limit: if body == BodySize::Small { 2.0 } else { 1.5 },

@@ -1,5 +1,5 @@
-//! The one command: starts what is measured, measures it in order, prints the table, writes the JSON.
-//! Refuses to report success after a wrong answer.
+//! The one command: starts what is measured, measures it in order, prints the table, writes the
+//! JSON. Refuses to report success after a wrong answer.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -122,7 +122,12 @@ pub async fn run(options: &Options) -> anyhow::Result<ExitCode> {
     if !options.quick {
         figures.heap().await;
     }
-    let report = Report { machine: machine(), setting: setting(options, plan, &nginx), cells, lines: figures.lines };
+    let report = Report {
+        machine: machine(),
+        setting: setting(options, plan, &nginx),
+        cells,
+        lines: figures.lines,
+    };
     finish(options, &report)
 }
 
@@ -138,7 +143,11 @@ async fn start(eras: Eras, program: Option<PathBuf>, nginx: &Nginx) -> anyhow::R
     let (mut gateway, mut guarded) = (None, None);
     if let Some(program) = program {
         let Guard { key, config: more, .. } = guard::prepare(&program, folder.path())?;
-        let open = Gateway { program, upstream: upstream.as_ref().unwrap_or(&echo).address, more: String::new() };
+        let open = Gateway {
+            program,
+            upstream: upstream.as_ref().unwrap_or(&echo).address,
+            more: String::new(),
+        };
         let strict = Gateway { more, ..open.clone() };
         guarded = Some((strict.start("guarded", folder.path()).await?, key));
         gateway = Some((open.start("gateway", folder.path()).await?, open));
@@ -150,7 +159,9 @@ impl Stand {
     fn faces(&self) -> Vec<Face> {
         let gateway = self.gateway.as_ref().map(|(server, _)| server.address);
         let mut faces = faces(self.echo.address, Some(self.nginx.address), gateway);
-        faces.extend(self.guarded.as_ref().map(|(server, key)| guarded(server.address, key.clone())));
+        faces.extend(
+            self.guarded.as_ref().map(|(server, key)| guarded(server.address, key.clone())),
+        );
         faces
     }
 }
@@ -184,12 +195,18 @@ fn setting(options: &Options, plan: Plan, nginx: &Nginx) -> String {
 
 /// Prints and writes the report; the exit code says whether the run may pass.
 fn finish(options: &Options, report: &Report) -> anyhow::Result<ExitCode> {
-    std::io::stdout().lock().write_all(table::render(report).as_bytes()).context("print the table")?;
+    std::io::stdout()
+        .lock()
+        .write_all(table::render(report).as_bytes())
+        .context("print the table")?;
     if let Some(file) = &options.json {
-        std::fs::write(file, format!("{:#}\n", report.json())).with_context(|| format!("write {}", file.display()))?;
+        std::fs::write(file, format!("{:#}\n", report.json()))
+            .with_context(|| format!("write {}", file.display()))?;
     }
     let verdicts = report.verdicts();
-    let over = verdicts.iter().any(|verdict| verdict.ratio && verdict.value.is_none_or(|ratio| ratio > CEILING));
+    let over = verdicts
+        .iter()
+        .any(|verdict| verdict.ratio && verdict.value.is_none_or(|ratio| ratio > CEILING));
     let missed = options.strict && verdicts.iter().any(|verdict| !verdict.met());
     let failed = over || missed || !report.faults().is_empty();
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -207,6 +224,9 @@ pub fn progress(words: &str) {
 pub fn machine() -> String {
     let cores = cores();
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ")).map(|(_, name)| name);
+    let model = info
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
+        .map(|(_, name)| name);
     format!("{cores} cores, {}", model.unwrap_or("unknown processor"))
 }

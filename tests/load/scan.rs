@@ -1,5 +1,6 @@
-//! Finds the few members of a JSON-RPC request that an echo needs, as spans of the bytes, without building a tree.
-//! A fixture's scan: it trusts that the bytes are JSON and refuses to say more than where things are.
+//! Finds the few members of a JSON-RPC request that an echo needs, as spans of the bytes, without
+//! building a tree. A fixture's scan: it trusts that the bytes are JSON and refuses to say more
+//! than where things are.
 
 use memchr::memchr2;
 

@@ -50,7 +50,9 @@ fn lines(lines: &[Line], text: &mut String) -> std::fmt::Result {
     writeln!(text, "| figure | target | value |\n|---|---|---:|")?;
     for line in lines {
         match &line.value {
-            Ok(value) => writeln!(text, "| {} | {} | {value:.2} {} |", line.what, line.target, line.unit)?,
+            Ok(value) => {
+                writeln!(text, "| {} | {} | {value:.2} {} |", line.what, line.target, line.unit)?
+            }
             Err(words) => writeln!(text, "| {} | {} | none: {words} |", line.what, line.target)?,
         }
     }

@@ -1,5 +1,6 @@
-//! What built-in tools cost beside the same operation done directly, in the same run: 100 sessions, each a caller that pauses
-//! between its calls, and 1,000 tools registered besides. Refuses any answer that is not the operation's result.
+//! What built-in tools cost beside the same operation done directly, in the same run: 100 sessions,
+//! each a caller that pauses between its calls, and 1,000 tools registered besides. Refuses any
+//! answer that is not the operation's result.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -85,16 +86,22 @@ impl Row {
 
 pub async fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let program = run::program(options.bin.as_deref())?;
-    let temporary = tempfile::Builder::new().prefix("lockgate-tools-").tempdir().context("make a folder")?;
+    let temporary =
+        tempfile::Builder::new().prefix("lockgate-tools-").tempdir().context("make a folder")?;
     let folder = temporary.path().canonicalize().context("find the folder")?;
     let page = page().await?;
     let echo = proxy::start_echo("echo", TOOLS, Eras::Both, &folder).await?;
     let gateway = start(&program, &echo, page, &folder).await?;
-    let face = Face { name: "gateway", address: gateway.address, path: "/mcp", tool: "", key: None };
+    let face =
+        Face { name: "gateway", address: gateway.address, path: "/mcp", tool: "", key: None };
     let mut rows = Vec::new();
     for operation in operations(&folder, page, echo.address).into_iter().map(Rc::new) {
         progress(operation.name);
-        rows.push(measure(&face, &operation, options.calls.clamp(1, 1000)).await.context(operation.name)?);
+        rows.push(
+            measure(&face, &operation, options.calls.clamp(1, 1000))
+                .await
+                .context(operation.name)?,
+        );
     }
     drop(gateway);
     let text = if options.json { json(&rows) } else { table(&rows) };
@@ -103,19 +110,28 @@ pub async fn run(options: &Options) -> anyhow::Result<ExitCode> {
     Ok(if missed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-async fn start(program: &Path, echo: &Server, page: SocketAddr, folder: &Path) -> anyhow::Result<Server> {
+async fn start(
+    program: &Path,
+    echo: &Server,
+    page: SocketAddr,
+    folder: &Path,
+) -> anyhow::Result<Server> {
     let work = folder.join("work");
     std::fs::create_dir(&work).context("make a folder")?;
     std::fs::write(work.join("four"), vec![b'x'; 4096]).context("write a file")?;
     let base = folder.join("one.db");
-    rusqlite::Connection::open(&base)?.execute_batch("CREATE TABLE t (a)").context("make a database")?;
+    rusqlite::Connection::open(&base)?
+        .execute_batch("CREATE TABLE t (a)")
+        .context("make a database")?;
     let (work, base, port) = (work.display(), base.display(), page.port());
     let more = format!(
         "  file: {{ roots: [{{ path: \"{work}\" }}] }}\n  shell: {{ roots: [{{ path: \"{work}\" }}] }}\n  \
            web: {{ any_host: true, addresses: [\"127.0.0.1\"], ports: [{port}] }}\n  \
            database: {{ connections: {{ one: {{ file: \"{base}\" }} }} }}\n"
     );
-    Gateway { program: program.to_owned(), upstream: echo.address, more }.start("gateway", folder).await
+    Gateway { program: program.to_owned(), upstream: echo.address, more }
+        .start("gateway", folder)
+        .await
 }
 
 fn operations(folder: &Path, page: SocketAddr, echo: SocketAddr) -> Vec<Operation> {
@@ -130,8 +146,20 @@ fn operations(folder: &Path, page: SocketAddr, echo: SocketAddr) -> Vec<Operatio
     let get = format!(r#"{{"url":"http://{page}/"}}"#);
     vec![
         of("a server's tool", Bare::Direct(direct), "echo__echo", r#"{"text":"hi"}"#, b"\"hi\""),
-        of("file/read, 4 KiB", Bare::Read(folder.join("work/four")), "file__read", r#"{"path":"four"}"#, b"xxxxxxxx"),
-        of("shell/execute, echo hi", Bare::Echo, "shell__execute", r#"{"command":"echo hi"}"#, b"hi\\n"),
+        of(
+            "file/read, 4 KiB",
+            Bare::Read(folder.join("work/four")),
+            "file__read",
+            r#"{"path":"four"}"#,
+            b"xxxxxxxx",
+        ),
+        of(
+            "shell/execute, echo hi",
+            Bare::Echo,
+            "shell__execute",
+            r#"{"command":"echo hi"}"#,
+            b"hi\\n",
+        ),
         of("web/request, a local GET", Bare::Get(page), "web__request", &get, b"hello"),
         of(
             "database/query, SELECT 1 of SQLite",
@@ -171,11 +199,17 @@ async fn measure(face: &Face, operation: &Rc<Operation>, calls: usize) -> anyhow
         })
         .await?;
     let [bare, tool] = times;
-    let bare = if matches!(operation.bare, Bare::Nothing) { None } else { Some(percentiles(bare)?) };
+    let bare =
+        if matches!(operation.bare, Bare::Nothing) { None } else { Some(percentiles(bare)?) };
     Ok(Row { name: operation.name, bare, tool: percentiles(tool)?, at_most: operation.at_most })
 }
 
-async fn session(face: &Face, operation: &Operation, calls: usize, number: u64) -> anyhow::Result<[Vec<Duration>; 2]> {
+async fn session(
+    face: &Face,
+    operation: &Operation,
+    calls: usize,
+    number: u64,
+) -> anyhow::Result<[Vec<Duration>; 2]> {
     let mut peer = Peer::connect(face.address).await?;
     let session = peer.open_session(face).await?;
     let mut bare = operation.bare.open().await?;
@@ -208,12 +242,15 @@ async fn session(face: &Face, operation: &Operation, calls: usize, number: u64) 
 
 fn template(face: &Face, operation: &Operation, session: &HeaderValue) -> anyhow::Result<Template> {
     match &operation.tool {
-        Some((tool, arguments)) => Template::tool(face, Era::Legacy, Some(session), tool, arguments),
+        Some((tool, arguments)) => {
+            Template::tool(face, Era::Legacy, Some(session), tool, arguments)
+        }
         None => Template::list(face, Era::Legacy, Some(session), None),
     }
 }
 
-/// The pauses of one caller, from a generator of its own (xorshift), so that callers do not step together.
+/// The pauses of one caller, from a generator of its own (xorshift), so that callers do not step
+/// together.
 struct Pauses(u64);
 
 impl Pauses {
@@ -245,7 +282,13 @@ impl Bare {
             Self::Direct(face) => {
                 let mut peer = Peer::connect(face.address).await?;
                 let session = peer.open_session(face).await?;
-                let call = Template::tool(face, Era::Legacy, Some(&session), face.tool, r#"{"text":"hi"}"#)?;
+                let call = Template::tool(
+                    face,
+                    Era::Legacy,
+                    Some(&session),
+                    face.tool,
+                    r#"{"text":"hi"}"#,
+                )?;
                 Ready::Direct(peer, call)
             }
             Self::Nothing => Ready::Nothing,
@@ -256,7 +299,9 @@ impl Bare {
 impl Ready<'_> {
     async fn perform(&mut self) -> anyhow::Result<()> {
         match self {
-            Self::Read(file) => ensure!(std::fs::read(file)?.len() == 4096, "a file of another size"),
+            Self::Read(file) => {
+                ensure!(std::fs::read(file)?.len() == 4096, "a file of another size")
+            }
             Self::Echo => {
                 let mut command = tokio::process::Command::new("/bin/echo");
                 command.arg("hi").env_clear().stdin(Stdio::null()).stderr(Stdio::piped());
@@ -264,7 +309,9 @@ impl Ready<'_> {
             }
             Self::Get(address) => {
                 let mut stream = TcpStream::connect(*address).await?;
-                stream.write_all(b"GET / HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n").await?;
+                stream
+                    .write_all(b"GET / HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n")
+                    .await?;
                 let mut answer = Vec::new();
                 stream.read_to_end(&mut answer).await?;
                 ensure!(answer == PAGE, "another page");
@@ -315,7 +362,8 @@ fn table(rows: &[Row]) -> String {
          |---|---:|---:|---:|---:|---:|---:|---|\n",
     );
     for row in rows {
-        let [bare, bare_most] = row.bare.map_or([const { String::new() }; 2], |bare| bare.map(|ms| format!("{ms:.3}")));
+        let [bare, bare_most] =
+            row.bare.map_or([const { String::new() }; 2], |bare| bare.map(|ms| format!("{ms:.3}")));
         let ([tool, tool_most], added) = (row.tool, row.added());
         let met = if added <= row.at_most { "yes" } else { "NO" };
         text += &format!(

@@ -1,5 +1,5 @@
-//! The requests of both eras as a client writes them, prepared once so that a call fills in only its id.
-//! Refuses to send anything; says whether an answer is the right one.
+//! The requests of both eras as a client writes them, prepared once so that a call fills in only
+//! its id. Refuses to send anything; says whether an answer is the right one.
 
 use std::net::SocketAddr;
 
@@ -62,7 +62,12 @@ pub struct Template {
 
 impl Template {
     /// A `tools/call` of the echo tool; `text` must need no escapes.
-    pub fn call(face: &Face, era: Era, session: Option<&HeaderValue>, text: &Bytes) -> anyhow::Result<Self> {
+    pub fn call(
+        face: &Face,
+        era: Era,
+        session: Option<&HeaderValue>,
+        text: &Bytes,
+    ) -> anyhow::Result<Self> {
         let text = std::str::from_utf8(text).context("the text is not UTF-8")?;
         Self::tool(face, era, session, face.tool, &format!(r#"{{"text":"{text}"}}"#))
     }
@@ -79,14 +84,20 @@ impl Template {
         Self::request_of(face, era, session, "tools/call", Some(tool), &params)
     }
 
-    pub fn list(face: &Face, era: Era, session: Option<&HeaderValue>, cursor: Option<&str>) -> anyhow::Result<Self> {
+    pub fn list(
+        face: &Face,
+        era: Era,
+        session: Option<&HeaderValue>,
+        cursor: Option<&str>,
+    ) -> anyhow::Result<Self> {
         let params = cursor.map(|cursor| format!(r#""cursor":"{cursor}""#)).unwrap_or_default();
         Self::request_of(face, era, session, "tools/list", None, &params)
     }
 
     pub fn initialize(face: &Face) -> anyhow::Result<Self> {
-        let params =
-            format!(r#""protocolVersion":"{LEGACY}","capabilities":{{}},"clientInfo":{{"name":"load","version":"1"}}"#);
+        let params = format!(
+            r#""protocolVersion":"{LEGACY}","capabilities":{{}},"clientInfo":{{"name":"load","version":"1"}}"#
+        );
         let mut template = Self::request_of(face, Era::Legacy, None, "initialize", None, &params)?;
         template.headers.remove(REVISION);
         Ok(template)
@@ -94,7 +105,8 @@ impl Template {
 
     pub fn initialized(face: &Face, session: &HeaderValue) -> anyhow::Result<Self> {
         let mut template = Self::request_of(face, Era::Legacy, Some(session), "", None, "")?;
-        template.before = Bytes::from_static(br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+        template.before =
+            Bytes::from_static(br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
         template.after = Bytes::new();
         Ok(template)
     }
@@ -159,7 +171,8 @@ impl Template {
     /// The request with this id; only the headers and the few bytes up to the id are copied.
     pub fn request(&self, id: u64) -> Request<Pieces> {
         let numbered = if self.after.is_empty() { Bytes::new() } else { id.to_string().into() };
-        let mut request = Request::new(Pieces::new([self.before.clone(), numbered, self.after.clone()]));
+        let mut request =
+            Request::new(Pieces::new([self.before.clone(), numbered, self.after.clone()]));
         *request.method_mut() = self.method.clone();
         *request.uri_mut() = self.uri.clone();
         *request.headers_mut() = self.headers.clone();
@@ -169,14 +182,18 @@ impl Template {
 
 /// Refuses an answer that is not a result for this id.
 pub fn expect_result(answer: &Answer, id: u64) -> anyhow::Result<()> {
-    let shown =
-        || String::from_utf8_lossy(answer.body.get(..answer.body.len().min(300)).unwrap_or_default()).into_owned();
+    let shown = || {
+        String::from_utf8_lossy(answer.body.get(..answer.body.len().min(300)).unwrap_or_default())
+            .into_owned()
+    };
     if answer.status != StatusCode::OK {
         bail!("status {}: {}", answer.status, shown());
     }
     let after = after(&answer.body, br#""id":"#).with_context(|| format!("no id: {}", shown()))?;
     let digits = id.to_string();
-    let rest = after.strip_prefix(digits.as_bytes()).with_context(|| format!("not id {id}: {}", shown()))?;
+    let rest = after
+        .strip_prefix(digits.as_bytes())
+        .with_context(|| format!("not id {id}: {}", shown()))?;
     ensure!(!rest.first().is_some_and(u8::is_ascii_digit), "not id {id}: {}", shown());
     ensure!(memmem::find(&answer.body, br#""result":"#).is_some(), "no result: {}", shown());
     Ok(())
@@ -186,7 +203,10 @@ pub fn expect_result(answer: &Answer, id: u64) -> anyhow::Result<()> {
 pub fn expect_echo(answer: &Answer, id: u64, text: &[u8]) -> anyhow::Result<()> {
     expect_result(answer, id)?;
     let echoed = after(&answer.body, br#""text":"#).context("no text")?;
-    let rest = echoed.strip_prefix(b"\"").and_then(|rest| rest.strip_prefix(text)).context("another text")?;
+    let rest = echoed
+        .strip_prefix(b"\"")
+        .and_then(|rest| rest.strip_prefix(text))
+        .context("another text")?;
     ensure!(rest.first() == Some(&b'"'), "a longer text");
     Ok(())
 }

@@ -1,13 +1,14 @@
-//! One request as a tool or prompt sees it: how to ask the client, log and report progress in the era of
-//! that request. A tool never branches on the era itself.
+//! One request as a tool or prompt sees it: how to ask the client, log and report progress in the
+//! era of that request. A tool never branches on the era itself.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use rmcp::{
     ErrorData, RoleServer,
     model::{
-        ClientCapabilities, ClientResult, InputRequest, InputRequiredResult, InputResponses, LoggingLevel,
-        LoggingMessageNotificationParam, ProgressNotificationParam, ProtocolVersion, ServerRequest,
+        ClientCapabilities, ClientResult, InputRequest, InputRequiredResult, InputResponses,
+        LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam, ProtocolVersion,
+        ServerRequest,
     },
     service::RequestContext,
 };
@@ -61,14 +62,17 @@ impl Call {
     }
 
     pub(crate) fn is_modern(&self) -> bool {
-        self.context.protocol_version().is_some_and(|revision| revision >= ProtocolVersion::V_2026_07_28)
+        self.context
+            .protocol_version()
+            .is_some_and(|revision| revision >= ProtocolVersion::V_2026_07_28)
     }
 
     pub(crate) fn capabilities(&self) -> ClientCapabilities {
         self.context.client_capabilities().unwrap_or_default()
     }
 
-    /// Whether this request may be answered with a task. The legacy dialect of tasks is not spoken here.
+    /// Whether this request may be answered with a task. The legacy dialect of tasks is not spoken
+    /// here.
     pub(crate) fn may_become_task(&self) -> bool {
         self.is_modern() && self.capabilities().supports_tasks()
     }
@@ -83,12 +87,19 @@ impl Call {
     }
 
     pub(crate) fn seal<T: Serialize>(&self, state: &T) -> Result<String, ErrorData> {
-        self.shared.states.seal_json(state).map_err(|error| ErrorData::internal_error(error.to_string(), None))
+        self.shared
+            .states
+            .seal_json(state)
+            .map_err(|error| ErrorData::internal_error(error.to_string(), None))
     }
 
-    /// Asks the client: by requests of our own in a legacy session, by `input_required` in the modern era.
-    /// Answers that are missing or are no objects are asked for again.
-    pub(crate) async fn ask(&self, questions: &[(&str, Value)], state: Option<String>) -> Result<Asked, ErrorData> {
+    /// Asks the client: by requests of our own in a legacy session, by `input_required` in the
+    /// modern era. Answers that are missing or are no objects are asked for again.
+    pub(crate) async fn ask(
+        &self,
+        questions: &[(&str, Value)],
+        state: Option<String>,
+    ) -> Result<Asked, ErrorData> {
         let questions = questions
             .iter()
             .map(|(key, question)| Ok(((*key).to_owned(), question_of(question)?)))
@@ -108,30 +119,36 @@ impl Call {
         Ok(Asked::Pending(InputRequiredResult::new(Some(questions), state)))
     }
 
-    async fn ask_directly(&self, questions: BTreeMap<String, InputRequest>) -> Result<Asked, ErrorData> {
+    async fn ask_directly(
+        &self,
+        questions: BTreeMap<String, InputRequest>,
+    ) -> Result<Asked, ErrorData> {
         let mut answers = BTreeMap::new();
         for (key, question) in questions {
             let request = match question {
-                InputRequest::CreateMessage(request) => ServerRequest::CreateMessageRequest(request),
+                InputRequest::CreateMessage(request) => {
+                    ServerRequest::CreateMessageRequest(request)
+                }
                 InputRequest::Elicitation(request) => ServerRequest::ElicitRequest(request),
                 InputRequest::ListRoots(request) => ServerRequest::ListRootsRequest(request),
                 _ => return Err(ErrorData::internal_error("unknown kind of question", None)),
             };
-            let answer: ClientResult = self
-                .context
-                .peer
-                .send_request(request)
-                .await
-                .map_err(|error| ErrorData::internal_error(format!("the client did not answer: {error}"), None))?;
-            let answer =
-                serde_json::to_value(answer).map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+            let answer: ClientResult =
+                self.context.peer.send_request(request).await.map_err(|error| {
+                    ErrorData::internal_error(format!("the client did not answer: {error}"), None)
+                })?;
+            let answer = serde_json::to_value(answer)
+                .map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
             answers.insert(key, answer);
         }
         Ok(Asked::Answered(Answers(answers)))
     }
 
     /// Refuses questions that the client has not declared it can answer.
-    fn require<'a>(&self, questions: impl Iterator<Item = &'a InputRequest>) -> Result<(), ErrorData> {
+    fn require<'a>(
+        &self,
+        questions: impl Iterator<Item = &'a InputRequest>,
+    ) -> Result<(), ErrorData> {
         let declared = self.capabilities();
         for question in questions {
             let (present, name) = match question {
@@ -150,7 +167,10 @@ impl Call {
     /// -32021 exists since 2026-07-28; before, an undeclared capability was a plain bad request.
     pub(crate) fn missing(&self, capability: &str) -> ErrorData {
         if !self.is_modern() {
-            return ErrorData::invalid_request(format!("the client does not support {capability}"), None);
+            return ErrorData::invalid_request(
+                format!("the client does not support {capability}"),
+                None,
+            );
         }
         let required = serde_json::from_value(json!({ capability: {} })).unwrap_or_default();
         ErrorData::missing_required_client_capability(required)
@@ -169,9 +189,14 @@ impl Call {
 
     /// Logs at `info` if this client wants to hear it.
     pub(crate) async fn log(&self, text: &str) {
-        let wanted = if self.is_modern() { self.context.meta.log_level() } else { Some(self.session.level()) };
+        let wanted = if self.is_modern() {
+            self.context.meta.log_level()
+        } else {
+            Some(self.session.level())
+        };
         if wanted.is_some_and(|level| severity(level) <= severity(LoggingLevel::Info)) {
-            let message = LoggingMessageNotificationParam::new(LoggingLevel::Info, json!(text)).with_logger("fixture");
+            let message = LoggingMessageNotificationParam::new(LoggingLevel::Info, json!(text))
+                .with_logger("fixture");
             let _ = self.context.peer.notify_logging_message(message).await;
         }
     }

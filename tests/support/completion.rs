@@ -1,4 +1,5 @@
-//! Completions: prefixes of a short list, for the arguments that the fixture's prompts and template have.
+//! Completions: prefixes of a short list, for the arguments that the fixture's prompts and template
+//! have.
 
 use rmcp::{
     ErrorData,

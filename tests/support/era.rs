@@ -21,7 +21,9 @@ impl Era {
         match self {
             Self::Both => Cow::Borrowed(ProtocolVersion::KNOWN_VERSIONS),
             Self::Modern => Cow::Owned(vec![ProtocolVersion::V_2026_07_28]),
-            Self::Legacy => Cow::Borrowed(ProtocolVersion::known_up_to(&ProtocolVersion::V_2025_11_25)),
+            Self::Legacy => {
+                Cow::Borrowed(ProtocolVersion::known_up_to(&ProtocolVersion::V_2025_11_25))
+            }
         }
     }
 

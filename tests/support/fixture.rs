@@ -1,17 +1,19 @@
-//! The fixture as the SDK sees it: each MCP method, handed to the file of its topic. Lists are paged here and
-//! get their caching hints here.
+//! The fixture as the SDK sees it: each MCP method, handed to the file of its topic. Lists are
+//! paged here and get their caching hints here.
 
 use std::{borrow::Cow, sync::Arc};
 
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams, CompleteResult,
-        GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult, Implementation, ListPromptsResult,
-        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion,
-        ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ResourceUpdatedNotificationParam,
-        ServerCapabilities, ServerConfig, SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
-        UnsubscribeRequestParams, UpdateTaskParams,
+        CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams,
+        CompleteRequestParams, CompleteResult, GetPromptRequestParams, GetPromptResponse,
+        GetTaskParams, GetTaskResult, Implementation, ListPromptsResult,
+        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+        ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult,
+        ResourceUpdatedNotificationParam, ServerCapabilities, ServerConfig, SetLevelRequestParams,
+        SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
+        UpdateTaskParams,
     },
     service::{NotificationContext, Peer, RequestContext, SubscriptionContext},
 };
@@ -43,7 +45,11 @@ impl Fixture {
     /// # Errors
     /// When the system has no randomness to give.
     pub fn new(era: Era, page_size: usize) -> anyhow::Result<Self> {
-        Ok(Self { shared: Arc::new(Shared::new(era, page_size)?), session: Arc::default(), shy: false })
+        Ok(Self {
+            shared: Arc::new(Shared::new(era, page_size)?),
+            session: Arc::default(),
+            shy: false,
+        })
     }
 
     pub(crate) fn new_session(&self) -> Self {
@@ -224,7 +230,10 @@ impl ServerHandler for Fixture {
         Ok(())
     }
 
-    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
         self.shared.open(requested);
         Some(requested.clone())
     }

@@ -1,5 +1,5 @@
-//! The fixture over Streamable HTTP, on loopback names only: other `Host` and `Origin` values are refused.
-//! A tool may close its own response stream in the middle of a call (`StreamCloser`).
+//! The fixture over Streamable HTTP, on loopback names only: other `Host` and `Origin` values are
+//! refused. A tool may close its own response stream in the middle of a call (`StreamCloser`).
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -55,7 +55,8 @@ impl HttpFixture {
 /// # Errors
 /// When the address cannot be bound.
 pub async fn serve_http(fixture: Fixture, address: SocketAddr) -> anyhow::Result<HttpFixture> {
-    let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
+    let listener =
+        TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
     let address = listener.local_addr()?;
     let stop = CancellationToken::new();
     let config = StreamableHttpServerConfig::default()
@@ -64,8 +65,11 @@ pub async fn serve_http(fixture: Fixture, address: SocketAddr) -> anyhow::Result
         .with_sse_retry(Some(RETRY))
         .with_legacy_session_mode(fixture.era().has_sessions())
         .with_cancellation_token(stop.clone());
-    let service =
-        StreamableHttpService::new(move || Ok(fixture.new_session()), Arc::new(LocalSessionManager::default()), config);
+    let service = StreamableHttpService::new(
+        move || Ok(fixture.new_session()),
+        Arc::new(LocalSessionManager::default()),
+        config,
+    );
     let app = Router::new().nest_service("/mcp", service).layer(middleware::from_fn(closable));
     let stopped = stop.clone().cancelled_owned();
     let task = tokio::spawn(async move {
@@ -78,7 +82,7 @@ pub async fn serve_http(fixture: Fixture, address: SocketAddr) -> anyhow::Result
 async fn closable(mut request: Request, next: Next) -> Response {
     let closer = StreamCloser::default();
     request.extensions_mut().insert(closer.clone());
-    next.run(request)
-        .await
-        .map(|body| Body::from_stream(body.into_data_stream().take_until(closer.0.cancelled_owned())))
+    next.run(request).await.map(|body| {
+        Body::from_stream(body.into_data_stream().take_until(closer.0.cancelled_owned()))
+    })
 }

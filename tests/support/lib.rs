@@ -1,9 +1,12 @@
-//! The fixture: an MCP server that is not ours, in the sense that matters: it is built on the official
-//! Rust SDK, so it disagrees with the gateway wherever the gateway is wrong. It offers everything that the
-//! official conformance suite calls by name, in the legacy era, the modern era or both.
-//! It knows nothing of the gateway and shares no code with it.
+//! The fixture: an MCP server that is not ours, in the sense that matters: it is built on the
+//! official Rust SDK, so it disagrees with the gateway wherever the gateway is wrong. It offers
+//! everything that the official conformance suite calls by name, in the legacy era, the modern era
+//! or both. It knows nothing of the gateway and shares no code with it.
 
-#![expect(deprecated, reason = "sampling, roots and logging are deprecated in 2026-07-28 and still served")]
+#![expect(
+    deprecated,
+    reason = "sampling, roots and logging are deprecated in 2026-07-28 and still served"
+)]
 
 mod call;
 mod completion;

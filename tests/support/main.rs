@@ -1,5 +1,5 @@
-//! `fixture-server`: the fixture as a program. On stdio it ends with its input; over HTTP it prints where it
-//! listens and ends on SIGTERM or Ctrl-C. It only ever binds the address it was given.
+//! `fixture-server`: the fixture as a program. On stdio it ends with its input; over HTTP it prints
+//! where it listens and ends on SIGTERM or Ctrl-C. It only ever binds the address it was given.
 
 use std::{io::Write as _, net::SocketAddr};
 

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use rmcp::{
     ErrorData,
     model::{
-        ContentBlock, GetPromptResponse, GetPromptResult, JsonObject, Prompt, PromptArgument, PromptMessage,
-        ResourceContents, Role,
+        ContentBlock, GetPromptResponse, GetPromptResult, JsonObject, Prompt, PromptArgument,
+        PromptMessage, ResourceContents, Role,
     },
 };
 use serde_json::json;
@@ -22,8 +22,9 @@ const WITH_RESOURCE: &str = "test_prompt_with_embedded_resource";
 const EXTRA: &str = "test_extra_prompt";
 
 pub(crate) fn list(shared: &Shared) -> Vec<Prompt> {
-    let argument =
-        |name: &str, description: &str| PromptArgument::new(name).with_description(description).with_required(true);
+    let argument = |name: &str, description: &str| {
+        PromptArgument::new(name).with_description(description).with_required(true)
+    };
     let mut prompts = vec![
         Prompt::new("test_simple_prompt", Some("A prompt without arguments"), None),
         Prompt::new(
@@ -37,7 +38,11 @@ pub(crate) fn list(shared: &Shared) -> Vec<Prompt> {
             Some(vec![argument("resourceUri", "URI of the resource to embed")]),
         ),
         Prompt::new("test_prompt_with_image", Some("A prompt with an image"), None),
-        Prompt::new("test_input_required_result_prompt", Some("A prompt that asks the user for context first"), None),
+        Prompt::new(
+            "test_input_required_result_prompt",
+            Some("A prompt that asks the user for context first"),
+            None,
+        ),
     ];
     if shared.extra_prompt.load(Ordering::SeqCst) {
         prompts.push(Prompt::new(EXTRA, Some("A prompt that comes and goes"), None));
@@ -49,7 +54,11 @@ pub(crate) fn is_known(name: &str) -> bool {
     [WITH_ARGUMENTS, WITH_RESOURCE].contains(&name)
 }
 
-pub(crate) async fn get(call: &Call, name: &str, arguments: &JsonObject) -> Result<GetPromptResponse, ErrorData> {
+pub(crate) async fn get(
+    call: &Call,
+    name: &str,
+    arguments: &JsonObject,
+) -> Result<GetPromptResponse, ErrorData> {
     let argument = |key: &str| {
         arguments
             .get(key)
@@ -59,11 +68,18 @@ pub(crate) async fn get(call: &Call, name: &str, arguments: &JsonObject) -> Resu
     let messages = match name {
         "test_simple_prompt" => vec![text("This is a simple prompt for testing.")],
         WITH_ARGUMENTS => {
-            vec![text(&format!("Prompt with arguments: arg1='{}', arg2='{}'", argument("arg1")?, argument("arg2")?))]
+            vec![text(&format!(
+                "Prompt with arguments: arg1='{}', arg2='{}'",
+                argument("arg1")?,
+                argument("arg2")?
+            ))]
         }
         WITH_RESOURCE => {
-            let resource = ResourceContents::text("Embedded resource content for testing.", argument("resourceUri")?)
-                .with_mime_type("text/plain");
+            let resource = ResourceContents::text(
+                "Embedded resource content for testing.",
+                argument("resourceUri")?,
+            )
+            .with_mime_type("text/plain");
             vec![
                 PromptMessage::new(Role::User, ContentBlock::resource(resource)),
                 text("Please process the embedded resource above."),

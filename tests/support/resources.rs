@@ -11,8 +11,7 @@ use serde_json::json;
 use crate::shared::Shared;
 
 /// A PNG of one red pixel.
-pub(crate) const PIXEL: &str =
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
+pub(crate) const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
 pub(crate) const TEMPLATE: &str = "test://template/{id}/data";
 pub(crate) const WATCHED: &str = "test://watched-resource";
 const EXTRA: &str = "test://extra-resource";
@@ -69,7 +68,9 @@ pub(crate) fn list(shared: &Shared) -> Vec<Resource> {
             .with_mime_type("image/png"),
     );
     if shared.extra_resource.load(Ordering::SeqCst) {
-        resources.push(Resource::new(EXTRA, "extra-resource").with_description("A text that comes and goes"));
+        resources.push(
+            Resource::new(EXTRA, "extra-resource").with_description("A text that comes and goes"),
+        );
     }
     resources
 }
@@ -98,9 +99,12 @@ pub(crate) fn read(shared: &Shared, uri: &str) -> Result<ResourceContents, Error
         .filter(|id| !id.is_empty() && !id.contains('/'));
     match id {
         Some(id) => {
-            let data = json!({"id": id, "templateTest": true, "data": format!("Data for ID: {id}")});
+            let data =
+                json!({"id": id, "templateTest": true, "data": format!("Data for ID: {id}")});
             Ok(ResourceContents::text(data.to_string(), uri).with_mime_type("application/json"))
         }
-        None => Err(ErrorData::resource_not_found("Resource not found", Some(json!({ "uri": uri })))),
+        None => {
+            Err(ErrorData::resource_not_found("Resource not found", Some(json!({ "uri": uri }))))
+        }
     }
 }

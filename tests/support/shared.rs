@@ -1,5 +1,5 @@
-//! What outlives one request: tasks, the parts of the lists that change, the key of `requestState`, and who
-//! wants to hear of changes. One per process; everything else is rebuilt per session.
+//! What outlives one request: tasks, the parts of the lists that change, the key of `requestState`,
+//! and who wants to hear of changes. One per process; everything else is rebuilt per session.
 
 use std::{
     collections::HashSet,
@@ -42,7 +42,8 @@ pub(crate) struct Shared {
     pub(crate) extra_prompt: AtomicBool,
     pub(crate) extra_resource: AtomicBool,
     changes: broadcast::Sender<Change>,
-    /// Listens that are being acknowledged, by what they ask for: they hear of changes from before their acknowledgement on.
+    /// Listens that are being acknowledged, by what they ask for: they hear of changes from before
+    /// their acknowledgement on.
     opening: Mutex<Vec<(SubscriptionFilter, broadcast::Receiver<Change>)>>,
 }
 
@@ -108,7 +109,8 @@ impl Session {
         *self.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);
     }
 
-    /// A legacy server decides alone what to send before `logging/setLevel`: here, `info` and above.
+    /// A legacy server decides alone what to send before `logging/setLevel`: here, `info` and
+    /// above.
     pub(crate) fn level(&self) -> LoggingLevel {
         self.level.lock().unwrap_or_else(PoisonError::into_inner).unwrap_or(LoggingLevel::Info)
     }

@@ -1,5 +1,5 @@
-//! The tools, by topic. Every topic lists its tools and answers for their names; this file only asks them
-//! in order.
+//! The tools, by topic. Every topic lists its tools and answers for their names; this file only
+//! asks them in order.
 
 mod answers;
 mod changes;
@@ -38,7 +38,9 @@ pub(crate) fn list(shared: &Shared) -> Vec<Tool> {
 pub(crate) fn can_be_offered(name: &str, declared: &ClientCapabilities) -> bool {
     match name {
         "test_sampling" | "test_missing_capability" => declared.sampling.is_some(),
-        _ if dialogue::list().iter().any(|tool| tool.name == name) => declared.elicitation.is_some(),
+        _ if dialogue::list().iter().any(|tool| tool.name == name) => {
+            declared.elicitation.is_some()
+        }
         _ => true,
     }
 }

@@ -1,5 +1,5 @@
-//! The page "who may hold what, and for how long" against the configuration: every bound with a key is on it, and every key
-//! on it exists.
+//! The page "who may hold what, and for how long" against the configuration: every bound with a key
+//! is on it, and every key on it exists.
 
 use std::collections::BTreeSet;
 
@@ -56,8 +56,9 @@ fn differences(page: &str, reference: &str) -> Vec<String> {
         }
     }
     let is_bound = |key: &&&str| BOUNDS.iter().any(|start| key.starts_with(start));
-    let is_other =
-        |key: &str| OTHERS.iter().any(|other| key == *other || other.ends_with('.') && key.starts_with(other));
+    let is_other = |key: &str| {
+        OTHERS.iter().any(|other| key == *other || other.ends_with('.') && key.starts_with(other))
+    };
     for key in all.iter().filter(is_bound) {
         if !shown.contains(key) && !is_other(key) {
             offences.push(format!("`{key}` is missing"));
@@ -80,7 +81,12 @@ fn every_bound_with_a_key_is_on_the_page() {
 
 #[test]
 fn a_planted_difference_is_found() {
-    let page = format!("{PAGE}\n| what | 1 | `limits.gone` | waits | – |\n\n## Next\n| a | b | `limits.new` |\n");
-    let found = differences(&page, "| `limits.new` | `1` | Something. |\n| `http.tls.cert` |  | A file. |\n");
+    let page = format!(
+        "{PAGE}\n| what | 1 | `limits.gone` | waits | – |\n\n## Next\n| a | b | `limits.new` |\n"
+    );
+    let found = differences(
+        &page,
+        "| `limits.new` | `1` | Something. |\n| `http.tls.cert` |  | A file. |\n",
+    );
     assert_eq!(found, ["`limits.gone` is no key of the configuration", "`limits.new` is missing"]);
 }

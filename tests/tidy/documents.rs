@@ -1,5 +1,5 @@
-//! What people read and copy: links lead somewhere, examples explain themselves, and the README's blocks are all marked
-//! for `tests/readme`, which runs them and knows how many there are.
+//! What people read and copy: links lead somewhere, examples explain themselves, and the README's
+//! blocks are all marked for `tests/readme`, which runs them and knows how many there are.
 
 use crate::tree::{File, files, hold, root};
 
@@ -19,7 +19,9 @@ fn unmarked(text: &str) -> Vec<String> {
                 offences.push(format!("the block at line {} is not marked for a test", at + 1));
             }
             inside = !inside;
-        } else if line.starts_with(MARK) && !lines.get(at + 1).is_some_and(|next| next.starts_with("```")) {
+        } else if line.starts_with(MARK)
+            && !lines.get(at + 1).is_some_and(|next| next.starts_with("```"))
+        {
             offences.push(format!("no block follows the mark at line {}", at + 1));
         }
     }
@@ -42,7 +44,9 @@ fn broken_links(file: &File) -> Vec<String> {
     let folder = root.join(&file.path);
     let targets = file.text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
     targets
-        .filter(|target| !target.contains("://") && !target.starts_with('#') && !target.contains(' '))
+        .filter(|target| {
+            !target.contains("://") && !target.starts_with('#') && !target.contains(' ')
+        })
         .filter_map(|target| target.split('#').next())
         .filter(|path| !folder.parent().is_some_and(|folder| folder.join(path).exists()))
         .map(|path| format!("the link to {path} leads nowhere"))
@@ -55,7 +59,8 @@ fn miscounted(table: &str) -> Vec<String> {
     let counted = rows.filter_map(|row| {
         let (name, rest) = row.split_once("` | ")?;
         let corpus = text(&format!("tests/corpora/{name}"));
-        let entries = corpus.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')).count();
+        let entries =
+            corpus.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')).count();
         (entries > 0).then(|| (name, entries, rest.split(' ').next().unwrap_or_default()))
     });
     let wrong = counted.filter(|(_, entries, said)| entries.to_string() != **said);
@@ -71,14 +76,19 @@ fn the_readme_blocks_are_the_ones_that_are_run() {
     hold(|file| file.path == "README.md", 1, |file| unmarked(&file.text));
     let marks = text("README.md").lines().filter(|line| line.starts_with(MARK)).count();
     let line = format!("BLOCKS = {marks}\n");
-    assert!(marks > 5 && text("tests/readme").contains(&line), "tests/readme lacks the line {line}");
+    assert!(
+        marks > 5 && text("tests/readme").contains(&line),
+        "tests/readme lacks the line {line}"
+    );
 }
 
 #[test]
 fn the_table_of_corpora_is_true() {
     let page = text("tests/README.md");
     assert_eq!(miscounted(page), Vec::<String>::new());
-    let corpora = files().iter().filter(|file| file.path.starts_with("tests/corpora/") && !file.path.ends_with(".md"));
+    let corpora = files()
+        .iter()
+        .filter(|file| file.path.starts_with("tests/corpora/") && !file.path.ends_with(".md"));
     for file in corpora {
         let name = file.path.trim_start_matches("tests/corpora/");
         assert!(page.contains(&format!("| `{name}` | ")), "tests/README.md lacks {name}");
@@ -94,7 +104,10 @@ fn the_walk_through_is_the_code() {
         let whole = block.starts_with("//!");
         let code = text(path);
         let there = if whole { code == block } else { code.contains(block) };
-        assert!(!block.is_empty() && there, "CONTRIBUTING.md shows of {path} what is not there:\n{block}");
+        assert!(
+            !block.is_empty() && there,
+            "CONTRIBUTING.md shows of {path} what is not there:\n{block}"
+        );
     }
 }
 
@@ -102,7 +115,8 @@ fn the_walk_through_is_the_code() {
 fn every_integration_test_is_explained() {
     let page = text("tests/README.md");
     let tests = files().iter().filter_map(|file| file.path.strip_prefix("tests/integration/"));
-    let tests: Vec<&str> = tests.filter(|name| name.ends_with(".rs") && !name.contains('/')).collect();
+    let tests: Vec<&str> =
+        tests.filter(|name| name.ends_with(".rs") && !name.contains('/')).collect();
     assert!(tests.len() > 20, "{tests:?}");
     for name in tests.into_iter().filter(|name| !["lib.rs", "rig.rs"].contains(name)) {
         assert!(page.contains(&format!("| `{name}` | ")), "tests/README.md lacks {name}");
@@ -124,7 +138,10 @@ fn every_example_is_explained_and_listed() {
     folders.dedup();
     assert!(folders.len() >= 3, "{folders:?}");
     for folder in &folders {
-        assert!(!text(&format!("examples/{folder}/README.md")).is_empty(), "examples/{folder} has no README.md");
+        assert!(
+            !text(&format!("examples/{folder}/README.md")).is_empty(),
+            "examples/{folder} has no README.md"
+        );
         assert!(
             text("README.md").contains(&format!("(examples/{folder})")),
             "README.md does not list examples/{folder}"
@@ -141,6 +158,8 @@ fn planted_documents_are_found() {
     assert_eq!(unmarked("text\n```sh\nls\n```\n").len(), 1);
     assert_eq!(unmarked("<!-- test: run -->\n\n```sh\nls\n```\n").len(), 2);
     let page = |text: &str| File { path: "docs/page.md".into(), text: text.into() };
-    assert!(broken_links(&page("[a](../README.md#x) [b](https://example.com/x) [c](#here)")).is_empty());
+    assert!(
+        broken_links(&page("[a](../README.md#x) [b](https://example.com/x) [c](#here)")).is_empty()
+    );
     assert_eq!(broken_links(&page("[a](../NOWHERE.md)")).len(), 1);
 }

@@ -1,5 +1,6 @@
-//! Modules stand on floors: a module imports what is below it, and no two import each other, by whatever way around. Every
-//! file of a crate is a module here; what it imports is what it names, in `use` and in paths.
+//! Modules stand on floors: a module imports what is below it, and no two import each other, by
+//! whatever way around. Every file of a crate is a module here; what it imports is what it names,
+//! in `use` and in paths.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -135,7 +136,8 @@ impl House {
         let mut modules = BTreeMap::new();
         for (path, text) in sources {
             let stem = path.trim_end_matches(".rs");
-            let module = if stem == "lib" { vec![] } else { stem.split('/').map(str::to_owned).collect() };
+            let module =
+                if stem == "lib" { vec![] } else { stem.split('/').map(str::to_owned).collect() };
             modules.insert(module, Names::of(text));
         }
         let for_tests: Vec<Module> = modules
@@ -146,7 +148,9 @@ impl House {
         let mut house = Self { modules, handed_on: BTreeMap::new() };
         for (module, names) in &house.modules {
             for path in &names.handed_on {
-                let (Some(target), Some(last)) = (house.absolute(module, path), path.last()) else { continue };
+                let (Some(target), Some(last)) = (house.absolute(module, path), path.last()) else {
+                    continue;
+                };
                 house.handed_on.insert(child(module, last), target);
             }
         }
@@ -166,7 +170,9 @@ impl House {
                 }
                 Some([parent, rest].concat())
             }
-            _ if path.len() > 1 && self.modules.contains_key(&child(from, first)) => Some([from, path].concat()),
+            _ if path.len() > 1 && self.modules.contains_key(&child(from, first)) => {
+                Some([from, path].concat())
+            }
             _ => None,
         }
     }
@@ -175,7 +181,9 @@ impl House {
     fn home(&self, path: Module) -> Option<Module> {
         let mut path = path;
         for _ in 0..8 {
-            let known = (0..=path.len()).rev().find(|length| self.modules.contains_key(&path[..*length]))?;
+            let known = (0..=path.len())
+                .rev()
+                .find(|length| self.modules.contains_key(&path[..*length]))?;
             let name = path.get(..=known);
             let Some(target) = name.and_then(|name| self.handed_on.get(name)) else {
                 return Some(path[..known].to_vec());
@@ -250,14 +258,22 @@ fn child(module: &Module, name: &str) -> Module {
 /// The sources of every crate of the gateway, by its folder.
 fn crates() -> BTreeMap<&'static str, Vec<(&'static str, &'static str)>> {
     let manifests = files().iter().filter_map(|file| file.path.strip_suffix("/Cargo.toml"));
-    let mut folders: Vec<&str> = manifests.filter(|folder| folder.starts_with("gateway/")).collect();
+    let mut folders: Vec<&str> =
+        manifests.filter(|folder| folder.starts_with("gateway/")).collect();
     folders.push("gateway");
     let mut crates: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for file in files().iter().filter(|file| file.is_rust() && !file.is_test() && !file.path.contains("/examples/")) {
-        let folder =
-            folders.iter().find(|folder| file.path.strip_prefix(**folder).is_some_and(|path| path.starts_with('/')));
+    for file in files()
+        .iter()
+        .filter(|file| file.is_rust() && !file.is_test() && !file.path.contains("/examples/"))
+    {
+        let folder = folders.iter().find(|folder| {
+            file.path.strip_prefix(**folder).is_some_and(|path| path.starts_with('/'))
+        });
         let Some(folder) = folder else { continue };
-        crates.entry(*folder).or_default().push((&file.path[folder.len() + 1..], file.text.as_str()));
+        crates
+            .entry(*folder)
+            .or_default()
+            .push((&file.path[folder.len() + 1..], file.text.as_str()));
     }
     crates
 }
@@ -302,16 +318,34 @@ fn the_page_draws_the_floors_as_they_are() {
 fn planted_knots_are_found() {
     let knotted = |sources: &[(&str, &str)]| House::of(sources).knotted();
     let root = ("lib.rs", "mod a; mod b; pub use a::A;");
-    assert!(knotted(&[root, ("a.rs", "use crate::b::B; pub struct A;"), ("b.rs", "pub struct B;")]).is_empty());
-    let both = [root, ("a.rs", "use crate::b::B; pub struct A;"), ("b.rs", "fn f() -> crate::A { todo() }")];
+    assert!(
+        knotted(&[root, ("a.rs", "use crate::b::B; pub struct A;"), ("b.rs", "pub struct B;")])
+            .is_empty()
+    );
+    let both = [
+        root,
+        ("a.rs", "use crate::b::B; pub struct A;"),
+        ("b.rs", "fn f() -> crate::A { todo() }"),
+    ];
     assert_eq!(knotted(&both), ["a", "b"], "through what the crate hands on");
-    let around =
-        [("a.rs", "use crate::b;"), ("b.rs", "use super::c::{D, E};"), ("c.rs", "fn f() { log!(crate::a::G) }")];
+    let around = [
+        ("a.rs", "use crate::b;"),
+        ("b.rs", "use super::c::{D, E};"),
+        ("c.rs", "fn f() { log!(crate::a::G) }"),
+    ];
     assert_eq!(knotted(&around), ["a", "b", "c"]);
-    let parent = [("a.rs", "mod b; use b::B; pub struct A;"), ("a/b.rs", "use super::A; pub struct B(A);")];
+    let parent =
+        [("a.rs", "mod b; use b::B; pub struct A;"), ("a/b.rs", "use super::A; pub struct B(A);")];
     assert_eq!(knotted(&parent), ["a", "a/b"]);
-    let hands_on = [("a.rs", "mod b; pub use b::B; pub struct A;"), ("a/b.rs", "use super::A; pub struct B(A);")];
+    let hands_on = [
+        ("a.rs", "mod b; pub use b::B; pub struct A;"),
+        ("a/b.rs", "use super::A; pub struct B(A);"),
+    ];
     assert!(knotted(&hands_on).is_empty(), "handing on is no import");
-    let tests = [("a.rs", "#[cfg(test)] mod b; fn f() { b::g() }"), ("b.rs", ""), ("a/b.rs", "use super::*;")];
+    let tests = [
+        ("a.rs", "#[cfg(test)] mod b; fn f() { b::g() }"),
+        ("b.rs", ""),
+        ("a/b.rs", "use super::*;"),
+    ];
     assert!(knotted(&tests).is_empty());
 }

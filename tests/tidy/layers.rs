@@ -1,10 +1,12 @@
-//! The import table: which layer may import which, held against every manifest and against ARCHITECTURE.md.
+//! The import table: which layer may import which, held against every manifest and against
+//! ARCHITECTURE.md.
 
 use std::collections::BTreeMap;
 
 use crate::tree::{File, files, hold};
 
-/// Layer, and the layers it may import. `config` knows every layer for its `Config` type, the root puts all together.
+/// Layer, and the layers it may import. `config` knows every layer for its `Config` type, the root
+/// puts all together.
 const TABLE: [(&str, &[&str]); 13] = [
     ("text", &[]),
     ("admission", &[]),
@@ -39,8 +41,17 @@ const TABLE: [(&str, &[&str]); 13] = [
 
 /// Layers that only compute, and what would let them do more.
 const PURE: [&str; 3] = ["text", "protocol", "policy"];
-const EFFECTS: [&str; 9] =
-    ["axum", "hyper", "hyper-util", "notify", "process-wrap", "reqwest", "rustix", "socket2", "tokio"];
+const EFFECTS: [&str; 9] = [
+    "axum",
+    "hyper",
+    "hyper-util",
+    "notify",
+    "process-wrap",
+    "reqwest",
+    "rustix",
+    "socket2",
+    "tokio",
+];
 
 const TESTS: &str = "lockgate-tests-";
 
@@ -55,7 +66,9 @@ fn dependencies(manifest: &toml::Table) -> Vec<String> {
         .filter_map(toml::Value::as_table)
         .flat_map(|table| table.iter())
         // A renamed dependency says its real name.
-        .map(|(key, value)| value.get("package").and_then(toml::Value::as_str).unwrap_or(key).to_owned())
+        .map(|(key, value)| {
+            value.get("package").and_then(toml::Value::as_str).unwrap_or(key).to_owned()
+        })
         .collect()
 }
 
@@ -66,13 +79,18 @@ fn forbidden_imports(layer: &str, manifest: &str) -> Vec<String> {
         return vec![format!("the layer {layer} is not in the table")];
     };
     let mut offences = Vec::new();
-    let name = manifest.get("package").and_then(|package| package.get("name")).and_then(toml::Value::as_str);
+    let name = manifest
+        .get("package")
+        .and_then(|package| package.get("name"))
+        .and_then(toml::Value::as_str);
     if name != Some(&format!("lockgate-{layer}")) {
         offences.push(format!("is called {name:?}, not after its folder"));
     }
     for import in dependencies(&manifest) {
         match import.strip_prefix("lockgate-") {
-            Some(ours) if !allowed.contains(&ours) => offences.push(format!("{layer} must not import {ours}")),
+            Some(ours) if !allowed.contains(&ours) => {
+                offences.push(format!("{layer} must not import {ours}"))
+            }
             None if PURE.contains(&layer) && EFFECTS.contains(&import.as_str()) => {
                 offences.push(format!("{layer} only computes and must not use {import}"));
             }
@@ -89,7 +107,9 @@ fn layer_of(file: &File) -> Option<&str> {
 #[test]
 fn layers_import_what_the_table_allows() {
     let is_layer = |file: &File| layer_of(file).is_some();
-    hold(is_layer, TABLE.len(), |file| forbidden_imports(layer_of(file).unwrap_or_default(), &file.text));
+    hold(is_layer, TABLE.len(), |file| {
+        forbidden_imports(layer_of(file).unwrap_or_default(), &file.text)
+    });
 }
 
 #[test]
@@ -118,14 +138,17 @@ fn the_table_has_no_cycle() {
         let next = TABLE.iter().find(|(layer, imports)| {
             !rank.contains_key(layer) && imports.iter().all(|import| rank.contains_key(import))
         });
-        let Some((layer, _)) = next else { panic!("a cycle among the layers that are not in {rank:?}") };
+        let Some((layer, _)) = next else {
+            panic!("a cycle among the layers that are not in {rank:?}")
+        };
         rank.insert(layer, rank.len());
     }
 }
 
 #[test]
 fn the_architecture_page_shows_the_table() {
-    let page = files().iter().find(|file| file.path == "ARCHITECTURE.md").map_or("", |file| &file.text);
+    let page =
+        files().iter().find(|file| file.path == "ARCHITECTURE.md").map_or("", |file| &file.text);
     for (layer, imports) in TABLE {
         let cell = match imports.len() {
             0 => "nothing".into(),
@@ -144,11 +167,18 @@ fn a_planted_import_is_found() {
             "[package]\nname = \"lockgate-{layer}\"\n[dependencies]\n{import}\n[dev-dependencies]\nlockgate-config = {{}}"
         )
     };
-    assert!(forbidden_imports("upstream", &manifest("upstream", "lockgate-egress.workspace = true")).is_empty());
+    assert!(
+        forbidden_imports("upstream", &manifest("upstream", "lockgate-egress.workspace = true"))
+            .is_empty()
+    );
     let planted = [
         ("protocol", "lockgate-egress.workspace = true", "protocol must not import egress"),
         ("proxy", "lockgate-listener = { workspace = true }", "proxy must not import listener"),
-        ("authn", "alias = { package = \"lockgate-proxy\", path = \"../proxy\" }", "authn must not import proxy"),
+        (
+            "authn",
+            "alias = { package = \"lockgate-proxy\", path = \"../proxy\" }",
+            "authn must not import proxy",
+        ),
         (
             "policy",
             "[target.'cfg(unix)'.dependencies]\nlockgate-config.workspace = true",

@@ -1,5 +1,6 @@
-//! Holds the repository to its own rules: who may import whom, how files look, and that what people copy works.
-//! Each rule is a plain function over a path and a text, tried on a planted offender and then on every tracked file.
+//! Holds the repository to its own rules: who may import whom, how files look, and that what people
+//! copy works. Each rule is a plain function over a path and a text, tried on a planted offender
+//! and then on every tracked file.
 
 #[cfg(test)]
 mod bounds;

@@ -1,5 +1,5 @@
-//! Policy files that people copy: each loads, each has cases, all cases go as they say, and the published schemas are
-//! those of the code.
+//! Policy files that people copy: each loads, each has cases, all cases go as they say, and the
+//! published schemas are those of the code.
 
 use lockgate_config::policies;
 use lockgate_policy::cases::Asked;
@@ -34,12 +34,14 @@ fn policies_decide_as_their_cases_say() {
     let cwd = &root();
     for (name, count) in POLICIES.into_iter().chain(TOGETHER) {
         let path = cwd.join("policies/cases").join(name);
-        let cases = policies::cases(&path, cwd).unwrap_or_else(|report| panic!("cases/{name}: {report}"));
+        let cases =
+            policies::cases(&path, cwd).unwrap_or_else(|report| panic!("cases/{name}: {report}"));
         let mut named = cases.policies.clone();
         if named.is_empty() {
             named.push(format!("../{name}"));
         }
-        let named: Vec<_> = named.iter().map(|name| cwd.join("policies/cases").join(name)).collect();
+        let named: Vec<_> =
+            named.iter().map(|name| cwd.join("policies/cases").join(name)).collect();
         let config = policies::load(&named, cwd).unwrap_or_else(|r| panic!("{name}: {r}"));
         let policy = Policy::compile(&config).unwrap();
         assert_eq!(cases.cases.len(), count, "cases of {name}");
@@ -59,10 +61,12 @@ fn every_policy_has_cases_and_is_explained() {
     };
     let names: Vec<&str> = POLICIES.iter().map(|(name, _)| *name).collect();
     assert_eq!(below("policies/"), names, "files of policies/");
-    let mut cases: Vec<&str> = names.iter().copied().chain(TOGETHER.map(|(name, _)| name)).collect();
+    let mut cases: Vec<&str> =
+        names.iter().copied().chain(TOGETHER.map(|(name, _)| name)).collect();
     cases.sort_unstable();
     assert_eq!(below("policies/cases/"), cases, "files of policies/cases/");
-    let readme = files().iter().find(|file| file.path == "policies/README.md").map_or("", |file| &file.text);
+    let readme =
+        files().iter().find(|file| file.path == "policies/README.md").map_or("", |file| &file.text);
     for name in names {
         assert!(readme.contains(name), "policies/README.md does not speak of {name}");
     }
@@ -70,7 +74,9 @@ fn every_policy_has_cases_and_is_explained() {
 
 #[test]
 fn the_published_schemas_are_those_of_the_code() {
-    let published = |name: &str| std::fs::read_to_string(root().join("policies").join(name)).unwrap_or_default();
+    let published = |name: &str| {
+        std::fs::read_to_string(root().join("policies").join(name)).unwrap_or_default()
+    };
     for (name, schema, option) in [
         ("schema.json", lockgate_policy::file::schema(), "--policy"),
         ("cases.schema.json", lockgate_policy::cases::schema(), "--cases"),

@@ -9,40 +9,58 @@ const FUNCTION_LINES: usize = 60;
 /// A file begins by saying what it is.
 fn head(text: &str) -> Vec<String> {
     let lines = text.lines().take_while(|line| line.starts_with("//!")).count();
-    if HEAD.contains(&lines) { vec![] } else { vec![format!("begins with {lines} lines of `//!`, not 1 to 6")] }
+    if HEAD.contains(&lines) {
+        vec![]
+    } else {
+        vec![format!("begins with {lines} lines of `//!`, not 1 to 6")]
+    }
 }
 
 fn length(text: &str) -> Vec<String> {
     let lines = text.lines().count();
-    if lines < FILE_LINES { vec![] } else { vec![format!("has {lines} lines, {FILE_LINES} or more")] }
+    if lines < FILE_LINES {
+        vec![]
+    } else {
+        vec![format!("has {lines} lines, {FILE_LINES} or more")]
+    }
 }
 
-/// Functions that are too long. A function ends at the brace that stands as far in as it began, as rustfmt writes it.
+/// Functions that are too long. A function ends at the brace that stands as far in as it began, as
+/// rustfmt writes it.
 fn functions(text: &str) -> Vec<String> {
     let lines: Vec<&str> = text.lines().collect();
-    let begins = lines.iter().enumerate().filter_map(|(at, line)| Some((at, line, function(line)?)));
+    let begins =
+        lines.iter().enumerate().filter_map(|(at, line)| Some((at, line, function(line)?)));
     begins
         .filter_map(|(at, line, name)| {
             let margin = &line[..line.len() - line.trim_start().len()];
-            let end = lines[at..].iter().position(|line| line.strip_prefix(margin).is_some_and(closes))?;
+            let end = lines[at..]
+                .iter()
+                .position(|line| line.strip_prefix(margin).is_some_and(closes))?;
             let long = end + 1;
-            (long >= FUNCTION_LINES).then(|| format!("fn {name} at line {} has {long} lines", at + 1))
+            (long >= FUNCTION_LINES)
+                .then(|| format!("fn {name} at line {} has {long} lines", at + 1))
         })
         .collect()
 }
 
-/// A line at the margin of a function with which it ends: its brace, or the end of a declaration or of a one-liner.
+/// A line at the margin of a function with which it ends: its brace, or the end of a declaration or
+/// of a one-liner.
 fn closes(line: &str) -> bool {
     let ends = line.ends_with(';') || line.ends_with('}');
-    line == "}" || (ends && !line.starts_with([' ', '\t']) && (function(line).is_some() || line.starts_with(')')))
+    line == "}"
+        || (ends
+            && !line.starts_with([' ', '\t'])
+            && (function(line).is_some() || line.starts_with(')')))
 }
 
 /// The name of the function that this line begins.
 fn function(line: &str) -> Option<&str> {
     const BEFORE: [&str; 5] = ["pub", "async", "const", "unsafe", "extern"];
     let mut words = line.split_whitespace();
-    let before =
-        |word: &str| BEFORE.contains(&word) || word.starts_with("pub(") || word.ends_with(')') || word == "\"C\"";
+    let before = |word: &str| {
+        BEFORE.contains(&word) || word.starts_with("pub(") || word.ends_with(')') || word == "\"C\""
+    };
     let first = words.find(|word| !before(word))?;
     (first == "fn").then(|| words.next())?.and_then(|rest| rest.split(['(', '<']).next())
 }
@@ -82,7 +100,9 @@ fn planted_files_are_found() {
 
 #[test]
 fn planted_functions_are_found() {
-    let body = |head: &str, lines: usize| format!("    {head}\n{}    }}\n", "        step();\n".repeat(lines));
+    let body = |head: &str, lines: usize| {
+        format!("    {head}\n{}    }}\n", "        step();\n".repeat(lines))
+    };
     for head in [
         "fn long() {",
         "pub(crate) async fn long<T>(",

@@ -1,5 +1,5 @@
-//! Plain statements: how many combinators a statement has, closures and tuples that are bound by `let`, long lines. What is
-//! there is counted for each crate, and the numbers only sink.
+//! Plain statements: how many combinators a statement has, closures and tuples that are bound by
+//! `let`, long lines. What is there is counted for each crate, and the numbers only sink.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,8 @@ use syn::visit::{self, Visit};
 
 use crate::tree::files;
 
-/// Combinators of iterators, options, results and futures: each is a step that a reader takes in their head.
+/// Combinators of iterators, options, results and futures: each is a step that a reader takes in
+/// their head.
 const COMBINATORS: [&str; 46] = [
     "all",
     "and",
@@ -74,7 +75,8 @@ struct Counts {
     long_lines: usize,
 }
 
-/// What each crate has at most: dense statements, bound closures, bound tuples, long lines. These numbers only sink.
+/// What each crate has at most: dense statements, bound closures, bound tuples, long lines. These
+/// numbers only sink.
 const AT_MOST: [(&str, [usize; 4]); 14] = [
     ("admin", [0, 1, 0, 0]),
     ("admission", [0, 3, 0, 0]),
@@ -151,7 +153,10 @@ fn crate_of(path: &str) -> Option<&str> {
 
 fn counts() -> BTreeMap<&'static str, Counts> {
     let mut counts: BTreeMap<_, Counts> = BTreeMap::new();
-    for file in files().iter().filter(|file| file.is_rust() && !file.is_test() && !file.path.contains("/examples/")) {
+    for file in files()
+        .iter()
+        .filter(|file| file.is_rust() && !file.is_test() && !file.path.contains("/examples/"))
+    {
         if let Some(name) = crate_of(&file.path) {
             counts.entry(name).or_default().add(Counts::of(&file.text));
         }

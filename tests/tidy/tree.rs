@@ -1,11 +1,13 @@
-//! The files of the repository: what git tracks, or without git everything that it would not ignore.
+//! The files of the repository: what git tracks, or without git everything that it would not
+//! ignore.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
 /// Never looked into when there is no git to ask.
-const IGNORED: [&str; 7] = [".git", "target", "node_modules", ".venv", "__pycache__", ".cache", ".DS_Store"];
+const IGNORED: [&str; 7] =
+    [".git", "target", "node_modules", ".venv", "__pycache__", ".cache", ".DS_Store"];
 
 /// One file: its path from the root, with `/`, and its text; files that are not UTF-8 have none.
 pub struct File {
@@ -18,7 +20,8 @@ impl File {
         self.path.ends_with(".rs")
     }
 
-    /// Whether it holds only tests. The other crates in `tests/` are programs and libraries themselves.
+    /// Whether it holds only tests. The other crates in `tests/` are programs and libraries
+    /// themselves.
     pub fn is_test(&self) -> bool {
         let own = self.path.strip_prefix("tests/").unwrap_or(&self.path);
         if own.strip_prefix("integration/").is_some_and(|file| !file.contains('/')) {
@@ -41,11 +44,17 @@ pub fn files() -> &'static [File] {
         let mut paths = tracked(&root).unwrap_or_else(|| walked(&root));
         paths.sort();
         let exists = paths.into_iter().filter(|path| root.join(path).is_file());
-        exists.map(|path| File { text: std::fs::read_to_string(root.join(&path)).unwrap_or_default(), path }).collect()
+        exists
+            .map(|path| File {
+                text: std::fs::read_to_string(root.join(&path)).unwrap_or_default(),
+                path,
+            })
+            .collect()
     })
 }
 
-/// Fails with every offence that `rule` finds in the files that `of` selects, and when it selects hardly any.
+/// Fails with every offence that `rule` finds in the files that `of` selects, and when it selects
+/// hardly any.
 pub fn hold(of: impl Fn(&File) -> bool, at_least: usize, rule: impl Fn(&File) -> Vec<String>) {
     let selected: Vec<&File> = files().iter().filter(|file| of(file)).collect();
     assert!(selected.len() >= at_least, "only {} files were looked at", selected.len());
@@ -59,7 +68,8 @@ pub fn hold(of: impl Fn(&File) -> bool, at_least: usize, rule: impl Fn(&File) ->
 fn tracked(root: &Path) -> Option<Vec<String>> {
     let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(root).output().ok()?;
     let text = String::from_utf8(listed.stdout).ok()?;
-    let paths: Vec<String> = text.split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect();
+    let paths: Vec<String> =
+        text.split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect();
     (listed.status.success() && !paths.is_empty()).then_some(paths)
 }
 
@@ -84,6 +94,7 @@ fn walked(root: &Path) -> Vec<String> {
 #[test]
 fn walking_finds_what_git_tracks() {
     let walked = walked(&root());
-    let missed: Vec<&String> = files().iter().map(|file| &file.path).filter(|path| !walked.contains(path)).collect();
+    let missed: Vec<&String> =
+        files().iter().map(|file| &file.path).filter(|path| !walked.contains(path)).collect();
     assert!(missed.is_empty(), "{missed:?}");
 }

@@ -1,11 +1,12 @@
-//! Words that must not be there: names that say nothing, promises instead of code, places that are not everybody's.
+//! Words that must not be there: names that say nothing, promises instead of code, places that are
+//! not everybody's.
 
 use crate::tree::{File, hold};
 
 /// Names of files and folders that could hold anything.
 const NAMES: [&str; 14] = [
-    "common", "core", "handler", "handlers", "helper", "helpers", "manager", "managers", "misc", "service", "services",
-    "types", "util", "utils",
+    "common", "core", "handler", "handlers", "helper", "helpers", "manager", "managers", "misc",
+    "service", "services", "types", "util", "utils",
 ];
 
 /// Written in halves, so that this file may be looked at too.
@@ -18,7 +19,8 @@ const PROMISES: [&str; 6] = [
     concat!("placeholder ", "for"),
 ];
 
-/// Machine paths, and hosts of package registries, which a lock file or a script must not choose for others.
+/// Machine paths, and hosts of package registries, which a lock file or a script must not choose
+/// for others.
 const PLACES: [&str; 11] = [
     concat!("/wo", "rk/"),
     concat!("/ro", "ot/"),
@@ -33,7 +35,8 @@ const PLACES: [&str; 11] = [
     concat!("proxy.", "golang.org"),
 ];
 
-/// What a name is without a leading mark and what follows the first dot: `_x.tpl` and `x.test.mjs` are both `x`.
+/// What a name is without a leading mark and what follows the first dot: `_x.tpl` and `x.test.mjs`
+/// are both `x`.
 fn stem(name: &str) -> &str {
     let bare = name.trim_start_matches(['.', '_']);
     bare.split('.').next().unwrap_or(bare)
@@ -41,13 +44,17 @@ fn stem(name: &str) -> &str {
 
 fn empty_names(path: &str) -> Vec<String> {
     let stems = path.split('/').map(|name| stem(name).to_ascii_lowercase());
-    stems.filter(|stem| NAMES.contains(&stem.as_str())).map(|stem| format!("{stem:?} says nothing as a name")).collect()
+    stems
+        .filter(|stem| NAMES.contains(&stem.as_str()))
+        .map(|stem| format!("{stem:?} says nothing as a name"))
+        .collect()
 }
 
 fn found(words: &[&str], text: &str) -> Vec<String> {
     let lines = text.lines().enumerate();
-    let hits =
-        lines.flat_map(|(at, line)| words.iter().filter(move |word| line.contains(**word)).map(move |word| (at, word)));
+    let hits = lines.flat_map(|(at, line)| {
+        words.iter().filter(move |word| line.contains(**word)).map(move |word| (at, word))
+    });
     hits.map(|(at, word)| format!("line {} has {word:?}", at + 1)).collect()
 }
 
@@ -73,16 +80,23 @@ fn no_place_is_anybodys_own() {
 
 #[test]
 fn planted_words_are_found() {
-    for path in
-        ["gateway/utils.rs", "gateway/core/x.rs", "helm/templates/_helpers.tpl", "a/Manager.rs", "a/types.test.mjs"]
-    {
+    for path in [
+        "gateway/utils.rs",
+        "gateway/core/x.rs",
+        "helm/templates/_helpers.tpl",
+        "a/Manager.rs",
+        "a/types.test.mjs",
+    ] {
         assert_eq!(empty_names(path).len(), 1, "{path}");
     }
     for path in ["gateway/proxy/hub.rs", "gateway/scoreboard.rs", "tests/e2e/harness/servers.py"] {
         assert!(empty_names(path).is_empty(), "{path}");
     }
     for word in PROMISES {
-        assert_eq!(found(&PROMISES, &format!("fine\n  {word} x")), [format!("line 2 has {word:?}")]);
+        assert_eq!(
+            found(&PROMISES, &format!("fine\n  {word} x")),
+            [format!("line 2 has {word:?}")]
+        );
     }
     for word in PLACES {
         assert_eq!(found(&PLACES, &format!("see {word}x")).len(), 1, "{word}");

@@ -9,10 +9,14 @@ fn read(edit: impl FnOnce(&mut CertificateParams)) -> Result<Certificate, Namele
 }
 
 /// A certificate of an authority of this name.
-fn read_from(name: &[(DnType, DnValue)], edit: impl FnOnce(&mut CertificateParams)) -> Result<Certificate, Nameless> {
+fn read_from(
+    name: &[(DnType, DnValue)],
+    edit: impl FnOnce(&mut CertificateParams),
+) -> Result<Certificate, Nameless> {
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
     authority.distinguished_name = rcgen::DistinguishedName::new();
-    name.iter().for_each(|(kind, value)| authority.distinguished_name.push(kind.clone(), value.clone()));
+    name.iter()
+        .for_each(|(kind, value)| authority.distinguished_name.push(kind.clone(), value.clone()));
     authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
     let mut params = CertificateParams::new(Vec::new()).unwrap();
@@ -41,25 +45,37 @@ fn the_most_telling_name_is_the_subject_and_says_its_kind() {
         });
         let certificate = certificate.unwrap();
         assert_eq!(&*certificate.identity.subject, subject);
-        assert!(certificate.identity.issuer.starts_with("certificate:"), "{}", certificate.identity.issuer);
+        assert!(
+            certificate.identity.issuer.starts_with("certificate:"),
+            "{}",
+            certificate.identity.issuer
+        );
         assert!(certificate.identity.issuer.contains("CN=Test CA"));
         assert_eq!(certificate.identity.organisation.as_deref(), Some("Acme"));
         assert_eq!(certificate.fingerprint.len(), 64);
-        assert!(certificate.names.iter().any(|name| &**name == subject) && certificate.names.contains(&"cn:ci".into()));
+        assert!(
+            certificate.names.iter().any(|name| &**name == subject)
+                && certificate.names.contains(&"cn:ci".into())
+        );
     }
 }
 
 #[test]
 fn a_common_name_cannot_pass_for_another_kind() {
-    let certificate = read(|params| params.distinguished_name.push(DnType::CommonName, "uri:spiffe://acme/ci"));
+    let certificate =
+        read(|params| params.distinguished_name.push(DnType::CommonName, "uri:spiffe://acme/ci"));
     assert_eq!(&*certificate.unwrap().identity.subject, "cn:uri:spiffe://acme/ci");
 }
 
 #[test]
 fn certificates_without_a_usable_name_are_nobody() {
     assert_eq!(read(|_| {}).unwrap_err(), Nameless::NoName);
-    assert_eq!(read(|p| p.distinguished_name.push(DnType::CommonName, "a\nb")).unwrap_err(), Nameless::NoName);
-    let long = |bytes: usize| read(|p| p.distinguished_name.push(DnType::CommonName, "a".repeat(bytes)));
+    assert_eq!(
+        read(|p| p.distinguished_name.push(DnType::CommonName, "a\nb")).unwrap_err(),
+        Nameless::NoName
+    );
+    let long =
+        |bytes: usize| read(|p| p.distinguished_name.push(DnType::CommonName, "a".repeat(bytes)));
     assert!(long(MAX_TEXT).is_ok() && long(MAX_TEXT + 1).unwrap_err() == Nameless::NoName);
     for garbage in [&b""[..], b"\x30\x03abc", &[0x30; 100]] {
         assert_eq!(Certificate::read(garbage).unwrap_err(), Nameless::Unreadable);
@@ -87,11 +103,16 @@ fn of_two_names_of_one_kind_none_counts() {
 #[test]
 fn one_attribute_cannot_spell_out_two() {
     let issuer = |name: &[(DnType, DnValue)]| {
-        let read = read_from(name, |params| params.distinguished_name.push(DnType::CommonName, "ci")).unwrap();
+        let read =
+            read_from(name, |params| params.distinguished_name.push(DnType::CommonName, "ci"))
+                .unwrap();
         read.identity.issuer.strip_prefix("certificate:").unwrap().to_owned()
     };
     let organisation = |text: &str| issuer(&[(DnType::OrganizationName, text.into())]);
-    let honest = issuer(&[(DnType::OrganizationName, "corp".into()), (DnType::CommonName, "Corp CA".into())]);
+    let honest = issuer(&[
+        (DnType::OrganizationName, "corp".into()),
+        (DnType::CommonName, "Corp CA".into()),
+    ]);
     assert_eq!(honest, "O=corp, CN=Corp CA");
     for (text, expected) in [
         ("corp, CN=Corp CA", "O=corp\\, CN=Corp CA"),

@@ -36,7 +36,9 @@ fn claims_are_found_where_the_configuration_says() {
 #[test]
 fn lists_and_single_texts_are_both_taken() {
     let places = Claims { roles: Some("groups".into()), ..Claims::default() };
-    let one = identity_of(json!({"sub": "a", "groups": "the one", "scp": ["a", "b c", "d"]}), &places).unwrap();
+    let one =
+        identity_of(json!({"sub": "a", "groups": "the one", "scp": ["a", "b c", "d"]}), &places)
+            .unwrap();
     assert_eq!(texts(&one.roles), ["the one"]);
     assert_eq!(texts(&one.scopes), ["a", "d"], "a scope has no blank");
     let none = identity_of(json!({"sub": "a", "groups": {"x": 1}, "scope": 5}), &places).unwrap();
@@ -45,7 +47,9 @@ fn lists_and_single_texts_are_both_taken() {
 
 #[test]
 fn without_a_usable_subject_there_is_nobody() {
-    for sub in [json!(null), json!(""), json!(7), json!(["a"]), json!("a\nb"), json!("x".repeat(513))] {
+    for sub in
+        [json!(null), json!(""), json!(7), json!(["a"]), json!("a\nb"), json!("x".repeat(513))]
+    {
         assert!(identity_of(json!({"sub": sub}), &Claims::default()).is_none(), "{sub}");
     }
     assert!(identity_of(json!({}), &Claims::default()).is_none());
@@ -55,6 +59,7 @@ fn without_a_usable_subject_there_is_nobody() {
 fn what_a_token_grants_is_bounded() {
     let many: Vec<String> = (0..5000).map(|n| format!("r{n}")).collect();
     let places = Claims { roles: Some("roles".into()), ..Claims::default() };
-    let identity = identity_of(json!({"sub": "a", "roles": many, "scope": many.join(" ")}), &places).unwrap();
+    let identity =
+        identity_of(json!({"sub": "a", "roles": many, "scope": many.join(" ")}), &places).unwrap();
     assert_eq!((identity.roles.len(), identity.scopes.len()), (MAX_ROLES, MAX_SCOPES));
 }

@@ -1,6 +1,7 @@
-//! What authenticating one request costs when its credential is known: an API key, and a token that was verified lately.
-//! `cargo run --release -p lockgate-authn --example authn_cost [N]` prints nanoseconds per request, the best of many
-//! rounds of N. Run it under valgrind with two N to count allocations.
+//! What authenticating one request costs when its credential is known: an API key, and a token that
+//! was verified lately. `cargo run --release -p lockgate-authn --example authn_cost [N]` prints
+//! nanoseconds per request, the best of many rounds of N. Run it under valgrind with two N to count
+//! allocations.
 
 #![allow(clippy::print_stdout)]
 
@@ -11,7 +12,9 @@ use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use lockgate_authn::{Algorithm, Authenticator, Claims, Config, Credentials, Issuer, Outside, Peer, Resource, key};
+use lockgate_authn::{
+    Algorithm, Authenticator, Claims, Config, Credentials, Issuer, Outside, Peer, Resource, key,
+};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -36,10 +39,16 @@ async fn main() -> Outcome<()> {
     let authenticator = authenticator(url, own)?;
     println!("token of {} bytes, key of {} bytes, {n} requests", token.len(), text.len());
     for (name, bearer) in [("API key", text), ("token", token)] {
-        let credentials =
-            Credentials { peer: Peer::Address([127, 0, 0, 1].into()), bearer: Some(bearer), certificate: None };
+        let credentials = Credentials {
+            peer: Peer::Address([127, 0, 0, 1].into()),
+            bearer: Some(bearer),
+            certificate: None,
+        };
         let began = Instant::now();
-        authenticator.authenticate(&credentials, Resource::All).await.map_err(|refused| refused.why)?;
+        authenticator
+            .authenticate(&credentials, Resource::All)
+            .await
+            .map_err(|refused| refused.why)?;
         let first = began.elapsed();
         let mut best = Duration::MAX;
         for _ in 0..ROUNDS {
@@ -64,7 +73,10 @@ async fn issuer(pair: &EcdsaKeyPair) -> Outcome<String> {
     tokio::spawn(async move {
         while let Ok((mut socket, _)) = listener.accept().await {
             let _ = socket.read(&mut [0; 4096]).await;
-            let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", keys.len());
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+                keys.len()
+            );
             let _ = socket.write_all(format!("{head}{keys}").as_bytes()).await;
         }
     });
@@ -84,7 +96,8 @@ fn token(pair: &EcdsaKeyPair, url: &str) -> Outcome<String> {
 }
 
 fn authenticator(url: String, own: key::Key) -> Outcome<Authenticator> {
-    let mut keys: Vec<key::Key> = (0..1000).map(|_| Ok(key::Key::mint(0)?.0)).collect::<Outcome<_>>()?;
+    let mut keys: Vec<key::Key> =
+        (0..1000).map(|_| Ok(key::Key::mint(0)?.0)).collect::<Outcome<_>>()?;
     keys.push(own);
     let issuer = Issuer {
         jwks: Some(format!("{url}/keys").parse()?),

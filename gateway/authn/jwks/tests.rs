@@ -1,4 +1,5 @@
-//! Tests of `jwks`: which keys are usable, and an issuer on loopback that rotates, fails and comes back.
+//! Tests of `jwks`: which keys are usable, and an issuer on loopback that rotates, fails and comes
+//! back.
 
 use std::sync::atomic::AtomicUsize;
 
@@ -12,7 +13,9 @@ use crate::token::tests::{Pair, issuer};
 const RSA_N: &str = "u1SU1LfVLPHCozMxH2Mo4lgOEePzNm0tRgeLezV6ffAt0gunVTLw7onLRnrq0_IzW7yWR7QkrmBL7jTKEn5u-qKhbwKfBstIs-bMY2Zkp18gnTxKLxoS2tFczGkPLPgizskuemMghRniWaoLcyehkd3qqGElvW_VDL5AaWTg0nLVkjRo9z-40RQzuVaE8AkAFmxZzow3x-VJYKdjykkJ0iT9wCS0DRTXu269V264Vf_3jvredZiKRkgwlL9xNAwxXFg0x_XFw005UWVRIkdgcKWTjpBP2dPwVZ4WWC-9aGVd-Gyn1o0CLelf4rEjGoXbAAEgAqeGUxrcIlbjXfbcmw";
 
 fn algorithms(key: &Value) -> Vec<Algorithm> {
-    usable(key, &issuer("https://issuer.test").algorithms).map(|key| key.algorithms).unwrap_or_default()
+    usable(key, &issuer("https://issuer.test").algorithms)
+        .map(|key| key.algorithms)
+        .unwrap_or_default()
 }
 
 #[test]
@@ -51,7 +54,9 @@ fn a_set_is_an_array_of_keys_of_which_the_usable_ones_are_taken() {
     for set in [json!({}), json!([]), json!({"keys": {}}), json!({"keys": null})] {
         assert!(parse(&set, &allowed).is_err(), "{set}");
     }
-    for set in [json!({"keys": []}), json!({"keys": [7]}), json!({"keys": [{"kty": "oct", "k": "AA"}]})] {
+    for set in
+        [json!({"keys": []}), json!({"keys": [7]}), json!({"keys": [{"kty": "oct", "k": "AA"}]})]
+    {
         assert!(parse(&set, &allowed).unwrap().is_empty(), "{set}");
     }
     let many: Vec<Value> = (0..MAX_KEYS * 2).map(|n| Pair::ec().jwk(&n.to_string())).collect();
@@ -60,7 +65,8 @@ fn a_set_is_an_array_of_keys_of_which_the_usable_ones_are_taken() {
 
 #[test]
 fn metadata_is_looked_for_in_the_order_of_the_specification() {
-    let paths = |issuer: &str| places(issuer).unwrap().iter().map(ToString::to_string).collect::<Vec<_>>();
+    let paths =
+        |issuer: &str| places(issuer).unwrap().iter().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(
         paths("https://as.test/t/"),
         [
@@ -71,13 +77,18 @@ fn metadata_is_looked_for_in_the_order_of_the_specification() {
     );
     assert_eq!(
         paths("https://as.test"),
-        ["https://as.test/.well-known/oauth-authorization-server", "https://as.test/.well-known/openid-configuration",]
+        [
+            "https://as.test/.well-known/oauth-authorization-server",
+            "https://as.test/.well-known/openid-configuration",
+        ]
     );
 }
 
 #[test]
 fn metadata_must_be_the_issuers_own_and_as_secure() {
-    let keys = |issuer: &str, named: &str, uri: &str| keys_of(&json!({"issuer": named, "jwks_uri": uri}), issuer);
+    let keys = |issuer: &str, named: &str, uri: &str| {
+        keys_of(&json!({"issuer": named, "jwks_uri": uri}), issuer)
+    };
     let at = "https://as.test";
     assert!(keys(at, at, "https://keys.test/jwks").is_ok());
     assert!(keys("http://127.0.0.1:1", "http://127.0.0.1:1", "http://127.0.0.1:2/jwks").is_ok());
@@ -93,7 +104,8 @@ fn metadata_must_be_the_issuers_own_and_as_secure() {
     }
 }
 
-/// An issuer's key endpoint on loopback: answers every connection with what is in `answer` at that moment.
+/// An issuer's key endpoint on loopback: answers every connection with what is in `answer` at that
+/// moment.
 struct Mock {
     url: String,
     answer: Arc<Mutex<String>>,
@@ -108,7 +120,12 @@ impl Mock {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (answer, asked) = (Arc::new(Mutex::new(String::new())), Arc::new(AtomicUsize::new(0)));
         let apart: Arc<Mutex<Option<(&str, String)>>> = Arc::default();
-        let mock = Self { url, answer: Arc::clone(&answer), apart: Arc::clone(&apart), asked: Arc::clone(&asked) };
+        let mock = Self {
+            url,
+            answer: Arc::clone(&answer),
+            apart: Arc::clone(&apart),
+            asked: Arc::clone(&asked),
+        };
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let mut head = [0; 4096];
@@ -146,7 +163,9 @@ fn written(status: &str, body: &str) -> String {
 }
 
 fn ids(issuer: &Issuer) -> Vec<String> {
-    let keys = issuer.keys().map(|keys| keys.iter().filter_map(|key| key.id.as_deref().map(Into::into)).collect());
+    let keys = issuer
+        .keys()
+        .map(|keys| keys.iter().filter_map(|key| key.id.as_deref().map(Into::into)).collect());
     keys.unwrap_or_default()
 }
 
@@ -228,7 +247,10 @@ async fn metadata_that_names_no_keys_is_not_the_last_place_to_look() {
     assert_eq!(found.unwrap().path(), "/jwks");
     mock.apart.lock().take();
     let none = discover(&mock.url, &crate::tests::outside()).await.unwrap_err();
-    assert!(none.contains("jwks_uri") && none.contains("/.well-known/openid-configuration"), "{none}");
+    assert!(
+        none.contains("jwks_uri") && none.contains("/.well-known/openid-configuration"),
+        "{none}"
+    );
 }
 
 #[tokio::test]

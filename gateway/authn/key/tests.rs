@@ -84,7 +84,13 @@ fn times_are_read_as_people_write_them() {
 fn hashes_are_read_strictly() {
     let good = write_hash(&[7; 32]);
     assert_eq!(parse_hash(&good), Some([7; 32]));
-    for bad in ["", "blake3:", &good[..good.len() - 1], &good.replace("blake3", "sha256"), &format!("{good}0")] {
+    for bad in [
+        "",
+        "blake3:",
+        &good[..good.len() - 1],
+        &good.replace("blake3", "sha256"),
+        &format!("{good}0"),
+    ] {
         assert_eq!(parse_hash(bad), None, "{bad}");
     }
 }

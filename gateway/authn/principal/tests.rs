@@ -29,5 +29,7 @@ fn only_the_local_user_has_every_scope() {
     assert!(!principal(KEY, "local").has_scope("anything"));
     let mut identity = Identity::new(KEY, "a");
     identity.scopes = ["read".into()].into();
-    assert!(identity.has_scope("read") && !identity.has_scope("rea") && !identity.has_scope("READ"));
+    assert!(
+        identity.has_scope("read") && !identity.has_scope("rea") && !identity.has_scope("READ")
+    );
 }

@@ -10,7 +10,10 @@ fn names(public_url: &str) -> Names {
         issuers: vec![issuer("https://issuer.test")],
         scopes: Scopes {
             required: vec!["mcp:call".into()],
-            tools: vec![ToolScopes { tools: vec!["*".into()], scopes: vec!["x".into(), "mcp:call".into()] }],
+            tools: vec![ToolScopes {
+                tools: vec!["*".into()],
+                scopes: vec!["x".into(), "mcp:call".into()],
+            }],
             ..Scopes::default()
         },
         ..Config::default()
@@ -58,12 +61,27 @@ fn documents_name_their_own_endpoint_wherever_a_proxy_puts_them() {
         Some(document["resource"].as_str()?.to_owned())
     };
     for all in ["", "/mcp", "/team/mcp", "/team"] {
-        assert_eq!(resource(&format!("{WELL_KNOWN}{all}")).unwrap(), "https://gw.example/team/mcp", "{all}");
+        assert_eq!(
+            resource(&format!("{WELL_KNOWN}{all}")).unwrap(),
+            "https://gw.example/team/mcp",
+            "{all}"
+        );
     }
     for one in ["/servers/a-1/mcp", "/team/servers/a-1/mcp"] {
-        assert_eq!(resource(&format!("{WELL_KNOWN}{one}")).unwrap(), "https://gw.example/team/servers/a-1/mcp");
+        assert_eq!(
+            resource(&format!("{WELL_KNOWN}{one}")).unwrap(),
+            "https://gw.example/team/servers/a-1/mcp"
+        );
     }
-    for none in ["/", "/mcp/", "/servers//mcp", "/servers/A/mcp", "/servers/a\"/mcp", "/servers/a/b/mcp", "/other"] {
+    for none in [
+        "/",
+        "/mcp/",
+        "/servers//mcp",
+        "/servers/A/mcp",
+        "/servers/a\"/mcp",
+        "/servers/a/b/mcp",
+        "/other",
+    ] {
         assert_eq!(resource(&format!("{WELL_KNOWN}{none}")), None, "{none}");
     }
 }
@@ -71,9 +89,15 @@ fn documents_name_their_own_endpoint_wherever_a_proxy_puts_them() {
 #[test]
 fn challenges_say_where_to_go_on_and_what_to_ask_for() {
     let names = names("https://gw.example/team");
-    let metadata = "resource_metadata=\"https://gw.example/.well-known/oauth-protected-resource/team/mcp\"";
-    assert_eq!(names.challenge(None, None, Resource::All), format!("Bearer scope=\"mcp:call\", {metadata}"));
-    let lacking = names.challenge(Some(("insufficient_scope", "more")), Some("mcp:call x"), Resource::All);
-    let expected = "Bearer error=\"insufficient_scope\", error_description=\"more\", scope=\"mcp:call x\"";
+    let metadata =
+        "resource_metadata=\"https://gw.example/.well-known/oauth-protected-resource/team/mcp\"";
+    assert_eq!(
+        names.challenge(None, None, Resource::All),
+        format!("Bearer scope=\"mcp:call\", {metadata}")
+    );
+    let lacking =
+        names.challenge(Some(("insufficient_scope", "more")), Some("mcp:call x"), Resource::All);
+    let expected =
+        "Bearer error=\"insufficient_scope\", error_description=\"more\", scope=\"mcp:call x\"";
     assert_eq!(lacking, format!("{expected}, {metadata}"));
 }

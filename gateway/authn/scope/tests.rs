@@ -9,7 +9,10 @@ fn needs() -> Needs {
         required: list(&["mcp"]),
         tools: vec![
             ToolScopes { tools: list(&["billing__*"]), scopes: list(&["billing:read"]) },
-            ToolScopes { tools: list(&["billing/pay", "*/delete_*"]), scopes: list(&["billing:write", "mcp"]) },
+            ToolScopes {
+                tools: list(&["billing/pay", "*/delete_*"]),
+                scopes: list(&["billing:write", "mcp"]),
+            },
         ],
         implies: [
             ("admin".to_owned(), list(&["mcp", "billing:write"])),
@@ -28,7 +31,9 @@ fn holder(granted: &[&str]) -> Identity {
 
 #[test]
 fn a_broad_scope_implies_narrow_ones_also_in_circles() {
-    let scopes = |granted: &[&str]| holder(granted).scopes.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let scopes = |granted: &[&str]| {
+        holder(granted).scopes.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
     assert_eq!(scopes(&["admin"]), ["admin", "billing:read", "billing:write", "mcp"]);
     assert_eq!(scopes(&["mcp", "mcp", "other"]), ["mcp", "other"]);
     let many: Vec<String> = (0..10_000).map(|n| n.to_string()).collect();

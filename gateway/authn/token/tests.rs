@@ -2,7 +2,8 @@
 
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{
-    ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _, RSA_PKCS1_SHA256, RsaKeyPair,
+    ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _, RSA_PKCS1_SHA256,
+    RsaKeyPair,
 };
 use serde_json::json;
 
@@ -66,7 +67,9 @@ impl Pair {
                 let n = encode(n.big_endian_without_leading_zero());
                 json!({"kty": "RSA", "kid": kid, "alg": "RS256", "n": n, "e": encode(e.big_endian_without_leading_zero())})
             }
-            Self::Ed(pair) => json!({"kty": "OKP", "crv": "Ed25519", "kid": kid, "x": encode(pair.public_key())}),
+            Self::Ed(pair) => {
+                json!({"kty": "OKP", "crv": "Ed25519", "kid": kid, "x": encode(pair.public_key())})
+            }
         }
     }
 
@@ -105,9 +108,15 @@ fn claims() -> Value {
 fn tokens(issuers: &[(&str, Value)]) -> Tokens {
     let _ = jsonwebtoken::crypto::aws_lc::DEFAULT_PROVIDER.install_default();
     let named: Vec<Named> = issuers.iter().map(|(url, _)| issuer(url)).collect();
-    let config =
-        Config { public_url: Some("https://gw.test".parse().unwrap()), issuers: named.clone(), ..Config::default() };
-    let made = named.into_iter().zip(issuers).map(|(named, (_, keys))| Issuer::with_keys(named, keys.clone()));
+    let config = Config {
+        public_url: Some("https://gw.test".parse().unwrap()),
+        issuers: named.clone(),
+        ..Config::default()
+    };
+    let made = named
+        .into_iter()
+        .zip(issuers)
+        .map(|(named, (_, keys))| Issuer::with_keys(named, keys.clone()));
     Tokens::with(made.collect(), Names::new(&config).unwrap(), 100)
 }
 
@@ -117,7 +126,10 @@ async fn ask(tokens: &Tokens, token: &str, at: Resource<'_>) -> Result<Principal
 
 async fn ask_on(tokens: &Tokens, token: &str, shown: Shown<'_>) -> Result<Principal, Unknown> {
     let needs = Needs::compile(&Scopes::default()).unwrap();
-    tokens.holder(token, blake3::hash(token.as_bytes()).as_bytes(), &needs, shown).await.map_err(|refused| refused.why)
+    tokens
+        .holder(token, blake3::hash(token.as_bytes()).as_bytes(), &needs, shown)
+        .await
+        .map_err(|refused| refused.why)
 }
 
 async fn refusal(tokens: &Tokens, token: &str) -> Unknown {
@@ -140,7 +152,8 @@ async fn good_tokens_of_every_kind_of_key_are_taken() {
         }
         let nameless = pair.token(&json!({"alg": pair.algorithm()}), &claims());
         assert!(ask(&tokens, &nameless, Resource::All).await.is_ok(), "the only key needs no name");
-        let list = pair.good("a", |claims| claims["aud"] = json!(["x", "https://gw.test/servers/one/mcp"]));
+        let list = pair
+            .good("a", |claims| claims["aud"] = json!(["x", "https://gw.test/servers/one/mcp"]));
         assert!(ask(&tokens, &list, Resource::Server("one")).await.is_ok());
     }
 }
@@ -203,7 +216,8 @@ async fn forged_signatures_and_algorithms_are_refused() {
     let tokens = tokens(&[(ISSUER, set(&[pair.jwk("a"), rsa.jwk("r")]))]);
     let good = pair.good("a", |_| {});
     let (signed, signature) = good.rsplit_once('.').unwrap();
-    let body = |header: Value| format!("{}.{}", encode(header.to_string()), encode(claims().to_string()));
+    let body =
+        |header: Value| format!("{}.{}", encode(header.to_string()), encode(claims().to_string()));
     let mac = |header: Value, secret: &[u8]| {
         let signed = body(header);
         let key = aws_lc_rs::hmac::Key::new(aws_lc_rs::hmac::HMAC_SHA256, secret);
@@ -212,8 +226,10 @@ async fn forged_signatures_and_algorithms_are_refused() {
     let Pair::Rsa(public) = &rsa else { unreachable!() };
     let public = public.public_key().as_ref().to_vec();
     let jwk = rsa.jwk("r").to_string();
-    let other =
-        encode(json!({"iss": ISSUER, "sub": "root", "aud": "https://gw.test/mcp", "exp": now() + 9}).to_string());
+    let other = encode(
+        json!({"iss": ISSUER, "sub": "root", "aud": "https://gw.test/mcp", "exp": now() + 9})
+            .to_string(),
+    );
     let head = good.split('.').next().unwrap();
     let none = |alg: &str| format!("{}.", body(json!({"alg": alg, "kid": "a"})));
     let cases = [
@@ -256,10 +272,15 @@ async fn keys_that_a_token_brings_along_are_not_looked_at() {
         json!({"alg": "ES256", "kid": ["a"]}),
     ];
     for header in headers {
-        assert_eq!(refusal(&tokens, &evil.token(&header, &claims())).await, Unknown::Invalid, "{header}");
+        assert_eq!(
+            refusal(&tokens, &evil.token(&header, &claims())).await,
+            Unknown::Invalid,
+            "{header}"
+        );
     }
     // A good signature with such members in the header is still judged by our key alone.
-    let token = pair.token(&json!({"alg": "ES256", "kid": "a", "jku": "http://127.0.0.1:1/"}), &claims());
+    let token =
+        pair.token(&json!({"alg": "ES256", "kid": "a", "jku": "http://127.0.0.1:1/"}), &claims());
     assert!(ask(&tokens, &token, Resource::All).await.is_ok());
 }
 
@@ -270,9 +291,16 @@ async fn keys_of_one_name_are_all_tried() {
     let tokens = tokens(&[(ISSUER, set(&keys))]);
     for (n, pair) in pairs.iter().enumerate() {
         // Up to the fourth.
-        assert_eq!(ask(&tokens, &pair.good("a", |_| {}), Resource::All).await.is_ok(), n < 4, "{n}");
+        assert_eq!(
+            ask(&tokens, &pair.good("a", |_| {}), Resource::All).await.is_ok(),
+            n < 4,
+            "{n}"
+        );
         // Without a name it would be anybody's guess.
-        assert_eq!(refusal(&tokens, &pair.token(&json!({"alg": "ES256"}), &claims())).await, Unknown::Invalid);
+        assert_eq!(
+            refusal(&tokens, &pair.token(&json!({"alg": "ES256"}), &claims())).await,
+            Unknown::Invalid
+        );
     }
     assert_eq!(refusal(&tokens, &stranger.good("a", |_| {})).await, Unknown::Invalid);
 }
@@ -301,7 +329,11 @@ async fn headers_that_change_the_meaning_are_refused() {
     for more in more {
         let mut header = json!({"alg": "ES256", "kid": "a"});
         header.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        assert_eq!(refusal(&tokens, &pair.token(&header, &claims())).await, Unknown::Invalid, "{header}");
+        assert_eq!(
+            refusal(&tokens, &pair.token(&header, &claims())).await,
+            Unknown::Invalid,
+            "{header}"
+        );
     }
     for typ in ["JWT", "jwt", "at+jwt", "application/at+jwt", "Application/JWT"] {
         let token = pair.token(&json!({"alg": "ES256", "kid": "a", "typ": typ}), &claims());
@@ -358,25 +390,37 @@ async fn a_token_that_is_bound_to_a_certificate_is_good_on_its_connections_alone
         json!(null),
         json!(thumbprint),
     ] {
-        assert_eq!(ask_on(&tokens, &bound(cnf.clone()), on(Some(&own))).await, Err(Unknown::Invalid), "{cnf}");
+        assert_eq!(
+            ask_on(&tokens, &bound(cnf.clone()), on(Some(&own))).await,
+            Err(Unknown::Invalid),
+            "{cnf}"
+        );
     }
 }
 
 #[tokio::test]
 async fn issuers_do_not_share_key_ids() {
     let (one, two) = (Pair::ec(), Pair::ec());
-    let tokens = tokens(&[(ISSUER, set(&[one.jwk("same")])), ("https://two.test", set(&[two.jwk("same")]))]);
+    let tokens =
+        tokens(&[(ISSUER, set(&[one.jwk("same")])), ("https://two.test", set(&[two.jwk("same")]))]);
     let of = |issuer: &str| {
         let issuer = issuer.to_owned();
         move |claims: &mut Value| claims["iss"] = json!(issuer)
     };
     let first = ask(&tokens, &one.good("same", |_| {}), Resource::All).await.unwrap();
-    let second = ask(&tokens, &two.good("same", of("https://two.test")), Resource::All).await.unwrap();
+    let second =
+        ask(&tokens, &two.good("same", of("https://two.test")), Resource::All).await.unwrap();
     assert_ne!(first, second, "the same subject of two issuers");
     for (pair, named) in [(&two, ISSUER), (&one, "https://two.test")] {
-        assert_eq!(refusal(&tokens, &pair.good("same", of(named))).await, Unknown::Invalid, "{named}");
+        assert_eq!(
+            refusal(&tokens, &pair.good("same", of(named))).await,
+            Unknown::Invalid,
+            "{named}"
+        );
     }
-    for iss in ["https://issuer.test/", "HTTPS://issuer.test", "https://three.test", "", "local", "key"] {
+    for iss in
+        ["https://issuer.test/", "HTTPS://issuer.test", "https://three.test", "", "local", "key"]
+    {
         assert_eq!(refusal(&tokens, &one.good("same", of(iss))).await, Unknown::Invalid, "{iss}");
     }
     let list = one.good("same", |claims| claims["iss"] = json!([ISSUER]));
@@ -389,8 +433,20 @@ async fn garbage_and_huge_tokens_are_refused() {
     let tokens = tokens(&[(ISSUER, set(&[pair.jwk("a")]))]);
     let huge = pair.good("a", |claims| claims["pad"] = json!("x".repeat(MAX_TOKEN)));
     let deep = format!("{}{}", "[".repeat(6000), "]".repeat(6000));
-    let deep = format!("{}.{}.AAAA", encode("{\"alg\":\"ES256\"}"), encode(format!("{{\"iss\":{deep}}}")));
-    for case in ["", ".", "..", "...", "a.b.c", "a.b.c.d", "e30.e30.e30", &huge, &deep, &"A".repeat(1 << 20)] {
+    let deep =
+        format!("{}.{}.AAAA", encode("{\"alg\":\"ES256\"}"), encode(format!("{{\"iss\":{deep}}}")));
+    for case in [
+        "",
+        ".",
+        "..",
+        "...",
+        "a.b.c",
+        "a.b.c.d",
+        "e30.e30.e30",
+        &huge,
+        &deep,
+        &"A".repeat(1 << 20),
+    ] {
         assert_eq!(refusal(&tokens, case).await, Unknown::Invalid);
     }
     let good = pair.good("a", |_| {});

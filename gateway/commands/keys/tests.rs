@@ -5,7 +5,12 @@ use super::*;
 
 fn create(name: &str, scopes: &[&str], expires: Option<&str>) -> Command {
     let scopes = scopes.iter().map(ToString::to_string).collect();
-    let grants = Grants { organisation: Some("acme: \"#1\"".into()), roles: vec!["dev".into()], scopes, agent: None };
+    let grants = Grants {
+        organisation: Some("acme: \"#1\"".into()),
+        roles: vec!["dev".into()],
+        scopes,
+        agent: None,
+    };
     let expires = expires.map(Into::into);
     Command::Create { name: name.into(), grants, expires, file: Named { file: None } }
 }
@@ -48,7 +53,10 @@ fn a_key_is_shown_once_and_can_be_revoked() {
         assert_eq!(ask(&revoke(secret), &file)["id"], id);
         let again = ask(&revoke(id), &file)["revoked"].clone();
         let listed = ask(&LIST, &file);
-        assert_eq!((&listed["keys"][0]["state"], &listed["keys"][0]["revoked"]), (&json!("revoked"), &again));
+        assert_eq!(
+            (&listed["keys"][0]["state"], &listed["keys"][0]["revoked"]),
+            (&json!("revoked"), &again)
+        );
         assert_eq!(listed["keys"][1]["state"], "active");
         assert!(run(&revoke("0000000000000000"), &file, false).is_err());
     }
@@ -58,19 +66,28 @@ fn a_key_is_shown_once_and_can_be_revoked() {
 fn notes_in_the_file_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("keys.yaml");
-    let ids = ["a", "# b"].map(|name| ask(&create(name, &["x"], None), &file)["id"].as_str().unwrap().to_owned());
+    let ids = ["a", "# b"]
+        .map(|name| ask(&create(name, &["x"], None), &file)["id"].as_str().unwrap().to_owned());
     let written = std::fs::read_to_string(&file).unwrap();
     let noted = written
-        .replace(&format!("  - id: {:?}\n", ids[1]), &format!("\n  # Ask Bob first.\n  - id: {:?} # laptop\n", ids[1]))
+        .replace(
+            &format!("  - id: {:?}\n", ids[1]),
+            &format!("\n  # Ask Bob first.\n  - id: {:?} # laptop\n", ids[1]),
+        )
         .replace("keys:\n", "# Keys of acme.\nkeys:\n  # the first\n")
         + "# the end";
     std::fs::write(&file, &noted).unwrap();
     ask(&revoke(&ids[0]), &file);
     let third = ask(&create("c", &[], None), &file)["id"].as_str().unwrap().to_owned();
     let now = std::fs::read_to_string(&file).unwrap();
-    let added: Vec<&str> = now.lines().filter(|line| !noted.lines().any(|old| old == *line)).collect();
-    assert!(added[0].starts_with("    revoked: ") && added[1] == format!("  - id: {third:?}"), "{now}");
-    let kept: Vec<&str> = now.lines().filter(|line| noted.lines().any(|old| old == *line)).collect();
+    let added: Vec<&str> =
+        now.lines().filter(|line| !noted.lines().any(|old| old == *line)).collect();
+    assert!(
+        added[0].starts_with("    revoked: ") && added[1] == format!("  - id: {third:?}"),
+        "{now}"
+    );
+    let kept: Vec<&str> =
+        now.lines().filter(|line| noted.lines().any(|old| old == *line)).collect();
     // What a new entry has in common with others is counted as kept.
     assert_eq!(&kept[..noted.lines().count()], noted.lines().collect::<Vec<_>>(), "{now}");
     assert!(now.find("revoked:") < now.find("# Ask Bob first.\n  - id:"), "{now}");
@@ -81,7 +98,10 @@ fn notes_in_the_file_are_kept() {
     std::fs::write(&file, now.replace("  - id", "  -  id").replace("    ", "     ")).unwrap();
     ask(&create("d", &[], None), &file);
     let (now, listed) = (std::fs::read_to_string(&file).unwrap(), ask(&LIST, &file));
-    assert!(!now.contains("Bob") && listed["keys"].as_array().is_some_and(|keys| keys.len() == 4), "{now}");
+    assert!(
+        !now.contains("Bob") && listed["keys"].as_array().is_some_and(|keys| keys.len() == 4),
+        "{now}"
+    );
 }
 
 #[test]
@@ -99,8 +119,11 @@ fn commands_at_the_same_time_lose_nothing() {
         }
     });
     assert_eq!(ask(&LIST, &file)["keys"].as_array().unwrap().len(), 40);
-    let left: Vec<_> =
-        std::fs::read_dir(folder.path()).unwrap().filter_map(Result::ok).map(|e| e.file_name()).collect();
+    let left: Vec<_> = std::fs::read_dir(folder.path())
+        .unwrap()
+        .filter_map(Result::ok)
+        .map(|e| e.file_name())
+        .collect();
     assert_eq!(left.len(), 2, "{left:?}");
 }
 
@@ -119,7 +142,11 @@ fn a_link_stays_one_and_leads_to_the_same_keys() {
     }
     for name in ["keys.yaml", "shared/real.yaml"] {
         let keys = ask(&LIST, &at(name))["keys"].clone();
-        assert_eq!((&keys[0]["state"], &keys[1]["state"]), (&json!("revoked"), &json!("active")), "{name}");
+        assert_eq!(
+            (&keys[0]["state"], &keys[1]["state"]),
+            (&json!("revoked"), &json!("active")),
+            "{name}"
+        );
     }
     std::os::unix::fs::symlink("round.yaml", at("round.yaml")).unwrap();
     assert!(run(&create("a", &[], None), &at("round.yaml"), false).is_err());
@@ -134,7 +161,11 @@ fn the_file_stays_as_readable_as_it_was() {
     let id = ask(&create("first", &[], None), &file)["id"].as_str().unwrap().to_owned();
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
     // Only root gives files away.
-    let other = if chown(&file, Some(65_534), Some(65_534)).is_ok() { 65_534 } else { file.metadata().unwrap().uid() };
+    let other = if chown(&file, Some(65_534), Some(65_534)).is_ok() {
+        65_534
+    } else {
+        file.metadata().unwrap().uid()
+    };
     ask(&revoke(&id), &file);
     for name in ["keys.yaml", ".keys.yaml.lock"] {
         assert_eq!(folder.path().join(name).metadata().unwrap().uid(), other, "{name}");
@@ -153,7 +184,10 @@ fn mistakes_change_nothing() {
         ("a", &[], Some("1999-01-01")),
         ("a", &[], Some("soon")),
     ] {
-        assert!(run(&create(name, scopes, expires), &file, false).is_err(), "{name:?} {scopes:?} {expires:?}");
+        assert!(
+            run(&create(name, scopes, expires), &file, false).is_err(),
+            "{name:?} {scopes:?} {expires:?}"
+        );
     }
     assert!(!file.exists());
     std::fs::write(&file, "keys: [{ id: nonsense }]").unwrap();
@@ -161,9 +195,18 @@ fn mistakes_change_nothing() {
     assert!(error.contains("keys.yaml:1:") && error.contains("hexadecimal"), "{error}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "keys: [{ id: nonsense }]");
     for name in ["keys.toml", "keys"] {
-        let error = run(&create("a", &[], None), &folder.path().join(name), false).unwrap_err().to_string();
-        assert!(error.contains(".yaml, .yml or .json") && !folder.path().join(name).exists(), "{error}");
+        let error =
+            run(&create("a", &[], None), &folder.path().join(name), false).unwrap_err().to_string();
+        assert!(
+            error.contains(".yaml, .yml or .json") && !folder.path().join(name).exists(),
+            "{error}"
+        );
     }
     let missing = folder.path().join("none").join("keys.yaml");
-    assert!(run(&create("a", &[], None), &missing, false).unwrap_err().to_string().contains("cannot be written"));
+    assert!(
+        run(&create("a", &[], None), &missing, false)
+            .unwrap_err()
+            .to_string()
+            .contains("cannot be written")
+    );
 }

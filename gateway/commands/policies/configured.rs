@@ -19,19 +19,27 @@ pub(crate) struct Configured {
 
 impl From<Loaded> for Configured {
     fn from(Loaded { config, warnings, .. }: Loaded) -> Self {
-        Self { config: config.policy.clone(), warnings, context: LintContext::new(Some(Box::new(config))) }
+        Self {
+            config: config.policy.clone(),
+            warnings,
+            context: LintContext::new(Some(Box::new(config))),
+        }
     }
 }
 
 /// What a command prints, and how it ends.
 pub(super) type Printed = anyhow::Result<(String, ExitCode)>;
 
-/// Why nothing is asked about a URI, whatever policies say of it. A template is taken for one that its server lists.
+/// Why nothing is asked about a URI, whatever policies say of it. A template is taken for one that
+/// its server lists.
 pub(super) fn misspelt(kind: Kind, own: &str) -> Option<String> {
     if !matches!(kind, Kind::Resource | Kind::ResourceCompletion) || own.contains('{') {
         return None;
     }
-    uri::validate(own, uri::MAX_URI).and_then(|()| uri::check_spelling(own)).err().map(|bad| bad.to_string())
+    uri::validate(own, uri::MAX_URI)
+        .and_then(|()| uri::check_spelling(own))
+        .err()
+        .map(|bad| bad.to_string())
 }
 
 pub(super) fn compile(config: &Config) -> anyhow::Result<Policy> {

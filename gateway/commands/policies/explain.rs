@@ -14,8 +14,8 @@ use super::configured::{Configured, Printed, compile, misspelt};
 #[derive(Args)]
 #[command(group = ArgGroup::new("asked").args(["call", "prompt", "resource", "completion", "template"]).required(true))]
 pub(crate) struct Explain {
-    /// The caller: `issuer|subject`, and words such as `role=analyst organisation=acme`; with quotes around what has
-    /// blanks in it: `'"certificate:My CA|cn:alice" role=ops'`
+    /// The caller: `issuer|subject`, and words such as `role=analyst organisation=acme`; with
+    /// quotes around what has blanks in it: `'"certificate:My CA|cn:alice" role=ops'`
     #[arg(long = "as", value_name = "WHO", default_value = "local|user")]
     caller: String,
     /// The tool: `server/tool`
@@ -24,7 +24,8 @@ pub(crate) struct Explain {
     /// Instead of a tool, a prompt: `server/prompt`
     #[arg(long, value_name = "NAME")]
     prompt: Option<String>,
-    /// Instead of a tool, a resource: `server/uri`, or its URI at the endpoint, such as `server+uri`
+    /// Instead of a tool, a resource: `server/uri`, or its URI at the endpoint, such as
+    /// `server+uri`
     #[arg(long, value_name = "URI")]
     resource: Option<String>,
     /// Instead of a tool, values for the arguments of a prompt: `server/prompt`
@@ -42,8 +43,8 @@ pub(crate) struct Explain {
     /// The category, for a tool of a built-in server [default: that of the configuration]
     #[arg(long, value_name = "NAME")]
     category: Option<String>,
-    /// What the server says of the tool, as JSON: `{"readOnlyHint": true}` [default: what a built-in tool of the
-    /// configuration says]
+    /// What the server says of the tool, as JSON: `{"readOnlyHint": true}` [default: what a
+    /// built-in tool of the configuration says]
     #[arg(long, value_name = "JSON")]
     annotations: Option<String>,
     /// Policy files and folders [default: the policies of the configuration]
@@ -68,7 +69,8 @@ impl Explain {
         let Self { caller, arguments, at, category, annotations, .. } = self;
         let caller = Caller::parse(caller).map_err(|words| anyhow!("--as: {words}"))?;
         let (kind, name) = self.asked().context("name a tool with --call")?;
-        let claims = |text: &String| Annotations::of_tool(format!("{{\"annotations\":{text}}}").as_bytes());
+        let claims =
+            |text: &String| Annotations::of_tool(format!("{{\"annotations\":{text}}}").as_bytes());
         let asked = configured.context.asked(kind, name, at).map_err(anyhow::Error::msg)?;
         let target = Target {
             kind,
@@ -86,19 +88,27 @@ impl Explain {
         // What hides it whatever policies say.
         let other = match misspelt(kind, &asked.own) {
             Some(words) => Some((DEFAULT, words, Vec::new())),
-            None if kind == Kind::Tool && configured.context.is_unapproved(&asked.server, &asked.own) => {
+            None if kind == Kind::Tool
+                && configured.context.is_unapproved(&asked.server, &asked.own) =>
+            {
                 let name = format!("{}/{}", asked.server, asked.own);
                 let change = format!("`lockgate pins approve {name}`, once it is looked at");
-                Some(("pins", format!("{name} is not in the lock file of approved tools"), vec![change]))
+                Some((
+                    "pins",
+                    format!("{name} is not in the lock file of approved tools"),
+                    vec![change],
+                ))
             }
             None => None,
         };
         if let Some((rule, words, changes)) = other {
             explanation.decision = Expect::Hidden.as_str();
             explanation.rule = rule.to_owned();
-            (explanation.words, explanation.forwards, explanation.changes) = (Some(words), None, changes);
+            (explanation.words, explanation.forwards, explanation.changes) =
+                (Some(words), None, changes);
         }
-        let text = if json { serde_json::to_string_pretty(&explanation)? } else { told(&explanation) };
+        let text =
+            if json { serde_json::to_string_pretty(&explanation)? } else { told(&explanation) };
         Ok((text, ExitCode::SUCCESS))
     }
 }
@@ -115,7 +125,11 @@ fn told(explanation: &Explanation) -> String {
     text.push_str("\n\npolicies that concern it:");
     for step in policies {
         let dry = if step.dry_run { ", dry run" } else { "" };
-        let _ = write!(text, "\n  {} ({}{dry}; {}) {}", step.policy, step.effect, step.place, step.says);
+        let _ = write!(
+            text,
+            "\n  {} ({}{dry}; {}) {}",
+            step.policy, step.effect, step.place, step.says
+        );
     }
     if policies.is_empty() {
         text.push_str("\n  none");

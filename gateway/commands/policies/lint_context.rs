@@ -1,5 +1,6 @@
-//! What the gateway knows of a thing that a case or a question names: its server, its name at `/mcp`, the category and what its
-//! server says of it. It goes by the configuration and the lock file, and asks no foreign server.
+//! What the gateway knows of a thing that a case or a question names: its server, its name at
+//! `/mcp`, the category and what its server says of it. It goes by the configuration and the lock
+//! file, and asks no foreign server.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -26,7 +27,10 @@ impl LintContext {
     pub(crate) fn new(context: Option<Box<Config>>) -> Self {
         let naming = context.as_ref().map_or_else(Naming::default, |context| {
             let names = &context.proxy.names;
-            Naming { separator: names.separator.parse().unwrap_or_default(), max_length: names.max_length }
+            Naming {
+                separator: names.separator.parse().unwrap_or_default(),
+                max_length: names.max_length,
+            }
         });
         Self { context, naming, built_in: RefCell::default() }
     }
@@ -44,7 +48,8 @@ impl LintContext {
             Kind::Resource | Kind::ResourceCompletion => resource(name, endpoint)?,
             _ => {
                 let parts = name.split_once('/').or_else(|| name.split_once("__"));
-                let (server, own) = parts.ok_or_else(|| format!("`{name}` is not written as server/name"))?;
+                let (server, own) =
+                    parts.ok_or_else(|| format!("`{name}` is not written as server/name"))?;
                 (server.to_owned(), own.to_owned())
             }
         };
@@ -71,15 +76,19 @@ impl LintContext {
         Ok(pin.map(|pin| pin.definition.to_string().into_bytes()))
     }
 
-    /// Whether a tool is hidden until it is approved, as far as the lock file says: whether it has changed only the gateway sees.
+    /// Whether a tool is hidden until it is approved, as far as the lock file says: whether it has
+    /// changed only the gateway sees.
     pub(crate) fn is_unapproved(&self, server: &str, own: &str) -> bool {
-        let Some(context) = self.config().filter(|context| !context.tools.runs(server)) else { return false };
+        let Some(context) = self.config().filter(|context| !context.tools.runs(server)) else {
+            return false;
+        };
         let pins = &context.proxy.pins;
         let known = pins.lock.as_ref().map(|lock| lock.pin(server, own).is_some());
         known == Some(false) && pins.reaction(Standing::New) == Reaction::Quarantine
     }
 
-    /// The tools of a server as far as they are known: those of a built-in one, or those that were approved.
+    /// The tools of a server as far as they are known: those of a built-in one, or those that were
+    /// approved.
     pub(crate) fn tools(&self, server: &str) -> Vec<String> {
         let Some(context) = self.config() else { return Vec::new() };
         if context.tools.runs(server) {
@@ -95,9 +104,13 @@ impl LintContext {
     pub(crate) fn known(&self, mut caller: Caller) -> Caller {
         let silent = caller.roles.is_empty() && caller.scopes.is_empty();
         let silent = silent && caller.organisation.is_none() && caller.agent.is_none();
-        let auth = self.config().map(|context| &context.authn).filter(|_| silent && caller.issuer == "key");
-        let key =
-            |auth: &lockgate_authn::Config| auth.keys.iter().flatten().find(|key| key.id == caller.subject).cloned();
+        let auth = self
+            .config()
+            .map(|context| &context.authn)
+            .filter(|_| silent && caller.issuer == "key");
+        let key = |auth: &lockgate_authn::Config| {
+            auth.keys.iter().flatten().find(|key| key.id == caller.subject).cloned()
+        };
         if let Some((auth, key)) = auth.and_then(|auth| Some((auth, key(auth)?))) {
             caller.roles = key.roles.iter().map(|role| role.as_str().into()).collect();
             caller.scopes = auth.scopes.expand(&key.scopes).into_vec();
@@ -107,18 +120,24 @@ impl LintContext {
         caller
     }
 
-    fn with_tools<T>(&self, server: &str, find: impl Fn(&Tools) -> Option<T>) -> Result<Option<T>, String> {
+    fn with_tools<T>(
+        &self,
+        server: &str,
+        find: impl Fn(&Tools) -> Option<T>,
+    ) -> Result<Option<T>, String> {
         let mut known = self.built_in.borrow_mut();
         if !known.contains_key(server) {
             let tools = self.config().map(|context| builtin::tools(context, server)).transpose();
-            let tools = tools.map_err(|error| format!("the built-in server `{server}` cannot be made: {error:#}"))?;
+            let tools = tools.map_err(|error| {
+                format!("the built-in server `{server}` cannot be made: {error:#}")
+            })?;
             known.insert(server.to_owned(), tools.flatten());
         }
         Ok(known.get(server).and_then(Option::as_ref).and_then(find))
     }
 
-    /// A built-in server's category is its name, which no other server has while it runs. Policies for one that does not run
-    /// here are tested all the same.
+    /// A built-in server's category is its name, which no other server has while it runs. Policies
+    /// for one that does not run here are tested all the same.
     fn category(&self, server: &str) -> Option<String> {
         let foreign = |context: &Config| context.servers.iter().any(|one| one.slug == server);
         let known = builtin::CATEGORIES.contains(&server) && !self.config().is_some_and(foreign);
@@ -128,7 +147,8 @@ impl LintContext {
 
 /// Server and own URI of a resource: as `server/uri`, or as clients write it at the endpoint.
 fn resource(name: &str, endpoint: &str) -> Result<(String, String), String> {
-    let written = name.split_once('/').filter(|(server, own)| Slug::is_valid(server) && !own.is_empty());
+    let written =
+        name.split_once('/').filter(|(server, own)| Slug::is_valid(server) && !own.is_empty());
     let here = endpoint.strip_prefix("/servers/").and_then(|rest| rest.strip_suffix("/mcp"));
     if let Some(here) = here {
         let own = written.filter(|(server, _)| *server == here).map_or(name, |(_, own)| own);
@@ -138,7 +158,11 @@ fn resource(name: &str, endpoint: &str) -> Result<(String, String), String> {
     let found = written.map(|(server, own)| (server.to_owned(), own.to_owned())).or_else(exposed);
     found.ok_or_else(|| {
         let exposed = uri::expose("server", name);
-        let other = if exposed == name { String::new() } else { format!(", or as it is at /mcp, {exposed}") };
+        let other = if exposed == name {
+            String::new()
+        } else {
+            format!(", or as it is at /mcp, {exposed}")
+        };
         format!("`{name}` does not say which server has it: write server/{name}{other}")
     })
 }
@@ -148,7 +172,10 @@ fn exposed(naming: &Naming, kind: Kind, server: &str, own: &str) -> String {
     let name = |slug: Slug| naming.expose([(&slug, own)]).into_iter().next();
     match kind {
         Kind::Resource | Kind::ResourceCompletion => uri::expose(server, own).into_owned(),
-        _ => Slug::new(server).ok().and_then(name).unwrap_or_else(|| [server, naming.separator.as_str(), own].concat()),
+        _ => Slug::new(server)
+            .ok()
+            .and_then(name)
+            .unwrap_or_else(|| [server, naming.separator.as_str(), own].concat()),
     }
 }
 

@@ -1,5 +1,6 @@
-//! What policies ask for that this gateway has not: callers whom no credential makes, servers, tools and arguments that are not
-//! there. Such a policy never fits, and one that denies denies nothing. It tells what is probably not meant, and decides nothing.
+//! What policies ask for that this gateway has not: callers whom no credential makes, servers,
+//! tools and arguments that are not there. Such a policy never fits, and one that denies denies
+//! nothing. It tells what is probably not meant, and decides nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -46,7 +47,9 @@ fn of_policy(policy: &Policy, context: &LintContext, config: &Config) -> Vec<(St
         servers.insert(name);
     }
     let mut found = Vec::new();
-    let mut each = |key: &str, list: &Option<Vec<String>>, wrong: &dyn Fn(&str) -> Option<Words>| {
+    let mut each = |key: &str,
+                    list: &Option<Vec<String>>,
+                    wrong: &dyn Fn(&str) -> Option<Words>| {
         let items = list.iter().flatten().enumerate();
         found.extend(items.filter_map(|(at, text)| Some((format!("{key}.{at}"), wrong(text)?))));
     };
@@ -71,7 +74,9 @@ fn principal(text: &str, config: &Config) -> Option<Words> {
             None => nobody("set `auth.key`, or take it out"),
             Some(_) => None,
         },
-        "key" if auth.key.is_none() && auth.keys.is_none() => nobody("set `auth.keys_file`, or take it out"),
+        "key" if auth.key.is_none() && auth.keys.is_none() => {
+            nobody("set `auth.keys_file`, or take it out")
+        }
         "key" if subject.contains(OPEN) || is_id(subject) => None,
         "key" => {
             let named = auth.keys.iter().flatten().filter(|key| key.name == subject);
@@ -92,7 +97,12 @@ fn principal(text: &str, config: &Config) -> Option<Words> {
 }
 
 /// What is wrong with a pattern over tools.
-fn tool(text: &str, servers: &BTreeSet<&str>, context: &LintContext, config: &Config) -> Option<Words> {
+fn tool(
+    text: &str,
+    servers: &BTreeSet<&str>,
+    context: &LintContext,
+    config: &Config,
+) -> Option<Words> {
     let plain = text.split(OPEN).next().unwrap_or(text);
     let literal = plain.len() == text.len();
     let separators = ["/", "__", config.proxy.names.separator.as_str()];
@@ -107,55 +117,84 @@ fn tool(text: &str, servers: &BTreeSet<&str>, context: &LintContext, config: &Co
         if let Some((server, _)) = named {
             return Some((format!("there is no server `{server}`"), there_are(servers)));
         }
-        let apart = plain.split_once(['.', ':', '-', '_']).filter(|(server, _)| servers.contains(server));
-        let hint = match apart.and_then(|(server, _)| text.get(server.len() + 1..).map(|own| (server, own))) {
+        let apart =
+            plain.split_once(['.', ':', '-', '_']).filter(|(server, _)| servers.contains(server));
+        let hint = match apart
+            .and_then(|(server, _)| text.get(server.len() + 1..).map(|own| (server, own)))
+        {
             Some((server, own)) => format!("did you mean `{server}/{own}`?"),
             None => format!("write it as server/tool or server__tool; {}", there_are(servers)),
         };
         return Some(("fits no tool: it names no server".to_owned(), hint));
     }
-    let (server, own) = if literal { text.split_once('/').or_else(|| text.split_once("__"))? } else { return None };
+    let (server, own) = if literal {
+        text.split_once('/').or_else(|| text.split_once("__"))?
+    } else {
+        return None;
+    };
     let tools = context.tools(server);
     // A name may have got a hash where two were alike.
-    let hashed = own
-        .rsplit_once('_')
-        .is_some_and(|(_, end)| matches!(end.len(), 8 | 16 | 32) && end.bytes().all(|b| b.is_ascii_hexdigit()));
+    let hashed = own.rsplit_once('_').is_some_and(|(_, end)| {
+        matches!(end.len(), 8 | 16 | 32) && end.bytes().all(|b| b.is_ascii_hexdigit())
+    });
     let exposed = |name: &String| {
         *name == own
-            || context.asked(Kind::Tool, &format!("{server}/{name}"), "/mcp").is_ok_and(|asked| asked.exposed == text)
+            || context
+                .asked(Kind::Tool, &format!("{server}/{name}"), "/mcp")
+                .is_ok_and(|asked| asked.exposed == text)
     };
     let known = tools.is_empty() || hashed || tools.iter().any(exposed);
     (!known).then(|| {
         let names: BTreeSet<&str> = tools.iter().map(String::as_str).collect();
-        (format!("server `{server}` has no tool `{own}`, as far as is known here"), there_are(&names))
+        (
+            format!("server `{server}` has no tool `{own}`, as far as is known here"),
+            there_are(&names),
+        )
     })
 }
 
-/// Pointers to arguments that none of the tools has. Every tool has to be named, and its arguments known.
+/// Pointers to arguments that none of the tools has. Every tool has to be named, and its arguments
+/// known.
 fn arguments(policy: &Policy, context: &LintContext) -> Vec<(String, Words)> {
     let taken = |text: &String| {
         let (server, own) = text.split_once('/').or_else(|| text.split_once("__"))?;
         properties(&context.definition(server, own).ok()??)
     };
     let tools = policy.what.tools.iter().flatten();
-    let Some(known) = tools.map(taken).collect::<Option<Vec<_>>>().filter(|known| !known.is_empty()) else {
+    let Some(known) =
+        tools.map(taken).collect::<Option<Vec<_>>>().filter(|known| !known.is_empty())
+    else {
         return Vec::new();
     };
     let known: BTreeSet<String> = known.into_iter().flatten().collect();
     let rules = policy.arguments.iter().filter(|(_, rule)| !rule.forbid);
-    let first =
-        |pointer: &str| Some(pointer.strip_prefix('/')?.split('/').next()?.replace("~1", "/").replace("~0", "~"));
-    let other = |pointer: &str| first(pointer).is_some_and(|name| name != "*" && !known.contains(&name));
+    let first = |pointer: &str| {
+        Some(pointer.strip_prefix('/')?.split('/').next()?.replace("~1", "/").replace("~0", "~"))
+    };
+    let other =
+        |pointer: &str| first(pointer).is_some_and(|name| name != "*" && !known.contains(&name));
     let names: BTreeSet<&str> = known.iter().map(String::as_str).collect();
     let words = || ("none of these tools has such an argument".to_owned(), there_are(&names));
-    rules.filter(|(pointer, _)| other(pointer)).map(|(pointer, _)| (format!("arguments.{pointer}"), words())).collect()
+    rules
+        .filter(|(pointer, _)| other(pointer))
+        .map(|(pointer, _)| (format!("arguments.{pointer}"), words()))
+        .collect()
 }
 
 /// The arguments that a tool takes, where its schema names them all.
 fn properties(definition: &[u8]) -> Option<BTreeSet<String>> {
     let definition: Value = serde_json::from_slice(definition).ok()?;
     let schema = definition.get("inputSchema")?.as_object()?;
-    let open = ["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "patternProperties", "dependentSchemas"];
+    let open = [
+        "$ref",
+        "$dynamicRef",
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "if",
+        "patternProperties",
+        "dependentSchemas",
+    ];
     let more = schema.get("additionalProperties").is_some_and(|more| *more != Value::Bool(false));
     if more || open.iter().any(|key| schema.contains_key(*key)) {
         return None;
@@ -167,7 +206,11 @@ fn there_are(names: &BTreeSet<&str>) -> String {
     let shown: Vec<&str> = names.iter().copied().take(NAMES).collect();
     match shown.is_empty() {
         true => "there is none".into(),
-        false => format!("there are {}{}", shown.join(", "), if names.len() > NAMES { ", …" } else { "" }),
+        false => format!(
+            "there are {}{}",
+            shown.join(", "),
+            if names.len() > NAMES { ", …" } else { "" }
+        ),
     }
 }
 

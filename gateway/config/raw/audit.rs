@@ -8,13 +8,16 @@ use super::leaf::{Seconds, Size, Text, Whole};
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Audit {
-    /// `off`, `stdout` (JSON lines; under `lockgate stdio`, stderr) or `file`. Default `file` with `audit.file`, else `off`, in production `stdout`.
+    /// `off`, `stdout` (JSON lines; under `lockgate stdio`, stderr) or `file`. Default `file` with
+    /// `audit.file`, else `off`, in production `stdout`.
     pub output: Option<Output>,
     /// The file, of mode 0600; relative to this file. Files that were set aside are beside it.
     pub file: Option<Text>,
-    /// At least 32 characters. With it every hash is keyed, so that who can write the file still cannot forge it. A reference: `${LOCKGATE_AUDIT_KEY}` or `file:PATH`.
+    /// At least 32 characters. With it every hash is keyed, so that who can write the file still
+    /// cannot forge it. A reference: `${LOCKGATE_AUDIT_KEY}` or `file:PATH`.
     pub key: Option<Text>,
-    /// When a record cannot be written (disk full, writer too slow): `deny` refuses the call, `drop` makes it and counts what is missing.
+    /// When a record cannot be written (disk full, writer too slow): `deny` refuses the call,
+    /// `drop` makes it and counts what is missing.
     pub on_full: OnFull,
     /// Records that wait for the writer, 64–1000000; a running call holds the place of its outcome.
     pub queue: Whole<64, 1_000_000, 8192>,

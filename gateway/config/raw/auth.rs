@@ -10,12 +10,14 @@ use super::leaf::{List, Seconds, Text, Whole};
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Auth {
-    /// The bearer key that every caller must send, 16–4096 characters. A reference: `${LOCKGATE_KEY}` or `file:PATH`.
+    /// The bearer key that every caller must send, 16–4096 characters. A reference:
+    /// `${LOCKGATE_KEY}` or `file:PATH`.
     pub key: Option<Text>,
-    /// File of API keys (YAML or JSON), read again when it changes; `lockgate keys` writes it. Relative to this file.
+    /// File of API keys (YAML or JSON), read again when it changes; `lockgate keys` writes it.
+    /// Relative to this file.
     pub keys_file: Option<Text>,
-    /// Who may come without a credential: `never` nobody, `loopback` this machine, `everywhere` everybody. By default this
-    /// machine, unless there is a way to show who one is.
+    /// Who may come without a credential: `never` nobody, `loopback` this machine, `everywhere`
+    /// everybody. By default this machine, unless there is a way to show who one is.
     pub anonymous: Option<Anonymous>,
     /// Issuers of OAuth access tokens (JWT), by a name of yours; at most 32.
     pub issuers: BTreeMap<String, Issuer>,
@@ -44,7 +46,8 @@ pub struct Issuer {
     pub jwks_uri: Option<Text>,
     /// Audiences accepted at every endpoint, besides the URL of the endpoint itself. Default none.
     pub audiences: List,
-    /// Of RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384 and EdDSA. Default `RS256, PS256, ES256, ES384, EdDSA`.
+    /// Of RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384 and EdDSA. Default `RS256, PS256,
+    /// ES256, ES384, EdDSA`.
     pub algorithms: Option<List>,
     /// Where the claims are.
     pub claims: Claims,

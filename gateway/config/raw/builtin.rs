@@ -16,7 +16,8 @@ use super::leaf::Toggle;
 pub struct Builtin {
     /// Tells what the gateway is and how its servers are.
     pub system: Toggle<true>,
-    /// A few harmless tools to try a client with. By default on in development when neither a server nor another category is configured.
+    /// A few harmless tools to try a client with. By default on in development when neither a
+    /// server nor another category is configured.
     pub example: Option<Toggle<false>>,
     /// Reads and changes files in folders; off until it is configured.
     pub file: Option<file::File>,

@@ -8,16 +8,18 @@ use super::leaf::{List, Seconds, Size, Text, Toggle, Whole};
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Http {
-    /// Names accepted in the `Host` header besides loopback names and the bound address; `*` accepts any. Default none.
+    /// Names accepted in the `Host` header besides loopback names and the bound address; `*`
+    /// accepts any. Default none.
     pub hosts: List,
     /// Origins (`https://app.example`) of browsers accepted besides loopback ones. Default none.
     pub origins: List,
-    /// Where clients reach the gateway, such as `https://mcp.example.com`: OAuth tokens are made for it. By default `listen`,
-    /// when that is this machine.
+    /// Where clients reach the gateway, such as `https://mcp.example.com`: OAuth tokens are made
+    /// for it. By default `listen`, when that is this machine.
     pub public_url: Option<Text>,
     /// Certificate and key; plain HTTP without it.
     pub tls: Option<Tls>,
-    /// Also serve the deprecated HTTP+SSE transport on `/sse`, `/servers/{name}/sse` and `/messages`.
+    /// Also serve the deprecated HTTP+SSE transport on `/sse`, `/servers/{name}/sse` and
+    /// `/messages`.
     pub sse: Toggle<false>,
     /// Interval of comment lines on idle event streams, 1–300 s.
     pub keep_alive: Seconds<1, 300, 15>,
@@ -29,28 +31,33 @@ pub struct Http {
     pub header_bytes: Size<1024, 0x10_0000, 0x1_0000>,
     /// Time to receive the headers, and again for the body, 1–300 s.
     pub read_timeout: Seconds<1, 300, 30>,
-    /// Longest time between two writes that a client takes something of, 1–300 s; then its connection ends. Streams on which
-    /// nothing waits to be written are not concerned.
+    /// Longest time between two writes that a client takes something of, 1–300 s; then its
+    /// connection ends. Streams on which nothing waits to be written are not concerned.
     pub write_timeout: Seconds<1, 300, 60>,
-    /// Bytes per second that a request body has to bring, over five seconds, 1–1MiB; a slower one is answered with 408.
+    /// Bytes per second that a request body has to bring, over five seconds, 1–1MiB; a slower one
+    /// is answered with 408.
     pub body_rate: Size<1, 0x10_0000, 1024>,
-    /// Request bodies of one connection that take longer than a second, 1–1000; one more is answered with 503.
+    /// Request bodies of one connection that take longer than a second, 1–1000; one more is
+    /// answered with 503.
     pub slow_bodies_per_connection: Whole<1, 1000, 16>,
     /// The same of one caller, over all connections, 1–100000.
     pub slow_bodies_per_principal: Whole<1, 100_000, 256>,
-    /// Bytes that have come of incomplete request bodies of one connection, 1KiB–16GiB; more are answered with 503. At least
-    /// `http.body_bytes` are taken.
+    /// Bytes that have come of incomplete request bodies of one connection, 1KiB–16GiB; more are
+    /// answered with 503. At least `http.body_bytes` are taken.
     pub unfinished_bytes_per_connection: Size<1024, 0x4_0000_0000, 32_000_000>,
-    /// The same of one caller, over all connections, 1KiB–16GiB. At least `http.body_bytes` are taken.
+    /// The same of one caller, over all connections, 1KiB–16GiB. At least `http.body_bytes` are
+    /// taken.
     pub unfinished_bytes_per_principal: Size<1024, 0x4_0000_0000, 50_000_000>,
-    /// Open connections, 1–100000. When they run out, the idlest goes that nobody with a good credential has used; if there is
-    /// none, one that such a caller has left idle for 10 s; else further ones wait.
+    /// Open connections, 1–100000. When they run out, the idlest goes that nobody with a good
+    /// credential has used; if there is none, one that such a caller has left idle for 10 s; else
+    /// further ones wait.
     pub connections: Whole<1, 100_000, 4096>,
-    /// Open connections of one address, 1–100000; one more takes the slot of an idle one of the same address, or is ended.
-    /// Default: seven eighths of `connections`.
+    /// Open connections of one address, 1–100000; one more takes the slot of an idle one of the
+    /// same address, or is ended. Default: seven eighths of `connections`.
     pub connections_per_address: Option<Whole<1, 100_000, 0>>,
-    /// How long requests are still answered after SIGTERM, 0–300 s: `/readyz` says 503 and clients are told to connect anew, so
-    /// that a balancer can lead them elsewhere. SIGINT and a second signal skip it.
+    /// How long requests are still answered after SIGTERM, 0–300 s: `/readyz` says 503 and clients
+    /// are told to connect anew, so that a balancer can lead them elsewhere. SIGINT and a second
+    /// signal skip it.
     pub drain: Seconds<0, 300, 5>,
 }
 
@@ -62,9 +69,11 @@ pub struct Tls {
     pub cert: Option<Text>,
     /// PEM file of the private key; relative to this file.
     pub key: Option<Text>,
-    /// PEM file of the authorities of client certificates, which make principals; relative to this file.
+    /// PEM file of the authorities of client certificates, which make principals; relative to this
+    /// file.
     pub client_ca: Option<Text>,
-    /// `required`: no connection without a client certificate. `optional`: other credentials do as well.
+    /// `required`: no connection without a client certificate. `optional`: other credentials do as
+    /// well.
     pub client_auth: ClientAuth,
 }
 
@@ -81,6 +90,7 @@ pub enum ClientAuth {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Admin {
-    /// Address of its own for `/healthz`, `/readyz` and `/metrics`, served by a thread of its own; without it they are on `listen`.
+    /// Address of its own for `/healthz`, `/readyz` and `/metrics`, served by a thread of its own;
+    /// without it they are on `listen`.
     pub listen: Option<Text>,
 }

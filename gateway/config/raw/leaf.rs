@@ -1,5 +1,6 @@
-//! Single values as people write them: numbers with a range and a default, sizes, durations, switches, text, lists.
-//! Each also reads its value from text, because environment variables and references are text. No message quotes a value.
+//! Single values as people write them: numbers with a range and a default, sizes, durations,
+//! switches, text, lists. Each also reads its value from text, because environment variables and
+//! references are text. No message quotes a value.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -74,7 +75,13 @@ impl Unit for Byte {
     }
 
     fn say(value: u64) -> String {
-        let units = [("GiB", 1 << 30), ("GB", 1_000_000_000), ("MiB", 1 << 20), ("MB", 1_000_000), ("KiB", 1 << 10)];
+        let units = [
+            ("GiB", 1 << 30),
+            ("GB", 1_000_000_000),
+            ("MiB", 1 << 20),
+            ("MB", 1_000_000),
+            ("KiB", 1 << 10),
+        ];
         match units.iter().find(|(_, unit)| value >= *unit && value.is_multiple_of(*unit)) {
             Some((name, unit)) => format!("{}{name}", value / unit),
             None => value.to_string(),
@@ -95,9 +102,12 @@ pub struct Bounded<U, const MIN: u64, const MAX: u64, const DEFAULT: u64> {
     unit: PhantomData<U>,
 }
 
-pub type Whole<const MIN: u64, const MAX: u64, const DEFAULT: u64> = Bounded<Count, MIN, MAX, DEFAULT>;
-pub type Seconds<const MIN: u64, const MAX: u64, const DEFAULT: u64> = Bounded<Second, MIN, MAX, DEFAULT>;
-pub type Size<const MIN: u64, const MAX: u64, const DEFAULT: u64> = Bounded<Byte, MIN, MAX, DEFAULT>;
+pub type Whole<const MIN: u64, const MAX: u64, const DEFAULT: u64> =
+    Bounded<Count, MIN, MAX, DEFAULT>;
+pub type Seconds<const MIN: u64, const MAX: u64, const DEFAULT: u64> =
+    Bounded<Second, MIN, MAX, DEFAULT>;
+pub type Size<const MIN: u64, const MAX: u64, const DEFAULT: u64> =
+    Bounded<Byte, MIN, MAX, DEFAULT>;
 
 impl<U, const MIN: u64, const MAX: u64, const DEFAULT: u64> Bounded<U, MIN, MAX, DEFAULT> {
     pub fn get(&self) -> u64 {
@@ -117,7 +127,9 @@ impl<U, const MIN: u64, const MAX: u64, const DEFAULT: u64> Bounded<U, MIN, MAX,
     }
 }
 
-impl<U, const MIN: u64, const MAX: u64, const DEFAULT: u64> Default for Bounded<U, MIN, MAX, DEFAULT> {
+impl<U, const MIN: u64, const MAX: u64, const DEFAULT: u64> Default
+    for Bounded<U, MIN, MAX, DEFAULT>
+{
     fn default() -> Self {
         Self { value: DEFAULT, unit: PhantomData }
     }
@@ -170,14 +182,22 @@ impl<U: Unit> Visitor<'_> for Number<U> {
     }
 }
 
-impl<U: Unit, const MIN: u64, const MAX: u64, const DEFAULT: u64> Serialize for Bounded<U, MIN, MAX, DEFAULT> {
+impl<U: Unit, const MIN: u64, const MAX: u64, const DEFAULT: u64> Serialize
+    for Bounded<U, MIN, MAX, DEFAULT>
+{
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let said = U::say(self.value);
-        if said.ends_with('B') { serializer.serialize_str(&said) } else { serializer.serialize_u64(self.value) }
+        if said.ends_with('B') {
+            serializer.serialize_str(&said)
+        } else {
+            serializer.serialize_u64(self.value)
+        }
     }
 }
 
-impl<U: Unit, const MIN: u64, const MAX: u64, const DEFAULT: u64> JsonSchema for Bounded<U, MIN, MAX, DEFAULT> {
+impl<U: Unit, const MIN: u64, const MAX: u64, const DEFAULT: u64> JsonSchema
+    for Bounded<U, MIN, MAX, DEFAULT>
+{
     fn inline_schema() -> bool {
         true
     }
@@ -253,8 +273,8 @@ impl<const DEFAULT: bool> JsonSchema for Toggle<DEFAULT> {
     }
 }
 
-/// Any text; numbers and switches have to be quoted, because their spelling would be lost. No Debug, no Serialize:
-/// it may be a secret.
+/// Any text; numbers and switches have to be quoted, because their spelling would be lost. No
+/// Debug, no Serialize: it may be a secret.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Text(pub String);
 
@@ -328,7 +348,9 @@ impl<'de> Deserialize<'de> for List {
 
         let list = deserializer.deserialize_any(ListVisitor)?;
         if list.len() > ITEMS {
-            return Err(de::Error::custom(format!("must have at most {ITEMS} items{HINT}use wider patterns")));
+            return Err(de::Error::custom(format!(
+                "must have at most {ITEMS} items{HINT}use wider patterns"
+            )));
         }
         Ok(Self(list))
     }

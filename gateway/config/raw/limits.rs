@@ -16,20 +16,23 @@ pub struct Limits {
     pub sessions_per_principal: Option<Whole<1, 1_000_000, 0>>,
     /// Time without a request after which a legacy session ends, 10–86400 s.
     pub session_idle: Seconds<10, 86_400, 1800>,
-    /// Calls that run at once at all servers together, 1–100000. Half of them is dealt out evenly to the servers, each gets at
-    /// least one; the rest goes to whoever comes first.
+    /// Calls that run at once at all servers together, 1–100000. Half of them is dealt out evenly
+    /// to the servers, each gets at least one; the rest goes to whoever comes first.
     pub concurrent_requests: Whole<1, 100_000, 100>,
-    /// Calls that wait at once for all servers together, 0–100000, shared in the same way; one more is answered with 503.
+    /// Calls that wait at once for all servers together, 0–100000, shared in the same way; one more
+    /// is answered with 503.
     pub queued_requests: Whole<0, 100_000, 1000>,
-    /// Requests that wait to be looked at apart, because they are large or take long to judge, 0–10000; one more is answered
-    /// with 503. Half of the processors do this work.
+    /// Requests that wait to be looked at apart, because they are large or take long to judge,
+    /// 0–10000; one more is answered with 503. Half of the processors do this work.
     pub queued_judgements: Whole<0, 10_000, 256>,
-    /// Bytes of resident memory that the gateway stays under, 96MiB–1024GiB; servers that it starts have their own. Default: three
-    /// quarters of what the cgroup may take; without a limit there 512MiB, or half of the machine's memory if that is less.
+    /// Bytes of resident memory that the gateway stays under, 96MiB–1024GiB; servers that it starts
+    /// have their own. Default: three quarters of what the cgroup may take; without a limit there
+    /// 512MiB, or half of the machine's memory if that is less.
     pub memory: Option<Size<0x600_0000, 0x100_0000_0000, 0>>,
-    /// Bytes of messages, over all connections: request bodies, answers while they come in, are worked on and until their
-    /// clients have read them, and messages kept for clients that resume a stream, 1MiB–16GiB; at least `http.body_bytes`, and
-    /// at most what `memory` leaves where that is given. Default: half of `memory` less 64MiB. A larger message is refused.
+    /// Bytes of messages, over all connections: request bodies, answers while they come in, are
+    /// worked on and until their clients have read them, and messages kept for clients that resume
+    /// a stream, 1MiB–16GiB; at least `http.body_bytes`, and at most what `memory` leaves where
+    /// that is given. Default: half of `memory` less 64MiB. A larger message is refused.
     pub bytes_in_flight: Option<Size<0x10_0000, 0x4_0000_0000, 0>>,
     /// Items of one page of a list, 1–10000.
     pub page_items: Whole<1, 10_000, 1000>,
@@ -45,6 +48,7 @@ pub struct Limits {
     pub question_rounds: Whole<1, 100, 10>,
     /// How long a client may take to answer one question, 1–300 s.
     pub question_timeout: Seconds<1, 300, 120>,
-    /// Bytes of a client's answers to the questions of one round, 1KiB–64MiB; longer ones are refused.
+    /// Bytes of a client's answers to the questions of one round, 1KiB–64MiB; longer ones are
+    /// refused.
     pub answer_bytes: Size<0x400, 0x400_0000, 0x10_0000>,
 }

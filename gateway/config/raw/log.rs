@@ -8,7 +8,8 @@ use super::leaf::{Text, Whole};
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Log {
-    /// `off`, `error`, `warn`, `info`, `debug` or `trace`, also per module: `info,lockgate_proxy=debug`. Default `info`.
+    /// `off`, `error`, `warn`, `info`, `debug` or `trace`, also per module:
+    /// `info,lockgate_proxy=debug`. Default `info`.
     pub level: Option<Text>,
     /// `text` for people or `json`, one object a line. Default `text`, in production `json`.
     pub format: Option<Format>,

@@ -8,12 +8,13 @@ use super::leaf::{List, Whole};
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Policy {
-    /// Policy files, folders of them, or patterns such as `policies/*.yaml`; relative to this file. With one of them, what
-    /// no policy allows is denied.
+    /// Policy files, folders of them, or patterns such as `policies/*.yaml`; relative to this file.
+    /// With one of them, what no policy allows is denied.
     pub files: List,
     /// Servers, by name.
     pub servers: Allow,
-    /// Tools, by exposed name: `time__get_current_time`, or `time/get_current_time`. Production needs it, or `files`.
+    /// Tools, by exposed name: `time__get_current_time`, or `time/get_current_time`. Production
+    /// needs it, or `files`.
     pub tools: Allow,
     /// Prompts, by exposed name.
     pub prompts: Allow,

@@ -1,4 +1,5 @@
-//! `servers.NAME`: one MCP server behind the gateway. Its values may be secrets, so it has no Debug.
+//! `servers.NAME`: one MCP server behind the gateway. Its values may be secrets, so it has no
+//! Debug.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +22,8 @@ pub struct Server {
     pub cwd: Option<Text>,
     /// Where the server is reached over HTTP.
     pub url: Option<Text>,
-    /// `stdio`, `http` (Streamable HTTP) or `sse` (the older HTTP+SSE). Default: `stdio` with `command`, `http` with `url`.
+    /// `stdio`, `http` (Streamable HTTP) or `sse` (the older HTTP+SSE). Default: `stdio` with
+    /// `command`, `http` with `url`.
     #[serde(alias = "type")]
     pub transport: Option<Transport>,
     /// Headers sent with every request to `url`.
@@ -30,9 +32,10 @@ pub struct Server {
     pub era: Era,
     /// `false`: not connected and not listed.
     pub enabled: Toggle<true>,
-    /// Legacy servers: who shares a connection: `auto` (over HTTP, a client session that can be asked things has its own),
-    /// `shared` (everybody) or `client` (each client session its own). Tools that a server offers only to clients that it
-    /// can ask are shown to those that have their own.
+    /// Legacy servers: who shares a connection: `auto` (over HTTP, a client session that can be
+    /// asked things has its own), `shared` (everybody) or `client` (each client session its own).
+    /// Tools that a server offers only to clients that it can ask are shown to those that have
+    /// their own.
     pub sessions: Sessions,
     /// Time for one call, 1–300 s.
     pub timeout: Seconds<1, 300, 60>,
@@ -44,8 +47,9 @@ pub struct Server {
     pub concurrency: Whole<1, 1024, 32>,
     /// Calls that wait for a place, 0–65536.
     pub queue: Whole<0, 65_536, 128>,
-    /// How long every place may be taken without a word of the server, 1–300 s; then calls that wait are turned
-    /// away. Where calls usually take longer than half of it, twice their usual time, at most `timeout`.
+    /// How long every place may be taken without a word of the server, 1–300 s; then calls that
+    /// wait are turned away. Where calls usually take longer than half of it, twice their usual
+    /// time, at most `timeout`.
     pub stall_timeout: Seconds<1, 300, 10>,
     /// When a failing server is left alone for a while.
     pub breaker: Breaker,
@@ -58,10 +62,12 @@ pub struct Server {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Health {
-    /// After so much silence the server is asked for a sign of life, 0–3600 s; 0: never. Default: 15 with `command`, 0 with `url`.
+    /// After so much silence the server is asked for a sign of life, 0–3600 s; 0: never. Default:
+    /// 15 with `command`, 0 with `url`.
     pub interval: Option<Seconds<0, 3600, 15>>,
-    /// How long it may take to give one, 1–300 s; twice as long after each end for silence, up to 300 s, until a call is answered.
-    /// One that gives none is `unresponsive`, and is started or connected anew unless a call explains the silence.
+    /// How long it may take to give one, 1–300 s; twice as long after each end for silence, up to
+    /// 300 s, until a call is answered. One that gives none is `unresponsive`, and is started or
+    /// connected anew unless a call explains the silence.
     pub timeout: Seconds<1, 300, 10>,
 }
 
@@ -87,7 +93,8 @@ pub struct ServerLimits {
     pub list_items: Whole<1, 100_000, 5000>,
     /// Pages of each list, 1–10000.
     pub list_pages: Whole<1, 10_000, 100>,
-    /// Bytes of one description or title of an item, also within its schemas, 256–16MiB; an item with a longer one is left out.
+    /// Bytes of one description or title of an item, also within its schemas, 256–16MiB; an item
+    /// with a longer one is left out.
     pub description_bytes: Size<256, 0x100_0000, 0x8000>,
 }
 

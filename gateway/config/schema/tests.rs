@@ -45,7 +45,8 @@ fn defaults_are_values_that_the_gateway_takes() {
         for name in place.rev() {
             document = serde_json::json!({ name: document });
         }
-        let parsed = figment::value::Value::serialize(&document).unwrap().deserialize::<crate::raw::Root>();
+        let parsed =
+            figment::value::Value::serialize(&document).unwrap().deserialize::<crate::raw::Root>();
         assert!(parsed.is_ok(), "{}: {default}", key.path.join("."));
     }
 }

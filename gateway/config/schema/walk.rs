@@ -57,7 +57,8 @@ fn walk(root: &Value, at: &Value, path: &mut Vec<String>, keys: &mut Vec<Key>) {
 
 fn range(property: &Value) -> Option<(u64, u64)> {
     let choices = property["anyOf"].as_array().into_iter().flatten();
-    let nested = choices.clone().flat_map(|choice| choice["anyOf"].as_array().into_iter().flatten());
+    let nested =
+        choices.clone().flat_map(|choice| choice["anyOf"].as_array().into_iter().flatten());
     let number = choices.clone().chain(nested).find(|choice| choice.get("maximum").is_some())?;
     Some((number["minimum"].as_u64()?, number["maximum"].as_u64()?))
 }

@@ -1,5 +1,6 @@
-//! Environment variables and flags as layers: `LOCKGATE_A__B=…` is the key `a.b`. An unknown `LOCKGATE_` variable is a
-//! mistake; an empty one counts as not set. The environment is given by the caller and never read here.
+//! Environment variables and flags as layers: `LOCKGATE_A__B=…` is the key `a.b`. An unknown
+//! `LOCKGATE_` variable is a mistake; an empty one counts as not set. The environment is given by
+//! the caller and never read here.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +11,8 @@ use crate::problem::{Place, Problem, Problems};
 
 const PREFIX: &str = "LOCKGATE_";
 
-/// Variables with the prefix that are no keys: the configuration file, the conventional name of the bearer key, and
-/// what the program's own tests and helpers use.
+/// Variables with the prefix that are no keys: the configuration file, the conventional name of the
+/// bearer key, and what the program's own tests and helpers use.
 pub const RESERVED: &[&str] = &[
     "LOCKGATE_CONFIG",
     "LOCKGATE_KEY",
@@ -23,7 +24,8 @@ pub const RESERVED: &[&str] = &[
 ];
 
 /// Variables of other programs' convention and the keys they set.
-const CONVENTIONAL: &[(&str, &[&str])] = &[("MCP_SERVER_NAME", &["name"]), ("MCP_LOG_LEVEL", &["log", "level"])];
+const CONVENTIONAL: &[(&str, &[&str])] =
+    &[("MCP_SERVER_NAME", &["name"]), ("MCP_LOG_LEVEL", &["log", "level"])];
 
 /// The layer of `LOCKGATE_…` variables.
 pub fn prefixed(env: &BTreeMap<String, String>, problems: &mut Problems) -> Node {
@@ -41,14 +43,16 @@ pub fn prefixed(env: &BTreeMap<String, String>, problems: &mut Problems) -> Node
             let problem = Problem::error(place, "", "names no key");
             problems.push(problem.hint("write LOCKGATE_SECTION__KEY, such as LOCKGATE_LOG__LEVEL"));
         } else if !root.put(&path, parse(value, &place)) {
-            let what = "contradicts another variable that sets the same key, or the section it is in";
+            let what =
+                "contradicts another variable that sets the same key, or the section it is in";
             problems.push(Problem::error(place, path.join("."), what));
         }
     }
     root
 }
 
-/// Names are lower case, except those of variables for a child process; slugs and header names have `-` for `_`.
+/// Names are lower case, except those of variables for a child process; slugs and header names have
+/// `-` for `_`.
 fn path(rest: &str) -> Vec<String> {
     let mut path: Vec<String> = rest.split("__").map(str::to_ascii_lowercase).collect();
     if path.len() >= 2 && path[0] == "servers" {
@@ -75,7 +79,8 @@ fn parse(value: &str, place: &Place) -> Node {
     Node::text(value, place.clone())
 }
 
-/// The layer of `MCP_…` variables. `listen` is the address that weaker layers give: host and port can be set alone.
+/// The layer of `MCP_…` variables. `listen` is the address that weaker layers give: host and port
+/// can be set alone.
 pub fn conventional(env: &BTreeMap<String, String>, listen: &str, problems: &mut Problems) -> Node {
     let mut root = Node::map(Place::Nowhere);
     let set = |name: &str| env.get(name).filter(|value| !value.is_empty());

@@ -1,5 +1,6 @@
-//! JSON with places, with the comments and trailing commas that editors' files have. It refuses duplicate keys and
-//! deep nesting. Positions come from where serde_json's raw values lie in the text.
+//! JSON with places, with the comments and trailing commas that editors' files have. It refuses
+//! duplicate keys and deep nesting. Positions come from where serde_json's raw values lie in the
+//! text.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -54,7 +55,8 @@ impl Reader<'_> {
         if depth > DEPTH {
             return Err(refuse(format!("nested deeper than {DEPTH}")));
         }
-        let broken = |error: serde_json::Error| refuse(format!("not valid JSON: {}", plain(&error)));
+        let broken =
+            |error: serde_json::Error| refuse(format!("not valid JSON: {}", plain(&error)));
         let value = match text.as_bytes().first() {
             Some(b'{') => Value::Map(self.map(text, depth).map_err(|e| e.unwrap_or_else(broken))?),
             Some(b'[') => {
@@ -82,7 +84,9 @@ impl Reader<'_> {
             let place = (self.place)(key_start(self.text, at));
             if map.contains_key(&key) {
                 let what = format!("the key `{}` is there twice", key.escape_debug());
-                return Err(Failure::Known(Problem::error(place, "", what).hint("keep one of them")));
+                return Err(Failure::Known(
+                    Problem::error(place, "", what).hint("keep one of them"),
+                ));
             }
             map.insert(key, Entry { place, node });
         }

@@ -1,5 +1,6 @@
-//! One source's values, checked against the raw types on their own: every mistake is reported where it was written and
-//! taken out, so that the next one is found too. Clean layers are merged by figment.
+//! One source's values, checked against the raw types on their own: every mistake is reported where
+//! it was written and taken out, so that the next one is found too. Clean layers are merged by
+//! figment.
 
 use figment::error::{Actual, Error, Kind};
 use figment::value::{Dict, Map};
@@ -32,8 +33,13 @@ impl Layer {
         self.check_as::<Root>("`lockgate schema`", problems);
     }
 
-    /// The same for another kind of file; gives what is left of it. `reference` is what says how such a file is written.
-    pub fn check_as<T: DeserializeOwned>(&mut self, reference: &str, problems: &mut Problems) -> Option<T> {
+    /// The same for another kind of file; gives what is left of it. `reference` is what says how
+    /// such a file is written.
+    pub fn check_as<T: DeserializeOwned>(
+        &mut self,
+        reference: &str,
+        problems: &mut Problems,
+    ) -> Option<T> {
         for _ in 0..MOST {
             let error = match self.root.to_figment().deserialize::<T>() {
                 Ok(value) => return Some(value),
@@ -44,7 +50,8 @@ impl Layer {
                 problems.push(self.explain(&error, &path, reference));
             }
             if path.is_empty() {
-                // The file as a whole lacks something: there is nothing to take out that would mend it.
+                // The file as a whole lacks something: there is nothing to take out that would mend
+                // it.
                 self.damaged.push(path);
                 return None;
             }
@@ -65,8 +72,12 @@ impl Layer {
     fn written(&self, path: &[String]) -> Vec<String> {
         let mut written: Vec<String> = Vec::with_capacity(path.len());
         for part in path {
-            let gaps = self.gaps.iter().filter_map(|gap| Some((gap.split_last()?, gap.last()?.parse::<usize>().ok()?)));
-            let mut before: Vec<usize> = gaps.filter(|((_, list), _)| *list == written).map(|(_, at)| at).collect();
+            let gaps = self
+                .gaps
+                .iter()
+                .filter_map(|gap| Some((gap.split_last()?, gap.last()?.parse::<usize>().ok()?)));
+            let mut before: Vec<usize> =
+                gaps.filter(|((_, list), _)| *list == written).map(|(_, at)| at).collect();
             before.sort_unstable();
             let at = part.parse::<usize>().ok().filter(|_| !before.is_empty());
             let moved = at.map(|at| before.iter().fold(at, |at, gap| at + usize::from(*gap <= at)));
@@ -75,7 +86,8 @@ impl Layer {
         written
     }
 
-    /// Whether something is missing only because what was written there was wrong, which is told already.
+    /// Whether something is missing only because what was written there was wrong, which is told
+    /// already.
     fn lost(&self, error: &Error, path: &[String]) -> bool {
         let Kind::MissingField(name) = &error.kind else { return false };
         let whole: Vec<String> = self.written(path).into_iter().chain([name.to_string()]).collect();
@@ -89,15 +101,24 @@ impl Layer {
         match &error.kind {
             Kind::UnknownField(name, known) => {
                 let place = self.root.key_place(path).unwrap_or(place);
-                Problem::error(place, key, "there is no such key").hint(suggest::for_key(name, known))
+                Problem::error(place, key, "there is no such key")
+                    .hint(suggest::for_key(name, known))
             }
             Kind::UnknownVariant(word, known) => {
                 let what = format!("must be {}{shown}", suggest::one_of(known));
                 let near = suggest::for_word(word, known).filter(|_| !shown.is_empty());
-                Problem::error(place, key, what).hint(near.unwrap_or_else(|| "write one of these".to_string()))
+                Problem::error(place, key, what)
+                    .hint(near.unwrap_or_else(|| "write one of these".to_string()))
             }
-            Kind::DuplicateField(name) => Problem::error(place, key, format!("`{name}` is given twice"))
-                .hint("`type` and `transport` are the same key"),
+            Kind::DuplicateField(name) => Problem::error(
+                place,
+                key,
+                format!(
+                    "`{name}` is given \
+                twice"
+                ),
+            )
+            .hint("`type` and `transport` are the same key"),
             Kind::InvalidType(actual, expected) | Kind::InvalidValue(actual, expected) => {
                 let what = format!("must be {}, not {}", kind_wanted(expected), kind_of(actual));
                 let problem = Problem::error(place, key, what);
@@ -105,9 +126,13 @@ impl Layer {
                     ("text", _) if path.last().is_some_and(|key| key == "listen") => {
                         problem.hint("write ADDRESS:PORT, such as 127.0.0.1:3001")
                     }
-                    ("text", Actual::Unsigned(_) | Actual::Signed(_) | Actual::Bool(_) | Actual::Float(_)) => {
-                        problem.hint("put it in quotes")
-                    }
+                    (
+                        "text",
+                        Actual::Unsigned(_)
+                        | Actual::Signed(_)
+                        | Actual::Bool(_)
+                        | Actual::Float(_),
+                    ) => problem.hint("put it in quotes"),
                     ("text", _) => problem.hint("write one value"),
                     ("a list", _) => problem.hint("write [a, b]"),
                     (SECTION, _) => problem.hint("put its keys below it"),
@@ -115,12 +140,17 @@ impl Layer {
                 }
             }
             Kind::Message(message) => match message.split_once(HINT) {
-                Some((what, hint)) => Problem::error(place, key, format!("{what}{shown}")).hint(hint),
+                Some((what, hint)) => {
+                    Problem::error(place, key, format!("{what}{shown}")).hint(hint)
+                }
                 None => Problem::error(place, key, format!("{message}{shown}")),
             },
-            Kind::MissingField(name) if path.is_empty() => Problem::error(place, "", format!("lacks `{name}`")).hint(
-                format!("write `{name}: []` where there is none: a file without it may have lost what was in it"),
-            ),
+            Kind::MissingField(name) if path.is_empty() => {
+                Problem::error(place, "", format!("lacks `{name}`")).hint(format!(
+                    "write `{name}: []` where there is none: a file without it may have lost \
+                    what was in it"
+                ))
+            }
             Kind::MissingField(name) => Problem::error(place, key, format!("lacks `{name}`"))
                 .hint(format!("it has to be given; {reference} says what else may be")),
             _ => Problem::error(place, key, "does not fit here"),
@@ -174,7 +204,8 @@ impl Provider for Layer {
 pub struct Layers(pub Vec<Layer>);
 
 impl Layers {
-    /// Figment's merge of all layers: sections are merged key by key, lists and single values are replaced.
+    /// Figment's merge of all layers: sections are merged key by key, lists and single values are
+    /// replaced.
     pub fn merge(&self) -> Result<Root, Box<Error>> {
         let all = self.0.iter().fold(Figment::new(), Figment::merge);
         all.extract().map_err(Box::new)

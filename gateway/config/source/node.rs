@@ -1,5 +1,5 @@
-//! A value with the place where it was written: what every kind of source is read into.
-//! It has no Debug and no Display, so that a value which may be a secret is shown by `shown` or not at all.
+//! A value with the place where it was written: what every kind of source is read into. It has no
+//! Debug and no Display, so that a value which may be a secret is shown by `shown` or not at all.
 
 use std::collections::BTreeMap;
 
@@ -108,7 +108,8 @@ impl Node {
         }
     }
 
-    /// Where to point at for `path`: the value when it is a single one, the key when it is a list or a section.
+    /// Where to point at for `path`: the value when it is a single one, the key when it is a list
+    /// or a section.
     pub fn place_of<S: AsRef<str>>(&self, path: &[S]) -> Option<Place> {
         let node = self.get(path)?;
         let key = match node.value {
@@ -124,7 +125,8 @@ impl Node {
         Some(self.get(parent)?.as_map()?.get(last.as_ref())?.place.clone())
     }
 
-    /// Puts `node` at `path`, making the sections above it; false when something else is in the way.
+    /// Puts `node` at `path`, making the sections above it; false when something else is in the
+    /// way.
     pub fn put(&mut self, path: &[String], node: Self) -> bool {
         let Value::Map(map) = &mut self.value else {
             return false;
@@ -137,7 +139,10 @@ impl Node {
             }
             [first, rest @ ..] => map
                 .entry(first.clone())
-                .or_insert_with(|| Entry { place: node.place.clone(), node: Self::map(node.place.clone()) })
+                .or_insert_with(|| Entry {
+                    place: node.place.clone(),
+                    node: Self::map(node.place.clone()),
+                })
                 .node
                 .put(rest, node),
         }
@@ -176,7 +181,8 @@ impl Node {
         }
     }
 
-    /// `` (it is `x`) `` when it may be shown: a short single value that is no secret and came from no reference.
+    /// `` (it is `x`) `` when it may be shown: a short single value that is no secret and came from
+    /// no reference.
     pub fn shown(&self, path: &[String]) -> String {
         let sensitive = SENSITIVE.iter().any(|keys| starts_with(path, keys));
         let text = match &self.value {
@@ -221,5 +227,6 @@ impl Node {
 
 /// Whether `path` begins with `keys`, where `*` is any name.
 pub fn starts_with(path: &[String], keys: &[&str]) -> bool {
-    path.len() >= keys.len() && path.iter().zip(keys).all(|(have, want)| *want == "*" || have == want)
+    path.len() >= keys.len()
+        && path.iter().zip(keys).all(|(have, want)| *want == "*" || have == want)
 }

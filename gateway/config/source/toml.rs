@@ -28,7 +28,8 @@ fn map(table: &DeTable<'_>, at: usize, lines: &Lines<'_>, depth: usize) -> Resul
     }
     let mut entries = std::collections::BTreeMap::new();
     for (key, value) in table {
-        let entry = Entry { place: lines.place(key.span().start), node: node(value, lines, depth + 1)? };
+        let entry =
+            Entry { place: lines.place(key.span().start), node: node(value, lines, depth + 1)? };
         entries.insert(key.get_ref().to_string(), entry);
     }
     Ok(Node::new(Value::Map(entries), place))

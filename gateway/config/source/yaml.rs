@@ -1,5 +1,5 @@
-//! YAML with places. It refuses duplicate keys, several documents, deep nesting and alias bombs, and knows
-//! only `true` and `false` as booleans.
+//! YAML with places. It refuses duplicate keys, several documents, deep nesting and alias bombs,
+//! and knows only `true` and `false` as booleans.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,8 +16,8 @@ use crate::problem::{Place, Problem};
 const NODES: usize = 100_000;
 const ALIASES: usize = 1_000;
 /// The hint where a value begins with what means something there.
-const QUOTES: &str =
-    "put the whole value in quotes, such as '*' or '\"a\" in b': at its beginning * & ! \" and { mean something else";
+const QUOTES: &str = "put the whole value in quotes, such as '*' or '\"a\" in b': at its beginning \
+    * & ! \" and { mean something else";
 
 pub fn read(path: &Arc<PathBuf>, text: &str) -> Result<Node, Problem> {
     let place = |at: Location| Place::File {
@@ -38,14 +38,18 @@ pub fn read(path: &Arc<PathBuf>, text: &str) -> Result<Node, Problem> {
 
 /// Whether the parser stopped at a character, and not at what the text comes to.
 fn scanned(what: &str) -> bool {
-    ["anchor", "tag", "trailing", "while scanning", "while parsing"].iter().any(|word| what.contains(word))
+    ["anchor", "tag", "trailing", "while scanning", "while parsing"]
+        .iter()
+        .any(|word| what.contains(word))
 }
 
-/// Whether the value where the parser stopped begins with what means something in YAML, as patterns and conditions may.
+/// Whether the value where the parser stopped begins with what means something in YAML, as patterns
+/// and conditions may.
 fn needs_quotes(text: &str, at: Location) -> bool {
     let number = |at: u64| usize::try_from(at).ok().and_then(|at| at.checked_sub(1));
     let line = number(at.line()).and_then(|line| text.lines().nth(line)).unwrap_or_default();
-    let read: Vec<char> = line.chars().take(number(at.column()).unwrap_or_default().saturating_add(1)).collect();
+    let read: Vec<char> =
+        line.chars().take(number(at.column()).unwrap_or_default().saturating_add(1)).collect();
     let blank = |at: usize| read.get(at).is_none_or(|c| c.is_whitespace());
     // Where values begin: in quotes nothing does.
     let mut begins = None;

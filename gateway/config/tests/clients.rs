@@ -41,14 +41,20 @@ fn a_claude_desktop_file_works_as_it_is() {
     assert_eq!((server.slug.as_str(), server.enabled), ("filesystem", true));
     let Transport::Stdio { command, args, env, .. } = &server.transport else { panic!() };
     assert_eq!((command.as_str(), args.len()), ("sh", 3));
-    assert_eq!((env["PORT"].as_str(), env["DEBUG"].as_str(), env["EMPTY"].as_str()), ("8080", "true", ""));
+    assert_eq!(
+        (env["PORT"].as_str(), env["DEBUG"].as_str(), env["EMPTY"].as_str()),
+        ("8080", "true", "")
+    );
     assert_eq!(loaded.files, [given.path().join("claude.json")]);
     assert!(!loaded.config.tools.example);
 }
 
 #[test]
 fn a_cursor_file_works_with_its_variables_and_new_names_are_told() {
-    let given = Given::files(&[("ws/.cursor/mcp.json", CURSOR), ("lockgate.yaml", "import: ws/.cursor/mcp.json\n")]);
+    let given = Given::files(&[
+        ("ws/.cursor/mcp.json", CURSOR),
+        ("lockgate.yaml", "import: ws/.cursor/mcp.json\n"),
+    ]);
     let given = given.env("TOKEN", "t").env("HOME", "/home/u");
     let loaded = given.loaded();
     let [local, server] = &loaded.config.servers[..] else { panic!() };
@@ -104,41 +110,61 @@ fn settings_can_be_added_to_an_imported_server() {
 fn one_name_for_two_servers_names_both_places_and_one_server_twice_is_fine() {
     let file = |command: &str| format!("servers:\n  a: {{ command: {command} }}\n");
     let import = r#"{ "mcpServers": { "a": { "command": "sh", "args": [] } } }"#;
-    let given =
-        |command: &str| Given::files(&[("lockgate.yaml", &file(command)), ("c.json", import)]).mcp_servers("c.json");
+    let given = |command: &str| {
+        Given::files(&[("lockgate.yaml", &file(command)), ("c.json", import)]).mcp_servers("c.json")
+    };
     assert_eq!(given("sh").messages(), Vec::<String>::new());
     let expected = "lockgate.yaml:2:3: servers.a: another server of this name is defined at c.json:1:19 \
                     — rename one of them, or leave out `command` and `url` here to only add settings";
     assert_eq!(given("ls").messages(), [expected]);
     let twice = r#"{ "mcpServers": { "a b": { "command": "sh" }, "a_b": { "command": "sh" } } }"#;
     let messages = Given::files(&[("c.json", twice)]).mcp_servers("c.json").messages();
-    assert!(messages[0].ends_with("`a b` and `a_b` are both called `a-b` here — rename one of them"), "{messages:?}");
+    assert!(
+        messages[0].ends_with("`a b` and `a_b` are both called `a-b` here — rename one of them"),
+        "{messages:?}"
+    );
 }
 
 #[test]
 fn files_that_hold_no_servers_or_are_not_there_are_mistakes() {
-    let message = |text: &str| Given::files(&[("c.json", text)]).mcp_servers("c.json").messages().join("\n");
-    assert!(message("{}").starts_with("c.json:1:1: has neither `mcpServers` nor `servers` — "), "{}", message("{}"));
+    let message =
+        |text: &str| Given::files(&[("c.json", text)]).mcp_servers("c.json").messages().join("\n");
+    assert!(
+        message("{}").starts_with("c.json:1:1: has neither `mcpServers` nor `servers` — "),
+        "{}",
+        message("{}")
+    );
     assert!(message("[]").starts_with("c.json: must hold keys and values, not a list"));
     assert!(message(r#"{"mcpServers": []}"#).contains("mcpServers: must be a section"));
     assert!(message(r#"{"mcpServers": {"a": 1}}"#).contains("mcpServers.a: must be a section"));
-    assert!(message(r#"{"mcpServers": {"a": {}}}"#).contains("servers.a: needs `command` or `url`"));
-    assert!(message(r#"{"mcpServers": {"ü": {"command": "sh"}}}"#).contains("no name of a server can be made of this"));
+    assert!(
+        message(r#"{"mcpServers": {"a": {}}}"#).contains("servers.a: needs `command` or `url`")
+    );
+    assert!(
+        message(r#"{"mcpServers": {"ü": {"command": "sh"}}}"#)
+            .contains("no name of a server can be made of this")
+    );
     let missing = Given::files(&[]).mcp_servers("c.json").messages();
     assert_eq!(
         missing,
-        ["flag --mcp-servers: import: there is no file c.json — the path is relative to the file that names it"]
+        [
+            "flag --mcp-servers: import: there is no file c.json — the path is relative to the file that names it"
+        ]
     );
 }
 
 #[test]
 fn the_entry_that_starts_lockgate_is_not_imported() {
     for command in ["lockgate", "/usr/local/bin/lockgate", "C:\\\\bin\\\\lockgate.exe"] {
-        let text =
-            format!(r#"{{ "mcpServers": {{ "gate": {{ "command": "{command}" }}, "a": {{ "command": "sh" }} }} }}"#);
+        let text = format!(
+            r#"{{ "mcpServers": {{ "gate": {{ "command": "{command}" }}, "a": {{ "command": "sh" }} }} }}"#
+        );
         let loaded = Given::files(&[("c.json", &text)]).mcp_servers("c.json").loaded();
         assert_eq!(loaded.config.servers.len(), 1, "{command}");
         let warning = loaded.warnings[0].to_string();
-        assert!(warning.contains("mcpServers.gate: this entry starts Lockgate itself; it is left out"), "{warning}");
+        assert!(
+            warning.contains("mcpServers.gate: this entry starts Lockgate itself; it is left out"),
+            "{warning}"
+        );
     }
 }

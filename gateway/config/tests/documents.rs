@@ -1,4 +1,5 @@
-//! What people copy: the reference names every key with its default and range, and every example loads.
+//! What people copy: the reference names every key with its default and range, and every example
+//! loads.
 
 use std::path::{Path, PathBuf};
 
@@ -23,12 +24,19 @@ fn row(key: &Key) -> String {
 #[test]
 fn the_reference_has_a_row_for_every_key() {
     let text = std::fs::read_to_string(root().join("docs/configuration.md")).unwrap();
-    let rows = keys().into_iter().filter(|key| !key.section && !key.description.is_empty()).map(|key| row(&key));
+    let rows = keys()
+        .into_iter()
+        .filter(|key| !key.section && !key.description.is_empty())
+        .map(|key| row(&key));
     let missing: Vec<String> = rows.filter(|row| !text.contains(row)).collect();
     assert!(missing.is_empty(), "docs/configuration.md lacks\n{}", missing.join("\n"));
-    let known: Vec<String> = keys().iter().map(|key| format!("| `{}` |", key.path.join("."))).collect();
+    let known: Vec<String> =
+        keys().iter().map(|key| format!("| `{}` |", key.path.join("."))).collect();
     for line in text.lines().filter(|line| line.starts_with("| `") && line.contains('.')) {
-        let is_key = line.split('|').nth(1).is_some_and(|cell| !cell.contains("LOCKGATE_") && !cell.contains("MCP_"));
+        let is_key = line
+            .split('|')
+            .nth(1)
+            .is_some_and(|cell| !cell.contains("LOCKGATE_") && !cell.contains("MCP_"));
         assert!(!is_key || known.iter().any(|key| line.starts_with(key)), "no such key: {line}");
     }
 }
@@ -36,12 +44,16 @@ fn the_reference_has_a_row_for_every_key() {
 #[test]
 fn every_yaml_block_of_the_reference_is_valid() {
     let text = std::fs::read_to_string(root().join("docs/configuration.md")).unwrap();
-    let blocks: Vec<&str> = text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    let blocks: Vec<&str> =
+        text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert_eq!(blocks.len(), 3, "blocks of YAML");
     for block in blocks {
         let given = Given::files(&[
             ("lockgate.yaml", block),
-            ("claude_desktop_config.json", r#"{ "mcpServers": { "memory": { "command": "npx" } } }"#),
+            (
+                "claude_desktop_config.json",
+                r#"{ "mcpServers": { "memory": { "command": "npx" } } }"#,
+            ),
             ("cert.pem", ""),
             ("key.pem", ""),
         ]);
@@ -53,10 +65,12 @@ fn every_yaml_block_of_the_reference_is_valid() {
 #[test]
 fn the_policies_of_the_reference_are_valid() {
     let text = std::fs::read_to_string(root().join("docs/policy.md")).unwrap();
-    let blocks: Vec<&str> = text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    let blocks: Vec<&str> =
+        text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert_eq!(blocks.len(), 1, "blocks of YAML");
     for block in blocks {
-        let given = Given::files(&[("lockgate.yaml", "policy: { files: [p.yaml] }"), ("p.yaml", block)]);
+        let given =
+            Given::files(&[("lockgate.yaml", "policy: { files: [p.yaml] }"), ("p.yaml", block)]);
         assert!(given.load().is_ok(), "{:?} in\n{block}", given.messages());
     }
 }
@@ -99,7 +113,8 @@ fn every_example_loads_and_has_a_readme() {
             .collect(),
             ..Sources::default()
         };
-        let loaded = load(&sources).unwrap_or_else(|report| panic!("{}: {report}", folder.display()));
+        let loaded =
+            load(&sources).unwrap_or_else(|report| panic!("{}: {report}", folder.display()));
         assert_eq!(loaded.config.servers.len(), servers, "{}", folder.display());
         seen += 1;
     }

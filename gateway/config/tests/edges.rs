@@ -9,7 +9,9 @@ fn document(key: &Key, value: Value) -> String {
     let mut document = json!({ "servers": { "a": { "command": "sh" } } });
     // These are held against each other.
     match key.path.join(".").as_str() {
-        "http.body_bytes" => document["limits"] = json!({"bytes_in_flight": "16GiB", "memory": "64GiB"}),
+        "http.body_bytes" => {
+            document["limits"] = json!({"bytes_in_flight": "16GiB", "memory": "64GiB"})
+        }
         "limits.bytes_in_flight" => {
             document["http"]["body_bytes"] = json!(1024);
             document["limits"]["memory"] = json!("64GiB");
@@ -49,13 +51,16 @@ fn every_number_is_taken_at_its_limits_and_refused_beyond() {
     for key in bounded {
         let Some((min, max)) = key.range else { continue };
         let name = key.path.join(".").replace("NAME", "a");
-        let messages = |value: Value| Given::files(&[("lockgate.json", &document(&key, value))]).messages();
+        let messages =
+            |value: Value| Given::files(&[("lockgate.json", &document(&key, value))]).messages();
         for inside in [json!(min), json!(max), json!(max.to_string())] {
             assert_eq!(messages(inside.clone()), Vec::<String>::new(), "{name} = {inside}");
         }
         let below = i128::from(min) - 1;
         let below = i64::try_from(below).map(Value::from).unwrap();
-        for outside in [below, json!(max + 1), json!(i64::MIN), json!(u64::MAX), json!(1.5), json!(true)] {
+        for outside in
+            [below, json!(max + 1), json!(i64::MIN), json!(u64::MAX), json!(1.5), json!(true)]
+        {
             let messages = messages(outside.clone());
             assert!(
                 messages.len() == 1
@@ -98,7 +103,9 @@ fn names_and_ports_are_taken_at_their_limits_and_refused_beyond() {
         let given = Given::files(&[("lockgate.json", &json!({ *key: value }).to_string())]);
         assert_eq!(given.load().is_ok(), *valid, "{key} = {value}: {:?}", given.messages());
     }
-    for (slug, valid) in [(longest.as_str(), true), (too_long.as_str(), false), ("a.b", false), ("-", true)] {
+    for (slug, valid) in
+        [(longest.as_str(), true), (too_long.as_str(), false), ("a.b", false), ("-", true)]
+    {
         let text = json!({ "servers": { slug: { "command": "sh" } } }).to_string();
         assert_eq!(Given::files(&[("lockgate.json", &text)]).load().is_ok(), valid, "{slug}");
     }
@@ -114,11 +121,14 @@ fn privileged_ports_and_other_interfaces_have_to_be_asked_for() {
     assert_eq!(open.loaded().config.listener.listen.to_string(), "0.0.0.0:3001");
     // What may have been overlooked is worth a word only where the address is bound.
     let warned = open.messages();
-    assert!(warned.len() == 2 && warned.iter().all(|line| line.starts_with("warning: ")), "{warned:?}");
+    assert!(
+        warned.len() == 2 && warned.iter().all(|line| line.starts_with("warning: ")),
+        "{warned:?}"
+    );
     let refused = Given::yaml("listen: 0.0.0.0:3001\n").messages();
     assert!(refused.len() == 1 && refused[0].contains("without `auth.key`"), "{refused:?}");
-    let any_port =
-        Given::files(&[]).flags(crate::Flags { listen: Some("127.0.0.1:0".into()), ..crate::Flags::default() });
+    let any_port = Given::files(&[])
+        .flags(crate::Flags { listen: Some("127.0.0.1:0".into()), ..crate::Flags::default() });
     assert_eq!(any_port.loaded().config.listener.listen.port(), 0);
 }
 

@@ -9,7 +9,9 @@ const CASES: &[Case] = &[
     (
         "lockgate.yaml",
         "name: a\nname2: &a [x]\nb: {{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{ a: 1",
-        &["lockgate.yaml:3:36: not valid YAML: recursion limit exceeded — the mistake is here or just before"],
+        &[
+            "lockgate.yaml:3:36: not valid YAML: recursion limit exceeded — the mistake is here or just before",
+        ],
     ),
     (
         "lockgate.yaml",
@@ -35,7 +37,9 @@ const CASES: &[Case] = &[
     (
         "lockgate.yaml",
         "auth: { key: Zm9vYmFyYmF6cXV4eHl6enk }\n",
-        &["warning: lockgate.yaml:1:14: auth.key: is written into the file itself — refer to it: ${VAR} or file:PATH"],
+        &[
+            "warning: lockgate.yaml:1:14: auth.key: is written into the file itself — refer to it: ${VAR} or file:PATH",
+        ],
     ),
     (
         "lockgate.yaml",
@@ -48,7 +52,9 @@ const CASES: &[Case] = &[
     (
         "lockgate.yaml",
         "servers: { a: { url: 'http://a.example/mcp', headers: { Authorization: 'Bearer x' } } }\n",
-        &["warning: lockgate.yaml:1:22: servers.a.url: credentials cross the network unencrypted — use https://"],
+        &[
+            "warning: lockgate.yaml:1:22: servers.a.url: credentials cross the network unencrypted — use https://",
+        ],
     ),
     ("lockgate.yaml", "", &[]),
     (
@@ -240,18 +246,24 @@ const CASES: &[Case] = &[
     (
         "lockgate.yaml",
         "a: 1\na: 2\n",
-        &["lockgate.yaml:2:1: not valid YAML: duplicate mapping key: a — the mistake is here or just before"],
+        &[
+            "lockgate.yaml:2:1: not valid YAML: duplicate mapping key: a — the mistake is here or just before",
+        ],
     ),
     (
         "lockgate.yaml",
         "name: [\n",
-        &["lockgate.yaml:1:7: not valid YAML: unclosed bracket '[' — the mistake is here or just before"],
+        &[
+            "lockgate.yaml:1:7: not valid YAML: unclosed bracket '[' — the mistake is here or just before",
+        ],
     ),
     ("lockgate.yaml", "- a\n", &["lockgate.yaml: must hold keys and values, not a list"]),
     (
         "lockgate.yaml",
         "name: a\n---\nname: b\n",
-        &["lockgate.yaml:3:1: not valid YAML: multiple YAML documents detected — the mistake is here or just before"],
+        &[
+            "lockgate.yaml:3:1: not valid YAML: multiple YAML documents detected — the mistake is here or just before",
+        ],
     ),
     (
         "lockgate.json",
@@ -295,7 +307,9 @@ const CASES: &[Case] = &[
     (
         "lockgate.yaml",
         "import: [other.json]\n",
-        &["lockgate.yaml:1:10: import: there is no file other.json — the path is relative to the file that names it"],
+        &[
+            "lockgate.yaml:1:10: import: there is no file other.json — the path is relative to the file that names it",
+        ],
     ),
     (
         "lockgate.yaml",
@@ -371,7 +385,8 @@ fn every_mistake_is_reported_at_once_with_its_place_key_and_a_hint() {
     for (name, text, expected) in CASES {
         let given = Given::files(&[(name, text)]);
         let folder = given.path().display().to_string();
-        let messages: Vec<String> = given.messages().iter().map(|m| m.replace(&folder, "FOLDER")).collect();
+        let messages: Vec<String> =
+            given.messages().iter().map(|m| m.replace(&folder, "FOLDER")).collect();
         if messages != *expected {
             wrong.push(format!("{name}: {text:?}\n  {}", messages.join("\n  ")));
         }
@@ -383,7 +398,9 @@ fn every_mistake_is_reported_at_once_with_its_place_key_and_a_hint() {
 #[test]
 fn what_is_denied_of_files_is_in_a_root() {
     let given = |deny: &str| {
-        Given::yaml(&format!("builtin: {{ file: {{ roots: [{{ path: /srv/project }}], deny: [{deny}] }} }}"))
+        Given::yaml(&format!(
+            "builtin: {{ file: {{ roots: [{{ path: /srv/project }}], deny: [{deny}] }} }}"
+        ))
     };
     let said = given("/etc/*").messages().join("\n");
     assert!(said.contains("builtin.file.deny: deny: \"/etc/*\" is outside of all roots"), "{said}");

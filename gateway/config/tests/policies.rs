@@ -6,25 +6,40 @@ const GOOD: &str = "policies:\n  - name: a\n    effect: allow\n";
 
 #[test]
 fn files_folders_and_patterns_are_found_and_watched() {
-    for files in ["policies", "policies/*.yaml", "[policies/a.yaml, policies/b.yaml]", "[policies, policies/a.yaml]"] {
+    for files in [
+        "policies",
+        "policies/*.yaml",
+        "[policies/a.yaml, policies/b.yaml]",
+        "[policies, policies/a.yaml]",
+    ] {
         let config = format!("policy: {{ files: {files} }}");
         let b = GOOD.replace("name: a", "name: b");
-        let given = Given::files(&[("lockgate.yaml", &config), ("policies/a.yaml", GOOD), ("policies/b.yaml", &b)]);
+        let given = Given::files(&[
+            ("lockgate.yaml", &config),
+            ("policies/a.yaml", GOOD),
+            ("policies/b.yaml", &b),
+        ]);
         let loaded = given.loaded();
-        let names: Vec<&str> = loaded.config.policy.documents.iter().map(|file| file.name.as_str()).collect();
+        let names: Vec<&str> =
+            loaded.config.policy.documents.iter().map(|file| file.name.as_str()).collect();
         assert_eq!(names, ["policies/a.yaml", "policies/b.yaml"], "{files}");
         assert_eq!(loaded.config.policy.documents[0].policies[0].line, 2);
         assert!(loaded.files.contains(&given.path().join("policies/b.yaml")), "{:?}", loaded.files);
     }
 }
 
-/// What fits and cannot be read is a policy that would be missing, so it is a mistake; names with a dot are an editor's.
+/// What fits and cannot be read is a policy that would be missing, so it is a mistake; names with a
+/// dot are an editor's.
 #[test]
 fn a_policy_that_cannot_be_reached_is_a_mistake() {
     for named in ["p", "'p/*.yaml'"] {
         let config = format!("policy: {{ files: [{named}] }}");
         let draft = GOOD.replace("name: a", "name: draft");
-        let given = Given::files(&[("lockgate.yaml", &config), ("p/a.yaml", GOOD), ("p/.draft.yaml", &draft)]);
+        let given = Given::files(&[
+            ("lockgate.yaml", &config),
+            ("p/a.yaml", GOOD),
+            ("p/.draft.yaml", &draft),
+        ]);
         let path = |name: &str| given.path().join(name);
         std::os::unix::fs::symlink("ann@host.123", path("p/.#a.yaml")).unwrap();
         let names = |given: &Given| {
@@ -46,13 +61,15 @@ fn a_policy_that_cannot_be_reached_is_a_mistake() {
         }
     }
     // A pattern that asks for them.
-    let given = Given::files(&[("lockgate.yaml", "policy: { files: ['p/.a*'] }"), ("p/.a.yaml", GOOD)]);
+    let given =
+        Given::files(&[("lockgate.yaml", "policy: { files: ['p/.a*'] }"), ("p/.a.yaml", GOOD)]);
     assert_eq!(given.loaded().config.policy.documents.len(), 1);
 }
 
 #[test]
 fn production_is_content_with_policy_files() {
-    let config = "profile: production\nauth: { key: \"0123456789abcdef0\" }\npolicy: { files: [a.yaml] }";
+    let config =
+        "profile: production\nauth: { key: \"0123456789abcdef0\" }\npolicy: { files: [a.yaml] }";
     let given = Given::files(&[("lockgate.yaml", config), ("a.yaml", GOOD)]);
     assert!(given.loaded().config.production);
 }
@@ -75,7 +92,8 @@ policies:
     arguments:
       /sql: { sql: { dialekt: mysql } }
 ";
-    let odd = "policies:\n  - { name: d }\n  - { name: e, effect: deny, rate: { per_minute: -1 } }\n";
+    let odd =
+        "policies:\n  - { name: d }\n  - { name: e, effect: deny, rate: { per_minute: -1 } }\n";
     let compiled = "policies:\n  - { name: c, effect: allow, when: subjekt.id == \"x\" }\n  - { name: c, effect: deny, what: { tools: [\"a{\"] } }\n";
     let config = |files: &str| format!("policy: {{ files: {files} }}\nlisten: nowhere\n");
     let given = Given::files(&[
@@ -101,7 +119,8 @@ policies:
     ] {
         assert!(told.contains(line), "{line}\n in \n{told}");
     }
-    let given = Given::files(&[("lockgate.yaml", "policy: { files: [c.yaml] }"), ("c.yaml", compiled)]);
+    let given =
+        Given::files(&[("lockgate.yaml", "policy: { files: [c.yaml] }"), ("c.yaml", compiled)]);
     let told = given.messages().join("\n");
     for line in [
         "c.yaml:2:37: policies.0.when: has no variable `subjekt`; did you mean `subject`?",
@@ -131,8 +150,12 @@ policies:
   - { name: e, effect: allow, when: subjekt.id == \"x\" }
 ";
     let broken = "policies:\n  - name: f\n   effect: allow\n";
-    let files =
-        [("lockgate.yaml", "policy: { files: [p] }"), ("p/a.yaml", form), ("p/b.yaml", meaning), ("p/c.yaml", broken)];
+    let files = [
+        ("lockgate.yaml", "policy: { files: [p] }"),
+        ("p/a.yaml", form),
+        ("p/b.yaml", meaning),
+        ("p/c.yaml", broken),
+    ];
     let given = Given::files(&files);
     let alone = crate::policies::load(&["p".into()], given.path()).unwrap_err();
     let alone: Vec<String> = alone.problems.iter().map(ToString::to_string).collect();
@@ -172,7 +195,11 @@ policies:
 ";
     let warned = |config: &str| {
         let config = format!("policy: {{ files: [p.yaml] }}\n{config}");
-        let given = Given::files(&[("lockgate.yaml", &config), ("p.yaml", policies), ("keys.yaml", "keys: []\n")]);
+        let given = Given::files(&[
+            ("lockgate.yaml", &config),
+            ("p.yaml", policies),
+            ("keys.yaml", "keys: []\n"),
+        ]);
         let warnings = given.loaded().warnings;
         warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
@@ -200,24 +227,36 @@ policies:
 /// A file that was cut off must not take its denies along.
 #[test]
 fn a_file_that_lost_its_policies_is_a_mistake() {
-    let hint = "write `policies: []` where there is none: a file without it may have lost what was in it";
-    for (text, place) in
-        [("", "p.yaml"), ("# only words\n", "p.yaml"), ("$schema: x\n", "p.yaml:1:1"), ("---\n", "p.yaml")]
-    {
-        let given = Given::files(&[("lockgate.yaml", "policy: { files: [p.yaml] }"), ("p.yaml", text)]);
+    let hint =
+        "write `policies: []` where there is none: a file without it may have lost what was in it";
+    for (text, place) in [
+        ("", "p.yaml"),
+        ("# only words\n", "p.yaml"),
+        ("$schema: x\n", "p.yaml:1:1"),
+        ("---\n", "p.yaml"),
+    ] {
+        let given =
+            Given::files(&[("lockgate.yaml", "policy: { files: [p.yaml] }"), ("p.yaml", text)]);
         let alone = crate::policies::load(&["p.yaml".into()], given.path()).unwrap_err();
         let alone: Vec<String> = alone.problems.iter().map(ToString::to_string).collect();
         assert_eq!(given.messages(), [format!("{place}: lacks `policies` — {hint}")], "{text:?}");
         assert_eq!(alone, given.messages(), "{text:?}");
         let cases = crate::policies::cases("p.yaml".as_ref(), given.path()).unwrap_err();
-        assert!(cases.problems[0].to_string().contains("lacks `cases` — write `cases: []`"), "{cases}");
+        assert!(
+            cases.problems[0].to_string().contains("lacks `cases` — write `cases: []`"),
+            "{cases}"
+        );
     }
     for text in ["policies:\n", "policies: {}\n", "polices: []\n"] {
-        let given = Given::files(&[("lockgate.yaml", "policy: { files: [p.yaml] }"), ("p.yaml", text)]);
+        let given =
+            Given::files(&[("lockgate.yaml", "policy: { files: [p.yaml] }"), ("p.yaml", text)]);
         let told = given.messages();
         assert!((1..=2).contains(&told.len()), "{told:?}");
     }
-    let given = Given::files(&[("lockgate.yaml", "policy: { files: [p.yaml] }"), ("p.yaml", "policies: []\n")]);
+    let given = Given::files(&[
+        ("lockgate.yaml", "policy: { files: [p.yaml] }"),
+        ("p.yaml", "policies: []\n"),
+    ]);
     assert_eq!(given.loaded().config.policy.documents.len(), 1);
 }
 
@@ -226,7 +265,9 @@ fn a_file_that_lost_its_policies_is_a_mistake() {
 fn a_value_that_needs_quotes_is_told_to() {
     let told = |what: &str| {
         let text = format!("policies:\n  - name: a\n    effect: allow\n    {what}\n");
-        Given::files(&[("lockgate.yaml", "policy: { files: [p.yaml] }"), ("p.yaml", &text)]).messages().join("\n")
+        Given::files(&[("lockgate.yaml", "policy: { files: [p.yaml] }"), ("p.yaml", &text)])
+            .messages()
+            .join("\n")
     };
     for bad in [
         "what: { tools: [*] }",
@@ -241,7 +282,12 @@ fn a_value_that_needs_quotes_is_told_to() {
         assert!(told.contains("put the whole value in quotes"), "{bad}: {told}");
     }
     let other = "the mistake is here or just before";
-    for bad in ["what: { tools: [\"a\" }", "what: { tools: [x/y]", "\"effect\": deny", "description: see: this"] {
+    for bad in [
+        "what: { tools: [\"a\" }",
+        "what: { tools: [x/y]",
+        "\"effect\": deny",
+        "description: see: this",
+    ] {
         let told = told(bad);
         assert!(told.contains(other), "{bad}: {told}");
     }
@@ -255,7 +301,13 @@ fn each_kind_of_file_has_its_own_reference() {
     let given = Given::files(&[("lockgate.yaml", config), ("p.yaml", policy), ("c.yaml", cases)]);
     let told = given.messages().join("\n");
     assert!(told.contains("not text — `lockgate schema --policy` says what fits"), "{told}");
-    assert!(told.contains("it has to be given; `lockgate schema --policy` says what else may be"), "{told}");
+    assert!(
+        told.contains("it has to be given; `lockgate schema --policy` says what else may be"),
+        "{told}"
+    );
     let told = crate::policies::cases("c.yaml".as_ref(), given.path()).unwrap_err().to_string();
-    assert!(told.contains("it has to be given; `lockgate schema --cases` says what else may be"), "{told}");
+    assert!(
+        told.contains("it has to be given; `lockgate schema --cases` says what else may be"),
+        "{told}"
+    );
 }

@@ -54,7 +54,9 @@ fn mistakes_in_variables_and_flags_name_them() {
         (
             "LOCKGATE_LOG__LEVLE",
             "x",
-            &["environment LOCKGATE_LOG__LEVLE: log.levle: there is no such key — did you mean `level`?"],
+            &[
+                "environment LOCKGATE_LOG__LEVLE: log.levle: there is no such key — did you mean `level`?",
+            ],
         ),
         (
             "LOCKGATE_LIMITS__DEPTH",
@@ -66,12 +68,16 @@ fn mistakes_in_variables_and_flags_name_them() {
         (
             "LOCKGATE_LOG",
             "x",
-            &["environment LOCKGATE_LOG: log: must be a section (keys and values), not text — put its keys below it"],
+            &[
+                "environment LOCKGATE_LOG: log: must be a section (keys and values), not text — put its keys below it",
+            ],
         ),
         (
             "LOCKGATE_",
             "x",
-            &["environment LOCKGATE_: names no key — write LOCKGATE_SECTION__KEY, such as LOCKGATE_LOG__LEVEL"],
+            &[
+                "environment LOCKGATE_: names no key — write LOCKGATE_SECTION__KEY, such as LOCKGATE_LOG__LEVEL",
+            ],
         ),
         (
             "LOCKGATE_PROFILE",
@@ -90,7 +96,9 @@ fn mistakes_in_variables_and_flags_name_them() {
         (
             "MCP_PORT",
             "http",
-            &["environment MCP_PORT: listen: must be a port from 1024 to 65535 (it is `http`) — write a number"],
+            &[
+                "environment MCP_PORT: listen: must be a port from 1024 to 65535 (it is `http`) — write a number",
+            ],
         ),
         (
             "MCP_SERVER_NAME",
@@ -109,7 +117,9 @@ fn mistakes_in_variables_and_flags_name_them() {
         (
             "MCP_TRANSPORT",
             "stido",
-            &["environment MCP_TRANSPORT: must be `stdio` or `http` (it is `stido`) — did you mean `stdio`?"],
+            &[
+                "environment MCP_TRANSPORT: must be `stdio` or `http` (it is `stido`) — did you mean `stdio`?",
+            ],
         ),
         ("LOCKGATE_CONFIG", "gone.yaml", &["gone.yaml: cannot be read: there is no such file"]),
     ];
@@ -118,7 +128,10 @@ fn mistakes_in_variables_and_flags_name_them() {
     }
     let given = Given::files(&[]).flags(Flags { listen: Some("3001".into()), ..Flags::default() });
     let hint = "such as 127.0.0.1:3001, [::1]:3001, or 0.0.0.0:3001 for every interface";
-    assert_eq!(given.messages(), [format!("flag --listen: listen: must be ADDRESS:PORT (it is `3001`) — {hint}")]);
+    assert_eq!(
+        given.messages(),
+        [format!("flag --listen: listen: must be ADDRESS:PORT (it is `3001`) — {hint}")]
+    );
 }
 
 #[test]
@@ -223,7 +236,10 @@ fn one_key_in_two_spellings_is_one_key() {
             .env("LOCKGATE_SERVERS__A__TRANSPORT", "http")
             .env("LOCKGATE_SERVERS__A__HEADERS__AUTHORIZATION", "variable");
     let loaded = given.loaded();
-    let lockgate_upstream::Transport::Http { headers, .. } = &loaded.config.servers[0].transport else { panic!() };
+    let lockgate_upstream::Transport::Http { headers, .. } = &loaded.config.servers[0].transport
+    else {
+        panic!()
+    };
     assert_eq!((headers.len(), headers["authorization"].as_str()), (1, "variable"));
 }
 

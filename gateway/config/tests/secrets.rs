@@ -1,4 +1,5 @@
-//! A secret is in the configuration and nowhere else: in no Debug, no message and no JSON, whatever is wrong around it.
+//! A secret is in the configuration and nowhere else: in no Debug, no message and no JSON, whatever
+//! is wrong around it.
 
 use super::Given;
 use crate::Report;
@@ -7,7 +8,8 @@ const SECRET: &str = "Tops3cret-0123456789-abcdefghijkl-mn";
 
 /// Every problem in every form.
 fn said(given: &Given) -> String {
-    let report = given.load().map_or_else(|report| report, |loaded| Report { problems: loaded.warnings });
+    let report =
+        given.load().map_or_else(|report| report, |loaded| Report { problems: loaded.warnings });
     format!("{report}\n{report:?}\n{}", serde_json::to_string(&report).unwrap())
 }
 
@@ -28,13 +30,23 @@ servers:
 #[test]
 fn a_valid_configuration_shows_none_of_its_secrets() {
     let text = WHOLE.replace("LITERAL", SECRET);
-    let given = Given::files(&[("lockgate.yaml", &text), ("secret.txt", &format!("{SECRET}\n"))]).env("S", SECRET);
+    let given = Given::files(&[("lockgate.yaml", &text), ("secret.txt", &format!("{SECRET}\n"))])
+        .env("S", SECRET);
     let loaded = given.loaded();
     assert_eq!(loaded.config.authn.key.as_deref(), Some(SECRET));
     assert_eq!(loaded.config.proxy.secret.as_deref(), Some(SECRET));
-    let lockgate_upstream::Transport::Stdio { args, env, .. } = &loaded.config.servers[0].transport else { panic!() };
-    assert_eq!((args[0].as_str(), env["B"].as_str()), (format!("--token={SECRET}").as_str(), SECRET));
-    let lockgate_upstream::Transport::Http { headers, .. } = &loaded.config.servers[1].transport else { panic!() };
+    let lockgate_upstream::Transport::Stdio { args, env, .. } = &loaded.config.servers[0].transport
+    else {
+        panic!()
+    };
+    assert_eq!(
+        (args[0].as_str(), env["B"].as_str()),
+        (format!("--token={SECRET}").as_str(), SECRET)
+    );
+    let lockgate_upstream::Transport::Http { headers, .. } = &loaded.config.servers[1].transport
+    else {
+        panic!()
+    };
     assert_eq!(
         (headers["authorization"].as_str(), headers["x-key"].as_str()),
         (format!("Bearer {SECRET}").as_str(), SECRET)
@@ -48,14 +60,17 @@ fn a_valid_configuration_shows_none_of_its_secrets() {
 #[test]
 fn no_mistake_shows_a_secret_that_a_reference_gave() {
     for key in crate::schema::walk::keys() {
-        for value in ["${S}", "x ${S}", "${file:secret.txt}", "${NONE:-Tops3cret}", "file:secret.txt"] {
+        for value in
+            ["${S}", "x ${S}", "${file:secret.txt}", "${NONE:-Tops3cret}", "file:secret.txt"]
+        {
             let mut document = serde_json::json!(value);
             for name in key.path.iter().rev() {
                 let name = if name == "NAME" { "a" } else { name };
                 document = serde_json::json!({ name: document });
             }
             let text = document.to_string();
-            let given = Given::files(&[("lockgate.json", &text), ("secret.txt", SECRET)]).env("S", SECRET);
+            let given =
+                Given::files(&[("lockgate.json", &text), ("secret.txt", SECRET)]).env("S", SECRET);
             holds_no_secret(&given, &text);
         }
     }
@@ -92,8 +107,11 @@ fn no_mistake_shows_a_secret_written_where_secrets_go() {
     for text in texts {
         holds_no_secret(&Given::yaml(text), text);
     }
-    let json =
-        ["{\"secret\": \"Tops3cret", "{\"secret\": Tops3cret}", "{\"secret\": \"a\", \"secret\": \"Tops3cret\"}"];
+    let json = [
+        "{\"secret\": \"Tops3cret",
+        "{\"secret\": Tops3cret}",
+        "{\"secret\": \"a\", \"secret\": \"Tops3cret\"}",
+    ];
     for text in json {
         holds_no_secret(&Given::files(&[("lockgate.json", text)]), text);
     }
@@ -116,14 +134,15 @@ fn no_mistake_shows_a_secret_written_where_secrets_go() {
             holds_no_secret(&Given::files(&[]).env(name, value), name);
         }
     }
-    let import =
-        r#"{ "mcpServers": { "a": { "command": "sh", "env": { "T": ["Tops3cret"] }, "token": "Tops3cret" } } }"#;
+    let import = r#"{ "mcpServers": { "a": { "command": "sh", "env": { "T": ["Tops3cret"] }, "token": "Tops3cret" } } }"#;
     holds_no_secret(&Given::files(&[("c.json", import)]).mcp_servers("c.json"), import);
 }
 
 #[test]
 fn references_are_expanded_once_and_can_be_escaped() {
-    let given = |text: &str| Given::yaml(&format!("title: '{text}'\n")).env("A", "${B}").env("B", "b").env("E", "");
+    let given = |text: &str| {
+        Given::yaml(&format!("title: '{text}'\n")).env("A", "${B}").env("B", "b").env("E", "")
+    };
     let cases = [
         ("${A}", "${B}"),
         ("x${B}y${B}z", "xbybz"),

@@ -23,7 +23,10 @@ fn programs_models_and_variables_are_taken() {
                 models: { jq: { flags: [-r], operands: [text, path...] } }, environment: { TZ: UTC }, landlock: best-effort } }";
     let made = shell(text).loaded().config.tools.shell.unwrap();
     assert_eq!((made.roots[0].write, made.rule.models["jq"].flags.len()), (true, 1));
-    assert_eq!((made.environment["TZ"].as_str(), made.landlock), ("UTC", lockgate_tools::Landlock::BestEffort));
+    assert_eq!(
+        (made.environment["TZ"].as_str(), made.landlock),
+        ("UTC", lockgate_tools::Landlock::BestEffort)
+    );
 }
 
 #[test]
@@ -35,11 +38,20 @@ fn mistakes_are_told() {
         ("roots: [{ path: project }], programs: [jq]", "`jq` is not a program that is known here"),
         ("roots: [{ path: project }], allow_code_execution: [bash]", "`bash` is not in `programs`"),
         ("roots: [{ path: project }], models: { ls: { flags: [-all] } }", "`-all` is not a flag"),
-        ("roots: [{ path: project }], environment: { LD_PRELOAD: x }", "would choose what programs run or load"),
-        ("roots: [{ path: project }], environment: { GIT_PAGER: x }", "would choose what programs run or load"),
+        (
+            "roots: [{ path: project }], environment: { LD_PRELOAD: x }",
+            "would choose what programs run or load",
+        ),
+        (
+            "roots: [{ path: project }], environment: { GIT_PAGER: x }",
+            "would choose what programs run or load",
+        ),
         ("roots: [{ path: project }], environment: { 'A-B': x }", "is no name of a variable"),
         ("roots: [{ path: project }], search: [bin]", "must be an absolute path"),
-        ("roots: [{ path: project }], timeout: 60, max_timeout: 30", "must not be more than `max_timeout`"),
+        (
+            "roots: [{ path: project }], timeout: 60, max_timeout: 30",
+            "must not be more than `max_timeout`",
+        ),
         ("roots: [{ path: project }], timeout: 301", "must be from 1 s to 300 s"),
         ("roots: [{ path: project }], shell: bash", "shell"),
     ] {
@@ -77,23 +89,37 @@ fn folders_of_tools_hold_nothing_of_the_gateway() {
             "policy: { files: [policies] }\nbuiltin: { file: { roots: [{ path: policies }] } }",
             "builtin.file.roots.0.path: ",
         ),
-        ("auth: { keys_file: data/keys.yaml }\nbuiltin: { file: { roots: [{ path: data }] } }", "data/keys.yaml"),
-        ("audit: { file: data/audit.jsonl }\nbuiltin: { file: { roots: [{ path: data }] } }", "data/audit.jsonl"),
+        (
+            "auth: { keys_file: data/keys.yaml }\nbuiltin: { file: { roots: [{ path: data }] } }",
+            "data/keys.yaml",
+        ),
+        (
+            "audit: { file: data/audit.jsonl }\nbuiltin: { file: { roots: [{ path: data }] } }",
+            "data/audit.jsonl",
+        ),
         (
             "http: { tls: { cert: c.pem, key: k.pem, client_ca: data/ca.pem } }\nbuiltin: { file: { roots: [{ path: data }] } }",
             "data/ca.pem",
         ),
-        ("egress: { ca_file: data/ca.pem }\nbuiltin: { file: { roots: [{ path: data }] } }", "data/ca.pem"),
+        (
+            "egress: { ca_file: data/ca.pem }\nbuiltin: { file: { roots: [{ path: data }] } }",
+            "data/ca.pem",
+        ),
         (
             "builtin: { database: { embedded: { folder: data } }, shell: { roots: [{ path: data }] } }",
             "builtin.shell.roots.0.path: ",
         ),
     ] {
         let told = files(config);
-        assert!(told.contains(place) && told.contains("name a folder beside it"), "{config}: {told}");
+        assert!(
+            told.contains(place) && told.contains("name a folder beside it"),
+            "{config}: {told}"
+        );
     }
     assert_eq!(
-        files("builtin: { file: { roots: [{ path: project, write: true }] }, shell: { roots: [{ path: project }] } }"),
+        files(
+            "builtin: { file: { roots: [{ path: project, write: true }] }, shell: { roots: [{ path: project }] } }"
+        ),
         ""
     );
 }

@@ -6,12 +6,20 @@ use super::Given;
 fn both_are_off_until_they_are_configured_and_have_careful_defaults() {
     let tools = Given::yaml("").loaded().config.tools;
     assert!(tools.web.is_none() && tools.content.is_none());
-    let web = Given::yaml("builtin: { web: { hosts: [api.example.com] } }").loaded().config.tools.web.unwrap();
+    let web = Given::yaml("builtin: { web: { hosts: [api.example.com] } }")
+        .loaded()
+        .config
+        .tools
+        .web
+        .unwrap();
     assert_eq!(
         (web.hosts, web.any_host, web.schemes),
         (vec!["api.example.com".to_owned()], false, vec!["http".into(), "https".into()])
     );
-    assert_eq!((web.user_agent.as_str(), web.redirects, web.response_bytes), ("GHL-Agency-AI-MCP/1.0", 5, 1 << 20));
+    assert_eq!(
+        (web.user_agent.as_str(), web.redirects, web.response_bytes),
+        ("GHL-Agency-AI-MCP/1.0", 5, 1 << 20)
+    );
     assert!(web.networks.is_empty() && web.ports.is_empty() && web.proxy.is_none());
     assert_eq!(web.methods, ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]);
 }
@@ -52,7 +60,9 @@ fn mistakes_in_web_are_all_named() {
         assert!(said.contains(&format!("builtin.web.{place}: ")), "{place} in {said}");
     }
     assert!(!said.contains("u:p@") && !said.contains("secret"), "{said}");
-    assert!(Given::yaml("builtin: { web: {} }").messages().join("").contains("no host can be reached"));
+    assert!(
+        Given::yaml("builtin: { web: {} }").messages().join("").contains("no host can be reached")
+    );
 }
 
 #[test]
@@ -63,7 +73,8 @@ fn content_is_taken_over_and_its_mistakes_are_named() {
     let given = Given::files(&[("lockgate.yaml", text), ("files/b.md", "")]);
     let content = given.loaded().config.tools.content.unwrap();
     assert_eq!(content.folder, Some(given.path().join("files")));
-    let kinds: Vec<_> = content.resources.iter().map(|resource| resource.mime_type.as_str()).collect();
+    let kinds: Vec<_> =
+        content.resources.iter().map(|resource| resource.mime_type.as_str()).collect();
     assert_eq!(
         (kinds, content.templates.len(), content.prompts.len()),
         (vec!["text/markdown", "application/octet-stream"], 1, 1)

@@ -1,5 +1,5 @@
-//! `listen`, `http` and `admin`: where the gateway binds, and that nothing but loopback is bound while callers cannot show
-//! who they are.
+//! `listen`, `http` and `admin`: where the gateway binds, and that nothing but loopback is bound
+//! while callers cannot show who they are.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -43,11 +43,20 @@ impl Check<'_> {
         })
     }
 
-    pub fn admin(&mut self, raw: &raw::Admin, main: Option<SocketAddr>, has_key: bool) -> lockgate_admin::Config {
+    pub fn admin(
+        &mut self,
+        raw: &raw::Admin,
+        main: Option<SocketAddr>,
+        has_key: bool,
+    ) -> lockgate_admin::Config {
         let path = ["admin", "listen"];
         let listen = raw.listen.as_ref().and_then(|text| self.address(&path, &text.0, has_key));
         if listen.is_some_and(|listen| main == Some(listen) && listen.port() != 0) {
-            self.error(&path, "is the address of `listen`", "use another port, or leave it out to share that one");
+            self.error(
+                &path,
+                "is the address of `listen`",
+                "use another port, or leave it out to share that one",
+            );
         }
         lockgate_admin::Config { listen }
     }
@@ -78,7 +87,8 @@ impl Check<'_> {
         }
         if !has_key && !is_loopback(address.ip()) && !self.layers.damaged(&["auth"]) {
             let what = format!("without `auth.key` only a loopback address may be bound{shown}");
-            let hint = "set `auth.key: \"${LOCKGATE_KEY}\"` or another credential of `auth`, or bind 127.0.0.1";
+            let hint = "set `auth.key: \"${LOCKGATE_KEY}\"` or another credential of `auth`, or \
+                bind 127.0.0.1";
             self.error(path, what, hint);
         }
         Some(address)
@@ -107,7 +117,11 @@ impl Check<'_> {
                 Some(file) => Some(self.file(&path, file)),
                 None => {
                     if !self.layers.damaged(&path) {
-                        self.error(&path, "must be given: TLS needs both `cert` and `key`", "name a PEM file");
+                        self.error(
+                            &path,
+                            "must be given: TLS needs both `cert` and `key`",
+                            "name a PEM file",
+                        );
                     }
                     None
                 }
@@ -159,7 +173,9 @@ fn body_limits(http: &raw::Http) -> lockgate_listener::BodyLimits {
 fn is_loopback(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => ip.is_loopback(),
-        IpAddr::V6(ip) => ip.is_loopback() || ip.to_ipv4_mapped().is_some_and(|ip| ip.is_loopback()),
+        IpAddr::V6(ip) => {
+            ip.is_loopback() || ip.to_ipv4_mapped().is_some_and(|ip| ip.is_loopback())
+        }
     }
 }
 

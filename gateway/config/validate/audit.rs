@@ -1,4 +1,5 @@
-//! `audit`: where the trail goes by default, and that a file is named when one is wanted. It opens nothing.
+//! `audit`: where the trail goes by default, and that a file is named when one is wanted. It opens
+//! nothing.
 
 use std::path::Path;
 
@@ -15,7 +16,8 @@ impl Check<'_> {
             (None, None) if !self.production => return None,
             (Some(Output::Stdout) | None, None) => audit::Output::Stdout,
             (Some(Output::File) | None, Some(file)) => {
-                let folder = Path::new(&file.0).parent().filter(|folder| !folder.as_os_str().is_empty());
+                let folder =
+                    Path::new(&file.0).parent().filter(|folder| !folder.as_os_str().is_empty());
                 if folder.is_some_and(|folder| !folder.is_dir()) {
                     let hint = "make it; the gateway makes the file, but no folder";
                     self.error(&["audit", "file"], "its folder is not there", hint);
@@ -23,11 +25,19 @@ impl Check<'_> {
                 audit::Output::File(Path::new(&file.0).to_path_buf())
             }
             (Some(Output::Stdout), Some(_)) => {
-                self.error(&["audit", "file"], "is not used with `output: stdout`", "take one of them out");
+                self.error(
+                    &["audit", "file"],
+                    "is not used with `output: stdout`",
+                    "take one of them out",
+                );
                 return None;
             }
             (Some(Output::File), None) => {
-                self.error(&["audit", "output"], "`file` needs `audit.file`", "such as file: audit.jsonl");
+                self.error(
+                    &["audit", "output"],
+                    "`file` needs `audit.file`",
+                    "such as file: audit.jsonl",
+                );
                 return None;
             }
         };

@@ -1,4 +1,5 @@
-//! `auth`: ways for callers to show who they are that can work, and that are not weaker than they look.
+//! `auth`: ways for callers to show who they are that can work, and that are not weaker than they
+//! look.
 
 use std::path::PathBuf;
 
@@ -53,16 +54,22 @@ impl Check<'_> {
         let damaged = self.layers.damaged(&["auth"]);
         if config.anonymous == authn::Anonymous::Everywhere && !config.scopes.required.is_empty() {
             let hint = "take it out, or take out `auth.scopes.required`";
-            self.warning(&path, "callers without a credential have no scopes, so they are refused", hint);
+            self.warning(
+                &path,
+                "callers without a credential have no scopes, so they are refused",
+                hint,
+            );
         } else if config.anonymous == authn::Anonymous::Everywhere {
             let hint = "take it out, unless everybody who reaches the gateway may use it";
             self.warning(&path, "callers need no credential", hint);
         } else if !config.has_credentials() && !damaged {
             if config.anonymous == authn::Anonymous::Never {
-                let hint = "set `auth.key`, `auth.keys_file`, `auth.issuers` or `http.tls.client_ca`";
+                let hint =
+                    "set `auth.key`, `auth.keys_file`, `auth.issuers` or `http.tls.client_ca`";
                 self.error(&path, "nobody can call: there is no way to show who one is", hint);
             } else if self.production {
-                let hint = "write `auth: { key: \"${LOCKGATE_KEY}\" }` and set that variable, or set `auth.keys_file`, \
+                let hint = "write `auth: { key: \"${LOCKGATE_KEY}\" }` and set that variable, or \
+                    set `auth.keys_file`, \
                             `auth.issuers` or `http.tls.client_ca`";
                 self.missing(&["auth", "key"], hint);
             }
@@ -76,12 +83,18 @@ impl Check<'_> {
         };
         let elsewhere = config.public_url.as_ref().is_some_and(|url| !super::is_local(url));
         if let Some(hint) = hint.filter(|_| elsewhere && !damaged) {
-            let what = "callers that a proxy on this machine passes on look local, and local ones need no credential";
+            let what = "callers that a proxy on this machine passes on look local, and local ones \
+                need no credential";
             self.warning(&["http", "public_url"], what, hint);
         }
         if config.key.is_some() && !config.scopes.required.is_empty() {
-            let hint = "make keys with `lockgate keys create --scope …` instead, and take `auth.key` out";
-            self.error(&["auth", "scopes", "required"], "the holder of `auth.key` has no scopes", hint);
+            let hint =
+                "make keys with `lockgate keys create --scope …` instead, and take `auth.key` out";
+            self.error(
+                &["auth", "scopes", "required"],
+                "the holder of `auth.key` has no scopes",
+                hint,
+            );
         }
     }
 
@@ -99,13 +112,21 @@ impl Check<'_> {
 
     fn issuers(&mut self, raw: &raw::Auth) -> Vec<authn::Issuer> {
         if raw.issuers.len() > ISSUERS {
-            self.error(&["auth", "issuers"], format!("must be at most {ISSUERS}"), "leave some out");
+            self.error(
+                &["auth", "issuers"],
+                format!("must be at most {ISSUERS}"),
+                "leave some out",
+            );
         }
         let mut all: Vec<authn::Issuer> = Vec::new();
         for (name, raw) in &raw.issuers {
             if let Some(issuer) = self.issuer(name, raw) {
                 if all.iter().any(|other| other.issuer == issuer.issuer) {
-                    self.error(&["auth", "issuers", name, "issuer"], "stands twice", "keep one of them");
+                    self.error(
+                        &["auth", "issuers", name, "issuer"],
+                        "stands twice",
+                        "keep one of them",
+                    );
                 }
                 all.push(issuer);
             }
@@ -121,10 +142,19 @@ impl Check<'_> {
             }
             return None;
         };
-        self.secure_url(&path, &issuer.0, "it is the `iss` of its tokens, such as https://login.example.com");
+        self.secure_url(
+            &path,
+            &issuer.0,
+            "it is the `iss` of its tokens, such as https://login.example.com",
+        );
         let jwks = raw.jwks_uri.as_ref();
-        let jwks = jwks
-            .map(|text| self.secure_url(&["auth", "issuers", name, "jwks_uri"], &text.0, "it is where its keys are"));
+        let jwks = jwks.map(|text| {
+            self.secure_url(
+                &["auth", "issuers", name, "jwks_uri"],
+                &text.0,
+                "it is where its keys are",
+            )
+        });
         let claim = |text: &Option<raw::leaf::Text>| text.as_ref().map(|text| text.0.clone());
         let defaults = authn::Claims::default();
         let claims = authn::Claims {
@@ -136,7 +166,12 @@ impl Check<'_> {
         };
         if let Some(at) = raw.audiences.0.iter().position(String::is_empty) {
             let what = "is empty, and a token for nobody would be taken everywhere";
-            self.item_error(&["auth", "issuers", name, "audiences"], at, what, "write what the issuer puts into `aud`");
+            self.item_error(
+                &["auth", "issuers", name, "audiences"],
+                at,
+                what,
+                "write what the issuer puts into `aud`",
+            );
         }
         Some(authn::Issuer {
             issuer: issuer.0.clone(),
@@ -165,8 +200,15 @@ impl Check<'_> {
                 None => {
                     let weak = word.starts_with("HS") || word.eq_ignore_ascii_case("none");
                     let hint = suggest::for_word(word, &names).filter(|_| !weak);
-                    let hint = hint.unwrap_or_else(|| "symmetric algorithms and `none` are never taken".into());
-                    self.item_error(&path, at, &format!("must be {}", suggest::one_of(&names)), &hint);
+                    let hint = hint.unwrap_or_else(|| {
+                        "symmetric algorithms and `none` are never taken".into()
+                    });
+                    self.item_error(
+                        &path,
+                        at,
+                        &format!("must be {}", suggest::one_of(&names)),
+                        &hint,
+                    );
                 }
             }
         }
@@ -175,7 +217,8 @@ impl Check<'_> {
 
     /// An address that is https, or http on this machine.
     fn secure_url(&mut self, path: &[&str], text: &str, hint: &str) -> Option<Url> {
-        let url = Url::parse(text).ok().filter(|url| super::is_http(url) && url.username().is_empty());
+        let url =
+            Url::parse(text).ok().filter(|url| super::is_http(url) && url.username().is_empty());
         let url = url.filter(|url| url.password().is_none() && url.fragment().is_none());
         let Some(url) = url else {
             let shown = self.shown(path);
@@ -184,7 +227,11 @@ impl Check<'_> {
         };
         if url.scheme() == "http" && !super::is_local(&url) {
             let shown = self.shown(path);
-            self.error(path, format!("must be https: anybody on the way could let themselves in{shown}"), hint);
+            self.error(
+                path,
+                format!("must be https: anybody on the way could let themselves in{shown}"),
+                hint,
+            );
         }
         Some(url)
     }
@@ -194,9 +241,15 @@ impl Check<'_> {
         let path = ["http", "public_url"];
         let hint = "such as https://mcp.example.com; endpoints are named by it in tokens";
         if let Some(text) = &root.http.public_url {
-            let url = Url::parse(&text.0).ok().filter(|url| super::is_http(url) && url.username().is_empty());
-            let url = url.filter(|url| url.password().is_none() && url.query().is_none() && url.fragment().is_none());
-            let plain = |url: &Url| url.path().bytes().all(|b| b.is_ascii_alphanumeric() || b"/-_.~".contains(&b));
+            let url = Url::parse(&text.0)
+                .ok()
+                .filter(|url| super::is_http(url) && url.username().is_empty());
+            let url = url.filter(|url| {
+                url.password().is_none() && url.query().is_none() && url.fragment().is_none()
+            });
+            let plain = |url: &Url| {
+                url.path().bytes().all(|b| b.is_ascii_alphanumeric() || b"/-_.~".contains(&b))
+            };
             if !url.as_ref().is_some_and(plain) {
                 let shown = self.shown(&path);
                 self.error(&path, format!("must be an http:// or https:// address{shown}"), hint);
@@ -207,14 +260,19 @@ impl Check<'_> {
             return None;
         }
         let listen = root.listen.as_ref().map_or(super::LISTEN, |text| text.0.as_str());
-        let listen = listen.replace("localhost:", "127.0.0.1:").parse::<std::net::SocketAddr>().ok();
+        let listen =
+            listen.replace("localhost:", "127.0.0.1:").parse::<std::net::SocketAddr>().ok();
         match listen.filter(|listen| listen.ip().is_loopback() && listen.port() != 0) {
             Some(listen) => {
                 let scheme = if root.http.tls.is_some() { "https" } else { "http" };
                 Url::parse(&format!("{scheme}://{listen}")).ok()
             }
             None => {
-                self.error(&path, "must be given: tokens are made for the address that clients use", hint);
+                self.error(
+                    &path,
+                    "must be given: tokens are made for the address that clients use",
+                    hint,
+                );
                 None
             }
         }
@@ -224,7 +282,12 @@ impl Check<'_> {
         let mut list = |path: &[&str], scopes: &raw::leaf::List| {
             for (at, scope) in scopes.0.iter().enumerate() {
                 if !authn::is_scope(scope) {
-                    self.item_error(path, at, "is no scope", "a scope is ASCII without blanks and quotes");
+                    self.item_error(
+                        path,
+                        at,
+                        "is no scope",
+                        "a scope is ASCII without blanks and quotes",
+                    );
                 }
             }
             scopes.0.clone()
@@ -236,11 +299,16 @@ impl Check<'_> {
         });
         let tools: Vec<authn::ToolScopes> = tools.collect();
         let implies = raw.implies.iter();
-        let implies =
-            implies.map(|(scope, all)| (scope.clone(), list(&["auth", "scopes", "implies", scope], all))).collect();
+        let implies = implies
+            .map(|(scope, all)| (scope.clone(), list(&["auth", "scopes", "implies", scope], all)))
+            .collect();
         for glob in raw.tools.keys() {
             if glob.is_empty() || glob.len() > PATTERN_BYTES || globset::Glob::new(glob).is_err() {
-                self.error(&["auth", "scopes", "tools", glob], "is no pattern", "use *, ?, [a-z] and {a,b}");
+                self.error(
+                    &["auth", "scopes", "tools", glob],
+                    "is no pattern",
+                    "use *, ?, [a-z] and {a,b}",
+                );
             }
         }
         authn::Scopes { required, tools, implies }

@@ -1,5 +1,5 @@
-//! `builtin`: which built-in servers run, and what they may do. A category is off until it is configured, except
-//! `system`.
+//! `builtin`: which built-in servers run, and what they may do. A category is off until it is
+//! configured, except `system`.
 
 mod content;
 mod database;
@@ -15,7 +15,11 @@ impl Check<'_> {
         let wanted = root.builtin.example.as_ref().map(|toggle| toggle.0);
         if self.production && wanted == Some(true) {
             let path = ["builtin", "example"];
-            self.error(&path, "the example server is not for production", "take it out, or use `profile: development`");
+            self.error(
+                &path,
+                "the example server is not for production",
+                "take it out, or use `profile: development`",
+            );
         }
         let mut tools = lockgate_tools::Config {
             file: root.builtin.file.as_ref().and_then(|file| self.files(file)),

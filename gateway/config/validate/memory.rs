@@ -1,5 +1,5 @@
-//! `limits.memory`: how much memory there is for the gateway, as the system says it, and what of it messages may take.
-//! It reads the files in which the system says so and nothing else.
+//! `limits.memory`: how much memory there is for the gateway, as the system says it, and what of it
+//! messages may take. It reads the files in which the system says so and nothing else.
 
 use std::path::Path;
 
@@ -17,8 +17,8 @@ const LEAST: u64 = 1 << 20;
 const MAX_FILE: u64 = 64 << 10;
 
 impl Check<'_> {
-    /// Bytes that messages may take. Half of the memory beside the program's own is left for copies of what is rewritten, for
-    /// buffers of connections, and for what the allocator keeps.
+    /// Bytes that messages may take. Half of the memory beside the program's own is left for copies
+    /// of what is rewritten, for buffers of connections, and for what the allocator keeps.
     pub fn bytes_in_flight(&mut self, root: &Root) -> usize {
         let limits = &root.limits;
         let memory = limits.memory.as_ref().map(Bounded::get);
@@ -28,10 +28,15 @@ impl Check<'_> {
         };
         let path = ["limits", "bytes_in_flight"];
         if given < root.http.body_bytes.get() {
-            self.error(&path, "must not be less than `http.body_bytes`", "raise it, or lower `http.body_bytes`");
+            self.error(
+                &path,
+                "must not be less than `http.body_bytes`",
+                "raise it, or lower `http.body_bytes`",
+            );
         }
         if given > share && memory.is_some() {
-            let what = format!("must not be more than {share}, which `limits.memory` leaves for messages");
+            let what =
+                format!("must not be more than {share}, which `limits.memory` leaves for messages");
             self.error(&path, what, "leave it out, or raise `limits.memory`");
         } else if given > share {
             let what = "is more than the memory of this system leaves for messages";
@@ -68,7 +73,10 @@ fn cgroup_limit(root: &Path) -> Option<u64> {
     let mut least: Option<u64> = None;
     for line in groups.lines() {
         let mut parts = line.splitn(3, ':');
-        let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else { continue };
+        let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next())
+        else {
+            continue;
+        };
         let (mount, file) = match controllers {
             "" => ("sys/fs/cgroup", "memory.max"),
             _ if controllers.split(',').any(|name| name == "memory") => {
@@ -79,7 +87,8 @@ fn cgroup_limit(root: &Path) -> Option<u64> {
         // A container may see the path of its host here, and its own group at the root.
         let path = Path::new(path.trim_start_matches('/'));
         for group in path.ancestors() {
-            let limit = read(&root.join(mount).join(group).join(file)).and_then(|text| text.trim().parse().ok());
+            let limit = read(&root.join(mount).join(group).join(file))
+                .and_then(|text| text.trim().parse().ok());
             least = match (least, limit) {
                 (Some(least), Some(limit)) => Some(least.min(limit)),
                 (least, limit) => least.or(limit),
@@ -89,7 +98,10 @@ fn cgroup_limit(root: &Path) -> Option<u64> {
     least
 }
 
-#[allow(clippy::disallowed_methods, reason = "reads what the system says of its memory, within a bound")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "reads what the system says of its memory, within a bound"
+)]
 fn read(path: &Path) -> Option<String> {
     use std::io::Read;
     let mut text = String::new();

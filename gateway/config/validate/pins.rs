@@ -41,17 +41,25 @@ impl Check<'_> {
         let mut text = String::new();
         match opened {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let hint = "look at the tools with `lockgate pins diff`, then run `lockgate pins approve --all`";
+                let hint = "look at the tools with `lockgate pins diff`, then run `lockgate pins \
+                    approve --all`";
                 self.warning(&path, "is not there yet, so no tool is approved", hint);
                 return pin::Lock::default();
             }
-            Err(error) => self.error(&path, format!("cannot be read: {}", reason(&error)), "make it readable"),
+            Err(error) => {
+                self.error(&path, format!("cannot be read: {}", reason(&error)), "make it readable")
+            }
             Ok(opened) => match opened.take(MAX_BYTES).read_to_string(&mut text) {
-                Err(error) => self.error(&path, format!("cannot be read: {}", reason(&error)), "make it readable"),
+                Err(error) => self.error(
+                    &path,
+                    format!("cannot be read: {}", reason(&error)),
+                    "make it readable",
+                ),
                 Ok(_) => match pin::Lock::read(&text) {
                     Ok(lock) => return lock,
                     Err(what) => {
-                        let hint = "take it back from version control, or approve the tools anew into another file";
+                        let hint = "take it back from version control, or approve the tools anew \
+                            into another file";
                         self.error(&path, format!("is no lock file: {what}"), hint);
                     }
                 },

@@ -1,5 +1,5 @@
-//! `policy`: the lists of the configuration and the policy files beside them, compiled once to find every mistake. It
-//! decides on nothing.
+//! `policy`: the lists of the configuration and the policy files beside them, compiled once to find
+//! every mistake. It decides on nothing.
 
 use std::path::PathBuf;
 
@@ -16,9 +16,15 @@ type Asks = fn(&Who) -> bool;
 
 impl Check<'_> {
     pub fn policy(&mut self, raw: &raw::Policy, authn: &authn::Config) -> Config {
-        let named = self.layers.find(&["policy", "files"]).is_some() || self.layers.damaged(&["policy", "files"]);
-        if self.production && !named && raw.tools.allow.is_none() && !self.layers.damaged(&["policy", "tools"]) {
-            let hint = "list the tools that may be used, such as allow: [\"time__*\"]; or name policy.files";
+        let named = self.layers.find(&["policy", "files"]).is_some()
+            || self.layers.damaged(&["policy", "files"]);
+        if self.production
+            && !named
+            && raw.tools.allow.is_none()
+            && !self.layers.damaged(&["policy", "tools"])
+        {
+            let hint = "list the tools that may be used, such as allow: [\"time__*\"]; or name \
+                policy.files";
             self.missing(&["policy", "tools", "allow"], hint);
         }
         let files = self.policy_files(&raw.files.0);
@@ -42,7 +48,8 @@ impl Check<'_> {
         config
     }
 
-    /// Warns of policies that ask for what no credential of this configuration can carry, once for each key and file.
+    /// Warns of policies that ask for what no credential of this configuration can carry, once for
+    /// each key and file.
     fn who(&mut self, config: &Config, authn: &authn::Config, read: &Read) {
         let granted = authn.keys_file.is_some() || !authn.issuers.is_empty();
         let of_people = "set `auth.keys_file` or `auth.issuers`, or take it out";
@@ -51,16 +58,25 @@ impl Check<'_> {
             ("roles", granted, of_people, |who| who.roles.is_some()),
             ("scopes", granted, of_people, |who| who.scopes.is_some()),
             ("agents", granted, of_people, |who| who.agents.is_some()),
-            ("organisations", granted || authn.certificates, of_people, |who| who.organisations.is_some()),
+            ("organisations", granted || authn.certificates, of_people, |who| {
+                who.organisations.is_some()
+            }),
             ("certificates", authn.certificates, of_machines, |who| who.certificates.is_some()),
         ];
         for (file, document) in config.documents.iter().enumerate() {
             for (key, _, hint, asks) in asked.iter().filter(|(_, possible, ..)| !possible) {
-                let mut asking = document.policies.iter().enumerate().filter(|(_, entry)| asks(&entry.policy.who));
+                let mut asking = document
+                    .policies
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, entry)| asks(&entry.policy.who));
                 let Some((at, _)) = asking.next() else { continue };
                 let what = match asking.count() {
                     0 => "no caller can have any, so this policy fits nobody".to_owned(),
-                    more => format!("no caller can have any, so this policy and {more} more in this file fit nobody"),
+                    more => format!(
+                        "no caller can have any, so this policy and {more} more in this file fit \
+                            nobody"
+                    ),
                 };
                 let path = ["who".to_owned(), (*key).to_owned()];
                 if let Some(problem) = read.warning((file, at), &path, &what, hint) {
@@ -77,7 +93,8 @@ impl Check<'_> {
             match policies::files(&self.sources.cwd.join(name)) {
                 Ok(found) => files.extend(found),
                 Err(what) => {
-                    let hint = "name a file, a folder, or a pattern such as policies/*.yaml; relative to this file";
+                    let hint = "name a file, a folder, or a pattern such as policies/*.yaml; \
+                        relative to this file";
                     self.item_error(&["policy", "files"], at, &what, hint);
                 }
             }
@@ -104,5 +121,8 @@ impl Check<'_> {
 }
 
 fn allow(raw: &raw::Allow) -> lockgate_policy::Allow {
-    lockgate_policy::Allow { allow: raw.allow.as_ref().map(|list| list.0.clone()), deny: raw.deny.0.clone() }
+    lockgate_policy::Allow {
+        allow: raw.allow.as_ref().map(|list| list.0.clone()),
+        deny: raw.deny.0.clone(),
+    }
 }

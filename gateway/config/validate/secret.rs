@@ -1,4 +1,5 @@
-//! `auth.key` and `secret`: long enough, not guessable, not written into a file. No message quotes them.
+//! `auth.key` and `secret`: long enough, not guessable, not written into a file. No message quotes
+//! them.
 
 use super::Check;
 use crate::problem::Place;
@@ -10,7 +11,8 @@ const SECRET_CHARS: usize = 32;
 const LONGEST: usize = 4096;
 /// Fewer distinct characters than this are no random value.
 const DISTINCT: usize = 6;
-const PLACEHOLDERS: [&str; 7] = ["changeme", "change-me", "change_me", "your-", "your_", "replace", "example"];
+const PLACEHOLDERS: [&str; 7] =
+    ["changeme", "change-me", "change_me", "your-", "your_", "replace", "example"];
 const MAKE_ONE: &str = "make one with `openssl rand -hex 32`";
 
 impl Check<'_> {
@@ -45,7 +47,11 @@ impl Check<'_> {
         } else if distinct < DISTINCT || PLACEHOLDERS.iter().any(|word| lower.starts_with(word)) {
             self.error(path, "can be guessed", MAKE_ONE);
         } else if self.layers.find(path).is_some_and(is_literal) {
-            self.warning(path, "is written into the file itself", "refer to it: ${VAR} or file:PATH");
+            self.warning(
+                path,
+                "is written into the file itself",
+                "refer to it: ${VAR} or file:PATH",
+            );
         }
     }
 }

@@ -1,5 +1,5 @@
-//! `servers`: each is a program or an address, never both, and sends nothing that the gateway itself has to say.
-//! Values of arguments, environment and headers are not quoted in any message.
+//! `servers`: each is a program or an address, never both, and sends nothing that the gateway
+//! itself has to say. Values of arguments, environment and headers are not quoted in any message.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -38,7 +38,8 @@ impl Check<'_> {
         builtin: &lockgate_tools::Config,
     ) -> Vec<Config> {
         if servers.len() > SERVERS {
-            let what = format!("there are {} servers, at most {SERVERS} are possible", servers.len());
+            let what =
+                format!("there are {} servers, at most {SERVERS} are possible", servers.len());
             self.error(&["servers"], what, "start several gateways");
             return Vec::new();
         }
@@ -85,7 +86,11 @@ impl Check<'_> {
                 raw::Sessions::Client => Sessions::Client,
             },
             call_timeout: raw.timeout.duration(),
-            tool_timeouts: raw.tool_timeouts.iter().map(|(tool, time)| (tool.clone(), time.duration())).collect(),
+            tool_timeouts: raw
+                .tool_timeouts
+                .iter()
+                .map(|(tool, time)| (tool.clone(), time.duration()))
+                .collect(),
             stall_timeout: raw.stall_timeout.duration(),
             start_timeout: raw.start_timeout.duration(),
             limits: Limits {
@@ -99,7 +104,10 @@ impl Check<'_> {
                 list_pages: limits.list_pages.size(),
                 description_bytes: limits.description_bytes.size(),
             },
-            breaker: Breaker { failures: raw.breaker.failures.small(), cooldown: raw.breaker.cooldown.duration() },
+            breaker: Breaker {
+                failures: raw.breaker.failures.small(),
+                cooldown: raw.breaker.cooldown.duration(),
+            },
             health: health(raw),
         })
     }
@@ -119,7 +127,11 @@ impl Check<'_> {
             }
             (None, None) => {
                 if !self.layers.damaged(&path) {
-                    self.error(&path, "needs `command` or `url`", "a program to start, or an address to call");
+                    self.error(
+                        &path,
+                        "needs `command` or `url`",
+                        "a program to start, or an address to call",
+                    );
                 }
                 self.variables(slug, raw);
                 self.headers(slug, &raw.headers);
@@ -142,7 +154,11 @@ impl Check<'_> {
     fn stdio(&mut self, slug: &str, command: &Text, raw: &Server) -> Option<Transport> {
         self.misplaced(slug, &[("headers", !raw.headers.is_empty())], "url");
         if matches!(raw.transport, Some(raw::Transport::Http | raw::Transport::Sse)) {
-            self.error(&["servers", slug, "transport"], "a `command` speaks over stdio", "write `url`, or take it out");
+            self.error(
+                &["servers", slug, "transport"],
+                "a `command` speaks over stdio",
+                "write `url`, or take it out",
+            );
         }
         let there = self.program(slug, command, raw);
         let cwd = raw.cwd.as_ref().map(|cwd| PathBuf::from(&cwd.0));
@@ -166,19 +182,31 @@ impl Check<'_> {
         let cwd = raw.cwd.as_ref().map(|cwd| Path::new(&cwd.0));
         if raw.enabled.0 && cwd.is_some_and(|cwd| !cwd.is_dir()) {
             let what = "there is no such folder";
-            self.warning(&["servers", slug, "cwd"], what, "a relative path starts at the file that names it");
+            self.warning(
+                &["servers", slug, "cwd"],
+                what,
+                "a relative path starts at the file that names it",
+            );
         }
         named
     }
 
     fn variables(&mut self, slug: &str, raw: &Server) {
         if raw.args.len() > ARGUMENTS {
-            self.error(&["servers", slug, "args"], format!("must have at most {ARGUMENTS} items"), "use a file");
+            self.error(
+                &["servers", slug, "args"],
+                format!("must have at most {ARGUMENTS} items"),
+                "use a file",
+            );
         }
         for name in raw.env.keys() {
             if name.is_empty() || name.contains(['=', '\0']) {
                 let what = "is no name of a variable";
-                self.error(&["servers", slug, "env", name], what, "it must not be empty or contain =");
+                self.error(
+                    &["servers", slug, "env", name],
+                    what,
+                    "it must not be empty or contain =",
+                );
             }
         }
     }
@@ -208,21 +236,34 @@ impl Check<'_> {
             if command.contains(' ') {
                 self.warning(&key, "no such program is found", "arguments go into `args`");
             } else {
-                self.warning(&key, "no such program is found", "install it, or write its whole path");
+                self.warning(
+                    &key,
+                    "no such program is found",
+                    "install it, or write its whole path",
+                );
             }
         }
     }
 
     fn remote(&mut self, slug: &str, url: &Text, raw: &Server) -> Option<Transport> {
-        let stdio = [("args", !raw.args.is_empty()), ("env", !raw.env.is_empty()), ("cwd", raw.cwd.is_some())];
+        let stdio = [
+            ("args", !raw.args.is_empty()),
+            ("env", !raw.env.is_empty()),
+            ("cwd", raw.cwd.is_some()),
+        ];
         self.misplaced(slug, &stdio, "command");
         if raw.transport == Some(raw::Transport::Stdio) {
-            self.error(&["servers", slug, "transport"], "a `url` is reached over `http` or `sse`", "take it out");
+            self.error(
+                &["servers", slug, "transport"],
+                "a `url` is reached over `http` or `sse`",
+                "take it out",
+            );
         }
         let url = self.server_url(slug, url);
         let headers = self.headers(slug, &raw.headers);
         let url = url?;
-        if url.scheme() == "http" && headers.contains_key("authorization") && !super::is_local(&url) {
+        if url.scheme() == "http" && headers.contains_key("authorization") && !super::is_local(&url)
+        {
             let key = ["servers", slug, "url"];
             self.warning(&key, "credentials cross the network unencrypted", "use https://");
         }
@@ -235,7 +276,11 @@ impl Check<'_> {
     fn server_url(&mut self, slug: &str, url: &Text) -> Option<url::Url> {
         let key = ["servers", slug, "url"];
         let Some(url) = url::Url::parse(&url.0).ok().filter(is_http) else {
-            self.error(&key, "must be an http:// or https:// address", "such as https://mcp.example.com/mcp");
+            self.error(
+                &key,
+                "must be an http:// or https:// address",
+                "such as https://mcp.example.com/mcp",
+            );
             return None;
         };
         if !url.username().is_empty() || url.password().is_some() {
@@ -259,14 +304,21 @@ impl Check<'_> {
                 self.error(&path, "is no name of a header", "use letters, digits and -");
             } else if OWN_HEADERS.contains(&lower.as_str()) || lower.starts_with("mcp-") {
                 self.error(&path, "the gateway sets this header itself", "take it out");
-            } else if value.0.bytes().any(|b| b < b' ' && b != b'\t' || b == 0x7f || !b.is_ascii()) {
-                self.error(&path, "must be ASCII on one line", "take line breaks and other control characters out");
+            } else if value.0.bytes().any(|b| b < b' ' && b != b'\t' || b == 0x7f || !b.is_ascii())
+            {
+                self.error(
+                    &path,
+                    "must be ASCII on one line",
+                    "take line breaks and other control characters out",
+                );
             }
             if !seen.insert(lower) {
                 self.error(&path, "is there twice, in other letters", "keep one of them");
             }
         }
-        raw.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.0.trim().to_string())).collect()
+        raw.iter()
+            .map(|(name, value)| (name.to_ascii_lowercase(), value.0.trim().to_string()))
+            .collect()
     }
 }
 

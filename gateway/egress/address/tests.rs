@@ -94,10 +94,19 @@ fn an_ipv4_address_inside_an_ipv6_one_is_seen() {
 
 #[test]
 fn the_operator_may_name_private_hosts_and_only_literally_the_dangerous_ones() {
-    for text in ["127.0.0.1", "::1", "10.1.2.3", "192.168.0.9", "fd12::1", "8.8.8.8", "198.18.0.1"] {
+    for text in ["127.0.0.1", "::1", "10.1.2.3", "192.168.0.9", "fd12::1", "8.8.8.8", "198.18.0.1"]
+    {
         assert!(Policy::Operator.permits(text.parse().unwrap(), false), "{text}");
     }
-    for text in ["169.254.169.254", "fe80::1", "168.63.129.16", "0.0.0.0", "::", "224.0.0.1", "64:ff9b::a9fe:a9fe"] {
+    for text in [
+        "169.254.169.254",
+        "fe80::1",
+        "168.63.129.16",
+        "0.0.0.0",
+        "::",
+        "224.0.0.1",
+        "64:ff9b::a9fe:a9fe",
+    ] {
         assert!(!Policy::Operator.permits(text.parse().unwrap(), false), "{text}");
         assert!(Policy::Operator.permits(text.parse().unwrap(), true), "{text}");
     }
@@ -105,9 +114,16 @@ fn the_operator_may_name_private_hosts_and_only_literally_the_dangerous_ones() {
 
 #[test]
 fn the_public_policy_permits_global_addresses_alone_even_when_literal() {
-    for text in
-        ["127.0.0.1", "::1", "10.0.0.1", "169.254.169.254", "0.0.0.0", "198.18.0.1", "::ffff:10.0.0.1", "2002:a00:1::"]
-    {
+    for text in [
+        "127.0.0.1",
+        "::1",
+        "10.0.0.1",
+        "169.254.169.254",
+        "0.0.0.0",
+        "198.18.0.1",
+        "::ffff:10.0.0.1",
+        "2002:a00:1::",
+    ] {
         assert!(!Policy::Public.permits(text.parse().unwrap(), false), "{text}");
         assert!(!Policy::Public.permits(text.parse().unwrap(), true), "{text}");
     }

@@ -7,13 +7,16 @@ use bytes::Bytes;
 use super::*;
 use crate::scripted::{HOLD, config, origin, post, serve};
 
-const STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+const STREAM: &str =
+    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
 
 #[tokio::test]
 async fn frames_come_as_they_are_sent_and_the_end_gives_the_connection_back() {
-    let server =
-        serve(&[&["HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n", HOLD]])
-            .await;
+    let server = serve(&[&[
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n",
+        HOLD,
+    ]])
+    .await;
     let origin = origin(server.port, &config());
     let mut body = origin.send(post(&origin, "")).await.unwrap().into_body();
     let mut parts = Vec::new();
@@ -43,7 +46,8 @@ async fn dropping_a_stream_before_its_end_closes_the_connection() {
 
 #[tokio::test]
 async fn a_waiting_reader_is_woken_by_what_arrives_later() {
-    // The second answer is written when a second request arrives on the same connection, which a plain socket lets us send late.
+    // The second answer is written when a second request arrives on the same connection, which a
+    // plain socket lets us send late.
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let origin = origin(listener.local_addr().unwrap().port(), &config());
     let (go, wait) = tokio::sync::oneshot::channel::<()>();
@@ -57,7 +61,8 @@ async fn a_waiting_reader_is_woken_by_what_arrives_later() {
         tcp.read(&mut [0; 1]).await.unwrap()
     });
     let mut body = origin.send(post(&origin, "")).await.unwrap().into_body();
-    let reader = tokio::spawn(async move { body.frame().await.unwrap().unwrap().into_data().unwrap() });
+    let reader =
+        tokio::spawn(async move { body.frame().await.unwrap().unwrap().into_data().unwrap() });
     tokio::task::yield_now().await;
     go.send(()).unwrap();
     assert_eq!(reader.await.unwrap(), "later");
@@ -69,7 +74,10 @@ async fn collecting_stops_at_the_limit_announced_or_not() {
     let server = serve(&[
         &["HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n12345", HOLD],
         &["HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n12345\r\n0\r\n\r\n", HOLD],
-        &["HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\n123\r\n2\r\n45\r\n0\r\n\r\n", HOLD],
+        &[
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\n123\r\n2\r\n45\r\n0\r\n\r\n",
+            HOLD,
+        ],
     ])
     .await;
     let origin = origin(server.port, &config());

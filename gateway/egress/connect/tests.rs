@@ -19,8 +19,18 @@ fn addresses(texts: &[&str]) -> Vec<SocketAddr> {
 
 #[test]
 fn one_forbidden_address_refuses_the_name_wherever_it_stands() {
-    for set in [["169.254.169.254", "10.0.0.1"], ["10.0.0.1", "169.254.169.254"], ["8.8.8.8", "::ffff:169.254.1.1"]] {
-        assert!(matches!(checked(addresses(&set), Policy::Operator, false), Err(ConnectError::Refused(_))), "{set:?}");
+    for set in [
+        ["169.254.169.254", "10.0.0.1"],
+        ["10.0.0.1", "169.254.169.254"],
+        ["8.8.8.8", "::ffff:169.254.1.1"],
+    ] {
+        assert!(
+            matches!(
+                checked(addresses(&set), Policy::Operator, false),
+                Err(ConnectError::Refused(_))
+            ),
+            "{set:?}"
+        );
     }
     assert!(matches!(
         checked(addresses(&["8.8.8.8", "10.0.0.1"]), Policy::Public, false),
@@ -45,7 +55,8 @@ async fn a_name_and_a_literal_are_connected_to() {
     let connector = Connector::new(&config()).unwrap();
     for host in ["localhost", "127.0.0.1"] {
         let target = Target::new(&Url::parse(&format!("http://{host}:{port}/")).unwrap()).unwrap();
-        let (stream, _) = tokio::join!(connector.connect(&target, Policy::Operator), listener.accept());
+        let (stream, _) =
+            tokio::join!(connector.connect(&target, Policy::Operator), listener.accept());
         stream.unwrap().shutdown().await.unwrap();
     }
 }
@@ -66,9 +77,13 @@ async fn loopback_is_refused_to_the_public_policy_before_anything_is_sent() {
 async fn a_server_that_never_shakes_hands_runs_into_the_timeout() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let connector = Connector::new(&Config { connect_timeout: Duration::from_millis(50), ..config() }).unwrap();
+    let connector =
+        Connector::new(&Config { connect_timeout: Duration::from_millis(50), ..config() }).unwrap();
     let target = Target::new(&Url::parse(&format!("https://127.0.0.1:{port}/")).unwrap()).unwrap();
-    assert!(matches!(connector.connect(&target, Policy::Operator).await, Err(ConnectError::Timeout)));
+    assert!(matches!(
+        connector.connect(&target, Policy::Operator).await,
+        Err(ConnectError::Timeout)
+    ));
 }
 
 #[tokio::test]
@@ -77,7 +92,8 @@ async fn tls_holds_for_the_name_in_the_url_and_the_authorities_given() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(key.cert.pem().as_bytes()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let private = rustls_pki_types::PrivateKeyDer::try_from(key.signing_key.serialize_der()).unwrap();
+    let private =
+        rustls_pki_types::PrivateKeyDer::try_from(key.signing_key.serialize_der()).unwrap();
     let mut server = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
@@ -102,16 +118,26 @@ async fn tls_holds_for_the_name_in_the_url_and_the_authorities_given() {
     });
     let call = async |host: &str, config: Config| {
         let url = Url::parse(&format!("https://{host}:{port}/mcp")).unwrap();
-        let origin = Origin::new(Arc::new(Connector::new(&config).unwrap()), &url, Policy::Operator, &config).unwrap();
+        let origin = Origin::new(
+            Arc::new(Connector::new(&config).unwrap()),
+            &url,
+            Policy::Operator,
+            &config,
+        )
+        .unwrap();
         let response = origin.send(post(&origin, "secret")).await?;
         Ok::<_, crate::SendError>(response.into_body().collect_limited(10).await.unwrap())
     };
     let trusting = Config { ca_file: Some(file.path().to_owned()), ..config() };
     assert_eq!(call("localhost", trusting.clone()).await.unwrap(), "ok");
-    // The right certificate for another name, and the right name with an authority that nobody named.
+    // The right certificate for another name, and the right name with an authority that nobody
+    // named.
     for (host, config) in [("127.0.0.1", trusting), ("localhost", config())] {
         let error = call(host, config).await.unwrap_err();
-        assert!(!error.sent && matches!(error.cause, crate::Cause::Connect(ConnectError::Tls(_))), "{error:?}");
+        assert!(
+            !error.sent && matches!(error.cause, crate::Cause::Connect(ConnectError::Tls(_))),
+            "{error:?}"
+        );
     }
     assert_eq!(seen.lock().len(), 1);
 }
@@ -120,7 +146,8 @@ async fn tls_holds_for_the_name_in_the_url_and_the_authorities_given() {
 fn an_authority_file_without_a_certificate_is_a_mistake() {
     let empty = tempfile::NamedTempFile::new().unwrap();
     for path in [empty.path().to_owned(), "/nonexistent/ca.pem".into()] {
-        let error = Connector::new(&Config { ca_file: Some(path.clone()), ..config() }).unwrap_err();
+        let error =
+            Connector::new(&Config { ca_file: Some(path.clone()), ..config() }).unwrap_err();
         assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
     }
 }

@@ -1,9 +1,14 @@
-//! CPU time of one request over three ways to drive an HTTP/1.1 connection, against an echo server in another process.
+//! CPU time of one request over three ways to drive an HTTP/1.1 connection, against an echo server
+//! in another process.
 //!
-//! `cargo run --release -p lockgate-egress --example egress_cost [REQUESTS] [BODY_BYTES]` prints microseconds of this process's CPU
-//! time per request, the median of five interleaved rounds; `… REQUESTS BODY_BYTES WAY THREADS TASKS` runs one way alone.
+//! `cargo run --release -p lockgate-egress --example egress_cost [REQUESTS] [BODY_BYTES]` prints
+//! microseconds of this process's CPU time per request, the median of five interleaved rounds; `…
+//! REQUESTS BODY_BYTES WAY THREADS TASKS` runs one way alone.
 
-#![allow(clippy::disallowed_methods, reason = "a bench starts, connects to and reads what it likes")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a bench starts, connects to and reads what it likes"
+)]
 
 use std::error::Error;
 use std::future::{Future, poll_fn};
@@ -40,11 +45,16 @@ enum Way {
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().collect();
     if arguments.get(1).is_some_and(|first| first == "serve") {
-        return tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(serve());
+        return tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?
+            .block_on(serve());
     }
-    let number =
-        |index: usize, default: usize| arguments.get(index).and_then(|text| text.parse().ok()).unwrap_or(default);
-    let (requests, size) = (number(1, 60_000), number(2, 1024));
+    let number = |index: usize, default: usize| {
+        arguments.get(index).and_then(|text| text.parse().ok()).unwrap_or(default)
+    };
+    let requests = number(1, 60_000);
+    let size = number(2, 1024);
     let (mut server, port) = start()?;
     let result = match arguments.get(3..6) {
         Some([way, ..]) => alone(way, number(4, 0), number(5, 1), port, requests, size),
@@ -56,7 +66,14 @@ fn main() -> Result<(), Failure> {
 }
 
 /// One way alone, for a profiler.
-fn alone(way: &str, threads: usize, tasks: usize, port: u16, requests: usize, size: usize) -> Result<(), Failure> {
+fn alone(
+    way: &str,
+    threads: usize,
+    tasks: usize,
+    port: u16,
+    requests: usize,
+    size: usize,
+) -> Result<(), Failure> {
     let way = match way {
         "spawned" => Way::Spawned,
         "naive" => Way::Naive,
@@ -77,7 +94,9 @@ fn compare(port: u16, requests: usize, size: usize) -> Result<(), Failure> {
         for tasks in [1, 8, 64] {
             let mut figures: [Vec<f64>; 3] = Default::default();
             for _ in 0..5 {
-                for (way, into) in [Way::Spawned, Way::Naive, Way::Origin].into_iter().zip(&mut figures) {
+                for (way, into) in
+                    [Way::Spawned, Way::Naive, Way::Origin].into_iter().zip(&mut figures)
+                {
                     into.push(measure(way, threads, tasks, port, requests, size)?);
                 }
             }
@@ -91,7 +110,14 @@ fn compare(port: u16, requests: usize, size: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-fn measure(way: Way, threads: usize, tasks: usize, port: u16, requests: usize, size: usize) -> Result<f64, Failure> {
+fn measure(
+    way: Way,
+    threads: usize,
+    tasks: usize,
+    port: u16,
+    requests: usize,
+    size: usize,
+) -> Result<f64, Failure> {
     let mut builder = match threads {
         0 => tokio::runtime::Builder::new_current_thread(),
         _ => tokio::runtime::Builder::new_multi_thread(),
@@ -100,18 +126,26 @@ fn measure(way: Way, threads: usize, tasks: usize, port: u16, requests: usize, s
     runtime.block_on(async {
         let client = Arc::new(Client::new(way, port)?);
         run(&client, tasks, requests / 10, size).await?;
-        let (before, started) = (cpu()?, Instant::now());
+        let before = cpu()?;
+        let started = Instant::now();
         run(&client, tasks, requests, size).await?;
-        let (spent, _wall) = (cpu()? - before, started.elapsed());
+        let spent = cpu()? - before;
+        let _wall = started.elapsed();
         Ok(spent.as_secs_f64() * 1e6 / requests as f64)
     })
 }
 
-async fn run(client: &Arc<Client>, tasks: usize, requests: usize, size: usize) -> Result<(), Failure> {
+async fn run(
+    client: &Arc<Client>,
+    tasks: usize,
+    requests: usize,
+    size: usize,
+) -> Result<(), Failure> {
     let body = Bytes::from(vec![b'x'; size]);
     let all: Vec<_> = (0..tasks)
         .map(|_| {
-            let (client, body) = (client.clone(), body.clone());
+            let client = client.clone();
+            let body = body.clone();
             tokio::spawn(async move {
                 for _ in 0..requests / tasks {
                     let answer = client.call(body.clone()).await?;
@@ -145,7 +179,8 @@ impl Client {
             idle_timeout: Duration::from_secs(30),
         };
         let url = url::Url::parse(&format!("http://127.0.0.1:{port}/mcp"))?;
-        let origin = Origin::new(Arc::new(Connector::new(&config)?), &url, Policy::Operator, &config)?;
+        let origin =
+            Origin::new(Arc::new(Connector::new(&config)?), &url, Policy::Operator, &config)?;
         let mut headers = HeaderMap::new();
         for (name, value) in [
             ("host", "127.0.0.1"),
@@ -205,7 +240,8 @@ impl Client {
         };
         let (sender, connection) = &mut pair;
         let body = {
-            let mut exchange = pin!(async { sender.send_request(request).await?.into_body().collect().await });
+            let mut exchange =
+                pin!(async { sender.send_request(request).await?.into_body().collect().await });
             poll_fn(|cx| {
                 if let Poll::Ready(Err(error)) = Pin::new(&mut *connection).poll(cx) {
                     return Poll::Ready(Err(error));
@@ -231,7 +267,8 @@ fn cpu() -> Result<Duration, Failure> {
 }
 
 fn start() -> Result<(Child, u16), Failure> {
-    let mut child = Command::new(std::env::current_exe()?).arg("serve").stdout(Stdio::piped()).spawn()?;
+    let mut child =
+        Command::new(std::env::current_exe()?).arg("serve").stdout(Stdio::piped()).spawn()?;
     let mut line = String::new();
     BufReader::new(child.stdout.take().ok_or("no output")?).read_line(&mut line)?;
     Ok((child, line.trim().parse()?))
@@ -246,9 +283,13 @@ async fn serve() -> Result<(), Failure> {
         let echo = hyper::service::service_fn(|request: Request<hyper::body::Incoming>| async {
             let body = request.into_body().collect().await?.to_bytes();
             let mut response = Response::new(Full::new(body));
-            response.headers_mut().insert("content-type", http::HeaderValue::from_static("application/json"));
+            response
+                .headers_mut()
+                .insert("content-type", http::HeaderValue::from_static("application/json"));
             Ok::<_, hyper::Error>(response)
         });
-        tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(tcp), echo));
+        tokio::spawn(
+            hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(tcp), echo),
+        );
     }
 }

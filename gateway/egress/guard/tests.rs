@@ -31,7 +31,9 @@ fn public_addresses_alone_are_open_by_default() {
 #[test]
 fn a_network_that_is_named_opens_no_more_than_itself() {
     let named = guard(&["127.0.0.0/8", "10.1.0.0/16"]);
-    assert!(named.permits("127.0.0.2".parse().unwrap()) && named.permits("10.1.2.3".parse().unwrap()));
+    assert!(
+        named.permits("127.0.0.2".parse().unwrap()) && named.permits("10.1.2.3".parse().unwrap())
+    );
     for address in ["10.2.0.1", "::1", "::ffff:127.0.0.1", "192.168.0.1"] {
         assert!(!named.permits(address.parse().unwrap()), "{address}");
     }
@@ -40,9 +42,15 @@ fn a_network_that_is_named_opens_no_more_than_itself() {
 #[test]
 fn metadata_services_have_to_be_named_alone() {
     let around = guard(&["0.0.0.0/0", "::/0"]);
-    for address in
-        ["169.254.169.254", "168.63.129.16", "100.100.100.200", "0.0.0.0", "fd00:ec2::254", "fe80::1", "224.0.0.1"]
-    {
+    for address in [
+        "169.254.169.254",
+        "168.63.129.16",
+        "100.100.100.200",
+        "0.0.0.0",
+        "fd00:ec2::254",
+        "fe80::1",
+        "224.0.0.1",
+    ] {
         assert!(!around.permits(address.parse().unwrap()), "{address}");
     }
     assert!(around.permits("10.0.0.1".parse().unwrap()));

@@ -18,7 +18,9 @@ struct Script(Mutex<VecDeque<Vec<&'static str>>>);
 impl Resolve for Script {
     fn resolve<'a>(&'a self, _: &'a str, port: u16) -> Addresses<'a> {
         let next = self.0.lock().pop_front();
-        let next = next.map(|all| all.iter().map(|text| SocketAddr::new(text.parse().unwrap(), port)).collect());
+        let next = next.map(|all| {
+            all.iter().map(|text| SocketAddr::new(text.parse().unwrap(), port)).collect()
+        });
         Box::pin(async move { next.ok_or_else(|| io::Error::other("asked too often")) })
     }
 }
@@ -33,7 +35,8 @@ fn client(resolver: Arc<dyn Resolve>, open: &[&str], proxy: Option<Proxy>) -> Gu
 }
 
 async fn get(client: &GuardedClient, url: &str) -> Result<Vec<u8>, GuardedError> {
-    let response = client.send(Method::GET, &Url::parse(url).unwrap(), HeaderMap::new(), Bytes::new()).await?;
+    let response =
+        client.send(Method::GET, &Url::parse(url).unwrap(), HeaderMap::new(), Bytes::new()).await?;
     let (mut page, mut whole) = (response.into_body(), Vec::new());
     while let Some(chunk) = page.chunk().await.unwrap() {
         whole.extend_from_slice(&chunk);
@@ -43,9 +46,10 @@ async fn get(client: &GuardedClient, url: &str) -> Result<Vec<u8>, GuardedError>
 
 fn refused(result: Result<Vec<u8>, GuardedError>) -> IpAddr {
     match result.unwrap_err() {
-        GuardedError::Send(SendError { sent: false, cause: crate::Cause::Connect(ConnectError::Refused(address)) }) => {
-            address
-        }
+        GuardedError::Send(SendError {
+            sent: false,
+            cause: crate::Cause::Connect(ConnectError::Refused(address)),
+        }) => address,
         other => panic!("{other:?}"),
     }
 }
@@ -55,7 +59,9 @@ async fn loopback_gets_no_packet_unless_it_is_named() {
     let canary = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = canary.local_addr().unwrap().port();
     let closed = client(Arc::new(System), &[], None);
-    for host in ["127.0.0.1", "localhost", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]", "[::1]", "0.0.0.0"] {
+    for host in
+        ["127.0.0.1", "localhost", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]", "[::1]", "0.0.0.0"]
+    {
         refused(get(&closed, &format!("http://{host}:{port}/")).await);
     }
     assert!(futures_now(canary.accept()).is_none(), "a connection was made");
@@ -63,7 +69,10 @@ async fn loopback_gets_no_packet_unless_it_is_named() {
     let named = client(Arc::new(System), &["127.0.0.0/8"], None);
     assert_eq!(get(&named, &format!("http://127.0.0.1:{}/a?b", server.port)).await.unwrap(), b"ok");
     let request = server.requests.lock()[0].to_lowercase();
-    assert!(request.starts_with("get /a?b http/1.1\r\n") && request.contains("connection: close"), "{request}");
+    assert!(
+        request.starts_with("get /a?b http/1.1\r\n") && request.contains("connection: close"),
+        "{request}"
+    );
 }
 
 /// What a future has to say without waiting.
@@ -81,7 +90,12 @@ async fn a_name_is_looked_up_once_for_a_connection_and_what_it_says_then_counts(
     let server = serve(&[&[OK]]).await;
     let canary = TcpListener::bind(("127.0.0.2", server.port)).await.unwrap();
     // First the address that is open, later the one that is not: rebinding.
-    let names = script(&[&["127.0.0.1"], &["127.0.0.2"], &["127.0.0.1", "127.0.0.2"], &["::ffff:127.0.0.2"]]);
+    let names = script(&[
+        &["127.0.0.1"],
+        &["127.0.0.2"],
+        &["127.0.0.1", "127.0.0.2"],
+        &["::ffff:127.0.0.2"],
+    ]);
     let client = client(names.clone(), &["127.0.0.1/32"], None);
     let url = format!("http://rebind.example:{}/", server.port);
     assert_eq!(get(&client, &url).await.unwrap(), b"ok");
@@ -95,7 +109,9 @@ async fn a_name_is_looked_up_once_for_a_connection_and_what_it_says_then_counts(
 #[tokio::test]
 async fn a_tunnel_goes_to_the_checked_address() {
     // One connection is both: the proxy's answer, then that of the server behind it.
-    let proxy = serve(&[&["HTTP/1.1 200 Connected\r\n\r\n", OK], &["HTTP/1.1 200 Connected\r\n\r\n", OK]]).await;
+    let proxy =
+        serve(&[&["HTTP/1.1 200 Connected\r\n\r\n", OK], &["HTTP/1.1 200 Connected\r\n\r\n", OK]])
+            .await;
     let url = Url::parse(&format!("http://127.0.0.1:{}", proxy.port)).unwrap();
     let key = || Some(HeaderValue::from_static("Basic eA=="));
     let names = script(&[&["127.0.0.9"], &["127.0.0.2"]]);
@@ -121,7 +137,8 @@ async fn a_tunnel_goes_to_the_checked_address() {
 
 #[tokio::test]
 async fn a_proxy_that_refuses_or_rambles_is_an_error() {
-    let rambling: &'static str = Box::leak(format!("HTTP/1.1 200 {}", "x".repeat(9000)).into_boxed_str());
+    let rambling: &'static str =
+        Box::leak(format!("HTTP/1.1 200 {}", "x".repeat(9000)).into_boxed_str());
     let script: &'static [&'static [&'static str]] = Box::leak(Box::new([
         &*Box::leak(Box::new(["HTTP/1.1 407 No\r\n\r\n"])) as &[_],
         Box::leak(Box::new([rambling])),

@@ -39,7 +39,11 @@ async fn host_and_request_line_are_of_the_origin_whatever_the_request_says() {
     request.headers_mut().insert("host", "elsewhere.example".parse().unwrap());
     origin.send(request).await.unwrap();
     let requests = server.requests.lock().clone();
-    assert!(requests[0].starts_with("POST /x?y HTTP/1.1\r\n") && !requests[0].contains("elsewhere"), "{}", requests[0]);
+    assert!(
+        requests[0].starts_with("POST /x?y HTTP/1.1\r\n") && !requests[0].contains("elsewhere"),
+        "{}",
+        requests[0]
+    );
 }
 
 #[tokio::test]
@@ -122,7 +126,8 @@ async fn unread_connections_are_not_shared_and_the_stack_is_bounded() {
 #[tokio::test]
 async fn idle_connections_are_closed_after_their_time() {
     let mut server = serve(&[&[OK, HOLD]]).await;
-    let origin = origin(server.port, &Config { idle_timeout: Duration::from_millis(20), ..config() });
+    let origin =
+        origin(server.port, &Config { idle_timeout: Duration::from_millis(20), ..config() });
     text(origin.send(post(&origin, "")).await.unwrap()).await;
     // Nobody asks for it: the sweeper alone closes it.
     assert_eq!(server.ended.recv().await, Some(0));
@@ -149,8 +154,11 @@ async fn a_redirect_is_an_answer_like_any_other() {
 
 #[tokio::test]
 async fn bytes_that_nobody_asked_for_end_an_idle_connection() {
-    let mut server =
-        serve(&[&["HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nokHTTP/1.1 200 OK\r\n\r\n", HOLD], &[OK, HOLD]]).await;
+    let mut server = serve(&[
+        &["HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nokHTTP/1.1 200 OK\r\n\r\n", HOLD],
+        &[OK, HOLD],
+    ])
+    .await;
     let origin = origin(server.port, &config());
     text(origin.send(post(&origin, "")).await.unwrap()).await;
     assert_eq!(text(origin.send(post(&origin, "two")).await.unwrap()).await, "ok");
@@ -159,8 +167,9 @@ async fn bytes_that_nobody_asked_for_end_an_idle_connection() {
 
 #[tokio::test]
 async fn a_response_head_beyond_its_bound_is_an_error() {
-    let head: &'static str =
-        Box::leak(format!("HTTP/1.1 200 OK\r\nx: {}\r\n\r\n", "a".repeat(70 << 10)).into_boxed_str());
+    let head: &'static str = Box::leak(
+        format!("HTTP/1.1 200 OK\r\nx: {}\r\n\r\n", "a".repeat(70 << 10)).into_boxed_str(),
+    );
     let script: &'static [&'static str] = vec![head].leak();
     let server = serve(vec![script].leak()).await;
     let origin = origin(server.port, &config());
@@ -200,6 +209,9 @@ async fn urls_that_are_not_served_are_refused() {
         "http://127.0.0.1:0/",
     ] {
         let url = Url::parse(text).unwrap();
-        assert!(Origin::new(connector.clone(), &url, Policy::Operator, &config()).is_err(), "{text}");
+        assert!(
+            Origin::new(connector.clone(), &url, Policy::Operator, &config()).is_err(),
+            "{text}"
+        );
     }
 }

@@ -61,8 +61,8 @@ mod tests {
 
     #[test]
     fn lines_are_found_wherever_a_read_ends() {
-        let text =
-            b"POST / HTTP/1.1\r\nContent-Length: 5\r\nX: content-length:\r\n\nCONTENT-LENGTH:7\n\ncontent-lengt\n";
+        let text = b"POST / HTTP/1.1\r\nContent-Length: 5\r\nX: \
+                content-length:\r\n\nCONTENT-LENGTH:7\n\ncontent-lengt\n";
         for cut in 0..text.len() {
             let (one, two) = text.split_at(cut);
             let mut scan = ContentLengthScanner::default();

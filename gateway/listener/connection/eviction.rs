@@ -59,7 +59,8 @@ impl Connections {
             }
             let authenticated = state.authenticated.load(Ordering::Relaxed);
             if !authenticated || tracked.phase == Phase::Idle && tracked.waited >= SPARED {
-                let (number, ticks) = (*number, tracked.ticks);
+                let number = *number;
+                let ticks = tracked.ticks;
                 candidates.push(EvictionCandidate {
                     authenticated,
                     ticks,

@@ -108,9 +108,11 @@ fn measure(variant: &str) -> Outcome<(f64, f64)> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let measured = runtime.block_on(async {
         load(address, REQUESTS / 10).await?;
-        let (before, begin) = (cpu(child.id())?, Instant::now());
+        let before = cpu(child.id())?;
+        let begin = Instant::now();
         load(address, REQUESTS).await?;
-        let (used, took) = (cpu(child.id())? - before, begin.elapsed());
+        let used = cpu(child.id())? - before;
+        let took = begin.elapsed();
         Ok::<_, Box<dyn std::error::Error + Send + Sync>>((
             used.as_secs_f64() * 1e6 / REQUESTS as f64,
             REQUESTS as f64 / took.as_secs_f64(),
@@ -137,8 +139,10 @@ async fn load(address: SocketAddr, requests: usize) -> Outcome<()> {
         "x".repeat(400)
     );
     let head = format!(
-        "POST /mcp HTTP/1.1\r\nhost: {address}\r\naccept: application/json, text/event-stream\r\ncontent-type: \
-         application/json\r\nmcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: echo\r\n\
+        "POST /mcp HTTP/1.1\r\nhost: {address}\r\naccept: application/json, \
+            text/event-stream\r\ncontent-type: \
+         application/json\r\nmcp-protocol-version: 2026-07-28\r\nmcp-method: \
+         tools/call\r\nmcp-name: echo\r\n\
          authorization: Bearer 0123456789abcdef0123456789abcdef\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );

@@ -38,7 +38,8 @@ pub(super) struct Http {
 impl Http {
     fn new(limits: &Limits) -> Self {
         let headers = limits.header_bytes;
-        let (mut one, mut two) = (http1::Builder::new(), http2::Builder::new(TokioExecutor::new()));
+        let mut one = http1::Builder::new();
+        let mut two = http2::Builder::new(TokioExecutor::new());
         // The sweep of `connection` bounds the time for headers, without a timer per request, and
         // `connection` looks whether a client that sends no more has left.
         one.half_close(true)

@@ -34,7 +34,8 @@ pub(super) async fn serve_connection<H: Handler, F: Fallback>(
     remote: SocketAddr,
     slot: Slot,
 ) {
-    let (known, handler) = (Arc::clone(&entry.state), Arc::clone(&app.handler));
+    let known = Arc::clone(&entry.state);
+    let handler = Arc::clone(&app.handler);
     let write = app.listener.config.limits.write_timeout;
     connection::run_connection(
         entry,
@@ -134,7 +135,8 @@ where
     let state = Arc::clone(&context.state);
     state.set_protocol(two);
     let io = TokioIo::new(HttpIo::new(stream, Arc::clone(&state)));
-    let (context, futures) = (Arc::new(context), Arc::clone(&app.futures));
+    let context = Arc::new(context);
+    let futures = Arc::clone(&app.futures);
     let service =
         service_fn(move |request| futures.run(answer_request(Arc::clone(&context), request)));
     if two {

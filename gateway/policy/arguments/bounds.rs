@@ -53,22 +53,30 @@ impl Bounds {
             return Err("says nothing".into());
         }
         if spec.min_length.zip(spec.max_length).is_some_and(|(min, max)| min > max)
-            || spec.min.as_ref().zip(spec.max.as_ref()).is_some_and(|(min, max)| stand(min, max).is_gt())
+            || spec
+                .min
+                .as_ref()
+                .zip(spec.max.as_ref())
+                .is_some_and(|(min, max)| stand(min, max).is_gt())
         {
             return Err("has a minimum above its maximum".into());
         }
         if spec.one_of.as_ref().is_some_and(Vec::is_empty) {
             return Err(
-                "is never fulfilled: `one_of` is empty; write `forbid: true` for an argument that may not be there"
+                "is never fulfilled: `one_of` is empty; write `forbid: true` for an argument that \
+                    may not be there"
                     .into(),
             );
         }
-        let within = |value: &Value, all: &Vec<Value>| all.iter().any(|one| same(one, value, false));
+        let within =
+            |value: &Value, all: &Vec<Value>| all.iter().any(|one| same(one, value, false));
         if let Some(wanted) = &spec.equals
             && (spec.one_of.as_ref().is_some_and(|all| !within(wanted, all))
                 || spec.none_of.as_ref().is_some_and(|all| within(wanted, all)))
         {
-            return Err(format!("is never fulfilled: what it must equal, {wanted}, the other lists do not let pass"));
+            return Err(format!(
+                "is never fulfilled: what it must equal, {wanted}, the other lists do not let pass"
+            ));
         }
         let pattern = spec.pattern.as_deref().map(whole).transpose()?;
         Ok(Self { spec: spec.clone(), pattern })
@@ -79,7 +87,9 @@ impl Bounds {
         if let Some(wanted) = spec.equals.as_ref().filter(|wanted| !same(wanted, value, false)) {
             return refuse(format!("must be {wanted}"));
         }
-        if let Some(words) = spec.one_of.as_ref().filter(|all| !all.iter().any(|one| same(one, value, false))) {
+        if let Some(words) =
+            spec.one_of.as_ref().filter(|all| !all.iter().any(|one| same(one, value, false)))
+        {
             return refuse(format!("must be one of {}", listed(words)));
         }
         if spec.none_of.as_ref().is_some_and(|all| all.iter().any(|one| same(one, value, true))) {
@@ -88,7 +98,10 @@ impl Bounds {
         if let Some(pattern) = &self.pattern {
             let Some(text) = value.as_str() else { return refuse("must be text".into()) };
             if !pattern.is_match(text) {
-                return refuse(format!("must match {}", spec.pattern.as_deref().unwrap_or_default()));
+                return refuse(format!(
+                    "must match {}",
+                    spec.pattern.as_deref().unwrap_or_default()
+                ));
             }
         }
         self.length(value)?;
@@ -123,12 +136,18 @@ impl Bounds {
         let Value::Number(number) = value else { return refuse("must be a number".into()) };
         if min.into_iter().chain(max).any(|bound| is_vague(number, bound)) {
             return refuse(
-                "must be written as a whole number: with a fraction or an exponent it could be several".into(),
+                "must be written as a whole number: with a fraction or an exponent it could be \
+                    several"
+                    .into(),
             );
         }
         match (min, max) {
-            (Some(min), _) if stand(number, min).is_lt() => refuse(format!("must be at least {min}")),
-            (_, Some(max)) if stand(number, max).is_gt() => refuse(format!("must be at most {max}")),
+            (Some(min), _) if stand(number, min).is_lt() => {
+                refuse(format!("must be at least {min}"))
+            }
+            (_, Some(max)) if stand(number, max).is_gt() => {
+                refuse(format!("must be at most {max}"))
+            }
             _ => Ok(()),
         }
     }
@@ -144,21 +163,25 @@ fn listed(all: &[Value]) -> String {
     format!("{}{more}", shown.join(", "))
 }
 
-/// Equal as JSON values; numbers by their value. `vague` says whether a number that could be several is the wanted one.
+/// Equal as JSON values; numbers by their value. `vague` says whether a number that could be
+/// several is the wanted one.
 fn same(wanted: &Value, value: &Value, vague: bool) -> bool {
     match (wanted, value) {
         (Value::Number(a), Value::Number(b)) if is_vague(b, a) => vague,
         (Value::Number(a), Value::Number(b)) => stand(a, b).is_eq(),
-        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b, vague)),
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b, vague))
+        }
         (Value::Object(a), Value::Object(b)) => {
-            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| same(a, b, vague)))
+            a.len() == b.len()
+                && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| same(a, b, vague)))
         }
         (a, b) => a == b,
     }
 }
 
-/// Whether a number that was sent has been rounded, or may have been, where the other is a whole one: from 2^53 on not every
-/// whole number is a float.
+/// Whether a number that was sent has been rounded, or may have been, where the other is a whole
+/// one: from 2^53 on not every whole number is a float.
 fn is_vague(sent: &Number, other: &Number) -> bool {
     let large = sent.as_i128().is_none() && sent.as_f64().is_none_or(|float| float.abs() >= EXACT);
     large && other.as_i128().is_some()
@@ -176,7 +199,10 @@ fn stand(a: &Number, b: &Number) -> Ordering {
 }
 
 /// Floats of JSON are numbers, never infinite.
-#[allow(clippy::cast_possible_truncation, reason = "the whole part, of which larger ones are the largest")]
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "the whole part, of which larger ones are the largest"
+)]
 fn whole_to_float(whole: i128, float: f64) -> Ordering {
     let part = float.trunc();
     whole.cmp(&(part as i128)).then_with(|| part.partial_cmp(&float).unwrap_or(Ordering::Equal))

@@ -24,9 +24,11 @@ pub(crate) fn put(tree: &mut Value, at: &[String], value: &Value) -> bool {
             true
         }
         Value::Object(object) => object.get_mut(step).is_some_and(|inner| put(inner, rest, value)),
-        Value::Array(items) => {
-            step.parse::<usize>().ok().and_then(|n| items.get_mut(n)).is_some_and(|item| put(item, rest, value))
-        }
+        Value::Array(items) => step
+            .parse::<usize>()
+            .ok()
+            .and_then(|n| items.get_mut(n))
+            .is_some_and(|item| put(item, rest, value)),
         _ => false,
     }
 }
@@ -112,7 +114,10 @@ impl<'de> serde::Deserialize<'de> for Members<'de> {
                 f.write_str("an object")
             }
 
-            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
+            fn visit_map<A: serde::de::MapAccess<'de>>(
+                self,
+                mut map: A,
+            ) -> Result<Members<'de>, A::Error> {
                 let mut members = Vec::new();
                 while let Some(member) = map.next_entry()? {
                     members.push(member);

@@ -1,4 +1,5 @@
-//! Where an argument stands: a JSON Pointer (RFC 6901), in which `*` stands for every item of a list.
+//! Where an argument stands: a JSON Pointer (RFC 6901), in which `*` stands for every item of a
+//! list.
 
 use serde_json::Value;
 
@@ -44,7 +45,9 @@ impl Pointer {
         };
         let steps: Option<Vec<String>> = rest.split('/').map(step).collect();
         match steps {
-            Some(steps) if steps.len() > MAX_STEPS => Err(format!("has more than {MAX_STEPS} steps")),
+            Some(steps) if steps.len() > MAX_STEPS => {
+                Err(format!("has more than {MAX_STEPS} steps"))
+            }
             Some(steps) => Ok(Self { text: text.into(), steps }),
             None => Err("is no JSON Pointer: `~` is written `~0`".into()),
         }
@@ -55,10 +58,12 @@ impl Pointer {
         !self.steps.iter().any(|step| step == "*")
     }
 
-    /// Every place that it stands for. What is missing in one item of a list leaves the places in the others.
+    /// Every place that it stands for. What is missing in one item of a list leaves the places in
+    /// the others.
     ///
     /// # Errors
-    /// A value on the way has another form: there is no telling what a server reads there. Or there are too many.
+    /// A value on the way has another form: there is no telling what a server reads there. Or there
+    /// are too many.
     pub(crate) fn find<'a>(&self, arguments: &'a Value) -> Result<Found<'a>, Refusal> {
         let mut found = Found { places: vec![(Vec::new(), arguments)], missing: false };
         for step in &self.steps {
@@ -66,12 +71,20 @@ impl Pointer {
             for (at, value) in found.places {
                 let inner = match (value, step.as_str()) {
                     (Value::Array(items), "*") => {
-                        next.extend(items.iter().enumerate().map(|(n, item)| (along(&at, &n.to_string()), item)));
+                        next.extend(
+                            items
+                                .iter()
+                                .enumerate()
+                                .map(|(n, item)| (along(&at, &n.to_string()), item)),
+                        );
                         continue;
                     }
                     (Value::Object(object), name) if name != "*" => {
                         let inner = object.get(name);
-                        inner.is_none().then(|| self.not_disguised(object.keys(), name)).transpose()?;
+                        inner
+                            .is_none()
+                            .then(|| self.not_disguised(object.keys(), name))
+                            .transpose()?;
                         inner
                     }
                     (Value::Array(items), number) => {
@@ -83,7 +96,8 @@ impl Pointer {
                 next.extend(inner.map(|inner| (along(&at, step), inner)));
             }
             if next.len() > MAX_PLACES {
-                let what = format!("the argument {} stands for more than {MAX_PLACES} values", self.text);
+                let what =
+                    format!("the argument {} stands for more than {MAX_PLACES} values", self.text);
                 return Err(Refusal(format!("{what}: send fewer in one call")));
             }
             found.places = next;
@@ -95,12 +109,17 @@ impl Pointer {
         Refusal(format!("the argument {} has another form here", self.text))
     }
 
-    fn not_disguised<'a>(&self, keys: impl Iterator<Item = &'a String>, name: &str) -> Result<(), Refusal> {
+    fn not_disguised<'a>(
+        &self,
+        keys: impl Iterator<Item = &'a String>,
+        name: &str,
+    ) -> Result<(), Refusal> {
         if is_disguised(keys, name) { Err(disguised(&self.text)) } else { Ok(()) }
     }
 }
 
-/// Whether nothing on the way that these steps lead is there in other letters. What has another form ends it.
+/// Whether nothing on the way that these steps lead is there in other letters. What has another
+/// form ends it.
 ///
 /// # Errors
 /// Something is.

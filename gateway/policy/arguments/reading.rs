@@ -1,5 +1,6 @@
-//! Arguments as every parser would read them: what parsers disagree on (a key twice, keys that differ only in case or
-//! look alike once folded, control bytes in keys) is refused rather than one reading chosen.
+//! Arguments as every parser would read them: what parsers disagree on (a key twice, keys that
+//! differ only in case or look alike once folded, control bytes in keys) is refused rather than one
+//! reading chosen.
 
 use lockgate_text::json::Reader;
 use serde_json::{Map, Value};
@@ -18,9 +19,9 @@ pub(crate) fn read(text: Option<&[u8]>) -> Result<Value, Refusal> {
     match READER.read(text) {
         Ok(value @ Value::Object(_)) => Ok(value),
         Ok(_) => Err(Refusal("the arguments must be an object".into())),
-        Err(words) => {
-            Err(Refusal(format!("the arguments cannot be judged: {words}; send each of them once, plainly written")))
-        }
+        Err(words) => Err(Refusal(format!(
+            "the arguments cannot be judged: {words}; send each of them once, plainly written"
+        ))),
     }
 }
 
@@ -29,7 +30,8 @@ pub(crate) fn folded(key: &str) -> String {
     key.to_lowercase()
 }
 
-/// The key as it is compared, or why it might be read as another one. Arguments themselves have names of ASCII alone.
+/// The key as it is compared, or why it might be read as another one. Arguments themselves have
+/// names of ASCII alone.
 fn unambiguous(key: &str, is_argument: bool) -> Result<String, &'static str> {
     if key.chars().any(char::is_control) {
         return Err("a name has control characters in it");

@@ -1,4 +1,5 @@
-//! An argument held against a JSON Schema (2020-12). References to other documents are mistakes: nothing is fetched.
+//! An argument held against a JSON Schema (2020-12). References to other documents are mistakes:
+//! nothing is fetched.
 
 use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::Value;
@@ -22,7 +23,8 @@ const ONE: [&str; 11] = [
     "unevaluatedProperties",
 ];
 const LIST: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
-const NAMED: [&str; 5] = ["$defs", "definitions", "dependentSchemas", "patternProperties", "properties"];
+const NAMED: [&str; 5] =
+    ["$defs", "definitions", "dependentSchemas", "patternProperties", "properties"];
 /// The others.
 const PLAIN: [&str; 37] = [
     "$anchor",
@@ -84,7 +86,9 @@ fn known(schema: &Value) -> Result<(), String> {
         let inner: Vec<&Value> = match name.as_str() {
             name if ONE.contains(&name) => vec![value],
             name if LIST.contains(&name) => value.as_array().into_iter().flatten().collect(),
-            name if NAMED.contains(&name) => value.as_object().into_iter().flatten().map(|(_, one)| one).collect(),
+            name if NAMED.contains(&name) => {
+                value.as_object().into_iter().flatten().map(|(_, one)| one).collect()
+            }
             name if PLAIN.contains(&name) => Vec::new(),
             name => return Err(unknown(name)),
         };

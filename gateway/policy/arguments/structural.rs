@@ -1,5 +1,5 @@
-//! The rules that take a value apart by its own language, plugged in: the value of an argument goes in, and with some
-//! of them a narrower value comes out.
+//! The rules that take a value apart by its own language, plugged in: the value of an argument goes
+//! in, and with some of them a narrower value comes out.
 
 use serde_json::Value;
 
@@ -29,10 +29,14 @@ pub(crate) fn compile(spec: &file::Argument) -> Result<Vec<Structural>, (&'stati
         if spec.programs.is_empty() {
             return Err(("command", format!("allows no program: name them in `programs`{FORBID}")));
         }
-        rules.push(Structural::Command(Box::new(Command::compile(spec).map_err(|words| ("command", words))?)));
+        rules.push(Structural::Command(Box::new(
+            Command::compile(spec).map_err(|words| ("command", words))?,
+        )));
     }
     if let Some(spec) = &spec.path {
-        rules.push(Structural::Path(Box::new(Path::compile(spec).map_err(|words| ("path", words))?)));
+        rules.push(Structural::Path(Box::new(
+            Path::compile(spec).map_err(|words| ("path", words))?,
+        )));
     }
     if let Some(spec) = &spec.sql {
         rules.push(Structural::Sql(Box::new(Sql::compile(spec).map_err(|words| ("sql", words))?)));
@@ -47,12 +51,17 @@ pub(crate) fn compile(spec: &file::Argument) -> Result<Vec<Structural>, (&'stati
 }
 
 impl Structural {
-    /// Holds a value against the rule; gives what has to be forwarded in its place, if that is something else.
+    /// Holds a value against the rule; gives what has to be forwarded in its place, if that is
+    /// something else.
     pub(crate) fn check(&self, value: &Value, pass: &Pass) -> Result<Option<Value>, Refusal> {
         match (self, value) {
             (Self::Command(rule), value) => rule.check_value(value).map(|_| None),
-            (Self::Path(rule), value) => Ok(rule.check_argument(text(value)?, pass.reads)?.map(Value::from)),
-            (Self::Sql(rule), value) => Ok(rule.check_within(text(value)?, &pass.effort)?.rewritten.map(Value::from)),
+            (Self::Path(rule), value) => {
+                Ok(rule.check_argument(text(value)?, pass.reads)?.map(Value::from))
+            }
+            (Self::Sql(rule), value) => {
+                Ok(rule.check_within(text(value)?, &pass.effort)?.rewritten.map(Value::from))
+            }
             (Self::Url(rule), value) => rule.check(text(value)?).map(|_| None),
         }
     }

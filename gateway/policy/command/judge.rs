@@ -1,5 +1,6 @@
-//! One argument vector against the model of its program: every option is in the list, in full, every value fits, and what
-//! is left are as many operands as the program takes. It reads the arguments as the program will.
+//! One argument vector against the model of its program: every option is in the list, in full,
+//! every value fits, and what is left are as many operands as the program takes. It reads the
+//! arguments as the program will.
 
 use super::model::{Kind, Model, Value};
 use super::spec::Style;
@@ -16,8 +17,12 @@ struct Found {
     operands: Vec<String>,
 }
 
-/// Judges the arguments of a program. Gives those that name files, and the subcommands that were chosen.
-pub(super) fn arguments(model: &Model, arguments: &[String]) -> Result<(Vec<String>, Vec<String>), Refusal> {
+/// Judges the arguments of a program. Gives those that name files, and the subcommands that were
+/// chosen.
+pub(super) fn arguments(
+    model: &Model,
+    arguments: &[String],
+) -> Result<(Vec<String>, Vec<String>), Refusal> {
     let mut found = Found::default();
     if !model.anything {
         walk(model, arguments, &mut found)?;
@@ -30,7 +35,9 @@ fn walk(model: &Model, arguments: &[String], found: &mut Found) -> Result<(), Re
     if !arguments.starts_with(&model.begins_with) {
         let name = &model.name;
         let words = model.begins_with.join(" ");
-        return Err(Refusal(format!("`{name}` has to be called as `{name} {words}`, with the rest behind that")));
+        return Err(Refusal(format!(
+            "`{name}` has to be called as `{name} {words}`, with the rest behind that"
+        )));
     }
     let mut at = model.begins_with.len();
     let mut ended = model.style == Style::Plain;
@@ -55,12 +62,16 @@ fn walk(model: &Model, arguments: &[String], found: &mut Found) -> Result<(), Re
 
 /// Whether the program would read this word as an option. A lone `-` is standard input.
 fn is_flag(model: &Model, word: &str) -> bool {
-    (word.starts_with('-') && word.len() > 1) || (model.style == Style::Words && model.flags.contains_key(word))
+    (word.starts_with('-') && word.len() > 1)
+        || (model.style == Style::Words && model.flags.contains_key(word))
 }
 
 /// Judges one option; true when its value is the next word.
 fn flag(model: &Model, word: &str, next: Option<&str>, found: &mut Found) -> Result<bool, Refusal> {
-    if model.digits && word[1..].bytes().all(|b| b.is_ascii_digit()) && Kind::Number.fits(&word[1..]) {
+    if model.digits
+        && word[1..].bytes().all(|b| b.is_ascii_digit())
+        && Kind::Number.fits(&word[1..])
+    {
         return Ok(false);
     }
     if model.style == Style::Words {
@@ -68,7 +79,8 @@ fn flag(model: &Model, word: &str, next: Option<&str>, found: &mut Found) -> Res
         return option(model, word, value, None, next, found);
     }
     if word.starts_with("--") {
-        let (name, attached) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
+        let (name, attached) =
+            word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
         let value = model.flags.get(name).ok_or_else(|| not_allowed(model, name))?;
         return option(model, name, value, attached, next, found);
     }
@@ -76,7 +88,12 @@ fn flag(model: &Model, word: &str, next: Option<&str>, found: &mut Found) -> Res
 }
 
 /// `-la`, `-n5`: letters up to the first one that takes a value, which is the rest.
-fn cluster(model: &Model, word: &str, next: Option<&str>, found: &mut Found) -> Result<bool, Refusal> {
+fn cluster(
+    model: &Model,
+    word: &str,
+    next: Option<&str>,
+    found: &mut Found,
+) -> Result<bool, Refusal> {
     for (at, letter) in word.char_indices().skip(1) {
         let name = format!("-{letter}");
         let value = model.flags.get(&name).ok_or_else(|| not_allowed(model, &name))?;
@@ -104,7 +121,9 @@ fn option(
     let (kind, needed) = match value {
         Value::None => {
             return match attached {
-                Some(_) => Err(Refusal(format!("`{} {name}` takes no value; leave it out", model.name))),
+                Some(_) => {
+                    Err(Refusal(format!("`{} {name}` takes no value; leave it out", model.name)))
+                }
                 None => Ok(false),
             };
         }
@@ -116,13 +135,20 @@ fn option(
         (Some(text), _) => text,
         (None, _) if !needed || optional_end => return Ok(false),
         (None, Some(next)) => next,
-        (None, None) => return Err(Refusal(format!("`{} {name}` needs a value: {}", model.name, kind.words()))),
+        (None, None) => {
+            return Err(Refusal(format!(
+                "`{} {name}` needs a value: {}",
+                model.name,
+                kind.words()
+            )));
+        }
     };
     // If the program read it as an option after all, it would be one that nobody has looked at.
     let detached = attached.is_none();
     let dashed = detached && text.starts_with('-') && text.len() > 1 && model.style == Style::Gnu;
     if dashed && !matches!(kind, Kind::Count) && !model.takes_anything(name) {
-        let joined = if name.starts_with("--") { format!("{name}={text}") } else { format!("{name}{text}") };
+        let joined =
+            if name.starts_with("--") { format!("{name}={text}") } else { format!("{name}{text}") };
         return Err(Refusal(format!(
             "the value of `{} {name}` begins with a dash; write it in one word: {}",
             model.name,
@@ -133,7 +159,9 @@ fn option(
         let program = &model.name;
         let shown = quoted(text);
         let words = kind.words();
-        return Err(Refusal(format!("`{program} {name}` must have {words} as its value, received {shown}")));
+        return Err(Refusal(format!(
+            "`{program} {name}` must have {words} as its value, received {shown}"
+        )));
     }
     if *kind == Kind::Path {
         found.paths.push(text.to_owned());
@@ -146,11 +174,19 @@ fn operands(model: &Model, found: &mut Found) -> Result<(), Refusal> {
     let given = std::mem::take(&mut found.operands);
     let has = |flags: &[String]| found.flags.iter().any(|flag| flags.contains(flag));
     if !model.need.is_empty() && !has(&model.need) {
-        return Err(Refusal(format!("`{}` is allowed only with {}", model.name, model.need.join(" or "))));
+        return Err(Refusal(format!(
+            "`{}` is allowed only with {}",
+            model.name,
+            model.need.join(" or ")
+        )));
     }
     if !given.is_empty() && !model.operands_need.is_empty() && !has(&model.operands_need) {
         let need = model.operands_need.join(" or ");
-        return Err(Refusal(format!("`{}` takes {} only together with {need}", model.name, quoted(&given[0]))));
+        return Err(Refusal(format!(
+            "`{}` takes {} only together with {need}",
+            model.name,
+            quoted(&given[0])
+        )));
     }
     let skip = usize::from(!model.operands.is_empty() && has(&model.first_operand_unless));
     let takes = &model.operands[skip..];
@@ -174,7 +210,9 @@ fn operands(model: &Model, found: &mut Found) -> Result<(), Refusal> {
     // Asking for help or for the version needs no operands.
     let asks = found.flags.iter().any(|flag| matches!(flag.as_str(), "--help" | "--version"));
     match takes.get(given.len()).filter(|operand| !operand.optional && !asks) {
-        Some(operand) => Err(Refusal(format!("`{}` needs {} here", model.name, operand.kind.words()))),
+        Some(operand) => {
+            Err(Refusal(format!("`{}` needs {} here", model.name, operand.kind.words())))
+        }
         None => Ok(()),
     }
 }
@@ -183,12 +221,21 @@ fn not_allowed(model: &Model, flag: &str) -> Refusal {
     let program = &model.name;
     let shown = quoted(flag);
     Refusal(match model.danger(flag) {
-        Some(why) => format!("the option {shown} of `{program}` is not allowed: it {why}; leave it out"),
-        None => format!("the option {shown} of `{program}` is not allowed here; leave it out, or use another in full"),
+        Some(why) => {
+            format!("the option {shown} of `{program}` is not allowed: it {why}; leave it out")
+        }
+        None => format!(
+            "the option {shown} of `{program}` is not allowed here; leave it out, or use another \
+                in full"
+        ),
     })
 }
 
 fn no_subcommand(model: &Model, word: &str) -> Refusal {
     let names = model.subcommands.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
-    Refusal(format!("`{} {}` is not allowed; allowed are: {names}", model.name, quoted(word).trim_matches('`')))
+    Refusal(format!(
+        "`{} {}` is not allowed; allowed are: {names}",
+        model.name,
+        quoted(word).trim_matches('`')
+    ))
 }

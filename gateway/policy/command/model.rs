@@ -1,4 +1,5 @@
-//! How one program may be called, compiled: its options, what their values are, and what its operands are.
+//! How one program may be called, compiled: its options, what their values are, and what its
+//! operands are.
 
 use std::collections::BTreeMap;
 
@@ -66,7 +67,8 @@ impl Model {
         Self::at_depth(name, spec, 1)
     }
 
-    /// Whether the word behind this option is its value whatever it looks like: what a program is to look for.
+    /// Whether the word behind this option is its value whatever it looks like: what a program is
+    /// to look for.
     pub(super) fn takes_anything(&self, flag: &str) -> bool {
         matches!(self.name.as_str(), "grep" | "git grep") && matches!(flag, "-e" | "--regexp")
     }
@@ -93,7 +95,13 @@ impl Model {
         if depth > MAX_DEPTH {
             return Err(wrong(format!("subcommands go at most {MAX_DEPTH} deep")));
         }
-        if spec.flags.len().max(spec.begins_with.len()).max(spec.operands.len()).max(spec.subcommands.len()) > MAX_ITEMS
+        if spec
+            .flags
+            .len()
+            .max(spec.begins_with.len())
+            .max(spec.operands.len())
+            .max(spec.subcommands.len())
+            > MAX_ITEMS
         {
             return Err(wrong(format!("a list has more than {MAX_ITEMS} items")));
         }
@@ -107,7 +115,12 @@ impl Model {
             let (flag, value) = flag(text, spec.style).map_err(wrong)?;
             flags.insert(flag, value);
         }
-        let operands = spec.operands.iter().map(|text| operand(text)).collect::<Result<Vec<_>, _>>().map_err(wrong)?;
+        let operands = spec
+            .operands
+            .iter()
+            .map(|text| operand(text))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(wrong)?;
         if operands.iter().rev().skip(1).any(|operand| operand.repeats) {
             return Err(wrong("only the last operand may repeat".into()));
         }
@@ -117,11 +130,14 @@ impl Model {
             }
         }
         if !spec.subcommands.is_empty() && (!operands.is_empty() || spec.style != Style::Gnu) {
-            return Err(wrong("a program with subcommands has no operands of its own, and style gnu".into()));
+            return Err(wrong(
+                "a program with subcommands has no operands of its own, and style gnu".into(),
+            ));
         }
         let mut subcommands = BTreeMap::new();
         for (sub, spec) in &spec.subcommands {
-            subcommands.insert(sub.clone(), Self::at_depth(&format!("{name} {sub}"), spec, depth + 1)?);
+            subcommands
+                .insert(sub.clone(), Self::at_depth(&format!("{name} {sub}"), spec, depth + 1)?);
         }
         Ok(Self {
             name: name.to_owned(),
@@ -156,7 +172,8 @@ fn flag(text: &str, style: Style) -> Result<(String, Value), String> {
     };
     let name = flag.trim_start_matches('-');
     let dashes = flag.len() - name.len();
-    let printable = flag.bytes().all(|b| b.is_ascii_graphic()) && !flag.contains(['=', '\'', '"', '\\']);
+    let printable =
+        flag.bytes().all(|b| b.is_ascii_graphic()) && !flag.contains(['=', '\'', '"', '\\']);
     let fits = match style {
         Style::Gnu => (dashes == 1 && name.len() == 1) || (dashes == 2 && name.len() > 1),
         Style::Words => !name.is_empty() && dashes <= 2,
@@ -164,7 +181,8 @@ fn flag(text: &str, style: Style) -> Result<(String, Value), String> {
     };
     if !fits || !printable {
         return Err(format!(
-            "`{text}` is not a flag: write -x or --name, with =text, =path, =number, =count or =a|b for a value"
+            "`{text}` is not a flag: write -x or --name, with =text, =path, =number, =count or \
+                =a|b for a value"
         ));
     }
     Ok((flag.to_owned(), value))
@@ -181,7 +199,10 @@ fn kind(text: &str) -> Result<Kind, String> {
         words if words.split('|').all(|word| !word.is_empty()) && words.contains('|') => {
             Ok(Kind::OneOf(words.split('|').map(str::to_owned).collect()))
         }
-        _ => Err(format!("`{text}` is not a kind of value: text, path, number, count, or words with | between them")),
+        _ => Err(format!(
+            "`{text}` is not a kind of value: text, path, number, count, or words with | between \
+                them"
+        )),
     }
 }
 
@@ -196,14 +217,27 @@ impl Kind {
     pub(super) fn fits(&self, value: &str) -> bool {
         match self {
             Self::Text | Self::Path => true,
-            Self::Number => (1..=18).contains(&value.len()) && value.bytes().all(|b| b.is_ascii_digit()),
+            Self::Number => {
+                (1..=18).contains(&value.len()) && value.bytes().all(|b| b.is_ascii_digit())
+            }
             Self::Count => {
                 let bare = value.strip_prefix(['+', '-']).unwrap_or(value);
                 let digits = bare.bytes().take_while(u8::is_ascii_digit).count();
                 (1..=18).contains(&digits)
                     && matches!(
                         &bare[digits..],
-                        "" | "b" | "k" | "K" | "M" | "G" | "kB" | "KB" | "MB" | "GB" | "KiB" | "MiB" | "GiB"
+                        "" | "b"
+                            | "k"
+                            | "K"
+                            | "M"
+                            | "G"
+                            | "kB"
+                            | "KB"
+                            | "MB"
+                            | "GB"
+                            | "KiB"
+                            | "MiB"
+                            | "GiB"
                     )
             }
             Self::Format => git::is_format(value),
@@ -219,7 +253,10 @@ impl Kind {
             Self::Path => "a path".into(),
             Self::Number => "a number".into(),
             Self::Count => "a number, such as 10".into(),
-            Self::Format => format!("a format without %G, which starts gpg, or one of {}", git::FORMATS.join(", ")),
+            Self::Format => format!(
+                "a format without %G, which starts gpg, or one of {}",
+                git::FORMATS.join(", ")
+            ),
             Self::Fields => "fields without %G and `signature`, which start gpg,".into(),
             Self::OneOf(words) => format!("one of {}", words.join(", ")),
         }

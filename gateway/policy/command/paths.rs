@@ -1,5 +1,5 @@
-//! Paths as text: does a path that a command names stay inside the rule's roots? Links are not seen here; whoever opens
-//! the path has to hold it by descriptor.
+//! Paths as text: does a path that a command names stay inside the rule's roots? Links are not seen
+//! here; whoever opens the path has to hold it by descriptor.
 
 use super::tokens::quoted;
 use crate::Refusal;
@@ -12,9 +12,13 @@ pub(super) fn root(text: &str) -> Result<String, String> {
     Ok(join("/", text).unwrap_or_else(|| "/".to_owned()))
 }
 
-/// The absolute path that `path` means from `folder`, if it stays inside a root. Without a folder, relative paths are
-/// allowed as they are when they do not go up.
-pub(super) fn locate(path: &str, folder: Option<&str>, roots: &[String]) -> Result<String, Refusal> {
+/// The absolute path that `path` means from `folder`, if it stays inside a root. Without a folder,
+/// relative paths are allowed as they are when they do not go up.
+pub(super) fn locate(
+    path: &str,
+    folder: Option<&str>,
+    roots: &[String],
+) -> Result<String, Refusal> {
     let shown = quoted(path);
     let allowed = || match roots {
         [] => "use a relative path below the working folder".to_owned(),
@@ -61,5 +65,6 @@ fn join(folder: &str, path: &str) -> Option<String> {
 }
 
 fn below(path: &str, root: &str) -> bool {
-    root == "/" || path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    root == "/"
+        || path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 /// Every program with a model.
 pub(super) const NAMES: [&str; 16] = [
-    "cat", "echo", "find", "git", "grep", "head", "ls", "node", "npm", "pnpm", "pwd", "sort", "tail", "uniq", "wc",
-    "yarn",
+    "cat", "echo", "find", "git", "grep", "head", "ls", "node", "npm", "pnpm", "pwd", "sort",
+    "tail", "uniq", "wc", "yarn",
 ];
 /// Longest list of anything in a rule.
 pub(super) const MAX_ITEMS: usize = 1000;
@@ -19,20 +19,22 @@ pub(super) const MAX_ARGUMENTS: usize = 4096;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Spec {
-    /// How the argument holds the command. A list is refused unless this asks for one: a server that joins a list to text
-    /// hands it to a shell, which reads more in it than this rule does.
+    /// How the argument holds the command. A list is refused unless this asks for one: a server
+    /// that joins a list to text hands it to a shell, which reads more in it than this rule does.
     pub form: Form,
-    /// Programs that may be called: by name, or by an absolute path, which then has to be sent exactly. By default those
-    /// that have a model: cat, echo, find, git, grep, head, ls, node, npm, pnpm, pwd, sort, tail, uniq, wc, yarn. Of
-    /// node, npm, pnpm and yarn only the version may be asked.
+    /// Programs that may be called: by name, or by an absolute path, which then has to be sent
+    /// exactly. By default those that have a model: cat, echo, find, git, grep, head, ls, node,
+    /// npm, pnpm, pwd, sort, tail, uniq, wc, yarn. Of node, npm, pnpm and yarn only the version may
+    /// be asked.
     pub programs: Vec<String>,
     /// How further programs may be called, by program; replaces the built-in model of that program.
     pub models: BTreeMap<String, ModelSpec>,
-    /// Programs of the list that may be called with any arguments. THIS IS CODE EXECUTION: a program such as node runs
-    /// whatever the caller sends, and only what confines the process holds it.
+    /// Programs of the list that may be called with any arguments. THIS IS CODE EXECUTION: a
+    /// program such as node runs whatever the caller sends, and only what confines the process
+    /// holds it.
     pub allow_code_execution: Vec<String>,
-    /// Absolute folders that absolute paths in a command must lie in. Without any, only relative paths that do not go
-    /// up are allowed.
+    /// Absolute folders that absolute paths in a command must lie in. Without any, only relative
+    /// paths that do not go up are allowed.
     pub roots: Vec<String>,
     /// Most bytes of a whole command.
     #[schemars(range(min = 1, max = 131_072))]
@@ -49,8 +51,8 @@ pub enum Form {
     /// One line of text. What any shell would act on is refused.
     #[default]
     Text,
-    /// A list of words, the program first. Words may hold anything: only for servers that start the program with this
-    /// list as it is.
+    /// A list of words, the program first. Words may hold anything: only for servers that start the
+    /// program with this list as it is.
     Argv,
     /// Either of them.
     Either,
@@ -62,14 +64,18 @@ pub enum Form {
 pub struct ModelSpec {
     /// How its arguments are read.
     pub style: Style,
-    /// Words that the arguments have to begin with, as they are: `[-c, core.fsmonitor=false]`. The rest is judged without them.
+    /// Words that the arguments have to begin with, as they are: `[-c, core.fsmonitor=false]`. The
+    /// rest is judged without them.
     pub begins_with: Vec<String>,
-    /// Options that may be used, in full: `-l`, `--all`. With a value: `-n=number`, `--include=text`; with a value that
-    /// may be left out and is never a word of its own: `--color?=always|never`; with a value unless it is the last
-    /// argument: `--merged~=path`; digits alone, as in `head -5`: `-#`. A value is `text`, `path`, `number`, `count`
-    /// (with sign and unit), `format` or `fields` (as git has them, without what starts gpg), or one of words with `|` between them.
+    /// Options that may be used, in full: `-l`, `--all`. With a value: `-n=number`,
+    /// `--include=text`; with a value that may be left out and is never a word of its own:
+    /// `--color?=always|never`; with a value unless it is the last argument: `--merged~=path`;
+    /// digits alone, as in `head -5`: `-#`. A value is `text`, `path`, `number`, `count` (with sign
+    /// and unit), `format` or `fields` (as git has them, without what starts gpg), or one of words
+    /// with `|` between them.
     pub flags: Vec<String>,
-    /// What the arguments that are no options are, in order: `text` or `path`; `path?` may be missing, `path...` repeats.
+    /// What the arguments that are no options are, in order: `text` or `path`; `path?` may be
+    /// missing, `path...` repeats.
     pub operands: Vec<String>,
     /// Options of which one must be there at all.
     pub need: Vec<String>,
@@ -85,7 +91,8 @@ pub struct ModelSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Style {
-    /// Short options in clusters, long options with `--name=value` or `--name value`; `--` ends the options.
+    /// Short options in clusters, long options with `--name=value` or `--name value`; `--` ends the
+    /// options.
     #[default]
     Gnu,
     /// Every option is a word of its own, as those of find; `--` is not allowed.
@@ -127,11 +134,17 @@ impl Spec {
             return Err(format!("max_arguments: must be from 1 to {MAX_ARGUMENTS}"));
         }
         let is_name = |name: &str| {
-            !name.is_empty() && !name.starts_with('-') && !name.chars().any(|c| c.is_whitespace() || c.is_control())
+            !name.is_empty()
+                && !name.starts_with('-')
+                && !name.chars().any(|c| c.is_whitespace() || c.is_control())
         };
         for name in &self.programs {
-            if !is_name(name) || (name.contains('/') && (!name.starts_with('/') || name.ends_with('/'))) {
-                return Err(format!("programs: {name:?} must be the name of a program, or its absolute path"));
+            if !is_name(name)
+                || (name.contains('/') && (!name.starts_with('/') || name.ends_with('/')))
+            {
+                return Err(format!(
+                    "programs: {name:?} must be the name of a program, or its absolute path"
+                ));
             }
         }
         let unlisted = self.allow_code_execution.iter().find(|name| !self.programs.contains(name));
@@ -139,10 +152,9 @@ impl Spec {
             return Err(format!("allow_code_execution: `{name}` is not in `programs`"));
         }
         let short = |program: &String| program.rsplit('/').next().map(str::to_owned);
-        let unused = self
-            .models
-            .keys()
-            .find(|name| !self.programs.iter().any(|p| p == *name || short(p).as_ref() == Some(name)));
+        let unused = self.models.keys().find(|name| {
+            !self.programs.iter().any(|p| p == *name || short(p).as_ref() == Some(name))
+        });
         match unused {
             Some(name) => Err(format!("models: `{name}` is not in `programs`")),
             None => Ok(()),

@@ -1,12 +1,13 @@
-//! Tests of the `command` rule: the corpora, what is found in a command, the words of refusals, and what is wrong with a
-//! rule.
+//! Tests of the `command` rule: the corpora, what is found in a command, the words of refusals, and
+//! what is wrong with a rule.
 
 use super::*;
 
 const ATTACKS: &str = include_str!("../../../tests/corpora/command/attack.txt");
 const BENIGN: &str = include_str!("../../../tests/corpora/command/benign.txt");
 
-/// Attacks that a rule cannot see, because only the file system knows of the links; the tool has to hold them.
+/// Attacks that a rule cannot see, because only the file system knows of the links; the tool has to
+/// hold them.
 const LINKS: [&str; 6] = [
     "cat link-out",
     "cat folder-out/secret.txt",
@@ -29,7 +30,9 @@ fn refused(text: &str) -> String {
 }
 
 fn lines(corpus: &str) -> impl Iterator<Item = &str> {
-    corpus.lines().filter(|line| !line.is_empty() && !line.starts_with("# ") && !line.starts_with("## "))
+    corpus
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with("# ") && !line.starts_with("## "))
 }
 
 /// Judges a line of a corpus in its form.
@@ -43,7 +46,8 @@ fn judge(rule: &Command, line: &str) -> Result<Invocation, Refusal> {
 #[test]
 fn no_attack_passes() {
     let rule = rule();
-    let passed: Vec<_> = lines(ATTACKS).filter(|line| judge(&rule, line).is_ok() && !LINKS.contains(line)).collect();
+    let passed: Vec<_> =
+        lines(ATTACKS).filter(|line| judge(&rule, line).is_ok() && !LINKS.contains(line)).collect();
     assert!(lines(ATTACKS).count() >= 150);
     assert!(passed.is_empty(), "{} passed:\n{}", passed.len(), passed.join("\n"));
 }
@@ -53,7 +57,10 @@ fn links_are_left_to_the_tool_and_their_paths_are_named() {
     for line in LINKS {
         assert!(lines(ATTACKS).any(|attack| attack == line), "{line}");
         let paths = judge(&rule(), line).unwrap().paths;
-        assert!(paths.iter().any(|path| path.starts_with("link-out") || path.starts_with("folder-out")), "{paths:?}");
+        assert!(
+            paths.iter().any(|path| path.starts_with("link-out") || path.starts_with("folder-out")),
+            "{paths:?}"
+        );
     }
 }
 
@@ -88,13 +95,19 @@ fn refusals_say_what_to_do() {
         ("rm x", "the program `rm` is not allowed; allowed are: cat, echo"),
         ("/bin/ls", "`/bin/ls` is a path, not the name of a program"),
         ("A=1 ls", "`A=1` looks like a variable"),
-        ("find . -exec x", "the option `-exec` of `find` is not allowed: it starts other programs; leave it out"),
+        (
+            "find . -exec x",
+            "the option `-exec` of `find` is not allowed: it starts other programs; leave it out",
+        ),
         ("sort --output=x y", "the option `--output` of `sort` is not allowed: it writes a file"),
         (
             "sort --compress x y",
             "the option `--compress` of `sort` is not allowed here; leave it out, or use another in full",
         ),
-        ("git log --output=x", "the option `--output` of `git log` is not allowed: it writes a file"),
+        (
+            "git log --output=x",
+            "the option `--output` of `git log` is not allowed: it writes a file",
+        ),
         ("git push", "`git push` is not allowed; allowed are: blame, branch"),
         ("git branch x", "`git branch` takes `x` only together with --list or -l"),
         ("uniq a b", "`uniq` takes at most 1 operands here; `b` is one too many"),
@@ -122,7 +135,18 @@ fn refusals_say_what_to_do() {
 #[test]
 fn what_git_prints_starts_no_gpg() {
     let rule = rule();
-    for placeholder in ["%G?", "%GG", "%GS", "%+GK", "%-GF", "% GP", "%<(9)%GT", "%C(red)%G?", "a %h%x00%G?", "%%G"] {
+    for placeholder in [
+        "%G?",
+        "%GG",
+        "%GS",
+        "%+GK",
+        "%-GF",
+        "% GP",
+        "%<(9)%GT",
+        "%C(red)%G?",
+        "a %h%x00%G?",
+        "%%G",
+    ] {
         for call in [
             "log --format=",
             "log --pretty=",
@@ -146,22 +170,40 @@ fn what_git_prints_starts_no_gpg() {
         }
     }
     for (option, values) in [
-        ("format", &["%(signature)", "%(*signature)", "%(signature:grade)", "%(if)%(signature)%(then)a%(end)"][..]),
-        ("sort", &["signature", "-signature:key", "*signature", "version:signature", "-v:*signature"][..]),
+        (
+            "format",
+            &[
+                "%(signature)",
+                "%(*signature)",
+                "%(signature:grade)",
+                "%(if)%(signature)%(then)a%(end)",
+            ][..],
+        ),
+        (
+            "sort",
+            &["signature", "-signature:key", "*signature", "version:signature", "-v:*signature"][..],
+        ),
     ] {
-        for (value, list) in values.iter().flat_map(|value| ["branch", "tag"].map(|list| (value, list))) {
-            for line in
-                [format!("git {list} --list '--{option}={value}'"), format!("git {list} --list --{option} '{value}' a")]
-            {
+        for (value, list) in
+            values.iter().flat_map(|value| ["branch", "tag"].map(|list| (value, list)))
+        {
+            for line in [
+                format!("git {list} --list '--{option}={value}'"),
+                format!("git {list} --list --{option} '{value}' a"),
+            ] {
                 assert!(rule.check(&line).is_err(), "{line}");
             }
         }
     }
     // A name may be one of the repository's configuration, which git also finds by its beginning.
     for name in ["mine", "one", "Oneline", "formats", "mine:a"] {
-        for call in
-            ["log --pretty=", "log --format=", "show --pretty=", "rev-list HEAD --format=", "shortlog --format "]
-        {
+        for call in [
+            "log --pretty=",
+            "log --format=",
+            "show --pretty=",
+            "rev-list HEAD --format=",
+            "shortlog --format ",
+        ] {
             let refusal = rule.check(&format!("git {call}{name}")).unwrap_err().0;
             assert!(refusal.contains("one of oneline, short"), "{refusal}");
         }
@@ -185,7 +227,10 @@ fn what_git_prints_starts_no_gpg() {
 fn a_command_is_taken_apart() {
     let found = rule().check("git --no-pager log -n5 --relative=docs 'a b' -- src").unwrap();
     assert_eq!((found.program.as_str(), found.runs_code), ("git", false));
-    assert_eq!(found.arguments, own(&["--no-pager", "log", "-n5", "--relative=docs", "a b", "--", "src"]));
+    assert_eq!(
+        found.arguments,
+        own(&["--no-pager", "log", "-n5", "--relative=docs", "a b", "--", "src"])
+    );
     assert_eq!(found.subcommands, own(&["log"]));
     assert_eq!(found.paths, own(&["docs", "a b", "src"]));
     let paths = |text: &str| rule().check(text).unwrap().paths;
@@ -197,12 +242,28 @@ fn a_command_is_taken_apart() {
 
 #[test]
 fn roots_and_a_folder_bound_paths() {
-    let rule = Command::compile(&Spec { roots: own(&["/data/a", "/data/./b/"]), ..Spec::default() }).unwrap();
+    let rule =
+        Command::compile(&Spec { roots: own(&["/data/a", "/data/./b/"]), ..Spec::default() })
+            .unwrap();
     let ok = |argv: &[&str], folder: Option<&str>| rule.check_argv(&own(argv), folder).is_ok();
-    assert!(ok(&["cat", "/data/a/x"], None) && ok(&["cat", "/data/b"], None) && ok(&["cat", "x/y"], None));
-    assert!(!ok(&["cat", "/data/ab"], None) && !ok(&["cat", "/data"], None) && !ok(&["cat", "/data/a/../c"], None));
-    assert!(ok(&["cat", "../x"], Some("/data/a/deep")) && ok(&["cat", "../../b/x"], Some("/data/a/deep")));
-    assert!(!ok(&["cat", "../x"], Some("/data/a")) && !ok(&["cat", "../../../../../../x"], Some("/data/a")));
+    assert!(
+        ok(&["cat", "/data/a/x"], None)
+            && ok(&["cat", "/data/b"], None)
+            && ok(&["cat", "x/y"], None)
+    );
+    assert!(
+        !ok(&["cat", "/data/ab"], None)
+            && !ok(&["cat", "/data"], None)
+            && !ok(&["cat", "/data/a/../c"], None)
+    );
+    assert!(
+        ok(&["cat", "../x"], Some("/data/a/deep"))
+            && ok(&["cat", "../../b/x"], Some("/data/a/deep"))
+    );
+    assert!(
+        !ok(&["cat", "../x"], Some("/data/a"))
+            && !ok(&["cat", "../../../../../../x"], Some("/data/a"))
+    );
     assert_eq!(rule.locate("../b/./x", Some("/data/a")).unwrap(), "/data/b/x");
     let all = Command::compile(&Spec { roots: own(&["/"]), ..Spec::default() }).unwrap();
     assert!(all.check("cat /etc/hostname").is_ok());
@@ -228,7 +289,9 @@ fn programs_and_models_of_ones_own() {
     )
     .unwrap();
     let rule = Command::compile(&spec).unwrap();
-    for text in ["jq -r . a.json", "jq --indent=2 '.[0]' a b", "/usr/bin/ls -l", "tool -q show --as json x"] {
+    for text in
+        ["jq -r . a.json", "jq --indent=2 '.[0]' a b", "/usr/bin/ls -l", "tool -q show --as json x"]
+    {
         assert!(rule.check(text).is_ok(), "{text}: {:?}", rule.check(text));
     }
     for text in [
@@ -265,16 +328,32 @@ fn a_model_is_held_in_every_part() {
             "x ! -a 1",
             &["x -a b", "x -- a"],
         ),
-        (r#"{"style": "words", "flags": ["not=number"], "operands": ["path?"]}"#, "x not 1", &["x not y", "x not"]),
+        (
+            r#"{"style": "words", "flags": ["not=number"], "operands": ["path?"]}"#,
+            "x not 1",
+            &["x not y", "x not"],
+        ),
         (r#"{"style": "plain", "operands": ["path"]}"#, "x -rf", &["x", "x ../y", "x a b"]),
-        (r##"{"flags": ["-#"], "operands": ["path?"]}"##, "x -5 y", &["x -5a", "x -a", "x -99999999999999999999"]),
-        (r#"{"flags": ["-a"], "operands": ["path?"]}"#, "x -a -", &["x -5", "x -b", "x -ab", "x --a", "x -a=1"]),
+        (
+            r##"{"flags": ["-#"], "operands": ["path?"]}"##,
+            "x -5 y",
+            &["x -5a", "x -a", "x -99999999999999999999"],
+        ),
+        (
+            r#"{"flags": ["-a"], "operands": ["path?"]}"#,
+            "x -a -",
+            &["x -5", "x -b", "x -ab", "x --a", "x -a=1"],
+        ),
         (r#"{"flags": ["--all"]}"#, "x --all", &["x --all=", "x --all=1", "x --al", "x --all y"]),
         (r#"{"flags": ["-o=text"]}"#, "x -o y", &["x -o -y", "x -o --", "x -o"]),
         (r#"{"flags": ["-n=number"]}"#, "x -n5", &["x -n -5", "x -n y", "x -n5k", "x -n="]),
         (r#"{"flags": ["-o=path"]}"#, "x -o y", &["x -o ../y", "x -o../y", "x -o /y"]),
         (r#"{"flags": ["-v"], "need": ["-v"]}"#, "x -v", &["x"]),
-        (r#"{"flags": ["-v"], "operands_need": ["-v"], "operands": ["text?"]}"#, "x -v y", &["x y"]),
+        (
+            r#"{"flags": ["-v"], "operands_need": ["-v"], "operands": ["text?"]}"#,
+            "x -v y",
+            &["x y"],
+        ),
         (
             r#"{"flags": ["-e=text"], "first_operand_unless": ["-e"], "operands": ["text", "path"]}"#,
             "x -e a b",
@@ -296,16 +375,25 @@ fn mistakes_in_a_rule_are_named() {
     for (spec, words) in [
         (r#"{"programs": ["jq"]}"#, "`jq` is not a program that is known here"),
         (r#"{"programs": ["./ls"]}"#, "must be the name of a program, or its absolute path"),
-        (r#"{"programs": ["ls"], "allow_code_execution": ["node"]}"#, "`node` is not in `programs`"),
+        (
+            r#"{"programs": ["ls"], "allow_code_execution": ["node"]}"#,
+            "`node` is not in `programs`",
+        ),
         (r#"{"models": {"jq": {}}}"#, "models: `jq` is not in `programs`"),
         (r#"{"roots": ["data"]}"#, "must be an absolute path"),
         (r#"{"max_bytes": 0}"#, "max_bytes: must be from 1"),
         (r#"{"max_arguments": 5000}"#, "max_arguments: must be from 1"),
         (r#"{"models": {"ls": {"flags": ["-all"]}}}"#, "`-all` is not a flag"),
         (r#"{"models": {"ls": {"flags": ["--n=int"]}}}"#, "`int` is not a kind of value"),
-        (r#"{"models": {"ls": {"operands": ["path...", "text"]}}}"#, "only the last operand may repeat"),
+        (
+            r#"{"models": {"ls": {"operands": ["path...", "text"]}}}"#,
+            "only the last operand may repeat",
+        ),
         (r#"{"models": {"ls": {"need": ["-v"]}}}"#, "`-v` is not among the flags"),
-        (r#"{"models": {"ls": {"operands": ["text"], "subcommands": {"a": {}}}}}"#, "no operands of its own"),
+        (
+            r#"{"models": {"ls": {"operands": ["text"], "subcommands": {"a": {}}}}}"#,
+            "no operands of its own",
+        ),
         (r#"{"models": {"ls": {"style": "plain", "flags": ["-a"]}}}"#, "style plain has no flags"),
     ] {
         let found = Command::compile(&serde_json::from_str(spec).unwrap()).unwrap_err();
@@ -316,7 +404,8 @@ fn mistakes_in_a_rule_are_named() {
 
 #[test]
 fn bounds_hold() {
-    let rule = Command::compile(&Spec { max_bytes: 20, max_arguments: 3, ..Spec::default() }).unwrap();
+    let rule =
+        Command::compile(&Spec { max_bytes: 20, max_arguments: 3, ..Spec::default() }).unwrap();
     assert!(rule.check("echo 1 2 3").is_ok());
     assert!(rule.check("echo 1 2 3 4").unwrap_err().0.contains("has 4 arguments; at most 3"));
     assert!(rule.check("echo 12345678901234567890").unwrap_err().0.contains("at most 20"));
@@ -329,16 +418,17 @@ fn as_a_shell(shell: &str, text: &str) -> Option<Vec<String>> {
     let script = format!("set -- {text}\nprintf '%s\\0' \"$@\"");
     let ran = std::process::Command::new(shell).args(["-c", &script]).env_clear().output().unwrap();
     let words = String::from_utf8(ran.stdout).ok()?;
-    let words = words.strip_suffix('\0').map(|words| words.split('\0').map(str::to_owned).collect());
+    let words =
+        words.strip_suffix('\0').map(|words| words.split('\0').map(str::to_owned).collect());
     ran.status.success().then_some(words?)
 }
 
 #[test]
 fn words_are_those_of_a_real_shell() {
     let pieces = [
-        "a", "b", " ", "  ", "'", "\"", "\\", "$", "`", "|", ";", "&", "*", "?", "~", "#", "=", "!", "{", "}", "[",
-        "]", "(", ")", "<", ">", "-", "/", ":", "^", "%", "@", "é", "\t", ",", ".", "x y", "'q r'", "\"s t\"", "\\ ",
-        "\\'",
+        "a", "b", " ", "  ", "'", "\"", "\\", "$", "`", "|", ";", "&", "*", "?", "~", "#", "=",
+        "!", "{", "}", "[", "]", "(", ")", "<", ">", "-", "/", ":", "^", "%", "@", "é", "\t", ",",
+        ".", "x y", "'q r'", "\"s t\"", "\\ ", "\\'",
     ];
     let mut seed = 0x2545_f491_4f6c_dd1d_u64;
     let mut next = || {
@@ -369,14 +459,16 @@ fn words_are_those_of_a_real_shell() {
 fn any_text_ends_in_an_answer() {
     let rule = rule();
     let words = [
-        "git", "find", "log", "-", "--", "-n", "=", "\u{0}", "é", "-é", "--é=", "'", "", "-#", "-5", "..", "/",
-        "--color=", "grep", "-e",
+        "git", "find", "log", "-", "--", "-n", "=", "\u{0}", "é", "-é", "--é=", "'", "", "-#",
+        "-5", "..", "/", "--color=", "grep", "-e",
     ];
     let mut seed = 88_172_645_463_325_252_u64;
     for _ in 0..50_000 {
         let mut argv = Vec::new();
         for _ in 0..6 {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             argv.push(words[usize::try_from(seed >> 40).unwrap() % words.len()].to_owned());
         }
         let _ = rule.check_argv(&argv, Some("/a"));
@@ -395,7 +487,12 @@ fn a_list_passes_where_the_rule_asks_for_one() {
         let rule = rule(form);
         assert_eq!(rule.check_value(&text).is_ok(), takes_text, "{form:?}");
         assert_eq!(rule.check_value(&list).is_ok(), takes_list, "{form:?}");
-        for other in [serde_json::json!(["cat", 1]), serde_json::json!([["cat"]]), serde_json::json!([]), Value::Null] {
+        for other in [
+            serde_json::json!(["cat", 1]),
+            serde_json::json!([["cat"]]),
+            serde_json::json!([]),
+            Value::Null,
+        ] {
             assert!(rule.check_value(&other).is_err(), "{form:?} {other}");
         }
     }
@@ -405,19 +502,27 @@ fn a_list_passes_where_the_rule_asks_for_one() {
 /// What is to be looked for may look like an option; grep never takes it for one.
 #[test]
 fn what_is_looked_for_may_begin_with_a_dash() {
-    for line in ["grep -e -v a.txt", "grep -ie --all a.txt", "grep --regexp -x a.txt", "git grep -e --all"] {
+    for line in
+        ["grep -e -v a.txt", "grep -ie --all a.txt", "grep --regexp -x a.txt", "git grep -e --all"]
+    {
         assert!(rule().check(line).is_ok(), "{line}: {:?}", rule().check(line));
     }
     let call = rule().check("grep -e -f a.txt").unwrap();
     assert_eq!((call.paths, call.arguments), (own(&["a.txt"]), own(&["-e", "-f", "a.txt"])));
-    for line in
-        ["grep -f -v a.txt", "grep -A -e x", "sort -t -o a.txt", "git log --grep --output=a", "grep -e", "grep -e x -S"]
-    {
+    for line in [
+        "grep -f -v a.txt",
+        "grep -A -e x",
+        "sort -t -o a.txt",
+        "git log --grep --output=a",
+        "grep -e",
+        "grep -e x -S",
+    ] {
         assert!(rule().check(line).is_err(), "{line}");
     }
     let mut models = BTreeMap::new();
     models.insert("rg".to_owned(), ModelSpec { flags: own(&["-e=text"]), ..ModelSpec::default() });
-    let other = Command::compile(&Spec { programs: own(&["rg"]), models, ..Spec::default() }).unwrap();
+    let other =
+        Command::compile(&Spec { programs: own(&["rg"]), models, ..Spec::default() }).unwrap();
     assert!(other.check("rg -e -v").unwrap_err().0.contains("begins with a dash"));
 }
 
@@ -425,12 +530,22 @@ fn what_is_looked_for_may_begin_with_a_dash() {
 #[test]
 fn no_path_goes_up_behind_a_name() {
     let rooted = Command::compile(&Spec { roots: own(&["/srv/data"]), ..Spec::default() }).unwrap();
-    for path in ["a/../b", "./a/../b", "/srv/data/a/../b", "/srv/data/..", "/srv/../srv/data", "a/b/..", "a//.."] {
+    for path in [
+        "a/../b",
+        "./a/../b",
+        "/srv/data/a/../b",
+        "/srv/data/..",
+        "/srv/../srv/data",
+        "a/b/..",
+        "a//..",
+    ] {
         for folder in [None, Some("/srv/data")] {
             assert!(rooted.locate(path, folder).is_err(), "{path}");
         }
     }
-    for (path, found) in [("../b", "/srv/data/b"), (".././b", "/srv/data/b"), ("a..b/c", "/srv/data/a/a..b/c")] {
+    for (path, found) in
+        [("../b", "/srv/data/b"), (".././b", "/srv/data/b"), ("a..b/c", "/srv/data/a/a..b/c")]
+    {
         assert_eq!(rooted.locate(path, Some("/srv/data/a")), Ok(found.to_owned()), "{path}");
     }
 }

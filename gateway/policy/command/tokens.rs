@@ -1,5 +1,6 @@
-//! From a command line to words: blanks part them, quotes and backslashes keep them together. Whatever any shell would
-//! expand, redirect or chain is refused, so that the words mean the same to whoever reads them next.
+//! From a command line to words: blanks part them, quotes and backslashes keep them together.
+//! Whatever any shell would expand, redirect or chain is refused, so that the words mean the same
+//! to whoever reads them next.
 
 use crate::Refusal;
 
@@ -16,12 +17,17 @@ pub(super) fn split(text: &str) -> Result<Vec<String>, Refusal> {
             '"' => double(&mut chars, word.get_or_insert_default())?,
             '\\' => match chars.next() {
                 Some(next) => word.get_or_insert_default().push(next),
-                None => return Err(Refusal("the command ends with a backslash; take it out or quote it".into())),
+                None => {
+                    return Err(Refusal(
+                        "the command ends with a backslash; take it out or quote it".into(),
+                    ));
+                }
             },
             _ => {
                 if let Some(why) = special(c, word.as_deref(), chars.peek().copied()) {
                     return Err(Refusal(format!(
-                        "unquoted `{c}` {why}; there is no shell here: send one program with its arguments, and put \
+                        "unquoted `{c}` {why}; there is no shell here: send one program with its \
+                            arguments, and put \
                          single quotes around text that is meant as it is"
                     )));
                 }
@@ -36,8 +42,13 @@ pub(super) fn split(text: &str) -> Result<Vec<String>, Refusal> {
 /// Refuses characters that have no place in a command, wherever they stand.
 pub(super) fn printable(text: &str) -> Result<(), Refusal> {
     match text.chars().find(|c| c.is_control() && *c != '\t') {
-        Some('\n' | '\r') => Err(Refusal("the command has a line break; send one command, on one line".into())),
-        Some(c) => Err(Refusal(format!("the command has the control character U+{:04X}; take it out", u32::from(c)))),
+        Some('\n' | '\r') => {
+            Err(Refusal("the command has a line break; send one command, on one line".into()))
+        }
+        Some(c) => Err(Refusal(format!(
+            "the command has the control character U+{:04X}; take it out",
+            u32::from(c)
+        ))),
         None => Ok(()),
     }
 }
@@ -65,7 +76,8 @@ fn double(chars: &mut Chars<'_>, word: &mut String) -> Result<(), Refusal> {
             },
             '$' | '`' => {
                 return Err(Refusal(format!(
-                    "`{c}` inside double quotes is a substitution; nothing is substituted here: use single quotes"
+                    "`{c}` inside double quotes is a substitution; nothing is substituted here: \
+                        use single quotes"
                 )));
             }
             _ => word.push(c),
@@ -78,7 +90,8 @@ fn open(quote: char) -> Refusal {
     Refusal(format!("a {quote} is not closed; close the quote"))
 }
 
-/// What a shell would do with an unquoted character, if anything. `word` is what stands before it in its word.
+/// What a shell would do with an unquoted character, if anything. `word` is what stands before it
+/// in its word.
 fn special(c: char, word: Option<&str>, next: Option<char>) -> Option<&'static str> {
     let starts = word.is_none();
     match c {
@@ -90,7 +103,9 @@ fn special(c: char, word: Option<&str>, next: Option<char>) -> Option<&'static s
         '`' | '$' => Some("would substitute"),
         '*' | '?' | '[' | ']' => Some("is a wildcard"),
         '{' | '}' => Some("would expand braces"),
-        '~' if starts || word.is_some_and(|w| w.ends_with(['=', ':'])) => Some("stands for a home folder"),
+        '~' if starts || word.is_some_and(|w| w.ends_with(['=', ':'])) => {
+            Some("stands for a home folder")
+        }
         '#' if starts => Some("would start a comment"),
         '=' if starts => Some("would name a program"),
         '!' if next.is_some_and(|n| !matches!(n, ' ' | '\t')) => Some("would recall the history"),
@@ -101,7 +116,8 @@ fn special(c: char, word: Option<&str>, next: Option<char>) -> Option<&'static s
 /// A word of the caller for a message: shortened, in backticks.
 pub(super) fn quoted(word: &str) -> String {
     const SHOWN: usize = 60;
-    let short: String = word.chars().take(SHOWN).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    let short: String =
+        word.chars().take(SHOWN).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
     let more = if word.chars().nth(SHOWN).is_some() { "…" } else { "" };
     format!("`{short}{more}`")
 }

@@ -1,5 +1,6 @@
-//! What the parts of a condition are, as far as that is known before the first call: a comparison that can never hold is a
-//! mistake. Arguments may be anything; what is made of them is not judged here.
+//! What the parts of a condition are, as far as that is known before the first call: a comparison
+//! that can never hold is a mistake. Arguments may be anything; what is made of them is not judged
+//! here.
 
 use cel::IdedExpr;
 use cel::common::ast::operators::{
@@ -36,7 +37,8 @@ enum Words {
     Certificate,
 }
 
-/// Holds the parts of a condition against each other. It is as deep as [`super::inspect`] lets it be.
+/// Holds the parts of a condition against each other. It is as deep as [`super::inspect`] lets it
+/// be.
 ///
 /// # Errors
 /// What can never hold.
@@ -58,7 +60,11 @@ impl Known {
             Expr::Select(select) => self.select(select),
             Expr::Call(call) => self.call(call),
             Expr::List(list) => {
-                let mut items = list.elements.iter().map(|item| self.of(item)).collect::<Result<Vec<_>, _>>()?;
+                let mut items = list
+                    .elements
+                    .iter()
+                    .map(|item| self.of(item))
+                    .collect::<Result<Vec<_>, _>>()?;
                 let first = items.pop().unwrap_or(Type::Any);
                 let alike = items.iter().all(|item| *item == first);
                 Ok(Type::List(Box::new(if alike { first } else { Type::Any })))
@@ -77,7 +83,8 @@ impl Known {
     }
 
     fn variable(&self, name: &str) -> Type {
-        let local = self.local.iter().rev().find(|(local, _)| local == name).map(|(_, of)| of.clone());
+        let local =
+            self.local.iter().rev().find(|(local, _)| local == name).map(|(_, of)| of.clone());
         local.unwrap_or(match name {
             "subject" => Type::Subject,
             "target" => Type::Target,
@@ -93,7 +100,10 @@ impl Known {
             (true, Type::Any) => Ok(Type::Flag),
             (true, _) => {
                 let field = &select.field;
-                Err(format!("asks whether there is a `{field}`, and there always is: it is empty where there is none"))
+                Err(format!(
+                    "asks whether there is a `{field}`, and there always is: it is empty where \
+                        there is none"
+                ))
             }
         }
     }
@@ -180,8 +190,12 @@ fn member(of: &Type, name: &str) -> Result<Type, String> {
         (Type::Target, "server" | "name" | "exposed") => Type::Text(Words::Any),
         (Type::Target, "category") => Type::Text(Words::Category),
         (Type::Target, "annotations") => Type::Annotations,
-        (Type::Annotations, "read_only" | "destructive" | "idempotent" | "open_world") => Type::Flag,
-        (Type::Subject | Type::Target | Type::Annotations, _) => return Err(format!("has no member `{name}`")),
+        (Type::Annotations, "read_only" | "destructive" | "idempotent" | "open_world") => {
+            Type::Flag
+        }
+        (Type::Subject | Type::Target | Type::Annotations, _) => {
+            return Err(format!("has no member `{name}`"));
+        }
         _ => Type::Any,
     })
 }
@@ -212,7 +226,10 @@ fn within(left: &IdedExpr, a: &Type, right: &IdedExpr, b: &Type) -> Result<(), S
             worded(item, left)
         }
         Type::Any | Type::Map | Type::Subject | Type::Target | Type::Annotations => Ok(()),
-        other => Err(format!("looks with `in` into {}; it needs a list", said(other).unwrap_or("something else"))),
+        other => Err(format!(
+            "looks with `in` into {}; it needs a list",
+            said(other).unwrap_or("something else")
+        )),
     }
 }
 
@@ -226,16 +243,24 @@ fn known(node: &IdedExpr) -> Type {
 
 /// Holds text that is written in the condition against what the other side can be.
 fn worded(of: &Type, node: &IdedExpr) -> Result<(), String> {
-    let (Type::Text(words), Expr::Literal(LiteralValue::String(text))) = (of, &node.expr) else { return Ok(()) };
+    let (Type::Text(words), Expr::Literal(LiteralValue::String(text))) = (of, &node.expr) else {
+        return Ok(());
+    };
     let text = text.inner();
-    let one_of = |known: &[&str]| (!known.contains(&text)).then(|| format!("there are {}", known.join(", ")));
+    let one_of = |known: &[&str]| {
+        (!known.contains(&text)).then(|| format!("there are {}", known.join(", ")))
+    };
     let wrong = match words {
         Words::Any => None,
         Words::Kind => one_of(&["tool", "prompt", "resource", "completion"]),
         Words::Category if text.is_empty() => None,
         Words::Category => one_of(&names::CATEGORIES),
-        Words::Endpoint => (!names::is_endpoint(text)).then(|| "there are /mcp and /servers/NAME/mcp".to_owned()),
-        Words::Principal => (!text.contains('|')).then(|| "they are written issuer|subject".to_owned()),
+        Words::Endpoint => {
+            (!names::is_endpoint(text)).then(|| "there are /mcp and /servers/NAME/mcp".to_owned())
+        }
+        Words::Principal => {
+            (!text.contains('|')).then(|| "they are written issuer|subject".to_owned())
+        }
         Words::Certificate => (!names::CERTIFICATES.iter().any(|start| text.starts_with(start)))
             .then(|| format!("their names begin with {}", names::CERTIFICATES.join(", "))),
     };

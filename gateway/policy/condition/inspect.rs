@@ -10,7 +10,17 @@ use cel::common::ast::{EntryExpr, Expr, LiteralValue};
 const VARIABLES: [(&str, &[&str]); 4] = [
     (
         "subject",
-        &["issuer", "id", "principal", "organisation", "roles", "scopes", "agent", "certificates", "anonymous"],
+        &[
+            "issuer",
+            "id",
+            "principal",
+            "organisation",
+            "roles",
+            "scopes",
+            "agent",
+            "certificates",
+            "anonymous",
+        ],
     ),
     ("target", &["kind", "server", "name", "exposed", "category", "annotations"]),
     ("endpoint", &[]),
@@ -76,7 +86,9 @@ impl Shape {
     fn of(node: &IdedExpr) -> Option<Self> {
         match &node.expr {
             Expr::Literal(LiteralValue::String(_)) => Some(Self::Text),
-            Expr::Literal(LiteralValue::Int(_) | LiteralValue::UInt(_) | LiteralValue::Double(_)) => Some(Self::Number),
+            Expr::Literal(
+                LiteralValue::Int(_) | LiteralValue::UInt(_) | LiteralValue::Double(_),
+            ) => Some(Self::Number),
             Expr::Literal(LiteralValue::Boolean(_)) => Some(Self::Flag),
             _ => None,
         }
@@ -148,7 +160,9 @@ impl Walk<'_> {
     fn entry(&mut self, entry: &EntryExpr) -> Result<(), String> {
         self.findings.items += 1;
         match entry {
-            EntryExpr::MapEntry(entry) => self.expression(&entry.key).and_then(|()| self.expression(&entry.value)),
+            EntryExpr::MapEntry(entry) => {
+                self.expression(&entry.key).and_then(|()| self.expression(&entry.value))
+            }
             EntryExpr::StructField(_) => Err("makes a message, which conditions cannot".into()),
         }
     }
@@ -201,7 +215,11 @@ impl Walk<'_> {
             },
             _ => &[],
         };
-        if known.is_empty() || known.contains(&field) { Ok(()) } else { Err(unknown("member", field, known)) }
+        if known.is_empty() || known.contains(&field) {
+            Ok(())
+        } else {
+            Err(unknown("member", field, known))
+        }
     }
 
     /// The place in the arguments that an expression stands for, if that is plain to see.
@@ -211,9 +229,13 @@ impl Walk<'_> {
                 Some((_, place)) => place.clone(),
                 None => (name == "arguments").then(Vec::new),
             },
-            Expr::Select(select) => self.place(&select.operand).map(|place| below(place, &select.field)),
+            Expr::Select(select) => {
+                self.place(&select.operand).map(|place| below(place, &select.field))
+            }
             Expr::Call(call) if call.func_name == INDEX => match call.args.as_slice() {
-                [operand, index] => self.place(operand).map(|place| below(place, text(index).unwrap_or("*"))),
+                [operand, index] => {
+                    self.place(operand).map(|place| below(place, text(index).unwrap_or("*")))
+                }
                 _ => None,
             },
             _ => None,
@@ -228,12 +250,19 @@ impl Walk<'_> {
 
     /// Notes what the value of a place is taken for.
     fn compared(&mut self, node: &IdedExpr, with: &IdedExpr) {
-        if let (Some(place), Some(shape)) = (self.place(node).filter(|place| !place.is_empty()), Shape::of(with)) {
+        if let (Some(place), Some(shape)) =
+            (self.place(node).filter(|place| !place.is_empty()), Shape::of(with))
+        {
             self.findings.shapes.entry(place).or_default().insert(shape);
         }
     }
 
-    fn call(&mut self, name: &str, target: Option<&IdedExpr>, arguments: &[IdedExpr]) -> Result<(), String> {
+    fn call(
+        &mut self,
+        name: &str,
+        target: Option<&IdedExpr>,
+        arguments: &[IdedExpr],
+    ) -> Result<(), String> {
         let operator = !name.starts_with(|c: char| c.is_ascii_alphabetic());
         if !operator && !FUNCTIONS.contains(&name) {
             return Err(unknown("function", name, &FUNCTIONS));
@@ -247,7 +276,9 @@ impl Walk<'_> {
             }
         }
         match (name, arguments) {
-            (INDEX, [operand, index]) => text(index).into_iter().for_each(|name| self.named(operand, name)),
+            (INDEX, [operand, index]) => {
+                text(index).into_iter().for_each(|name| self.named(operand, name))
+            }
             (IN, [item, list]) => {
                 text(item).into_iter().for_each(|name| self.named(list, name));
                 if let Expr::List(list) = &list.expr {

@@ -1,5 +1,5 @@
-//! The variables of a condition, made of what policy knows, and the samples on which a condition is tried when it is
-//! loaded.
+//! The variables of a condition, made of what policy knows, and the samples on which a condition is
+//! tried when it is loaded.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,7 +21,9 @@ pub(crate) struct World<'a> {
 }
 
 pub(super) fn subject(subject: &Subject<'_>) -> Value {
-    let list = |all: &[Arc<str>]| Value::from(all.iter().map(|one| Value::from(&**one)).collect::<Vec<_>>());
+    let list = |all: &[Arc<str>]| {
+        Value::from(all.iter().map(|one| Value::from(&**one)).collect::<Vec<_>>())
+    };
     let certificates: Vec<Value> = subject.certificates().into_iter().map(Value::from).collect();
     map([
         ("issuer", subject.issuer.into()),
@@ -79,13 +81,15 @@ fn convert(value: &serde_json::Value, left: &mut usize) -> Option<Value> {
             items.iter().map(|item| convert(item, left)).collect::<Option<Vec<Value>>>()?.into()
         }
         serde_json::Value::Object(members) => {
-            let members = members.iter().map(|(key, value)| Some((key.as_str(), convert(value, left)?)));
+            let members =
+                members.iter().map(|(key, value)| Some((key.as_str(), convert(value, left)?)));
             members.collect::<Option<HashMap<&str, Value>>>()?.into()
         }
     })
 }
 
-/// Gives a few callers and what they ask for, without any arguments: the shape of those is anybody's guess.
+/// Gives a few callers and what they ask for, without any arguments: the shape of those is
+/// anybody's guess.
 pub(super) fn samples(mut each: impl FnMut(World<'_>) -> Result<(), String>) -> Result<(), String> {
     let words: [Arc<str>; 1] = ["word".into()];
     let tool = Target {
@@ -107,11 +111,17 @@ pub(super) fn samples(mut each: impl FnMut(World<'_>) -> Result<(), String>) -> 
         certificate: Some(Certificate { names: &[], fingerprint: "00" }),
         ..Subject::default()
     };
-    let resource = Target { kind: Kind::Resource, exposed: "server+file:///a", own: "file:///a", ..tool };
+    let resource =
+        Target { kind: Kind::Resource, exposed: "server+file:///a", own: "file:///a", ..tool };
     let builtin = Target { category: Some("file"), ..tool };
     let none = serde_json::json!({});
     for (subject, target) in [(nobody, tool), (somebody, builtin), (somebody, resource)] {
-        each(World { subject: &subject, endpoint: "/mcp", target: Some(&target), arguments: Some(&none) })?;
+        each(World {
+            subject: &subject,
+            endpoint: "/mcp",
+            target: Some(&target),
+            arguments: Some(&none),
+        })?;
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! How often, by key, in bounded memory; and what was used of it under another number, when a policy is changed.
+//! How often, by key, in bounded memory; and what was used of it under another number, when a
+//! policy is changed.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -90,8 +91,8 @@ impl Pace {
         })
     }
 
-    /// Another pace under which everybody has used as many as under this one; what is more than all there are waits beside
-    /// it for the next change. Looks at every key once.
+    /// Another pace under which everybody has used as many as under this one; what is more than all
+    /// there are waits beside it for the next change. Looks at every key once.
     pub(super) fn changed_to(&self, rate: Rate) -> Option<Self> {
         let new = Self::new(rate)?;
         let now = self.now();
@@ -103,7 +104,8 @@ impl Pace {
             all.insert(*key, until(state).saturating_sub(now).div_ceil(every));
         }
         for entry in &self.beyond {
-            *all.entry(*entry.key()).or_default() += u64::from(self.beyond_of(*entry.key(), entry.value(), now));
+            *all.entry(*entry.key()).or_default() +=
+                u64::from(self.beyond_of(*entry.key(), entry.value(), now));
         }
         for (key, used) in all {
             let used = u32::try_from(used).unwrap_or(u32::MAX);
@@ -143,13 +145,16 @@ impl Pace {
         if look && self.limiter.len() >= MAX_KEYS {
             self.full.store(true, Ordering::Relaxed);
         }
-        self.limiter.check_key(&self.key(key)).map_err(|until| until.wait_time_from(self.clock.now()))
+        self.limiter
+            .check_key(&self.key(key))
+            .map_err(|until| until.wait_time_from(self.clock.now()))
     }
 
     /// Undoes one [`Pace::take`]. An allowance that is whole stays as it is: nothing is saved up.
     pub(super) fn give_back(&self, key: u64) {
         let each = Nanos::from(each(self.rate));
-        let less = |until: Option<Nanos>| until.map(|until| ((), until.saturating_sub(each))).ok_or(());
+        let less =
+            |until: Option<Nanos>| until.map(|until| ((), until.saturating_sub(each))).ok_or(());
         let _ = self.counts.measure_and_replace(&self.key(key), less);
     }
 

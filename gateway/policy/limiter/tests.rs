@@ -51,12 +51,24 @@ fn what_is_given_back_is_there_again_and_never_more_than_all() {
 #[test]
 fn another_allowance_of_the_same_name_takes_over_what_was_used() {
     let limiter = Local::new();
-    let took = |quota: &Quota, tries: usize| (0..tries).filter(|_| limiter.take("p", quota, 7).is_ok()).count();
-    assert_eq!((took(&quota(5, None), 9), took(&quota(7, None), 9), took(&quota(3, None), 9)), (5, 2, 0));
-    // Less for a while, or the same under any other number: what did not fit there is not forgotten.
-    assert_eq!((took(&quota(7, None), 9), took(&quota(2, None), 1), took(&quota(1, None), 0)), (0, 0, 0));
+    let took = |quota: &Quota, tries: usize| {
+        (0..tries).filter(|_| limiter.take("p", quota, 7).is_ok()).count()
+    };
+    assert_eq!(
+        (took(&quota(5, None), 9), took(&quota(7, None), 9), took(&quota(3, None), 9)),
+        (5, 2, 0)
+    );
+    // Less for a while, or the same under any other number: what did not fit there is not
+    // forgotten.
+    assert_eq!(
+        (took(&quota(7, None), 9), took(&quota(2, None), 1), took(&quota(1, None), 0)),
+        (0, 0, 0)
+    );
     limiter.sweep();
-    assert_eq!((took(&quota(5, None), 9), took(&quota(8, None), 9), took(&quota(3, None), 9)), (0, 1, 0));
+    assert_eq!(
+        (took(&quota(5, None), 9), took(&quota(8, None), 9), took(&quota(3, None), 9)),
+        (0, 1, 0)
+    );
     // Away for a while, and back: neither the rate nor a place is new.
     let places = quota(0, Some(1));
     let held = limiter.take("p", &places, 7).unwrap();
@@ -66,8 +78,10 @@ fn another_allowance_of_the_same_name_takes_over_what_was_used() {
     assert_eq!(took(&quota(9, None), 9), 9 - 8);
     // Those beyond the most that are remembered go on sharing.
     let many = quota(1, None);
-    (0..MAX_KEYS as u64 + 2 * u64::from(LOOK_EVERY)).for_each(|key| drop(limiter.take("q", &many, key)));
-    let passed = (0..20_000).filter(|n| limiter.take("q", &quota(2, None), 10_000_000 + n).is_ok()).count();
+    (0..MAX_KEYS as u64 + 2 * u64::from(LOOK_EVERY))
+        .for_each(|key| drop(limiter.take("q", &many, key)));
+    let passed =
+        (0..20_000).filter(|n| limiter.take("q", &quota(2, None), 10_000_000 + n).is_ok()).count();
     assert!(passed <= 2 * SHARED as usize, "{passed}");
 }
 
@@ -76,7 +90,10 @@ fn what_remembers_nothing_is_forgotten_and_nothing_else() {
     let limiter = Local::new();
     let (slow, fast) = (
         quota(1, None),
-        Quota { rate: Some((NonZeroU32::MAX, Duration::from_secs(1), NonZeroU32::MIN)), concurrency: None },
+        Quota {
+            rate: Some((NonZeroU32::MAX, Duration::from_secs(1), NonZeroU32::MIN)),
+            concurrency: None,
+        },
     );
     let held = limiter.take("held", &quota(0, Some(1)), 7).unwrap();
     for (name, quota) in [("slow", &slow), ("fast", &fast)] {
@@ -85,7 +102,8 @@ fn what_remembers_nothing_is_forgotten_and_nothing_else() {
     std::thread::sleep(Duration::from_millis(5));
     let names = || {
         limiter.sweep();
-        let mut names: Vec<String> = limiter.buckets.read().unwrap().keys().map(ToString::to_string).collect();
+        let mut names: Vec<String> =
+            limiter.buckets.read().unwrap().keys().map(ToString::to_string).collect();
         names.sort();
         names
     };

@@ -4,7 +4,16 @@ use super::*;
 
 #[test]
 fn a_principal_has_a_bar_or_a_pattern_that_may_stand_for_one() {
-    for good in ["key|ci", "*", "key*", "key?ci", "https://a.example|*", "{key|ci,key|cd}", "key[|]ci", "key[!a]ci"] {
+    for good in [
+        "key|ci",
+        "*",
+        "key*",
+        "key?ci",
+        "https://a.example|*",
+        "{key|ci,key|cd}",
+        "key[|]ci",
+        "key[!a]ci",
+    ] {
         assert_eq!(principal(good), None, "{good}");
     }
     for bad in ["ci", "", "{ci,cd}", "ci-[0-9]", "ci-[]a]"] {
@@ -30,9 +39,17 @@ fn an_endpoint_is_one_of_two_paths() {
     ] {
         assert_eq!(endpoint(good), None, "{good}");
     }
-    for bad in
-        ["mcp", "", "/servers/db", "/server/*/mcp", "servers/*", "/mcp/", "/mcp/*", "/servers/mcp", "/servers//mcp"]
-    {
+    for bad in [
+        "mcp",
+        "",
+        "/servers/db",
+        "/server/*/mcp",
+        "servers/*",
+        "/mcp/",
+        "/mcp/*",
+        "/servers/mcp",
+        "/servers//mcp",
+    ] {
         assert!(endpoint(bad).is_some(), "{bad}");
     }
 }
@@ -45,7 +62,8 @@ fn categories_and_certificates_are_of_known_kinds() {
     for bad in ["files", "nonsense", "f", ""] {
         assert!(category(bad).is_some(), "{bad}");
     }
-    for good in ["dns:*.ci.example", "sha256:00", "*", "{dns:a,uri:b}", "uri*", "cn:a", "email:a@b"] {
+    for good in ["dns:*.ci.example", "sha256:00", "*", "{dns:a,uri:b}", "uri*", "cn:a", "email:a@b"]
+    {
         assert_eq!(certificate(good), None, "{good}");
     }
     for bad in ["ci.example", "dns", "ip:1", "x*"] {

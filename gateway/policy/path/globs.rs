@@ -1,5 +1,5 @@
-//! Globs over normalised paths. What is denied is folded the way that forgiving file systems do it, so that another
-//! spelling of the same name is denied too.
+//! Globs over normalised paths. What is denied is folded the way that forgiving file systems do it,
+//! so that another spelling of the same name is denied too.
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use unicode_normalization::UnicodeNormalization;
@@ -73,7 +73,9 @@ fn fits_some(glob: &str, roots: &[Vec<String>]) -> Result<(), String> {
         return Err("fits no path: leave out `.`, `..` and doubled slashes".into());
     }
     let plain = |name: &&str| !name.contains(['*', '?', '[', '{', '\\']);
-    let within = |root: &Vec<String>| rest.split('/').take_while(plain).zip(root).all(|(a, b)| cased(a) == cased(b));
+    let within = |root: &Vec<String>| {
+        rest.split('/').take_while(plain).zip(root).all(|(a, b)| cased(a) == cased(b))
+    };
     if rest.len() < glob.len() && !roots.iter().any(within) {
         return Err("is outside of all roots: leave it out, or begin it without `/`".into());
     }
@@ -108,11 +110,13 @@ impl Denied {
         Ok(Self(if none { None } else { Some(Globs::compile(globs, roots, true)?) }))
     }
 
-    /// Of a path in a root that has so many names. Each name is taken as it stands, and as forgiving file systems read
-    /// it: what one of them takes off may be what a glob needs.
+    /// Of a path in a root that has so many names. Each name is taken as it stands, and as
+    /// forgiving file systems read it: what one of them takes off may be what a glob needs.
     pub(super) fn matches(&self, names: &[String], root: usize) -> bool {
         let Some(globs) = &self.0 else { return false };
-        [cased, folded].into_iter().any(|read| globs.hold(names.iter().map(|name| read(name)), root))
+        [cased, folded]
+            .into_iter()
+            .any(|read| globs.hold(names.iter().map(|name| read(name)), root))
             || names.iter().skip(root).any(|name| is_short(&folded(name)))
     }
 }

@@ -1,13 +1,14 @@
-//! Spellings of paths that programs read in different ways: encodings, characters that cannot be seen or that look
-//! like others, expansions, and the absolute paths of other systems. Each is refused with what to write instead.
+//! Spellings of paths that programs read in different ways: encodings, characters that cannot be
+//! seen or that look like others, expansions, and the absolute paths of other systems. Each is
+//! refused with what to write instead.
 
 use lockgate_text::percent;
 use lockgate_text::unseen::is_unseen;
 
 /// Characters that some program turns into a slash or a backslash, or into text with one.
 const SLASHES: [char; 13] = [
-    '\u{2215}', '\u{2044}', '\u{29F8}', '\u{FF0F}', '\u{FF3C}', '\u{2216}', '\u{FE68}', '\u{29F5}', '\u{29F9}',
-    '\u{2100}', '\u{2101}', '\u{2105}', '\u{2106}',
+    '\u{2215}', '\u{2044}', '\u{29F8}', '\u{FF0F}', '\u{FF3C}', '\u{2216}', '\u{FE68}', '\u{29F5}',
+    '\u{29F9}', '\u{2100}', '\u{2101}', '\u{2105}', '\u{2106}',
 ];
 /// Characters that some program turns into dots.
 const DOTS: [char; 6] = ['\u{FF0E}', '\u{2024}', '\u{2025}', '\u{2026}', '\u{FE52}', '\u{FE19}'];
@@ -15,7 +16,8 @@ const COLONS: [char; 5] = [':', '\u{FF1A}', '\u{FE55}', '\u{A789}', '\u{2236}'];
 const PERCENTS: [char; 2] = ['\u{FF05}', '\u{FE6A}'];
 const TILDES: [char; 2] = ['~', '\u{FF5E}'];
 
-/// Refuses a path that is not plain. `..` is plain, and so is what programs expand where `literal` says that none does.
+/// Refuses a path that is not plain. `..` is plain, and so is what programs expand where `literal`
+/// says that none does.
 pub(super) fn check(text: &str, literal: bool) -> Result<(), String> {
     if text.is_empty() {
         return Err("the path is empty: name a file or a folder".into());
@@ -24,13 +26,19 @@ pub(super) fn check(text: &str, literal: bool) -> Result<(), String> {
         return Err("the path begins or ends with white space: leave it out".into());
     }
     if let Some(bad) = text.chars().find(|&c| is_unseen(c)) {
-        return Err(format!("the path has the character U+{:04X}, which cannot be seen: leave it out", u32::from(bad)));
+        return Err(format!(
+            "the path has the character U+{:04X}, which cannot be seen: leave it out",
+            u32::from(bad)
+        ));
     }
     if !literal {
         backslashes(text)?;
     }
     if let Some(bad) = text.chars().find(|c| SLASHES.contains(c)) {
-        return Err(format!("the path has the character U+{:04X}, which can turn into a slash: use /", u32::from(bad)));
+        return Err(format!(
+            "the path has the character U+{:04X}, which can turn into a slash: use /",
+            u32::from(bad)
+        ));
     }
     if text.starts_with("//") {
         return Err("the path begins with two slashes: begin with one".into());
@@ -43,11 +51,15 @@ pub(super) fn check(text: &str, literal: bool) -> Result<(), String> {
     text.split('/').try_for_each(name)
 }
 
-/// One within a name is taken, if it means nothing to who separates names with it, leaves it out or decodes an escape.
+/// One within a name is taken, if it means nothing to who separates names with it, leaves it out or
+/// decodes an escape.
 fn backslashes(text: &str) -> Result<(), String> {
-    let escape =
-        |after: &str| after.starts_with(|c: char| c.is_ascii_digit() || matches!(c, 'x' | 'X' | 'u' | 'U' | 'N'));
-    if text.starts_with('\\') || text.split('\\').skip(1).any(|after| after.is_empty() || escape(after)) {
+    let escape = |after: &str| {
+        after.starts_with(|c: char| c.is_ascii_digit() || matches!(c, 'x' | 'X' | 'u' | 'U' | 'N'))
+    };
+    if text.starts_with('\\')
+        || text.split('\\').skip(1).any(|after| after.is_empty() || escape(after))
+    {
         return Err("the path has a backslash: separate names with /".into());
     }
     Ok(())
@@ -68,7 +80,9 @@ fn encoded(text: &str) -> Result<(), String> {
             return Err("the path has a percent escape: write the character itself".into());
         }
     }
-    let entity = |at: usize| bytes.get(at + 2).is_some_and(|b| b.is_ascii_digit() || matches!(b, b'x' | b'X'));
+    let entity = |at: usize| {
+        bytes.get(at + 2).is_some_and(|b| b.is_ascii_digit() || matches!(b, b'x' | b'X'))
+    };
     if text.match_indices("&#").any(|(at, _)| entity(at)) {
         return Err("the path has an HTML escape: write the character itself".into());
     }
@@ -86,7 +100,8 @@ fn foreign(text: &str) -> Result<(), String> {
         scheme.starts_with(|c: char| c.is_ascii_alphabetic())
             && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '.' | '-'))
     });
-    let is_uri = scheme.is_some_and(|(scheme, rest)| rest.starts_with('/') || scheme.eq_ignore_ascii_case("file"));
+    let is_uri = scheme
+        .is_some_and(|(scheme, rest)| rest.starts_with('/') || scheme.eq_ignore_ascii_case("file"));
     if is_uri || text.contains("://") {
         return Err("the path is a URI: use the path of the file itself".into());
     }
@@ -102,17 +117,25 @@ fn is_wide_letter(c: char) -> bool {
 
 /// What shells and libraries replace by something else.
 fn expanded(text: &str) -> Result<(), String> {
-    let refuse = |what: &str| Err(format!("the path has {what}, which a program may expand: write the path itself"));
+    let refuse = |what: &str| {
+        Err(format!("the path has {what}, which a program may expand: write the path itself"))
+    };
     if text.starts_with(TILDES) {
-        return Err("the path begins with ~, which a program may expand: write ./ before it if it is a name".into());
+        return Err(
+            "the path begins with ~, which a program may expand: write ./ before it if it \
+            is a name"
+                .into(),
+        );
     }
     let first = text.split('/').find(|name| !name.is_empty()).unwrap_or_default();
-    let variable = |rest: &str| rest.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '{'));
+    let variable =
+        |rest: &str| rest.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '{'));
     if first.strip_prefix('$').is_some_and(variable)
         || first.len() > 2 && first.starts_with('%') && first.ends_with('%')
     {
         return Err(
-            "the path begins with a variable, which a program may expand: write ./ before it if it is a name".into()
+            "the path begins with a variable, which a program may expand: write ./ before it if it \
+                is a name".into()
         );
     }
     if text.contains("$(") || text.contains("${") || text.contains('`') {
@@ -131,10 +154,12 @@ fn name(name: &str) -> Result<(), String> {
         return Ok(());
     }
     let bare = name.split(';').next().unwrap_or_default().trim();
-    let dots = !bare.is_empty() && bare.chars().all(|c| c == '.' || c.is_whitespace() || DOTS.contains(&c));
+    let dots = !bare.is_empty()
+        && bare.chars().all(|c| c == '.' || c.is_whitespace() || DOTS.contains(&c));
     if dots || bare.is_empty() {
         return Err(format!(
-            "the name {name:?} can be read as `..`: use names with other characters than dots and spaces"
+            "the name {name:?} can be read as `..`: use names with other characters than dots and \
+                spaces"
         ));
     }
     Ok(())
@@ -155,9 +180,13 @@ pub(super) fn decode_uri(text: &str) -> Result<Option<String>, String> {
     for (at, _) in path.match_indices('%') {
         let byte = percent::byte(path.as_bytes(), at).ok_or_else(bad)?;
         if matches!(byte, b'/' | b'\\' | b'%' | b'.' | 0) {
-            return Err("the URI has a separator, dot or % in disguise: write the character itself".into());
+            return Err(
+                "the URI has a separator, dot or % in disguise: write the character itself".into(),
+            );
         }
     }
     let bytes = percent::decode_strictly(path).ok_or_else(bad)?;
-    String::from_utf8(bytes).map(Some).map_err(|_| "the URI is not UTF-8: write the name in UTF-8".into())
+    String::from_utf8(bytes)
+        .map(Some)
+        .map_err(|_| "the URI is not UTF-8: write the name in UTF-8".into())
 }

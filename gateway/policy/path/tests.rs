@@ -13,12 +13,16 @@ fn owned(list: &[&str]) -> Vec<String> {
 
 /// The rules that the corpora name.
 fn rule(name: &str) -> Path {
-    let data = || Spec { roots: owned(&["/srv/data"]), base: Some("/srv/data".into()), ..Spec::default() };
+    let data =
+        || Spec { roots: owned(&["/srv/data"]), base: Some("/srv/data".into()), ..Spec::default() };
     let spec = match name {
         "rel" => data(),
         "abs" => Spec { roots: owned(&["/srv/data", "/home/ada/projects/"]), ..Spec::default() },
         "all" => Spec { roots: owned(&["/"]), ..Spec::default() },
-        "deny" => Spec { deny: owned(&[".git", ".env*", "*.pem", "node_modules/.bin", "/srv/data/private"]), ..data() },
+        "deny" => Spec {
+            deny: owned(&[".git", ".env*", "*.pem", "node_modules/.bin", "/srv/data/private"]),
+            ..data()
+        },
         "nested" => Spec {
             roots: owned(&["/srv/data", "/srv/data/inner"]),
             deny: owned(&["secret/*", "inner/secret"]),
@@ -36,7 +40,14 @@ fn corpus(text: &'static str) -> Vec<(&'static str, String)> {
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let entry = |line: &'static str| {
         let (rule, path) = line.split_once(' ').unwrap();
-        (rule, if path.starts_with('"') { serde_json::from_str(path).unwrap() } else { path.to_owned() })
+        (
+            rule,
+            if path.starts_with('"') {
+                serde_json::from_str(path).unwrap()
+            } else {
+                path.to_owned()
+            },
+        )
     };
     lines.map(entry).collect()
 }
@@ -45,7 +56,8 @@ fn corpus(text: &'static str) -> Vec<(&'static str, String)> {
 fn no_attack_passes() {
     let corpus = corpus(ATTACKS);
     assert!(corpus.len() >= 80, "{}", corpus.len());
-    let passed: Vec<_> = corpus.iter().filter(|(name, path)| rule(name).check(path).is_ok()).collect();
+    let passed: Vec<_> =
+        corpus.iter().filter(|(name, path)| rule(name).check(path).is_ok()).collect();
     assert!(passed.is_empty(), "{passed:#?}");
 }
 
@@ -53,16 +65,21 @@ fn no_attack_passes() {
 fn at_most_one_in_a_hundred_benign_paths_is_refused() {
     let corpus = corpus(BENIGN);
     assert!(corpus.len() >= 80, "{}", corpus.len());
-    let refused: Vec<_> =
-        corpus.iter().filter_map(|(name, path)| rule(name).check(path).err().map(|why| (name, path, why))).collect();
+    let refused: Vec<_> = corpus
+        .iter()
+        .filter_map(|(name, path)| rule(name).check(path).err().map(|why| (name, path, why)))
+        .collect();
     assert!(refused.len() * 100 <= corpus.len(), "{refused:#?}");
 }
 
 /// What a forgiving file system takes off a name may be what a glob asks for.
 #[test]
 fn a_name_is_denied_as_it_stands_and_as_others_read_it() {
-    let spec =
-        Spec { roots: owned(&["/srv/data"]), deny: owned(&["*.pem", "log?", "/srv/data/a:b/*"]), ..Spec::default() };
+    let spec = Spec {
+        roots: owned(&["/srv/data"]),
+        deny: owned(&["*.pem", "log?", "/srv/data/a:b/*"]),
+        ..Spec::default()
+    };
     let rule = Path::compile(&spec).unwrap();
     for denied in ["server:.pem", "server.pem:x", "server.pem.", "log.", "logs", "a:b/c", "A:B/c"] {
         assert!(rule.check(&format!("/srv/data/{denied}")).is_err(), "{denied}");
@@ -90,19 +107,34 @@ fn what_is_allowed_is_absolute_and_normalised() {
 fn a_refusal_is_a_sentence_that_says_what_to_do() {
     for (name, path, words) in [
         ("rel", "../x", "the path leaves the allowed folders: use a path in /srv/data"),
-        ("abs", "x", "the path is relative: use an absolute path in /srv/data or /home/ada/projects"),
+        (
+            "abs",
+            "x",
+            "the path is relative: use an absolute path in /srv/data or /home/ada/projects",
+        ),
         ("rel", "%2e%2e/x", "the path has a percent escape: write the character itself"),
         ("rel", "notes /", "the path begins or ends with white space: leave it out"),
         ("rel", "\\b", "the path has a backslash: separate names with /"),
         ("deny", ".git/config", "the path is one of those that are never allowed: use another one"),
         ("allow", "a.txt", "the path is none of those that are allowed: use an allowed one"),
-        ("all", "/proc/1/environ", "/proc/1/environ is a folder of the kernel: use a path of ordinary files"),
-        ("rel", "a\u{200b}", "the path has the character U+200B, which cannot be seen: leave it out"),
+        (
+            "all",
+            "/proc/1/environ",
+            "/proc/1/environ is a folder of the kernel: use a path of ordinary files",
+        ),
+        (
+            "rel",
+            "a\u{200b}",
+            "the path has the character U+200B, which cannot be seen: leave it out",
+        ),
     ] {
         assert_eq!(rule(name).check(path).unwrap_err().0, words);
     }
     let long = format!("a/{}", "b/".repeat(300));
-    assert_eq!(rule("rel").check(&long).unwrap_err().0, "the path has more than 256 names: use a shorter one");
+    assert_eq!(
+        rule("rel").check(&long).unwrap_err().0,
+        "the path has more than 256 names: use a shorter one"
+    );
     assert!(rule("rel").check(&"a".repeat(5000)).unwrap_err().0.contains("at most 4096"));
     for (name, path) in corpus(ATTACKS) {
         let words = rule(name).check(&path).unwrap_err().0;
@@ -126,10 +158,19 @@ fn a_denied_folder_is_denied_however_it_is_written() {
         ("\u{e9}t\u{e9}", "/srv/data/e\u{301}te\u{301}"),
         ("e\u{301}te\u{301}", "/srv/data/\u{c9}t\u{e9}/a"),
     ] {
-        let rule =
-            Path::compile(&Spec { roots: owned(&["/srv/data"]), deny: owned(&[glob]), ..Spec::default() }).unwrap();
+        let rule = Path::compile(&Spec {
+            roots: owned(&["/srv/data"]),
+            deny: owned(&[glob]),
+            ..Spec::default()
+        })
+        .unwrap();
         assert!(rule.check(path).unwrap_err().0.contains("never allowed"), "{glob} {path}");
-        assert!(rule.check("/srv/data/other").is_ok() || glob.starts_with("/srv") || glob.starts_with("/*"), "{glob}");
+        assert!(
+            rule.check("/srv/data/other").is_ok()
+                || glob.starts_with("/srv")
+                || glob.starts_with("/*"),
+            "{glob}"
+        );
     }
 }
 
@@ -137,7 +178,9 @@ fn a_denied_folder_is_denied_however_it_is_written() {
 #[test]
 fn a_short_name_is_denied_where_anything_is() {
     let rule = rule("deny");
-    for denied in ["PROGRA~1", "progra~1.txt", "A~1", "AB~12345.T", "a/SECRET~1/b", "SECRET~1.", "SECRET~1:x"] {
+    for denied in
+        ["PROGRA~1", "progra~1.txt", "A~1", "AB~12345.T", "a/SECRET~1/b", "SECRET~1.", "SECRET~1:x"]
+    {
         assert!(rule.check(denied).is_err(), "{denied}");
     }
     for fine in ["a~b", "PROGRAM~1", "PROGRA~1.text", "a~1b"] {
@@ -163,20 +206,50 @@ fn a_rule_that_means_nothing_does_not_compile() {
     for (spec, words) in [
         (Spec::default(), "roots: name at least one folder"),
         (Spec { roots: owned(&["data"]), ..Spec::default() }, "roots: \"data\" must begin with /"),
-        (Spec { roots: owned(&["/srv/../etc"]), ..Spec::default() }, "must begin with / and be plain"),
-        (Spec { roots: roots.clone(), base: Some("/srv".into()), ..Spec::default() }, "base: it must be a root"),
-        (Spec { roots: roots.clone(), deny: owned(&["[a"]), ..Spec::default() }, "deny: \"[a\" is not a glob"),
-        (Spec { roots: roots.clone(), allow: owned(&[""]), ..Spec::default() }, "allow: \"\" is empty"),
-        (Spec { roots: roots.clone(), allow: owned(&["docs/"]), ..Spec::default() }, "write docs/** for what is in"),
-        (Spec { roots: roots.clone(), deny: owned(&["./private"]), ..Spec::default() }, "\"./private\" fits no path"),
-        (Spec { roots: roots.clone(), deny: owned(&["a/../b"]), ..Spec::default() }, "\"a/../b\" fits no path"),
-        (Spec { roots: roots.clone(), deny: owned(&["a//b"]), ..Spec::default() }, "\"a//b\" fits no path"),
-        (Spec { roots: roots.clone(), deny: owned(&["/"]), ..Spec::default() }, "deny: \"/\" is empty"),
+        (
+            Spec { roots: owned(&["/srv/../etc"]), ..Spec::default() },
+            "must begin with / and be plain",
+        ),
+        (
+            Spec { roots: roots.clone(), base: Some("/srv".into()), ..Spec::default() },
+            "base: it must be a root",
+        ),
+        (
+            Spec { roots: roots.clone(), deny: owned(&["[a"]), ..Spec::default() },
+            "deny: \"[a\" is not a glob",
+        ),
+        (
+            Spec { roots: roots.clone(), allow: owned(&[""]), ..Spec::default() },
+            "allow: \"\" is empty",
+        ),
+        (
+            Spec { roots: roots.clone(), allow: owned(&["docs/"]), ..Spec::default() },
+            "write docs/** for what is in",
+        ),
+        (
+            Spec { roots: roots.clone(), deny: owned(&["./private"]), ..Spec::default() },
+            "\"./private\" fits no path",
+        ),
+        (
+            Spec { roots: roots.clone(), deny: owned(&["a/../b"]), ..Spec::default() },
+            "\"a/../b\" fits no path",
+        ),
+        (
+            Spec { roots: roots.clone(), deny: owned(&["a//b"]), ..Spec::default() },
+            "\"a//b\" fits no path",
+        ),
+        (
+            Spec { roots: roots.clone(), deny: owned(&["/"]), ..Spec::default() },
+            "deny: \"/\" is empty",
+        ),
         (
             Spec { roots: roots.clone(), deny: owned(&["/etc/*"]), ..Spec::default() },
             "\"/etc/*\" is outside of all roots",
         ),
-        (Spec { roots: roots.clone(), allow: owned(&["/srv/x/*"]), ..Spec::default() }, "outside of all roots"),
+        (
+            Spec { roots: roots.clone(), allow: owned(&["/srv/x/*"]), ..Spec::default() },
+            "outside of all roots",
+        ),
         (Spec { roots, max_bytes: 0, ..Spec::default() }, "max_bytes must be from 1 to 65536"),
         (Spec { roots: vec!["/a".into(); 1001], ..Spec::default() }, "more than 1000 entries"),
     ] {
@@ -196,7 +269,9 @@ fn a_call_goes_up_nowhere_and_names_no_root_that_it_may_change() {
         allow_root,
         ..Spec::default()
     };
-    let sent = |allow_root, text: &str, reads| Path::compile(&spec(allow_root)).unwrap().check_argument(text, reads);
+    let sent = |allow_root, text: &str, reads| {
+        Path::compile(&spec(allow_root)).unwrap().check_argument(text, reads)
+    };
     for (text, forwarded) in [
         ("/srv/data/a/../b", Some("/srv/data/b")),
         ("b/../c", Some("/srv/data/a/c")),
@@ -211,24 +286,50 @@ fn a_call_goes_up_nowhere_and_names_no_root_that_it_may_change() {
         }
     }
     assert!(sent(None, "file:///srv/data/a/../b", true).is_err());
-    for root in ["/srv/data", "/srv/data/", "..", "/srv/data/b/..", "/srv/data/a", ".", "inner", "/srv/data/a/inner"] {
+    for root in [
+        "/srv/data",
+        "/srv/data/",
+        "..",
+        "/srv/data/b/..",
+        "/srv/data/a",
+        ".",
+        "inner",
+        "/srv/data/a/inner",
+    ] {
         assert!(sent(None, root, true).is_ok() && sent(Some(true), root, false).is_ok(), "{root}");
         for (allow_root, reads) in [(None, false), (Some(false), false), (Some(false), true)] {
-            assert!(sent(allow_root, root, reads).unwrap_err().0.contains("is a root itself"), "{root}");
+            assert!(
+                sent(allow_root, root, reads).unwrap_err().0.contains("is a root itself"),
+                "{root}"
+            );
         }
     }
 }
 
 #[test]
 fn what_takes_names_as_they_stand_is_sent_more_of_them() {
-    let literal = Path::compile(&Spec { literal: true, deny: owned(&[".git", "*.pem"]), ..data_folder() }).unwrap();
+    let literal =
+        Path::compile(&Spec { literal: true, deny: owned(&[".git", "*.pem"]), ..data_folder() })
+            .unwrap();
     let plain = Path::compile(&Spec { deny: owned(&[".git", "*.pem"]), ..data_folder() }).unwrap();
     for name in ["~", "~/a", "$HOME", "${HOME}/a", "a\\", "\\a", "a\\x41", "{a,b}", "`a`", "$(a)"] {
-        assert_eq!(literal.check(name).map(|checked| checked.path), Ok(format!("/srv/data/{name}")), "{name}");
+        assert_eq!(
+            literal.check(name).map(|checked| checked.path),
+            Ok(format!("/srv/data/{name}")),
+            "{name}"
+        );
         assert!(plain.check(name).is_err(), "{name}");
     }
-    for name in ["../a", "a/../../b", "%2e%2e/a", "a\u{200b}", ".git/config", "C:/a", "~/../../b", "a/$HOME/../../../b"]
-    {
+    for name in [
+        "../a",
+        "a/../../b",
+        "%2e%2e/a",
+        "a\u{200b}",
+        ".git/config",
+        "C:/a",
+        "~/../../b",
+        "a/$HOME/../../../b",
+    ] {
         assert!(literal.check(name).is_err(), "{name}");
     }
     // Whatever a backslash is taken for, the name is one that is allowed.
@@ -248,7 +349,11 @@ fn what_takes_names_as_they_stand_is_sent_more_of_them() {
         assert!(plain.check(name).is_err(), "{name}");
     }
     for name in ["a\\b", "it\\'s", "a/b\\ c"] {
-        assert_eq!(plain.check(name).map(|checked| checked.path), Ok(format!("/srv/data/{name}")), "{name}");
+        assert_eq!(
+            plain.check(name).map(|checked| checked.path),
+            Ok(format!("/srv/data/{name}")),
+            "{name}"
+        );
     }
 }
 

@@ -1,4 +1,5 @@
-//! What has changed in a definition, in words that a person can judge. Bounded, and without a character that a terminal obeys.
+//! What has changed in a definition, in words that a person can judge. Bounded, and without a
+//! character that a terminal obeys.
 
 use serde_json::Value;
 
@@ -34,7 +35,9 @@ fn walk(at: &str, old: &Value, new: &Value, lines: &mut Vec<String>) {
             }
         }
         let added = after.iter().filter(|(name, _)| !before.contains_key(*name));
-        lines.extend(added.map(|(name, value)| format!("{}: added, {}", below(at, name), quoted(value))));
+        lines.extend(
+            added.map(|(name, value)| format!("{}: added, {}", below(at, name), quoted(value))),
+        );
         return;
     }
     lines.push(format!("{at}: was {}, is {}", quoted(old), quoted(new)));

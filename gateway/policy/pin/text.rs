@@ -1,5 +1,6 @@
-//! Text that people do not see and models read: invisible characters, sequences that terminals obey, phrases that give orders,
-//! and blobs. Invisible characters can be taken out; the rest is only pointed at, because words have harmless uses too.
+//! Text that people do not see and models read: invisible characters, sequences that terminals
+//! obey, phrases that give orders, and blobs. Invisible characters can be taken out; the rest is
+//! only pointed at, because words have harmless uses too.
 
 use std::fmt::Write as _;
 
@@ -90,7 +91,8 @@ impl std::fmt::Display for Finding {
     }
 }
 
-/// Members that no model reads and that are full of what looks odd in a text: images, marks, addresses.
+/// Members that no model reads and that are full of what looks odd in a text: images, marks,
+/// addresses.
 const UNREAD: [&str; 2] = ["icons", "_meta"];
 
 /// Looks at every text of a definition that a model may read, names of members included.
@@ -113,7 +115,10 @@ fn walk(at: &str, value: &Value, findings: &mut Vec<Finding>) {
     match value {
         Value::String(text) => look(at, text, findings),
         Value::Array(items) => {
-            items.iter().enumerate().for_each(|(n, item)| walk(&format!("{at}/{n}"), item, findings));
+            items
+                .iter()
+                .enumerate()
+                .for_each(|(n, item)| walk(&format!("{at}/{n}"), item, findings));
         }
         Value::Object(members) => {
             for (name, value) in members {
@@ -130,7 +135,12 @@ fn walk(at: &str, value: &Value, findings: &mut Vec<Finding>) {
 fn look(place: &str, text: &str, findings: &mut Vec<Finding>) {
     let mut found = |what, around: usize| {
         if findings.len() < MAX_FINDINGS {
-            let start = text.char_indices().map(|(at, _)| at).take_while(|at| *at <= around).last().unwrap_or(0);
+            let start = text
+                .char_indices()
+                .map(|(at, _)| at)
+                .take_while(|at| *at <= around)
+                .last()
+                .unwrap_or(0);
             let excerpt = shown(text.get(start..).unwrap_or_default(), EXCERPT);
             findings.push(Finding { place: place.to_owned(), what, excerpt });
         }
@@ -142,10 +152,15 @@ fn look(place: &str, text: &str, findings: &mut Vec<Finding>) {
     let clean = clean.as_deref().unwrap_or(text);
     let plain = clean.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
     if let Some(order) = ORDERS.iter().find(|order| plain.contains(**order)) {
-        let at = text.to_ascii_lowercase().find(order.split(' ').next().unwrap_or_default()).unwrap_or(0);
+        let at = text
+            .to_ascii_lowercase()
+            .find(order.split(' ').next().unwrap_or_default())
+            .unwrap_or(0);
         found("words that give a model orders", at);
     }
-    if let Some(at) = run(text, BLOB, |c| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=' | '_' | '-')) {
+    if let Some(at) =
+        run(text, BLOB, |c| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=' | '_' | '-'))
+    {
         found("a blob that may hide text", at);
     }
     if let Some(at) = run(text, GAP, char::is_whitespace) {
@@ -211,21 +226,25 @@ pub fn strip(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// What is wrong with a character between its neighbours. Joiners and variation selectors belong to emoji and to some scripts,
-/// so single ones stay between characters beyond ASCII.
+/// What is wrong with a character between its neighbours. Joiners and variation selectors belong to
+/// emoji and to some scripts, so single ones stay between characters beyond ASCII.
 fn unseen(before: Option<char>, c: char, after: Option<char>) -> Option<&'static str> {
-    let foreign =
-        |c: Option<char>| c.is_some_and(|c| !c.is_ascii() && !is_selector(c) && !matches!(c, '\u{200c}' | '\u{200d}'));
+    let foreign = |c: Option<char>| {
+        c.is_some_and(|c| !c.is_ascii() && !is_selector(c) && !matches!(c, '\u{200c}' | '\u{200d}'))
+    };
     match unseen_kind(c)? {
         Unseen::Control if matches!(c, '\n' | '\r' | '\t') => None,
-        Unseen::Control if matches!(c, '\u{1b}' | '\u{9b}') => Some("a sequence that terminals obey"),
+        Unseen::Control if matches!(c, '\u{1b}' | '\u{9b}') => {
+            Some("a sequence that terminals obey")
+        }
         Unseen::Control => Some("a control character"),
         Unseen::NoWidth if matches!(c, '\u{200c}' | '\u{200d}') => {
             let joins = (foreign(before) || before.is_some_and(is_selector)) && foreign(after);
             (!joins).then_some("a character without width")
         }
         Unseen::Selector => {
-            let after_symbol = foreign(before) || before.is_some_and(|c| c.is_ascii_digit() || matches!(c, '#' | '*'));
+            let after_symbol = foreign(before)
+                || before.is_some_and(|c| c.is_ascii_digit() || matches!(c, '#' | '*'));
             (!after_symbol).then_some("a character without width")
         }
         Unseen::NoWidth => Some("a character without width"),

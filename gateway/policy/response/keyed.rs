@@ -1,10 +1,12 @@
-//! Secrets that have no shape of their own, but stand behind a word that says what they are: `password: …`, `API_KEY=…`,
-//! `"client_secret": "…"`. Prose, types, references and placeholders behind such a word stay.
+//! Secrets that have no shape of their own, but stand behind a word that says what they are:
+//! `password: …`, `API_KEY=…`, `"client_secret": "…"`. Prose, types, references and placeholders
+//! behind such a word stay.
 
 use regex::{Captures, Regex};
 
-/// A word that says that what follows is secret, what stands between, and what follows. Words that also name other things
-/// (`token`, `secret`) count alone or behind a word that makes them plain: a token for the next page is none.
+/// A word that says that what follows is secret, what stands between, and what follows. Words that
+/// also name other things (`token`, `secret`) count alone or behind a word that makes them plain: a
+/// token for the next page is none.
 const KEYED: &str = r#"(?ix)
     (?P<head>
         (?P<sure> pass(?:word|wd|phrase) | \bpwd | (?:api|access|private|secret|encryption|signing)[_-]?key )
@@ -55,7 +57,8 @@ fn looks_secret(value: &str) -> bool {
     let is = |test: fn(char) -> bool| value.chars().any(test);
     let letters = is(|c| c.is_alphabetic());
     let digits = is(|c| c.is_ascii_digit());
-    let signs = is(|c| matches!(c, '!' | '@' | '#' | '%' | '^' | '&' | '*' | '+' | '?' | '~' | '|' | '$'));
+    let signs =
+        is(|c| matches!(c, '!' | '@' | '#' | '%' | '^' | '&' | '*' | '+' | '?' | '~' | '|' | '$'));
     let is_number = !letters && value.chars().all(|c| c.is_ascii_digit());
     let mixed = letters && (digits || signs) || is_number;
     value.chars().count() >= 6 && mixed && !is_reference(value) && !is_placeholder(value)
@@ -69,18 +72,28 @@ fn is_reference(value: &str) -> bool {
     };
     let dotted = value.contains('.') && value.split('.').all(is_name);
     let is_mail = value.split_once('@').is_some_and(|(user, host)| {
-        host.contains('.') && !user.is_empty() && host.chars().all(|c| c.is_ascii_alphanumeric() || ".-".contains(c))
+        host.contains('.')
+            && !user.is_empty()
+            && host.chars().all(|c| c.is_ascii_alphanumeric() || ".-".contains(c))
     });
     let is_path = ["/", "~/", "./", "../"].iter().any(|begin| value.starts_with(begin));
     let is_variable = value.starts_with('$') && value.get(1..).is_some_and(is_name);
-    let is_sigil = value.starts_with(['%', '@', '&', '*', '#', '!']) && !value.bytes().any(|b| b.is_ascii_digit());
-    dotted || is_mail || is_path || is_variable || is_sigil || value.starts_with("${") || value.contains("://")
+    let is_sigil = value.starts_with(['%', '@', '&', '*', '#', '!'])
+        && !value.bytes().any(|b| b.is_ascii_digit());
+    dotted
+        || is_mail
+        || is_path
+        || is_variable
+        || is_sigil
+        || value.starts_with("${")
+        || value.contains("://")
 }
 
 fn is_placeholder(value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     let first = value.chars().next();
-    let words = ["redacted", "your_", "your-", "yourpass", "xxxx", "changeme", "placeholder", "example"];
+    let words =
+        ["redacted", "your_", "your-", "yourpass", "xxxx", "changeme", "placeholder", "example"];
     value.chars().all(|c| Some(c) == first) || words.iter().any(|word| lower.contains(word))
 }
 

@@ -1,4 +1,5 @@
-//! Shapes of known secrets. Each begins with something that ordinary text does not have, so that ordinary text stays.
+//! Shapes of known secrets. Each begins with something that ordinary text does not have, so that
+//! ordinary text stays.
 
 use std::sync::OnceLock;
 
@@ -41,7 +42,10 @@ const SHAPES: &[(&str, &str)] = &[
         r#"(?i)(?P<keep>\bauthorization["'\\]{0,3}\s{0,4}[:=]\s{0,4}["'\\]{0,3}basic\s{1,4})[A-Za-z0-9+/]{6,}={0,2}"#,
     ),
     ("bearer token", r"(?i)(?P<keep>\bbearer\s{1,4})[A-Za-z0-9._~+/-]{20,}={0,2}"),
-    ("password", r"(?P<keep>\b[A-Za-z][A-Za-z0-9+.-]{1,30}://[^\s/:@'\x22]{0,128}:)[^\s/@'\x22]{1,256}(?P<end>@)"),
+    (
+        "password",
+        r"(?P<keep>\b[A-Za-z][A-Za-z0-9+.-]{1,30}://[^\s/:@'\x22]{0,128}:)[^\s/@'\x22]{1,256}(?P<end>@)",
+    ),
     (
         "password",
         r"(?i)(?P<keep>\b(?:server|host|data source|user id|uid|user|username|database)\s?=[^;\n]{1,128};[^\n]{0,256}?\b(?:password|pwd)\s?=\s?)[^;\s\x22']{1,128}",
@@ -64,11 +68,16 @@ impl Shapes {
 
     fn compile() -> Result<Self, String> {
         let words = |error: regex::Error| format!("known secrets: {error}");
-        let any = RegexSetBuilder::new(SHAPES.iter().map(|(_, shape)| shape)).size_limit(16 << 20).build();
+        let any = RegexSetBuilder::new(SHAPES.iter().map(|(_, shape)| shape))
+            .size_limit(16 << 20)
+            .build();
         let each = SHAPES.iter().map(|(name, shape)| {
             let kept = if shape.contains("?P<keep>") { "${keep}" } else { "" };
             let end = if shape.contains("?P<end>") { "${end}" } else { "" };
-            Ok((RegexBuilder::new(shape).build().map_err(words)?, format!("{kept}[redacted: {name}]{end}")))
+            Ok((
+                RegexBuilder::new(shape).build().map_err(words)?,
+                format!("{kept}[redacted: {name}]{end}"),
+            ))
         });
         let keyed = Keyed::compile().map_err(words)?;
         Ok(Self { any: any.map_err(words)?, each: each.collect::<Result<_, String>>()?, keyed })

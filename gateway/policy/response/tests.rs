@@ -1,4 +1,5 @@
-//! Tests of `response`: secrets of every shape go, ordinary text stays, rules with mistakes are refused.
+//! Tests of `response`: secrets of every shape go, ordinary text stays, rules with mistakes are
+//! refused.
 
 use super::*;
 
@@ -23,7 +24,10 @@ fn known_secrets_are_replaced_and_what_is_around_them_stays() {
         (format!("npm_{}", letters(36)), "npm token"),
         (format!("hf_{}", letters(34)), "Hugging Face token"),
         (format!("hvs.{}", letters(24)), "Vault token"),
-        ("-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc=\n-----END RSA PRIVATE KEY-----".into(), "private key"),
+        (
+            "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc=\n-----END RSA PRIVATE KEY-----".into(),
+            "private key",
+        ),
         ("-----BEGIN OPENSSH PRIVATE KEY-----\nb3Blb".into(), "private key"),
         ("-----BEGIN PRIVATE KEY-----\\nMIIE\\n-----END PRIVATE KEY-----".into(), "private key"),
         (format!("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.{}", letters(43)), "JWT"),
@@ -70,10 +74,14 @@ fn ordinary_text_stays() {
 
 #[test]
 fn patterns_replace_texts_and_not_names() {
-    let redact =
-        |pattern: &str, replace: Option<&str>| Redact { pattern: pattern.into(), replace: replace.map(Into::into) };
-    let spec =
-        Spec { redact: vec![redact(r"\b\d{3}-\d{2}-\d{4}\b", None), redact("(a)b", Some("$1"))], ..Spec::default() };
+    let redact = |pattern: &str, replace: Option<&str>| Redact {
+        pattern: pattern.into(),
+        replace: replace.map(Into::into),
+    };
+    let spec = Spec {
+        redact: vec![redact(r"\b\d{3}-\d{2}-\d{4}\b", None), redact("(a)b", Some("$1"))],
+        ..Spec::default()
+    };
     let rule = Response::compile(&spec).unwrap();
     assert_eq!(rule.redact("ssn 123-45-6789, ab").unwrap(), "ssn [redacted], $1");
     assert_eq!(rule.redact("nothing"), None);
@@ -83,11 +91,19 @@ fn patterns_replace_texts_and_not_names() {
 
 #[test]
 fn sizes_and_links_are_judged() {
-    let spec = Spec { max_bytes: Some(10), link_schemes: Some(vec!["HTTPS".into(), "file".into()]), ..Spec::default() };
+    let spec = Spec {
+        max_bytes: Some(10),
+        link_schemes: Some(vec!["HTTPS".into(), "file".into()]),
+        ..Spec::default()
+    };
     let rule = Response::compile(&spec).unwrap();
     assert_eq!((rule.too_large(10), rule.too_large(11)), (None, Some(10)));
     assert!(rule.allows_link("https://x/") && rule.allows_link("FILE:///x") && rule.judges_links());
-    assert!(!rule.allows_link("http://x/") && !rule.allows_link("javascript:alert(1)") && !rule.allows_link("x"));
+    assert!(
+        !rule.allows_link("http://x/")
+            && !rule.allows_link("javascript:alert(1)")
+            && !rule.allows_link("x")
+    );
     let other = Response::compile(&Spec {
         max_bytes: Some(5),
         secrets: true,
@@ -107,7 +123,10 @@ fn rules_with_mistakes_are_refused() {
         Spec { redact: vec![Redact { pattern: "(".into(), replace: None }], ..Spec::default() },
         Spec { redact: vec![Redact { pattern: "x*".into(), replace: None }], ..Spec::default() },
         Spec { redact: vec![Redact { pattern: String::new(), replace: None }], ..Spec::default() },
-        Spec { redact: vec![Redact { pattern: "(?:a{1000}){1000}".into(), replace: None }], ..Spec::default() },
+        Spec {
+            redact: vec![Redact { pattern: "(?:a{1000}){1000}".into(), replace: None }],
+            ..Spec::default()
+        },
         Spec { link_schemes: Some(vec!["no scheme".into()]), ..Spec::default() },
     ];
     for spec in bad {

@@ -1,5 +1,5 @@
-//! Tests of `rule`: each key of `who` and `what` by itself, in pairs, and against each caller and target; through the index
-//! and by the policy alone.
+//! Tests of `rule`: each key of `who` and `what` by itself, in pairs, and against each caller and
+//! target; through the index and by the policy alone.
 
 #![allow(clippy::needless_pass_by_value, reason = "JSON is written where it is used")]
 
@@ -13,11 +13,15 @@ use crate::{ANONYMOUS, Certificate, Config, Document, Entry, Policy, Question};
 fn policy(policies: Value) -> Policy {
     let file: File = serde_json::from_value(json!({ "policies": policies })).unwrap();
     let entry = |policy| Entry { policy, line: 1, source: Value::Null };
-    let document = Document { name: "test.yaml".into(), policies: file.policies.into_iter().map(entry).collect() };
+    let document = Document {
+        name: "test.yaml".into(),
+        policies: file.policies.into_iter().map(entry).collect(),
+    };
     Policy::compile(&Config { documents: vec![document], ..Config::default() }).unwrap()
 }
 
-/// Whether a policy with these keys is about something, by the index and by the policy itself, with either effect.
+/// Whether a policy with these keys is about something, by the index and by the policy itself, with
+/// either effect.
 fn is_about(keys: Value, subject: &Subject<'_>, endpoint: &str, target: &Target<'_>) -> bool {
     let with = |effect: &str| {
         let mut one = json!({"name": "one", "effect": effect});
@@ -28,7 +32,8 @@ fn is_about(keys: Value, subject: &Subject<'_>, endpoint: &str, target: &Target<
     let allowing = policy(json!([with("allow")]));
     let denying = policy(json!([with("deny"), {"name": "open", "effect": "allow"}]));
     let about = allowing.rules[0].misfits(subject, endpoint, target).is_empty();
-    let visible = |policy: &Policy| policy.verdict(&policy.class(subject, endpoint), &question).is_visible();
+    let visible =
+        |policy: &Policy| policy.verdict(&policy.class(subject, endpoint), &question).is_visible();
     assert_eq!((visible(&allowing), visible(&denying)), (about, !about), "{keys}");
     // Values for a prompt that is hidden are hidden with it, whatever is said of completion.
     if !matches!(target.kind, Kind::PromptCompletion | Kind::ResourceCompletion) {
@@ -44,7 +49,12 @@ const TOOL: Target<'static> = Target {
     exposed: "db__query",
     own: "query",
     category: Some("database"),
-    annotations: Annotations { read_only: true, destructive: false, idempotent: true, open_world: false },
+    annotations: Annotations {
+        read_only: true,
+        destructive: false,
+        idempotent: true,
+        open_world: false,
+    },
 };
 
 /// Each key with a pattern that fits the caller below, and one that fits nobody like it.
@@ -80,7 +90,10 @@ fn each_key_of_who_has_to_fit() {
     for (key, fits, other) in WHO {
         known(|subject| {
             assert!(is_about(json!({"who": {key: [fits]}}), subject, "/mcp", &TOOL), "{key}");
-            assert!(is_about(json!({"who": {key: [other, fits]}}), subject, "/mcp", &TOOL), "{key}");
+            assert!(
+                is_about(json!({"who": {key: [other, fits]}}), subject, "/mcp", &TOOL),
+                "{key}"
+            );
             assert!(!is_about(json!({"who": {key: [other]}}), subject, "/mcp", &TOOL), "{key}");
             for (beside, fitting, misfit) in WHO.into_iter().filter(|(beside, ..)| *beside != key) {
                 for (keys, about) in [
@@ -90,7 +103,11 @@ fn each_key_of_who_has_to_fit() {
                     (json!({key: [fits], beside: [fitting], "anonymous": true}), false),
                     (json!({key: [fits], beside: [fitting], "anonymous": false}), true),
                 ] {
-                    assert_eq!(is_about(json!({ "who": keys }), subject, "/mcp", &TOOL), about, "{keys}");
+                    assert_eq!(
+                        is_about(json!({ "who": keys }), subject, "/mcp", &TOOL),
+                        about,
+                        "{keys}"
+                    );
                 }
             }
         });
@@ -103,15 +120,22 @@ fn each_key_of_who_has_to_fit() {
 fn who_is_anonymous_is_told_from_who_is_not() {
     let nobody = Subject { issuer: ANONYMOUS, subject: "anyone", ..Subject::default() };
     let somebody = Subject { issuer: "key", subject: ANONYMOUS, ..Subject::default() };
-    assert!(nobody.is_anonymous() && !somebody.is_anonymous() && !Subject::default().is_anonymous());
-    assert_eq!((nobody.principal(), somebody.principal()), ("anonymous|anyone".into(), "key|anonymous".into()));
+    assert!(
+        nobody.is_anonymous() && !somebody.is_anonymous() && !Subject::default().is_anonymous()
+    );
+    assert_eq!(
+        (nobody.principal(), somebody.principal()),
+        ("anonymous|anyone".into(), "key|anonymous".into())
+    );
     for (who, anonymous) in [(&nobody, true), (&somebody, false)] {
         for wanted in [true, false] {
             let about = is_about(json!({"who": {"anonymous": wanted}}), who, "/mcp", &TOOL);
             assert_eq!(about, wanted == anonymous, "{wanted} {anonymous}");
         }
-        let condition = policy(json!([{"name": "one", "effect": "allow", "when": "subject.anonymous"}]));
-        let answer = condition.answer(&Question { subject: who, endpoint: "/mcp", target: &TOOL }, None);
+        let condition =
+            policy(json!([{"name": "one", "effect": "allow", "when": "subject.anonymous"}]));
+        let answer =
+            condition.answer(&Question { subject: who, endpoint: "/mcp", target: &TOOL }, None);
         assert_eq!(answer.decision == Expect::Allow, anonymous);
     }
 }
@@ -141,15 +165,36 @@ fn each_key_of_what_has_to_fit() {
         for (key, fits, other) in WHAT {
             assert!(is_about(json!({"what": {key: [fits]}}), subject, "/mcp", &TOOL), "{key}");
             assert!(!is_about(json!({"what": {key: [other]}}), subject, "/mcp", &TOOL), "{key}");
-            for (beside, fitting, misfit) in WHAT.into_iter().filter(|(beside, ..)| *beside != key) {
-                assert!(is_about(json!({"what": {key: [fits], beside: [fitting]}}), subject, "/mcp", &TOOL));
-                assert!(!is_about(json!({"what": {key: [fits], beside: [misfit]}}), subject, "/mcp", &TOOL));
+            for (beside, fitting, misfit) in WHAT.into_iter().filter(|(beside, ..)| *beside != key)
+            {
+                assert!(is_about(
+                    json!({"what": {key: [fits], beside: [fitting]}}),
+                    subject,
+                    "/mcp",
+                    &TOOL
+                ));
+                assert!(!is_about(
+                    json!({"what": {key: [fits], beside: [misfit]}}),
+                    subject,
+                    "/mcp",
+                    &TOOL
+                ));
             }
-            assert!(!is_about(json!({"who": {"roles": ["x"]}, "what": {key: [fits]}}), subject, "/mcp", &TOOL));
+            assert!(!is_about(
+                json!({"who": {"roles": ["x"]}, "what": {key: [fits]}}),
+                subject,
+                "/mcp",
+                &TOOL
+            ));
         }
         let plain = Target { category: None, ..TOOL };
         assert!(!is_about(json!({"what": {"categories": ["database"]}}), subject, "/mcp", &plain));
-        assert!(is_about(json!({"what": {"endpoints": ["/servers/*"]}}), subject, "/servers/db/mcp", &TOOL));
+        assert!(is_about(
+            json!({"what": {"endpoints": ["/servers/*"]}}),
+            subject,
+            "/servers/db/mcp",
+            &TOOL
+        ));
     });
 }
 
@@ -176,12 +221,24 @@ fn each_hint_of_a_tool_has_to_be_as_it_is_wanted() {
                 }
             }
             for wanted in 0..16 {
-                let all: Value = hints.into_iter().enumerate().map(|(at, hint)| (hint, wanted >> at & 1 > 0)).collect();
-                assert_eq!(is_about(json!({"what": {"annotations": all}}), subject, "/mcp", &target), wanted == bits);
+                let all: Value = hints
+                    .into_iter()
+                    .enumerate()
+                    .map(|(at, hint)| (hint, wanted >> at & 1 > 0))
+                    .collect();
+                assert_eq!(
+                    is_about(json!({"what": {"annotations": all}}), subject, "/mcp", &target),
+                    wanted == bits
+                );
             }
         }
         let prompt = Target { kind: Kind::Prompt, ..TOOL };
-        assert!(!is_about(json!({"what": {"annotations": {"read_only": true}}}), subject, "/mcp", &prompt));
+        assert!(!is_about(
+            json!({"what": {"annotations": {"read_only": true}}}),
+            subject,
+            "/mcp",
+            &prompt
+        ));
     });
 }
 
@@ -196,7 +253,10 @@ fn words_fit_a_tool_however_its_name_is_spelled() {
     let final_words = || json!({"words": ["delete", "drop", "force push"]});
     for own in ["delete_all", "fileDelete", "DELETE", "dropTable2", "a-drop", "gitForcePush"] {
         assert!(about(final_words(), own, Kind::Tool), "{own}");
-        assert!(!about(json!({"not_words": ["delete", "drop", "force push"]}), own, Kind::Tool), "{own}");
+        assert!(
+            !about(json!({"not_words": ["delete", "drop", "force push"]}), own, Kind::Tool),
+            "{own}"
+        );
         assert!(!about(
             json!({"words": ["delete", "drop"], "not_words": ["^delete", "{drop,push}*", "file"]}),
             own,
@@ -205,18 +265,23 @@ fn words_fit_a_tool_however_its_name_is_spelled() {
     }
     for own in ["undelete", "list", "dropdown", "push_force"] {
         assert!(!about(final_words(), own, Kind::Tool), "{own}");
-        assert!(about(json!({"not_words": ["delete", "drop", "force push"]}), own, Kind::Tool), "{own}");
+        assert!(
+            about(json!({"not_words": ["delete", "drop", "force push"]}), own, Kind::Tool),
+            "{own}"
+        );
     }
     assert!(about(json!({"tools": ["drop-box/*"], "words": ["get"]}), "get_x", Kind::Tool));
     assert!(!about(json!({"tools": ["other/*"], "words": ["get"]}), "get_x", Kind::Tool));
     for kind in [Kind::Prompt, Kind::Resource, Kind::PromptCompletion, Kind::ResourceCompletion] {
         assert!(
-            !about(json!({"words": ["delete"]}), "delete", kind) && !about(json!({"not_words": ["x"]}), "delete", kind)
+            !about(json!({"words": ["delete"]}), "delete", kind)
+                && !about(json!({"not_words": ["x"]}), "delete", kind)
         );
     }
 }
 
-/// A server whose tools are not known yet is there if words may fit one of them, and if words deny only some.
+/// A server whose tools are not known yet is there if words may fit one of them, and if words deny
+/// only some.
 #[test]
 fn a_server_is_there_where_words_may_fit() {
     let reaches = |policies: Value| {
@@ -232,7 +297,13 @@ fn a_server_is_there_where_words_may_fit() {
 /// A list of one kind is about no other; completion follows what it completes, unless it is named.
 #[test]
 fn each_kind_has_its_own_list() {
-    let kinds = [Kind::Tool, Kind::Prompt, Kind::Resource, Kind::PromptCompletion, Kind::ResourceCompletion];
+    let kinds = [
+        Kind::Tool,
+        Kind::Prompt,
+        Kind::Resource,
+        Kind::PromptCompletion,
+        Kind::ResourceCompletion,
+    ];
     known(|subject| {
         for kind in kinds {
             let target = Target { kind, exposed: "db+note://a", own: "note://a", ..TOOL };
@@ -247,25 +318,41 @@ fn each_kind_has_its_own_list() {
                 assert_eq!(about, followed[at], "{list} {}", kind.as_str());
             }
             assert!(is_about(json!({"what": {"servers": ["db"]}}), subject, "/mcp", &target));
-            let named = json!({"what": {"prompts": ["*"], "resources": ["*"], "completion": ["nothing"]}});
+            let named =
+                json!({"what": {"prompts": ["*"], "resources": ["*"], "completion": ["nothing"]}});
             let plain = matches!(kind, Kind::Prompt | Kind::Resource);
             assert_eq!(is_about(named, subject, "/mcp", &target), plain, "{}", kind.as_str());
         }
     });
 }
 
-/// What a `deny` policy says of arguments is held against them; what has nothing but a rate decides on nothing.
+/// What a `deny` policy says of arguments is held against them; what has nothing but a rate decides
+/// on nothing.
 #[test]
 fn what_only_limits_decides_nothing() {
     let decide = |one: Value| {
         let policy = policy(json!([one, {"name": "open", "effect": "allow"}]));
-        policy.answer(&Question { subject: &Subject::default(), endpoint: "/mcp", target: &TOOL }, Some(b"{}")).decision
+        policy
+            .answer(
+                &Question { subject: &Subject::default(), endpoint: "/mcp", target: &TOOL },
+                Some(b"{}"),
+            )
+            .decision
     };
     let rate = json!({"per_minute": 5});
     assert_eq!(decide(json!({"name": "one", "effect": "deny", "rate": rate})), Expect::Allow);
-    assert_eq!(decide(json!({"name": "one", "effect": "deny", "response": {"max_bytes": 5}})), Expect::Allow);
+    assert_eq!(
+        decide(json!({"name": "one", "effect": "deny", "response": {"max_bytes": 5}})),
+        Expect::Allow
+    );
     assert_eq!(decide(json!({"name": "one", "effect": "deny"})), Expect::Hidden);
     let required = json!({"/a": {"require": true}});
-    assert_eq!(decide(json!({"name": "one", "effect": "deny", "rate": rate, "arguments": required})), Expect::Deny);
-    assert_eq!(decide(json!({"name": "one", "effect": "deny", "arguments": required})), Expect::Deny);
+    assert_eq!(
+        decide(json!({"name": "one", "effect": "deny", "rate": rate, "arguments": required})),
+        Expect::Deny
+    );
+    assert_eq!(
+        decide(json!({"name": "one", "effect": "deny", "arguments": required})),
+        Expect::Deny
+    );
 }

@@ -1,5 +1,6 @@
-//! Types that a value may be cast to: those of the database, and what a rule names besides. In PostgreSQL a cast to another
-//! may call functions of whoever made the type. Types that are declared on the spot are refused.
+//! Types that a value may be cast to: those of the database, and what a rule names besides. In
+//! PostgreSQL a cast to another may call functions of whoever made the type. Types that are
+//! declared on the spot are refused.
 
 use sqlparser::ast::{ArrayElemTypeDef, DataType};
 
@@ -14,9 +15,10 @@ pub(super) fn check(named: &Named, data_type: &DataType) -> Result<(), Refusal> 
     let mut inner = data_type;
     for _ in 0..MAX_DEPTH {
         inner = match inner {
-            DataType::Array(ArrayElemTypeDef::SquareBracket(element, _) | ArrayElemTypeDef::Qualified(element, _)) => {
-                element
-            }
+            DataType::Array(
+                ArrayElemTypeDef::SquareBracket(element, _)
+                | ArrayElemTypeDef::Qualified(element, _),
+            ) => element,
             DataType::Custom(name, _) => return named.type_name(name),
             plain if is_plain(plain) => return Ok(()),
             _ => break,

@@ -1,9 +1,11 @@
-//! Expressions. Whatever is not listed here is refused, and every call is held against the list of functions.
+//! Expressions. Whatever is not listed here is refused, and every call is held against the list of
+//! functions.
 
 use sqlparser::ast::{
-    AccessExpr, BinaryOperator, CaseWhen, CastKind, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgOperator,
-    FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident, Interval, JsonReturningClause, MemberOf,
-    Subscript, TypedString, WindowFrame, WindowFrameBound, WindowSpec, WindowType,
+    AccessExpr, BinaryOperator, CaseWhen, CastKind, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgOperator, FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident,
+    Interval, JsonReturningClause, MemberOf, Subscript, TypedString, WindowFrame, WindowFrameBound,
+    WindowSpec, WindowType,
 };
 
 use super::cast;
@@ -16,7 +18,10 @@ use super::values::{is_prefix, literal, operator};
 use crate::Refusal;
 
 impl Walk<'_> {
-    pub(super) fn expressions<'e>(&mut self, all: impl IntoIterator<Item = &'e Expr>) -> Result<(), Refusal> {
+    pub(super) fn expressions<'e>(
+        &mut self,
+        all: impl IntoIterator<Item = &'e Expr>,
+    ) -> Result<(), Refusal> {
         all.into_iter().try_for_each(|expression| self.expression(expression))
     }
 
@@ -26,7 +31,8 @@ impl Walk<'_> {
             let mut here = expression;
             while let Expr::BinaryOp { left, op, right } = here {
                 operator(op)?;
-                if *op == BinaryOperator::PGRegexMatch && walk.named.dialect() != Dialect::Postgres {
+                if *op == BinaryOperator::PGRegexMatch && walk.named.dialect() != Dialect::Postgres
+                {
                     return no("`~` stands before one value here, not between two");
                 }
                 walk.expression(right)?;
@@ -66,8 +72,12 @@ impl Walk<'_> {
                 self.expression(expr)?;
                 self.query(subquery)
             }
-            Expr::Exists { subquery, negated: _ } | Expr::Subquery(subquery) => self.query(subquery),
-            Expr::Between { expr, negated: _, low, high } => self.expressions([&**expr, &**low, &**high]),
+            Expr::Exists { subquery, negated: _ } | Expr::Subquery(subquery) => {
+                self.query(subquery)
+            }
+            Expr::Between { expr, negated: _, low, high } => {
+                self.expressions([&**expr, &**low, &**high])
+            }
             Expr::Tuple(all) => self.expressions(all),
             Expr::Array(array) => self.expressions(&array.elem),
             Expr::Cube(sets) | Expr::Rollup(sets) | Expr::GroupingSets(sets) => {
@@ -75,7 +85,9 @@ impl Walk<'_> {
             }
             Expr::Function(function) => self.function(function),
             Expr::UnaryOp { op, expr } if is_prefix(op) => self.expression(expr),
-            Expr::UnaryOp { .. } => no("an operator is not allowed here: use a function or plainer SQL"),
+            Expr::UnaryOp { .. } => {
+                no("an operator is not allowed here: use a function or plainer SQL")
+            }
             Expr::Case { case_token: _, end_token: _, operand, conditions, else_result } => {
                 self.boxed(operand)?;
                 for CaseWhen { condition, result } in conditions {
@@ -113,15 +125,20 @@ impl Walk<'_> {
                 self.expressions([&**expr, &**pattern])?;
                 self.boxed(escape_char)
             }
-            Expr::RLike { negated: _, expr, pattern, regexp: _ } => self.expressions([&**expr, &**pattern]),
-            Expr::AnyOp { left, compare_op, right, is_some: _ } | Expr::AllOp { left, compare_op, right } => {
+            Expr::RLike { negated: _, expr, pattern, regexp: _ } => {
+                self.expressions([&**expr, &**pattern])
+            }
+            Expr::AnyOp { left, compare_op, right, is_some: _ }
+            | Expr::AllOp { left, compare_op, right } => {
                 operator(compare_op)?;
                 self.expressions([&**left, &**right])
             }
             Expr::Extract { field: _, syntax: _, expr }
             | Expr::Ceil { expr, field: _ }
             | Expr::Floor { expr, field: _ } => self.expression(expr),
-            Expr::AtTimeZone { timestamp, time_zone } => self.expressions([&**timestamp, &**time_zone]),
+            Expr::AtTimeZone { timestamp, time_zone } => {
+                self.expressions([&**timestamp, &**time_zone])
+            }
             Expr::Position { expr, r#in } => self.expressions([&**expr, &**r#in]),
             Expr::Substring { expr, substring_from, substring_for, special: _, shorthand: _ } => {
                 self.expression(expr)?;
@@ -144,11 +161,23 @@ impl Walk<'_> {
     /// Casts, literals with a type, and what is asked of a value.
     fn rare(&mut self, expression: &Expr) -> Result<(), Refusal> {
         match expression {
-            Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr, data_type, format: None } => {
+            Expr::Cast {
+                kind: CastKind::Cast | CastKind::DoubleColon,
+                expr,
+                data_type,
+                format: None,
+            } => {
                 cast::check(self.named, data_type)?;
                 self.expression(expr)
             }
-            Expr::Convert { is_try: false, expr, data_type, charset, target_before_value: _, styles } => {
+            Expr::Convert {
+                is_try: false,
+                expr,
+                data_type,
+                charset,
+                target_before_value: _,
+                styles,
+            } => {
                 if let Some(data_type) = data_type {
                     cast::check(self.named, data_type)?;
                 }
@@ -172,7 +201,8 @@ impl Walk<'_> {
                 (Dialect::Postgres, Expr::Value(value)) => literal(value),
                 (Dialect::Mysql, value) if leading_field.is_some() => self.expression(value),
                 _ => {
-                    no("an interval is not written like that here: in PostgreSQL it is a text, in MySQL it has a unit")
+                    no("an interval is not written like that here: in PostgreSQL it is a text, in \
+                        MySQL it has a unit")
                 }
             },
             Expr::Collate { expr, collation } => {
@@ -217,8 +247,16 @@ impl Walk<'_> {
     }
 
     fn function(&mut self, function: &Function) -> Result<(), Refusal> {
-        let Function { name, uses_odbc_syntax, parameters, args, within_group, filter, null_treatment: _, over } =
-            function;
+        let Function {
+            name,
+            uses_odbc_syntax,
+            parameters,
+            args,
+            within_group,
+            filter,
+            null_treatment: _,
+            over,
+        } = function;
         if *uses_odbc_syntax || *parameters != FunctionArguments::None {
             return no("this form of a call is not allowed");
         }
@@ -226,7 +264,11 @@ impl Walk<'_> {
         match args {
             FunctionArguments::None => {}
             FunctionArguments::Subquery(query) => self.query(query)?,
-            FunctionArguments::List(FunctionArgumentList { duplicate_treatment: _, args, clauses }) => {
+            FunctionArguments::List(FunctionArgumentList {
+                duplicate_treatment: _,
+                args,
+                clauses,
+            }) => {
                 self.function_arguments(&self.named.last(name), args)?;
                 clauses.iter().try_for_each(|clause| self.clause(clause))?;
             }
@@ -242,7 +284,8 @@ impl Walk<'_> {
 
     fn clause(&mut self, clause: &FunctionArgumentClause) -> Result<(), Refusal> {
         match clause {
-            FunctionArgumentClause::IgnoreOrRespectNulls(_) | FunctionArgumentClause::JsonNullClause(_) => Ok(()),
+            FunctionArgumentClause::IgnoreOrRespectNulls(_)
+            | FunctionArgumentClause::JsonNullClause(_) => Ok(()),
             FunctionArgumentClause::OrderBy(orders) => self.orders(orders),
             FunctionArgumentClause::Separator(separator) => literal(separator),
             FunctionArgumentClause::Limit(limit) => self.expression(limit),
@@ -253,12 +296,19 @@ impl Walk<'_> {
         }
     }
 
-    pub(super) fn function_arguments(&mut self, function: &str, arguments: &[FunctionArg]) -> Result<(), Refusal> {
+    pub(super) fn function_arguments(
+        &mut self,
+        function: &str,
+        arguments: &[FunctionArg],
+    ) -> Result<(), Refusal> {
         arguments.iter().try_for_each(|argument| {
             let value = match argument {
                 // `xmlparse(CONTENT a)`
                 FunctionArg::Named { name, arg, operator: FunctionArgOperator::Space } => {
-                    if !["content", "document"].iter().any(|word| name.value.eq_ignore_ascii_case(word)) {
+                    if !["content", "document"]
+                        .iter()
+                        .any(|word| name.value.eq_ignore_ascii_case(word))
+                    {
                         return no("xmlparse takes CONTENT or DOCUMENT, and then the text");
                     }
                     arg
@@ -276,7 +326,12 @@ impl Walk<'_> {
                     self.named.ident(name)?;
                     arg
                 }
-                _ => return no("an argument of a call is named in a way that is not allowed: write name => value"),
+                _ => {
+                    return no(
+                        "an argument of a call is named in a way that is not allowed: write \
+                    name => value",
+                    );
+                }
             };
             match value {
                 FunctionArgExpr::Expr(expression) => {
@@ -286,9 +341,11 @@ impl Walk<'_> {
                     self.expression(expression)
                 }
                 FunctionArgExpr::QualifiedWildcard(_)
-                    if self.named.dialect() == Dialect::Postgres && !OF_ROWS.contains(&function) =>
+                    if self.named.dialect() == Dialect::Postgres
+                        && !OF_ROWS.contains(&function) =>
                 {
-                    no("a function is given a whole row, and may be another one then: name the columns")
+                    no("a function is given a whole row, and may be another one then: name the \
+                        columns")
                 }
                 FunctionArgExpr::QualifiedWildcard(name) => self.named.object(name),
                 FunctionArgExpr::Wildcard => Ok(()),
@@ -302,10 +359,16 @@ impl Walk<'_> {
         self.idents(window_name)?;
         self.expressions(partition_by)?;
         self.orders(order_by)?;
-        let Some(WindowFrame { units: _, start_bound, end_bound }) = window_frame else { return Ok(()) };
-        [Some(start_bound), end_bound.as_ref()].into_iter().flatten().try_for_each(|bound| match bound {
-            WindowFrameBound::CurrentRow => Ok(()),
-            WindowFrameBound::Preceding(rows) | WindowFrameBound::Following(rows) => self.boxed(rows),
+        let Some(WindowFrame { units: _, start_bound, end_bound }) = window_frame else {
+            return Ok(());
+        };
+        [Some(start_bound), end_bound.as_ref()].into_iter().flatten().try_for_each(|bound| {
+            match bound {
+                WindowFrameBound::CurrentRow => Ok(()),
+                WindowFrameBound::Preceding(rows) | WindowFrameBound::Following(rows) => {
+                    self.boxed(rows)
+                }
+            }
         })
     }
 }

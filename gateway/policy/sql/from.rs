@@ -1,10 +1,11 @@
 //! What stands in FROM: tables, queries, joins and functions that give rows.
 
 use sqlparser::ast::{
-    FunctionArg, Ident, Join, JoinConstraint, JoinOperator, JsonTableColumn, JsonTableColumnErrorHandling,
-    JsonTableNamedColumn, JsonTableNestedColumn, ObjectName, ObjectNamePart, TableAlias, TableAliasColumnDef,
-    TableFactor, TableFunctionArgs, TableIndexHints, TableSample, TableSampleKind, TableSampleMethod,
-    TableSampleModifier, TableSampleQuantity, TableSampleSeed, TableWithJoins,
+    FunctionArg, Ident, Join, JoinConstraint, JoinOperator, JsonTableColumn,
+    JsonTableColumnErrorHandling, JsonTableNamedColumn, JsonTableNestedColumn, ObjectName,
+    ObjectNamePart, TableAlias, TableAliasColumnDef, TableFactor, TableFunctionArgs,
+    TableIndexHints, TableSample, TableSampleKind, TableSampleMethod, TableSampleModifier,
+    TableSampleQuantity, TableSampleSeed, TableWithJoins,
 };
 
 use super::cast;
@@ -35,7 +36,9 @@ impl Walk<'_> {
                 | JoinOperator::FullOuter(constraint)
                 | JoinOperator::CrossJoin(constraint)
                 | JoinOperator::StraightJoin(constraint) => self.constraint(constraint),
-                _ => no("this kind of join is not allowed: use INNER, LEFT, RIGHT, FULL or CROSS JOIN"),
+                _ => no(
+                    "this kind of join is not allowed: use INNER, LEFT, RIGHT, FULL or CROSS JOIN",
+                ),
             }
         })
     }
@@ -43,7 +46,9 @@ impl Walk<'_> {
     fn constraint(&mut self, constraint: &JoinConstraint) -> Result<(), Refusal> {
         match constraint {
             JoinConstraint::On(condition) => self.expression(condition),
-            JoinConstraint::Using(columns) => columns.iter().try_for_each(|column| self.named.object(column)),
+            JoinConstraint::Using(columns) => {
+                columns.iter().try_for_each(|column| self.named.object(column))
+            }
             JoinConstraint::Natural | JoinConstraint::None => Ok(()),
         }
     }
@@ -62,7 +67,13 @@ impl Walk<'_> {
                 walk.maybe_alias(alias.as_ref())?;
                 walk.call(name, args, alias.as_ref())
             }
-            TableFactor::UNNEST { alias, array_exprs, with_offset, with_offset_alias, with_ordinality: _ } => {
+            TableFactor::UNNEST {
+                alias,
+                array_exprs,
+                with_offset,
+                with_offset_alias,
+                with_ordinality: _,
+            } => {
                 if *with_offset || with_offset_alias.is_some() {
                     return no("UNNEST … WITH OFFSET is not allowed");
                 }
@@ -82,7 +93,8 @@ impl Walk<'_> {
                 walk.maybe_alias(alias.as_ref())?;
                 walk.table_with_joins(table_with_joins)
             }
-            _ => no("FROM holds something other than tables, queries and joins: write it in plainer SQL"),
+            _ => no("FROM holds something other than tables, queries and joins: write it in \
+                plainer SQL"),
         })
     }
 
@@ -106,16 +118,23 @@ impl Walk<'_> {
             return no("a table has a clause that is not allowed: leave it out");
         }
         self.idents(partitions)?;
-        for TableIndexHints { hint_type: _, index_type: _, for_clause: _, index_names } in index_hints {
+        for TableIndexHints { hint_type: _, index_type: _, for_clause: _, index_names } in
+            index_hints
+        {
             let primary = |name: &&Ident| !name.value.eq_ignore_ascii_case("primary");
             self.idents(index_names.iter().filter(primary))?;
         }
-        if let Some(TableSampleKind::AfterTableAlias(sample) | TableSampleKind::BeforeTableAlias(sample)) = sample {
+        if let Some(
+            TableSampleKind::AfterTableAlias(sample) | TableSampleKind::BeforeTableAlias(sample),
+        ) = sample
+        {
             self.sample(sample)?;
         }
         self.maybe_alias(alias.as_ref())?;
         match args {
-            Some(TableFunctionArgs { args, settings: None }) => self.call(name, args, alias.as_ref()),
+            Some(TableFunctionArgs { args, settings: None }) => {
+                self.call(name, args, alias.as_ref())
+            }
             Some(_) => no("SETTINGS are not allowed"),
             None => {
                 if !self.in_scope(name) {
@@ -127,20 +146,29 @@ impl Walk<'_> {
     }
 
     /// A function that gives rows.
-    fn call(&mut self, name: &ObjectName, args: &[FunctionArg], alias: Option<&TableAlias>) -> Result<(), Refusal> {
+    fn call(
+        &mut self,
+        name: &ObjectName,
+        args: &[FunctionArg],
+        alias: Option<&TableAlias>,
+    ) -> Result<(), Refusal> {
         self.plain(name)?;
         self.named.function(name)?;
         self.rows.function(self.named, &self.named.last(name), alias);
         self.function_arguments(&self.named.last(name), args)
     }
 
-    /// `FROM current_user t` is a call in PostgreSQL, so that `t.f` would be one as well: a table is never called so there.
+    /// `FROM current_user t` is a call in PostgreSQL, so that `t.f` would be one as well: a table
+    /// is never called so there.
     fn plain(&self, name: &ObjectName) -> Result<(), Refusal> {
         match name.0.as_slice() {
             [ObjectNamePart::Identifier(Ident { value, quote_style: None, .. })]
                 if self.named.dialect() == Dialect::Postgres && is_call(value) =>
             {
-                no(format!("{value} in FROM is a call, no table: write it as a column, or quote the name of a table"))
+                no(format!(
+                    "{value} in FROM is a call, no table: write it as a column, or quote the name \
+                        of a table"
+                ))
             }
             _ => Ok(()),
         }
@@ -155,12 +183,18 @@ impl Walk<'_> {
     fn sample(&mut self, sample: &TableSample) -> Result<(), Refusal> {
         let TableSample { modifier, name, quantity, seed, bucket, offset } = sample;
         let method = matches!(name, Some(TableSampleMethod::Bernoulli | TableSampleMethod::System));
-        if !method || *modifier != TableSampleModifier::TableSample || bucket.is_some() || offset.is_some() {
+        if !method
+            || *modifier != TableSampleModifier::TableSample
+            || bucket.is_some()
+            || offset.is_some()
+        {
             return no("use TABLESAMPLE BERNOULLI or SYSTEM");
         }
         if let Some(TableSampleSeed { modifier: _, value: _ }) = seed {}
         match quantity {
-            Some(TableSampleQuantity { parenthesized: _, value, unit: None }) => self.expression(value),
+            Some(TableSampleQuantity { parenthesized: _, value, unit: None }) => {
+                self.expression(value)
+            }
             _ => no("TABLESAMPLE needs a plain percentage"),
         }
     }
@@ -184,7 +218,14 @@ impl Walk<'_> {
     fn json_columns(&mut self, columns: &[JsonTableColumn]) -> Result<(), Refusal> {
         columns.iter().try_for_each(|column| match column {
             JsonTableColumn::ForOrdinality(name) => self.named.ident(name),
-            JsonTableColumn::Named(JsonTableNamedColumn { name, r#type, path: _, exists: _, on_empty, on_error }) => {
+            JsonTableColumn::Named(JsonTableNamedColumn {
+                name,
+                r#type,
+                path: _,
+                exists: _,
+                on_empty,
+                on_error,
+            }) => {
                 self.named.ident(name)?;
                 for handling in [on_empty, on_error].into_iter().flatten() {
                     match handling {

@@ -1,5 +1,6 @@
-//! Text to tokens, exactly as the named database reads it, or not at all. The parser gets these tokens and never the
-//! text, so that nothing is a string for us and a name for the database. Whatever databases read in two ways is refused.
+//! Text to tokens, exactly as the named database reads it, or not at all. The parser gets these
+//! tokens and never the text, so that nothing is a string for us and a name for the database.
+//! Whatever databases read in two ways is refused.
 
 use sqlparser::tokenizer::{Token, Whitespace};
 
@@ -14,13 +15,15 @@ use crate::Refusal;
 const MAX_CHAIN: usize = 1000;
 /// Parentheses and brackets that are open at once.
 const MAX_OPEN: usize = 48;
-/// Longest name: PostgreSQL cuts longer ones off (at 63 bytes), so that a name would stand for another one.
+/// Longest name: PostgreSQL cuts longer ones off (at 63 bytes), so that a name would stand for
+/// another one.
 const MAX_NAME: usize = 63;
 
 /// The tokens of one statement.
 pub(super) struct Lexed {
     pub(super) tokens: Vec<Token>,
-    /// Where the last token of the statement ends in the text: before a final semicolon and comments.
+    /// Where the last token of the statement ends in the text: before a final semicolon and
+    /// comments.
     pub(super) end: usize,
 }
 
@@ -31,8 +34,17 @@ pub(super) fn lex(text: &str, dialect: Dialect) -> Result<Lexed, Refusal> {
         return no("the SQL statement holds a NUL character: leave it out");
     }
     let tokens = Vec::with_capacity(text.len() / 3 + 8);
-    let mut lexer =
-        Lexer { dialect, text, at: 0, tokens, end: 0, chains: vec![0], chained: 0, ended: false, brackets: 0 };
+    let mut lexer = Lexer {
+        dialect,
+        text,
+        at: 0,
+        tokens,
+        end: 0,
+        chains: vec![0],
+        chained: 0,
+        ended: false,
+        brackets: 0,
+    };
     while let Some(byte) = lexer.peek(0) {
         lexer.step(byte)?;
     }
@@ -54,7 +66,10 @@ impl Lexer<'_> {
                 self.at += 1;
             }
             _ if self.ended => {
-                return no("only one SQL statement is allowed: send what follows the `;` as a call of its own");
+                return no(
+                    "only one SQL statement is allowed: send what follows the `;` as a call of its \
+                        own",
+                );
             }
             _ => {
                 let token = self.token(byte)?;
@@ -77,7 +92,10 @@ impl Lexer<'_> {
             matches!(last, Some(Token::SingleQuotedString(_) | Token::DoubleQuotedString(_)))
         };
         if strings(self.before()) && strings(Some(&token)) {
-            return no("two string literals stand side by side: write one string, or put || or a comma between them");
+            return no(
+                "two string literals stand side by side: write one string, or put || or a comma \
+                    between them",
+            );
         }
         if self.dialect == Dialect::Mysql && token == Token::LParen {
             self.joined()?;
@@ -94,14 +112,16 @@ impl Lexer<'_> {
             }
             Token::RParen | Token::RBracket => {
                 self.brackets = self.brackets.saturating_sub(usize::from(token == Token::RBracket));
-                self.chained -= if self.chains.len() > 1 { self.chains.pop().unwrap_or_default() } else { 0 };
+                self.chained -=
+                    if self.chains.len() > 1 { self.chains.pop().unwrap_or_default() } else { 0 };
                 self.count();
             }
             _ => self.count(),
         }
         if self.chains.len() > MAX_OPEN || self.chained > MAX_CHAIN {
             return no(
-                "the SQL statement is too deep: use fewer parentheses, and IN (…) in place of long chains of OR",
+                "the SQL statement is too deep: use fewer parentheses, and IN (…) in place of long \
+                    chains of OR",
             );
         }
         self.tokens.push(token);
@@ -112,8 +132,13 @@ impl Lexer<'_> {
     /// Whether MySQL takes what stands before this parenthesis as we do.
     fn joined(&self) -> Result<(), Refusal> {
         match self.tokens.as_slice() {
-            [.., Token::Word(word), Token::Whitespace(_)] if word.quote_style.is_none() && is_joined(&word.value) => {
-                no(format!("in MySQL `{0} (` may be a function of somebody's own: write `{0}(`", word.value))
+            [.., Token::Word(word), Token::Whitespace(_)]
+                if word.quote_style.is_none() && is_joined(&word.value) =>
+            {
+                no(format!(
+                    "in MySQL `{0} (` may be a function of somebody's own: write `{0}(`",
+                    word.value
+                ))
             }
             _ => Ok(()),
         }
@@ -147,11 +172,14 @@ impl Lexer<'_> {
         let Some(length) = length else {
             return no("a comment is not closed: leave the comment out");
         };
-        // With the star of its end: PostgreSQL takes `/*/` inside of a comment for the beginning of another one.
+        // With the star of its end: PostgreSQL takes `/*/` inside of a comment for the beginning of
+        // another one.
         let comment = &inside[..=length];
         let runs = comment.starts_with(['!', '+']) || comment.starts_with("M!");
         if runs || ["/*!", "/*+", "/*M!"].iter().any(|opens| comment.contains(opens)) {
-            return no("a comment that a database may run (/*! or /*+) is not allowed: leave it out");
+            return no(
+                "a comment that a database may run (/*! or /*+) is not allowed: leave it out",
+            );
         }
         if !nests && comment.contains("/*") {
             return no("a comment inside another is not allowed: leave it out");
@@ -177,7 +205,9 @@ impl Lexer<'_> {
             }
             b'a'..=b'z' | b'A'..=b'Z' | b'_' => self.word(),
             b'$' => self.dollar(),
-            0x80.. => no("letters beyond ASCII stand outside of quotes: quote the name that holds them"),
+            0x80.. => {
+                no("letters beyond ASCII stand outside of quotes: quote the name that holds them")
+            }
             _ => operators::token(self, byte),
         }
     }
@@ -188,24 +218,32 @@ impl Lexer<'_> {
         let word = &self.text[self.at..self.at + length];
         let after = self.peek(length);
         if after.is_some_and(|byte| byte >= 0x80) {
-            return no("letters beyond ASCII stand outside of quotes: quote the name that holds them");
+            return no(
+                "letters beyond ASCII stand outside of quotes: quote the name that holds them",
+            );
         }
         if word.len() > MAX_NAME {
-            return no(format!("a name has more than {MAX_NAME} bytes: databases would cut it off"));
+            return no(format!(
+                "a name has more than {MAX_NAME} bytes: databases would cut it off"
+            ));
         }
         match (after, word) {
             (Some(b'\''), _) if word.len() == 1 => return quoted::prefixed(self, word),
             (Some(b'"'), "b" | "B" | "x" | "X" | "n" | "N") if self.dialect == Dialect::Mysql => {
                 return no("write literals with a prefix in single quotes");
             }
-            (Some(b'&'), "u" | "U") if self.dialect == Dialect::Postgres && self.peek(2) == Some(b'\'') => {
+            (Some(b'&'), "u" | "U")
+                if self.dialect == Dialect::Postgres && self.peek(2) == Some(b'\'') =>
+            {
                 return quoted::unicode(self);
             }
             (Some(b'&'), "u" | "U") if matches!(self.peek(2), Some(b'"' | b'\'')) => {
                 return no("U& strings and names are not allowed: write the characters themselves");
             }
             (Some(b'\''), _) if self.dialect == Dialect::Mysql && word.starts_with('_') => {
-                return no("strings with a character set before them are not allowed: leave the prefix out");
+                return no(
+                    "strings with a character set before them are not allowed: leave the prefix out",
+                );
             }
             _ => {}
         }
@@ -233,10 +271,12 @@ impl Lexer<'_> {
             }
         }
         let follows = rest.as_bytes().get(length).copied();
-        if follows.is_some_and(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$' | b'.' | b'\'' | b'"' | 0x80..))
-        {
+        if follows.is_some_and(|b| {
+            b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$' | b'.' | b'\'' | b'"' | 0x80..)
+        }) {
             return no(
-                "a number is followed by letters: put a space between them, and quote names that begin with a digit",
+                "a number is followed by letters: put a space between them, and quote names that \
+                    begin with a digit",
             );
         }
         let token = match rest[..length].strip_prefix("0x") {
@@ -250,13 +290,16 @@ impl Lexer<'_> {
     /// `$1` and, in PostgreSQL, `$tag$string$tag$`; in SQLite also `$name`.
     fn dollar(&mut self) -> Result<Token, Refusal> {
         let rest = self.rest();
-        let name = rest[1..].bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count();
+        let name =
+            rest[1..].bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count();
         let numbered = name > 0 && rest[1..=name].bytes().all(|b| b.is_ascii_digit());
         let closes = rest.as_bytes().get(1 + name) == Some(&b'$');
         match self.dialect {
             Dialect::Postgres if closes && !rest[1..].starts_with(|c: char| c.is_ascii_digit()) => {
                 let tag = &rest[..name + 2];
-                let Some(length) = rest[tag.len()..].find(tag) else { return no("a $$ string is not closed") };
+                let Some(length) = rest[tag.len()..].find(tag) else {
+                    return no("a $$ string is not closed");
+                };
                 let string = rest[tag.len()..tag.len() + length].to_owned();
                 self.at += length + 2 * tag.len();
                 Ok(Token::SingleQuotedString(string))
@@ -268,7 +311,8 @@ impl Lexer<'_> {
     }
 }
 
-/// Where the comment of PostgreSQL that goes on with this text ends; comments in it have ends of their own.
+/// Where the comment of PostgreSQL that goes on with this text ends; comments in it have ends of
+/// their own.
 fn nested_comment(inside: &str) -> Option<usize> {
     let bytes = inside.as_bytes();
     let mut at = 0;

@@ -1,4 +1,5 @@
-//! Where the lexer stands in a statement, and what it has found so far. What stands there is for `lex`, `quoted` and `operators`.
+//! Where the lexer stands in a statement, and what it has found so far. What stands there is for
+//! `lex`, `quoted` and `operators`.
 
 use sqlparser::tokenizer::Token;
 
@@ -44,10 +45,9 @@ impl Lexer<'_> {
         }
         let token = Token::Placeholder(self.text[self.at..self.at + length].to_owned());
         self.at += length;
-        if self
-            .peek(0)
-            .is_some_and(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$' | b'(' | b'\'' | b'"' | 0x80..))
-        {
+        if self.peek(0).is_some_and(|b| {
+            b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$' | b'(' | b'\'' | b'"' | 0x80..)
+        }) {
             return no("a parameter runs into what follows it: put a space between them");
         }
         Ok(token)

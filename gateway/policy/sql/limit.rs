@@ -1,4 +1,5 @@
-//! How many rows a SELECT may ask for. A limit that is missing is put behind the text as it came, which stays as it is.
+//! How many rows a SELECT may ask for. A limit that is missing is put behind the text as it came,
+//! which stays as it is.
 
 use sqlparser::ast::{Expr, Fetch, LimitClause, Query, SetExpr, Value};
 use sqlparser::tokenizer::{Token, Whitespace};
@@ -14,11 +15,16 @@ pub(super) struct Hold {
     pub(super) dialect: Dialect,
 }
 
-/// `LIMIT ALL` is no limit, the parser leaves it out, and a database refuses the one that would be put behind it.
+/// `LIMIT ALL` is no limit, the parser leaves it out, and a database refuses the one that would be
+/// put behind it.
 pub(super) fn no_all(tokens: &[Token]) -> Result<(), Refusal> {
     let is = |token: &Token, word: &str| matches!(token, Token::Word(found) if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word));
     let all = |tokens: &[Token]| matches!(tokens, [first, Token::Whitespace(Whitespace::Space), second] if is(first, "limit") && is(second, "all"));
-    if tokens.windows(3).any(all) { no("LIMIT ALL is no limit: write a number, or leave it out") } else { Ok(()) }
+    if tokens.windows(3).any(all) {
+        no("LIMIT ALL is no limit: write a number, or leave it out")
+    } else {
+        Ok(())
+    }
 }
 
 impl Hold {
@@ -27,7 +33,10 @@ impl Hold {
         let most = self.most;
         let limit = match (&query.limit_clause, &query.fetch) {
             (
-                Some(LimitClause::LimitOffset { limit: Some(limit), .. } | LimitClause::OffsetCommaLimit { limit, .. }),
+                Some(
+                    LimitClause::LimitOffset { limit: Some(limit), .. }
+                    | LimitClause::OffsetCommaLimit { limit, .. },
+                ),
                 None,
             ) => Some(limit),
             (
@@ -35,7 +44,9 @@ impl Hold {
                 Some(Fetch { with_ties, percent, quantity }),
             ) => {
                 if *with_ties || *percent {
-                    return no(format!("the limit must be a number of rows: end with LIMIT {most} or less"));
+                    return no(format!(
+                        "the limit must be a number of rows: end with LIMIT {most} or less"
+                    ));
                 }
                 match quantity {
                     Some(quantity) => Some(quantity),
@@ -48,7 +59,9 @@ impl Hold {
         match limit {
             None => self.without(query, text),
             Some(limit) if number(limit).is_some_and(|rows| rows <= most) => Ok(None),
-            Some(_) => no(format!("the limit must be a number of at most {most}: use LIMIT {most} or less")),
+            Some(_) => no(format!(
+                "the limit must be a number of at most {most}: use LIMIT {most} or less"
+            )),
         }
     }
 
@@ -63,7 +76,8 @@ impl Hold {
                 if self.dialect == Dialect::Sqlite && matches!(**right, SetExpr::Values(_)) =>
             {
                 return no(
-                    "SQLite takes no LIMIT behind VALUES: write SELECT * FROM (VALUES …), and end it with LIMIT",
+                    "SQLite takes no LIMIT behind VALUES: write SELECT * FROM (VALUES …), and end \
+                        it with LIMIT",
                 );
             }
             _ => {}

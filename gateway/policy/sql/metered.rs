@@ -1,6 +1,7 @@
-//! A bound for the work of the parser. It tries alternatives one after another, each over all that is nested in it, so that a
-//! short text can cost it 2⁴⁸ attempts. What it asks its dialect on the way is the only place to stop it: so often, and for
-//! so long, because it also reads lists to their end without a question.
+//! A bound for the work of the parser. It tries alternatives one after another, each over all that
+//! is nested in it, so that a short text can cost it 2⁴⁸ attempts. What it asks its dialect on the
+//! way is the only place to stop it: so often, and for so long, because it also reads lists to
+//! their end without a question.
 
 use std::any::TypeId;
 use std::cell::{Cell, OnceCell};
@@ -17,11 +18,13 @@ use sqlparser::parser::{Parser, ParserError};
 #[cfg(panic = "abort")]
 compile_error!("a statement that asks too much would end the gateway: panics must unwind");
 
-/// Questions for each token. Statements of the tests need 844 in all, or 2 for each token of a long one.
+/// Questions for each token. Statements of the tests need 844 in all, or 2 for each token of a long
+/// one.
 const PER_TOKEN: usize = 20;
 /// And for each statement.
 const PER_STATEMENT: usize = 4_000;
-/// Longest time for all statements of a call: for what costs much and asks little, and for many that are just not refused.
+/// Longest time for all statements of a call: for what costs much and asks little, and for many
+/// that are just not refused.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Questions from one look at the clock to the next.
 const LOOK: usize = 16;
@@ -57,12 +60,17 @@ pub(super) struct Metered {
     effort: Effort,
 }
 
-/// Nothing is left. No panic: only what goes from a question, most of which have no way to fail, to [`Metered::bounded`].
+/// Nothing is left. No panic: only what goes from a question, most of which have no way to fail, to
+/// [`Metered::bounded`].
 struct Spent;
 
 impl Metered {
     pub(super) fn new(dialect: &'static dyn Dialect, tokens: usize, effort: &Effort) -> Self {
-        Self { dialect, left: Cell::new(PER_STATEMENT + PER_TOKEN * tokens), effort: effort.clone() }
+        Self {
+            dialect,
+            left: Cell::new(PER_STATEMENT + PER_TOKEN * tokens),
+            effort: effort.clone(),
+        }
     }
 
     /// What `parse` gives; nothing when it asks more.
@@ -92,7 +100,8 @@ macro_rules! pass {
     };
 }
 
-/// All of them, also of later versions of the parser: what is not passed on would be answered as if for no dialect.
+/// All of them, also of later versions of the parser: what is not passed on would be answered as if
+/// for no dialect.
 #[deny(clippy::missing_trait_methods)]
 #[rustfmt::skip]
 impl Dialect for Metered {

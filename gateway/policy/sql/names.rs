@@ -1,5 +1,5 @@
-//! What a statement names: tables, functions, types and aliases, decoded as the database decodes them and held against the
-//! rule.
+//! What a statement names: tables, functions, types and aliases, decoded as the database decodes
+//! them and held against the rule.
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
@@ -12,9 +12,10 @@ use crate::Refusal;
 
 /// Schemas of the systems themselves.
 const MYSQL_SYSTEM: [&str; 3] = ["mysql", "performance_schema", "sys"];
-/// Modules of SQLite's shell and of usual extensions that read files, or the statements and pages of others, besides those that
-/// begin with `sqlite_` and `pragma_`. All work as tables (`zipfile WHERE z = 'path'`). Only the database could say which name is
-/// a module and which a table of the application, so that this cannot be a list of what is allowed: `tables.allow` is.
+/// Modules of SQLite's shell and of usual extensions that read files, or the statements and pages
+/// of others, besides those that begin with `sqlite_` and `pragma_`. All work as tables (`zipfile
+/// WHERE z = 'path'`). Only the database could say which name is a module and which a table of the
+/// application, so that this cannot be a list of what is allowed: `tables.allow` is.
 const SQLITE_SYSTEM: [&str; 21] = [
     "bytecode",
     "carray",
@@ -126,8 +127,16 @@ impl Named {
         let lower = spec.dialect != Dialect::Mysql;
         Ok(Self {
             dialect: spec.dialect,
-            schemas: Pair::compile(&spec.schemas, lower && spec.dialect == Dialect::Sqlite, "schemas")?,
-            tables: Pair::compile(&spec.tables, lower && spec.dialect == Dialect::Sqlite, "tables")?,
+            schemas: Pair::compile(
+                &spec.schemas,
+                lower && spec.dialect == Dialect::Sqlite,
+                "schemas",
+            )?,
+            tables: Pair::compile(
+                &spec.tables,
+                lower && spec.dialect == Dialect::Sqlite,
+                "tables",
+            )?,
             default_schema: spec.default_schema.clone().unwrap_or_else(|| default.to_owned()),
             system: spec.system_tables,
             functions: Functions::compile(spec)?,
@@ -140,12 +149,20 @@ impl Named {
         let (schema, table) = match parts.as_slice() {
             [table] => (None, table),
             [schema, table] => (Some(schema), table),
-            _ => return no(format!("the table {} has too many parts: write schema.table", shown(name))),
+            _ => {
+                return no(format!(
+                    "the table {} has too many parts: write schema.table",
+                    shown(name)
+                ));
+            }
         };
         if self.dialect == Dialect::Mysql && schema.is_none() && table.lower == "dual" {
             return Ok(());
         }
-        let default = Name { exact: self.default_schema.clone(), lower: self.default_schema.to_ascii_lowercase() };
+        let default = Name {
+            exact: self.default_schema.clone(),
+            lower: self.default_schema.to_ascii_lowercase(),
+        };
         let schema = schema.unwrap_or(&default);
         if !self.system && self.is_system(&schema.lower, &table.lower) {
             return no(format!("the system table {} is not allowed", shown(name)));
@@ -180,23 +197,35 @@ impl Named {
     pub(super) fn function(&self, name: &ObjectName) -> Result<(), Refusal> {
         let mut parts = Vec::with_capacity(2);
         for part in &name.0 {
-            let ObjectNamePart::Identifier(ident) = part else { return no("a name holds a call: write a plain name") };
+            let ObjectNamePart::Identifier(ident) = part else {
+                return no("a name holds a call: write a plain name");
+            };
             // The server's own functions are words there: in quotes many of them are stored ones.
             if self.dialect == Dialect::Mysql && name.0.len() == 1 && ident.quote_style.is_some() {
-                return no(format!("the function {} stands in quotes: leave them out", shown(name)));
+                return no(format!(
+                    "the function {} stands in quotes: leave them out",
+                    shown(name)
+                ));
             }
             parts.push(self.decoded(ident));
         }
         let known = match parts.as_slice() {
             [only] => self.has(only),
-            [schema, only] if self.dialect == Dialect::Postgres && schema.exact == "pg_catalog" => self.has(only),
+            [schema, only] if self.dialect == Dialect::Postgres && schema.exact == "pg_catalog" => {
+                self.has(only)
+            }
             [schema, only] => self.functions.allows(&format!("{}.{}", schema.exact, only.exact)),
             _ => false,
         };
-        if known { Ok(()) } else { no(format!("the function {} is not on the list of allowed functions", shown(name))) }
+        if known {
+            Ok(())
+        } else {
+            no(format!("the function {} is not on the list of allowed functions", shown(name)))
+        }
     }
 
-    /// A type by a name that the parser does not know. In PostgreSQL one that somebody made brings functions of theirs along.
+    /// A type by a name that the parser does not know. In PostgreSQL one that somebody made brings
+    /// functions of theirs along.
     pub(super) fn type_name(&self, name: &ObjectName) -> Result<(), Refusal> {
         let parts = self.parts(name)?;
         if self.dialect != Dialect::Postgres {
@@ -212,7 +241,8 @@ impl Named {
             return Ok(());
         }
         no(format!(
-            "the type {} is none of PostgreSQL's own, and a cast to it may be a call: leave the cast out, or ask the operator \
+            "the type {} is none of PostgreSQL's own, and a cast to it may be a call: leave the \
+                cast out, or ask the operator \
              to name it in functions.allow",
             shown(name)
         ))
@@ -229,14 +259,23 @@ impl Named {
 
     /// A call with a syntax of its own, which the parser takes for no function: `TRIM(a FROM b)`.
     pub(super) fn syntax(&self, lower: &str) -> Result<(), Refusal> {
-        if self.functions.denies(lower) { no(format!("the function {lower} is not allowed")) } else { Ok(()) }
+        if self.functions.denies(lower) {
+            no(format!("the function {lower} is not allowed"))
+        } else {
+            Ok(())
+        }
     }
 
     fn has(&self, name: &Name) -> bool {
-        self.functions.allows(if self.dialect == Dialect::Postgres { &name.exact } else { &name.lower })
+        self.functions.allows(if self.dialect == Dialect::Postgres {
+            &name.exact
+        } else {
+            &name.lower
+        })
     }
 
-    /// A field that is asked of a value, `(value).field`: for PostgreSQL that is a call, if a function has the name.
+    /// A field that is asked of a value, `(value).field`: for PostgreSQL that is a call, if a
+    /// function has the name.
     pub(super) fn field(&self, ident: &Ident) -> Result<(), Refusal> {
         self.ident(ident)?;
         if self.dialect == Dialect::Postgres && !self.has(&self.decoded(ident)) {
@@ -251,7 +290,10 @@ impl Named {
     /// A name that only stands for itself: an alias, a column, a window.
     pub(super) fn ident(&self, ident: &Ident) -> Result<(), Refusal> {
         if ident.quote_style.is_none() && is_reserved(self.dialect, &ident.value) {
-            return no(format!("the word {} cannot be a name here: quote it, or choose another", ident.value));
+            return no(format!(
+                "the word {} cannot be a name here: quote it, or choose another",
+                ident.value
+            ));
         }
         if ident.quote_style == Some('\'') && self.dialect == Dialect::Postgres {
             return no("a string stands where a name must stand: write it in double quotes");
@@ -267,7 +309,9 @@ impl Named {
     fn parts(&self, name: &ObjectName) -> Result<Vec<Name>, Refusal> {
         let mut parts = Vec::with_capacity(name.0.len());
         for part in &name.0 {
-            let ObjectNamePart::Identifier(ident) = part else { return no("a name holds a call: write a plain name") };
+            let ObjectNamePart::Identifier(ident) = part else {
+                return no("a name holds a call: write a plain name");
+            };
             if matches!(ident.quote_style, Some('\'')) || self.mysql_string(ident) {
                 return no(format!("the name {} stands in the wrong quotes", short(&ident.value)));
             }
@@ -293,7 +337,11 @@ impl Named {
 
     /// The last part of a name.
     pub(super) fn last(&self, name: &ObjectName) -> String {
-        name.0.last().and_then(ObjectNamePart::as_ident).map(|ident| self.scoped(ident)).unwrap_or_default()
+        name.0
+            .last()
+            .and_then(ObjectNamePart::as_ident)
+            .map(|ident| self.scoped(ident))
+            .unwrap_or_default()
     }
 
     /// The name under which something that a statement names is found again in it.
@@ -308,30 +356,38 @@ impl Pair {
             let mut builder = GlobSetBuilder::new();
             for glob in globs {
                 let glob = if lower { glob.to_ascii_lowercase() } else { glob.clone() };
-                let bad = |e: globset::Error| format!("{setting}.{list}: {glob:?} is not a glob: {}", e.kind());
+                let bad = |e: globset::Error| {
+                    format!("{setting}.{list}: {glob:?} is not a glob: {}", e.kind())
+                };
                 builder.add(Glob::new(&glob).map_err(bad)?);
             }
             builder.build().map_err(|e| format!("{setting}.{list}: {}", e.kind()))
         };
-        Ok(Self { allow: set(&names.allow, lower, "allow")?, deny: set(&names.deny, true, "deny")? })
+        Ok(Self {
+            allow: set(&names.allow, lower, "allow")?,
+            deny: set(&names.deny, true, "deny")?,
+        })
     }
 
-    /// A denied spelling overrides; denial does not look at case, permission does where the database does.
+    /// A denied spelling overrides; denial does not look at case, permission does where the
+    /// database does.
     fn allows(&self, spellings: &[&Name]) -> bool {
         !spellings.iter().any(|name| self.deny.is_match(&name.lower))
             && spellings.iter().any(|name| self.allow.is_match(&name.exact))
     }
 }
 
-/// Where a table without a schema is looked for is a setting of the connection that no statement shows: what a rule denies by
-/// its schema needs to be told, or leaving the schema out would get past it.
+/// Where a table without a schema is looked for is a setting of the connection that no statement
+/// shows: what a rule denies by its schema needs to be told, or leaving the schema out would get
+/// past it.
 pub(super) fn default_is_told(spec: &Spec) -> Result<(), String> {
     if spec.default_schema.as_ref().is_some_and(String::is_empty) {
         return Err("default_schema: must not be empty: leave it out where it is not known".into());
     }
     let is_where = match spec.dialect {
         Dialect::Postgres => {
-            "the schema that the role's search_path finds them in (`public`, where nobody has changed it)"
+            "the schema that the role's search_path finds them in (`public`, where nobody has \
+                changed it)"
         }
         Dialect::Mysql => "the database of the connection",
         Dialect::Sqlite => return Ok(()),
@@ -341,18 +397,19 @@ pub(super) fn default_is_told(spec: &Spec) -> Result<(), String> {
     }
     if let Some(schema) = spec.schemas.deny.first() {
         return Err(format!(
-            "schemas.deny: {schema:?} would be got past by tables without a schema: set default_schema to {is_where}"
+            "schemas.deny: {schema:?} would be got past by tables without a schema: set \
+                default_schema to {is_where}"
         ));
     }
     // `*.pay` fits whatever the schema is.
-    let dotted = spec
-        .tables
-        .deny
-        .iter()
-        .find_map(|glob| Some((glob, glob.strip_prefix("*.").unwrap_or(glob).rsplit_once('.')?.1)));
+    let dotted =
+        spec.tables.deny.iter().find_map(|glob| {
+            Some((glob, glob.strip_prefix("*.").unwrap_or(glob).rsplit_once('.')?.1))
+        });
     match dotted {
         Some((glob, table)) => Err(format!(
-            "tables.deny: {glob:?} would be got past by leaving the schema out: write \"*.{table}\", or set default_schema \
+            "tables.deny: {glob:?} would be got past by leaving the schema out: write \
+                \"*.{table}\", or set default_schema \
              to {is_where}"
         )),
         None => Ok(()),

@@ -1,5 +1,5 @@
-//! Operators and punctuation, cut as each database cuts them. An operator that is not known here is refused: in PostgreSQL
-//! it may run a function of a stranger.
+//! Operators and punctuation, cut as each database cuts them. An operator that is not known here is
+//! refused: in PostgreSQL it may run a function of a stranger.
 
 use sqlparser::tokenizer::Token;
 
@@ -17,11 +17,12 @@ const MAX_SIGNS: usize = 63;
 
 /// SQLite's and MySQL's operators, long ones first.
 const SQLITE: [&str; 21] = [
-    "->>", "||", "->", "<<", ">>", "<=", ">=", "<>", "!=", "==", "+", "-", "*", "/", "%", "&", "|", "~", "<", ">", "=",
+    "->>", "||", "->", "<<", ">>", "<=", ">=", "<>", "!=", "==", "+", "-", "*", "/", "%", "&", "|",
+    "~", "<", ">", "=",
 ];
 const MYSQL: [&str; 22] = [
-    "->>", "<=>", "||", "&&", "->", "<<", ">>", "<=", ">=", "<>", "!=", "+", "-", "*", "/", "%", "&", "|", "^", "~",
-    "<", ">",
+    "->>", "<=>", "||", "&&", "->", "<<", ">>", "<=", ">=", "<>", "!=", "+", "-", "*", "/", "%",
+    "&", "|", "^", "~", "<", ">",
 ];
 
 /// The token that begins with this byte.
@@ -42,7 +43,13 @@ pub(super) fn token(lexer: &mut Lexer<'_>, byte: u8) -> Result<Token, Refusal> {
         }
         (Dialect::Mysql, b'?') => lexer.placeholder(1),
         (Dialect::Sqlite, b'?' | b':' | b'@') => {
-            let name = |b: &u8| if byte == b'?' { b.is_ascii_digit() } else { b.is_ascii_alphanumeric() || *b == b'_' };
+            let name = |b: &u8| {
+                if byte == b'?' {
+                    b.is_ascii_digit()
+                } else {
+                    b.is_ascii_alphanumeric() || *b == b'_'
+                }
+            };
             let length = 1 + lexer.rest()[1..].bytes().take_while(name).count();
             if byte != b'?' && length == 1 {
                 return no("a parameter has no name");
@@ -85,7 +92,8 @@ fn operator(lexer: &mut Lexer<'_>) -> Result<Token, Refusal> {
             Ok(token)
         }
         _ => {
-            let shown: String = rest.chars().take(length.max(1)).flat_map(char::escape_default).collect();
+            let shown: String =
+                rest.chars().take(length.max(1)).flat_map(char::escape_default).collect();
             no(format!("the sign `{shown}` is not allowed here"))
         }
     }
@@ -94,7 +102,8 @@ fn operator(lexer: &mut Lexer<'_>) -> Result<Token, Refusal> {
 /// How many bytes PostgreSQL takes for one operator.
 fn postgres(rest: &str) -> Result<usize, Refusal> {
     let bytes = rest.as_bytes();
-    let mut length = bytes.iter().take(MAX_SIGNS + 1).take_while(|byte| SIGNS.contains(byte)).count();
+    let mut length =
+        bytes.iter().take(MAX_SIGNS + 1).take_while(|byte| SIGNS.contains(byte)).count();
     for at in 1..length {
         if matches!(&bytes[at..(at + 2).min(bytes.len())], b"--" | b"/*") {
             length = at;

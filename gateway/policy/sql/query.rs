@@ -1,10 +1,11 @@
-//! The walk through a query. Every struct is taken apart field by field, so that a field that a later parser adds does not
-//! compile until somebody has judged it; every enum ends in a refusal.
+//! The walk through a query. Every struct is taken apart field by field, so that a field that a
+//! later parser adds does not compile until somebody has judged it; every enum ends in a refusal.
 
 use sqlparser::ast::{
-    Cte, Distinct, Fetch, GroupByExpr, GroupByWithModifier, Ident, LimitClause, NamedWindowDefinition, NamedWindowExpr,
-    ObjectName, Offset, OrderBy, OrderByExpr, OrderByKind, OrderByOptions, OrderBySort, Query, Select, SelectFlavor,
-    SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier, Values,
+    Cte, Distinct, Fetch, GroupByExpr, GroupByWithModifier, Ident, LimitClause,
+    NamedWindowDefinition, NamedWindowExpr, ObjectName, Offset, OrderBy, OrderByExpr, OrderByKind,
+    OrderByOptions, OrderBySort, Query, Select, SelectFlavor, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier, Values,
     WildcardAdditionalOptions, With,
 };
 
@@ -32,7 +33,10 @@ impl<'a> Walk<'a> {
     }
 
     /// Goes one step deeper for a while.
-    pub(super) fn deeper<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T, Refusal>) -> Result<T, Refusal> {
+    pub(super) fn deeper<T>(
+        &mut self,
+        step: impl FnOnce(&mut Self) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
         if self.depth == MAX_DEPTH {
             return no("the SQL statement is nested too deep: make it flatter");
         }
@@ -67,7 +71,11 @@ impl<'a> Walk<'a> {
         if !locks.is_empty() {
             return no("row locks (FOR UPDATE, FOR SHARE) are not allowed: leave the clause out");
         }
-        if for_clause.is_some() || settings.is_some() || format_clause.is_some() || !pipe_operators.is_empty() {
+        if for_clause.is_some()
+            || settings.is_some()
+            || format_clause.is_some()
+            || !pipe_operators.is_empty()
+        {
             return no("the query ends in a clause that is not allowed: leave it out");
         }
         if let Some(with) = with {
@@ -123,7 +131,9 @@ impl<'a> Walk<'a> {
     /// Whether a name stands for a common table expression.
     pub(super) fn in_scope(&self, name: &ObjectName) -> bool {
         match name.0.as_slice() {
-            [only] => only.as_ident().is_some_and(|ident| self.scope.contains(&self.named.scoped(ident))),
+            [only] => {
+                only.as_ident().is_some_and(|ident| self.scope.contains(&self.named.scoped(ident)))
+            }
             _ => false,
         }
     }
@@ -139,7 +149,9 @@ impl<'a> Walk<'a> {
                     }
                     match set_quantifier {
                         SetQuantifier::All | SetQuantifier::Distinct | SetQuantifier::None => {}
-                        SetQuantifier::ByName | SetQuantifier::AllByName | SetQuantifier::DistinctByName => {
+                        SetQuantifier::ByName
+                        | SetQuantifier::AllByName
+                        | SetQuantifier::DistinctByName => {
                             return no("UNION BY NAME is not allowed");
                         }
                     }
@@ -151,9 +163,16 @@ impl<'a> Walk<'a> {
                 SetExpr::Values(Values { explicit_row: _, value_keyword: _, rows }) => {
                     return rows.iter().try_for_each(|row| self.expressions(&row.content));
                 }
-                SetExpr::Table(_) => return no("TABLE is not allowed: write SELECT * FROM the table"),
-                SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => {
-                    return no("a statement that changes data is not allowed within a query or after WITH");
+                SetExpr::Table(_) => {
+                    return no("TABLE is not allowed: write SELECT * FROM the table");
+                }
+                SetExpr::Insert(_)
+                | SetExpr::Update(_)
+                | SetExpr::Delete(_)
+                | SetExpr::Merge(_) => {
+                    return no(
+                        "a statement that changes data is not allowed within a query or after WITH",
+                    );
                 }
             }
         }
@@ -191,9 +210,12 @@ impl<'a> Walk<'a> {
             return no("SELECT INTO is not allowed: it writes");
         }
         let foreign = top.is_some() || exclude.is_some() || prewhere.is_some() || qualify.is_some();
-        let hive =
-            !(lateral_views.is_empty() && cluster_by.is_empty() && distribute_by.is_empty() && sort_by.is_empty());
-        let others = !optimizer_hints.is_empty() || !connect_by.is_empty() || value_table_mode.is_some();
+        let hive = !(lateral_views.is_empty()
+            && cluster_by.is_empty()
+            && distribute_by.is_empty()
+            && sort_by.is_empty());
+        let others =
+            !optimizer_hints.is_empty() || !connect_by.is_empty() || value_table_mode.is_some();
         if foreign || hive || others || *flavor != SelectFlavor::Standard {
             return no("the SELECT has a clause that is not allowed: write it in plainer SQL");
         }
@@ -226,11 +248,15 @@ impl<'a> Walk<'a> {
                 plain_wildcard(options)?;
                 match kind {
                     SelectItemQualifiedWildcardKind::ObjectName(name) => self.named.object(name),
-                    SelectItemQualifiedWildcardKind::Expr(expression) => self.expression(expression),
+                    SelectItemQualifiedWildcardKind::Expr(expression) => {
+                        self.expression(expression)
+                    }
                 }
             }
             SelectItem::Wildcard(options) => plain_wildcard(options),
-            SelectItem::ExprWithAliases { expr: _, aliases: _ } => no("an expression may have one alias only"),
+            SelectItem::ExprWithAliases { expr: _, aliases: _ } => {
+                no("an expression may have one alias only")
+            }
         })
     }
 
@@ -242,9 +268,9 @@ impl<'a> Walk<'a> {
         self.expressions(expressions)?;
         modifiers.iter().try_for_each(|modifier| match modifier {
             GroupByWithModifier::Rollup => Ok(()),
-            GroupByWithModifier::Cube | GroupByWithModifier::Totals | GroupByWithModifier::GroupingSets(_) => {
-                no("this form of GROUP BY is not allowed")
-            }
+            GroupByWithModifier::Cube
+            | GroupByWithModifier::Totals
+            | GroupByWithModifier::GroupingSets(_) => no("this form of GROUP BY is not allowed"),
         })
     }
 
@@ -258,10 +284,13 @@ impl<'a> Walk<'a> {
 
     pub(super) fn orders(&mut self, orders: &[OrderByExpr]) -> Result<(), Refusal> {
         orders.iter().try_for_each(|order| {
-            let OrderByExpr { expr, options: OrderByOptions { sort, nulls_first: _ }, with_fill } = order;
+            let OrderByExpr { expr, options: OrderByOptions { sort, nulls_first: _ }, with_fill } =
+                order;
             match sort {
                 None | Some(OrderBySort::Asc | OrderBySort::Desc) => {}
-                Some(OrderBySort::Using(_)) => return no("ORDER BY … USING is not allowed: write ASC or DESC"),
+                Some(OrderBySort::Using(_)) => {
+                    return no("ORDER BY … USING is not allowed: write ASC or DESC");
+                }
             }
             if with_fill.is_some() {
                 return no("ORDER BY … WITH FILL is not allowed");
@@ -270,7 +299,10 @@ impl<'a> Walk<'a> {
         })
     }
 
-    pub(super) fn idents<'i>(&self, idents: impl IntoIterator<Item = &'i Ident>) -> Result<(), Refusal> {
+    pub(super) fn idents<'i>(
+        &self,
+        idents: impl IntoIterator<Item = &'i Ident>,
+    ) -> Result<(), Refusal> {
         idents.into_iter().try_for_each(|ident| self.named.ident(ident))
     }
 }

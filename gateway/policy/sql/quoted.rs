@@ -1,5 +1,5 @@
-//! What stands in quotes: strings and names. Where a backslash ends a string depends on a server's settings, so that one
-//! before a quote is refused.
+//! What stands in quotes: strings and names. Where a backslash ends a string depends on a server's
+//! settings, so that one before a quote is refused.
 
 use sqlparser::tokenizer::Token;
 
@@ -53,15 +53,17 @@ pub(super) fn prefixed(lexer: &mut Lexer<'_>, prefix: &str) -> Result<Token, Ref
             _ => refused(),
         },
         "b" | "B" if lexer.dialect != Dialect::Sqlite => match body(lexer, '\'', Escapes::Never)? {
-            bits if plain(|b| matches!(b, b'0' | b'1'), &bits) => Ok(Token::SingleQuotedByteStringLiteral(bits)),
+            bits if plain(|b| matches!(b, b'0' | b'1'), &bits) => {
+                Ok(Token::SingleQuotedByteStringLiteral(bits))
+            }
             _ => refused(),
         },
         _ => refused(),
     }
 }
 
-/// `U&'…'` of PostgreSQL, with the escape character that `UESCAPE` behind it names. A database that takes a backslash for
-/// an escape in any string refuses it.
+/// `U&'…'` of PostgreSQL, with the escape character that `UESCAPE` behind it names. A database that
+/// takes a backslash for an escape in any string refuses it.
 pub(super) fn unicode(lexer: &mut Lexer<'_>) -> Result<Token, Refusal> {
     lexer.at += 2;
     let text = body(lexer, '\'', Escapes::Perhaps)?;
@@ -74,7 +76,9 @@ pub(super) fn unicode(lexer: &mut Lexer<'_>) -> Result<Token, Refusal> {
     };
     match unescaped(&text, escape) {
         Some(text) => Ok(Token::SingleQuotedString(text)),
-        None => no("a U& string has an escape that stands for no character: write the character itself"),
+        None => {
+            no("a U& string has an escape that stands for no character: write the character itself")
+        }
     }
 }
 
@@ -89,7 +93,8 @@ fn uescape(rest: &str) -> Option<(usize, char)> {
     Some((rest.len() - after.len(), escape))
 }
 
-/// A text with `\0061` and `\+000061` as the characters that they stand for; nothing where one stands for none.
+/// A text with `\0061` and `\+000061` as the characters that they stand for; nothing where one
+/// stands for none.
 fn unescaped(text: &str, escape: char) -> Option<String> {
     let mut units: Vec<u16> = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -103,7 +108,9 @@ fn unescaped(text: &str, escape: char) -> Option<String> {
             rest = &after[escape.len_utf8()..];
         } else {
             let (digits, count) = after.strip_prefix('+').map_or((after, 4), |long| (long, 6));
-            let digits = digits.get(..count).filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()))?;
+            let digits = digits
+                .get(..count)
+                .filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()))?;
             let number = u32::from_str_radix(digits, 16).ok().filter(|number| *number != 0)?;
             match (u16::try_from(number), char::from_u32(number)) {
                 (Ok(unit), _) => units.push(unit),
@@ -128,8 +135,11 @@ fn body(lexer: &mut Lexer<'_>, quote: char, escapes: Escapes) -> Result<String, 
             return no("a backslash stands before a quote: write the quote twice");
         }
         // Some numbers are no character, and then PostgreSQL refuses the statement.
-        if escaped && escapes == Escapes::Always && matches!(character, '0'..='7' | 'x' | 'u' | 'U') {
-            return no("a character is given by its number in a string: write the character itself");
+        if escaped && escapes == Escapes::Always && matches!(character, '0'..='7' | 'x' | 'u' | 'U')
+        {
+            return no(
+                "a character is given by its number in a string: write the character itself",
+            );
         }
         if character == quote && !(escaped && escapes == Escapes::Always) {
             if characters.peek().is_none_or(|(_, next)| *next != quote) {

@@ -1,5 +1,6 @@
-//! Words that a database never takes for a bare name. Where the parser took one for a name, the two read the statement in
-//! different ways (`FROM ONLY secret`: a table of that name with an alias, or a clause), so that it is refused.
+//! Words that a database never takes for a bare name. Where the parser took one for a name, the two
+//! read the statement in different ways (`FROM ONLY secret`: a table of that name with an alias, or
+//! a clause), so that it is refused.
 
 use super::spec::Dialect;
 
@@ -196,7 +197,8 @@ pub(super) fn is_value(dialect: Dialect, word: &str) -> bool {
     has(&VALUES, word) || has(own, word)
 }
 
-/// Whether an unquoted word in FROM is a call for PostgreSQL whose rows go by a name that the statement does not show.
+/// Whether an unquoted word in FROM is a call for PostgreSQL whose rows go by a name that the
+/// statement does not show.
 pub(super) fn is_call(word: &str) -> bool {
     is_value(Dialect::Postgres, word) || has(&RENAMED, word)
 }

@@ -1,5 +1,6 @@
-//! Spellings that the parser does not know, in ones that it does and that mean the same. Only what is judged changes: the
-//! text goes on as it came. Words that the database reserves alone are taken, where it can take them for nothing else.
+//! Spellings that the parser does not know, in ones that it does and that mean the same. Only what
+//! is judged changes: the text goes on as it came. Words that the database reserves alone are
+//! taken, where it can take them for nothing else.
 
 use sqlparser::tokenizer::{Token, Whitespace};
 
@@ -23,8 +24,8 @@ enum Call {
 
 /// Words behind which a value begins.
 const BEFORE_VALUES: [&str; 17] = [
-    "all", "and", "between", "by", "distinct", "else", "having", "ilike", "in", "like", "not", "on", "or", "select",
-    "then", "when", "where",
+    "all", "and", "between", "by", "distinct", "else", "having", "ilike", "in", "like", "not",
+    "on", "or", "select", "then", "when", "where",
 ];
 
 struct Rewriter<'a> {
@@ -41,8 +42,12 @@ pub(super) fn rewrite(tokens: Vec<Token>, dialect: Dialect) -> Vec<Token> {
         Dialect::Sqlite => Rewriter::sqlite,
         Dialect::Mysql => return tokens,
     };
-    let mut rewriter =
-        Rewriter { tokens: &tokens, at: 0, done: Vec::with_capacity(tokens.len() + 8), calls: Vec::new() };
+    let mut rewriter = Rewriter {
+        tokens: &tokens,
+        at: 0,
+        done: Vec::with_capacity(tokens.len() + 8),
+        calls: Vec::new(),
+    };
     while let Some(token) = tokens.get(rewriter.at) {
         if !step(&mut rewriter, token) {
             rewriter.done.push(token.clone());
@@ -82,7 +87,8 @@ impl Rewriter<'_> {
             _ => {}
         }
         if is(token, "materialized") {
-            let hint = self.before(1).is_some_and(|before| is(before, "as")) && self.follows(&["", "("]);
+            let hint =
+                self.before(1).is_some_and(|before| is(before, "as")) && self.follows(&["", "("]);
             return hint && self.skip(1);
         }
         if is(token, "not") {
@@ -93,7 +99,11 @@ impl Rewriter<'_> {
             return self.after_a_name() && self.follows(&["", "indexed"]) && self.skip(2);
         }
         let index = self.ahead(2).is_some_and(is_name);
-        is(token, "indexed") && self.after_a_name() && self.follows(&["", "by"]) && index && self.skip(3)
+        is(token, "indexed")
+            && self.after_a_name()
+            && self.follows(&["", "by"])
+            && index
+            && self.skip(3)
     }
 
     /// `TABLE t` is `SELECT * FROM t`, where a query may begin.
@@ -101,7 +111,9 @@ impl Rewriter<'_> {
         let begins = match self.before(1) {
             None | Some(Token::LParen | Token::RParen) => true,
             Some(before) if is(before, "explain") || is(before, "verbose") => true,
-            Some(before) if is(before, "all") || is(before, "distinct") => self.before(2).is_some_and(is_set_operator),
+            Some(before) if is(before, "all") || is(before, "distinct") => {
+                self.before(2).is_some_and(is_set_operator)
+            }
             Some(before) => is_set_operator(before),
         };
         if !begins || !self.ahead(1).is_some_and(is_name) {
@@ -149,14 +161,20 @@ impl Rewriter<'_> {
     /// An opening parenthesis, with what begins the arguments of the call that it belongs to.
     fn open(&mut self) -> bool {
         let name = match self.before(1) {
-            Some(Token::Word(word)) if word.quote_style.is_none() => word.value.to_ascii_lowercase(),
+            Some(Token::Word(word)) if word.quote_style.is_none() => {
+                word.value.to_ascii_lowercase()
+            }
             _ => String::new(),
         };
         let call = match name.as_str() {
             "xmlforest" | "xmlattributes" => Call::Labelled,
             "xmlroot" => Call::Root,
             "xmlexists" => Call::Exists,
-            "xmlserialize" if self.follows(&["(", "content"]) || self.follows(&["(", "document"]) => Call::Serialize,
+            "xmlserialize"
+                if self.follows(&["(", "content"]) || self.follows(&["(", "document"]) =>
+            {
+                Call::Serialize
+            }
             _ => Call::Other,
         };
         self.calls.push(call);
@@ -190,7 +208,9 @@ impl Rewriter<'_> {
     /// `a IS DOCUMENT` asks of a value, as `a IS NULL` does.
     fn document(&mut self) -> bool {
         let asks = match self.before(1) {
-            Some(before) if is(before, "not") => self.before(2).is_some_and(|before| is(before, "is")),
+            Some(before) if is(before, "not") => {
+                self.before(2).is_some_and(|before| is(before, "is"))
+            }
             Some(before) => is(before, "is"),
             None => false,
         };
@@ -203,7 +223,9 @@ impl Rewriter<'_> {
     /// `FETCH FIRST (5) ROWS ONLY`, whose number may stand in parentheses.
     fn fetch(&mut self) -> bool {
         let number = match (self.ahead(2), self.ahead(3), self.ahead(4)) {
-            (Some(Token::LParen), Some(number @ Token::Number(..)), Some(Token::RParen)) => number.clone(),
+            (Some(Token::LParen), Some(number @ Token::Number(..)), Some(Token::RParen)) => {
+                number.clone()
+            }
             _ => return false,
         };
         if !(self.follows(&["", "first"]) || self.follows(&["", "next"])) {
@@ -218,9 +240,13 @@ impl Rewriter<'_> {
         let Token::Word(name) = token else { return false };
         let Some(text @ Token::SingleQuotedString(_)) = self.ahead(1) else { return false };
         let begins = match self.before(1) {
-            None | Some(Token::RParen | Token::RBracket | Token::Period | Token::SingleQuotedString(_)) => false,
+            None
+            | Some(
+                Token::RParen | Token::RBracket | Token::Period | Token::SingleQuotedString(_),
+            ) => false,
             Some(Token::Word(before)) => {
-                before.quote_style.is_none() && BEFORE_VALUES.contains(&before.value.to_ascii_lowercase().as_str())
+                before.quote_style.is_none()
+                    && BEFORE_VALUES.contains(&before.value.to_ascii_lowercase().as_str())
             }
             Some(_) => true,
         };
@@ -237,7 +263,9 @@ impl Rewriter<'_> {
         const OTHERS: [&str; 5] = ["null", "true", "false", "distinct", "json"];
         let not = self.follows(&["", "not"]);
         let operand = self.ahead(if not { 2 } else { 1 });
-        if operand.is_none_or(|operand| OTHERS.iter().any(|other| is(operand, other)) || is(operand, "not")) {
+        if operand.is_none_or(|operand| {
+            OTHERS.iter().any(|other| is(operand, other)) || is(operand, "not")
+        }) {
             return false;
         }
         self.put([if not { Token::Neq } else { Token::Eq }]);
@@ -290,7 +318,9 @@ impl Rewriter<'_> {
     /// Whether a name of a table, or its alias, was written last.
     fn after_a_name(&self) -> bool {
         match self.before(1) {
-            Some(Token::Word(word)) => word.quote_style.is_some() || !is_reserved(Dialect::Sqlite, &word.value),
+            Some(Token::Word(word)) => {
+                word.quote_style.is_some() || !is_reserved(Dialect::Sqlite, &word.value)
+            }
             _ => false,
         }
     }

@@ -1,6 +1,7 @@
-//! What PostgreSQL makes of `x.f` when `x` is a function in FROM: where its rows are single values and no column is called
-//! `f`, that is the call `f(x)`. And of `f(x)` when `x` is a table: a call with a whole row, for which somebody may have made
-//! another `f`. A statement is judged by this at its end, when all of FROM is known; a name that two have is held against both.
+//! What PostgreSQL makes of `x.f` when `x` is a function in FROM: where its rows are single values
+//! and no column is called `f`, that is the call `f(x)`. And of `f(x)` when `x` is a table: a call
+//! with a whole row, for which somebody may have made another `f`. A statement is judged by this at
+//! its end, when all of FROM is known; a name that two have is held against both.
 
 use sqlparser::ast::{Ident, TableAlias};
 
@@ -49,8 +50,11 @@ impl Rows {
             return;
         }
         let known_as = alias.map_or_else(|| name.to_owned(), |alias| named.scoped(&alias.name));
-        let mut columns: Vec<String> =
-            alias.iter().flat_map(|alias| &alias.columns).map(|column| named.scoped(&column.name)).collect();
+        let mut columns: Vec<String> = alias
+            .iter()
+            .flat_map(|alias| &alias.columns)
+            .map(|column| named.scoped(&column.name))
+            .collect();
         if columns.is_empty() {
             match NAMED.iter().find(|(known, _)| *known == name) {
                 Some((_, names)) => columns.extend(names.iter().map(|&name| name.to_owned())),
@@ -90,20 +94,25 @@ impl Rows {
 
     /// At the end of the statement.
     pub(super) fn check(&self) -> Result<(), Refusal> {
-        if let Some((function, argument)) = self.given.iter().find(|(_, argument)| self.tables.contains(argument)) {
+        if let Some((function, argument)) =
+            self.given.iter().find(|(_, argument)| self.tables.contains(argument))
+        {
             let function = short(function);
             let argument = short(argument);
             return no(format!(
-                "`{function}({argument})` is given a whole row, and may be another function then: write {argument}.column"
+                "`{function}({argument})` is given a whole row, and may be another function then: \
+                    write {argument}.column"
             ));
         }
         for (of, field) in &self.fields {
-            let lacks = |function: &Function| function.known_as == *of && !function.columns.contains(field);
+            let lacks =
+                |function: &Function| function.known_as == *of && !function.columns.contains(field);
             if self.functions.iter().any(lacks) {
                 let of = short(of);
                 let field = short(field);
                 return no(format!(
-                    "`{of}.{field}` may be a call of a function: name the columns, as in FROM f(…) AS {of}({field})"
+                    "`{of}.{field}` may be a call of a function: name the columns, as in FROM f(…) \
+                        AS {of}({field})"
                 ));
             }
         }

@@ -18,19 +18,22 @@ pub struct Spec {
     pub schemas: Names,
     /// Tables, by glob over `table` and `schema.table`. Default: any.
     pub tables: Names,
-    /// The schema that a table without one counts as being in: of MySQL the database of the connection, of PostgreSQL where
-    /// the role's search_path finds it. Default `public` (PostgreSQL), `main` (SQLite), none (MySQL). What denies by schema
-    /// needs it, except in SQLite.
+    /// The schema that a table without one counts as being in: of MySQL the database of the
+    /// connection, of PostgreSQL where the role's search_path finds it. Default `public`
+    /// (PostgreSQL), `main` (SQLite), none (MySQL). What denies by schema needs it, except in
+    /// SQLite.
     pub default_schema: Option<String>,
-    /// Whether system tables may be read: `pg_*`, `mysql.*`, `performance_schema.*`, `sys.*`, `sqlite_*`, `pragma_*`,
-    /// modules like `zipfile`, and of MySQL's `information_schema` what shows statements of others: `processlist`, `innodb_*`. The rest of
-    /// `information_schema` and `sqlite_master` always may. Default false.
+    /// Whether system tables may be read: `pg_*`, `mysql.*`, `performance_schema.*`, `sys.*`,
+    /// `sqlite_*`, `pragma_*`, modules like `zipfile`, and of MySQL's `information_schema` what
+    /// shows statements of others: `processlist`, `innodb_*`. The rest of `information_schema` and
+    /// `sqlite_master` always may. Default false.
     pub system_tables: bool,
     /// Functions beyond the built-in list of those that only compute, and exceptions from it.
     pub functions: Functions,
     /// Most rows that a SELECT may ask for, 1–1000000000. Default: no limit.
     pub max_rows: Option<u64>,
-    /// What happens to a SELECT without a limit when `max_rows` is set: `add` one, or `refuse`. Default `add`.
+    /// What happens to a SELECT without a limit when `max_rows` is set: `add` one, or `refuse`.
+    /// Default `add`.
     pub missing_limit: MissingLimit,
     /// Whether UPDATE and DELETE need a WHERE. Default true.
     pub require_where: bool,
@@ -62,7 +65,8 @@ pub enum Kind {
     Delete,
 }
 
-/// Names by glob: allowed when some `allow` matches and no `deny` does. `deny` does not look at upper and lower case.
+/// Names by glob: allowed when some `allow` matches and no `deny` does. `deny` does not look at
+/// upper and lower case.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Names {
@@ -72,7 +76,8 @@ pub struct Names {
     pub deny: Vec<String>,
 }
 
-/// Functions: `name`, or `schema.name` for those of a schema of its own. An entry that can fit none is a mistake.
+/// Functions: `name`, or `schema.name` for those of a schema of its own. An entry that can fit none
+/// is a mistake.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Functions {

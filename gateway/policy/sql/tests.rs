@@ -38,7 +38,8 @@ fn lines(corpus: &str) -> impl Iterator<Item = String> {
 fn no_attack_passes() {
     let mut count = 0;
     for (dialect, attacks, _) in CORPORA {
-        let passed: Vec<_> = lines(attacks).filter(|attack| rule(dialect).check(attack).is_ok()).collect();
+        let passed: Vec<_> =
+            lines(attacks).filter(|attack| rule(dialect).check(attack).is_ok()).collect();
         assert!(passed.is_empty(), "{dialect:?}: {passed:#?}");
         count += attacks.lines().count();
     }
@@ -51,10 +52,17 @@ fn at_most_one_in_a_hundred_benign_statements_is_refused() {
     for (dialect, _, benign) in CORPORA {
         let rule = rule(dialect);
         count += benign.lines().count();
-        refused.extend(lines(benign).filter_map(|text| rule.check(&text).err().map(|no| (dialect, text, no.0))));
+        refused.extend(
+            lines(benign)
+                .filter_map(|text| rule.check(&text).err().map(|no| (dialect, text, no.0))),
+        );
     }
     eprintln!("{} of {count} benign statements are refused: {refused:#?}", refused.len());
-    assert!(count >= 310 && refused.len() * 100 <= count, "{} of {count}: {refused:#?}", refused.len());
+    assert!(
+        count >= 310 && refused.len() * 100 <= count,
+        "{} of {count}: {refused:#?}",
+        refused.len()
+    );
 }
 
 fn spec(dialect: Dialect, change: impl FnOnce(&mut Spec)) -> Sql {
@@ -104,23 +112,39 @@ fn tables_are_compared_as_the_database_knows_them() {
         assert!(rule.check(refused).is_err(), "{refused}");
     }
     let schemas = spec(Dialect::Postgres, |spec| spec.schemas = globs(&["shop"], &[]));
-    assert!(schemas.check("SELECT * FROM shop.a").is_ok() && schemas.check("SELECT * FROM a").is_err());
+    assert!(
+        schemas.check("SELECT * FROM shop.a").is_ok() && schemas.check("SELECT * FROM a").is_err()
+    );
     let at_home = spec(Dialect::Mysql, |spec| spec.default_schema = Some("MySQL".into()));
-    assert!(at_home.check("SELECT * FROM user").is_err() && at_home.check("SELECT * FROM shop.user").is_ok());
+    assert!(
+        at_home.check("SELECT * FROM user").is_err()
+            && at_home.check("SELECT * FROM shop.user").is_ok()
+    );
     let mysql = spec(Dialect::Mysql, |spec| spec.tables = globs(&["orders"], &["secret"]));
-    assert!(mysql.check("SELECT * FROM orders").is_ok() && mysql.check("SELECT 1 FROM dual").is_ok());
-    for refused in ["SELECT * FROM Orders", "SELECT * FROM SECRET", "WITH Secret AS (SELECT 1) SELECT * FROM secret"] {
+    assert!(
+        mysql.check("SELECT * FROM orders").is_ok() && mysql.check("SELECT 1 FROM dual").is_ok()
+    );
+    for refused in [
+        "SELECT * FROM Orders",
+        "SELECT * FROM SECRET",
+        "WITH Secret AS (SELECT 1) SELECT * FROM secret",
+    ] {
         assert!(mysql.check(refused).is_err(), "{refused}");
     }
     let sqlite = spec(Dialect::Sqlite, |spec| spec.tables = globs(&["Orders"], &[]));
-    assert!(sqlite.check("SELECT * FROM ORDERS").is_ok() && sqlite.check("SELECT * FROM 'secret'").is_err());
+    assert!(
+        sqlite.check("SELECT * FROM ORDERS").is_ok()
+            && sqlite.check("SELECT * FROM 'secret'").is_err()
+    );
 }
 
 #[test]
 fn words_that_are_calls_stand_for_no_table_of_postgres() {
     let words = "current_user CURRENT_ROLE current_catalog current_schema current_time current_timestamp current_date \
                  localtime localtimestamp session_user system_user user current_time(3) trim(a)";
-    let rule = |dialect| spec(dialect, |spec| spec.statements = vec![Kind::Select, Kind::Update, Kind::Delete]);
+    let rule = |dialect| {
+        spec(dialect, |spec| spec.statements = vec![Kind::Select, Kind::Update, Kind::Delete])
+    };
     for word in words.split_whitespace() {
         for text in [
             format!("SELECT 1 FROM {word}"),
@@ -135,7 +159,11 @@ fn words_that_are_calls_stand_for_no_table_of_postgres() {
             assert!(rule(Dialect::Postgres).check(&text).is_err(), "{text}");
         }
     }
-    for allowed in ["SELECT a.f FROM \"user\" AS a", "SELECT a.user FROM s.user AS a", "SELECT user, current_user"] {
+    for allowed in [
+        "SELECT a.f FROM \"user\" AS a",
+        "SELECT a.user FROM s.user AS a",
+        "SELECT user, current_user",
+    ] {
         assert!(rule(Dialect::Postgres).check(allowed).is_ok(), "{allowed}");
     }
     for dialect in [Dialect::Mysql, Dialect::Sqlite] {
@@ -147,7 +175,9 @@ fn words_that_are_calls_stand_for_no_table_of_postgres() {
 
 #[test]
 fn a_tilde_compares_in_postgres_alone() {
-    for (dialect, compares) in [(Dialect::Postgres, true), (Dialect::Mysql, false), (Dialect::Sqlite, false)] {
+    for (dialect, compares) in
+        [(Dialect::Postgres, true), (Dialect::Mysql, false), (Dialect::Sqlite, false)]
+    {
         assert_eq!(rule(dialect).check("SELECT a ~ b FROM t").is_ok(), compares, "{dialect:?}");
         assert_eq!(rule(dialect).check("SELECT a ~ ~b FROM t").is_ok(), compares, "{dialect:?}");
         assert!(rule(dialect).check("SELECT ~a, ~ ~b FROM t").is_ok(), "{dialect:?}");
@@ -156,14 +186,20 @@ fn a_tilde_compares_in_postgres_alone() {
 
 #[test]
 fn an_interval_is_written_as_its_database_writes_it() {
-    let allows = |dialect, interval: &str| rule(dialect).check(&format!("SELECT now() - {interval} FROM t")).is_ok();
-    assert!(allows(Dialect::Postgres, "INTERVAL '1 day'") && allows(Dialect::Mysql, "INTERVAL a DAY"));
+    let allows = |dialect, interval: &str| {
+        rule(dialect).check(&format!("SELECT now() - {interval} FROM t")).is_ok()
+    };
+    assert!(
+        allows(Dialect::Postgres, "INTERVAL '1 day'") && allows(Dialect::Mysql, "INTERVAL a DAY")
+    );
     assert!(!allows(Dialect::Postgres, "INTERVAL day") && !allows(Dialect::Mysql, "INTERVAL day"));
 }
 
 #[test]
 fn a_parameter_is_no_name_of_a_column() {
-    for (dialect, parameter) in [(Dialect::Postgres, "$1"), (Dialect::Mysql, "?"), (Dialect::Sqlite, "@a")] {
+    for (dialect, parameter) in
+        [(Dialect::Postgres, "$1"), (Dialect::Mysql, "?"), (Dialect::Sqlite, "@a")]
+    {
         for between in ["", " ", "/**/", "\n"] {
             let text = format!("SELECT e.{between}{parameter} FROM e");
             assert!(rule(dialect).check(&text).is_err(), "{text}");
@@ -190,7 +226,8 @@ fn a_refusal_is_short_whatever_the_name() {
     assert!(refusal.0.contains("wrong quotes") && refusal.0.len() <= 1000, "{refusal:?}");
 }
 
-/// The parser's own function for many statements takes an END for the end, and whatever follows for nothing.
+/// The parser's own function for many statements takes an END for the end, and whatever follows for
+/// nothing.
 #[test]
 fn what_follows_an_end_is_part_of_the_statement() {
     for (dialect, ..) in CORPORA {
@@ -223,7 +260,10 @@ fn a_limit_is_added_held_or_asked_for() {
         rewritten("SELECT 1 UNION (SELECT 2 LIMIT 999)"),
         Ok(Some("SELECT 1 UNION (SELECT 2 LIMIT 999)\nLIMIT 100".into()))
     );
-    assert_eq!(rewritten("SELECT * FROM t OFFSET 5"), Ok(Some("SELECT * FROM t OFFSET 5\nLIMIT 100".into())));
+    assert_eq!(
+        rewritten("SELECT * FROM t OFFSET 5"),
+        Ok(Some("SELECT * FROM t OFFSET 5\nLIMIT 100".into()))
+    );
     for refused in [
         "SELECT 1 LIMIT 101",
         "SELECT 1 LIMIT $1",
@@ -257,9 +297,11 @@ fn a_limit_is_added_where_databases_take_one() {
         ] {
             assert_eq!(rule.check(held).map(|ok| ok.rewritten), Ok(None), "{held}");
         }
-        for lacking in
-            ["((SELECT * FROM t))", "(SELECT * FROM t) ORDER BY a", "(SELECT 1 LIMIT 1) UNION (SELECT 2 LIMIT 999)"]
-        {
+        for lacking in [
+            "((SELECT * FROM t))",
+            "(SELECT * FROM t) ORDER BY a",
+            "(SELECT 1 LIMIT 1) UNION (SELECT 2 LIMIT 999)",
+        ] {
             let with = format!("{lacking}\nLIMIT 100");
             assert_eq!(rule.check(lacking).map(|ok| ok.rewritten), Ok(Some(with)), "{lacking}");
         }
@@ -308,7 +350,12 @@ fn a_limit_is_held_in_every_spelling() {
     ] {
         assert_eq!(rewritten(held), Ok(None), "{held}");
     }
-    for lacking in ["TABLE t", "TABLE ONLY (public.t)", "SELECT * FROM ONLY (t)", "SELECT * FROM t FOR READ ONLY"] {
+    for lacking in [
+        "TABLE t",
+        "TABLE ONLY (public.t)",
+        "SELECT * FROM ONLY (t)",
+        "SELECT * FROM t FOR READ ONLY",
+    ] {
         assert_eq!(rewritten(lacking), Ok(Some(format!("{lacking}\nLIMIT 100"))), "{lacking}");
     }
     for refused in [
@@ -335,13 +382,27 @@ fn a_limit_is_held_in_every_spelling() {
 fn the_plan_of_a_select_is_for_whom_may_select() {
     for dialect in DIALECTS {
         let reads = rule(dialect);
-        assert_eq!(reads.check("EXPLAIN SELECT 1").map(|ok| ok.kind), Ok(Kind::Explain), "{dialect:?}");
+        assert_eq!(
+            reads.check("EXPLAIN SELECT 1").map(|ok| ok.kind),
+            Ok(Kind::Explain),
+            "{dialect:?}"
+        );
         let writes = spec(dialect, |spec| spec.statements = vec![Kind::Select, Kind::Delete]);
-        for refused in ["EXPLAIN DELETE FROM t WHERE a = 1", "EXPLAIN ANALYZE SELECT 1", "EXPLAIN EXPLAIN SELECT 1"] {
-            assert!(reads.check(refused).is_err() && writes.check(refused).is_err(), "{dialect:?} {refused}");
+        for refused in [
+            "EXPLAIN DELETE FROM t WHERE a = 1",
+            "EXPLAIN ANALYZE SELECT 1",
+            "EXPLAIN EXPLAIN SELECT 1",
+        ] {
+            assert!(
+                reads.check(refused).is_err() && writes.check(refused).is_err(),
+                "{dialect:?} {refused}"
+            );
         }
         let only = spec(dialect, |spec| spec.statements = vec![Kind::Delete]);
-        assert!(only.check("EXPLAIN SELECT 1").is_err() && only.check("EXPLAIN DELETE FROM t WHERE a = 1").is_err());
+        assert!(
+            only.check("EXPLAIN SELECT 1").is_err()
+                && only.check("EXPLAIN DELETE FROM t WHERE a = 1").is_err()
+        );
         let explains = spec(dialect, |spec| spec.statements = vec![Kind::Explain]);
         assert!(explains.check("EXPLAIN SELECT 1").is_err(), "{dialect:?}");
     }
@@ -350,20 +411,34 @@ fn the_plan_of_a_select_is_for_whom_may_select() {
 #[test]
 fn a_cast_to_a_type_of_somebody_is_a_call() {
     let plain = rule(Dialect::Postgres);
-    for own in ["'a'::mood", "'a'::app.mood", "CAST('a' AS mood[])", "'a'::\"Mood\"", "'a'::mood(3)", "'a'::lower"] {
+    for own in [
+        "'a'::mood",
+        "'a'::app.mood",
+        "CAST('a' AS mood[])",
+        "'a'::\"Mood\"",
+        "'a'::mood(3)",
+        "'a'::lower",
+    ] {
         let refusal = plain.check(&format!("SELECT {own}")).unwrap_err().0;
         assert!(refusal.contains("none of PostgreSQL's own"), "{own}: {refusal}");
     }
-    for known in
-        ["'a'::inet", "'a'::pg_catalog.inet", "'a'::INET[]", "inet 'a'", "'a'::\"char\"", "'a'::timestamptz(3)"]
-    {
+    for known in [
+        "'a'::inet",
+        "'a'::pg_catalog.inet",
+        "'a'::INET[]",
+        "inet 'a'",
+        "'a'::\"char\"",
+        "'a'::timestamptz(3)",
+    ] {
         assert!(plain.check(&format!("SELECT {known}")).is_ok(), "{known}");
     }
     let named = spec(Dialect::Postgres, |spec| {
         spec.functions.allow = vec!["mood".into(), "app.level".into()];
     });
     assert!(named.check("SELECT 'a'::mood, 'a'::MOOD[], 'b'::app.level").is_ok());
-    assert!(named.check("SELECT 'a'::app.mood").is_err() && named.check("SELECT 'a'::level").is_err());
+    assert!(
+        named.check("SELECT 'a'::app.mood").is_err() && named.check("SELECT 'a'::level").is_err()
+    );
     for number in ["(1, 2)::mood", "NULL::mood", "1::mood"] {
         assert!(plain.check(&format!("SELECT {number}")).is_err(), "{number}");
     }
@@ -440,7 +515,10 @@ fn escapes_of_unicode_texts_are_read_as_postgres_reads_them() {
     }
     // No character that may escape: the word stands for itself, and the parser knows none such.
     for refused in ["+", "a", "'", " ", "\"", "", "!!"] {
-        assert!(rule(Dialect::Postgres).check(&format!("SELECT U&'a' UESCAPE '{refused}'")).is_err(), "{refused}");
+        assert!(
+            rule(Dialect::Postgres).check(&format!("SELECT U&'a' UESCAPE '{refused}'")).is_err(),
+            "{refused}"
+        );
     }
     for dialect in [Dialect::Mysql, Dialect::Sqlite] {
         assert!(lex::lex("SELECT U&'a'", dialect).is_err(), "{dialect:?}");
@@ -451,16 +529,24 @@ fn escapes_of_unicode_texts_are_read_as_postgres_reads_them() {
 fn comments_end_where_the_database_ends_them() {
     let called = |comment: &str| format!("SELECT 1 {comment}, no_such_function()");
     let postgres = rule(Dialect::Postgres);
-    for comment in ["/* a /* b */ c */", "/*/**/*/", "/*/*/*/ */ */ */", "/***/", "/* /* /* */ */ **/"] {
+    for comment in
+        ["/* a /* b */ c */", "/*/**/*/", "/*/*/*/ */ */ */", "/***/", "/* /* /* */ */ **/"]
+    {
         let refusal = postgres.check(&called(comment)).unwrap_err().0;
         assert!(refusal.contains("no_such_function"), "{comment}: {refusal}");
         assert!(postgres.check(&format!("SELECT 1 {comment}")).is_ok(), "{comment}");
     }
     for open in ["/* /* */", "/*/", "/* /*/ */", "/*/*/", "/*", "/* *"] {
-        assert!(postgres.check(&format!("SELECT 1 {open}")).unwrap_err().0.contains("not closed"), "{open}");
+        assert!(
+            postgres.check(&format!("SELECT 1 {open}")).unwrap_err().0.contains("not closed"),
+            "{open}"
+        );
     }
     for runs in ["/*! */", "/*+ a */", "/* /*+ a */ */", "/* /*! a */ */", "/*M! */"] {
-        assert!(postgres.check(&format!("SELECT 1 {runs}")).unwrap_err().0.contains("may run"), "{runs}");
+        assert!(
+            postgres.check(&format!("SELECT 1 {runs}")).unwrap_err().0.contains("may run"),
+            "{runs}"
+        );
     }
     for dialect in [Dialect::Mysql, Dialect::Sqlite] {
         let refusal = rule(dialect).check("SELECT 1 /* /* */ */").unwrap_err().0;
@@ -476,7 +562,10 @@ fn writes_pass_where_a_rule_names_them() {
     });
     for (text, kind) in [
         ("INSERT INTO orders (id) VALUES (1), ($1) RETURNING id", Kind::Insert),
-        ("INSERT INTO orders (id) VALUES (1) ON CONFLICT (id) DO UPDATE SET note = 'x'", Kind::Insert),
+        (
+            "INSERT INTO orders (id) VALUES (1) ON CONFLICT (id) DO UPDATE SET note = 'x'",
+            Kind::Insert,
+        ),
         ("UPDATE orders SET note = lower(note) WHERE id = 1", Kind::Update),
         ("DELETE FROM orders WHERE id = 1", Kind::Delete),
         ("EXPLAIN DELETE FROM orders WHERE id = 1", Kind::Explain),
@@ -603,11 +692,15 @@ fn a_cast_is_to_plain_types() {
         (Dialect::Mysql, "SET('a')"),
         (Dialect::Sqlite, "ENUM('a')"),
     ] {
-        let refusal = rule(dialect).check(&format!("SELECT CAST(a AS {other}) FROM t")).expect_err(other).0;
+        let refusal =
+            rule(dialect).check(&format!("SELECT CAST(a AS {other}) FROM t")).expect_err(other).0;
         assert!(refusal.contains("is not allowed"), "{dialect:?} {other}: {refusal}");
     }
     for plain in ["int", "varchar(9)", "numeric(3, 1)", "date", "int[][][][][]"] {
-        assert!(rule(Dialect::Postgres).check(&format!("SELECT CAST(a AS {plain}) FROM t")).is_ok(), "{plain}");
+        assert!(
+            rule(Dialect::Postgres).check(&format!("SELECT CAST(a AS {plain}) FROM t")).is_ok(),
+            "{plain}"
+        );
     }
 }
 
@@ -617,7 +710,12 @@ fn functions_are_added_and_taken_away_by_their_whole_name() {
         spec.functions = Functions { allow: vec!["app.score".into()], deny: vec!["MD5".into()] };
     });
     assert!(rule.check("SELECT app.score(1)").is_ok() && rule.check("SELECT lower('x')").is_ok());
-    for refused in ["SELECT score(1)", "SELECT md5('x')", "SELECT pg_catalog.md5('x')", "SELECT \"LOWER\"('x')"] {
+    for refused in [
+        "SELECT score(1)",
+        "SELECT md5('x')",
+        "SELECT pg_catalog.md5('x')",
+        "SELECT \"LOWER\"('x')",
+    ] {
         assert!(rule.check(refused).is_err(), "{refused}");
     }
 }
@@ -626,9 +724,16 @@ fn functions_are_added_and_taken_away_by_their_whole_name() {
 #[test]
 fn modules_that_read_files_are_no_tables() {
     let rule = |system_tables| spec(Dialect::Sqlite, |spec| spec.system_tables = system_tables);
-    for module in
-        ["zipfile", "ZIPFILE", "main.zipfile", "[fsdir]", "lines_read", "vsv", "pragma_table_info", "sqlite_dbpage"]
-    {
+    for module in [
+        "zipfile",
+        "ZIPFILE",
+        "main.zipfile",
+        "[fsdir]",
+        "lines_read",
+        "vsv",
+        "pragma_table_info",
+        "sqlite_dbpage",
+    ] {
         let text = format!("SELECT * FROM {module} WHERE path = '/etc/passwd'");
         assert!(rule(false).check(&text).is_err() && rule(true).check(&text).is_ok(), "{text}");
     }
@@ -647,16 +752,27 @@ fn what_denies_by_schema_is_told_the_schema_of_bare_names() {
     };
     for dialect in [Dialect::Postgres, Dialect::Mysql] {
         let dotted = compile(dialect, &[], &["pay", "app.credentials"], None).unwrap_err();
-        assert!(dotted.contains("\"app.credentials\"") && dotted.contains("write \"*.credentials\""), "{dotted}");
+        assert!(
+            dotted.contains("\"app.credentials\"") && dotted.contains("write \"*.credentials\""),
+            "{dotted}"
+        );
         assert!(compile(dialect, &[], &["*.app.credentials"], None).is_err());
         let schema = compile(dialect, &["hr"], &[], None).unwrap_err();
-        assert!(schema.contains("schemas.deny: \"hr\"") && schema.contains("set default_schema"), "{schema}");
+        assert!(
+            schema.contains("schemas.deny: \"hr\"") && schema.contains("set default_schema"),
+            "{schema}"
+        );
         for (schemas, tables) in [(&["hr"][..], &[][..]), (&[], &["hr.*"]), (&[], &["hr.pay"])] {
             let rule = compile(dialect, schemas, tables, Some("hr")).unwrap();
-            assert!(rule.check("SELECT * FROM pay").is_err() && rule.check("SELECT * FROM app.pay").is_ok());
+            assert!(
+                rule.check("SELECT * FROM pay").is_err()
+                    && rule.check("SELECT * FROM app.pay").is_ok()
+            );
         }
         let any = compile(dialect, &[], &["*.pay"], None).unwrap();
-        assert!(any.check("SELECT * FROM pay").is_err() && any.check("SELECT * FROM hr.pay").is_err());
+        assert!(
+            any.check("SELECT * FROM pay").is_err() && any.check("SELECT * FROM hr.pay").is_err()
+        );
         assert!(any.check("SELECT * FROM hr.paid").is_ok());
     }
     for dialect in DIALECTS {
@@ -665,7 +781,10 @@ fn what_denies_by_schema_is_told_the_schema_of_bare_names() {
     }
     compile(Dialect::Sqlite, &["temp"], &["aux.pay"], None).unwrap();
     let allowed = spec(Dialect::Mysql, |spec| spec.schemas = globs(&["app"], &[]));
-    assert!(allowed.check("SELECT * FROM pay").is_err() && allowed.check("SELECT * FROM app.pay").is_ok());
+    assert!(
+        allowed.check("SELECT * FROM pay").is_err()
+            && allowed.check("SELECT * FROM app.pay").is_ok()
+    );
 }
 
 /// Calls of a function, in all the ways that a grammar has for one of them.
@@ -699,7 +818,8 @@ fn what_is_denied_is_denied_in_every_syntax() {
     for dialect in DIALECTS {
         let (open, mut called) = (rule(dialect), 0);
         for name in functions::of(dialect) {
-            let closed = spec(dialect, |spec| spec.functions.deny = vec![name.to_ascii_uppercase()]);
+            let closed =
+                spec(dialect, |spec| spec.functions.deny = vec![name.to_ascii_uppercase()]);
             // What remains allowed is a column of that name.
             let other = |text: &String| open.check(&text.replace(name, "no_such_function")).is_ok();
             for text in calls(name).into_iter().filter(|text| open.check(text).is_ok()) {
@@ -709,18 +829,24 @@ fn what_is_denied_is_denied_in_every_syntax() {
         }
         assert!(called > 300, "{dialect:?}: {called}");
     }
-    let utc =
-        spec(Dialect::Mysql, |spec| spec.functions.deny = vec!["utc_*".into(), "user".into(), "current_*".into()]);
+    let utc = spec(Dialect::Mysql, |spec| {
+        spec.functions.deny = vec!["utc_*".into(), "user".into(), "current_*".into()]
+    });
     assert!(utc.check("SELECT utc_date").is_err() && utc.check("SELECT CURRENT_USER").is_err());
     assert!(utc.check("SELECT user, `utc_date` FROM t").is_ok());
-    let role = spec(Dialect::Postgres, |spec| spec.functions.deny = vec!["*_role".into(), "*_schema".into()]);
-    assert!(role.check("SELECT current_role").is_err() && role.check("SELECT current_schema").is_err());
+    let role = spec(Dialect::Postgres, |spec| {
+        spec.functions.deny = vec!["*_role".into(), "*_schema".into()]
+    });
+    assert!(
+        role.check("SELECT current_role").is_err() && role.check("SELECT current_schema").is_err()
+    );
 }
 
 #[test]
 fn functions_are_denied_by_pattern_and_mistakes_are_told() {
     let globs = spec(Dialect::Postgres, |spec| {
-        spec.functions = Functions { allow: vec!["app.score".into()], deny: vec!["REGEXP_*".into()] };
+        spec.functions =
+            Functions { allow: vec!["app.score".into()], deny: vec!["REGEXP_*".into()] };
     });
     assert!(globs.check("SELECT lower(a), app.score(a) FROM t").is_ok());
     for refused in ["regexp_match(a, 'b')", "pg_catalog.regexp_replace(a, 'b', 'c')"] {
@@ -732,18 +858,43 @@ fn functions_are_denied_by_pattern_and_mistakes_are_told() {
         Sql::compile(&Spec { dialect, functions, ..Spec::default() }).err().unwrap_or_default()
     };
     for (dialect, allow, deny, words) in [
-        (Dialect::Postgres, "", "pg_catalog.upper", "functions.deny: \"pg_catalog.upper\" must be written \"upper\""),
-        (Dialect::Postgres, "", "nosuchfn", "functions.deny: \"nosuchfn\" fits no function that may be called"),
+        (
+            Dialect::Postgres,
+            "",
+            "pg_catalog.upper",
+            "functions.deny: \"pg_catalog.upper\" must be written \"upper\"",
+        ),
+        (
+            Dialect::Postgres,
+            "",
+            "nosuchfn",
+            "functions.deny: \"nosuchfn\" fits no function that may be called",
+        ),
         (Dialect::Postgres, "", "nosuch_*", "fits no function"),
         (Dialect::Mysql, "", "app.score", "fits no function"),
         (Dialect::Postgres, "", "a{", "functions.deny: \"a{\" is not a glob"),
-        (Dialect::Postgres, "pg_catalog.pg_relation_size", "", "must be written \"pg_relation_size\""),
-        (Dialect::Postgres, "app.*", "", "functions.allow: \"app.*\" is a pattern: name each function"),
+        (
+            Dialect::Postgres,
+            "pg_catalog.pg_relation_size",
+            "",
+            "must be written \"pg_relation_size\"",
+        ),
+        (
+            Dialect::Postgres,
+            "app.*",
+            "",
+            "functions.allow: \"app.*\" is a pattern: name each function",
+        ),
         (Dialect::Postgres, "a.b.c", "", "is no name of a function: write name or schema.name"),
         (Dialect::Mysql, "score()", "", "is no name of a function"),
         (Dialect::Mysql, ".score", "", "is no name of a function"),
         (Dialect::Sqlite, "main.score", "", "is no name of a function: write name, without"),
-        (Dialect::Mysql, "app.score", "app.*", "functions.allow: \"app.score\" is denied by functions.deny"),
+        (
+            Dialect::Mysql,
+            "app.score",
+            "app.*",
+            "functions.allow: \"app.score\" is denied by functions.deny",
+        ),
     ] {
         let list = |entry: &'static str| if entry.is_empty() { vec![] } else { vec![entry] };
         let found = mistake(dialect, &list(allow), &list(deny));
@@ -801,14 +952,21 @@ fn what_is_too_long_too_deep_or_no_text_is_refused() {
             assert!(rule.check(&text).is_err(), "{dialect:?}: {shown}");
         }
         let short = spec(dialect, |spec| spec.max_bytes = 20);
-        assert!(short.check("SELECT 1234567890123").is_ok() && short.check("SELECT 12345678901234").is_err());
+        assert!(
+            short.check("SELECT 1234567890123").is_ok()
+                && short.check("SELECT 12345678901234").is_err()
+        );
         let long = format!("SELECT * FROM t WHERE id IN ({})", vec!["12345"; 9_000].join(", "));
         assert!(rule.check(&long).is_ok(), "{:?}", rule.check(&long));
-        assert!(rule.check(&format!("SELECT * FROM t WHERE {}", vec!["a = 1"; 200].join(" OR "))).is_ok());
+        assert!(
+            rule.check(&format!("SELECT * FROM t WHERE {}", vec!["a = 1"; 200].join(" OR ")))
+                .is_ok()
+        );
     }
 }
 
-/// Pieces of all corpora, cut and put together at random: nothing panics, and what passes is one SELECT or its plan.
+/// Pieces of all corpora, cut and put together at random: nothing panics, and what passes is one
+/// SELECT or its plan.
 #[test]
 fn no_text_makes_it_panic() {
     let all: Vec<String> = CORPORA.iter().flat_map(|(_, a, b)| lines(a).chain(lines(b))).collect();
@@ -852,7 +1010,9 @@ fn no_nesting_keeps_the_parser_busy() {
         "INTERVAL (",
     ];
     let mut busy = 0;
-    for (dialect, nested) in DIALECTS.into_iter().flat_map(|dialect| NESTED.map(|nested| (dialect, nested))) {
+    for (dialect, nested) in
+        DIALECTS.into_iter().flat_map(|dialect| NESTED.map(|nested| (dialect, nested)))
+    {
         for end in ["", "x y z", "1 +", ")))"] {
             for times in [4, 12, 23, 46] {
                 let text = format!("SELECT {}{end}", nested.repeat(times));
@@ -873,8 +1033,11 @@ fn no_nesting_keeps_the_parser_busy() {
         (Dialect::Sqlite, "CAST(1 AS f(1,"),
     ] {
         let (first, item) = list.split_at(list.find("'',").or(list.rfind("1,")).unwrap());
-        let text =
-            format!("SELECT {}{first}{}1)) x y z", "1 IN (SELECT - ".repeat(40), item.repeat(60_000 / item.len()));
+        let text = format!(
+            "SELECT {}{first}{}1)) x y z",
+            "1 IN (SELECT - ".repeat(40),
+            item.repeat(60_000 / item.len())
+        );
         let began = Instant::now();
         let refusal = rule(dialect).check(&text).unwrap_err().0;
         assert!(refusal.contains("too long to understand"), "{refusal}");

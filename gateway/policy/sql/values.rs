@@ -1,5 +1,5 @@
-//! The values and operators that an expression may have. An operator that is not listed here may be a function of a stranger
-//! in PostgreSQL.
+//! The values and operators that an expression may have. An operator that is not listed here may be
+//! a function of a stranger in PostgreSQL.
 
 use sqlparser::ast::{BinaryOperator, UnaryOperator, Value, ValueWithSpan};
 

@@ -1,9 +1,10 @@
-//! Statements that change rows, for rules that allow them. Forms that do more than one of their words says (REPLACE, MERGE,
-//! several tables) are refused.
+//! Statements that change rows, for rules that allow them. Forms that do more than one of their
+//! words says (REPLACE, MERGE, several tables) are refused.
 
 use sqlparser::ast::{
-    Assignment, AssignmentTarget, ConflictTarget, Delete, DoUpdate, Expr, FromTable, Insert, OnConflict,
-    OnConflictAction, OnInsert, TableAliasWithoutColumns, TableObject, Update, UpdateTableFromKind,
+    Assignment, AssignmentTarget, ConflictTarget, Delete, DoUpdate, Expr, FromTable, Insert,
+    OnConflict, OnConflictAction, OnInsert, TableAliasWithoutColumns, TableObject, Update,
+    UpdateTableFromKind,
 };
 
 use super::lexer::no;
@@ -43,15 +44,29 @@ impl Walk<'_> {
         let several = multi_table_insert_type.is_some()
             || multi_table_else_clause.is_some()
             || !(multi_table_into_clauses.is_empty() && multi_table_when_clauses.is_empty());
-        let other =
-            *overwrite || *has_table_keyword || *replace_into || partitioned.is_some() || !after_columns.is_empty();
-        let more = output.is_some() || settings.is_some() || format_clause.is_some() || priority.is_some();
-        if several || other || more || or.is_some() || insert_alias.is_some() || !optimizer_hints.is_empty() {
-            return no("this form of INSERT is not allowed: write INSERT INTO table (columns) VALUES …");
+        let other = *overwrite
+            || *has_table_keyword
+            || *replace_into
+            || partitioned.is_some()
+            || !after_columns.is_empty();
+        let more =
+            output.is_some() || settings.is_some() || format_clause.is_some() || priority.is_some();
+        if several
+            || other
+            || more
+            || or.is_some()
+            || insert_alias.is_some()
+            || !optimizer_hints.is_empty()
+        {
+            return no(
+                "this form of INSERT is not allowed: write INSERT INTO table (columns) VALUES …",
+            );
         }
         match table {
             TableObject::TableName(name) => self.named.table(name)?,
-            TableObject::TableFunction(_) | TableObject::TableQuery(_) => return no("INSERT must name a table"),
+            TableObject::TableFunction(_) | TableObject::TableQuery(_) => {
+                return no("INSERT must name a table");
+            }
         }
         if let Some(TableAliasWithoutColumns { explicit: _, alias }) = table_alias {
             self.named.ident(alias)?;
@@ -112,7 +127,9 @@ impl Walk<'_> {
             Some(UpdateTableFromKind::AfterSet(tables)) => {
                 tables.iter().try_for_each(|table| self.table_with_joins(table))?;
             }
-            Some(UpdateTableFromKind::BeforeSet(_)) => return no("this form of UPDATE is not allowed"),
+            Some(UpdateTableFromKind::BeforeSet(_)) => {
+                return no("this form of UPDATE is not allowed");
+            }
             None => {}
         }
         self.expressions(selection)?;
@@ -143,7 +160,9 @@ impl Walk<'_> {
         if from.len() != 1 {
             return no("this form of DELETE is not allowed: name one table after FROM");
         }
-        from.iter().chain(using.iter().flatten()).try_for_each(|table| self.table_with_joins(table))?;
+        from.iter()
+            .chain(using.iter().flatten())
+            .try_for_each(|table| self.table_with_joins(table))?;
         self.expressions(selection)?;
         self.items(returning.as_deref().unwrap_or_default())?;
         self.orders(order_by)?;
@@ -154,7 +173,9 @@ impl Walk<'_> {
         assignments.iter().try_for_each(|Assignment { target, value }| {
             match target {
                 AssignmentTarget::ColumnName(name) => self.named.object(name)?,
-                AssignmentTarget::Tuple(names) => names.iter().try_for_each(|name| self.named.object(name))?,
+                AssignmentTarget::Tuple(names) => {
+                    names.iter().try_for_each(|name| self.named.object(name))?
+                }
             }
             self.expression(value)
         })

@@ -1,4 +1,5 @@
-//! Hosts: which are names and which are addresses in whatever spelling, and which names a rule allows.
+//! Hosts: which are names and which are addresses in whatever spelling, and which names a rule
+//! allows.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv6Addr};
@@ -37,14 +38,23 @@ const LABEL_BYTES: usize = 63;
 /// Reads the host as written, beside what the parser made of it.
 pub(super) fn read(written: &str, parsed: &Host<&str>) -> Result<Named, String> {
     let disguised = |address: &dyn std::fmt::Display| {
-        Err(format!("the host {} is the address {address} in disguise: use the name of a host", shown(written)))
+        Err(format!(
+            "the host {} is the address {address} in disguise: use the name of a host",
+            shown(written)
+        ))
     };
     match parsed {
-        Host::Ipv4(address) if address.to_string() == written => Ok(Named::Address(IpAddr::V4(*address))),
+        Host::Ipv4(address) if address.to_string() == written => {
+            Ok(Named::Address(IpAddr::V4(*address)))
+        }
         Host::Ipv4(address) => disguised(address),
         Host::Ipv6(address) => {
             let usual = written.eq_ignore_ascii_case(&format!("[{address}]"));
-            if usual && !carries_v4(*address) { Ok(Named::Address(IpAddr::V6(*address))) } else { disguised(address) }
+            if usual && !carries_v4(*address) {
+                Ok(Named::Address(IpAddr::V6(*address)))
+            } else {
+                disguised(address)
+            }
         }
         Host::Domain(name) => {
             if written.ends_with('.') {
@@ -52,10 +62,16 @@ pub(super) fn read(written: &str, parsed: &Host<&str>) -> Result<Named, String> 
             }
             if written.is_ascii() {
                 if !written.eq_ignore_ascii_case(name) {
-                    return Err(format!("parsers disagree on the host {}: write its usual form", shown(written)));
+                    return Err(format!(
+                        "parsers disagree on the host {}: write its usual form",
+                        shown(written)
+                    ));
                 }
             } else if !is_faithful(written, name) {
-                return Err(format!("the host {} reads as {name}: write that if it is meant", shown(written)));
+                return Err(format!(
+                    "the host {} reads as {name}: write that if it is meant",
+                    shown(written)
+                ));
             }
             plain(name)?;
             Ok(Named::Name((*name).to_owned()))
@@ -63,8 +79,8 @@ pub(super) fn read(written: &str, parsed: &Host<&str>) -> Result<Named, String> 
     }
 }
 
-/// Whether the network would deliver to an IPv4 address that is written inside this one: compatible, mapped, translated,
-/// NAT64, 6to4, Teredo, ISATAP.
+/// Whether the network would deliver to an IPv4 address that is written inside this one:
+/// compatible, mapped, translated, NAT64, 6to4, Teredo, ISATAP.
 fn carries_v4(address: Ipv6Addr) -> bool {
     match address.segments() {
         [0, 0, 0, 0, 0, 0, 0, 0 | 1] => false,
@@ -75,16 +91,20 @@ fn carries_v4(address: Ipv6Addr) -> bool {
     }
 }
 
-/// Whether a name in another script says exactly what its `xn--` form says, under every version of IDNA.
+/// Whether a name in another script says exactly what its `xn--` form says, under every version of
+/// IDNA.
 fn is_faithful(written: &str, ascii: &str) -> bool {
     let lower = written.to_lowercase();
-    let foreign =
-        lower.split('.').zip(ascii.split('.')).all(|(label, ascii)| label.is_ascii() || ascii.starts_with("xn--"));
+    let foreign = lower
+        .split('.')
+        .zip(ascii.split('.'))
+        .all(|(label, ascii)| label.is_ascii() || ascii.starts_with("xn--"));
     let back = ::url::Host::parse(&lower).is_ok_and(|host| host.to_string() == ascii);
     foreign && back && !lower.contains(DEVIATIONS)
 }
 
-/// What is no address of a public host: IANA's registries of special purposes, and metadata of clouds.
+/// What is no address of a public host: IANA's registries of special purposes, and metadata of
+/// clouds.
 const NOT_PUBLIC: [&str; 19] = [
     "0.0.0.0/8",
     "10.0.0.0/8",
@@ -113,7 +133,11 @@ pub(super) fn is_public(address: IpAddr) -> bool {
         IpAddr::V4(_) => true,
         IpAddr::V6(six) => six.segments()[0] & 0xe000 == 0x2000,
     };
-    routed && !NOT_PUBLIC.iter().filter_map(|net| net.parse::<IpNet>().ok()).any(|net| net.contains(&address))
+    routed
+        && !NOT_PUBLIC
+            .iter()
+            .filter_map(|net| net.parse::<IpNet>().ok())
+            .any(|net| net.contains(&address))
 }
 
 /// The form of names: labels of letters, digits, `-` and `_`, the last of which is no number.
@@ -122,12 +146,17 @@ fn plain(name: &str) -> Result<(), String> {
         (1..=LABEL_BYTES).contains(&label.len())
             && !label.starts_with('-')
             && !label.ends_with('-')
-            && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_')
+            && label
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_')
     };
     let last = name.rsplit('.').next().unwrap_or_default();
     let number = last.bytes().all(|b| b.is_ascii_digit()) || last.starts_with("0x");
     if name.len() > NAME_BYTES || !name.split('.').all(label) || number {
-        return Err(format!("{} is no name of a host: use one such as api.example.com", shown(name)));
+        return Err(format!(
+            "{} is no name of a host: use one such as api.example.com",
+            shown(name)
+        ));
     }
     Ok(())
 }
@@ -175,17 +204,24 @@ impl Hosts {
     }
 
     pub(super) fn decide(&self, name: &str) -> Result<Matched, String> {
-        let above = |name: &str| name.match_indices('.').any(|(at, _)| self.above.contains(&name[at + 1..]));
+        let above = |name: &str| {
+            name.match_indices('.').any(|(at, _)| self.above.contains(&name[at + 1..]))
+        };
         if self.exact.contains(name) || above(name) {
             return Ok(Matched::Listed);
         }
         if !self.any {
             let hint = if self.shown.is_empty() { "no name is allowed" } else { "use one of" };
-            let words = format!("the host {name} is not on the list of allowed hosts: {hint} {}", self.shown);
+            let words = format!(
+                "the host {name} is not on the list of allowed hosts: {hint} {}",
+                self.shown
+            );
             return Err(words.trim_end().to_owned());
         }
         match nearby(name) {
-            Some(why) => Err(format!("the host {name} is not allowed: {why}; use the name of a public host")),
+            Some(why) => {
+                Err(format!("the host {name} is not allowed: {why}; use the name of a public host"))
+            }
             None => Ok(Matched::AnyName),
         }
     }
@@ -215,11 +251,14 @@ fn listed(name: &str) -> Result<String, &'static str> {
     match Host::parse(name) {
         Ok(Host::Domain(ascii)) if plain(&ascii).is_ok() => Ok(ascii),
         Ok(Host::Ipv4(_) | Host::Ipv6(_)) => Err("is an address: list it in addresses"),
-        _ => Err("is no name of a host: write one such as api.example.com, without scheme, port and path"),
+        _ => Err(
+            "is no name of a host: write one such as api.example.com, without scheme, port and path",
+        ),
     }
 }
 
-/// Ends of names that are never public: reserved ones, and those that clusters, containers and private networks use.
+/// Ends of names that are never public: reserved ones, and those that clusters, containers and
+/// private networks use.
 const NEARBY: [&str; 27] = [
     "localhost",
     "local",
@@ -249,7 +288,8 @@ const NEARBY: [&str; 27] = [
     "vagrant",
     "ts.net",
 ];
-/// Services whose names spell the address that they resolve to, or that resolve to this machine or to whatever was asked.
+/// Services whose names spell the address that they resolve to, or that resolve to this machine or
+/// to whatever was asked.
 const SPELLING: [&str; 17] = [
     "nip.io",
     "sslip.io",
@@ -272,7 +312,8 @@ const SPELLING: [&str; 17] = [
 
 /// Why a name on no list is taken for one of a machine nearby. A courtesy: it cannot be complete.
 fn nearby(name: &str) -> Option<&'static str> {
-    let under = |end: &str| name == end || name.strip_suffix(end).is_some_and(|rest| rest.ends_with('.'));
+    let under =
+        |end: &str| name == end || name.strip_suffix(end).is_some_and(|rest| rest.ends_with('.'));
     if !name.contains('.') {
         return Some("a name without a dot is one of the own network");
     }

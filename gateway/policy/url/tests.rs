@@ -19,7 +19,11 @@ fn rule(name: &str) -> Url {
     let spec = match name {
         "list" => listed,
         "any" => Spec { schemes: owned(&["http", "https"]), any_host: true, ..Spec::default() },
-        "path" => Spec { hosts: owned(&["api.example.com"]), paths: owned(&["/v1", "/public/"]), ..Spec::default() },
+        "path" => Spec {
+            hosts: owned(&["api.example.com"]),
+            paths: owned(&["/v1", "/public/"]),
+            ..Spec::default()
+        },
         "port" => Spec { ports: vec![443, 8443], ..listed },
         "address" => Spec { addresses: owned(&["192.0.2.7", "2001:db8::/32"]), ..listed },
         other => panic!("the corpus names the rule {other:?}"),
@@ -32,7 +36,10 @@ fn corpus(text: &'static str) -> Vec<(&'static str, String)> {
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let entry = |line: &'static str| {
         let (rule, url) = line.split_once(' ').unwrap();
-        (rule, if url.starts_with('"') { serde_json::from_str(url).unwrap() } else { url.to_owned() })
+        (
+            rule,
+            if url.starts_with('"') { serde_json::from_str(url).unwrap() } else { url.to_owned() },
+        )
     };
     lines.map(entry).collect()
 }
@@ -41,7 +48,8 @@ fn corpus(text: &'static str) -> Vec<(&'static str, String)> {
 fn no_attack_passes() {
     let corpus = corpus(ATTACKS);
     assert!(corpus.len() >= 80, "{}", corpus.len());
-    let passed: Vec<_> = corpus.iter().filter(|(name, url)| rule(name).check(url).is_ok()).collect();
+    let passed: Vec<_> =
+        corpus.iter().filter(|(name, url)| rule(name).check(url).is_ok()).collect();
     assert!(passed.is_empty(), "{passed:#?}");
 }
 
@@ -49,8 +57,10 @@ fn no_attack_passes() {
 fn at_most_one_in_a_hundred_benign_urls_is_refused() {
     let corpus = corpus(BENIGN);
     assert!(corpus.len() >= 80, "{}", corpus.len());
-    let refused: Vec<_> =
-        corpus.iter().filter_map(|(name, url)| rule(name).check(url).err().map(|why| (url, why))).collect();
+    let refused: Vec<_> = corpus
+        .iter()
+        .filter_map(|(name, url)| rule(name).check(url).err().map(|why| (url, why)))
+        .collect();
     assert!(refused.len() * 100 <= corpus.len(), "{refused:#?}");
 }
 
@@ -69,14 +79,19 @@ fn a_wide_network_does_not_take_this_machine_along() {
         assert!(passes(host, &format!("http://[{host}]/")), "{host}");
     }
     assert!(passes("0.0.0.0/0", "http://192.0.2.7/") && passes("10.0.0.0/8", "http://10.1.2.3/"));
-    assert!(passes("127.0.0.0/8", "http://127.0.0.1/") && !passes("169.0.0.0/8", "http://169.254.169.254/"));
+    assert!(
+        passes("127.0.0.0/8", "http://127.0.0.1/")
+            && !passes("169.0.0.0/8", "http://169.254.169.254/")
+    );
 }
 
 #[test]
 fn an_address_in_another_one_is_never_meant() {
     let wide = Spec { addresses: owned(&["::/0"]), any_host: true, ..Spec::default() };
-    let (listed, any) =
-        (Url::compile(&wide).unwrap(), Url::compile(&Spec { any_host: true, ..Spec::default() }).unwrap());
+    let (listed, any) = (
+        Url::compile(&wide).unwrap(),
+        Url::compile(&Spec { any_host: true, ..Spec::default() }).unwrap(),
+    );
     for inside in [
         "64:ff9b::7f00:1",
         "2002:7f00:1::",
@@ -108,7 +123,10 @@ fn what_is_allowed_is_told_within_bounds() {
     assert!(rule("address").allowed().contains("addresses in: 192.0.2.7/32, 2001:db8::/32"));
     let hosts: Vec<String> = (0..200).map(|n| format!("host{n}.example.com")).collect();
     let many = Url::compile(&Spec { hosts, ..Spec::default() }).unwrap().allowed();
-    assert!(many.len() < 600 && many.contains("host0.example.com, host1") && many.contains(" more;"), "{many}");
+    assert!(
+        many.len() < 600 && many.contains("host0.example.com, host1") && many.contains(" more;"),
+        "{many}"
+    );
 }
 
 #[test]
@@ -122,8 +140,16 @@ fn a_refusal_is_a_sentence_that_says_what_to_do() {
         ("list", "ftp://api.example.com/", "the scheme \"ftp\" is not allowed: use http or https"),
         ("list", "https://api.example.com:22/", "the port 22 is not allowed: leave it out"),
         ("port", "https://api.example.com:22/", "the port 22 is not allowed: use one of 443, 8443"),
-        ("port", "http://api.example.com/", "the URL has no port, and 80 is not allowed: write one of 443, 8443"),
-        ("list", "http://0x7f.1/", "the host \"0x7f.1\" is the address 127.0.0.1 in disguise: use the name of a host"),
+        (
+            "port",
+            "http://api.example.com/",
+            "the URL has no port, and 80 is not allowed: write one of 443, 8443",
+        ),
+        (
+            "list",
+            "http://0x7f.1/",
+            "the host \"0x7f.1\" is the address 127.0.0.1 in disguise: use the name of a host",
+        ),
         (
             "path",
             "https://api.example.com/v12",
@@ -140,7 +166,9 @@ fn a_refusal_is_a_sentence_that_says_what_to_do() {
 
 #[test]
 fn what_is_allowed_says_by_what_and_with_which_caution() {
-    let by = |name: &str, url: &str| rule(name).check(url).map(|checked| (checked.host, checked.caution().is_some()));
+    let by = |name: &str, url: &str| {
+        rule(name).check(url).map(|checked| (checked.host, checked.caution().is_some()))
+    };
     assert_eq!(by("list", "https://api.example.com/"), Ok((Matched::Listed, true)));
     assert_eq!(by("any", "https://example.net/"), Ok((Matched::AnyName, true)));
     assert_eq!(by("address", "http://192.0.2.7/"), Ok((Matched::Address, false)));
@@ -195,7 +223,8 @@ fn nothing_but_the_url_of_a_listed_host_survives_any_edit() {
     let rule = rule("list");
     let url = "https://api.example.com/v1?q=1#a";
     for at in 0..=url.len() {
-        for c in (0..=0xff_u8).map(char::from).chain("。．／＠：⑩ⓔ\u{ad}\u{200b}\u{202e}".chars()) {
+        for c in (0..=0xff_u8).map(char::from).chain("。．／＠：⑩ⓔ\u{ad}\u{200b}\u{202e}".chars())
+        {
             for end in [at, (at + 1).min(url.len())] {
                 let edited = format!("{}{c}{}", &url[..at], &url[end..]);
                 if let Ok(checked) = rule.check(&edited) {

@@ -1,5 +1,5 @@
-//! A URL cut into its parts by the narrowest reading there is: what any parser would cut elsewhere is refused. Only the
-//! cuts are made here; what the parts mean is for the parser.
+//! A URL cut into its parts by the narrowest reading there is: what any parser would cut elsewhere
+//! is refused. Only the cuts are made here; what the parts mean is for the parser.
 
 use lockgate_text::percent;
 use lockgate_text::unseen::{Unseen, unseen};
@@ -21,15 +21,23 @@ const FORM: &str = "write it as scheme://host/path";
 impl<'a> Parts<'a> {
     pub(super) fn of(text: &'a str) -> Result<Self, String> {
         characters(text)?;
-        let (scheme, rest) = text.split_once("://").ok_or_else(|| format!("this is no absolute URL: {FORM}"))?;
-        if scheme.is_empty() || !scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b)) {
+        let (scheme, rest) =
+            text.split_once("://").ok_or_else(|| format!("this is no absolute URL: {FORM}"))?;
+        if scheme.is_empty()
+            || !scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
+        {
             return Err(format!("this is no absolute URL: {FORM}"));
         }
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, tail) = rest.split_at(end);
-        // Some parsers end the host only at the first slash, and would find another host behind the `@`.
+        // Some parsers end the host only at the first slash, and would find another host behind the
+        // `@`.
         if rest.split('/').next().is_some_and(|before| before.contains('@')) {
-            return Err("user information in a URL is not allowed: leave out what stands before the @, and begin the path with /".into());
+            return Err(
+                "user information in a URL is not allowed: leave out what stands before the \
+                @, and begin the path with /"
+                    .into(),
+            );
         }
         if authority.is_empty() {
             return Err(format!("the URL has no host: {FORM}"));
@@ -38,10 +46,13 @@ impl<'a> Parts<'a> {
             return Err("the host must not have escapes: write it in plain letters".into());
         }
         let (host, port) = cut_port(authority)?;
-        let (before, fragment) =
-            tail.split_once('#').map_or((tail, None), |(before, fragment)| (before, Some(fragment)));
+        let (before, fragment) = tail
+            .split_once('#')
+            .map_or((tail, None), |(before, fragment)| (before, Some(fragment)));
         if fragment.is_some_and(|fragment| !is_plain_fragment(fragment)) {
-            return Err("the part behind # is not a plain one: leave it out, since it is never sent".into());
+            return Err(
+                "the part behind # is not a plain one: leave it out, since it is never sent".into(),
+            );
         }
         let path = before.split('?').next().unwrap_or_default();
         Ok(Self { scheme: scheme.to_ascii_lowercase(), host, port, path })
@@ -54,10 +65,14 @@ fn characters(text: &str) -> Result<(), String> {
         let words = match c {
             ' ' => "a space: write it as %20",
             '\\' => "a backslash, which some parsers read as /: write / or %5C",
-            '"' | '<' | '>' | '`' | '^' | '{' | '|' | '}' => "a character that URLs do not have: write its %-escape",
+            '"' | '<' | '>' | '`' | '^' | '{' | '|' | '}' => {
+                "a character that URLs do not have: write its %-escape"
+            }
             c if c.is_control() => "a control character: leave it out",
             c if is_invisible(c) => "an invisible character: leave it out",
-            c if is_lookalike(c) => "a character that folds into another one: write it in plain ASCII",
+            c if is_lookalike(c) => {
+                "a character that folds into another one: write it in plain ASCII"
+            }
             _ => continue,
         };
         return Err(format!("the URL has {words}"));
@@ -67,18 +82,21 @@ fn characters(text: &str) -> Result<(), String> {
 
 /// What nobody sees, and spaces of other widths.
 fn is_invisible(c: char) -> bool {
-    let space = matches!(c, '\u{1680}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}');
+    let space =
+        matches!(c, '\u{1680}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}');
     space || unseen(c).is_some_and(|kind| kind != Unseen::Private)
 }
 
-/// Characters that compatibility folding turns into ASCII, or into something with `.`, `/`, `:`, `@`, `?` or `#` in it.
+/// Characters that compatibility folding turns into ASCII, or into something with `.`, `/`, `:`,
+/// `@`, `?` or `#` in it.
 fn is_lookalike(c: char) -> bool {
     matches!(u32::from(c),
         // Full-width forms, and the dots that IDNA takes for dots.
         0xff00..=0xff65 | 0xffe0..=0xffee | 0x3002
         // Superscripts, subscripts, enclosed and mathematical letters and digits.
         | 0xaa | 0xb2..=0xb3 | 0xb9..=0xba | 0x2070..=0x209f | 0x2460..=0x24ff | 0x1d400..=0x1d7ff | 0x1f100..=0x1f1ff
-        // Letter-like symbols such as ℡ and ℆, dots such as …, slashes such as ∕, small forms such as ﹫.
+        // Letter-like symbols such as ℡ and ℆, dots such as …, slashes such as ∕, small forms such
+        // as ﹫.
         | 0x2024..=0x2026 | 0x2044 | 0x2100..=0x214f | 0x2150..=0x218f | 0x2215 | 0x2216 | 0x29f5..=0x29f9
         | 0x3200..=0x33ff | 0xfb00..=0xfb06 | 0xfe10..=0xfe19 | 0xfe30..=0xfe6f | 0x2a74)
 }
@@ -91,7 +109,9 @@ fn cut_port(authority: &str) -> Result<(&str, Option<u16>), String> {
             let host = &authority[..authority.len() - after.len()];
             let port = match after {
                 "" => None,
-                after => Some(after.strip_prefix(':').ok_or("there is text between the host and its port")?),
+                after => Some(
+                    after.strip_prefix(':').ok_or("there is text between the host and its port")?,
+                ),
             };
             (host, port)
         }
@@ -101,14 +121,19 @@ fn cut_port(authority: &str) -> Result<(&str, Option<u16>), String> {
         },
     };
     let Some(port) = port else { return Ok((host, None)) };
-    let plain = (1..=5).contains(&port.len()) && !port.starts_with('0') && port.bytes().all(|b| b.is_ascii_digit());
+    let plain = (1..=5).contains(&port.len())
+        && !port.starts_with('0')
+        && port.bytes().all(|b| b.is_ascii_digit());
     let number = Some(port).filter(|_| plain).and_then(|port| port.parse::<u16>().ok());
-    number.map(|port| (host, Some(port))).ok_or_else(|| "the port must be a number from 1 to 65535".into())
+    number
+        .map(|port| (host, Some(port)))
+        .ok_or_else(|| "the port must be a number from 1 to 65535".into())
 }
 
 /// What a parser that knows no fragments would take for a part of the path must be harmless there.
 fn is_plain_fragment(fragment: &str) -> bool {
-    let harmless = |c: char| !c.is_ascii() || c.is_ascii_alphanumeric() || "-._~!$&'()*+,;=:/?%".contains(c);
+    let harmless =
+        |c: char| !c.is_ascii() || c.is_ascii_alphanumeric() || "-._~!$&'()*+,;=:/?%".contains(c);
     fragment.chars().all(harmless) && !fragment.contains("//") && same_everywhere(fragment).is_ok()
 }
 
@@ -120,7 +145,8 @@ pub(super) fn is_plain_path(path: &str) -> bool {
         && same_everywhere(path).is_ok()
 }
 
-/// Whether every server would find the same below this path: no dot segments, no separators in disguise.
+/// Whether every server would find the same below this path: no dot segments, no separators in
+/// disguise.
 pub(super) fn same_everywhere(path: &str) -> Result<(), String> {
     let wrong = |what: &str| Err(format!("the path has {what}: write the path that is meant"));
     let lower = path.to_ascii_lowercase();
@@ -131,7 +157,8 @@ pub(super) fn same_everywhere(path: &str) -> Result<(), String> {
     }
     // Some readers take `%c0%ae` for a dot, and others `%u002e`.
     if decoded.contains("%u")
-        || percent::decode(path.as_bytes()).is_some_and(|bytes| std::str::from_utf8(&bytes).is_err())
+        || percent::decode(path.as_bytes())
+            .is_some_and(|bytes| std::str::from_utf8(&bytes).is_err())
     {
         return wrong("an escape that is not of UTF-8");
     }
@@ -140,7 +167,8 @@ pub(super) fn same_everywhere(path: &str) -> Result<(), String> {
     }
     let dots = decoded.replace("%2e", ".");
     // Behind a `;` stand parameters that some servers take away first.
-    let segments = dots.split('/').map(|segment| segment.split([';', '?']).next().unwrap_or_default());
+    let segments =
+        dots.split('/').map(|segment| segment.split([';', '?']).next().unwrap_or_default());
     for segment in segments {
         if matches!(segment, "." | "..") {
             return wrong("a dot segment");

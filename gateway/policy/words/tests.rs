@@ -94,15 +94,35 @@ fn a_word_fits_every_spelling_and_no_part_of_another() {
     for name in ["listPRs", "list_prs", "PRS", "getPrsOf"] {
         assert!(has(name, "prs") && has(name, "PRs"), "{name}");
     }
-    assert!(!has("listPRs", "pr") && has("listPR", "pr") && has("dropTable2", "table") && has("k8sGet", "k8s"));
-    assert!(has("GraphQLRun", "graphql") && has("executeGraphql", "execute GraphQL") && has("macOSInfo", "macos"));
+    assert!(
+        !has("listPRs", "pr")
+            && has("listPR", "pr")
+            && has("dropTable2", "table")
+            && has("k8sGet", "k8s")
+    );
+    assert!(
+        has("GraphQLRun", "graphql")
+            && has("executeGraphql", "execute GraphQL")
+            && has("macOSInfo", "macos")
+    );
     assert!(has("删除", "删除") && !has("删除文件", "删除") && has("删除文件", "删除*"));
 }
 
 #[test]
 fn words_of_one_item_stand_one_after_another() {
-    for name in ["force_push", "git-force-push", "forcePush", "ForcePushAll", "FORCE_PUSH", "forcepush", "force.push"] {
-        assert!(has(name, "force push") && has(name, "force_push") && has(name, "forcePush"), "{name}");
+    for name in [
+        "force_push",
+        "git-force-push",
+        "forcePush",
+        "ForcePushAll",
+        "FORCE_PUSH",
+        "forcepush",
+        "force.push",
+    ] {
+        assert!(
+            has(name, "force push") && has(name, "force_push") && has(name, "forcePush"),
+            "{name}"
+        );
     }
     for name in ["push_force", "force_the_push", "enforce_push", "force_pushed", "forces_push"] {
         assert!(!has(name, "force push"), "{name}");

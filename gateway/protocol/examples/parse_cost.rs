@@ -12,7 +12,8 @@ const DEPTH: usize = 64;
 fn measure(what: &str, text: &Bytes, from: SentBy) {
     let mut best = Duration::MAX;
     for _ in 0..9 {
-        let (began, mut rounds) = (Instant::now(), 0);
+        let began = Instant::now();
+        let mut rounds = 0;
         while began.elapsed() < Duration::from_millis(100) {
             for _ in 0..100 {
                 let read = jsonrpc::parse(black_box(text.clone()), DEPTH, from);
@@ -39,7 +40,8 @@ fn main() {
             r#"{{"jsonrpc":"2.0","id":7,"result":{{"resultType":"complete","content":[{{"type":"text","text":"{text}"}}],"isError":false}}}}"#
         )
     };
-    let (short, long) = ("x".repeat(100), "x".repeat(64 * 1024));
+    let short = "x".repeat(100);
+    let long = "x".repeat(64 * 1024);
     measure("a modern call with a text of 100 bytes", &call(&short).into(), SentBy::Client);
     measure("its result", &result(&short).into(), SentBy::Server);
     measure("a modern call with a text of 64 KiB", &call(&long).into(), SentBy::Client);

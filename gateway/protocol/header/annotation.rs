@@ -1,4 +1,5 @@
-//! Where `x-mcp-header` annotations stand in the JSON text of an input schema, found in one pass without a tree.
+//! Where `x-mcp-header` annotations stand in the JSON text of an input schema, found in one pass
+//! without a tree.
 //!
 //! It refuses nothing: it says what it found, and whether calls can have a value there.
 
@@ -29,8 +30,9 @@ pub(super) struct Found {
     pub reachable: bool,
 }
 
-/// One pass over a schema: where annotations are, and what to cut to be rid of them. Properties that happen to be called
-/// `x-mcp-header`, and plain data such as defaults and examples, are not annotations.
+/// One pass over a schema: where annotations are, and what to cut to be rid of them. Properties
+/// that happen to be called `x-mcp-header`, and plain data such as defaults and examples, are not
+/// annotations.
 pub(super) struct Walk<'t> {
     reader: Reader<'t>,
     path: Vec<String>,
@@ -91,14 +93,20 @@ impl<'t> Walk<'t> {
                     names.push(self.reader.span());
                     let value_end = self.reader.at;
                     if !keep {
-                        let cut = if kept_before { end..value_end } else { member.start..self.reader.after_comma() };
+                        let cut = if kept_before {
+                            end..value_end
+                        } else {
+                            member.start..self.reader.after_comma()
+                        };
                         self.cuts.push(cut);
                     }
                 }
                 "type" => kinds.push(self.reader.span()),
                 "properties" if reach != Reach::Elsewhere => self.named(depth + 1, Reach::Property),
-                "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas"
-                | "dependentRequired" | "dependencies" => self.named(depth + 1, Reach::Elsewhere),
+                "properties" | "patternProperties" | "$defs" | "definitions"
+                | "dependentSchemas" | "dependentRequired" | "dependencies" => {
+                    self.named(depth + 1, Reach::Elsewhere)
+                }
                 "const" | "default" | "enum" | "example" | "examples" => {
                     self.reader.skip();
                 }
@@ -110,7 +118,12 @@ impl<'t> Walk<'t> {
         for name in names {
             if self.found.len() <= MAX_HEADERS {
                 let reachable = reach == Reach::Property;
-                self.found.push(Found { path: self.path.clone(), name, kinds: kinds.clone(), reachable });
+                self.found.push(Found {
+                    path: self.path.clone(),
+                    name,
+                    kinds: kinds.clone(),
+                    reachable,
+                });
             }
         }
     }
@@ -235,7 +248,8 @@ impl<'t> Reader<'t> {
                 b',' | b':' => {}
                 _ => {
                     let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
-                    let ends = |b: &u8| matches!(b, b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t');
+                    let ends =
+                        |b: &u8| matches!(b, b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t');
                     self.at += rest.iter().position(ends).unwrap_or(rest.len());
                 }
             }

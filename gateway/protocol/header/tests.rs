@@ -90,12 +90,22 @@ fn annotations_on_properties_are_found_at_any_depth() {
         ("Mcp-Param-!#$%&'*+-.^_`|~9aZ", "nested.properties.deep"),
         ("Mcp-Param-Self", "x-mcp-header"),
     ];
-    assert_eq!(read(&schema).unwrap(), found.map(|(name, path)| (name.to_owned(), path.to_owned())));
+    assert_eq!(
+        read(&schema).unwrap(),
+        found.map(|(name, path)| (name.to_owned(), path.to_owned()))
+    );
 }
 
 #[test]
 fn schemas_without_annotations_need_no_headers() {
-    for text in ["{}", "true", "", "not json", r#"{"properties":{"a":{"type":"number"}}}"#, r#"{"pattern":"\u0041"}"#] {
+    for text in [
+        "{}",
+        "true",
+        "",
+        "not json",
+        r#"{"properties":{"a":{"type":"number"}}}"#,
+        r#"{"pattern":"\u0041"}"#,
+    ] {
         assert!(ParamHeaders::from_schema(text.as_bytes()).unwrap().is_empty(), "{text}");
     }
     let none = ParamHeaders::from_schema(b"{}").unwrap();
@@ -153,13 +163,22 @@ fn annotations_that_break_a_rule_refuse_the_tool() {
         table.push((json!({keyword: [on(good.clone())]}), Misplaced));
         table.push((on(json!({keyword: [good]})), Misplaced));
     }
-    let single =
-        ["not", "if", "then", "else", "contains", "additionalProperties", "propertyNames", "unevaluatedProperties"];
+    let single = [
+        "not",
+        "if",
+        "then",
+        "else",
+        "contains",
+        "additionalProperties",
+        "propertyNames",
+        "unevaluatedProperties",
+    ];
     for keyword in single {
         table.push((json!({keyword: on(good.clone())}), Misplaced));
         table.push((on(json!({keyword: good})), Misplaced));
     }
-    for keyword in ["$defs", "definitions", "patternProperties", "dependentSchemas", "dependencies"] {
+    for keyword in ["$defs", "definitions", "patternProperties", "dependentSchemas", "dependencies"]
+    {
         table.push((json!({keyword: {"x-mcp-header": good}}), Misplaced));
         table.push((json!({keyword: {"x": on(good.clone())}}), Misplaced));
     }
@@ -167,7 +186,10 @@ fn annotations_that_break_a_rule_refuse_the_tool() {
         assert_eq!(read(&schema), Err(fault), "{schema}");
     }
     let texts = [
-        (r#"{"properties":{"a":{"type":"string","x-mcp-header":"A","x-mcp-header":"B"}}}"#, Duplicate),
+        (
+            r#"{"properties":{"a":{"type":"string","x-mcp-header":"A","x-mcp-header":"B"}}}"#,
+            Duplicate,
+        ),
         (r#"{"properties":{"a":{"type":"string","type":"number","x-mcp-header":"A"}}}"#, Type),
         (
             r#"{"properties":{"a":{"type":"string","x-mcp-header":"A"},"a":{"type":"string","x-mcp-header":"B"}}}"#,
@@ -188,7 +210,8 @@ fn a_refusal_says_where() {
         json!({"properties": {"a": {"properties": {"b": {"type": "number", "x-mcp-header": "A"}}}}}).to_string();
     let refusal = ParamHeaders::from_schema(schema.as_bytes()).unwrap_err();
     assert_eq!(refusal.at, "a/b");
-    let expected = "x-mcp-header is on a property that is not of type string, integer or boolean (at \"a/b\")";
+    let expected =
+        "x-mcp-header is on a property that is not of type string, integer or boolean (at \"a/b\")";
     assert_eq!(refusal.to_string(), expected);
 }
 
@@ -240,7 +263,8 @@ fn argument_values_become_header_values() {
         (r#"{"a":"x""#, None),
     ];
     for (arguments, expected) in table {
-        let expected: Vec<_> = expected.map(|value| ("Mcp-Param-A", value.to_owned())).into_iter().collect();
+        let expected: Vec<_> =
+            expected.map(|value| ("Mcp-Param-A", value.to_owned())).into_iter().collect();
         assert_eq!(one(&["a"]).values(arguments.as_bytes()), expected, "{arguments}");
     }
     let nested = [
@@ -251,7 +275,8 @@ fn argument_values_become_header_values() {
         (r#"{"a":"b"}"#, None),
     ];
     for (arguments, expected) in nested {
-        let expected: Vec<_> = expected.map(|value| ("Mcp-Param-A", value.to_owned())).into_iter().collect();
+        let expected: Vec<_> =
+            expected.map(|value| ("Mcp-Param-A", value.to_owned())).into_iter().collect();
         assert_eq!(one(&["a", "b"]).values(arguments.as_bytes()), expected, "{arguments}");
     }
 }
@@ -265,7 +290,14 @@ fn headers_come_in_the_order_of_the_schema() {
     }});
     let headers = ParamHeaders::from_schema(schema.to_string().as_bytes()).unwrap();
     let values = headers.values(br#"{"b":true,"o":{"i":5},"z":"zed"}"#);
-    assert_eq!(values, [("Mcp-Param-Z", "zed".into()), ("Mcp-Param-I", "5".into()), ("Mcp-Param-B", "true".into())]);
+    assert_eq!(
+        values,
+        [
+            ("Mcp-Param-Z", "zed".into()),
+            ("Mcp-Param-I", "5".into()),
+            ("Mcp-Param-B", "true".into())
+        ]
+    );
 }
 
 #[test]
@@ -274,7 +306,10 @@ fn stripping_takes_the_members_and_nothing_else() {
         (r#"{"properties":{"a":{"x-mcp-header":"A"}}}"#, r#"{"properties":{"a":{}}}"#),
         (r#"{"a":{ "x-mcp-header" : "A" }}"#, r#"{"a":{  }}"#),
         (r#"{"a":{"x-mcp-header":"A","type":"string"}}"#, r#"{"a":{"type":"string"}}"#),
-        (r#"{"a":{"type":"string" , "x-mcp-header":"A" , "b":1}}"#, r#"{"a":{"type":"string" , "b":1}}"#),
+        (
+            r#"{"a":{"type":"string" , "x-mcp-header":"A" , "b":1}}"#,
+            r#"{"a":{"type":"string" , "b":1}}"#,
+        ),
         (r#"{"a":{"type":"string",  "x-mcp-header":"A"}}"#, r#"{"a":{"type":"string"}}"#),
         (r#"{"x-mcp-header":1,"x-mcp-header":2}"#, "{}"),
         (r#"{"x-mcp-header":1, "x-mcp-header":2, "c":3}"#, r#"{"c":3}"#),
@@ -287,7 +322,10 @@ fn stripping_takes_the_members_and_nothing_else() {
             r#"{"properties":{"x-mcp-header":{"type":"string"}}}"#,
         ),
         (r#"{"default":{"x-mcp-header":1}}"#, r#"{"default":{"x-mcp-header":1}}"#),
-        (r#"{"description":"x-mcp-header é \u00e9","b": 1.0}"#, r#"{"description":"x-mcp-header é \u00e9","b": 1.0}"#),
+        (
+            r#"{"description":"x-mcp-header é \u00e9","b": 1.0}"#,
+            r#"{"description":"x-mcp-header é \u00e9","b": 1.0}"#,
+        ),
         (r#"{"x-mcp-header":"#, r#"{"x-mcp-header":"#),
         ("true", "true"),
         ("", ""),

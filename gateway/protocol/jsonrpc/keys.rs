@@ -2,8 +2,8 @@
 
 use crate::scan::{Fault, Flaw, Keys, Member};
 
-/// Members that the gateway reads. A key that is one of them but for its case would be read by some servers and not by
-/// us, so it is refused even when it stands alone. By their length.
+/// Members that the gateway reads. A key that is one of them but for its case would be read by some
+/// servers and not by us, so it is refused even when it stands alone. By their length.
 const fn known(length: usize) -> &'static [&'static str] {
     match length {
         2 => &["id"],
@@ -42,7 +42,9 @@ pub(super) fn undisguised(text: &[u8], member: Member, keys: Keys) -> Result<(),
     }
     let name = member.name_bytes(text);
     match known(name.len()).iter().find(|known| name.eq_ignore_ascii_case(known.as_bytes())) {
-        Some(known) if *name != *known.as_bytes() => Err(Flaw { what: Fault::CaseVariant, at: member.key.start }),
+        Some(known) if *name != *known.as_bytes() => {
+            Err(Flaw { what: Fault::CaseVariant, at: member.key.start })
+        }
         _ => Ok(()),
     }
 }

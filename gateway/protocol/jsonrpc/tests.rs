@@ -20,14 +20,17 @@ fn a_request_is_indexed() {
 #[test]
 fn ids_keep_their_type_and_bad_ones_are_refused() {
     for id in ["1", "-1", "\"1\"", "0", "18446744073709551616"] {
-        let Ok(Message::Request(r)) = read(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#)) else {
+        let Ok(Message::Request(r)) =
+            read(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#))
+        else {
             panic!("{id}")
         };
         assert_eq!(r.id(), id.as_bytes());
     }
     let long = format!("\"{}\"", "x".repeat(MAX_ID));
     for id in ["null", "1.5", "1e2", "true", "[]", "{}", long.as_str()] {
-        let refusal = read(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#)).unwrap_err();
+        let refusal =
+            read(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#)).unwrap_err();
         assert_eq!(refusal, Refusal::Invalid { what: Broken::Id, id: None }, "{id}");
     }
 }
@@ -46,16 +49,27 @@ fn broken_messages_are_refused_for_the_right_reason() {
     assert_eq!(what(r#"{"id":1,"method":"x"}"#), Broken::Version.to_string());
     assert_eq!(what(r#"{"jsonrpc":"2.0","id":1,"method":7}"#), Broken::Method.to_string());
     assert_eq!(what(r#"{"jsonrpc":"2.0","id":1}"#), Broken::Shape.to_string());
-    assert_eq!(what(r#"{"jsonrpc":"2.0","id":1,"method":"x","result":{}}"#), Broken::Shape.to_string());
-    assert_eq!(what(r#"{"jsonrpc":"2.0","id":1,"method":"x","params":[]}"#), Broken::Params.to_string());
-    assert_eq!(what(r#"{"jsonrpc":"2.0","id":1,"method":"x","params":{"_meta":1}}"#), Broken::Meta.to_string());
+    assert_eq!(
+        what(r#"{"jsonrpc":"2.0","id":1,"method":"x","result":{}}"#),
+        Broken::Shape.to_string()
+    );
+    assert_eq!(
+        what(r#"{"jsonrpc":"2.0","id":1,"method":"x","params":[]}"#),
+        Broken::Params.to_string()
+    );
+    assert_eq!(
+        what(r#"{"jsonrpc":"2.0","id":1,"method":"x","params":{"_meta":1}}"#),
+        Broken::Meta.to_string()
+    );
     assert!(
         what(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","Name":"b"}}"#)
             .starts_with("keys that differ")
     );
     assert!(
-        what(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","Arguments":{}}}"#)
-            .starts_with("keys that differ")
+        what(
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","Arguments":{}}}"#
+        )
+        .starts_with("keys that differ")
     );
     assert!(what(r#"{"jsonrpc":"2.0","id":1,"Method":"x"}"#).starts_with("keys that differ"));
     assert!(what(r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"x"}"#).starts_with("duplicate key"));
@@ -75,14 +89,21 @@ fn an_invalid_request_still_says_its_id() {
 #[test]
 fn responses_are_read() {
     let text = r#"{"jsonrpc":"2.0","id":71,"result":{"content":[],"résumé":1}}"#;
-    let Message::Response(r) = parse(Bytes::from(text), 64, SentBy::Server).unwrap() else { panic!() };
+    let Message::Response(r) = parse(Bytes::from(text), 64, SentBy::Server).unwrap() else {
+        panic!()
+    };
     assert_eq!(r.number(), Some(71));
     let Outcome::Result(_, members) = &r.outcome else { panic!() };
     assert_eq!(scan::find(members, &r.text, "content").unwrap().of(&r.text), b"[]");
     let text = r#"{"jsonrpc":"2.0","error":{"code":-32601,"message":"no \"x\"","data":{"a":1}}}"#;
-    let Message::Response(r) = parse(Bytes::from(text), 64, SentBy::Server).unwrap() else { panic!() };
+    let Message::Response(r) = parse(Bytes::from(text), 64, SentBy::Server).unwrap() else {
+        panic!()
+    };
     let Outcome::Error(e) = r.outcome else { panic!() };
-    assert_eq!((e.code, &*e.message(&r.text), e.data(&r.text)), (-32601, "no \"x\"", Some(&br#"{"a":1}"#[..])));
+    assert_eq!(
+        (e.code, &*e.message(&r.text), e.data(&r.text)),
+        (-32601, "no \"x\"", Some(&br#"{"a":1}"#[..]))
+    );
     assert_eq!(r.id(), None);
 }
 

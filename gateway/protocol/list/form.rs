@@ -1,7 +1,8 @@
-//! Whether clients can read an item of a list. Most of them read a merged list as a whole, so that one member of a wrong
-//! type would cost them the tools of every server.
+//! Whether clients can read an item of a list. Most of them read a merged list as a whole, so that
+//! one member of a wrong type would cost them the tools of every server.
 //!
-//! It knows the members that client libraries look at, and repairs what means only one thing; it judges nothing else.
+//! It knows the members that client libraries look at, and repairs what means only one thing; it
+//! judges nothing else.
 
 use serde_json::{Map, Value};
 
@@ -60,7 +61,8 @@ pub static RESOURCE: Form = Form {
     ],
 };
 
-pub static TEMPLATE: Form = Form { noun: "resource template", key: "uriTemplate", members: RESOURCE.members };
+pub static TEMPLATE: Form =
+    Form { noun: "resource template", key: "uriTemplate", members: RESOURCE.members };
 
 /// The type of a member; those without a remark may be absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +104,9 @@ impl Shape {
             }),
             Self::Audience => value.as_object().is_some_and(|annotations| {
                 annotations.iter().all(|(name, value)| match name.as_str() {
-                    "audience" => value.as_array().is_some_and(|all| all.iter().all(Value::is_string)),
+                    "audience" => {
+                        value.as_array().is_some_and(|all| all.iter().all(Value::is_string))
+                    }
                     "priority" => value.is_number(),
                     "lastModified" => value.is_string(),
                     _ => true,
@@ -127,7 +131,9 @@ impl Shape {
             Self::Object => "an object",
             Self::Input => "a schema whose `type` is \"object\"",
             Self::Hints => "an object whose hints are true or false",
-            Self::Audience => "an object with `audience`, `priority` and `lastModified` of their types",
+            Self::Audience => {
+                "an object with `audience`, `priority` and `lastModified` of their types"
+            }
             Self::Icons => "a list of objects with a text `src`",
             Self::Arguments => "a list of objects with a text `name`",
         }
@@ -141,24 +147,32 @@ fn each(value: &Value, is: impl Fn(&Map<String, Value>) -> bool) -> bool {
 fn is_input(schema: &Map<String, Value>) -> bool {
     schema.get("type").is_none_or(|kind| kind == "object")
         && schema.get("properties").is_none_or(Value::is_object)
-        && schema.get("required").is_none_or(|all| all.as_array().is_some_and(|all| all.iter().all(Value::is_string)))
+        && schema
+            .get("required")
+            .is_none_or(|all| all.as_array().is_some_and(|all| all.iter().all(Value::is_string)))
 }
 
 impl Form {
-    /// Whether clients can read this item. `Ok(Some(_))` is the item repaired: without optional members that are null, and
-    /// with the `type` that the schema of arguments can only have.
+    /// Whether clients can read this item. `Ok(Some(_))` is the item repaired: without optional
+    /// members that are null, and with the `type` that the schema of arguments can only have.
     ///
     /// # Errors
     /// What is wrong with it, in words.
     pub(super) fn check(&self, item: &[u8]) -> Result<Option<Vec<u8>>, String> {
-        let Ok(Value::Object(value)) = serde_json::from_slice(item) else { return Err("is not an object".into()) };
+        let Ok(Value::Object(value)) = serde_json::from_slice(item) else {
+            return Err("is not an object".into());
+        };
         let mut repair = false;
         for &(name, shape) in self.members {
             match value.get(name) {
-                None | Some(Value::Null) if shape.is_needed() => return Err(format!("has no `{name}`")),
+                None | Some(Value::Null) if shape.is_needed() => {
+                    return Err(format!("has no `{name}`"));
+                }
                 None => {}
                 Some(Value::Null) => repair = true,
-                Some(member) if !shape.fits(member) => return Err(format!("`{name}` must be {}", shape.words())),
+                Some(member) if !shape.fits(member) => {
+                    return Err(format!("`{name}` must be {}", shape.words()));
+                }
                 Some(member) => repair |= shape == Shape::Input && member.get("type").is_none(),
             }
         }
@@ -166,7 +180,8 @@ impl Form {
     }
 
     fn repaired(&self, item: &[u8]) -> Option<Vec<u8>> {
-        let (_, members) = Scanner::new(item, scan::MAX_DEPTH).ok()?.members(Keys::Distinct).ok()?;
+        let (_, members) =
+            Scanner::new(item, scan::MAX_DEPTH).ok()?.members(Keys::Distinct).ok()?;
         let mut out = Vec::with_capacity(item.len() + 20);
         let mut object = Object::open(&mut out);
         for member in &members {

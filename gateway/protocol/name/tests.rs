@@ -106,8 +106,10 @@ fn a_name_made_to_look_like_anothers_hashed_name_gives_way_and_so_does_the_other
             format!("fs__{forged}_{}", hex("fs", &forged, 8)),
         ]
     );
-    let (second, third) = (format!("a_b_{}", hex("fs", "a b", 16)), format!("a_b_{}", hex("fs", "a b", 32)));
-    let entries = [("fs", "a b"), ("fs", "a/b"), ("fs", &*forged), ("fs", &*second), ("fs", &*third)];
+    let (second, third) =
+        (format!("a_b_{}", hex("fs", "a b", 16)), format!("a_b_{}", hex("fs", "a b", 32)));
+    let entries =
+        [("fs", "a b"), ("fs", "a/b"), ("fs", &*forged), ("fs", &*second), ("fs", &*third)];
     let names = expose(Naming::default(), &entries);
     assert_eq!(names[0], format!("fs__{third}"));
     assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), entries.len());
@@ -135,8 +137,13 @@ fn the_same_entry_twice_has_the_same_name_twice() {
 #[test]
 fn aliases_join_slug_and_own_name_as_they_are() {
     let slug = Slug::new("fs").unwrap();
-    let aliases = |separator, own| Naming { separator, ..Naming::default() }.aliases(&slug, own).collect::<Vec<_>>();
-    assert_eq!(aliases(Separator::DoubleUnderscore, "read file"), ["fs/read file", "fs__read file"]);
+    let aliases = |separator, own| {
+        Naming { separator, ..Naming::default() }.aliases(&slug, own).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        aliases(Separator::DoubleUnderscore, "read file"),
+        ["fs/read file", "fs__read file"]
+    );
     assert_eq!(aliases(Separator::Slash, "read"), ["fs/read", "fs__read"]);
     assert_eq!(aliases(Separator::Dot, "read"), ["fs/read", "fs__read", "fs.read"]);
 }

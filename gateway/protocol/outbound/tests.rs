@@ -14,14 +14,20 @@ fn request(arguments: &Value) -> Request {
     }
 }
 
-/// At the edge where a member is no longer copied, the text stays the same message, and the client's bytes are shared.
+/// At the edge where a member is no longer copied, the text stays the same message, and the
+/// client's bytes are shared.
 #[test]
 fn a_large_member_is_passed_on_without_a_copy() {
     for length in [0, 1, COPIED - 12, COPIED - 11, COPIED - 10, 5 * COPIED] {
         let arguments = json!({"text": "x".repeat(length)});
         let request = request(&arguments);
         let name = [("name", Some(b"\"tool\"".to_vec()))];
-        let outbound = Outbound { request: Some(&request), replaced: &name, progress: true, ..Outbound::default() };
+        let outbound = Outbound {
+            request: Some(&request),
+            replaced: &name,
+            progress: true,
+            ..Outbound::default()
+        };
         let pieces = outbound.write(7, Method::ToolsCall);
         let shared = !pieces[1].is_empty();
         assert_eq!(shared, arguments.to_string().len() >= COPIED, "{length}");
@@ -31,6 +37,10 @@ fn a_large_member_is_passed_on_without_a_copy() {
         let read: Value = serde_json::from_slice(&joined(pieces)).unwrap();
         let params = json!({"name": "tool", "arguments": arguments, "more": [1, 2],
             "_meta": {"progressToken": 7, "example.com/k": 1}});
-        assert_eq!(read, json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}), "{length}");
+        assert_eq!(
+            read,
+            json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}),
+            "{length}"
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! Why a text is refused.
 
-/// Why a text was refused, and where. Small enough for results that hold it to be handed back in registers.
+/// Why a text was refused, and where. Small enough for results that hold it to be handed back in
+/// registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} at byte {at}")]
 pub struct Flaw {
@@ -40,6 +41,9 @@ impl Fault {
     /// Whether the text is JSON at all (as opposed to JSON that we refuse).
     #[must_use]
     pub fn is_syntax(self) -> bool {
-        matches!(self, Self::Utf8 | Self::Syntax | Self::End | Self::Trailing | Self::Depth | Self::Length)
+        matches!(
+            self,
+            Self::Utf8 | Self::Syntax | Self::End | Self::Trailing | Self::Depth | Self::Length
+        )
     }
 }

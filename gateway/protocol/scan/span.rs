@@ -39,7 +39,11 @@ impl Member {
     /// Whether the key, unescaped, is `name`.
     #[must_use]
     pub fn is(&self, text: &[u8], name: &str) -> bool {
-        if self.escaped { unescape(self.key.of(text)) == name } else { self.key.of(text) == name.as_bytes() }
+        if self.escaped {
+            unescape(self.key.of(text)) == name
+        } else {
+            self.key.of(text) == name.as_bytes()
+        }
     }
 
     /// The bytes of the key, unescaped; most keys are compared without being read as text.

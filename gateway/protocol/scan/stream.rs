@@ -1,5 +1,6 @@
-//! A strict scanner for JSON text that comes in piece by piece: it validates every byte as [`super::Scanner`] does, keeps a few
-//! bytes between two pieces, and hands the parts to a visitor. It compares no keys: the visitor does where that matters.
+//! A strict scanner for JSON text that comes in piece by piece: it validates every byte as
+//! [`super::Scanner`] does, keeps a few bytes between two pieces, and hands the parts to a visitor.
+//! It compares no keys: the visitor does where that matters.
 
 use super::fault::Fault;
 use super::text::{is_plain, plain_run};
@@ -144,7 +145,8 @@ impl StreamScanner {
             Ok(_) => Ok(()),
             Err(error) if error.error_len().is_some() => Err(Fault::Utf8),
             Err(error) => {
-                self.character.extend_from_slice(rest.get(error.valid_up_to()..).unwrap_or_default());
+                self.character
+                    .extend_from_slice(rest.get(error.valid_up_to()..).unwrap_or_default());
                 Ok(())
             }
         }
@@ -155,7 +157,9 @@ impl StreamScanner {
         match (self.state, byte) {
             (State::FirstItem, b']') | (State::FirstKey, b'}') => self.close(byte, visitor)?,
             (State::Next, b']' | b'}') => self.close(byte, visitor)?,
-            (State::Next, b',') => self.state = if self.in_array() { State::Value } else { State::Key },
+            (State::Next, b',') => {
+                self.state = if self.in_array() { State::Value } else { State::Key }
+            }
             (State::Colon, b':') => self.state = State::Value,
             (State::FirstKey | State::Key, b'"') => {
                 self.state = State::Text { key: true, escape: Escape::None };
@@ -223,7 +227,12 @@ impl StreamScanner {
         visitor.end(key)
     }
 
-    fn take_text<V: Visit>(&mut self, key: bool, rest: &[u8], visitor: &mut V) -> Result<usize, V::Error> {
+    fn take_text<V: Visit>(
+        &mut self,
+        key: bool,
+        rest: &[u8],
+        visitor: &mut V,
+    ) -> Result<usize, V::Error> {
         let run = plain_run(rest);
         let taken = match rest.get(run) {
             None => run,
@@ -251,9 +260,13 @@ impl StreamScanner {
         let byte = rest.get(..1).unwrap_or_default();
         let escape = match (escape, byte) {
             (Escape::Begun, [b'u']) => Escape::Digits(4),
-            (Escape::Begun, [b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't']) => Escape::None,
+            (Escape::Begun, [b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't']) => {
+                Escape::None
+            }
             (Escape::Digits(1), [digit]) if digit.is_ascii_hexdigit() => Escape::None,
-            (Escape::Digits(left), [digit]) if digit.is_ascii_hexdigit() => Escape::Digits(left - 1),
+            (Escape::Digits(left), [digit]) if digit.is_ascii_hexdigit() => {
+                Escape::Digits(left - 1)
+            }
             _ => return Err(Fault::Syntax.into()),
         };
         self.state = State::Text { key, escape };
@@ -261,8 +274,15 @@ impl StreamScanner {
         Ok(1)
     }
 
-    fn take_word<V: Visit>(&mut self, expected: &'static [u8], byte: u8, visitor: &mut V) -> Result<usize, V::Error> {
-        let Some((&first, after)) = expected.split_first() else { return Err(Fault::Syntax.into()) };
+    fn take_word<V: Visit>(
+        &mut self,
+        expected: &'static [u8],
+        byte: u8,
+        visitor: &mut V,
+    ) -> Result<usize, V::Error> {
+        let Some((&first, after)) = expected.split_first() else {
+            return Err(Fault::Syntax.into());
+        };
         if byte != first {
             return Err(Fault::Syntax.into());
         }
@@ -274,7 +294,12 @@ impl StreamScanner {
         Ok(1)
     }
 
-    fn take_number<V: Visit>(&mut self, number: Number, rest: &[u8], visitor: &mut V) -> Result<usize, V::Error> {
+    fn take_number<V: Visit>(
+        &mut self,
+        number: Number,
+        rest: &[u8],
+        visitor: &mut V,
+    ) -> Result<usize, V::Error> {
         let mut number = number;
         let mut taken = 0;
         while let Some(next) = rest.get(taken).and_then(|&byte| number.next(byte)) {
@@ -306,7 +331,9 @@ impl Number {
             (Self::Point | Self::Fraction, b'0'..=b'9') => Some(Self::Fraction),
             (Self::Zero | Self::Integer | Self::Fraction, b'e' | b'E') => Some(Self::Exponent),
             (Self::Exponent, b'+' | b'-') => Some(Self::ExponentSign),
-            (Self::Exponent | Self::ExponentSign | Self::ExponentDigits, b'0'..=b'9') => Some(Self::ExponentDigits),
+            (Self::Exponent | Self::ExponentSign | Self::ExponentDigits, b'0'..=b'9') => {
+                Some(Self::ExponentDigits)
+            }
             _ => None,
         }
     }

@@ -79,19 +79,31 @@ fn nesting_is_bounded_at_the_edge() {
 
 #[test]
 fn keys_that_parsers_disagree_on_are_refused() {
-    let strict =
-        |text: &str| Scanner::new(text.as_bytes(), 64).unwrap().members(Keys::Strict).map(drop).map_err(|f| f.what);
+    let strict = |text: &str| {
+        Scanner::new(text.as_bytes(), 64)
+            .unwrap()
+            .members(Keys::Strict)
+            .map(drop)
+            .map_err(|f| f.what)
+    };
     assert_eq!(strict(r#"{"name":1,"name":2}"#), Err(Fault::Duplicate));
     assert_eq!(strict(r#"{"name":1,"na\u006de":2}"#), Err(Fault::Duplicate));
     assert_eq!(strict(r#"{"name":1,"Name":2}"#), Err(Fault::CaseVariant));
     assert_eq!(strict(r#"{"name\u0000":1}"#), Err(Fault::KeyBytes));
     assert_eq!(strict("{\"na\u{17f}me\":1}"), Err(Fault::KeyBytes));
     assert_eq!(strict(r#"{"a\/b":1,"_meta":{"x":1,"x":2}}"#), Ok(()));
-    let distinct =
-        |text: &str| Scanner::new(text.as_bytes(), 64).unwrap().members(Keys::Distinct).map(drop).map_err(|f| f.what);
+    let distinct = |text: &str| {
+        Scanner::new(text.as_bytes(), 64)
+            .unwrap()
+            .members(Keys::Distinct)
+            .map(drop)
+            .map_err(|f| f.what)
+    };
     assert_eq!(distinct("{\"é\":1,\"Name\":1,\"name\":2}"), Ok(()));
     assert_eq!(distinct(r#"{"a":1,"a":2}"#), Err(Fault::Duplicate));
-    let many = |n: usize| format!("{{{}}}", (0..n).map(|i| format!("\"k{i}\":0")).collect::<Vec<_>>().join(","));
+    let many = |n: usize| {
+        format!("{{{}}}", (0..n).map(|i| format!("\"k{i}\":0")).collect::<Vec<_>>().join(","))
+    };
     assert_eq!(strict(&many(MAX_MEMBERS)), Ok(()));
     assert_eq!(strict(&many(MAX_MEMBERS + 1)), Err(Fault::Members));
 }
@@ -191,7 +203,8 @@ proptest! {
     }
 }
 
-/// The end of a run is found wherever it stands, in the words, the blocks and what is left after them.
+/// The end of a run is found wherever it stands, in the words, the blocks and what is left after
+/// them.
 #[test]
 fn plain_runs_end_where_they_end() {
     for end in [b'"', b'\\', 0, 0x1f, b'\n'] {

@@ -11,13 +11,15 @@ const fn ends(byte: u8) -> bool {
 pub(super) fn is_plain(text: &[u8]) -> bool {
     const BLOCK: usize = 64;
     // Adding one carries DEL into the highest bit, which all others beyond ASCII have already.
-    let beyond = |bytes: &[u8]| bytes.iter().fold(0, |all, &byte| all | byte | byte.wrapping_add(1)) & 0x80;
+    let beyond =
+        |bytes: &[u8]| bytes.iter().fold(0, |all, &byte| all | byte | byte.wrapping_add(1)) & 0x80;
     let (blocks, rest) = text.as_chunks::<BLOCK>();
     blocks.iter().all(|block| beyond(block) == 0) && beyond(rest) == 0
 }
 
-/// Length of the prefix without quote, backslash and control bytes. Keys and short values end within the first words;
-/// long texts are gone through in blocks that the compiler turns into vector instructions.
+/// Length of the prefix without quote, backslash and control bytes. Keys and short values end
+/// within the first words; long texts are gone through in blocks that the compiler turns into
+/// vector instructions.
 pub(crate) fn plain_run(text: &[u8]) -> usize {
     const SHORT: usize = 32;
     match text.split_at_checked(SHORT) {
@@ -53,7 +55,9 @@ fn words(text: &[u8]) -> usize {
     for word in words {
         let w = u64::from_le_bytes(*word);
         let control = w.wrapping_sub(ONES * 0x20) & !w & HIGH;
-        let hit = control | has_zero(w ^ (ONES * u64::from(b'"'))) | has_zero(w ^ (ONES * u64::from(b'\\')));
+        let hit = control
+            | has_zero(w ^ (ONES * u64::from(b'"')))
+            | has_zero(w ^ (ONES * u64::from(b'\\')));
         if hit != 0 {
             // Borrows can only set false bits above a true one, so the lowest bit is exact.
             return at + (hit.trailing_zeros() / 8) as usize;
@@ -97,7 +101,8 @@ pub fn unescape(raw: &[u8]) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// One `\u` with its four digits, or a surrogate pair, at the start of `tail`: the character and the bytes it took.
+/// One `\u` with its four digits, or a surrogate pair, at the start of `tail`: the character and
+/// the bytes it took.
 fn unicode(tail: &str) -> (char, usize) {
     let unit = |at: usize| tail.get(at..at + 4).and_then(|hex| u32::from_str_radix(hex, 16).ok());
     let Some(high) = unit(2) else { return (char::REPLACEMENT_CHARACTER, 2) };
@@ -111,8 +116,9 @@ fn unicode(tail: &str) -> (char, usize) {
     (char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER), 6)
 }
 
-/// The text of a scanned string value (quotes included in `raw`); `None` when it is not a string, or has a surrogate alone,
-/// which is no text: two such strings that differ would read alike. For what is looked up, compared or kept.
+/// The text of a scanned string value (quotes included in `raw`); `None` when it is not a string,
+/// or has a surrogate alone, which is no text: two such strings that differ would read alike. For
+/// what is looked up, compared or kept.
 #[must_use]
 pub fn as_str(raw: &[u8]) -> Option<Cow<'_, str>> {
     match raw {
@@ -121,7 +127,8 @@ pub fn as_str(raw: &[u8]) -> Option<Cow<'_, str>> {
     }
 }
 
-/// The same for what people read alone: a surrogate alone becomes the character that stands for what cannot be read.
+/// The same for what people read alone: a surrogate alone becomes the character that stands for
+/// what cannot be read.
 #[must_use]
 pub fn as_words(raw: &[u8]) -> Option<Cow<'_, str>> {
     match raw {

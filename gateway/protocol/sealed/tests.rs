@@ -15,7 +15,13 @@ fn sealer(byte: u8) -> Sealer {
     Sealer::new(&[byte; 32]).unwrap()
 }
 
-fn reason(sealer: &Sealer, purpose: Purpose, bind: &[&[u8]], now: u64, token: &str) -> Option<Reason> {
+fn reason(
+    sealer: &Sealer,
+    purpose: Purpose,
+    bind: &[&[u8]],
+    now: u64,
+    token: &str,
+) -> Option<Reason> {
     sealer.open(purpose, bind, now, token).err().map(Refused::reason)
 }
 
@@ -36,9 +42,13 @@ fn tokens_have_the_documented_form_and_never_repeat() {
     let parts: Vec<&str> = token.split('.').collect();
     assert_eq!((parts.len(), parts[0], parts[1]), (3, "lg1", sealer.newest.id.as_str()));
     assert_eq!(URL_SAFE_NO_PAD.decode(parts[2]).unwrap().len(), 12 + 8 + 12 + 16);
-    assert!(token.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b)), "visible ASCII, fit for a header");
-    let many: HashSet<String> =
-        (0..1000).map(|_| sealer.seal(Purpose::Cursor, BIND, LATER, b"secret words").unwrap()).collect();
+    assert!(
+        token.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b)),
+        "visible ASCII, fit for a header"
+    );
+    let many: HashSet<String> = (0..1000)
+        .map(|_| sealer.seal(Purpose::Cursor, BIND, LATER, b"secret words").unwrap())
+        .collect();
     assert_eq!(many.len(), 1000);
 }
 
@@ -68,7 +78,12 @@ fn a_token_opens_for_nothing_else() {
 fn a_token_expires_at_its_second() {
     let sealer = sealer(1);
     let token = sealer.seal(Purpose::Task, BIND, NOW, b"plain").unwrap();
-    let table = [(0, None), (NOW - 1, None), (NOW, Some(Reason::Expired)), (u64::MAX, Some(Reason::Expired))];
+    let table = [
+        (0, None),
+        (NOW - 1, None),
+        (NOW, Some(Reason::Expired)),
+        (u64::MAX, Some(Reason::Expired)),
+    ];
     for (now, expected) in table {
         assert_eq!(reason(&sealer, Purpose::Task, BIND, now, &token), expected, "{now}");
     }
@@ -117,7 +132,11 @@ fn texts_that_are_no_tokens_are_refused_by_reason() {
         ("x".repeat(MAX_TOKEN + 1), Reason::TooLong),
     ];
     for (token, expected) in table {
-        assert_eq!(reason(&sealer, Purpose::Cursor, BIND, NOW, &token), Some(expected), "{token:.40}");
+        assert_eq!(
+            reason(&sealer, Purpose::Cursor, BIND, NOW, &token),
+            Some(expected),
+            "{token:.40}"
+        );
     }
 }
 
@@ -129,7 +148,10 @@ fn what_can_be_sealed_can_be_opened_up_to_the_limit() {
     assert!(token.len() <= MAX_TOKEN && token.len() + 2 > MAX_TOKEN);
     assert_eq!(sealer.open(Purpose::Cursor, BIND, NOW, &token).unwrap().len(), longest);
     for length in [longest + 1, MAX_TOKEN, MAX_TOKEN * 2] {
-        assert_eq!(sealer.seal(Purpose::Cursor, BIND, LATER, &vec![7; length]), Err(SealFailed::TooLong));
+        assert_eq!(
+            sealer.seal(Purpose::Cursor, BIND, LATER, &vec![7; length]),
+            Err(SealFailed::TooLong)
+        );
     }
 }
 
@@ -170,11 +192,15 @@ fn neither_debug_nor_errors_tell_anything() {
     let shown = format!("{sealer:?}");
     assert_eq!(shown, format!("Sealer {{ key_ids: [\"{}\"], .. }}", sealer.newest.id));
     let refused =
-        [Reason::TooLong, Reason::Malformed, Reason::UnknownKey, Reason::Forged, Reason::Expired].map(Refused);
+        [Reason::TooLong, Reason::Malformed, Reason::UnknownKey, Reason::Forged, Reason::Expired]
+            .map(Refused);
     for error in refused {
         assert_eq!(format!("{error} {error:?}"), "invalid or expired token Refused");
     }
-    assert_eq!(refused.map(|r| r.reason().as_str()).into_iter().collect::<HashSet<_>>().len(), refused.len());
+    assert_eq!(
+        refused.map(|r| r.reason().as_str()).into_iter().collect::<HashSet<_>>().len(),
+        refused.len()
+    );
 }
 
 #[test]
@@ -183,7 +209,8 @@ fn sealers_are_shared_between_threads() {
     shared::<Sealer>();
 }
 
-/// Pinned so that a change that would turn away every token in flight is seen. Another implementation minted the token.
+/// Pinned so that a change that would turn away every token in flight is seen. Another
+/// implementation minted the token.
 #[test]
 fn key_ids_and_labels_stay_the_same() {
     assert_eq!(sealer(1).newest.id, "40ed2bc1");

@@ -31,7 +31,8 @@ fn with_id(id: &str, data: &str) -> Event {
     Event { id: Some(id.into()), ..message(data) }
 }
 
-/// Every way the standard's parsing section can be met, each fed whole, byte by byte and split at every point.
+/// Every way the standard's parsing section can be met, each fed whole, byte by byte and split at
+/// every point.
 #[test]
 fn streams_mean_what_the_html_standard_says_however_they_are_cut() {
     let named = |name: &str, data: &str| Event { event: Some(name.into()), ..message(data) };
@@ -39,7 +40,10 @@ fn streams_mean_what_the_html_standard_says_however_they_are_cut() {
         (b"data: a\n\n", vec![message("a")]),
         (b"data: a\r\n\r\n", vec![message("a")]),
         (b"data: a\r\r", vec![message("a")]),
-        (b"data: a\r\n\ndata: b\n\r\ndata: c\r\n\r", vec![message("a"), message("b"), message("c")]),
+        (
+            b"data: a\r\n\ndata: b\n\r\ndata: c\r\n\r",
+            vec![message("a"), message("b"), message("c")],
+        ),
         (b"data:a\n\n", vec![message("a")]),
         (b"data:  a\n\n", vec![message(" a")]),
         (b"data:\ta\n\n", vec![message("\ta")]),
@@ -76,7 +80,10 @@ fn streams_mean_what_the_html_standard_says_however_they_are_cut() {
         (b"retry: 0042\ndata: a\n\n", vec![Event { retry: Some(42), ..message("a") }]),
         (b"retry: -1\nretry: 1s\nretry: 1.5\nretry:\nretry:  1\ndata: a\n\n", vec![message("a")]),
         (b"retry: 99999999999999999999\n\n", vec![Event { retry: Some(u64::MAX), ..message("") }]),
-        (b"data: \xff\xfe\n\n", vec![Event { data: Bytes::from_static(b"\xff\xfe"), ..Event::default() }]),
+        (
+            b"data: \xff\xfe\n\n",
+            vec![Event { data: Bytes::from_static(b"\xff\xfe"), ..Event::default() }],
+        ),
         (b"event: \xff\ndata: a\n\n", vec![named("\u{fffd}", "a")]),
         (b"data: a\0b\n\n", vec![message("a\0b")]),
     ];
@@ -87,7 +94,11 @@ fn streams_mean_what_the_html_standard_says_however_they_are_cut() {
         for cut in 0..=text.len() {
             let (a, b) = text.split_at(cut);
             assert_eq!(decode_chunks([a, b]), expected, "cut at {cut}: {shown:?}");
-            assert_eq!(decode_chunks([a, b"", b]), expected, "cut at {cut} with an empty chunk: {shown:?}");
+            assert_eq!(
+                decode_chunks([a, b"", b]),
+                expected,
+                "cut at {cut} with an empty chunk: {shown:?}"
+            );
         }
     }
 }
@@ -165,7 +176,10 @@ fn writers_write_these_bytes() {
         (written(|out| encode(out, None, b"{}")), "data: {}\n\n"),
         (written(|out| encode(out, Some("s1-4"), b"{}")), "id: s1-4\ndata: {}\n\n"),
         (written(|out| encode(out, Some("a\nevent: x"), b"{}")), "data: {}\n\n"),
-        (written(|out| encode(out, None, b"a\nb\r\nc\rd\n")), "data: a\ndata: b\ndata: c\ndata: d\ndata: \n\n"),
+        (
+            written(|out| encode(out, None, b"a\nb\r\nc\rd\n")),
+            "data: a\ndata: b\ndata: c\ndata: d\ndata: \n\n",
+        ),
         (written(|out| encode(out, None, b"")), "data: \n\n"),
         (written(comment), ":\n\n"),
         (written(|out| retry(out, None, Some("e0"))), "id: e0\ndata: \n\n"),
@@ -193,7 +207,8 @@ fn reference(text: &[u8]) -> Vec<Event> {
         at += 1;
     }
     lines.pop();
-    let (mut events, mut event, mut data, mut said) = (Vec::new(), Event::default(), Vec::<Vec<u8>>::new(), false);
+    let (mut events, mut event, mut data, mut said) =
+        (Vec::new(), Event::default(), Vec::<Vec<u8>>::new(), false);
     for line in lines {
         if line.is_empty() {
             if said {
@@ -214,8 +229,9 @@ fn reference(text: &[u8]) -> Vec<Event> {
             b"event" => event.event = Some(text),
             b"id" if !value.contains(&0) => (event.id = Some(text), said = true).0,
             b"retry" => {
-                if let Some(ms) =
-                    Some(&text).filter(|t| t.bytes().all(|b| b.is_ascii_digit())).and_then(|t| t.parse().ok())
+                if let Some(ms) = Some(&text)
+                    .filter(|t| t.bytes().all(|b| b.is_ascii_digit()))
+                    .and_then(|t| t.parse().ok())
                 {
                     (event.retry, said) = (Some(ms), true);
                 }

@@ -3,22 +3,27 @@
 use super::*;
 
 fn rewritten(text: &str) -> Option<String> {
-    let mut change =
-        |place: Place<'_>, text: &str| (place != Place::Key && text.contains("SECRET")).then(|| "\"x\"".into());
+    let mut change = |place: Place<'_>, text: &str| {
+        (place != Place::Key && text.contains("SECRET")).then(|| "\"x\"".into())
+    };
     rewrite(text.as_bytes(), &mut change).map(|out| String::from_utf8(out).unwrap())
 }
 
 #[test]
 fn strings_are_seen_decoded_and_written_encoded() {
     let cases = [
-        (r#"{"a": "\u0053ECRET", "b":[ "SEC\u0052ET" ,1] }"#, r#"{"a": "\"x\"", "b":[ "\"x\"" ,1] }"#),
+        (
+            r#"{"a": "\u0053ECRET", "b":[ "SEC\u0052ET" ,1] }"#,
+            r#"{"a": "\"x\"", "b":[ "\"x\"" ,1] }"#,
+        ),
         (r#"["\"SECRET\\"]"#, r#"["\"x\""]"#),
         (r#""SECRET""#, r#""\"x\"""#),
     ];
     for (text, out) in cases {
         assert_eq!(rewritten(text).as_deref(), Some(out));
     }
-    for text in [r#"{"SECRET": "a\\", "b": "\"" }"#, "1", "", r#"{"a": "#, r#"["SECRET"#, r#"["\"#] {
+    for text in [r#"{"SECRET": "a\\", "b": "\"" }"#, "1", "", r#"{"a": "#, r#"["SECRET"#, r#"["\"#]
+    {
         assert_eq!(rewritten(text), None, "{text}");
     }
 }

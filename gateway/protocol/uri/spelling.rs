@@ -1,5 +1,6 @@
-//! Whether a URI is written in the one way in which everybody writes it: as the WHATWG's standard, by which most servers
-//! read it, writes it again. Escapes may differ. It refuses to say what another spelling would be.
+//! Whether a URI is written in the one way in which everybody writes it: as the WHATWG's standard,
+//! by which most servers read it, writes it again. Escapes may differ. It refuses to say what
+//! another spelling would be.
 
 use std::borrow::Cow;
 
@@ -19,7 +20,10 @@ pub enum BadUri {
     DotSegment,
     #[error("the URI has an encoded NUL")]
     Nul,
-    #[error("the URI can be written in another way: a server is asked for it only if it lists it as it stands")]
+    #[error(
+        "the URI can be written in another way: a server is asked for it only if it lists it as it \
+            stands"
+    )]
     Spelling,
 }
 
@@ -28,9 +32,10 @@ const SPECIAL: [&str; 6] = ["file", "ftp", "http", "https", "ws", "wss"];
 
 /// Checks how an own URI is written that its server does not list just so.
 ///
-/// What has no scheme has one spelling. A URI with a scheme must stay what it is, escapes aside, when the standard's parser
-/// writes it again: no scheme or host in upper case, no `\` for `/`, no port that goes without saying, no dot segments, and of
-/// schemes such as `https` and `file` none without `//`, with `localhost` or with user information.
+/// What has no scheme has one spelling. A URI with a scheme must stay what it is, escapes aside,
+/// when the standard's parser writes it again: no scheme or host in upper case, no `\` for `/`, no
+/// port that goes without saying, no dot segments, and of schemes such as `https` and `file` none
+/// without `//`, with `localhost` or with user information.
 ///
 /// # Errors
 /// [`BadUri::Spelling`].
@@ -58,5 +63,6 @@ fn plain(uri: &str) -> Cow<'_, [u8]> {
 pub(super) fn split(uri: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = uri.split_once(':')?;
     let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.');
-    (scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.bytes().all(legal)).then_some((scheme, rest))
+    (scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.bytes().all(legal))
+        .then_some((scheme, rest))
 }

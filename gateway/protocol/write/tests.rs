@@ -8,7 +8,11 @@ use super::*;
 fn the_id_of_a_response_is_found_without_reading_the_rest() {
     for id in ["1", "-7", "\"a\"", r#""a\",\"result\":""#, r#""\\""#, "\"\"", "\"ü,\""] {
         assert_eq!(id_of_response(&result(id.as_bytes(), b"{}")), Some(id.as_bytes()), "{id}");
-        assert_eq!(id_of_response(&error(Some(id.as_bytes()), -1, "no", None)), Some(id.as_bytes()), "{id}");
+        assert_eq!(
+            id_of_response(&error(Some(id.as_bytes()), -1, "no", None)),
+            Some(id.as_bytes()),
+            "{id}"
+        );
         let mut head = Vec::new();
         result_head(&mut head, id.as_bytes());
         assert_eq!(id_of_response(&head), Some(id.as_bytes()), "{id}");

@@ -39,14 +39,24 @@ async fn ways_to_files_are_watched_through_links_and_missing_folders() {
     for name in ["releases/1", "releases/2", "shared", "policies", "loop"] {
         fs::create_dir_all(at(name)).unwrap();
     }
-    for name in ["releases/1/lockgate.yaml", "releases/2/lockgate.yaml", "shared/keys.yaml", "policies/a.yaml"] {
+    for name in [
+        "releases/1/lockgate.yaml",
+        "releases/2/lockgate.yaml",
+        "shared/keys.yaml",
+        "policies/a.yaml",
+    ] {
         fs::write(at(name), "1").unwrap();
     }
     link("releases/1", "current");
     link("../shared/../shared/keys.yaml", "policies/keys.yaml");
     link("loop", "loop/loop");
-    let names =
-        ["current/lockgate.yaml", "policies/keys.yaml", "policies/a.yaml", "later/on/b.yaml", "loop/loop/loop/x"];
+    let names = [
+        "current/lockgate.yaml",
+        "policies/keys.yaml",
+        "policies/a.yaml",
+        "later/on/b.yaml",
+        "loop/loop/loop/x",
+    ];
     let files = names.map(at);
     let mut watcher = Watcher::new().unwrap();
     let mut step = async |what: &str, act: &dyn Fn()| {

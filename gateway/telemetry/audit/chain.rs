@@ -1,10 +1,12 @@
-//! The chain: every record has a number, and some carry a hash, which is over all bytes since the one before it and over that
-//! hash itself. Long texts are hashed several times as fast as short ones, so a batch gets one, and a long batch some.
-//! Anybody can compute it (BLAKE3); with a key, only its owner can.
+//! The chain: every record has a number, and some carry a hash, which is over all bytes since the
+//! one before it and over that hash itself. Long texts are hashed several times as fast as short
+//! ones, so a batch gets one, and a long batch some. Anybody can compute it (BLAKE3); with a key,
+//! only its owner can.
 
 /// What stands before the first record.
 pub(super) const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
-/// Records of so many bytes get a hash even if their batch is longer, so that a change is found among few of them.
+/// Records of so many bytes get a hash even if their batch is longer, so that a change is found
+/// among few of them.
 const SPAN: usize = 16 * 1024;
 /// The longest record that is ever written, with its hash and its line break.
 pub(super) const MAX_LINE: usize = 64 * 1024;
@@ -17,7 +19,8 @@ const DIGITS: usize = 64;
 /// What every record ends with.
 const END: &[u8] = b"}\n";
 
-/// What makes 32 bytes of the configured key, which has any length. `b3sum --derive-key` with these words does the same.
+/// What makes 32 bytes of the configured key, which has any length. `b3sum --derive-key` with these
+/// words does the same.
 const CONTEXT: &str = "Lockgate audit trail, key of the chain";
 
 /// A hash in digits, and never anything else: it is written into records as it is.
@@ -80,7 +83,8 @@ impl Seal {
         }
     }
 
-    /// The hash that the last of these lines claims, when it is the right one for all of them. The last line has no break.
+    /// The hash that the last of these lines claims, when it is the right one for all of them. The
+    /// last line has no break.
     pub(super) fn check(&self, lines: &[u8]) -> Option<Hex> {
         let (hashed, claimed) = split(lines)?;
         let hash = hex(&self.digest(hashed));
@@ -150,7 +154,8 @@ pub(super) fn hex(hash: &blake3::Hash) -> [u8; DIGITS] {
     let mut digits = [0; DIGITS];
     for (pair, byte) in digits.chunks_exact_mut(2).zip(hash.as_bytes()) {
         pair.copy_from_slice(
-            &[byte >> 4, byte & 15].map(|half| if half < 10 { b'0' + half } else { b'a' - 10 + half }),
+            &[byte >> 4, byte & 15]
+                .map(|half| if half < 10 { b'0' + half } else { b'a' - 10 + half }),
         );
     }
     digits

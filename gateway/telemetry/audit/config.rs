@@ -42,7 +42,8 @@ pub enum Output {
 pub enum OnFull {
     /// They are refused.
     Deny,
-    /// They go on; how many records are missing is counted, and written into the chain as soon as possible.
+    /// They go on; how many records are missing is counted, and written into the chain as soon as
+    /// possible.
     Drop,
 }
 

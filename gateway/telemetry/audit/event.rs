@@ -1,4 +1,5 @@
-//! What is recorded, and how it looks as JSON. Every control character is escaped, and every text has a bound.
+//! What is recorded, and how it looks as JSON. Every control character is escaped, and every text
+//! has a bound.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -47,7 +48,8 @@ pub struct Asked<'a> {
     pub trace: Option<u128>,
 }
 
-/// A request that was refused before there was anything to decide on: no caller, no session, no message.
+/// A request that was refused before there was anything to decide on: no caller, no session, no
+/// message.
 #[derive(Clone, Copy, Debug)]
 pub struct Refused<'a> {
     pub why: Rejection,
@@ -62,9 +64,11 @@ pub struct Refused<'a> {
 /// What was decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision<'a> {
-    /// By this rule; none for requests that belong to an earlier one. With what a rule on trial would have done.
+    /// By this rule; none for requests that belong to an earlier one. With what a rule on trial
+    /// would have done.
     Allow(Option<&'a str>, Option<&'a Would>),
-    /// By this rule, with these words for the caller. Without a rule it is no request that could be allowed.
+    /// By this rule, with these words for the caller. Without a rule it is no request that could be
+    /// allowed.
     Deny(Option<&'a str>, &'a str),
 }
 
@@ -169,7 +173,8 @@ pub(super) fn number(out: &mut Vec<u8>, name: &str, value: u64) {
 
 #[inline]
 pub(super) fn text(out: &mut Vec<u8>, name: &str, value: &str) {
-    // Nearly all texts are short and need no escapes. All bytes are looked at, many at once, which is faster than to stop.
+    // Nearly all texts are short and need no escapes. All bytes are looked at, many at once, which
+    // is faster than to stop.
     let needs_escape = |b: u8| !matches!(b, b' '..=b'~') || b == b'"' || b == b'\\';
     if value.len() <= MAX_TEXT && !value.bytes().fold(false, |found, b| found | needs_escape(b)) {
         plain(out, name, value);

@@ -1,6 +1,7 @@
-//! The trail's file: finds the end of the chain that is there and goes on with it, is set aside by size and age, and keeps a
-//! bounded number of such files. `PATH.head` holds the last anchor, `PATH.lock` keeps a second writer away.
-//! It refuses to go on with a chain whose end it cannot verify.
+//! The trail's file: finds the end of the chain that is there and goes on with it, is set aside by
+//! size and age, and keeps a bounded number of such files. `PATH.head` holds the last anchor,
+//! `PATH.lock` keeps a second writer away. It refuses to go on with a chain whose end it cannot
+//! verify.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -12,7 +13,9 @@ use serde_json::{Value, json};
 
 use super::chain::{Hex, MAX_LINE, Seal, Tip};
 use super::config::Config;
-use super::pieces::{End, MAX_ZEROS, Range, aside, beginning, beside, end, gone, numbered, open, without_zeros};
+use super::pieces::{
+    End, MAX_ZEROS, Range, aside, beginning, beside, end, gone, numbered, open, without_zeros,
+};
 use super::verify::Anchor;
 
 /// What every record begins with.
@@ -29,11 +32,13 @@ const LOCK_PAUSE: Duration = Duration::from_millis(50);
 pub(super) struct Found {
     /// The last writer did not say that it ended.
     pub(super) unclean: bool,
-    /// Bytes of records that no hash is over, because the writer ended before it had written that; they are gone.
+    /// Bytes of records that no hash is over, because the writer ended before it had written that;
+    /// they are gone.
     pub(super) torn: u64,
     /// Records that an anchor knows and the file does not have: somebody has cut it.
     pub(super) missing: Option<Range>,
-    /// Records between which some are not in the files any more, without rotation having removed them.
+    /// Records between which some are not in the files any more, without rotation having removed
+    /// them.
     pub(super) gone: Option<Range>,
 }
 
@@ -52,7 +57,8 @@ pub(super) struct LogFile {
     aside: Vec<u64>,
     /// Those of them that are to be removed, once the trail says so.
     leaving: Vec<u64>,
-    /// Brings a file to the disk itself; another one in tests, because disks do not fail when asked to.
+    /// Brings a file to the disk itself; another one in tests, because disks do not fail when asked
+    /// to.
     pub(super) to_disk: fn(&File) -> io::Result<()>,
     /// Held as long as this lives.
     _lock: File,
@@ -60,10 +66,18 @@ pub(super) struct LogFile {
 
 impl LogFile {
     #[allow(clippy::disallowed_methods, reason = "the trail's own file")]
-    pub(super) fn open(path: &Path, config: &Config, seal: &Seal) -> io::Result<(Self, Tip, Found)> {
+    pub(super) fn open(
+        path: &Path,
+        config: &Config,
+        seal: &Seal,
+    ) -> io::Result<(Self, Tip, Found)> {
         // What stands beside the file, and takes its name in rotation, is where the file is.
         let linked = fs::symlink_metadata(path).is_ok_and(|there| there.is_symlink());
-        let nowhere = |error| io::Error::other(format!("it is a link to what is no file yet: make that one ({error})"));
+        let nowhere = |error| {
+            io::Error::other(format!(
+                "it is a link to what is no file yet: make that one ({error})"
+            ))
+        };
         let path = &if linked { fs::canonicalize(path).map_err(nowhere)? } else { path.to_owned() };
         let lock = open(&beside(path, "lock"), OpenOptions::new().write(true).create(true))?;
         take(&lock)?;
@@ -83,7 +97,8 @@ impl LogFile {
                 found.torn = cut_first(&mut file)?;
                 match before {
                     Some(first) => {
-                        let mut before = open(&numbered(path, *first), OpenOptions::new().read(true))?;
+                        let mut before =
+                            open(&numbered(path, *first), OpenOptions::new().read(true))?;
                         let end = end(&mut before)?.ok_or_else(|| io::Error::other(UNVERIFIED))?;
                         read_tip(&end, seal, &mut found)?
                     }
@@ -105,7 +120,10 @@ impl LogFile {
             path: path.to_owned(),
             len: meta.len(),
             first,
-            since: meta.created().or_else(|_| meta.modified()).unwrap_or_else(|_| SystemTime::now()),
+            since: meta
+                .created()
+                .or_else(|_| meta.modified())
+                .unwrap_or_else(|_| SystemTime::now()),
             rotate_bytes: config.rotate_bytes,
             rotate_age: config.rotate_age,
             keep: config.keep,
@@ -161,7 +179,8 @@ impl LogFile {
         Ok(())
     }
 
-    /// What somebody did to the file since it was opened, if it is not at its path any more, or shorter than what was written.
+    /// What somebody did to the file since it was opened, if it is not at its path any more, or
+    /// shorter than what was written.
     #[allow(clippy::disallowed_methods, reason = "the trail's own file")]
     pub(super) fn harm(&self) -> Option<&'static str> {
         let own = self.file.metadata().ok()?;
@@ -174,8 +193,8 @@ impl LogFile {
         }
     }
 
-    /// Goes on in a new file after such harm. Returns the records between which some are in no file any more. What stands at
-    /// the path is set aside, so that verifying finds it.
+    /// Goes on in a new file after such harm. Returns the records between which some are in no file
+    /// any more. What stands at the path is set aside, so that verifying finds it.
     #[allow(clippy::disallowed_methods, reason = "the trail's own files")]
     pub(super) fn renew(&mut self, tip: &Tip, seal: &Seal) -> io::Result<Option<Range>> {
         let from = self.first;
@@ -197,8 +216,8 @@ impl LogFile {
         Ok((from <= to).then_some((from, to)))
     }
 
-    /// Removes the oldest files. The trail has to say first, on the disk, that they are not kept any more, so that a file that is
-    /// missing for another reason is missed.
+    /// Removes the oldest files. The trail has to say first, on the disk, that they are not kept
+    /// any more, so that a file that is missing for another reason is missed.
     #[allow(clippy::disallowed_methods, reason = "the trail's own files")]
     pub(super) fn sweep(&mut self) {
         for first in self.leaving.drain(..) {
@@ -255,7 +274,8 @@ fn cut(file: &File, at: u64) -> io::Result<u64> {
     Ok(torn)
 }
 
-/// The same in a file without a hash, if that can only be a first record whose writer ended in the middle of it.
+/// The same in a file without a hash, if that can only be a first record whose writer ended in the
+/// middle of it.
 fn cut_first(file: &mut File) -> io::Result<u64> {
     let len = without_zeros(file, MAX_ZEROS)?;
     let most = MAX_LINE as u64;
@@ -266,7 +286,8 @@ fn cut_first(file: &mut File) -> io::Result<u64> {
         return cut(file, 0);
     }
     Err(io::Error::other(if bytes.starts_with(BEGIN) {
-        "what stands behind its last record is nothing that the writer left: run `lockgate audit verify` and move the file away"
+        "what stands behind its last record is nothing that the writer left: run `lockgate audit \
+            verify` and move the file away"
     } else {
         "it is no audit trail: move it away, or name another file"
     }))
@@ -281,7 +302,8 @@ fn is_half_a_record(bytes: &[u8]) -> bool {
     !whole && like(bytes, BEGIN) && digits.is_none_or(|rest| like(rest, TIME))
 }
 
-const UNVERIFIED: &str = "its last records do not verify: they were changed, or written with another key (`audit.key`); \
+const UNVERIFIED: &str = "its last records do not verify: they were changed, or written with \
+    another key (`audit.key`); \
                           run `lockgate audit verify` and move the files away";
 
 fn read_tip(end: &End, seal: &Seal, found: &mut Found) -> io::Result<Tip> {
@@ -292,7 +314,8 @@ fn read_tip(end: &End, seal: &Seal, found: &mut Found) -> io::Result<Tip> {
     Ok(Tip { seq, hash })
 }
 
-/// The last anchor, if there is one. What it says goes into the trail, so it may be nothing but a number and a hash.
+/// The last anchor, if there is one. What it says goes into the trail, so it may be nothing but a
+/// number and a hash.
 fn read_head(path: &Path) -> io::Result<Option<Tip>> {
     let file = match open(&beside(path, "head"), OpenOptions::new().read(true)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -305,7 +328,8 @@ fn read_head(path: &Path) -> io::Result<Option<Tip>> {
     match tip.filter(|tip| tip.seq <= MAX_SEQ) {
         Some(tip) => Ok(Some(tip)),
         None => Err(io::Error::other(
-            "the last anchor, in the file beside it whose name ends in `.head`, is none: somebody changed it; run `lockgate \
+            "the last anchor, in the file beside it whose name ends in `.head`, is none: somebody \
+                changed it; run `lockgate \
              audit verify`, then move it away",
         )),
     }

@@ -1,7 +1,9 @@
-//! One line in the log for each decision, who asked for what and which rule said so. Never arguments. The trail, which can be
-//! verified, is another thing: this line is for people who read the log.
+//! One line in the log for each decision, who asked for what and which rule said so. Never
+//! arguments. The trail, which can be verified, is another thing: this line is for people who read
+//! the log.
 //!
-//! Denials are logged at `info`, everything else at `debug`, all with the target `audit`; `info,audit=debug` shows both.
+//! Denials are logged at `info`, everything else at `debug`, all with the target `audit`;
+//! `info,audit=debug` shows both.
 
 use std::time::Duration;
 
@@ -32,7 +34,8 @@ pub struct Record<'a> {
 }
 
 impl Record<'_> {
-    /// Whether [`Record::log`] would write anything, for callers to whom making a record costs something.
+    /// Whether [`Record::log`] would write anything, for callers to whom making a record costs
+    /// something.
     pub fn wanted(allowed: bool) -> bool {
         if allowed {
             tracing::enabled!(target: TARGET, tracing::Level::DEBUG)

@@ -1,5 +1,5 @@
-//! The files of a trail as they lie there: their names, their first and last records, and which records are missing from them.
-//! A line that does not verify says nothing.
+//! The files of a trail as they lie there: their names, their first and last records, and which
+//! records are missing from them. A line that does not verify says nothing.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -12,8 +12,8 @@ use super::chain::{Hex, MAX_LINE, MAX_SPAN, Seal, is_closed};
 
 /// Digits of the number in the name of a file that was set aside.
 const DIGITS: usize = 16;
-/// What is read of the end of a file: the last records that one hash is over, the hash before them, and what a writer left
-/// that ended in the middle.
+/// What is read of the end of a file: the last records that one hash is over, the hash before them,
+/// and what a writer left that ended in the middle.
 const MAX_END: usize = 2 * MAX_SPAN + MAX_LINE;
 /// Most zeros that are taken for what was not written.
 pub(super) const MAX_ZEROS: u64 = 1 << 30;
@@ -51,15 +51,20 @@ pub(super) fn numbered(path: &Path, first: u64) -> PathBuf {
 #[allow(clippy::disallowed_methods, reason = "the folder of the trail's own files")]
 pub(super) fn aside(path: &Path) -> io::Result<Vec<u64>> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let own = path.file_name().map(|name| format!("{}.", name.to_string_lossy())).unwrap_or_default();
+    let own =
+        path.file_name().map(|name| format!("{}.", name.to_string_lossy())).unwrap_or_default();
     let mut all = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let name = entry.file_name();
-        let number = name.to_str().and_then(|name| name.strip_prefix(&own)).filter(|end| end.len() == DIGITS);
+        let number = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(&own))
+            .filter(|end| end.len() == DIGITS);
         let number = number.filter(|end| end.bytes().all(|b| b.is_ascii_digit()));
         let number = number.and_then(|digits| digits.parse::<u64>().ok());
-        // Anything else with such a name is nobody's file of the trail, and opening it may take forever.
+        // Anything else with such a name is nobody's file of the trail, and opening it may take
+        // forever.
         all.extend(number.filter(|_| entry.file_type().is_ok_and(|kind| kind.is_file())));
     }
     all.sort_unstable();
@@ -85,7 +90,8 @@ impl End {
     }
 }
 
-/// Finds the end of a file. None if there is no hash, or more behind it than a writer leaves that ends in the middle.
+/// Finds the end of a file. None if there is no hash, or more behind it than a writer leaves that
+/// ends in the middle.
 pub(super) fn end(file: &mut File) -> io::Result<Option<End>> {
     let len = without_zeros(file, MAX_ZEROS)?;
     let skipped = file.seek(SeekFrom::Start(len.saturating_sub(MAX_END as u64)))?;
@@ -113,8 +119,9 @@ fn without_break(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\n").unwrap_or(line)
 }
 
-/// How long a file is but for zeros at its end: after a loss of power there may be any number in place of what was written last,
-/// up to `most`. More of them are left to somebody who knows what they are.
+/// How long a file is but for zeros at its end: after a loss of power there may be any number in
+/// place of what was written last, up to `most`. More of them are left to somebody who knows what
+/// they are.
 pub(super) fn without_zeros(file: &mut File, most: u64) -> io::Result<u64> {
     let len = file.metadata()?.len();
     let least = len.saturating_sub(most + 1);
@@ -131,8 +138,8 @@ pub(super) fn without_zeros(file: &mut File, most: u64) -> io::Result<u64> {
     Ok(if len > most { len } else { 0 })
 }
 
-/// The first record of a file that a right hash is over. It may not be the first one: where the beginning was cut, no hash
-/// may be right before the second.
+/// The first record of a file that a right hash is over. It may not be the first one: where the
+/// beginning was cut, no hash may be right before the second.
 pub(super) fn beginning(file: &mut File, seal: &Seal) -> io::Result<Option<Beginning>> {
     file.seek(SeekFrom::Start(0))?;
     let mut bytes = Vec::new();
@@ -158,8 +165,9 @@ pub(super) fn beginning(file: &mut File, seal: &Seal) -> io::Result<Option<Begin
     Ok(None)
 }
 
-/// What is missing between the beginning of the oldest file and that of the current one, if that has any, and before the
-/// former. What rotation has let go is not: a file begins with a record that says from where on others are kept.
+/// What is missing between the beginning of the oldest file and that of the current one, if that
+/// has any, and before the former. What rotation has let go is not: a file begins with a record
+/// that says from where on others are kept.
 pub(super) fn gone(
     path: &Path,
     aside: &[u64],
@@ -176,7 +184,8 @@ pub(super) fn gone(
         if !begin.as_ref().is_some_and(|begin| begin.opens && begin.seq == *name) {
             tracing::warn!(
                 name,
-                "a file beside the audit file does not begin as its name says, and counts among those kept"
+                "a file beside the audit file does not begin as its name says, and counts among \
+                    those kept"
             );
         }
         said = begin.as_ref().and_then(|begin| begin.oldest).or(said);
@@ -190,7 +199,8 @@ pub(super) fn gone(
     }
     let said = said.unwrap_or(1);
     let holes = holes.map(|(from, to)| (from.max(said), to)).filter(|(from, to)| from <= to);
-    let first = aside.first().copied().or(current.and_then(|begin| begin.as_ref().map(|begin| begin.seq)));
+    let first =
+        aside.first().copied().or(current.and_then(|begin| begin.as_ref().map(|begin| begin.seq)));
     let before = first.filter(|first| said < *first).map(|first| (said, first - 1));
     Ok(union(holes, before))
 }

@@ -1,5 +1,6 @@
-//! Records between the request path and the writer: bytes that lie one behind the other, so that handing one over wakes nobody
-//! and allocates nothing. The lock is held while bytes are copied, and never while anything waits.
+//! Records between the request path and the writer: bytes that lie one behind the other, so that
+//! handing one over wakes nobody and allocates nothing. The lock is held while bytes are copied,
+//! and never while anything waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -59,8 +60,9 @@ impl Queue {
         Self { waiting: Mutex::default(), woken: Condvar::new(), places }
     }
 
-    /// Hands over a record and takes `places`: its own and those of records that will follow it with [`Queue::follow`]. False
-    /// when fewer than that are free, besides `spare`, or the queue is closed.
+    /// Hands over a record and takes `places`: its own and those of records that will follow it
+    /// with [`Queue::follow`]. False when fewer than that are free, besides `spare`, or the queue
+    /// is closed.
     pub(super) fn offer(&self, places: usize, spare: usize, draft: Draft<'_>) -> bool {
         let held = draft.held.map(Box::from);
         let mut waiting = self.waiting.lock();
@@ -73,7 +75,8 @@ impl Queue {
         true
     }
 
-    /// Hands over a record that has its place already. False, and the place is free, when the queue is closed.
+    /// Hands over a record that has its place already. False, and the place is free, when the queue
+    /// is closed.
     pub(super) fn follow(&self, draft: Draft<'_>) -> bool {
         let mut waiting = self.waiting.lock();
         if waiting.closed {

@@ -1,4 +1,5 @@
-//! Where the bytes of the trail go: a stream of the process, or a file that is rotated. It retries nothing.
+//! Where the bytes of the trail go: a stream of the process, or a file that is rotated. It retries
+//! nothing.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -19,10 +20,16 @@ impl Sink {
     /// Opens the output and finds the end of the chain that is there.
     pub(super) fn open(config: &Config, seal: &Seal) -> Result<(Self, Tip, Found), io::Error> {
         // A copy of the descriptor: the standard library's own would keep what it could not write.
-        let stream = |fd: &dyn AsFd| -> io::Result<File> { Ok(File::from(fd.as_fd().try_clone_to_owned()?)) };
+        let stream = |fd: &dyn AsFd| -> io::Result<File> {
+            Ok(File::from(fd.as_fd().try_clone_to_owned()?))
+        };
         match &config.output {
-            Output::Stdout => Ok((Self::Stream(stream(&io::stdout())?), Tip::default(), Found::default())),
-            Output::Stderr => Ok((Self::Stream(stream(&io::stderr())?), Tip::default(), Found::default())),
+            Output::Stdout => {
+                Ok((Self::Stream(stream(&io::stdout())?), Tip::default(), Found::default()))
+            }
+            Output::Stderr => {
+                Ok((Self::Stream(stream(&io::stderr())?), Tip::default(), Found::default()))
+            }
             Output::File(path) => {
                 let (file, tip, found) = LogFile::open(path, config, seal)?;
                 Ok((Self::File(Box::new(file)), tip, found))
@@ -77,7 +84,8 @@ impl Sink {
         }
     }
 
-    /// Goes on in a new file after that, whose first record comes after `tip`; says what is in none.
+    /// Goes on in a new file after that, whose first record comes after `tip`; says what is in
+    /// none.
     pub(super) fn renew(&mut self, tip: &Tip, seal: &Seal) -> io::Result<Option<Range>> {
         match self {
             Self::Stream(_) => Ok(None),

@@ -1,4 +1,5 @@
-//! Tests of `audit`: the chain over restarts, rotation and cuts; full disks and full queues under both settings.
+//! Tests of `audit`: the chain over restarts, rotation and cuts; full disks and full queues under
+//! both settings.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -21,7 +22,8 @@ mod full;
 mod order;
 /// Parts as they are read: how many are open, and which stay so.
 mod parts;
-/// Records that one hash is over: what a change in them leaves, and what a writer leaves that ends before it.
+/// Records that one hash is over: what a change in them leaves, and what a writer leaves that ends
+/// before it.
 mod spans;
 /// Streams, which have no file.
 mod streams;
@@ -88,7 +90,8 @@ fn write(how: &Config, calls: usize) {
 
 fn files(path: &Path) -> Vec<PathBuf> {
     let own = path.file_name().unwrap().to_str().unwrap().to_owned();
-    let is_one = |name: &str| name.strip_prefix(&own).is_some_and(|end| end.is_empty() || end.len() == 17);
+    let is_one =
+        |name: &str| name.strip_prefix(&own).is_some_and(|end| end.is_empty() || end.len() == 17);
     let mut all: Vec<_> = fs::read_dir(path.parent().unwrap())
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -112,7 +115,11 @@ fn parts(files: &[PathBuf]) -> Vec<Part<'static>> {
 }
 
 fn lines(path: &Path) -> Vec<Value> {
-    fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    fs::read_to_string(path)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 fn head(path: &Path) -> Anchor {
@@ -136,15 +143,25 @@ fn a_call_leaves_a_decision_and_an_outcome() {
     call(&trail, "files__read\n\u{202e}\u{e0041}").unwrap();
     let deny = Decision::Deny(Some("no-secrets"), "not this one");
     drop(trail.decide(&asked("files__write"), ARGUMENTS, deny).unwrap());
-    drop(trail.decide(&asked("files__slow"), ARGUMENTS, Decision::Allow(Some("rule"), None)).unwrap());
+    drop(
+        trail
+            .decide(&asked("files__slow"), ARGUMENTS, Decision::Allow(Some("rule"), None))
+            .unwrap(),
+    );
     trail.refuse(refused("a bearer key is required"));
     trail.close();
     let all = lines(&path);
     let kinds: Vec<_> = all.iter().map(|line| line["kind"].as_str().unwrap()).collect();
-    assert_eq!(kinds, ["open", "decision", "outcome", "decision", "decision", "outcome", "refusal", "close"]);
+    assert_eq!(
+        kinds,
+        ["open", "decision", "outcome", "decision", "decision", "outcome", "refusal", "close"]
+    );
     assert_eq!(all[1]["decision"], "allow");
     assert_eq!(all[1]["rule"], "rule");
-    assert_eq!((&all[1]["issuer"], &all[1]["who"], &all[1]["server"]), (&"key".into(), &"ci".into(), &"files".into()));
+    assert_eq!(
+        (&all[1]["issuer"], &all[1]["who"], &all[1]["server"]),
+        (&"key".into(), &"ci".into(), &"files".into())
+    );
     assert_eq!(all[1]["name"], "files__read\n\u{202e}\u{e0041}");
     assert_eq!(all[1]["trace"], "00000000000000000000000000000007");
     assert_eq!(all[1]["arguments"]["bytes"], 22);
@@ -169,7 +186,8 @@ fn redacted_arguments_are_written_when_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a");
     let how = Config { arguments: Arguments::Redacted, ..config(&path) };
-    let trail = Trail::start(&how, Arc::default(), Box::new(|_| b"{\"path\":\"[x]\"}".to_vec())).unwrap();
+    let trail =
+        Trail::start(&how, Arc::default(), Box::new(|_| b"{\"path\":\"[x]\"}".to_vec())).unwrap();
     call(&trail, "t").unwrap();
     trail.close();
     assert_eq!(lines(&path)[1]["arguments"]["redacted"], r#"{"path":"[x]"}"#);
@@ -246,7 +264,10 @@ fn every_change_is_found() {
         fs::write(&path, &text).unwrap();
         let report = verified(&path, None, std::slice::from_ref(&anchor));
         let broken = report.broken.unwrap_or_else(|| panic!("{words}: not found"));
-        assert!(!report.intact && broken.line == line && broken.why.contains(words), "{words}: {broken:?}");
+        assert!(
+            !report.intact && broken.line == line && broken.why.contains(words),
+            "{words}: {broken:?}"
+        );
     }
     // What was written anew from the start holds by itself; an anchor kept elsewhere knows better.
     fs::write(&path, &good).unwrap();
@@ -277,7 +298,8 @@ fn a_cut_end_is_noticed_at_the_next_start() {
     assert_eq!(lines(&path)[open]["torn_bytes"].is_null(), open == 6);
 }
 
-/// Rotation says what it removes; what goes in any other way is missed, at once and after the next start.
+/// Rotation says what it removes; what goes in any other way is missed, at once and after the next
+/// start.
 #[test]
 fn a_file_that_was_taken_away_is_missed() {
     let folder = tempfile::tempdir().unwrap();
@@ -287,7 +309,8 @@ fn a_file_that_was_taken_away_is_missed() {
     let all = files(&path);
     assert!(all.len() >= 4 && verified(&path, None, &[]).intact, "{all:?}");
     // The current one is last in order of records, and first in order of names.
-    let (archive, second) = (folder.path().join("archive"), Some(lines(&all[2])[0]["seq"].as_u64().unwrap()));
+    let (archive, second) =
+        (folder.path().join("archive"), Some(lines(&all[2])[0]["seq"].as_u64().unwrap()));
     fs::rename(&all[1], &archive).unwrap();
     let missed = |words: &str| {
         let report = verified(&path, None, &[]);
@@ -299,12 +322,18 @@ fn a_file_that_was_taken_away_is_missed() {
     missed(&gone);
     // Whoever asks for a part is told of the rest, and no more.
     let part = verify(parts(&files(&path)), None, &[], Extent::Part).unwrap();
-    assert!(part.intact && part.notes.iter().any(|note| note.contains("are not in these files")), "{part:?}");
+    assert!(
+        part.intact && part.notes.iter().any(|note| note.contains("are not in these files")),
+        "{part:?}"
+    );
     // A restart writes down what it misses, and so the trail cannot grow over it.
     let quiet = Config { rotate_bytes: 1 << 30, ..how.clone() };
     start(&quiet).close();
     let last = lines(&path).into_iter().rfind(|line| line["kind"] == "open").unwrap();
-    assert_eq!((last["gone_from"].as_u64(), last["gone_to"].as_u64()), (Some(1), second.map(|seq| seq - 1)));
+    assert_eq!(
+        (last["gone_from"].as_u64(), last["gone_to"].as_u64()),
+        (Some(1), second.map(|seq| seq - 1))
+    );
     assert_eq!(last["oldest"].as_u64(), second);
     missed(&gone);
     start(&quiet).close();
@@ -337,7 +366,8 @@ fn a_chain_that_was_changed_is_not_continued_and_a_file_has_one_writer() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("audit.jsonl");
     let trail = start(&config(&path));
-    let second = Trail::start(&config(&path), Arc::default(), Box::new(<[u8]>::to_vec)).unwrap_err();
+    let second =
+        Trail::start(&config(&path), Arc::default(), Box::new(<[u8]>::to_vec)).unwrap_err();
     assert!(second.to_string().contains("another process"), "{second}");
     trail.close();
     drop(trail);
@@ -382,7 +412,10 @@ fn a_full_queue_denies_or_drops_and_outcomes_keep_their_place() {
 fn times_are_dates() {
     let mut clock = event::Clock::default();
     let mut at = |millis: u64| {
-        String::from_utf8(clock.text(std::time::UNIX_EPOCH + Duration::from_millis(millis)).to_vec()).unwrap()
+        String::from_utf8(
+            clock.text(std::time::UNIX_EPOCH + Duration::from_millis(millis)).to_vec(),
+        )
+        .unwrap()
     };
     assert_eq!(at(5), "1970-01-01T00:00:00.005000Z");
     assert_eq!(at(999), "1970-01-01T00:00:00.999000Z");
@@ -392,7 +425,8 @@ fn times_are_dates() {
     assert_eq!(at(4_107_542_399_005), "2100-02-28T23:59:59.005000Z");
 }
 
-/// Anybody can be refused as often as they like; that neither floods the trail nor takes the queue from calls.
+/// Anybody can be refused as often as they like; that neither floods the trail nor takes the queue
+/// from calls.
 #[test]
 fn of_many_refusals_most_are_counted() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! The handle that the request path has: it hands over a record, or says that it cannot. Nothing here waits or touches a
-//! file; room for a call's outcome is taken together with its decision.
+//! The handle that the request path has: it hands over a record, or says that it cannot. Nothing
+//! here waits or touches a file; room for a call's outcome is taken together with its decision.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -19,7 +19,8 @@ use super::sink::Sink;
 use super::writer::Writer;
 use crate::counters::Outcome;
 
-/// Refusals that are recorded in one second. Anybody can be refused as often as they like: the rest is counted.
+/// Refusals that are recorded in one second. Anybody can be refused as often as they like: the rest
+/// is counted.
 const REFUSALS: u64 = 100;
 
 /// Bytes of most records.
@@ -40,7 +41,10 @@ pub struct StartError {
 
 /// The record cannot be taken, and calls without one are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the audit trail cannot be written at the moment, and calls are not made without it; try again later")]
+#[error(
+    "the audit trail cannot be written at the moment, and calls are not made without it; try again \
+        later"
+)]
 pub struct Unwritable;
 
 /// See the module. Clones share it.
@@ -57,7 +61,8 @@ struct Inner {
     ended: Mutex<Receiver<()>>,
 }
 
-/// How many refusals were recorded in this second, and how many were only counted since the last record.
+/// How many refusals were recorded in this second, and how many were only counted since the last
+/// record.
 #[derive(Default)]
 struct Refusals {
     second: AtomicU64,
@@ -84,7 +89,9 @@ impl Drop for Inner {
 
 impl fmt::Debug for Trail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Trail").field("waiting", &self.0.shared.queue.used()).finish_non_exhaustive()
+        f.debug_struct("Trail")
+            .field("waiting", &self.0.shared.queue.used())
+            .finish_non_exhaustive()
     }
 }
 
@@ -93,7 +100,11 @@ impl Trail {
     ///
     /// # Errors
     /// [`StartError`]: the file cannot be opened, or holds a chain that cannot be continued.
-    pub fn start(config: &Config, counters: Arc<AuditCounters>, redact: Redact) -> Result<Self, StartError> {
+    pub fn start(
+        config: &Config,
+        counters: Arc<AuditCounters>,
+        redact: Redact,
+    ) -> Result<Self, StartError> {
         let failed = |error| StartError { output: format!("{:?}", config.output), error };
         let seal = || Seal::new(config.key.as_deref());
         let (sink, tip, found) = Sink::open(config, &seal()).map_err(failed)?;
@@ -115,10 +126,19 @@ impl Trail {
         let calls = AtomicU64::new(0);
         let ended = Mutex::new(ended);
         let refusals = Refusals::default();
-        Ok(Self(Arc::new(Inner { shared, seal: seal(), on_full, arguments, calls, refusals, ended })))
+        Ok(Self(Arc::new(Inner {
+            shared,
+            seal: seal(),
+            on_full,
+            arguments,
+            calls,
+            refusals,
+            ended,
+        })))
     }
 
-    /// Records a decision; `arguments` is JSON text. For an allowed call the ticket stands for the outcome that is still to come.
+    /// Records a decision; `arguments` is JSON text. For an allowed call the ticket stands for the
+    /// outcome that is still to come.
     ///
     /// # Errors
     /// [`Unwritable`], when calls are not to be made without a record.
@@ -156,8 +176,8 @@ impl Trail {
         Ok(Ticket { trail: self, call, at, held: taken && allowed })
     }
 
-    /// Records a request that was refused before it became a call. Of many in one second, most are only counted, and
-    /// half of the queue is left to calls.
+    /// Records a request that was refused before it became a call. Of many in one second, most are
+    /// only counted, and half of the queue is left to calls.
     pub fn refuse(&self, refused: Refused<'_>) {
         let at = SystemTime::now();
         let second = at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());

@@ -1,5 +1,6 @@
-//! Whether a trail is whole: every hash, the hash before it, the numbers without a hole, and the anchors that somebody kept.
-//! It names the first records that do not hold, and says what it could not see. How a file is opened it is told.
+//! Whether a trail is whole: every hash, the hash before it, the numbers without a hole, and the
+//! anchors that somebody kept. It names the first records that do not hold, and says what it could
+//! not see. How a file is opened it is told.
 
 mod part;
 mod span;
@@ -28,7 +29,12 @@ impl std::str::FromStr for Anchor {
     /// `SEQ:HASH`, or the text of a `.head` file.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if let Ok(head) = serde_json::from_str::<Value>(text) {
-            let tip = || Some(Self { seq: head.get("seq")?.as_u64()?, hash: head.get("hash")?.as_str()?.to_owned() });
+            let tip = || {
+                Some(Self {
+                    seq: head.get("seq")?.as_u64()?,
+                    hash: head.get("hash")?.as_str()?.to_owned(),
+                })
+            };
             return tip().ok_or("it has no `seq` and `hash`");
         }
         let (seq, hash) = text.trim().split_once(':').ok_or("it is not SEQ:HASH")?;
@@ -76,7 +82,12 @@ pub enum Extent {
 ///
 /// # Errors
 /// A part cannot be read, or became another one meanwhile.
-pub fn verify(parts: Vec<Part<'_>>, key: Option<&str>, anchors: &[Anchor], extent: Extent) -> io::Result<Report> {
+pub fn verify(
+    parts: Vec<Part<'_>>,
+    key: Option<&str>,
+    anchors: &[Anchor],
+    extent: Extent,
+) -> io::Result<Report> {
     let anchors = anchors.iter().map(|anchor| Held { anchor, met: false, other: None }).collect();
     let mut verifier = Verifier {
         seal: Seal::new(key),
@@ -94,14 +105,18 @@ pub fn verify(parts: Vec<Part<'_>>, key: Option<&str>, anchors: &[Anchor], exten
         report: Report::default(),
     };
     let mut placed = parts.into_iter().map(Placed::new).collect::<io::Result<Vec<_>>>()?;
-    // Of a stream every process has a record 1; in a file there is one, and clocks are set back now and then.
+    // Of a stream every process has a record 1; in a file there is one, and clocks are set back now
+    // and then.
     let number = |part: &Placed<'_>| part.seq.unwrap_or(u64::MAX);
     match placed.iter().any(|part| part.begins_stream) {
-        true => placed.sort_by(|one, other| (&one.time, number(one)).cmp(&(&other.time, number(other)))),
+        true => {
+            placed.sort_by(|one, other| (&one.time, number(one)).cmp(&(&other.time, number(other))))
+        }
         false => placed.sort_by_key(number),
     }
     verifier.report.files = placed.len();
-    // The last one first: a gateway that runs may set it aside at any time, under a name that is not among these.
+    // The last one first: a gateway that runs may set it aside at any time, under a name that is
+    // not among these.
     let last = placed.pop().map(Placed::open).transpose()?;
     for lines in placed.into_iter().map(Placed::open).chain(last.map(Ok)) {
         let mut lines = lines?;
@@ -155,18 +170,24 @@ struct Verifier<'a> {
 }
 
 impl Verifier<'_> {
-    /// Gives the last line of a file its break, where nothing else is missing: what its hash is over is there.
+    /// Gives the last line of a file its break, where nothing else is missing: what its hash is
+    /// over is there.
     fn complete(&mut self, line: &mut Vec<u8>, place: &Place) {
         if is_closed(line) {
             line.push(b'\n');
-            let why = "the writer is about to write it, was killed before, or somebody took it away";
-            self.report.notes.push(format!("the last line of {} has no line break: {why}", place.0));
+            let why =
+                "the writer is about to write it, was killed before, or somebody took it away";
+            self.report
+                .notes
+                .push(format!("the last line of {} has no line break: {why}", place.0));
         }
     }
 
     fn take(&mut self, line: &[u8], place: &Place) -> Result<(), Broken> {
-        let broken = |seq, why: &str| Broken { file: place.0.clone(), line: place.1, seq, why: why.into() };
-        let cut = "the line is cut off, or too long; if the writer is about to write it, verify again";
+        let broken =
+            |seq, why: &str| Broken { file: place.0.clone(), line: place.1, seq, why: why.into() };
+        let cut =
+            "the line is cut off, or too long; if the writer is about to write it, verify again";
         let whole = line.strip_suffix(b"\n").ok_or_else(|| broken(None, cut))?;
         let record = Record::parse(whole).ok_or_else(|| broken(None, "this is no record"))?;
         let seq = record.number("seq").filter(|seq| *seq > 0);
@@ -196,7 +217,9 @@ impl Verifier<'_> {
     /// Whether a record has the number that is next.
     fn follows(&self, seq: u64, record: &Record) -> Result<(), String> {
         match self.last {
-            None if seq == 1 && !record.is_fresh() => Err("the first record does not begin a chain".into()),
+            None if seq == 1 && !record.is_fresh() => {
+                Err("the first record does not begin a chain".into())
+            }
             Some(last) if seq <= last => Err(format!("the record follows record {last}")),
             Some(last) if seq - last > 1 => {
                 Err(format!("records {} to {} are missing before this one", last + 1, seq - 1))
@@ -218,12 +241,16 @@ impl Verifier<'_> {
         match &self.tip {
             Some(tip) if self.stream != Some(false) && last.begins_stream() => {
                 if !self.report.closed {
-                    self.report.notes.push(format!("a chain ends at record {} without saying so", tip.seq));
+                    self.report
+                        .notes
+                        .push(format!("a chain ends at record {} without saying so", tip.seq));
                 }
                 self.report.chains += 1;
             }
             Some(tip) if last.text("prev") != tip.hash.as_str() => {
-                return Err(span.broken("the record before this one is not the one it follows".into()));
+                return Err(
+                    span.broken("the record before this one is not the one it follows".into())
+                );
             }
             _ => {}
         }
@@ -243,7 +270,8 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    /// Records at the very beginning, whose hash is over others as well that are not there, or wrong.
+    /// Records at the very beginning, whose hash is over others as well that are not there, or
+    /// wrong.
     fn skip(&mut self, span: &Span) -> Result<(), Broken> {
         let words = span.words();
         if self.extent == Extent::Part {
@@ -253,7 +281,8 @@ impl Verifier<'_> {
         }
         let last = span.first().unwrap_or_default().saturating_sub(1);
         let why = format!(
-            "records up to {last} are missing at the beginning, or {words} were changed; give all files of the trail, or \
+            "records up to {last} are missing at the beginning, or {words} were changed; give all \
+                files of the trail, or \
              `--part` if others are kept elsewhere"
         );
         Err(Broken { seq: Some(last), why, ..Broken::default() })
@@ -296,13 +325,21 @@ impl Verifier<'_> {
         if self.extent == Extent::Whole && (wanted < first || !self.begun) {
             let what = if wanted < first {
                 format!(
-                    "{wanted} to {last} are missing at the beginning: the trail does not say that rotation removed them"
+                    "{wanted} to {last} are missing at the beginning: the trail does not say that \
+                        rotation removed them"
                 )
             } else {
-                format!("up to {last} are missing at the beginning: record {first} is not one that begins a file")
+                format!(
+                    "up to {last} are missing at the beginning: record {first} is not one that \
+                        begins a file"
+                )
             };
-            let why = format!("records {what}; give all files of the trail, or `--part` if others are kept elsewhere");
-            self.report.broken = Some(Broken { seq: Some(wanted.min(last)), why, ..Broken::default() });
+            let why = format!(
+                "records {what}; give all files of the trail, or `--part` if others are kept \
+                    elsewhere"
+            );
+            self.report.broken =
+                Some(Broken { seq: Some(wanted.min(last)), why, ..Broken::default() });
         } else {
             self.report.notes.push(format!("records 1 to {last} are not in these files"));
         }
@@ -317,7 +354,9 @@ impl Verifier<'_> {
             Extent::Whole => self.report.broken = Some(self.span.unhashed()),
             Extent::Part => {
                 let words = self.span.words();
-                self.report.notes.push(format!("{words} cannot be verified: no hash in these files is over them"));
+                self.report.notes.push(format!(
+                    "{words} cannot be verified: no hash in these files is over them"
+                ));
             }
         }
     }
@@ -326,15 +365,22 @@ impl Verifier<'_> {
         self.begin();
         self.finish();
         // A part of a stream may lack the process that an anchor is of.
-        if self.report.broken.is_none() && (self.extent == Extent::Whole || self.stream == Some(false)) {
-            self.report.broken = self.anchors.iter_mut().filter(|held| !held.met).find_map(|held| held.other.take());
+        if self.report.broken.is_none()
+            && (self.extent == Extent::Whole || self.stream == Some(false))
+        {
+            self.report.broken =
+                self.anchors.iter_mut().filter(|held| !held.met).find_map(|held| held.other.take());
         }
         let last = self.tip.as_ref().map_or(0, |tip| tip.seq);
         let report = &mut self.report;
-        let beyond = |held: &&Held<'_>| !held.met && held.anchor.seq > last && self.extent == Extent::Whole;
+        let beyond =
+            |held: &&Held<'_>| !held.met && held.anchor.seq > last && self.extent == Extent::Whole;
         let beyond = self.anchors.iter().filter(beyond).map(|held| held.anchor.seq).max();
         if let Some(anchor) = beyond.filter(|_| report.broken.is_none()) {
-            let why = format!("records {} to {anchor} are missing at the end: an anchor knows them", last + 1);
+            let why = format!(
+                "records {} to {anchor} are missing at the end: an anchor knows them",
+                last + 1
+            );
             report.broken = Some(Broken { seq: Some(last + 1), why, ..Broken::default() });
         }
         report.anchors = self.anchors.iter().filter(|held| held.met).count();
@@ -344,13 +390,17 @@ impl Verifier<'_> {
         }
         if report.records > 0 && !report.closed {
             report.notes.push(
-                "the last record does not say that the writer ended: it is still running, was killed, or the end was cut \
+                "the last record does not say that the writer ended: it is still running, was \
+                    killed, or the end was cut \
                  after the last anchor"
                     .into(),
             );
         }
         if report.lost > 0 {
-            report.notes.push(format!("{} records could not be written; the trail says where", report.lost));
+            report.notes.push(format!(
+                "{} records could not be written; the trail says where",
+                report.lost
+            ));
         }
         report.intact = report.broken.is_none() && report.records > 0;
         if report.records == 0 {

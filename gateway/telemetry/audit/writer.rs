@@ -1,5 +1,6 @@
-//! The thread that writes the trail: batches, anchors, rotation, and trying again for as long as nothing can be written. What it
-//! holds is bounded by the queue, and by one piece of what it writes.
+//! The thread that writes the trail: batches, anchors, rotation, and trying again for as long as
+//! nothing can be written. What it holds is bounded by the queue, and by one piece of what it
+//! writes.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,13 +15,16 @@ use super::sink::Sink;
 
 /// What is written at once has about this many bytes.
 const PIECE: usize = 256 * 1024;
-/// To a stream, about this many: what a pipe takes at once, it takes whole, with the hash, also when the process is killed.
+/// To a stream, about this many: what a pipe takes at once, it takes whole, with the hash, also
+/// when the process is killed.
 const STREAM_PIECE: usize = 3 * 1024;
-/// While records keep coming they are taken this often, so that nobody who adds one has to wake the writer.
+/// While records keep coming they are taken this often, so that nobody who adds one has to wake the
+/// writer.
 const LOOK: Duration = Duration::from_millis(10);
 /// Looks without a record before the writer sleeps until it is woken.
 const LOOKS: u32 = 20;
-/// Longest sleep; also how often written records are brought to the disk itself, and the file is looked at.
+/// Longest sleep; also how often written records are brought to the disk itself, and the file is
+/// looked at.
 const SLEEP: Duration = Duration::from_secs(1);
 /// Pause between two attempts to write.
 const RETRY: Duration = Duration::from_millis(200);
@@ -73,10 +77,18 @@ impl Writer {
     /// Writes until the gateway ends or is gone.
     pub(super) fn run(mut self, found: &Found) {
         if let Some((from, to)) = found.missing {
-            tracing::error!(from, to, "records of the audit trail are missing: somebody has cut it");
+            tracing::error!(
+                from,
+                to,
+                "records of the audit trail are missing: somebody has cut it"
+            );
         }
         if let Some((from, to)) = found.gone {
-            tracing::error!(from, to, "records of the audit trail are missing that rotation did not remove");
+            tracing::error!(
+                from,
+                to,
+                "records of the audit trail are missing that rotation did not remove"
+            );
         }
         self.open("start", found);
         let mut batch = Batch::default();
@@ -203,8 +215,9 @@ impl Writer {
         }
     }
 
-    /// After all that is written is on the disk: the mark must not know more than the trail, and no file may go before the
-    /// record that lets it go is there to stay. False when the disk may not have it.
+    /// After all that is written is on the disk: the mark must not know more than the trail, and no
+    /// file may go before the record that lets it go is there to stay. False when the disk may not
+    /// have it.
     fn head(&mut self) -> bool {
         self.sync(Duration::ZERO);
         if self.dirty {
@@ -228,7 +241,9 @@ impl Writer {
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 result => {
                     if attempts == 0 {
-                        let error = result.err().map_or_else(|| "nothing was written".to_owned(), |e| e.to_string());
+                        let error = result
+                            .err()
+                            .map_or_else(|| "nothing was written".to_owned(), |e| e.to_string());
                         tracing::error!(error, "the audit trail cannot be written; trying again");
                     }
                     attempts += 1;
@@ -262,10 +277,13 @@ impl Writer {
         }
     }
 
-    /// Goes on in a new file when somebody took this one away or cut it: what is written into it would be lost.
+    /// Goes on in a new file when somebody took this one away or cut it: what is written into it
+    /// would be lost.
     fn look(&mut self) -> bool {
         self.looked = Instant::now();
-        let Some(why) = self.sink.harm().filter(|_| self.chain.bytes().is_empty()) else { return false };
+        let Some(why) = self.sink.harm().filter(|_| self.chain.bytes().is_empty()) else {
+            return false;
+        };
         let gone = loop {
             match self.sink.renew(self.chain.tip(), self.chain.seal()) {
                 Ok(gone) => break gone,
@@ -275,7 +293,12 @@ impl Writer {
         };
         self.shared.counters.set_failing(false);
         let (from, to) = gone.unwrap_or_default();
-        tracing::error!(why, from, to, "records of the audit trail are missing: somebody took its file away or cut it");
+        tracing::error!(
+            why,
+            from,
+            to,
+            "records of the audit trail are missing: somebody took its file away or cut it"
+        );
         self.open(why, &Found { gone, ..Found::default() });
         true
     }

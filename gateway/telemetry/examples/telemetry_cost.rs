@@ -1,5 +1,6 @@
-//! What one forwarded call pays for telemetry: `cargo run --release -p lockgate-telemetry --example telemetry_cost` prints nanoseconds,
-//! the best of seven rounds, at default settings (level `info`, no OTLP) unless the line says otherwise.
+//! What one forwarded call pays for telemetry: `cargo run --release -p lockgate-telemetry --example
+//! telemetry_cost` prints nanoseconds, the best of seven rounds, at default settings (level `info`,
+//! no OTLP) unless the line says otherwise.
 
 use std::error::Error;
 use std::hint::black_box;
@@ -13,7 +14,8 @@ use lockgate_telemetry::{Config, Format, Metrics, Outcome, TraceContext, init};
 const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let config = Config { level: "info".into(), format: Format::Json, otlp: None, tools: 1000, audit: None };
+    let config =
+        Config { level: "info".into(), format: Format::Json, otlp: None, tools: 1000, audit: None };
     let _guard = init(&config)?;
     let metrics = Metrics::new(&config);
     let tool = metrics.tool("files", "read");
@@ -29,14 +31,18 @@ fn main() -> Result<(), Box<dyn Error>> {
         trace: None,
     };
     let parent = TraceContext::parse(PARENT, Some("a=1")).ok_or("parent")?;
-    measure("record a call", || black_box(&tool).record(Outcome::Ok, black_box(Duration::from_micros(800))))?;
+    measure("record a call", || {
+        black_box(&tool).record(Outcome::Ok, black_box(Duration::from_micros(800)))
+    })?;
     measure("gauge up and down", || drop(black_box(metrics.in_flight()).enter()))?;
     measure("audit, allowed (off)", || black_box(audit(black_box(true))).log())?;
     for on_full in [OnFull::Deny, OnFull::Drop] {
         trail(on_full)?;
     }
     measure("read the clock twice", || _ = black_box(Instant::now().elapsed()))?;
-    measure("parse a traceparent", || drop(black_box(TraceContext::parse(black_box(PARENT), Some("a=1")))))?;
+    measure("parse a traceparent", || {
+        drop(black_box(TraceContext::parse(black_box(PARENT), Some("a=1"))))
+    })?;
     measure("child and its text", || _ = black_box(black_box(&parent).child().traceparent()))?;
     for number in 0..1000 {
         metrics.tool("files", &number.to_string()).record(Outcome::Ok, Duration::ZERO);
@@ -52,7 +58,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What a call pays for the decision and the outcome that it hands to the trail, while the writer is at work on another core.
+/// What a call pays for the decision and the outcome that it hands to the trail, while the writer
+/// is at work on another core.
 fn trail(on_full: OnFull) -> Result<(), Box<dyn Error>> {
     const BURST: usize = 4000;
     let folder = tempfile::tempdir()?;
@@ -85,7 +92,11 @@ fn trail(on_full: OnFull) -> Result<(), Box<dyn Error>> {
                 trace: None,
             };
             let arguments = Some(br#"{"path":"/srv/data/report.txt","limit":100}"#.as_slice());
-            let ticket = trail.decide(&asked, arguments, audit::Decision::Allow(Some("developers"), None))?;
+            let ticket = trail.decide(
+                &asked,
+                arguments,
+                audit::Decision::Allow(Some("developers"), None),
+            )?;
             ticket.finish(Outcome::Ok, Duration::from_micros(80));
         }
         best = best.min(started.elapsed());

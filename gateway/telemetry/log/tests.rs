@@ -13,7 +13,10 @@ pub(crate) fn logged(format: Format, level: &str, act: impl FnOnce()) -> String 
     let lines = Buffer::default();
     let output = lines.clone();
     let filter = EnvFilter::try_new(level).unwrap();
-    let subscriber = tracing_subscriber::registry().with(filter).with(layer(format, false, move || output.clone()));
+    let subscriber =
+        tracing_subscriber::registry()
+            .with(filter)
+            .with(layer(format, false, move || output.clone()));
     tracing::subscriber::with_default(subscriber, act);
     String::from_utf8(lines.0.lock().clone()).unwrap()
 }
@@ -60,7 +63,10 @@ fn a_json_line_is_one_object_whatever_its_fields_hold() {
 #[test]
 fn text_without_a_terminal_has_no_colour() {
     let text = logged(Format::Text, "info", || tracing::error!(answer = 42, "plain"));
-    assert!(text.trim_end().ends_with("ERROR lockgate_telemetry::log::tests: plain answer=42"), "{text:?}");
+    assert!(
+        text.trim_end().ends_with("ERROR lockgate_telemetry::log::tests: plain answer=42"),
+        "{text:?}"
+    );
 }
 
 #[test]
@@ -80,7 +86,9 @@ fn the_level_changes_while_running_and_a_wrong_one_is_refused() {
     let (filter, handle) = reload::Layer::new(EnvFilter::try_new("warn").unwrap());
     let guard = Guard(handle);
     let subscriber =
-        tracing_subscriber::registry().with(filter).with(layer(Format::Text, false, move || output.clone()));
+        tracing_subscriber::registry()
+            .with(filter)
+            .with(layer(Format::Text, false, move || output.clone()));
     tracing::subscriber::with_default(subscriber, || {
         tracing::info!("hidden");
         assert!(matches!(guard.set_level("lockgate=loudest"), Err(LogError::Level(_))));
@@ -93,8 +101,12 @@ fn the_level_changes_while_running_and_a_wrong_one_is_refused() {
 
 #[test]
 fn logging_is_set_up_once() {
-    let config = Config { level: "off".into(), format: Format::Text, otlp: None, tools: 1, audit: None };
-    assert!(matches!(init(&Config { level: "a=b=c".into(), ..config.clone() }), Err(LogError::Level(_))));
+    let config =
+        Config { level: "off".into(), format: Format::Text, otlp: None, tools: 1, audit: None };
+    assert!(matches!(
+        init(&Config { level: "a=b=c".into(), ..config.clone() }),
+        Err(LogError::Level(_))
+    ));
     assert!(init(&config).is_ok());
     assert!(matches!(init(&config), Err(LogError::Twice)));
 }

@@ -9,7 +9,13 @@ use crate::config::Format;
 use crate::counters::{Outcome, ServerState};
 
 fn metrics(tools: usize) -> Metrics {
-    Metrics::new(&Config { level: "info".into(), format: Format::Text, otlp: None, tools, audit: None })
+    Metrics::new(&Config {
+        level: "info".into(),
+        format: Format::Text,
+        otlp: None,
+        tools,
+        audit: None,
+    })
 }
 
 fn has(text: &str, line: &str) -> bool {
@@ -56,13 +62,21 @@ fn handles_of_one_name_are_one() {
 #[test]
 fn tools_beyond_the_bound_are_counted_together_for_each_server() {
     let metrics = metrics(2);
-    for (server, tool) in [("a", "1"), ("a", "2"), ("a", "3"), ("a", "4"), ("b", "1"), ("b", "other")] {
+    for (server, tool) in
+        [("a", "1"), ("a", "2"), ("a", "3"), ("a", "4"), ("b", "1"), ("b", "other")]
+    {
         metrics.tool(server, tool).record(Outcome::Ok, Duration::ZERO);
     }
     let text = metrics.render();
     assert!(has(&text, r#"lockgate_calls_total{outcome="ok",server="a",tool="2"} 1"#), "{text}");
-    assert!(has(&text, r#"lockgate_calls_total{outcome="ok",server="a",tool="other"} 2"#), "{text}");
-    assert!(has(&text, r#"lockgate_calls_total{outcome="ok",server="b",tool="other"} 2"#), "{text}");
+    assert!(
+        has(&text, r#"lockgate_calls_total{outcome="ok",server="a",tool="other"} 2"#),
+        "{text}"
+    );
+    assert!(
+        has(&text, r#"lockgate_calls_total{outcome="ok",server="b",tool="other"} 2"#),
+        "{text}"
+    );
     assert_eq!(text.matches("lockgate_calls_total{").count(), 4);
 }
 

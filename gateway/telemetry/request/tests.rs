@@ -11,7 +11,10 @@ use crate::log::tests::logged;
 
 fn run(tag: Tag, act: impl FnOnce()) {
     let mut future = pin!(within(tag, async { act() }));
-    assert!(matches!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(())));
+    assert!(matches!(
+        future.as_mut().poll(&mut Context::from_waker(Waker::noop())),
+        Poll::Ready(())
+    ));
 }
 
 #[test]
@@ -29,8 +32,12 @@ fn lines_about_a_request_carry_its_ids_and_others_none() {
         let lines: Vec<&str> = lines.lines().collect();
         assert_eq!(lines.len(), 4, "{lines:?}");
         if let Format::Json = format {
-            let parsed: Vec<serde_json::Value> = lines.iter().map(|l| serde_json::from_str(l).unwrap()).collect();
-            assert_eq!((&parsed[0]["request_id"], parsed[0].get("rpc_id")), (&"abc-1".into(), None));
+            let parsed: Vec<serde_json::Value> =
+                lines.iter().map(|l| serde_json::from_str(l).unwrap()).collect();
+            assert_eq!(
+                (&parsed[0]["request_id"], parsed[0].get("rpc_id")),
+                (&"abc-1".into(), None)
+            );
             assert_eq!(parsed[1]["rpc_id"], "r?u0022??");
             assert!(parsed[2]["request_id"].as_str().unwrap().contains('-'));
             assert_eq!(parsed[3].get("request_id"), None);

@@ -32,7 +32,10 @@ async fn collector(status: u16) -> (Config, mpsc::Receiver<(String, Bytes)>) {
                     Ok::<_, hyper::Error>(response)
                 }
             });
-            tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(tcp), serve));
+            tokio::spawn(
+                hyper::server::conn::http1::Builder::new()
+                    .serve_connection(TokioIo::new(tcp), serve),
+            );
         }
     });
     (
@@ -68,7 +71,9 @@ fn call<'a>(context: &'a TraceContext, parent: Option<&'a TraceContext>) -> Call
 async fn a_span_arrives_in_the_clients_trace_under_the_clients_span() {
     let (config, mut gets) = collector(200).await;
     let tracer = Tracer::start(&config, &Metrics::new(&config)).unwrap().unwrap();
-    let parent = TraceContext::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", None).unwrap();
+    let parent =
+        TraceContext::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", None)
+            .unwrap();
     let context = parent.child();
     tracer.record_call(&call(&context, Some(&parent)));
     tracer.flush().await;
@@ -128,6 +133,7 @@ async fn spans_beyond_the_queue_are_counted_and_never_waited_for() {
 
 #[tokio::test]
 async fn without_an_endpoint_there_is_no_tracer() {
-    let config = Config { level: "info".into(), format: Format::Text, otlp: None, tools: 1, audit: None };
+    let config =
+        Config { level: "info".into(), format: Format::Text, otlp: None, tools: 1, audit: None };
     assert!(Tracer::start(&config, &Metrics::new(&config)).unwrap().is_none());
 }

@@ -16,15 +16,21 @@ const LOOSE: Reader = Reader {
 
 #[test]
 fn ordinary_json_is_read_as_it_is() {
-    let text = r#" {"a":[1,-2,2.5,null,true,"\u0041\n"],"b":{"a":{"a":{}}},"n":18446744073709551615} "#;
-    let expected = json!({"a": [1, -2, 2.5, null, true, "A\n"], "b": {"a": {"a": {}}}, "n": u64::MAX});
+    let text =
+        r#" {"a":[1,-2,2.5,null,true,"\u0041\n"],"b":{"a":{"a":{}}},"n":18446744073709551615} "#;
+    let expected =
+        json!({"a": [1, -2, 2.5, null, true, "A\n"], "b": {"a": {"a": {}}}, "n": u64::MAX});
     assert_eq!(Reader::exact(64).read(text.as_bytes()), Ok(expected));
 }
 
 #[test]
 fn a_key_twice_is_refused_at_any_depth_and_however_it_is_written() {
     for text in [r#"{"a":1,"a":1}"#, r#"{"x":[{"a":1,"b":2,"a":3}]}"#, r#"{"a":1,"\u0061":2}"#] {
-        assert_eq!(Reader::exact(64).read(text.as_bytes()), Err("the key `a` is there twice".into()), "{text}");
+        assert_eq!(
+            Reader::exact(64).read(text.as_bytes()),
+            Err("the key `a` is there twice".into()),
+            "{text}"
+        );
     }
     assert!(Reader::exact(64).read(br#"{"a":1,"A":1}"#).is_ok());
 }
@@ -38,7 +44,10 @@ fn what_is_no_json_or_too_deep_is_refused() {
     assert!(Reader::exact(64).read("[".repeat(10_000).as_bytes()).is_err());
     let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     assert!(Reader::exact(64).read(nested(64).as_bytes()).is_ok());
-    assert_eq!(Reader::exact(64).read(nested(65).as_bytes()), Err("it is nested deeper than 64 levels".into()));
+    assert_eq!(
+        Reader::exact(64).read(nested(65).as_bytes()),
+        Err("it is nested deeper than 64 levels".into())
+    );
     assert!(Reader::exact(MAX_DEPTH).read(nested(MAX_DEPTH).as_bytes()).is_ok());
 }
 

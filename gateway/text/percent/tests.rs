@@ -18,7 +18,9 @@ fn escapes_are_decoded_once() {
         assert_eq!(decode(text.as_bytes()), found.then(|| bytes.as_bytes().to_vec()), "{text}");
     }
     assert_eq!(decode(b"%ff"), Some(vec![0xff]));
-    for (text, bytes) in [("%41b", Some("Ab")), ("%2541", Some("%41")), ("%4", None), ("a%", None), ("%zz", None)] {
+    for (text, bytes) in
+        [("%41b", Some("Ab")), ("%2541", Some("%41")), ("%4", None), ("a%", None), ("%zz", None)]
+    {
         assert_eq!(decode_strictly(text), bytes.map(|bytes| bytes.as_bytes().to_vec()), "{text}");
     }
 }

@@ -1,4 +1,5 @@
-//! Arguments of prompts: text on the wire, held against what they are declared to be, and written in one way.
+//! Arguments of prompts: text on the wire, held against what they are declared to be, and written
+//! in one way.
 
 use super::config::{Argument, Kind};
 use super::words::is_break;
@@ -22,7 +23,10 @@ pub(super) fn read(argument: &Argument, given: &str) -> Result<String, String> {
                 return Err(format!("the argument `{}` must be a single line", argument.name));
             }
             if given.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) {
-                return Err(format!("the argument `{}` must not have control characters", argument.name));
+                return Err(format!(
+                    "the argument `{}` must not have control characters",
+                    argument.name
+                ));
             }
             Ok(given.to_owned())
         }
@@ -34,10 +38,12 @@ pub(super) fn read(argument: &Argument, given: &str) -> Result<String, String> {
                 None => wrong(kind(&argument.kind)),
             }
         }
-        Kind::Number => match given.trim().parse::<f64>().ok().filter(|number| number.is_finite()) {
-            Some(number) => Ok(number.to_string()),
-            None => wrong(kind(&argument.kind)),
-        },
+        Kind::Number => {
+            match given.trim().parse::<f64>().ok().filter(|number| number.is_finite()) {
+                Some(number) => Ok(number.to_string()),
+                None => wrong(kind(&argument.kind)),
+            }
+        }
         Kind::Boolean => match given.trim() {
             "true" => Ok("true".into()),
             "false" => Ok("false".into()),

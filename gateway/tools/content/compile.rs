@@ -1,4 +1,5 @@
-//! The configuration made ready to answer: templates parsed, gaps known, everything that is wrong with it said at once.
+//! The configuration made ready to answer: templates parsed, gaps known, everything that is wrong
+//! with it said at once.
 
 use std::collections::{HashMap, HashSet};
 
@@ -57,8 +58,12 @@ impl Compiled {
     }
 
     fn compile(config: &Config) -> (Self, Vec<Problem>) {
-        let mut compiled =
-            Self { config: config.clone(), by_uri: HashMap::new(), templates: Vec::new(), prompts: HashMap::new() };
+        let mut compiled = Self {
+            config: config.clone(),
+            by_uri: HashMap::new(),
+            templates: Vec::new(),
+            prompts: HashMap::new(),
+        };
         let mut problems = Problems { config, all: Vec::new() };
         compiled.resources(&mut problems);
         compiled.uri_templates(&mut problems);
@@ -79,14 +84,18 @@ impl Compiled {
             let number = at.to_string();
             let path = |key| ["resources", &number, key];
             problems.name(path("name"), &resource.name);
-            if url::Url::parse(&resource.uri).is_err() || resource.uri.chars().any(|c| c.is_control() || c == ' ') {
+            if url::Url::parse(&resource.uri).is_err()
+                || resource.uri.chars().any(|c| c.is_control() || c == ' ')
+            {
                 problems.say(path("uri"), "is no absolute URI such as notes://welcome");
             }
             if self.by_uri.insert(resource.uri.clone(), at).is_some() {
                 problems.say(path("uri"), "is the URI of another resource");
             }
             match &resource.body {
-                Body::Base64(text) if STANDARD.decode(text).is_err() => problems.say(path("base64"), "is no base64"),
+                Body::Base64(text) if STANDARD.decode(text).is_err() => {
+                    problems.say(path("base64"), "is no base64")
+                }
                 Body::File(file) => problems.file(path("file"), file),
                 Body::Text(_) | Body::Base64(_) => {}
             }
@@ -98,7 +107,10 @@ impl Compiled {
             let number = at.to_string();
             let path = |key| ["templates", &number, key];
             problems.name(path("name"), &template.name);
-            if problems.config.templates[..at].iter().any(|other| other.template == template.template) {
+            if problems.config.templates[..at]
+                .iter()
+                .any(|other| other.template == template.template)
+            {
                 problems.say(path("template"), "is the template of another entry");
             }
             let parsed = match UriTemplate::parse(&template.template) {
@@ -139,22 +151,30 @@ impl Compiled {
             };
             return Some(Found { place, mime_type: resource.mime_type.clone() });
         }
-        self.templates.iter().zip(&self.config.templates).find_map(|((template, words), declared)| {
-            let values = template.values(uri)?;
-            let listed =
-                |(name, value): (&String, &String)| declared.values.get(name).is_none_or(|list| list.contains(value));
-            if !values.iter().all(listed) {
-                return None;
-            }
-            let fill =
-                |values: &Values| words.as_ref().map(|words| words.fill(|name| values.get(name).map(String::as_str)));
-            let place = match &declared.body {
-                Body::File(_) if values.values().all(|value| is_plain_path(value)) => Place::File(fill(&values)?),
-                Body::File(_) => return None,
-                _ => Place::Text(fill(&values)?),
-            };
-            Some(Found { place, mime_type: declared.mime_type.clone() })
-        })
+        self.templates.iter().zip(&self.config.templates).find_map(
+            |((template, words), declared)| {
+                let values = template.values(uri)?;
+                let listed = |(name, value): (&String, &String)| {
+                    declared.values.get(name).is_none_or(|list| list.contains(value))
+                };
+                if !values.iter().all(listed) {
+                    return None;
+                }
+                let fill = |values: &Values| {
+                    words
+                        .as_ref()
+                        .map(|words| words.fill(|name| values.get(name).map(String::as_str)))
+                };
+                let place = match &declared.body {
+                    Body::File(_) if values.values().all(|value| is_plain_path(value)) => {
+                        Place::File(fill(&values)?)
+                    }
+                    Body::File(_) => return None,
+                    _ => Place::Text(fill(&values)?),
+                };
+                Some(Found { place, mime_type: declared.mime_type.clone() })
+            },
+        )
     }
 
     /// The result of `prompts/get`.
@@ -162,10 +182,16 @@ impl Compiled {
         let unknown = || format!("unknown prompt: {name}");
         let (at, words) = self.prompts.get(name).ok_or_else(unknown)?;
         let prompt = self.config.prompts.get(*at).ok_or_else(unknown)?;
-        if let Some(name) = given.keys().find(|key| !prompt.arguments.iter().any(|a| a.name == **key)) {
-            let known: Vec<&str> = prompt.arguments.iter().map(|argument| argument.name.as_str()).collect();
+        if let Some(name) =
+            given.keys().find(|key| !prompt.arguments.iter().any(|a| a.name == **key))
+        {
+            let known: Vec<&str> =
+                prompt.arguments.iter().map(|argument| argument.name.as_str()).collect();
             let name: String = name.chars().take(60).collect();
-            return Err(format!("unknown argument {name:?}: this prompt takes {}", known.join(", ")));
+            return Err(format!(
+                "unknown argument {name:?}: this prompt takes {}",
+                known.join(", ")
+            ));
         }
         let mut values: HashMap<&str, String> = HashMap::new();
         for declared in &prompt.arguments {
@@ -180,8 +206,12 @@ impl Compiled {
                 None => declared.default.as_deref(),
             };
             match value {
-                Some(value) => drop(values.insert(&declared.name, argument::read(declared, value)?)),
-                None if declared.required => return Err(format!("the argument `{}` is missing", declared.name)),
+                Some(value) => {
+                    drop(values.insert(&declared.name, argument::read(declared, value)?))
+                }
+                None if declared.required => {
+                    return Err(format!("the argument `{}` is missing", declared.name));
+                }
                 None => {}
             }
         }
@@ -205,7 +235,8 @@ impl Compiled {
     /// Values of a prompt's argument to choose from.
     pub(super) fn prompt_values(&self, name: &str, argument: &str) -> Vec<String> {
         let prompt = self.prompts.get(name).and_then(|(at, _)| self.config.prompts.get(*at));
-        let declared = prompt.and_then(|prompt| prompt.arguments.iter().find(|declared| declared.name == argument));
+        let declared = prompt
+            .and_then(|prompt| prompt.arguments.iter().find(|declared| declared.name == argument));
         declared.map(argument::values).unwrap_or_default()
     }
 
@@ -218,7 +249,9 @@ impl Compiled {
 
 /// Whether a value may be a part of a path: it goes down, and not to what is hidden.
 fn is_plain_path(value: &str) -> bool {
-    value.split('/').all(|part| !part.is_empty() && !part.starts_with('.') && !part.contains(['\\', '\0']))
+    value
+        .split('/')
+        .all(|part| !part.is_empty() && !part.starts_with('.') && !part.contains(['\\', '\0']))
 }
 
 /// Collects what is wrong.
@@ -256,7 +289,12 @@ impl Problems<'_> {
     }
 
     /// The text's gaps, all of which must have these names.
-    fn words<const N: usize>(&mut self, path: [&str; N], text: &str, known: &HashSet<&str>) -> Option<Words> {
+    fn words<const N: usize>(
+        &mut self,
+        path: [&str; N],
+        text: &str,
+        known: &HashSet<&str>,
+    ) -> Option<Words> {
         match Words::parse(text) {
             Ok(words) => {
                 if words.names().any(|name| !known.contains(name)) {
@@ -288,23 +326,38 @@ impl Problems<'_> {
             if !known.insert(declared.name.as_str()) {
                 self.say(path("name"), "is the name of another argument");
             }
-            if matches!(&declared.kind, Kind::Choice(values) if values.is_empty() || values.len() > PARTS) {
+            if matches!(&declared.kind, Kind::Choice(values) if values.is_empty() || values.len() > PARTS)
+            {
                 self.say(path("values"), format!("must be 1 to {PARTS} values"));
             }
-            if declared.default.as_ref().is_some_and(|default| argument::read(declared, default).is_err()) {
+            if declared
+                .default
+                .as_ref()
+                .is_some_and(|default| argument::read(declared, default).is_err())
+            {
                 self.say(path("default"), "is not what the argument may be");
             }
             if declared.required && declared.default.is_some() {
-                self.say(path("required"), "an argument with a default is never missing; leave one of the two out");
+                self.say(
+                    path("required"),
+                    "an argument with a default is never missing; leave one of the two out",
+                );
             }
         }
         let mut words = Vec::new();
         let mut spoken = false;
         for (number, message) in prompt.messages.iter().enumerate() {
             let number = number.to_string();
-            words.extend(self.words(["prompts", &at, "messages", &number, "text"], &message.text, &known));
+            words.extend(self.words(
+                ["prompts", &at, "messages", &number, "text"],
+                &message.text,
+                &known,
+            ));
             if message.role == Role::System && spoken {
-                self.say(["prompts", &at, "messages", &number, "role"], "a system message comes before all others");
+                self.say(
+                    ["prompts", &at, "messages", &number, "role"],
+                    "a system message comes before all others",
+                );
             }
             spoken |= message.role != Role::System;
         }

@@ -1,5 +1,5 @@
-//! Files below one folder, which is held open: a path cannot leave it, by `..`, by a link or by a change while we look.
-//! It reads; it writes nothing and lists nothing.
+//! Files below one folder, which is held open: a path cannot leave it, by `..`, by a link or by a
+//! change while we look. It reads; it writes nothing and lists nothing.
 
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -31,7 +31,11 @@ impl Folder {
     pub(super) fn open(path: &Path, most: usize) -> Result<Self, String> {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
         let descriptor = open(path, flags, Mode::empty());
-        Ok(Self { descriptor: descriptor.map_err(|error| format!("folder: `{}`: {error}", path.display()))?, most })
+        Ok(Self {
+            descriptor: descriptor
+                .map_err(|error| format!("folder: `{}`: {error}", path.display()))?,
+            most,
+        })
     }
 
     /// A file's bytes; `None` when there is no such file.
@@ -67,12 +71,20 @@ impl Folder {
         let file = match self.find(path) {
             Ok(file) => file,
             // What leads out is not there.
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::XDEV | Errno::LOOP | Errno::NAMETOOLONG | Errno::INVAL) => {
+            Err(
+                Errno::NOENT
+                | Errno::NOTDIR
+                | Errno::XDEV
+                | Errno::LOOP
+                | Errno::NAMETOOLONG
+                | Errno::INVAL,
+            ) => {
                 return Ok(None);
             }
             Err(error) => return Err(format!("the file cannot be opened: {error}")),
         };
-        let stat = fstat(&file).map_err(|error| format!("the file cannot be looked at: {error}"))?;
+        let stat =
+            fstat(&file).map_err(|error| format!("the file cannot be looked at: {error}"))?;
         Ok((FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then_some(file))
     }
 
@@ -103,7 +115,12 @@ impl Folder {
             }
             let last = parts.peek().is_none();
             let kind = if last { OFlags::NONBLOCK | OFlags::NOCTTY } else { OFlags::DIRECTORY };
-            here = openat(&here, part, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | kind, Mode::empty())?;
+            here = openat(
+                &here,
+                part,
+                OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | kind,
+                Mode::empty(),
+            )?;
         }
         Ok(here)
     }

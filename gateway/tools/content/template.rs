@@ -1,6 +1,7 @@
-//! URI templates (RFC 6570, all levels) and which values a URI has for their variables. Matching is by one regular
-//! expression without backtracking, so that no URI takes long. An exploded variable is one text: its items with the
-//! separator that they have in the URI, and with commas where the URI repeats its name.
+//! URI templates (RFC 6570, all levels) and which values a URI has for their variables. Matching is
+//! by one regular expression without backtracking, so that no URI takes long. An exploded variable
+//! is one text: its items with the separator that they have in the URI, and with commas where the
+//! URI repeats its name.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -29,7 +30,8 @@ pub(super) struct UriTemplate {
 enum Group {
     /// One value.
     One(Variable),
-    /// `name=value` pairs with this sign between them, in any order, each at most once unless it is exploded.
+    /// `name=value` pairs with this sign between them, in any order, each at most once unless it is
+    /// exploded.
     Pairs(char, Vec<Variable>),
 }
 
@@ -43,7 +45,8 @@ struct Variable {
     exploded: bool,
 }
 
-/// What may stand in a value: unreserved characters; without the dot for labels; or reserved ones as well.
+/// What may stand in a value: unreserved characters; without the dot for labels; or reserved ones
+/// as well.
 const UNRESERVED: &str = "A-Za-z0-9._~-";
 const UNDOTTED: &str = "A-Za-z0-9_~-";
 const ANY: &str = "A-Za-z0-9._~:/?#\\[\\]@!$&'()*+,;=-";
@@ -55,7 +58,8 @@ impl UriTemplate {
         if template.len() > TEMPLATE_BYTES {
             return Err(format!("is longer than {TEMPLATE_BYTES} bytes"));
         }
-        let mut made = Making { pattern: String::from("^(?:"), groups: Vec::new(), names: Vec::new() };
+        let mut made =
+            Making { pattern: String::from("^(?:"), groups: Vec::new(), names: Vec::new() };
         let mut rest = template;
         while let Some((before, after)) = rest.split_once('{') {
             made.literal(before)?;
@@ -98,7 +102,10 @@ impl UriTemplate {
                 Group::Pairs(between, variables) => {
                     for pair in found.as_str().split(*between).filter(|pair| !pair.is_empty()) {
                         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-                        variables.iter().find(|known| known.name == name)?.put(decoded(value)?, &mut values)?;
+                        variables
+                            .iter()
+                            .find(|known| known.name == name)?
+                            .put(decoded(value)?, &mut values)?;
                     }
                 }
             }
@@ -114,17 +121,24 @@ impl Variable {
             (Some(name), _) => (name, None, true),
             (None, Some((name, length))) => {
                 let known = length.parse().ok().filter(|most| (1..=VALUE_BYTES).contains(most));
-                (name, Some(known.ok_or(format!("has a length that is not 1 to {VALUE_BYTES}"))?), false)
+                (
+                    name,
+                    Some(known.ok_or(format!("has a length that is not 1 to {VALUE_BYTES}"))?),
+                    false,
+                )
             }
             (None, None) => (text, None, false),
         };
         if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
-            return Err("has an expression that cannot be read: names are of letters, digits and _".into());
+            return Err(
+                "has an expression that cannot be read: names are of letters, digits and _".into(),
+            );
         }
         Ok(Self { name: name.to_owned(), most, exploded })
     }
 
-    /// The group that holds its value: characters of this class, and for several items this sign between them.
+    /// The group that holds its value: characters of this class, and for several items this sign
+    /// between them.
     fn group(&self, class: &str, between: &str) -> String {
         let one = character(class);
         match self.most {
@@ -202,7 +216,8 @@ impl Making {
                 return Ok(());
             }
         };
-        // What has a sign of its own vanishes with it when nothing is defined; the other kinds need a value.
+        // What has a sign of its own vanishes with it when nothing is defined; the other kinds need
+        // a value.
         let vanishes = !first.is_empty();
         self.pattern.push_str(if vanishes { "(?:" } else { "" });
         for (at, variable) in variables.into_iter().enumerate() {

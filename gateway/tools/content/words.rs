@@ -1,5 +1,6 @@
-//! Text with gaps: `{{name}}`, `{{name|json}}` (as a JSON string) and `{{name|quote}}` (every line marked with `> `). A gap
-//! is filled once: what a value brings is never looked at for further gaps. `{{{{` stands for `{{`.
+//! Text with gaps: `{{name}}`, `{{name|json}}` (as a JSON string) and `{{name|quote}}` (every line
+//! marked with `> `). A gap is filled once: what a value brings is never looked at for further
+//! gaps. `{{{{` stands for `{{`.
 
 /// Most gaps of one text.
 const GAPS: usize = 200;
@@ -32,8 +33,9 @@ impl Words {
                 rest = after;
                 continue;
             }
-            let (inside, after) =
-                after.split_once("}}").ok_or("a `{{` is not closed; write {{{{ for the two characters")?;
+            let (inside, after) = after
+                .split_once("}}")
+                .ok_or("a `{{` is not closed; write {{{{ for the two characters")?;
             let (name, form) = inside.split_once('|').unwrap_or((inside, ""));
             let form = match form.trim() {
                 "" => Form::Plain,

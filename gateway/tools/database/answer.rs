@@ -1,4 +1,5 @@
-//! What is asked of a database, and what comes back: rows as JSON, in which nothing is lost, within caps.
+//! What is asked of a database, and what comes back: rows as JSON, in which nothing is lost, within
+//! caps.
 
 use std::time::Duration;
 
@@ -8,7 +9,8 @@ use serde_json::{Number, Value, json};
 
 use crate::tool::ToolError;
 
-/// Whole numbers up to here are JSON numbers; larger ones are strings, because many readers of JSON would round them.
+/// Whole numbers up to here are JSON numbers; larger ones are strings, because many readers of JSON
+/// would round them.
 const MAX_SAFE: u64 = (1 << 53) - 1;
 
 /// One statement with its parameters and bounds.
@@ -30,13 +32,17 @@ impl Ask {
             true => "try again in a moment",
             false => "ask for less, see its plan with `explain`, or give it a larger `timeout_ms`",
         };
-        ToolError::new(format!("the statement took longer than {} ms: {instead}", self.timeout.as_millis()))
+        ToolError::new(format!(
+            "the statement took longer than {} ms: {instead}",
+            self.timeout.as_millis()
+        ))
     }
 
     /// A single value does not fit.
     pub(super) fn large(&self) -> ToolError {
         ToolError::new(format!(
-            "a value is larger than an answer may be ({} bytes): select its length, or parts of it with substr",
+            "a value is larger than an answer may be ({} bytes): select its length, or parts of it \
+                with substr",
             self.max_bytes
         ))
     }
@@ -82,13 +88,18 @@ impl Answer {
     }
 
     pub(super) fn columns_json(&self) -> Value {
-        self.columns.iter().map(|column| json!({"name": column.name, "type": column.kind})).collect()
+        self.columns
+            .iter()
+            .map(|column| json!({"name": column.name, "type": column.kind}))
+            .collect()
     }
 
     /// Rows as objects by column name, for answers to our own statements.
     pub(super) fn objects(self) -> impl Iterator<Item = Value> {
         let names: Vec<String> = self.columns.into_iter().map(|column| column.name).collect();
-        self.rows.into_iter().map(move |row| names.iter().cloned().zip(row).collect::<serde_json::Map<_, _>>().into())
+        self.rows.into_iter().map(move |row| {
+            names.iter().cloned().zip(row).collect::<serde_json::Map<_, _>>().into()
+        })
     }
 }
 
@@ -130,10 +141,12 @@ pub(super) fn binary(bytes: &[u8]) -> Value {
     json!({"base64": STANDARD.encode(bytes)})
 }
 
-/// JSON as a value where that loses nothing (same numbers, same keys in the same order), else as its text.
+/// JSON as a value where that loses nothing (same numbers, same keys in the same order), else as
+/// its text.
 pub(super) fn document(text: &str) -> Value {
     let value = serde_json::from_str::<Value>(text).ok();
-    let lossless = value.filter(|value| serde_json::to_string(value).is_ok_and(|again| again == compact(text)));
+    let lossless = value
+        .filter(|value| serde_json::to_string(value).is_ok_and(|again| again == compact(text)));
     lossless.unwrap_or_else(|| text.into())
 }
 
@@ -158,14 +171,19 @@ fn compact(text: &str) -> String {
         .collect()
 }
 
-/// Why there is no connection: what the operator has to do where it is clear, and else that the log says more.
+/// Why there is no connection: what the operator has to do where it is clear, and else that the log
+/// says more.
 pub(super) fn unreachable(error: &str) -> ToolError {
     // How the TLS library begins what it says of a certificate.
     ToolError::new(match error.contains("invalid peer certificate") {
         true => {
-            "the database's certificate is not valid for this gateway: its operator names the authority that made it in \
+            "the database's certificate is not valid for this gateway: its operator names the \
+                authority that made it in \
              `egress.ca_file`, or mends the certificate, and finds more in the log"
         }
-        false => "the database cannot be reached, or refuses the gateway: its operator finds the reason in the log",
+        false => {
+            "the database cannot be reached, or refuses the gateway: its operator finds the reason \
+                in the log"
+        }
     })
 }

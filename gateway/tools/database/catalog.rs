@@ -1,4 +1,5 @@
-//! `database/tables` and `database/schema`: what is in a database, by fixed statements of ours with bound names.
+//! `database/tables` and `database/schema`: what is in a database, by fixed statements of ours with
+//! bound names.
 
 use std::sync::Arc;
 
@@ -22,9 +23,11 @@ struct Statements {
 }
 
 const POSTGRES: Statements = Statements {
-    tables: "SELECT n.nspname AS schema, c.relname AS name, CASE c.relkind WHEN 'v' THEN 'view' WHEN 'm' THEN \
+    tables: "SELECT n.nspname AS schema, c.relname AS name, CASE c.relkind WHEN 'v' THEN 'view' \
+        WHEN 'm' THEN \
         'materialized view' WHEN 'f' THEN 'foreign table' ELSE 'table' END AS type, \
-        greatest(c.reltuples, 0)::bigint AS estimated_rows, pg_catalog.obj_description(c.oid, 'pg_class') AS comment \
+        greatest(c.reltuples, 0)::bigint AS estimated_rows, pg_catalog.obj_description(c.oid, \
+        'pg_class') AS comment \
         FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
         WHERE n.nspname = $1 AND c.relkind IN ('r', 'p', 'v', 'm', 'f') \
         AND pg_catalog.has_any_column_privilege(c.oid, 'SELECT') ORDER BY 2 OFFSET $2",
@@ -36,10 +39,13 @@ const POSTGRES: Statements = Statements {
         LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum \
         WHERE n.nspname = $1 AND c.relname = $2 AND a.attnum > 0 AND NOT a.attisdropped \
         AND pg_catalog.has_any_column_privilege(c.oid, 'SELECT') ORDER BY a.attnum",
-    keys: "SELECT k.conname AS name, CASE k.contype WHEN 'p' THEN 'primary key' WHEN 'f' THEN 'foreign key' WHEN 'u' \
-        THEN 'unique' WHEN 'c' THEN 'check' ELSE 'exclusion' END AS type, pg_catalog.pg_get_constraintdef(k.oid) AS definition \
+    keys: "SELECT k.conname AS name, CASE k.contype WHEN 'p' THEN 'primary key' WHEN 'f' THEN \
+        'foreign key' WHEN 'u' \
+        THEN 'unique' WHEN 'c' THEN 'check' ELSE 'exclusion' END AS type, \
+        pg_catalog.pg_get_constraintdef(k.oid) AS definition \
         FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_class c ON c.oid = k.conrelid \
-        JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = $2 \
+        JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND \
+        c.relname = $2 \
         AND k.contype IN ('p', 'f', 'u', 'c', 'x') ORDER BY k.contype DESC, 1",
     indexes: "SELECT indexname AS name, indexdef AS definition FROM pg_catalog.pg_indexes \
         WHERE schemaname = $1 AND tablename = $2 ORDER BY 1",
@@ -49,42 +55,60 @@ const POSTGRES: Statements = Statements {
 const _: () = assert!(MAX_ROWS + 1 == 2001, "the LIMIT below follows the bound");
 
 const MYSQL: Statements = Statements {
-    tables: "SELECT table_schema AS `schema`, table_name AS name, CASE table_type WHEN 'VIEW' THEN 'view' ELSE 'table' END \
+    tables: "SELECT table_schema AS `schema`, table_name AS name, CASE table_type WHEN 'VIEW' THEN \
+        'view' ELSE 'table' END \
         AS type, table_rows AS estimated_rows, nullif(table_comment, '') AS comment \
-        FROM information_schema.tables WHERE table_schema = coalesce(nullif(?, ''), database()) ORDER BY 2 \
+        FROM information_schema.tables WHERE table_schema = coalesce(nullif(?, ''), database()) \
+        ORDER BY 2 \
         LIMIT 2001 OFFSET ?",
     // MariaDB tells defaults as SQL, MySQL the bare text of those that are no expressions.
     columns: "SELECT column_name AS name, column_type AS type, is_nullable = 'YES' AS nullable, \
-        CASE WHEN column_default IS NULL THEN NULL WHEN version() LIKE '%MariaDB%' OR extra LIKE '%DEFAULT_GENERATED%' \
-        THEN nullif(column_default, 'NULL') WHEN numeric_precision IS NOT NULL OR data_type IN ('year', 'binary', 'varbinary') \
+        CASE WHEN column_default IS NULL THEN NULL WHEN version() LIKE '%MariaDB%' OR extra LIKE \
+        '%DEFAULT_GENERATED%' \
+        THEN nullif(column_default, 'NULL') WHEN numeric_precision IS NOT NULL OR data_type IN \
+        ('year', 'binary', 'varbinary') \
         THEN column_default ELSE quote(column_default) END AS `default`, \
         nullif(column_comment, '') AS comment FROM information_schema.columns \
-        WHERE table_schema = coalesce(nullif(?, ''), database()) AND table_name = ? ORDER BY ordinal_position",
-    // `table_constraints` shows nothing to a role that may only SELECT; a foreign key may be called like an index.
-    keys: "SELECT constraint_name AS name, CASE WHEN referenced_table_name IS NOT NULL THEN 'foreign key' \
+        WHERE table_schema = coalesce(nullif(?, ''), database()) AND table_name = ? ORDER BY \
+        ordinal_position",
+    // `table_constraints` shows nothing to a role that may only SELECT; a foreign key may be called
+    // like an index.
+    keys: "SELECT constraint_name AS name, CASE WHEN referenced_table_name IS NOT NULL THEN \
+        'foreign key' \
         WHEN constraint_name = 'PRIMARY' THEN 'primary key' ELSE 'unique' END AS type, concat('(', \
-        group_concat(column_name ORDER BY ordinal_position SEPARATOR ', '), ')', coalesce(concat(' REFERENCES ', \
-        referenced_table_name, ' (', group_concat(referenced_column_name ORDER BY ordinal_position SEPARATOR ', '), ')'), '')) \
+        group_concat(column_name ORDER BY ordinal_position SEPARATOR ', '), ')', coalesce(concat(' \
+        REFERENCES ', \
+        referenced_table_name, ' (', group_concat(referenced_column_name ORDER BY ordinal_position \
+        SEPARATOR ', '), ')'), '')) \
         AS definition FROM information_schema.key_column_usage \
         WHERE table_schema = coalesce(nullif(?, ''), database()) AND table_name = ? \
         GROUP BY constraint_name, referenced_table_name ORDER BY 2 DESC, 1",
-    indexes: "SELECT index_name AS name, concat(CASE min(non_unique) WHEN 0 THEN 'UNIQUE ' ELSE '' END, '(', \
-        group_concat(coalesce(column_name, 'an expression') ORDER BY seq_in_index SEPARATOR ', '), ')') AS definition \
-        FROM information_schema.statistics WHERE table_schema = coalesce(nullif(?, ''), database()) AND table_name = ? \
+    indexes: "SELECT index_name AS name, concat(CASE min(non_unique) WHEN 0 THEN 'UNIQUE ' ELSE '' \
+        END, '(', \
+        group_concat(coalesce(column_name, 'an expression') ORDER BY seq_in_index SEPARATOR ', '), \
+        ')') AS definition \
+        FROM information_schema.statistics WHERE table_schema = coalesce(nullif(?, ''), \
+        database()) AND table_name = ? \
         GROUP BY index_name ORDER BY 1",
 };
 
 const SQLITE: Statements = Statements {
-    tables: "SELECT 'main' AS schema, name, type FROM sqlite_master WHERE type IN ('table', 'view') \
+    tables: "SELECT 'main' AS schema, name, type FROM sqlite_master WHERE type IN ('table', \
+        'view') \
         AND name NOT LIKE 'sqlite!_%' ESCAPE '!' AND ?1 = 'main' ORDER BY 2 LIMIT -1 OFFSET ?2",
     columns: "SELECT name, type, \"notnull\" = 0 AND pk = 0 AS nullable, dflt_value AS \"default\" \
         FROM pragma_table_xinfo(?2) WHERE ?1 = 'main'",
-    keys: "SELECT NULL AS name, 'primary key' AS type, '(' || group_concat(name, ', ') || ')' AS definition \
-        FROM (SELECT name FROM pragma_table_xinfo(?2) WHERE pk > 0 AND ?1 = 'main' ORDER BY pk) HAVING count(*) > 0 \
-        UNION ALL SELECT NULL, 'foreign key', '(' || group_concat(\"from\", ', ') || ') REFERENCES ' || \"table\" || ' (' || \
-        coalesce(group_concat(\"to\", ', '), '') || ')' FROM pragma_foreign_key_list(?2) WHERE ?1 = 'main' GROUP BY id",
+    keys: "SELECT NULL AS name, 'primary key' AS type, '(' || group_concat(name, ', ') || ')' AS \
+        definition \
+        FROM (SELECT name FROM pragma_table_xinfo(?2) WHERE pk > 0 AND ?1 = 'main' ORDER BY pk) \
+        HAVING count(*) > 0 \
+        UNION ALL SELECT NULL, 'foreign key', '(' || group_concat(\"from\", ', ') || ') REFERENCES \
+        ' || \"table\" || ' (' || \
+        coalesce(group_concat(\"to\", ', '), '') || ')' FROM pragma_foreign_key_list(?2) WHERE ?1 \
+        = 'main' GROUP BY id",
     indexes: "SELECT l.name, CASE l.\"unique\" WHEN 1 THEN 'UNIQUE ' ELSE '' END || '(' || (SELECT \
-        group_concat(coalesce(x.name, 'an expression'), ', ') FROM pragma_index_xinfo(l.name) AS x WHERE x.key = 1) || ')' AS definition \
+        group_concat(coalesce(x.name, 'an expression'), ', ') FROM pragma_index_xinfo(l.name) AS x \
+        WHERE x.key = 1) || ')' AS definition \
         FROM pragma_index_list(?2) AS l WHERE ?1 = 'main' ORDER BY 1",
 };
 
@@ -97,7 +121,8 @@ impl Link {
         }
     }
 
-    /// The schema that is meant when the caller names none; for MySQL the connection's own database.
+    /// The schema that is meant when the caller names none; for MySQL the connection's own
+    /// database.
     fn schema<'a>(&self, arguments: &'a Arguments) -> &'a str {
         arguments.maybe_text("schema").unwrap_or(match self.dialect {
             Dialect::Postgres => "public",
@@ -110,7 +135,8 @@ impl Link {
 fn schema_argument() -> Value {
     json!({
         "type": "string", "maxLength": 64,
-        "description": "Default: public (PostgreSQL), the connection's database (MySQL), main (SQLite)"
+        "description": "Default: public (PostgreSQL), the connection's database (MySQL), main \
+            (SQLite)"
     })
 }
 
@@ -122,7 +148,8 @@ impl Tool for Tables {
             "database/tables",
             "Tables of a database",
             format!(
-                "Lists the tables and views of one schema that can be read, by name, at most {MAX_ROWS} at once; `next` is the \
+                "Lists the tables and views of one schema that can be read, by name, at most \
+                    {MAX_ROWS} at once; `next` is the \
                  `offset` to go on with. Begin here, then ask for the `schema` of a table."
             ),
         )
@@ -136,7 +163,8 @@ impl Tool for Tables {
         .output(
             json!({
                 "tables": {"type": "array", "items": {"type": "object"}}, "count": {"type": "integer"},
-                "truncated": {"type": "boolean", "description": "There are more: go on with `offset` = `next`"},
+                "truncated": {"type": "boolean", "description": "There are more: go on with \
+                    `offset` = `next`"},
                 "next": {"type": "integer"}
             }),
             &["tables", "count", "truncated"],
@@ -146,11 +174,17 @@ impl Tool for Tables {
         .timeout(self.0.patience())
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
+    fn run<'a>(
+        &'a self,
+        arguments: Arguments,
+        client: Client<'a>,
+    ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let link = self.0.link(&arguments)?;
             let offset = arguments.whole("offset")?;
-            let ask = self.0.own(link.statements().tables, vec![link.schema(&arguments).into(), offset.into()]);
+            let ask = self
+                .0
+                .own(link.statements().tables, vec![link.schema(&arguments).into(), offset.into()]);
             let answer = link.run(&ask, Some(&Owner::of(&client))).await?;
             let truncated = answer.truncated.is_some();
             let tables: Vec<Value> = answer.objects().collect();
@@ -171,7 +205,8 @@ impl Tool for Schema {
         ToolSpec::new(
             "database/schema",
             "Schema of a table",
-            "Describes one table or view: columns with type, nullability and default, its keys and its indexes.",
+            "Describes one table or view: columns with type, nullability and default, its keys and \
+                its indexes.",
         )
         .input(
             json!({
@@ -184,7 +219,8 @@ impl Tool for Schema {
             json!({
                 "table": {"type": "string"}, "columns": {"type": "array", "items": {"type": "object"}},
                 "keys": {"type": "array", "items": {"type": "object"}}, "indexes": {"type": "array", "items": {"type": "object"}},
-                "truncated": {"type": "boolean", "description": "There are more columns, keys or indexes than are shown"}
+                "truncated": {"type": "boolean", "description": "There are more columns, keys or \
+                    indexes than are shown"}
             }),
             &["table", "columns", "keys", "indexes", "truncated"],
         )
@@ -193,7 +229,11 @@ impl Tool for Schema {
         .timeout(self.0.patience())
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
+    fn run<'a>(
+        &'a self,
+        arguments: Arguments,
+        client: Client<'a>,
+    ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let link = self.0.link(&arguments)?;
             let table = arguments.text("table")?;
@@ -208,7 +248,9 @@ impl Tool for Schema {
             };
             let mut columns = objects(columns).await?;
             if columns.is_empty() {
-                return Err(ToolError::new("there is no such table, or it may not be read: `tables` lists them"));
+                return Err(ToolError::new(
+                    "there is no such table, or it may not be read: `tables` lists them",
+                ));
             }
             for column in &mut columns {
                 // MySQL and SQLite have no booleans of their own.

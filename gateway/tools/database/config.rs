@@ -1,5 +1,5 @@
-//! Which databases may be asked, already validated. It reads no file and no environment, and no `Debug` of it shows a
-//! password.
+//! Which databases may be asked, already validated. It reads no file and no environment, and no
+//! `Debug` of it shows a password.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -59,9 +59,9 @@ impl Shared {
     pub(super) fn link(&self, arguments: &Arguments) -> Result<&Link, ToolError> {
         let name = arguments.maybe_text("connection").unwrap_or(&self.default);
         let known = || self.links.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
-        self.links
-            .get(name)
-            .ok_or_else(|| ToolError::new(format!("there is no connection of this name; there are: {}", known())))
+        self.links.get(name).ok_or_else(|| {
+            ToolError::new(format!("there is no connection of this name; there are: {}", known()))
+        })
     }
 
     pub(super) fn embedded(&self) -> Result<&Embedded, ToolError> {
@@ -70,8 +70,10 @@ impl Shared {
 
     /// A statement of the caller's.
     pub(super) fn ask(&self, sql: String, arguments: &Arguments) -> Result<Ask, ToolError> {
-        let parameters = arguments.get("parameters").and_then(Value::as_array).cloned().unwrap_or_default();
-        let timeout = arguments.maybe_whole("timeout_ms").map_or(self.limits.timeout, Duration::from_millis);
+        let parameters =
+            arguments.get("parameters").and_then(Value::as_array).cloned().unwrap_or_default();
+        let timeout =
+            arguments.maybe_whole("timeout_ms").map_or(self.limits.timeout, Duration::from_millis);
         let rows = arguments.maybe_whole("limit").and_then(|rows| usize::try_from(rows).ok());
         Ok(Ask {
             sql,
@@ -106,7 +108,8 @@ impl Shared {
         let default = self.limits.timeout.as_millis();
         json!({
             "type": "integer", "minimum": 1, "maximum": u64::try_from(most).unwrap_or(u64::MAX),
-            "default": u64::try_from(default).unwrap_or(u64::MAX), "description": "How long the statement may run"
+            "default": u64::try_from(default).unwrap_or(u64::MAX), "description": "How long the \
+                statement may run"
         })
     }
 
@@ -127,9 +130,11 @@ impl Shared {
 impl Link {
     /// Refuses what is no harmless SELECT, nor the plan of one.
     pub(super) fn check(&self, sql: &str) -> Result<Kind, ToolError> {
-        self.rule.check(sql).map(|checked| checked.kind).map_err(|refusal| match hint::hint(self.dialect, sql) {
-            Some(hint) => ToolError(format!("{}; {hint}", refusal.0)),
-            None => ToolError(refusal.0),
+        self.rule.check(sql).map(|checked| checked.kind).map_err(|refusal| {
+            match hint::hint(self.dialect, sql) {
+                Some(hint) => ToolError(format!("{}; {hint}", refusal.0)),
+                None => ToolError(refusal.0),
+            }
         })
     }
 

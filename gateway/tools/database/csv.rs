@@ -1,4 +1,5 @@
-//! CSV that becomes a table: a header, rows of the same width, and types that hold every value of a column.
+//! CSV that becomes a table: a header, rows of the same width, and types that hold every value of a
+//! column.
 
 mod record;
 
@@ -23,7 +24,10 @@ pub(super) enum Kind {
 impl Kind {
     /// The one of a table's column.
     pub(super) fn of(word: &str) -> Self {
-        [Self::Integer, Self::Real].into_iter().find(|kind| kind.word() == word).unwrap_or(Self::Text)
+        [Self::Integer, Self::Real]
+            .into_iter()
+            .find(|kind| kind.word() == word)
+            .unwrap_or(Self::Text)
     }
 
     pub(super) fn word(self) -> &'static str {
@@ -91,7 +95,10 @@ impl Sheet {
         let mut rows = 0;
         while let Some(line) = records.next(&mut record).map_err(damaged)? {
             if record.len() != names.len() {
-                return Err(wrong(line, &format!("a row has {} values, not {}", record.len(), names.len())));
+                return Err(wrong(
+                    line,
+                    &format!("a row has {} values, not {}", record.len(), names.len()),
+                ));
             }
             rows += 1;
             for (seen, field) in seen.iter_mut().zip(&record) {
@@ -112,7 +119,8 @@ impl Sheet {
             let beyond = seen.beyond(*kind)?;
             let kind = kind.word().to_ascii_lowercase();
             Some(format!(
-                "column {name} of the table is {kind}, and the CSV has {beyond} in it, which would be changed"
+                "column {name} of the table is {kind}, and the CSV has {beyond} in it, which would \
+                    be changed"
             ))
         })
     }
@@ -176,7 +184,9 @@ fn header(record: &[Field<'_>]) -> Result<Vec<String>, ToolError> {
         .map(|field| {
             let name = field.text.trim();
             if name.is_empty() || name.len() > MAX_NAME || name.chars().any(char::is_control) {
-                return Err(ToolError::new(format!("a column of the CSV needs a name of 1 to {MAX_NAME} bytes")));
+                return Err(ToolError::new(format!(
+                    "a column of the CSV needs a name of 1 to {MAX_NAME} bytes"
+                )));
             }
             if !seen.insert(name.to_lowercase()) {
                 return Err(ToolError::new(format!("two columns of the CSV are called {name}")));

@@ -1,5 +1,6 @@
-//! The embedded databases: one SQLite file for each organisation (or person without one), into which CSV is imported. A
-//! caller reaches the file of their own and no other; files are made by an import and written by imports alone.
+//! The embedded databases: one SQLite file for each organisation (or person without one), into
+//! which CSV is imported. A caller reaches the file of their own and no other; files are made by an
+//! import and written by imports alone.
 
 use std::fs::{DirBuilder, OpenOptions, Permissions};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
@@ -10,7 +11,9 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::types::Value as Sql;
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
+use rusqlite::{
+    Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior,
+};
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -62,10 +65,17 @@ impl Embedded {
     pub(super) fn new(folder: PathBuf, limits: &Limits) -> Self {
         let patience = limits.lock_timeout;
         let turn = limits.timeout.max(limits.lock_timeout);
-        Self { folder, max_bytes: limits.embedded_bytes, patience, turn, places: Arc::new(Semaphore::new(limits.pool)) }
+        Self {
+            folder,
+            max_bytes: limits.embedded_bytes,
+            patience,
+            turn,
+            places: Arc::new(Semaphore::new(limits.pool)),
+        }
     }
 
-    /// A place for an import, or for what else changes a file: each has a text in memory and a thread.
+    /// A place for an import, or for what else changes a file: each has a text in memory and a
+    /// thread.
     pub(super) async fn place(&self) -> Result<OwnedSemaphorePermit, ToolError> {
         let place = tokio::time::timeout(self.turn, Arc::clone(&self.places).acquire_owned()).await;
         place.ok().and_then(Result::ok).ok_or_else(|| ToolError::new(BUSY))
@@ -97,19 +107,25 @@ impl Embedded {
         mode: Mode,
     ) -> Result<Value, ToolError> {
         self.make(&self.path(owner)).map_err(|error| {
-            tracing::error!(folder = %self.folder.display(), %error, "an embedded database cannot be made");
-            ToolError::new("the embedded database cannot be written: its operator finds the reason in the log")
+            tracing::error!(folder = %self.folder.display(), %error, "an embedded database cannot \
+                be made");
+            ToolError::new(
+                "the embedded database cannot be written: its operator finds the reason \
+                in the log",
+            )
         })?;
         let mut connection = self.open(&self.path(owner))?;
         let transaction = writing(&mut connection)?;
         transaction
             .execute_batch(&format!(
-                "CREATE TABLE IF NOT EXISTS {LEDGER} (name TEXT PRIMARY KEY COLLATE NOCASE, uri TEXT NOT NULL, rows INTEGER NOT NULL, \
+                "CREATE TABLE IF NOT EXISTS {LEDGER} (name TEXT PRIMARY KEY COLLATE NOCASE, uri \
+                    TEXT NOT NULL, rows INTEGER NOT NULL, \
                  imported_at TEXT NOT NULL)"
             ))
             .map_err(full)?;
         let there = registered(&transaction, table)?;
-        // Names that differ in case alone are one table, which keeps its name when rows are appended.
+        // Names that differ in case alone are one table, which keeps its name when rows are
+        // appended.
         let table = match (&there, mode) {
             (Some(there), Mode::Append) => there,
             _ => table,
@@ -120,12 +136,19 @@ impl Embedded {
                 let count: i64 = transaction
                     .query_row(&format!("SELECT count(*) FROM {LEDGER}"), [], |row| row.get(0))
                     .map_err(full)?;
-                if there.is_none() && usize::try_from(count).is_ok_and(|count| count >= MAX_TABLES) {
-                    return Err(ToolError::new(format!("there are {MAX_TABLES} imported tables: drop one first")));
+                if there.is_none() && usize::try_from(count).is_ok_and(|count| count >= MAX_TABLES)
+                {
+                    return Err(ToolError::new(format!(
+                        "there are {MAX_TABLES} imported tables: drop one first"
+                    )));
                 }
-                transaction.execute_batch(&format!("DROP TABLE IF EXISTS {}", quoted(table))).map_err(full)?;
-                let columns: Vec<_> =
-                    sheet.columns().map(|(name, kind)| format!("{} {}", quoted(name), kind.word())).collect();
+                transaction
+                    .execute_batch(&format!("DROP TABLE IF EXISTS {}", quoted(table)))
+                    .map_err(full)?;
+                let columns: Vec<_> = sheet
+                    .columns()
+                    .map(|(name, kind)| format!("{} {}", quoted(name), kind.word()))
+                    .collect();
                 let made = format!("CREATE TABLE {} ({})", quoted(table), columns.join(", "));
                 transaction.execute_batch(&made).map_err(full)?;
             }
@@ -137,13 +160,17 @@ impl Embedded {
         forget(&transaction, table)?;
         transaction
             .execute(
-                &format!("INSERT INTO {LEDGER} VALUES (?1, ?2, ?3, strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))"),
+                &format!(
+                    "INSERT INTO {LEDGER} VALUES (?1, ?2, ?3, strftime('%Y-%m-%dT%H:%M:%SZ', \
+                    'now'))"
+                ),
                 (table, uri, rows),
             )
             .map_err(full)?;
         let columns = columns(&transaction, table)?.into_iter();
-        let columns: Vec<Value> =
-            columns.map(|(name, kind)| json!({"name": name, "type": kind.word().to_ascii_lowercase()})).collect();
+        let columns: Vec<Value> = columns
+            .map(|(name, kind)| json!({"name": name, "type": kind.word().to_ascii_lowercase()}))
+            .collect();
         transaction.commit().map_err(full)?;
         Ok(json!({"table": table, "imported": sheet.len(), "rows": rows, "columns": columns}))
     }
@@ -164,18 +191,24 @@ impl Embedded {
 
     /// Forgets an imported table. Blocks.
     pub(super) fn drop_table(&self, owner: &Owner, table: &str) -> Result<(), ToolError> {
-        let unknown = || ToolError::new(format!("there is no imported table {table}: `imports` lists them"));
+        let unknown =
+            || ToolError::new(format!("there is no imported table {table}: `imports` lists them"));
         let mut connection = self.open(&self.file(owner).ok_or_else(unknown)?)?;
         let transaction = writing(&mut connection)?;
         registered(&transaction, table)?.ok_or_else(unknown)?;
-        transaction.execute_batch(&format!("DROP TABLE IF EXISTS {}", quoted(table))).map_err(full)?;
+        transaction
+            .execute_batch(&format!("DROP TABLE IF EXISTS {}", quoted(table)))
+            .map_err(full)?;
         forget(&transaction, table)?;
         transaction.commit().map_err(full)
     }
 
-    /// A file that others of the machine do not read, in a folder that they do not enter, whatever the process's mask is.
-    /// SQLite gives the files that it makes beside it the same mode.
-    #[allow(clippy::disallowed_methods, reason = "the folder of the embedded databases is the gateway's own")]
+    /// A file that others of the machine do not read, in a folder that they do not enter, whatever
+    /// the process's mask is. SQLite gives the files that it makes beside it the same mode.
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "the folder of the embedded databases is the gateway's own"
+    )]
     fn make(&self, path: &Path) -> std::io::Result<()> {
         if !self.folder.is_dir() {
             DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
@@ -201,7 +234,8 @@ impl Embedded {
     }
 }
 
-/// Takes the lock for writing at its beginning, so that it waits its turn: one that has read before is refused instead.
+/// Takes the lock for writing at its beginning, so that it waits its turn: one that has read before
+/// is refused instead.
 fn writing(connection: &mut Connection) -> Result<Transaction<'_>, ToolError> {
     connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(full)
 }
@@ -219,7 +253,8 @@ fn forget(transaction: &Transaction<'_>, table: &str) -> Result<(), ToolError> {
 
 /// The columns of an imported table.
 fn columns(transaction: &Transaction<'_>, table: &str) -> Result<Vec<(String, Kind)>, ToolError> {
-    let mut statement = transaction.prepare("SELECT name, type FROM pragma_table_info(?1)").map_err(full)?;
+    let mut statement =
+        transaction.prepare("SELECT name, type FROM pragma_table_info(?1)").map_err(full)?;
     let column = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, Kind::of(row.get_ref(1)?.as_str()?)));
     statement.query_map([table], column).and_then(Iterator::collect).map_err(full)
 }
@@ -231,7 +266,8 @@ fn fits(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> Result<(),
     if !names.iter().copied().eq(sheet.columns().map(|(name, _)| name)) {
         let expected = names.join(", ");
         return Err(ToolError::new(format!(
-            "the columns are not those of the table ({expected}): use mode `replace`, or another table"
+            "the columns are not those of the table ({expected}): use mode `replace`, or another \
+                table"
         )));
     }
     sheet.misfit(&columns).map_or(Ok(()), |words| {
@@ -246,7 +282,8 @@ fn fill(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> Result<(),
     let mut statement = transaction.prepare(&insert).map_err(full)?;
     let mut rows = sheet.rows();
     while let Some(row) = rows.next_row()? {
-        let values = row.into_iter().map(|value| value.map_or(Sql::Null, |text| Sql::Text(text.to_owned())));
+        let values =
+            row.into_iter().map(|value| value.map_or(Sql::Null, |text| Sql::Text(text.to_owned())));
         statement.execute(rusqlite::params_from_iter(values)).map_err(full)?;
     }
     Ok(())
@@ -267,5 +304,7 @@ fn full(error: rusqlite::Error) -> ToolError {
         _ => {}
     }
     tracing::warn!(%error, "the embedded database failed");
-    ToolError::new("the embedded database failed: try again, or ask its operator to look at the log")
+    ToolError::new(
+        "the embedded database failed: try again, or ask its operator to look at the log",
+    )
 }

@@ -18,7 +18,8 @@ impl Tool for Explain {
         ToolSpec::new(
             "database/explain",
             "Explain a query",
-            "Tells how the database would run a SELECT (which indexes, in which order, how many rows it expects), without \
+            "Tells how the database would run a SELECT (which indexes, in which order, how many \
+                rows it expects), without \
              running it. Use it when `query` is slow or times out.",
         )
         .input(
@@ -36,13 +37,18 @@ impl Tool for Explain {
         .timeout(self.0.patience())
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
+    fn run<'a>(
+        &'a self,
+        arguments: Arguments,
+        client: Client<'a>,
+    ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let link = self.0.link(&arguments)?;
             let sql = arguments.text("sql")?;
             if link.check(sql)? == Kind::Explain {
                 return Err(ToolError::new(
-                    "this tool explains a SELECT: send it without EXPLAIN, or send it all to `query`",
+                    "this tool explains a SELECT: send it without EXPLAIN, or send it all to \
+                        `query`",
                 ));
             }
             let word = match link.dialect {
@@ -55,9 +61,12 @@ impl Tool for Explain {
             let plan = match link.dialect {
                 Dialect::Sqlite => answer.objects().collect(),
                 Dialect::Postgres | Dialect::Mysql => {
-                    let plan = answer.rows.into_iter().next().and_then(|row| row.into_iter().next());
+                    let plan =
+                        answer.rows.into_iter().next().and_then(|row| row.into_iter().next());
                     match plan {
-                        Some(Value::String(text)) => serde_json::from_str(&text).unwrap_or(Value::String(text)),
+                        Some(Value::String(text)) => {
+                            serde_json::from_str(&text).unwrap_or(Value::String(text))
+                        }
                         other => other.unwrap_or_default(),
                     }
                 }

@@ -1,5 +1,6 @@
-//! What a statement that was refused most likely wanted, and how it is written here. A courtesy to models, which know many
-//! databases: it decides nothing, and looks at words where a parser has already refused.
+//! What a statement that was refused most likely wanted, and how it is written here. A courtesy to
+//! models, which know many databases: it decides nothing, and looks at words where a parser has
+//! already refused.
 
 use lockgate_policy::sql::Dialect;
 
@@ -8,15 +9,23 @@ pub(super) fn hint(dialect: Dialect, sql: &str) -> Option<&'static str> {
     let sql = sql.trim_start();
     let word: String = sql.chars().take_while(char::is_ascii_alphabetic).collect();
     match word.to_ascii_uppercase().as_str() {
-        "SHOW" | "DESCRIBE" | "DESC" | "PRAGMA" => return Some("the tools `tables` and `schema` tell what is there"),
+        "SHOW" | "DESCRIBE" | "DESC" | "PRAGMA" => {
+            return Some("the tools `tables` and `schema` tell what is there");
+        }
         "EXPLAIN" => return Some("the tool `explain` tells the plan of a SELECT"),
         "USE" => return Some("`connection` chooses the database"),
-        _ if sql.starts_with('\\') => return Some("the tools `tables` and `schema` tell what is there"),
+        _ if sql.starts_with('\\') => {
+            return Some("the tools `tables` and `schema` tell what is there");
+        }
         _ => {}
     }
     match dialect {
-        Dialect::Postgres if plain(sql).contains('?') => Some("placeholders are written $1, $2 … in PostgreSQL, not ?"),
-        Dialect::Mysql if numbered(&plain(sql)) => Some("placeholders are written ? in MySQL and MariaDB, not $1"),
+        Dialect::Postgres if plain(sql).contains('?') => {
+            Some("placeholders are written $1, $2 … in PostgreSQL, not ?")
+        }
+        Dialect::Mysql if numbered(&plain(sql)) => {
+            Some("placeholders are written ? in MySQL and MariaDB, not $1")
+        }
         _ => None,
     }
 }

@@ -1,5 +1,6 @@
-//! `database/import`, `imports`, `drop_import`: CSV resources of any server as tables of the caller's embedded database. A
-//! resource is read in the caller's name and by the caller's own way through policy, never around it.
+//! `database/import`, `imports`, `drop_import`: CSV resources of any server as tables of the
+//! caller's embedded database. A resource is read in the caller's name and by the caller's own way
+//! through policy, never around it.
 
 use std::sync::Arc;
 
@@ -13,10 +14,13 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::connections::{EMBEDDED, Shared, columns_schema};
 use super::csv::Sheet;
 use super::embedded::{Embedded, Mode, Owner};
-use crate::tool::{Arguments, Client, Effect, Output, STRICT, Tool, ToolError, ToolSpec, list_schema};
+use crate::tool::{
+    Arguments, Client, Effect, Output, STRICT, Tool, ToolError, ToolSpec, list_schema,
+};
 
 fn table_argument() -> Value {
-    json!({"type": "string", "minLength": 1, "maxLength": 63, "description": "Letters, digits and _, beginning with a letter"})
+    json!({"type": "string", "minLength": 1, "maxLength": 63, "description": "Letters, digits and \
+        _, beginning with a letter"})
 }
 
 fn table(arguments: &Arguments) -> Result<&str, ToolError> {
@@ -29,13 +33,15 @@ fn table(arguments: &Arguments) -> Result<&str, ToolError> {
         || own.starts_with("lockgate_")
     {
         return Err(ToolError::new(
-            "`table` must be letters, digits and _, begin with a letter, and not with sqlite_ or lockgate_",
+            "`table` must be letters, digits and _, begin with a letter, and not with sqlite_ or \
+                lockgate_",
         ));
     }
     Ok(name)
 }
 
-/// Work on files, away from the threads that serve. It keeps its place when its call has been dropped.
+/// Work on files, away from the threads that serve. It keeps its place when its call has been
+/// dropped.
 async fn blocking<T: Send + 'static>(
     embedded: &Embedded,
     place: OwnedSemaphorePermit,
@@ -56,8 +62,10 @@ impl Tool for Import {
         ToolSpec::new(
             "database/import",
             "Import CSV",
-            "Makes a table of a CSV resource (`uri` as your resource list shows it), which `query` then reads with connection \
-             `embedded`. The first line names the columns; types are found out. The table belongs to your organisation.",
+            "Makes a table of a CSV resource (`uri` as your resource list shows it), which `query` \
+                then reads with connection \
+             `embedded`. The first line names the columns; types are found out. The table belongs \
+             to your organisation.",
         )
         .input(
             json!({
@@ -81,15 +89,22 @@ impl Tool for Import {
         .timeout(self.0.patience())
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
+    fn run<'a>(
+        &'a self,
+        arguments: Arguments,
+        client: Client<'a>,
+    ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let embedded = self.0.embedded()?;
             let name = table(&arguments)?.to_owned();
             let uri = arguments.text("uri")?.to_owned();
-            let mode = if arguments.text("mode")? == "append" { Mode::Append } else { Mode::Replace };
-            let nobody = || ToolError::new("nobody in particular calls, so there is no resource to read");
+            let mode =
+                if arguments.text("mode")? == "append" { Mode::Append } else { Mode::Replace };
+            let nobody =
+                || ToolError::new("nobody in particular calls, so there is no resource to read");
             let sight = client.sight().ok_or_else(nobody)?;
-            let text = csv_text(sight.read(&uri).await.map_err(ToolError)?, self.0.limits.import_bytes)?;
+            let text =
+                csv_text(sight.read(&uri).await.map_err(ToolError)?, self.0.limits.import_bytes)?;
             let owner = Owner::of(&client);
             let mut made = blocking(embedded, embedded.place().await?, move |embedded| {
                 embedded.import(&owner, &name, &uri, &Sheet::read(text)?, mode)
@@ -101,15 +116,22 @@ impl Tool for Import {
     }
 }
 
-/// The one CSV text of a `resources/read` result, which ends here: from then on the text is there once.
-#[allow(clippy::needless_pass_by_value, reason = "it is as large as the text, and no longer needed")]
+/// The one CSV text of a `resources/read` result, which ends here: from then on the text is there
+/// once.
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "it is as large as the text, and no longer needed"
+)]
 fn csv_text(result: Bytes, most: usize) -> Result<String, ToolError> {
-    let read = STRICT.read(&result).map_err(|_| ToolError::new("the server's answer cannot be read"));
+    let read =
+        STRICT.read(&result).map_err(|_| ToolError::new("the server's answer cannot be read"));
     drop(result);
     let mut read = read?;
     let contents = read.get_mut("contents").and_then(Value::as_array_mut).map(Vec::as_mut_slice);
     let Some([content]) = contents else {
-        return Err(ToolError::new("the resource must be one text; this one has several parts, or none"));
+        return Err(ToolError::new(
+            "the resource must be one text; this one has several parts, or none",
+        ));
     };
     let kind = content.get("mimeType").and_then(Value::as_str).unwrap_or_default();
     if !kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("text/csv") {
@@ -125,7 +147,8 @@ fn csv_text(result: Bytes, most: usize) -> Result<String, ToolError> {
     let text = match (part("text"), part("blob")) {
         (Some(text), _) => text,
         (None, Some(blob)) => {
-            let bytes = STANDARD.decode(blob).map_err(|_| ToolError::new("the resource is not base64"))?;
+            let bytes =
+                STANDARD.decode(blob).map_err(|_| ToolError::new("the resource is not base64"))?;
             String::from_utf8(bytes).map_err(|_| ToolError::new("the CSV is not UTF-8"))?
         }
         (None, None) => return Err(ToolError::new("the resource is empty")),
@@ -143,7 +166,8 @@ impl Tool for Imports {
         ToolSpec::new(
             "database/imports",
             "Imported tables",
-            "Lists the tables that were imported for your organisation: name, URI they came from, rows and time.",
+            "Lists the tables that were imported for your organisation: name, URI they came from, \
+                rows and time.",
         )
         .output(
             json!({"imports": list_schema(
@@ -160,11 +184,17 @@ impl Tool for Imports {
         .timeout(self.0.patience())
     }
 
-    fn run<'a>(&'a self, _: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
+    fn run<'a>(
+        &'a self,
+        _: Arguments,
+        client: Client<'a>,
+    ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let embedded = self.0.embedded()?;
             let owner = Owner::of(&client);
-            let imports = blocking(embedded, embedded.place().await?, move |embedded| embedded.list(&owner)).await?;
+            let imports =
+                blocking(embedded, embedded.place().await?, move |embedded| embedded.list(&owner))
+                    .await?;
             Ok(json!({"imports": imports}).into())
         })
     }
@@ -187,13 +217,20 @@ impl Tool for DropImport {
         .timeout(self.0.patience())
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
+    fn run<'a>(
+        &'a self,
+        arguments: Arguments,
+        client: Client<'a>,
+    ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let embedded = self.0.embedded()?;
             let owner = Owner::of(&client);
             let name = table(&arguments)?.to_owned();
             let dropped = name.clone();
-            blocking(embedded, embedded.place().await?, move |embedded| embedded.drop_table(&owner, &name)).await?;
+            blocking(embedded, embedded.place().await?, move |embedded| {
+                embedded.drop_table(&owner, &name)
+            })
+            .await?;
             Ok(json!({"dropped": dropped}).into())
         })
     }

@@ -1,6 +1,7 @@
-//! MySQL and MariaDB. Each statement is prepared (which takes one statement alone), must give rows, and runs in a READ ONLY
-//! transaction that always ends in ROLLBACK, under timeouts; then the session is reset. A role that could do more than
-//! read tables is refused. The driver opens its own sockets, to the address that the operator configured.
+//! MySQL and MariaDB. Each statement is prepared (which takes one statement alone), must give rows,
+//! and runs in a READ ONLY transaction that always ends in ROLLBACK, under timeouts; then the
+//! session is reset. A role that could do more than read tables is refused. The driver opens its
+//! own sockets, to the address that the operator configured.
 
 mod place;
 
@@ -28,7 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// What a cancelled statement gets to end.
 const GRACE: Duration = Duration::from_secs(2);
 /// What the role may be allowed on everything (`*.*`).
-const HARMLESS: [&str; 6] = ["USAGE", "SELECT", "SHOW VIEW", "SHOW DATABASES", "PROCESS", "REPLICATION CLIENT"];
+const HARMLESS: [&str; 6] =
+    ["USAGE", "SELECT", "SHOW VIEW", "SHOW DATABASES", "PROCESS", "REPLICATION CLIENT"];
 /// How MariaDB and MySQL say that a statement took too long.
 const TIMEOUTS: [u16; 2] = [1969, 3024];
 /// The collation number of what is no text.
@@ -49,11 +51,14 @@ struct Session {
     name: Name,
 }
 
-/// With TLS the server is held against the authorities that everything else outbound is held against.
+/// With TLS the server is held against the authorities that everything else outbound is held
+/// against.
 fn options(network: &Network, limits: &Limits, connector: &Connector) -> Opts {
     let Network { host, port, user, password, database, tls, privileged: _ } = network;
     let authorities = || connector.authorities().map(|der| der.to_vec().into()).collect();
-    let tls = tls.then(|| SslOpts::default().with_disable_built_in_roots(true).with_root_certs(authorities()));
+    let tls = tls.then(|| {
+        SslOpts::default().with_disable_built_in_roots(true).with_root_certs(authorities())
+    });
     let options = OptsBuilder::default()
         .ip_or_hostname(host.clone())
         .tcp_port(*port)
@@ -70,7 +75,10 @@ fn options(network: &Network, limits: &Limits, connector: &Connector) -> Opts {
 impl Mysql {
     pub(super) fn new(network: Network, limits: Limits, connector: &Connector) -> Self {
         let places = Arc::new(Semaphore::new(limits.pool));
-        let ending = Ending { options: options(&network, &limits, connector), turn: Arc::new(Semaphore::new(1)) };
+        let ending = Ending {
+            options: options(&network, &limits, connector),
+            turn: Arc::new(Semaphore::new(1)),
+        };
         Self { network, limits, places, ending, idle: Mutex::default() }
     }
 
@@ -78,7 +86,9 @@ impl Mysql {
     pub(super) async fn run(&self, ask: &Ask) -> Result<Answer, ToolError> {
         let permit = tokio::time::timeout(PATIENCE, Arc::clone(&self.places).acquire_owned()).await;
         let Ok(Ok(permit)) = permit else {
-            return Err(ToolError::new("all connections to this database are busy: try again in a moment"));
+            return Err(ToolError::new(
+                "all connections to this database are busy: try again in a moment",
+            ));
         };
         let mut place = Place::new(permit, self.ending.clone());
         let whole = async {
@@ -110,8 +120,10 @@ impl Mysql {
             unreachable(&error.to_string())
         };
         let connect = tokio::time::timeout(PATIENCE, Conn::new(self.ending.options.clone()));
-        let mut conn =
-            connect.await.map_err(|_| ToolError::new("the database does not answer"))?.map_err(unreachable)?;
+        let mut conn = connect
+            .await
+            .map_err(|_| ToolError::new("the database does not answer"))?
+            .map_err(unreachable)?;
         let (version, server) = place::server(&mut conn).await.map_err(unreachable)?;
         let name = Name { server, id: conn.id() };
         if !privileged {
@@ -119,7 +131,8 @@ impl Mysql {
             if let Some(found) = grants.iter().find_map(|grant| too_much(grant)) {
                 tracing::error!(role = %user, %found, "the role may do more than read tables");
                 return Err(ToolError::new(
-                    "the gateway does not use this database, because its role may do more than read tables",
+                    "the gateway does not use this database, because its role may do more than \
+                        read tables",
                 ));
             }
         }
@@ -138,11 +151,14 @@ impl Mysql {
         let lock = self.limits.lock_timeout.as_secs().max(1);
         let rows = ask.max_rows + 1;
         let text = ask.max_bytes;
-        // Text is read as it was judged: MySQL's reset takes the server's own character set, in which (as in GBK) the end of a
-        // letter may be a backslash or a backquote. MySQL would also cut off the texts that GROUP_CONCAT makes, at 1 KiB.
+        // Text is read as it was judged: MySQL's reset takes the server's own character set, in
+        // which (as in GBK) the end of a letter may be a backslash or a backquote. MySQL would also
+        // cut off the texts that GROUP_CONCAT makes, at 1 KiB.
         conn.query_drop(format!(
-            "SET SESSION {timeout}, lock_wait_timeout = {lock}, innodb_lock_wait_timeout = {lock}, time_zone = '+00:00', \
-             sql_select_limit = {rows}, autocommit = 1, group_concat_max_len = {text}, character_set_client = utf8mb4, \
+            "SET SESSION {timeout}, lock_wait_timeout = {lock}, innodb_lock_wait_timeout = {lock}, \
+                time_zone = '+00:00', \
+             sql_select_limit = {rows}, autocommit = 1, group_concat_max_len = {text}, \
+             character_set_client = utf8mb4, \
              character_set_connection = utf8mb4, character_set_results = utf8mb4"
         ))
         .await?;
@@ -161,13 +177,17 @@ impl Mysql {
             Error::Server(server) if TIMEOUTS.contains(&server.code) => ask.late(),
             Error::Server(server) => {
                 let words: String = server.message.chars().take(500).collect();
-                ToolError::new(format!("the database refuses the statement: {words} [{}]", server.code))
+                ToolError::new(format!(
+                    "the database refuses the statement: {words} [{}]",
+                    server.code
+                ))
             }
             Error::Other(other) => ToolError::new(other.to_string()),
             // The driver's own type of it is not public.
             Error::Io(error) if error.to_string().contains("max_allowed_packet") => ask.large(),
             other => {
-                tracing::warn!(database = %self.network.database, error = %other, "a connection was lost");
+                tracing::warn!(database = %self.network.database, error = %other, "a connection \
+                    was lost");
                 ToolError::new("the connection to the database was lost: try again")
             }
         }
@@ -183,8 +203,11 @@ async fn collect(conn: &mut Conn, ask: &Ask) -> Result<Answer, Error> {
         return Err(other("the statement gives no rows"));
     }
     if usize::from(statement.num_params()) != ask.parameters.len() {
-        let words =
-            format!("the statement takes {} parameters, received {}", statement.num_params(), ask.parameters.len());
+        let words = format!(
+            "the statement takes {} parameters, received {}",
+            statement.num_params(),
+            ask.parameters.len()
+        );
         conn.close(statement).await?;
         return Err(Error::Other(words.into()));
     }
@@ -195,7 +218,12 @@ async fn collect(conn: &mut Conn, ask: &Ask) -> Result<Answer, Error> {
     let column = |field: &Field| Column { name: field.name_str().into_owned(), kind: kind(field) };
     let mut answer = Answer::new(fields.iter().map(column).collect());
     while let Some(row) = result.next().await? {
-        let row = row.unwrap().into_iter().zip(fields.iter()).map(|(value, field)| json(value, field)).collect();
+        let row = row
+            .unwrap()
+            .into_iter()
+            .zip(fields.iter())
+            .map(|(value, field)| json(value, field))
+            .collect();
         if !answer.push(row, ask) {
             break;
         }
@@ -211,7 +239,9 @@ fn too_much(grant: &str) -> Option<String> {
         return None;
     }
     let extra = allowed.split(',').map(str::trim).find(|privilege| !HARMLESS.contains(privilege));
-    extra.map(str::to_owned).or_else(|| place.contains("WITH GRANT OPTION").then(|| "GRANT OPTION".into()))
+    extra
+        .map(str::to_owned)
+        .or_else(|| place.contains("WITH GRANT OPTION").then(|| "GRANT OPTION".into()))
 }
 
 fn parameter(value: &Value) -> Sql {
@@ -236,7 +266,9 @@ fn json(value: Sql, field: &Field) -> Value {
         Sql::Int(number) => signed(number),
         Sql::UInt(number) => unsigned(number),
         // The shortest text that means the same 32 bits, as the server itself writes it.
-        Sql::Float(number) => float(number.to_string().parse().unwrap_or_else(|_| f64::from(number))),
+        Sql::Float(number) => {
+            float(number.to_string().parse().unwrap_or_else(|_| f64::from(number)))
+        }
         Sql::Double(number) => float(number),
         Sql::Date(year, month, day, hour, minute, second, micro) => {
             let date = format!("{year:04}-{month:02}-{day:02}");
@@ -254,10 +286,15 @@ fn json(value: Sql, field: &Field) -> Value {
             T::MYSQL_TYPE_BIT if bytes.len() <= 8 => {
                 unsigned(bytes.iter().fold(0, |all, byte| all << 8 | u64::from(*byte)))
             }
-            T::MYSQL_TYPE_JSON => std::str::from_utf8(&bytes).map_or_else(|_| binary(&bytes), document),
-            T::MYSQL_TYPE_DECIMAL | T::MYSQL_TYPE_NEWDECIMAL => String::from_utf8_lossy(&bytes).into(),
+            T::MYSQL_TYPE_JSON => {
+                std::str::from_utf8(&bytes).map_or_else(|_| binary(&bytes), document)
+            }
+            T::MYSQL_TYPE_DECIMAL | T::MYSQL_TYPE_NEWDECIMAL => {
+                String::from_utf8_lossy(&bytes).into()
+            }
             _ if field.character_set() == BINARY => binary(&bytes),
-            _ => String::from_utf8(bytes).map_or_else(|error| binary(error.as_bytes()), Value::String),
+            _ => String::from_utf8(bytes)
+                .map_or_else(|error| binary(error.as_bytes()), Value::String),
         },
     }
 }
@@ -297,7 +334,11 @@ fn kind(field: &Field) -> String {
     };
     let number = matches!(
         field.column_type(),
-        T::MYSQL_TYPE_TINY | T::MYSQL_TYPE_SHORT | T::MYSQL_TYPE_INT24 | T::MYSQL_TYPE_LONG | T::MYSQL_TYPE_LONGLONG
+        T::MYSQL_TYPE_TINY
+            | T::MYSQL_TYPE_SHORT
+            | T::MYSQL_TYPE_INT24
+            | T::MYSQL_TYPE_LONG
+            | T::MYSQL_TYPE_LONGLONG
     );
     let unsigned = number && field.flags().contains(ColumnFlags::UNSIGNED_FLAG);
     if unsigned { format!("{word} unsigned") } else { word.to_owned() }

@@ -1,6 +1,6 @@
-//! PostgreSQL. Each statement runs alone in a READ ONLY transaction that has already run a query and always ends in
-//! ROLLBACK, through the extended protocol, under timeouts; then the session forgets everything. A role that could do more
-//! than read tables is refused.
+//! PostgreSQL. Each statement runs alone in a READ ONLY transaction that has already run a query
+//! and always ends in ROLLBACK, through the extended protocol, under timeouts; then the session
+//! forgets everything. A role that could do more than read tables is refused.
 
 mod value;
 mod wire;
@@ -25,7 +25,8 @@ use wire::{Session, Trouble};
 const PATIENCE: Duration = Duration::from_secs(5);
 /// What a cancelled statement gets to end.
 const GRACE: Duration = Duration::from_secs(2);
-/// Between two attempts to cancel a statement: one that comes between two steps of it has no effect.
+/// Between two attempts to cancel a statement: one that comes between two steps of it has no
+/// effect.
 const AGAIN: Duration = Duration::from_millis(250);
 /// `query_canceled`, which a timeout is too.
 const CANCELED: &str = "57014";
@@ -33,18 +34,24 @@ const CANCELED: &str = "57014";
 const MAX_NAMES: usize = 1000;
 
 /// Both are a query, after which PostgreSQL does not let the transaction become one that writes.
-const SETTINGS: &str = "SELECT set_config('statement_timeout', $1, true), set_config('lock_timeout', $2, true), \
-    set_config('idle_in_transaction_session_timeout', $1, true), set_config('TimeZone', 'UTC', true), \
+const SETTINGS: &str = "SELECT set_config('statement_timeout', $1, true), \
+    set_config('lock_timeout', $2, true), \
+    set_config('idle_in_transaction_session_timeout', $1, true), set_config('TimeZone', 'UTC', \
+    true), \
     set_config('DateStyle', 'ISO, YMD', true), set_config('IntervalStyle', 'iso_8601', true), \
     set_config('extra_float_digits', '1', true), set_config('bytea_output', 'hex', true), \
     set_config('standard_conforming_strings', 'on', true)";
 
 /// What the role may do besides reading tables.
 const PRIVILEGES: &str = "SELECT concat_ws(', ', CASE WHEN r.rolsuper THEN 'superuser' END, \
-    CASE WHEN r.rolreplication THEN 'replication' END, CASE WHEN r.rolcreaterole THEN 'createrole' END, \
-    CASE WHEN r.rolbypassrls THEN 'bypassrls' END, (SELECT string_agg(p.rolname, ', ') FROM pg_catalog.pg_roles p \
-    WHERE p.rolname IN ('pg_read_server_files', 'pg_write_server_files', 'pg_execute_server_program', \
-    'pg_signal_backend', 'pg_write_all_data') AND pg_catalog.pg_has_role(current_user, p.oid, 'MEMBER'))) \
+    CASE WHEN r.rolreplication THEN 'replication' END, CASE WHEN r.rolcreaterole THEN 'createrole' \
+    END, \
+    CASE WHEN r.rolbypassrls THEN 'bypassrls' END, (SELECT string_agg(p.rolname, ', ') FROM \
+    pg_catalog.pg_roles p \
+    WHERE p.rolname IN ('pg_read_server_files', 'pg_write_server_files', \
+    'pg_execute_server_program', \
+    'pg_signal_backend', 'pg_write_all_data') AND pg_catalog.pg_has_role(current_user, p.oid, \
+    'MEMBER'))) \
     FROM pg_catalog.pg_roles r WHERE r.rolname = current_user";
 
 const NAMES: &str = "SELECT o::text, pg_catalog.format_type(o, NULL) FROM unnest($1::oid[]) AS o";
@@ -69,9 +76,12 @@ impl Postgres {
     pub(super) async fn run(&self, ask: &Ask) -> Result<Answer, ToolError> {
         let place = tokio::time::timeout(PATIENCE, Arc::clone(&self.places).acquire_owned()).await;
         let Ok(Ok(place)) = place else {
-            return Err(ToolError::new("all connections to this database are busy: try again in a moment"));
+            return Err(ToolError::new(
+                "all connections to this database are busy: try again in a moment",
+            ));
         };
-        let mut held = Held { pool: self, session: None, place: Some(place), patience: ask.timeout + GRACE };
+        let mut held =
+            Held { pool: self, session: None, place: Some(place), patience: ask.timeout + GRACE };
         let whole = async {
             // A pooled session may have died since; nothing has run yet when that shows.
             if let Some(session) = self.pooled()
@@ -99,22 +109,26 @@ impl Postgres {
                 Trouble::Large => "an answer to its first question is too large",
             })
         };
-        let mut session = Session::open(&self.connector, &self.network).await.map_err(|e| unreachable(&e))?;
+        let mut session =
+            Session::open(&self.connector, &self.network).await.map_err(|e| unreachable(&e))?;
         if !self.network.privileged {
             let rows = own(&mut session, PRIVILEGES, &[]).await.map_err(|e| unreachable(&e))?;
             let found = rows.first().and_then(|row| row.first()).cloned().flatten();
             if found.as_deref() != Some("") {
                 let found = found.unwrap_or_else(|| "unknown".into());
-                tracing::error!(role = %self.network.user, %found, "the role may do more than read tables");
+                tracing::error!(role = %self.network.user, %found, "the role may do more than read \
+                    tables");
                 return Err(ToolError::new(
-                    "the gateway does not use this database, because its role may do more than read tables",
+                    "the gateway does not use this database, because its role may do more than \
+                        read tables",
                 ));
             }
         }
         Ok(session)
     }
 
-    /// Runs the statement in a session; `None` when the session turned out to be dead before anything ran.
+    /// Runs the statement in a session; `None` when the session turned out to be dead before
+    /// anything ran.
     async fn attempt(
         &self,
         held: &mut Held<'_>,
@@ -152,7 +166,9 @@ impl Postgres {
                 if code == CANCELED && began.elapsed() >= ask.timeout {
                     return Some(Err(ask.late()));
                 }
-                Some(Err(ToolError::new(format!("PostgreSQL refuses the statement: {words} [{code}]"))))
+                Some(Err(ToolError::new(format!(
+                    "PostgreSQL refuses the statement: {words} [{code}]"
+                ))))
             }
             Err(Trouble::Lost(words)) => {
                 tracing::warn!(database = %self.network.database, words, "a connection was lost");
@@ -189,14 +205,22 @@ impl Postgres {
             return Err(Trouble::Lost("there is no transaction".into()));
         }
         let Some(described) = described else {
-            return Err(Trouble::Refused { code: "-".into(), words: "the statement gives no rows".into() });
+            return Err(Trouble::Refused {
+                code: "-".into(),
+                words: "the statement gives no rows".into(),
+            });
         };
         self.columns(session, &described).await
     }
 
-    async fn columns(&self, session: &mut Session, rows: &RowDescriptionBody) -> Result<Vec<(u32, Column)>, Trouble> {
-        let named =
-            |field: postgres_protocol::message::backend::Field<'_>| Ok((field.type_oid(), field.name().to_owned()));
+    async fn columns(
+        &self,
+        session: &mut Session,
+        rows: &RowDescriptionBody,
+    ) -> Result<Vec<(u32, Column)>, Trouble> {
+        let named = |field: postgres_protocol::message::backend::Field<'_>| {
+            Ok((field.type_oid(), field.name().to_owned()))
+        };
         let fields: Vec<(u32, String)> =
             rows.fields().map(named).collect().map_err(|e| Trouble::Lost(e.to_string()))?;
         let unknown: Vec<u32> = {
@@ -222,12 +246,16 @@ impl Postgres {
         }
         let names = self.names.lock();
         let kind = |oid: u32| {
-            value::known(oid).or_else(|| names.get(&oid).map(String::as_str)).unwrap_or("unknown").to_owned()
+            value::known(oid)
+                .or_else(|| names.get(&oid).map(String::as_str))
+                .unwrap_or("unknown")
+                .to_owned()
         };
         Ok(fields.into_iter().map(|(oid, name)| (oid, Column { name, kind: kind(oid) })).collect())
     }
 
-    /// Runs the prepared statement, ends the transaction and makes the session forget, in one round trip.
+    /// Runs the prepared statement, ends the transaction and makes the session forget, in one round
+    /// trip.
     async fn finish(
         &self,
         session: &mut Session,
@@ -263,7 +291,8 @@ impl Postgres {
     }
 }
 
-/// Ends the transaction without a trace, and all that outlives transactions: locks, prepared statements, settings.
+/// Ends the transaction without a trace, and all that outlives transactions: locks, prepared
+/// statements, settings.
 fn forget(session: &mut Session) -> Result<(), Trouble> {
     session.add("ROLLBACK")?;
     session.sync();
@@ -290,7 +319,11 @@ async fn clean(session: &mut Session) -> Result<(), Trouble> {
 }
 
 /// A fixed statement of ours.
-async fn own(session: &mut Session, sql: &str, values: &[Option<String>]) -> Result<Vec<Vec<Option<String>>>, Trouble> {
+async fn own(
+    session: &mut Session,
+    sql: &str,
+    values: &[Option<String>],
+) -> Result<Vec<Vec<Option<String>>>, Trouble> {
     session.prepare("", sql)?;
     session.bind("", values)?;
     session.execute(0)?;
@@ -298,11 +331,15 @@ async fn own(session: &mut Session, sql: &str, values: &[Option<String>]) -> Res
     let mut rows = Vec::new();
     loop {
         let message = match session.next().await {
-            Err(refused @ Trouble::Refused { .. }) => return session.ready().await.and(Err(refused)),
+            Err(refused @ Trouble::Refused { .. }) => {
+                return session.ready().await.and(Err(refused));
+            }
             other => other?,
         };
         match message {
-            Message::DataRow(body) => rows.push(texts(&body)?.into_iter().map(|t| t.map(str::to_owned)).collect()),
+            Message::DataRow(body) => {
+                rows.push(texts(&body)?.into_iter().map(|t| t.map(str::to_owned)).collect())
+            }
             Message::ReadyForQuery(_) => return Ok(rows),
             _ => {}
         }
@@ -320,7 +357,11 @@ fn texts(body: &DataRowBody) -> Result<Vec<Option<&str>>, Trouble> {
 
 fn row(body: &DataRowBody, oids: &[u32]) -> Result<Vec<Value>, Trouble> {
     let texts = texts(body)?;
-    Ok(oids.iter().zip(texts).map(|(oid, text)| text.map_or(Value::Null, |text| value::json(*oid, text))).collect())
+    Ok(oids
+        .iter()
+        .zip(texts)
+        .map(|(oid, text)| text.map_or(Value::Null, |text| value::json(*oid, text)))
+        .collect())
 }
 
 /// The text of a parameter; PostgreSQL reads it as the type that the statement wants.
@@ -332,8 +373,9 @@ fn parameter(value: &Value) -> Option<String> {
     }
 }
 
-/// A place in the pool and the session that has it. A session that is still there at the end, because nobody waits any more or
-/// it is of no use, keeps its place until the server has ended it: it goes on with a statement whoever is gone.
+/// A place in the pool and the session that has it. A session that is still there at the end,
+/// because nobody waits any more or it is of no use, keeps its place until the server has ended it:
+/// it goes on with a statement whoever is gone.
 struct Held<'a> {
     pool: &'a Postgres,
     session: Option<Session>,
@@ -361,7 +403,8 @@ impl Drop for Held<'_> {
                     }
                 };
                 if tokio::time::timeout(patience, ended).await.is_err() {
-                    tracing::warn!(database = %network.database, "a statement that nobody waits for cannot be stopped");
+                    tracing::warn!(database = %network.database, "a statement that nobody waits \
+                        for cannot be stopped");
                 }
                 drop(place);
             });

@@ -21,9 +21,12 @@ impl Tool for Query {
         ToolSpec::new(
             "database/query",
             "Query a database",
-            "Runs one SELECT, or EXPLAIN of one, with `parameters` for its values, and gives `columns` (name, type), `rows` (a list of values \
-             each, in the order of the columns) and `row_count`. Nothing can be changed. `truncated` says that there are \
-             more rows than `limit` or than fit: use WHERE, aggregates or LIMIT … OFFSET. Decimals, dates and whole numbers \
+            "Runs one SELECT, or EXPLAIN of one, with `parameters` for its values, and gives \
+                `columns` (name, type), `rows` (a list of values \
+             each, in the order of the columns) and `row_count`. Nothing can be changed. \
+             `truncated` says that there are \
+             more rows than `limit` or than fit: use WHERE, aggregates or LIMIT … OFFSET. \
+             Decimals, dates and whole numbers \
              beyond 2^53 come as strings, bytes as {\"base64\": …}.",
         )
         .input(
@@ -41,7 +44,8 @@ impl Tool for Query {
                 "columns": columns_schema(),
                 "rows": {"type": "array", "items": {"type": "array"}},
                 "row_count": {"type": "integer"},
-                "truncated": {"type": ["string", "null"], "description": "Why rows are missing: max_rows or max_bytes"},
+                "truncated": {"type": ["string", "null"], "description": "Why rows are missing: \
+                    max_rows or max_bytes"},
                 "duration_ms": {"type": "number"}
             }),
             &["columns", "rows", "row_count", "truncated", "duration_ms"],
@@ -52,7 +56,11 @@ impl Tool for Query {
         .cap(self.0.limits.max_bytes.saturating_mul(6))
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
+    fn run<'a>(
+        &'a self,
+        arguments: Arguments,
+        client: Client<'a>,
+    ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let link = self.0.link(&arguments)?;
             let sql = arguments.text("sql")?;

@@ -1,5 +1,6 @@
-//! SQLite. Each statement gets a fresh read-only connection on which nothing is possible but reading: one statement, an
-//! authorizer that denies by default, limits, no attached files, no extensions, a deadline.
+//! SQLite. Each statement gets a fresh read-only connection on which nothing is possible but
+//! reading: one statement, an authorizer that denies by default, limits, no attached files, no
+//! extensions, a deadline.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +23,8 @@ use crate::tool::ToolError;
 /// Steps of SQLite's machine between two looks at the clock.
 const STEPS: i32 = 1000;
 /// Pragmas that our own statements read the schema with.
-const SCHEMA: [&str; 5] = ["table_list", "table_xinfo", "foreign_key_list", "index_list", "index_xinfo"];
+const SCHEMA: [&str; 5] =
+    ["table_list", "table_xinfo", "foreign_key_list", "index_list", "index_xinfo"];
 /// Longest statement in bytes, ours included.
 const SQL_BYTES: i32 = 70_000;
 
@@ -39,8 +41,10 @@ pub(super) struct Sqlite {
 impl Sqlite {
     /// Runs one statement on a thread of its own.
     pub(super) async fn run(&self, ask: &Ask) -> Result<Answer, ToolError> {
-        let busy = || ToolError::new("too many statements run on this database: try again in a moment");
-        let place = tokio::time::timeout(ask.timeout, Arc::clone(&self.places).acquire_owned()).await;
+        let busy =
+            || ToolError::new("too many statements run on this database: try again in a moment");
+        let place =
+            tokio::time::timeout(ask.timeout, Arc::clone(&self.places).acquire_owned()).await;
         let place = place.map_err(|_| busy())?.map_err(|_| busy())?;
         let gone = Gone(Arc::new(AtomicBool::new(false)));
         let path = self.path.clone();
@@ -83,11 +87,14 @@ fn blocking(
     };
     let connection = open(path).map_err(|error| {
         tracing::warn!(?path, %error, "no database");
-        ToolError::new("the database file cannot be opened: its operator finds the reason in the log")
+        ToolError::new(
+            "the database file cannot be opened: its operator finds the reason in the log",
+        )
     })?;
     confine(&connection, rule, patience, ask, gone).map_err(wrong)?;
     let mut batch = Batch::new(&connection, &ask.sql);
-    let mut statement = batch.next().map_err(wrong)?.ok_or_else(|| ToolError::new("the statement is empty"))?;
+    let mut statement =
+        batch.next().map_err(wrong)?.ok_or_else(|| ToolError::new("the statement is empty"))?;
     if !matches!(batch.next(), Ok(None)) {
         return Err(ToolError::new("only one SQL statement is allowed"));
     }
@@ -97,7 +104,9 @@ fn blocking(
     if statement.parameter_count() != ask.parameters.len() {
         let takes = statement.parameter_count();
         let received = ask.parameters.len();
-        return Err(ToolError::new(format!("the statement takes {takes} parameters, received {received}")));
+        return Err(ToolError::new(format!(
+            "the statement takes {takes} parameters, received {received}"
+        )));
     }
     collect(&mut statement, ask).map_err(wrong)
 }
@@ -106,9 +115,9 @@ fn open(path: Option<&Path>) -> rusqlite::Result<Connection> {
     let only = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     match path {
         Some(path) => Connection::open_with_flags(path, only),
-        None => {
-            Connection::open_in_memory_with_flags(OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)
-        }
+        None => Connection::open_in_memory_with_flags(
+            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+        ),
     }
 }
 
@@ -142,21 +151,32 @@ fn confine(
         connection.set_limit(limit, most)?;
     }
     let deadline = Instant::now() + ask.timeout;
-    connection.progress_handler(STEPS, Some(move || gone.load(Ordering::Relaxed) || Instant::now() > deadline))?;
+    connection.progress_handler(
+        STEPS,
+        Some(move || gone.load(Ordering::Relaxed) || Instant::now() > deadline),
+    )?;
     let own = ask.own;
     connection.authorizer(Some(move |context: AuthContext<'_>| {
-        if permitted(&rule, own, &context.action) { Authorization::Allow } else { Authorization::Deny }
+        if permitted(&rule, own, &context.action) {
+            Authorization::Allow
+        } else {
+            Authorization::Deny
+        }
     }))
 }
 
-/// Reading, calling what only computes, and what virtual tables do to describe themselves; nothing else.
+/// Reading, calling what only computes, and what virtual tables do to describe themselves; nothing
+/// else.
 fn permitted(rule: &Sql, own: bool, action: &AuthAction<'_>) -> bool {
     match action {
         AuthAction::Select | AuthAction::Read { .. } | AuthAction::Recursive => true,
         // Operators on JSON.
         AuthAction::Function { function_name: "->" | "->>" } => true,
-        AuthAction::Function { function_name } => rule.allows_function(&function_name.to_ascii_lowercase()),
-        // SQLite asks for this when a virtual table declares its columns; the file is opened read-only and defended.
+        AuthAction::Function { function_name } => {
+            rule.allows_function(&function_name.to_ascii_lowercase())
+        }
+        // SQLite asks for this when a virtual table declares its columns; the file is opened
+        // read-only and defended.
         AuthAction::Update { table_name: "sqlite_master", .. } => true,
         AuthAction::Pragma { pragma_name: "data_version", pragma_value: None } => true,
         AuthAction::Pragma { pragma_name, .. } => own && SCHEMA.contains(pragma_name),
@@ -206,7 +226,9 @@ fn json(value: ValueRef<'_>) -> Value {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(number) => signed(number),
         ValueRef::Real(number) => float(number),
-        ValueRef::Text(bytes) => std::str::from_utf8(bytes).map_or_else(|_| binary(bytes), Value::from),
+        ValueRef::Text(bytes) => {
+            std::str::from_utf8(bytes).map_or_else(|_| binary(bytes), Value::from)
+        }
         ValueRef::Blob(bytes) => binary(bytes),
     }
 }

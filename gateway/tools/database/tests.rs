@@ -1,6 +1,11 @@
-//! Tests of `database`: real PostgreSQL, MariaDB, MySQL and SQLite, each with a canary that no statement may touch.
+//! Tests of `database`: real PostgreSQL, MariaDB, MySQL and SQLite, each with a canary that no
+//! statement may touch.
 
-#![allow(clippy::disallowed_methods, clippy::print_stderr, reason = "tests start servers of their own")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "tests start servers of their own"
+)]
 
 pub(super) mod servers;
 
@@ -119,7 +124,9 @@ pub(super) fn knowing(authority: &str) -> lockgate_egress::Connector {
 fn json_is_a_value_only_where_nothing_is_lost() {
     use super::answer::document;
     assert_eq!(document("{\"a\": [1, 2.5, \"x y\", null]}"), json!({"a": [1, 2.5, "x y", null]}));
-    for text in ["{\"a\": 1.10}", "12345678901234567890123", "{\"a\":1,\"a\":2}", "\"\\u0041\"", "{"] {
+    for text in
+        ["{\"a\": 1.10}", "12345678901234567890123", "{\"a\":1,\"a\":2}", "\"\\u0041\"", "{"]
+    {
         assert_eq!(document(text), json!(text), "{text}");
     }
 }
@@ -140,16 +147,31 @@ async fn what_is_refused_says_how_it_is_written_here() {
     let places = vec![("pg", Place::Postgres(network())), ("my", Place::Mysql(network()))];
     let rig = tools(config(places, Some(folder.path())));
     for (connection, sql, words) in [
-        ("pg", "SELECT * FROM t WHERE a =?", "; placeholders are written $1, $2 … in PostgreSQL, not ?"),
-        ("pg", "SELECT * FROM t WHERE a = ? AND b = '$1'", "; placeholders are written $1, $2 … in PostgreSQL, not ?"),
-        ("my", "SELECT * FROM t WHERE a = $1", "; placeholders are written ? in MySQL and MariaDB, not $1"),
+        (
+            "pg",
+            "SELECT * FROM t WHERE a =?",
+            "; placeholders are written $1, $2 … in PostgreSQL, not ?",
+        ),
+        (
+            "pg",
+            "SELECT * FROM t WHERE a = ? AND b = '$1'",
+            "; placeholders are written $1, $2 … in PostgreSQL, not ?",
+        ),
+        (
+            "my",
+            "SELECT * FROM t WHERE a = $1",
+            "; placeholders are written ? in MySQL and MariaDB, not $1",
+        ),
         ("pg", "show tables", "; the tools `tables` and `schema` tell what is there"),
         ("my", "DESCRIBE t", "; the tools `tables` and `schema` tell what is there"),
         ("pg", "\\d t", "; the tools `tables` and `schema` tell what is there"),
         ("embedded", "PRAGMA table_list", "; the tools `tables` and `schema` tell what is there"),
         ("my", "EXPLAIN ANALYZE SELECT 1", "; the tool `explain` tells the plan of a SELECT"),
     ] {
-        let said = rig.call("database/query", json!({"sql": sql, "connection": connection})).await.unwrap_err();
+        let said = rig
+            .call("database/query", json!({"sql": sql, "connection": connection}))
+            .await
+            .unwrap_err();
         assert!(said.ends_with(words), "{sql}: {said}");
     }
     let plain = json!({"sql": "DELETE FROM t WHERE a = '?'", "connection": "pg"});

@@ -18,14 +18,19 @@ impl Tool for Echo {
             "Gives back the text it is given, unchanged. Use it to check that calls arrive.",
         )
         .input(
-            json!({"text": {"type": "string", "maxLength": MAX_TEXT, "description": "What to give back"}}),
+            json!({"text": {"type": "string", "maxLength": MAX_TEXT, "description": "What to give \
+                back"}}),
             &["text"],
         )
         .output(json!({"text": {"type": "string"}}), &["text"])
         .tags(&["example"])
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
+    fn run<'a>(
+        &'a self,
+        arguments: Arguments,
+        _: Client<'a>,
+    ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move { Ok(json!({"text": arguments.text("text")?}).into()) })
     }
 }

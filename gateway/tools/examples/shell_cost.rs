@@ -1,5 +1,6 @@
-//! What `shell/execute` costs beside starting the same program directly: `echo`, one after the other, in turns, in one run.
-//! It is also what the tests of the shell server start programs through.
+//! What `shell/execute` costs beside starting the same program directly: `echo`, one after the
+//! other, in turns, in one run. It is also what the tests of the shell server start programs
+//! through.
 
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
@@ -20,7 +21,8 @@ fn main() -> ExitCode {
         return code;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    match runtime.map_err(|error| error.to_string()).and_then(|runtime| runtime.block_on(measure())) {
+    match runtime.map_err(|error| error.to_string()).and_then(|runtime| runtime.block_on(measure()))
+    {
         Ok(table) => {
             let _ = std::io::Write::write_all(&mut std::io::stdout(), table.as_bytes());
             ExitCode::SUCCESS
@@ -69,7 +71,9 @@ fn start(landlock: Landlock) -> Result<Arc<dyn Upstream>, String> {
         version: "1.0.0".into(),
         started: Instant::now(),
         events: tokio::sync::broadcast::channel(16).0,
-        connector: Arc::new(lockgate_egress::Connector::new(&egress).map_err(|error| error.to_string())?),
+        connector: Arc::new(
+            lockgate_egress::Connector::new(&egress).map_err(|error| error.to_string())?,
+        ),
     };
     let builtin = Builtin::new(about);
     let prepared = builtin.prepare(&shell(landlock))?;
@@ -111,16 +115,22 @@ async fn call(server: &dyn Upstream, request: &Request) -> Result<(), String> {
     if hi { Ok(()) } else { Err(String::from_utf8_lossy(&answer.text).into_owned()) }
 }
 
-#[allow(clippy::disallowed_methods, reason = "the bare operation that the tool is measured against")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the bare operation that the tool is measured against"
+)]
 async fn bare() -> Result<(), String> {
     let mut command = Command::new("/bin/echo");
     command.arg("hi").env_clear().stdin(Stdio::null()).stderr(Stdio::piped());
-    let ran = tokio::process::Command::from(command).output().await.map_err(|error| error.to_string())?;
+    let ran =
+        tokio::process::Command::from(command).output().await.map_err(|error| error.to_string())?;
     if ran.stdout == b"hi\n" { Ok(()) } else { Err("echo is broken".into()) }
 }
 
 async fn measure() -> Result<String, String> {
-    let (request, with, without) = (request()?, start(Landlock::Required)?, start(Landlock::Off)?);
+    let request = request()?;
+    let with = start(Landlock::Required)?;
+    let without = start(Landlock::Off)?;
     let mut times = [const { Vec::new() }; 3];
     for run in 0..WARM + RUNS {
         for (at, times) in times.iter_mut().enumerate() {
@@ -137,7 +147,9 @@ async fn measure() -> Result<String, String> {
     }
     let mut table = format!("{RUNS} runs each, in turns\n");
     for (name, mut times) in
-        ["bare spawn of /bin/echo", "shell/execute, landlock off", "shell/execute, landlock on"].iter().zip(times)
+        ["bare spawn of /bin/echo", "shell/execute, landlock off", "shell/execute, landlock on"]
+            .iter()
+            .zip(times)
     {
         times.sort_unstable();
         let at = |percent: usize| times[times.len() * percent / 100].as_secs_f64() * 1e3;

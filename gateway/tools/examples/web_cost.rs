@@ -1,5 +1,5 @@
-//! What `web/request` costs beside a bare client: a GET of 1 KiB from a server on this machine, each over a connection of its
-//! own, one after the other, in turns, in one run.
+//! What `web/request` costs beside a bare client: a GET of 1 KiB from a server on this machine,
+//! each over a connection of its own, one after the other, in turns, in one run.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -19,7 +19,8 @@ const BODY: usize = 1024;
 
 fn main() -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    match runtime.map_err(|error| error.to_string()).and_then(|runtime| runtime.block_on(measure())) {
+    match runtime.map_err(|error| error.to_string()).and_then(|runtime| runtime.block_on(measure()))
+    {
         Ok(table) => {
             let _ = std::io::Write::write_all(&mut std::io::stdout(), table.as_bytes());
             ExitCode::SUCCESS
@@ -43,7 +44,9 @@ fn start(port: u16) -> Result<Arc<dyn Upstream>, String> {
         version: "1.0.0".into(),
         started: Instant::now(),
         events: tokio::sync::broadcast::channel(16).0,
-        connector: Arc::new(lockgate_egress::Connector::new(&egress).map_err(|error| error.to_string())?),
+        connector: Arc::new(
+            lockgate_egress::Connector::new(&egress).map_err(|error| error.to_string())?,
+        ),
     };
     let web = Web {
         hosts: Vec::new(),
@@ -101,11 +104,17 @@ async fn call(server: &dyn Upstream, request: &Request) -> Result<(), String> {
     if fine { Ok(()) } else { Err(String::from_utf8_lossy(&answer.text).into_owned()) }
 }
 
-#[allow(clippy::disallowed_methods, reason = "the bare operation that the tool is measured against")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the bare operation that the tool is measured against"
+)]
 async fn bare(port: u16) -> Result<(), String> {
     let wrong = |error: std::io::Error| error.to_string();
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.map_err(wrong)?;
-    stream.write_all(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n").await.map_err(wrong)?;
+    stream
+        .write_all(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+        .await
+        .map_err(wrong)?;
     let mut answer = Vec::with_capacity(2 * BODY);
     stream.read_to_end(&mut answer).await.map_err(wrong)?;
     if answer.starts_with(b"HTTP/1.1 200 ") { Ok(()) } else { Err("the server is broken".into()) }
@@ -116,12 +125,16 @@ fn serve() -> Result<u16, String> {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
     listener.set_nonblocking(true).map_err(|error| error.to_string())?;
     let port = listener.local_addr().map_err(|error| error.to_string())?.port();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| e.to_string())?;
     std::thread::spawn(move || {
         runtime.block_on(async move {
             let Ok(listener) = TcpListener::from_std(listener) else { return };
             let answer = format!(
-                "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nconnection: close\r\ncontent-length: {BODY}\r\n\r\n{}",
+                "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nconnection: \
+                    close\r\ncontent-length: {BODY}\r\n\r\n{}",
                 "x".repeat(BODY)
             );
             while let Ok((mut stream, _)) = listener.accept().await {
@@ -137,7 +150,8 @@ fn serve() -> Result<u16, String> {
 
 async fn measure() -> Result<String, String> {
     let port = serve()?;
-    let (request, server) = (request(port)?, start(port)?);
+    let request = request(port)?;
+    let server = start(port)?;
     let mut times = [const { Vec::new() }; 2];
     for run in 0..WARM + RUNS {
         for (at, times) in times.iter_mut().enumerate() {

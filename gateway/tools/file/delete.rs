@@ -1,5 +1,5 @@
-//! `file/delete`: a file or a folder. A folder with something in it only when asked for, after looking at everything in
-//! it first; a link goes itself and not what it leads to; a root never.
+//! `file/delete`: a file or a folder. A folder with something in it only when asked for, after
+//! looking at everything in it first; a link goes itself and not what it leads to; a root never.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -27,13 +27,15 @@ impl Tool for Delete {
         ToolSpec::new(
             "file/delete",
             "Delete a file or folder",
-            "Deletes a file, a link or an empty folder; with `recursive` a folder and everything in it, which cannot be undone. \
+            "Deletes a file, a link or an empty folder; with `recursive` a folder and everything \
+                in it, which cannot be undone. \
              Tells what went. A root cannot be deleted.",
         )
         .input(
             json!({
                 "path": path_schema("The file or folder"),
-                "recursive": {"type": "boolean", "default": false, "description": "Also what is in the folder"}
+                "recursive": {"type": "boolean", "default": false, "description": "Also what is in \
+                    the folder"}
             }),
             &["path"],
         )
@@ -50,7 +52,11 @@ impl Tool for Delete {
         .timeout(self.0.config.limits.timeout)
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
+    fn run<'a>(
+        &'a self,
+        arguments: Arguments,
+        _: Client<'a>,
+    ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let files = Arc::clone(&self.0);
             self.0.blocking.run(move |stop| delete(&files, &arguments, stop)).await
@@ -58,7 +64,11 @@ impl Tool for Delete {
     }
 }
 
-fn delete(files: &Files, arguments: &Arguments, stop: &CancellationToken) -> Result<Output, ToolError> {
+fn delete(
+    files: &Files,
+    arguments: &Arguments,
+    stop: &CancellationToken,
+) -> Result<Output, ToolError> {
     let place = files.find_to_change(arguments.text("path")?)?;
     let (folder, leaf) = place.parent()?;
     let stat = look(&folder, leaf).map_err(|errno| place.words(errno))?;
@@ -78,7 +88,8 @@ fn delete(files: &Files, arguments: &Arguments, stop: &CancellationToken) -> Res
         })?;
         gone.add(&place.path);
     }
-    Ok(json!({"path": place.path, "type": kind(&stat), "count": gone.count, "deleted": gone.paths}).into())
+    Ok(json!({"path": place.path, "type": kind(&stat), "count": gone.count, "deleted": gone.paths})
+        .into())
 }
 
 /// Whether everything in a folder may be changed, as it would be under the path `to`.
@@ -96,7 +107,8 @@ pub(super) fn may_change_all(
     if walk.partial {
         let most = files.config.limits.entries;
         return Err(ToolError(format!(
-            "{} has more than {most} entries, or some that cannot be looked at: nothing was changed; take its parts one by one",
+            "{} has more than {most} entries, or some that cannot be looked at: nothing was \
+                changed; take its parts one by one",
             place.path
         )));
     }
@@ -117,10 +129,19 @@ impl Gone<'_> {
         }
     }
 
-    /// Deletes a folder from the inside; each folder is entered through the one that holds it, and no link is.
-    fn tree(&mut self, holder: &OwnedFd, name: &str, path: &str, depth: usize) -> Result<(), ToolError> {
+    /// Deletes a folder from the inside; each folder is entered through the one that holds it, and
+    /// no link is.
+    fn tree(
+        &mut self,
+        holder: &OwnedFd,
+        name: &str,
+        path: &str,
+        depth: usize,
+    ) -> Result<(), ToolError> {
         let said = |count: usize| {
-            move |ToolError(words): ToolError| ToolError(format!("{words}; {count} entries had been deleted"))
+            move |ToolError(words): ToolError| {
+                ToolError(format!("{words}; {count} entries had been deleted"))
+            }
         };
         let fault = |errno| words(path, errno);
         if depth == 0 {
@@ -147,7 +168,9 @@ impl Gone<'_> {
                 self.tree(&folder, &inner, &below, depth - 1)?;
             } else {
                 let fault = |errno| words(&below, errno);
-                fs::unlinkat(&folder, &inner, AtFlags::empty()).map_err(fault).map_err(said(self.count))?;
+                fs::unlinkat(&folder, &inner, AtFlags::empty())
+                    .map_err(fault)
+                    .map_err(said(self.count))?;
                 self.add(&below);
             }
         }

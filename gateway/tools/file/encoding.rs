@@ -1,4 +1,5 @@
-//! Bytes as text and back: UTF-8, base64 (with padding) and hex. What does not fit is refused, never replaced.
+//! Bytes as text and back: UTF-8, base64 (with padding) and hex. What does not fit is refused,
+//! never replaced.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -28,18 +29,26 @@ impl Encoding {
         match self {
             Self::Utf8 => Ok(text.into_bytes()),
             Self::Base64 => STANDARD.decode(text.as_bytes()).map_err(|_| {
-                ToolError::new("`content` is not base64 with padding: encode it again, without line breaks")
+                ToolError::new(
+                    "`content` is not base64 with padding: encode it again, without line breaks",
+                )
             }),
-            Self::Hex => hex::decode(text.as_bytes())
-                .ok_or_else(|| ToolError::new("`content` is not hex: write two digits for each byte, without spaces")),
+            Self::Hex => hex::decode(text.as_bytes()).ok_or_else(|| {
+                ToolError::new(
+                    "`content` is not hex: write two digits for each byte, without spaces",
+                )
+            }),
         }
     }
 
     /// UTF-8 is refused when it is none, with a hint.
     pub(super) fn encode(self, path: &str, bytes: Vec<u8>) -> Result<String, ToolError> {
         match self {
-            Self::Utf8 => String::from_utf8(bytes)
-                .map_err(|_| ToolError(format!("{path} is not UTF-8 text: read it with `encoding` base64 or hex"))),
+            Self::Utf8 => String::from_utf8(bytes).map_err(|_| {
+                ToolError(format!(
+                    "{path} is not UTF-8 text: read it with `encoding` base64 or hex"
+                ))
+            }),
             Self::Base64 => Ok(STANDARD.encode(bytes)),
             Self::Hex => Ok(hex::encode(&bytes)),
         }

@@ -19,16 +19,20 @@ impl Tool for List {
         ToolSpec::new(
             "file/list",
             "List a folder",
-            "Lists what is in a folder, in the order of names; also what is below it with `recursive`. Without `path` it lists \
-             the first root and names all of them. Names that begin with a dot are left out unless `hidden`. `next` is the \
-             `offset` of the next page, when there is one; `partial` says that some of it was passed over.",
+            "Lists what is in a folder, in the order of names; also what is below it with \
+                `recursive`. Without `path` it lists \
+             the first root and names all of them. Names that begin with a dot are left out unless \
+             `hidden`. `next` is the \
+             `offset` of the next page, when there is one; `partial` says that some of it was \
+             passed over.",
         )
         .input(
             json!({
                 "path": path_schema("The folder"),
                 "recursive": {"type": "boolean", "default": false},
                 "hidden": {"type": "boolean", "default": false},
-                "metadata": {"type": "boolean", "default": true, "description": "Sizes and dates besides path and type"},
+                "metadata": {"type": "boolean", "default": true, "description": "Sizes and dates \
+                    besides path and type"},
                 "offset": {"type": "integer", "minimum": 0, "default": 0},
                 "limit": {"type": "integer", "minimum": 1, "maximum": PAGE, "default": 200}
             }),
@@ -48,7 +52,11 @@ impl Tool for List {
         .timeout(self.0.config.limits.timeout)
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
+    fn run<'a>(
+        &'a self,
+        arguments: Arguments,
+        _: Client<'a>,
+    ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let files = Arc::clone(&self.0);
             self.0.blocking.run(move |stop| list(&files, &arguments, stop)).await
@@ -56,7 +64,11 @@ impl Tool for List {
     }
 }
 
-fn list(files: &Files, arguments: &Arguments, stop: &CancellationToken) -> Result<Output, ToolError> {
+fn list(
+    files: &Files,
+    arguments: &Arguments,
+    stop: &CancellationToken,
+) -> Result<Output, ToolError> {
     let place = files.find(arguments.maybe_text("path").unwrap_or("."))?;
     let number = |name| arguments.whole(name).map(|n| usize::try_from(n).unwrap_or(usize::MAX));
     let offset = number("offset")?;
@@ -90,7 +102,8 @@ fn list(files: &Files, arguments: &Arguments, stop: &CancellationToken) -> Resul
         at += 1;
         Ok(if recursive { Next::On } else { Next::Past })
     })?;
-    let mut result = json!({"path": place.path, "entries": entries, "partial": walk.partial || odd});
+    let mut result =
+        json!({"path": place.path, "entries": entries, "partial": walk.partial || odd});
     if arguments.maybe_text("path").is_none() {
         let roots = files.roots.iter().map(|root| json!({"path": root.path, "write": root.write}));
         result["roots"] = roots.collect::<Vec<Value>>().into();

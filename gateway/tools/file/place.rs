@@ -1,5 +1,5 @@
-//! From an argument to a place: the root that holds it and the names below. The path rule reads the text; what comes of
-//! it is only a name, and `root` decides what it leads to.
+//! From an argument to a place: the root that holds it and the names below. The path rule reads the
+//! text; what comes of it is only a name, and `root` decides what it leads to.
 
 use std::sync::Arc;
 
@@ -42,16 +42,28 @@ impl Files {
         let opened: Vec<_> = config.roots.iter().map(Root::open).collect::<Result<_, _>>()?;
         // Relative paths never mean another root than the one that was meant for them.
         let based = opened.first().is_some_and(Option::is_some);
-        for missing in opened.iter().zip(&config.roots).filter(|(root, _)| root.is_none()).map(|(_, root)| &root.path) {
-            tracing::warn!(root = %missing.display(), "this root of the file tools is not there; the others are served");
+        for missing in opened
+            .iter()
+            .zip(&config.roots)
+            .filter(|(root, _)| root.is_none())
+            .map(|(_, root)| &root.path)
+        {
+            tracing::warn!(root = %missing.display(), "this root of the file tools is not there; \
+                the others are served");
         }
         let roots: Vec<_> = opened.into_iter().flatten().collect();
         if roots.is_empty() {
-            let missing = config.roots.first().map(|root| root.path.display().to_string()).unwrap_or_default();
+            let missing = config
+                .roots
+                .first()
+                .map(|root| root.path.display().to_string())
+                .unwrap_or_default();
             return Err(format!("the root {missing} is not there"));
         }
         let identities: Vec<_> = roots.iter().map(Root::identity).collect::<Result<_, _>>()?;
-        if let Some(at) = identities.iter().enumerate().position(|(at, id)| identities[..at].contains(id)) {
+        if let Some(at) =
+            identities.iter().enumerate().position(|(at, id)| identities[..at].contains(id))
+        {
             return Err(format!("the root {} is there twice", roots[at].path));
         }
         let spec = |deny: Vec<String>| Spec {
@@ -79,14 +91,21 @@ impl Files {
         self.place(&self.read, text)
     }
 
-    /// A place to change: below a root that may be written, and nothing that other programs take orders from.
+    /// A place to change: below a root that may be written, and nothing that other programs take
+    /// orders from.
     pub(super) fn find_to_change(&self, text: &str) -> Result<Place, ToolError> {
         let place = self.place(&self.read, text)?;
         if !place.root.write {
-            return Err(ToolError(format!("{} may only be read: nothing in it can be changed", place.root.path)));
+            return Err(ToolError(format!(
+                "{} may only be read: nothing in it can be changed",
+                place.root.path
+            )));
         }
         if place.names.is_empty() {
-            return Err(ToolError(format!("{} is a root and stays as it is: name something in it", place.path)));
+            return Err(ToolError(format!(
+                "{} is a root and stays as it is: name something in it",
+                place.path
+            )));
         }
         self.may_change(&place.path)?;
         Ok(place)
@@ -106,7 +125,8 @@ impl Files {
         !self.guarded || self.read.check(path).is_ok()
     }
 
-    /// Whether a name that may not be read is none that is denied, but one that no rule can judge, such as `a%2eb`.
+    /// Whether a name that may not be read is none that is denied, but one that no rule can judge,
+    /// such as `a%2eb`.
     pub(super) fn is_odd(&self, path: &str) -> bool {
         self.name.check(path).is_err()
     }
@@ -115,9 +135,10 @@ impl Files {
     pub(super) fn may_change(&self, path: &str) -> Result<(), ToolError> {
         match self.change.check(path) {
             Ok(_) => Ok(()),
-            Err(refusal) if self.is_odd(path) => {
-                Err(ToolError(format!("the name cannot be judged, so that it may not be changed: {}", refusal.0)))
-            }
+            Err(refusal) if self.is_odd(path) => Err(ToolError(format!(
+                "the name cannot be judged, so that it may not be changed: {}",
+                refusal.0
+            ))),
             Err(_) => Err(ToolError(format!(
                 "{path} may not be changed: other programs take orders from it, or it is protected"
             ))),
@@ -126,12 +147,19 @@ impl Files {
 
     /// Opens a place to read it. A link must not lead to what may not be read.
     pub(super) fn reach(&self, place: &Place) -> Result<std::os::fd::OwnedFd, ToolError> {
-        let open = place.root.reach(&place.names, rustix::fs::OFlags::RDONLY).map_err(|errno| place.words(errno))?;
+        let open = place
+            .root
+            .reach(&place.names, rustix::fs::OFlags::RDONLY)
+            .map_err(|errno| place.words(errno))?;
         if self.guarded && !place.names.is_empty() {
             let names = place.root.names_of(&open);
-            let readable = names.is_some_and(|names| self.is_readable(&join(&place.root.path, &names)));
+            let readable =
+                names.is_some_and(|names| self.is_readable(&join(&place.root.path, &names)));
             if !readable {
-                return Err(ToolError(format!("{} leads to what is never allowed: use another path", place.path)));
+                return Err(ToolError(format!(
+                    "{} leads to what is never allowed: use another path",
+                    place.path
+                )));
             }
         }
         Ok(open)
@@ -161,11 +189,14 @@ impl Place {
 /// An error about a path as a sentence.
 pub(super) fn words(path: &str, errno: Errno) -> ToolError {
     let what = match errno {
-        Errno::NOENT => return ToolError(format!("{path} is not there: list its folder to see what is")),
+        Errno::NOENT => {
+            return ToolError(format!("{path} is not there: list its folder to see what is"));
+        }
         Errno::NOTDIR => "something on the way is a file and no folder",
         Errno::ISDIR => "it is a folder: name a file",
         Errno::LOOP => {
-            "a symbolic link stands there, and links are not followed for this: use the path that it leads to"
+            "a symbolic link stands there, and links are not followed for this: use the path that \
+                it leads to"
         }
         Errno::XDEV => "it leads out of the allowed folder, or to another file system",
         Errno::ACCESS | Errno::PERM | Errno::ROFS => "the system does not permit it to the gateway",
@@ -197,7 +228,11 @@ pub(super) fn kind(stat: &Stat) -> &'static str {
 }
 
 /// Size and dates.
-#[allow(clippy::unnecessary_cast, trivial_numeric_casts, reason = "the fields have other types on other systems")]
+#[allow(
+    clippy::unnecessary_cast,
+    trivial_numeric_casts,
+    reason = "the fields have other types on other systems"
+)]
 pub(super) fn describe(path: &str, stat: &Stat) -> Value {
     let mut entry = json!({
         "path": path, "type": kind(stat), "size": stat.st_size, "modified": date::of_seconds(stat.st_mtime as i64)
@@ -210,12 +245,17 @@ pub(super) fn describe(path: &str, stat: &Stat) -> Value {
 
 /// What [`describe`] tells, as properties of a schema.
 pub(super) fn entry_schema() -> Value {
-    let (text, whole) = (json!({"type": "string"}), json!({"type": "integer"}));
+    let text = json!({"type": "string"});
+    let whole = json!({"type": "integer"});
     json!({"path": text, "type": text, "size": whole, "modified": text, "mimeType": text})
 }
 
 /// What changes when a file does.
-#[allow(clippy::unnecessary_cast, trivial_numeric_casts, reason = "the fields have other types on other systems")]
+#[allow(
+    clippy::unnecessary_cast,
+    trivial_numeric_casts,
+    reason = "the fields have other types on other systems"
+)]
 pub(super) fn mark(stat: &Stat) -> Mark {
     (root::identity(stat), stat.st_size as i64, stat.st_mtime as i64, stat.st_mtime_nsec as i64)
 }

@@ -1,4 +1,5 @@
-//! `file/read`: a file, or a part of it. Only ordinary files; never more than the configured bound at once.
+//! `file/read`: a file, or a part of it. Only ordinary files; never more than the configured bound
+//! at once.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -20,9 +21,12 @@ impl Tool for Read {
             "file/read",
             "Read a file",
             format!(
-                "Reads a file, whole or in part, at most {limit} bytes at once. Text comes as UTF-8; use `encoding` base64 or \
-                 hex for other files. `offset` and `length` count bytes; `head` or `tail` give the first or last lines \
-                 instead. `next` is the `offset` to go on with, when the file goes on; `truncated` says that `tail` would have \
+                "Reads a file, whole or in part, at most {limit} bytes at once. Text comes as \
+                    UTF-8; use `encoding` base64 or \
+                 hex for other files. `offset` and `length` count bytes; `head` or `tail` give the \
+                 first or last lines \
+                 instead. `next` is the `offset` to go on with, when the file goes on; `truncated` \
+                 says that `tail` would have \
                  more lines before the first.",
             ),
         )
@@ -52,7 +56,11 @@ impl Tool for Read {
         .cap(limit.saturating_mul(14).saturating_add(1 << 16))
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
+    fn run<'a>(
+        &'a self,
+        arguments: Arguments,
+        _: Client<'a>,
+    ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let files = Arc::clone(&self.0);
             self.0.blocking.run(move |_| read(&files, &arguments)).await
@@ -72,7 +80,11 @@ fn read(files: &Files, arguments: &Arguments) -> Result<Output, ToolError> {
         return Err(ToolError::new("give one of `offset`, `head` and `tail`"));
     }
     let size = u64::try_from(stat.st_size).unwrap_or_default();
-    let wanted = arguments.maybe_whole("length").and_then(|n| usize::try_from(n).ok()).unwrap_or(limit).min(limit);
+    let wanted = arguments
+        .maybe_whole("length")
+        .and_then(|n| usize::try_from(n).ok())
+        .unwrap_or(limit)
+        .min(limit);
     let offset = if tail.is_some() { size.saturating_sub(wanted as u64) } else { offset };
     let mut bytes = part(&file, offset, wanted).map_err(|errno| place.words(errno))?;
     let mut start = offset;
@@ -82,9 +94,11 @@ fn read(files: &Files, arguments: &Arguments) -> Result<Output, ToolError> {
     }
     if let Some(lines) = tail {
         let first = start_of_lines(&bytes, lines);
-        // Fewer lines than wanted, though the file has more before them. What is left of a character at the cut goes, too.
+        // Fewer lines than wanted, though the file has more before them. What is left of a
+        // character at the cut goes, too.
         truncated = first.is_none() && offset > 0;
-        let torn = if truncated && encoding == Encoding::Utf8 { rest_of_character(&bytes) } else { 0 };
+        let torn =
+            if truncated && encoding == Encoding::Utf8 { rest_of_character(&bytes) } else { 0 };
         let from = first.unwrap_or(torn);
         bytes.drain(..from);
         start += from as u64;
@@ -94,7 +108,9 @@ fn read(files: &Files, arguments: &Arguments) -> Result<Output, ToolError> {
         // A part may end within a character, which then belongs to the next part.
         let whole = whole_characters(&bytes);
         if whole == 0 && !bytes.is_empty() {
-            return Err(ToolError::new("`length` ends within the first character: give at least 4"));
+            return Err(ToolError::new(
+                "`length` ends within the first character: give at least 4",
+            ));
         }
         bytes.truncate(whole);
         next = start + whole as u64;
@@ -140,7 +156,11 @@ pub(super) fn part(file: &OwnedFd, offset: u64, length: usize) -> rustix::io::Re
         let filled = bytes.len();
         let step = STEP.min(length - bytes.len());
         bytes.resize(filled + step, 0);
-        let read = match rustix::io::pread(file, &mut bytes[filled..], offset.saturating_add(filled as u64)) {
+        let read = match rustix::io::pread(
+            file,
+            &mut bytes[filled..],
+            offset.saturating_add(filled as u64),
+        ) {
             Err(rustix::io::Errno::INTR) => 0,
             Ok(0) => {
                 bytes.truncate(filled);
@@ -164,7 +184,8 @@ fn end_of_lines(bytes: &[u8], lines: u64) -> usize {
 fn start_of_lines(bytes: &[u8], lines: u64) -> Option<usize> {
     // The end of the last line is no start of another one.
     let body = bytes.strip_suffix(b"\n").unwrap_or(bytes);
-    let starts = body.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
+    let starts =
+        body.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
     starts.into_iter().nth(usize::try_from(lines - 1).unwrap_or(usize::MAX))
 }
 

@@ -1,5 +1,5 @@
-//! `file/move`: another name or folder for a file or folder, in one step. It replaces nothing unless asked, and follows
-//! no link.
+//! `file/move`: another name or folder for a file or folder, in one step. It replaces nothing
+//! unless asked, and follows no link.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -22,7 +22,8 @@ impl Tool for Move {
         ToolSpec::new(
             "file/move",
             "Move or rename",
-            "Gives a file or folder another name or place, within the folders that may be written, and makes the folders that \
+            "Gives a file or folder another name or place, within the folders that may be written, \
+                and makes the folders that \
              it goes to. Refuses if something is there already, unless `overwrite` (files only).",
         )
         .input(
@@ -46,7 +47,11 @@ impl Tool for Move {
         .timeout(self.0.config.limits.timeout)
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
+    fn run<'a>(
+        &'a self,
+        arguments: Arguments,
+        _: Client<'a>,
+    ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let files = Arc::clone(&self.0);
             self.0.blocking.run(move |stop| relocate(&files, &arguments, stop)).await
@@ -54,7 +59,11 @@ impl Tool for Move {
     }
 }
 
-fn relocate(files: &Files, arguments: &Arguments, stop: &CancellationToken) -> Result<Output, ToolError> {
+fn relocate(
+    files: &Files,
+    arguments: &Arguments,
+    stop: &CancellationToken,
+) -> Result<Output, ToolError> {
     let from = files.find_to_change(arguments.text("from")?)?;
     let to = files.find_to_change(arguments.text("to")?)?;
     let (source, old) = from.parent()?;
@@ -67,16 +76,27 @@ fn relocate(files: &Files, arguments: &Arguments, stop: &CancellationToken) -> R
     let (target, _) = to.root.make_folder(parents).map_err(|errno| to.words(errno))?;
     let replaced = look(&target, new).is_ok();
     stop.check()?;
-    rename(&source, old, &target, new, !arguments.flag("overwrite")).map_err(|errno| match errno {
-        Errno::EXIST => ToolError(format!("{} is there already: set `overwrite`, or choose another name", to.path)),
-        Errno::INVAL => ToolError(format!("{} cannot be moved into itself", from.path)),
-        errno => to.words(errno),
-    })?;
+    rename(&source, old, &target, new, !arguments.flag("overwrite")).map_err(
+        |errno| match errno {
+            Errno::EXIST => ToolError(format!(
+                "{} is there already: set `overwrite`, or choose another name",
+                to.path
+            )),
+            Errno::INVAL => ToolError(format!("{} cannot be moved into itself", from.path)),
+            errno => to.words(errno),
+        },
+    )?;
     Ok(json!({"from": from.path, "to": to.path, "type": kind(&stat), "replaced": replaced}).into())
 }
 
 /// Renames in one step; `exclusive` fails when the new name is taken.
-pub(super) fn rename(from: &OwnedFd, old: &str, to: &OwnedFd, new: &str, exclusive: bool) -> Result<(), Errno> {
+pub(super) fn rename(
+    from: &OwnedFd,
+    old: &str,
+    to: &OwnedFd,
+    new: &str,
+    exclusive: bool,
+) -> Result<(), Errno> {
     #[cfg(any(target_os = "linux", target_vendor = "apple"))]
     if exclusive {
         match fs::renameat_with(from, old, to, new, fs::RenameFlags::NOREPLACE) {

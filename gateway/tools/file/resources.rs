@@ -1,5 +1,5 @@
-//! Files as `file://` resources: a bounded list that is looked over again from time to time, reads by URI, and
-//! subscriptions that are answered by looking.
+//! Files as `file://` resources: a bounded list that is looked over again from time to time, reads
+//! by URI, and subscriptions that are answered by looking.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -56,22 +56,34 @@ impl Provider for Resources {
     fn items(&self, kind: ListKind) -> Vec<Value> {
         match kind {
             ListKind::Resources => self.0.listed.lock().clone(),
-            ListKind::Templates => self.0.files.roots.iter().map(|root| template(&root.path)).collect(),
+            ListKind::Templates => {
+                self.0.files.roots.iter().map(|root| template(&root.path)).collect()
+            }
             ListKind::Tools | ListKind::Prompts => Vec::new(),
         }
     }
 
-    fn read<'a>(&'a self, uri: &'a str, _: Client<'a>) -> BoxFuture<'a, Result<Option<Contents>, String>> {
+    fn read<'a>(
+        &'a self,
+        uri: &'a str,
+        _: Client<'a>,
+    ) -> BoxFuture<'a, Result<Option<Contents>, String>> {
         Box::pin(async move {
             let Ok(place) = self.0.place(uri) else { return Ok(None) };
             let files = Arc::clone(&self.0.files);
             let uri = uri.to_owned();
-            self.0.files.blocking.run(move |_| contents(&files, &place, &uri)).await.map_err(|error| error.0)
+            self.0
+                .files
+                .blocking
+                .run(move |_| contents(&files, &place, &uri))
+                .await
+                .map_err(|error| error.0)
         })
     }
 
     fn subscribe(&self, uri: &str) -> Result<(), String> {
-        // What cannot be read is not there, whatever the reason. One short look, which every reading begins with.
+        // What cannot be read is not there, whatever the reason. One short look, which every
+        // reading begins with.
         let there = self.0.place(uri).and_then(|place| read::open(&self.0.files, &place));
         there.map_err(|error| error.0)?;
         self.0.watched.lock().insert(uri.to_owned(), None);
@@ -100,13 +112,17 @@ fn contents(files: &Files, place: &Place, uri: &str) -> Result<Option<Contents>,
     if size > limit {
         let instead = "read it in parts with the tool `read`";
         let path = &place.path;
-        return Err(ToolError(format!("{path} has {size} bytes, more than a resource may have ({limit}): {instead}")));
+        return Err(ToolError(format!(
+            "{path} has {size} bytes, more than a resource may have ({limit}): {instead}"
+        )));
     }
     let bytes = read::part(&file, 0, limit).map_err(|errno| place.words(errno))?;
     let mut item = json!({"uri": uri, "mimeType": media::of(&place.path)});
     match String::from_utf8(bytes) {
         Ok(text) => item["text"] = text.into(),
-        Err(error) => item["blob"] = Encoding::Base64.encode(&place.path, error.into_bytes())?.into(),
+        Err(error) => {
+            item["blob"] = Encoding::Base64.encode(&place.path, error.into_bytes())?.into()
+        }
     }
     Ok(Some(Contents::fresh(json!([item]))))
 }
@@ -127,7 +143,11 @@ impl Inner {
         let now: Vec<_> = uris
             .into_iter()
             .map(|uri| {
-                let stat = self.place(&uri).and_then(|place| self.files.reach(&place)).ok().and_then(|f| fstat(f).ok());
+                let stat = self
+                    .place(&uri)
+                    .and_then(|place| self.files.reach(&place))
+                    .ok()
+                    .and_then(|f| fstat(f).ok());
                 (uri, stat.as_ref().map_or(((0, 0), 0, 0, 0), mark))
             })
             .collect();
@@ -149,8 +169,10 @@ impl Inner {
         let most = self.files.config.limits.resources;
         let stop = CancellationToken::default();
         for root in &self.files.roots {
-            let place = Place { root: Arc::clone(root), names: Vec::new(), path: root.path.clone() };
-            // Wide enough to find some files among folders, narrow enough to be done again and again.
+            let place =
+                Place { root: Arc::clone(root), names: Vec::new(), path: root.path.clone() };
+            // Wide enough to find some files among folders, narrow enough to be done again and
+            // again.
             let mut walk = Walk::new(&stop, most.saturating_mul(4));
             let _ = walk.run(&place, &mut |found| {
                 let path = place.below(found.names);
@@ -176,7 +198,11 @@ impl Inner {
     fn item(&self, path: &str, names: &[String], stat: &Stat) -> Option<Value> {
         let uri = format!("file://{}", encoded(path));
         self.files.find(&uri).ok()?;
-        #[allow(clippy::unnecessary_cast, trivial_numeric_casts, reason = "the field has other types elsewhere")]
+        #[allow(
+            clippy::unnecessary_cast,
+            trivial_numeric_casts,
+            reason = "the field has other types elsewhere"
+        )]
         let modified = date::of_seconds(stat.st_mtime as i64);
         Some(json!({
             "uri": uri, "name": names.join("/"), "title": names.last(), "mimeType": media::of(path),
@@ -192,7 +218,8 @@ async fn follow(inner: Weak<Inner>, teller: ChangeNotifier) {
         let Some(strong) = inner.upgrade() else { return };
         let lists = looks % LOOKS_PER_LIST == 0;
         let watching = Arc::clone(&strong);
-        let looked = tokio::task::spawn_blocking(move || (watching.changed(), lists && watching.list()));
+        let looked =
+            tokio::task::spawn_blocking(move || (watching.changed(), lists && watching.list()));
         let Ok((changed, another)) = looked.await else { return };
         changed.iter().for_each(|uri| teller.updated(uri));
         if another {

@@ -1,5 +1,5 @@
-//! A folder held open. Everything is opened relative to it, by the kernel's rules: no `..`, no symbolic link and no
-//! rename leads out of it. Paths as text decide nothing here.
+//! A folder held open. Everything is opened relative to it, by the kernel's rules: no `..`, no
+//! symbolic link and no rename leads out of it. Paths as text decide nothing here.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -21,8 +21,8 @@ pub(super) struct Root {
 }
 
 impl Root {
-    /// Opens a configured folder. The one place where a path is taken as it is, because the operator wrote it.
-    /// `None` when it is not there.
+    /// Opens a configured folder. The one place where a path is taken as it is, because the
+    /// operator wrote it. `None` when it is not there.
     pub(super) fn open(config: &config::Root) -> Result<Option<Self>, String> {
         let path = config.path.to_str().ok_or("the path of a root is not UTF-8")?;
         let folder = match fs::open(path, FOLDER, Mode::empty()) {
@@ -54,7 +54,9 @@ impl Root {
                     // Something on the way was renamed at the same moment.
                     Err(Errno::AGAIN | Errno::INTR) => {}
                     // An old kernel, or a filter that does not know the call.
-                    Err(Errno::NOSYS | Errno::PERM) => return self.reach_step_by_step(names, flags),
+                    Err(Errno::NOSYS | Errno::PERM) => {
+                        return self.reach_step_by_step(names, flags);
+                    }
                     other => return other,
                 }
             }
@@ -103,7 +105,8 @@ impl Root {
         Ok((folder, made))
     }
 
-    /// The names at which something open really is, however it was reached; `None` where the system does not say.
+    /// The names at which something open really is, however it was reached; `None` where the system
+    /// does not say.
     pub(super) fn names_of(&self, open: &OwnedFd) -> Option<Vec<String>> {
         let root = place(&self.folder)?;
         let open = place(open)?;
@@ -130,11 +133,16 @@ pub(super) fn look(folder: impl AsFd, name: &str) -> Result<Stat, Errno> {
 }
 
 fn is_link(folder: impl AsFd, name: &str) -> bool {
-    look(folder, name).is_ok_and(|stat| fs::FileType::from_raw_mode(stat.st_mode) == fs::FileType::Symlink)
+    look(folder, name)
+        .is_ok_and(|stat| fs::FileType::from_raw_mode(stat.st_mode) == fs::FileType::Symlink)
 }
 
 /// Device and number of a file.
-#[allow(clippy::unnecessary_cast, trivial_numeric_casts, reason = "the fields have other types on other systems")]
+#[allow(
+    clippy::unnecessary_cast,
+    trivial_numeric_casts,
+    reason = "the fields have other types on other systems"
+)]
 pub(super) fn identity(stat: &Stat) -> (u64, u64) {
     (stat.st_dev as u64, stat.st_ino as u64)
 }

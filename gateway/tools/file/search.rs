@@ -1,5 +1,5 @@
-//! `file/search`: files by name and by text. It looks at a bounded number of entries and bytes, follows no links, and
-//! passes over files that are not text.
+//! `file/search`: files by name and by text. It looks at a bounded number of entries and bytes,
+//! follows no links, and passes over files that are not text.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -35,8 +35,10 @@ impl Tool for Search {
         ToolSpec::new(
             "file/search",
             "Search files",
-            "Finds files below a folder by `glob` (`*.rs`, `src/**/*.md`; one without `/` is held against names), and the lines \
-             in them that hold `text`, or both. Gives paths, and line numbers with the lines. `partial` says that it stopped \
+            "Finds files below a folder by `glob` (`*.rs`, `src/**/*.md`; one without `/` is held \
+                against names), and the lines \
+             in them that hold `text`, or both. Gives paths, and line numbers with the lines. \
+             `partial` says that it stopped \
              early: narrow the search.",
         )
         .input(
@@ -62,7 +64,11 @@ impl Tool for Search {
         .timeout(self.0.config.limits.timeout)
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
+    fn run<'a>(
+        &'a self,
+        arguments: Arguments,
+        client: Client<'a>,
+    ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let files = Arc::clone(&self.0);
             client.progress(0, None, Some("searching"));
@@ -83,7 +89,11 @@ struct Hunt {
     partial: bool,
 }
 
-fn search(files: &Files, arguments: &Arguments, stop: &CancellationToken) -> Result<Output, ToolError> {
+fn search(
+    files: &Files,
+    arguments: &Arguments,
+    stop: &CancellationToken,
+) -> Result<Output, ToolError> {
     let place = files.find(arguments.maybe_text("path").unwrap_or("."))?;
     let ignore_case = arguments.flag("ignore_case");
     let text = arguments.maybe_text("text");
@@ -120,8 +130,10 @@ fn search(files: &Files, arguments: &Arguments, stop: &CancellationToken) -> Res
 }
 
 fn compile(glob: &str, ignore_case: bool) -> Result<(GlobMatcher, bool), ToolError> {
-    let built = GlobBuilder::new(glob).literal_separator(true).case_insensitive(ignore_case).build();
-    let glob_error = |error: globset::Error| ToolError(format!("`glob` is not a glob: {}", error.kind()));
+    let built =
+        GlobBuilder::new(glob).literal_separator(true).case_insensitive(ignore_case).build();
+    let glob_error =
+        |error: globset::Error| ToolError(format!("`glob` is not a glob: {}", error.kind()));
     Ok((built.map_err(glob_error)?.compile_matcher(), glob.contains('/')))
 }
 
@@ -162,7 +174,11 @@ impl Hunt {
         let mut each = 0;
         for (at, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
             let line = String::from_utf8_lossy(line);
-            let holds = if self.ignore_case { line.to_lowercase().contains(&text) } else { line.contains(&text) };
+            let holds = if self.ignore_case {
+                line.to_lowercase().contains(&text)
+            } else {
+                line.contains(&text)
+            };
             if holds {
                 let shown: String = line.trim_end().chars().take(SHOWN).collect();
                 self.add(json!({"path": path, "line": at + 1, "text": shown}));
@@ -177,10 +193,12 @@ impl Hunt {
 
 /// What is in a file, unless it is too large or something else by now.
 fn contents(found: &Found<'_>) -> Option<Vec<u8>> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let flags =
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     let file: OwnedFd = openat(found.folder, found.name(), flags, Mode::empty()).ok()?;
     let stat = fstat(&file).ok()?;
     let small = usize::try_from(stat.st_size).is_ok_and(|size| size <= FILE);
-    let ordinary = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && kind(&stat) == "file";
+    let ordinary =
+        FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && kind(&stat) == "file";
     (small && ordinary).then(|| part(&file, 0, FILE).ok()).flatten()
 }

@@ -17,7 +17,8 @@ impl Tool for Stat {
         ToolSpec::new(
             "file/stat",
             "Describe a file",
-            "Tells the type (`file`, `folder`, `symlink`, `other`), size in bytes, dates (UTC), rights and number of names of a \
+            "Tells the type (`file`, `folder`, `symlink`, `other`), size in bytes, dates (UTC), \
+                rights and number of names of a \
              file or folder, and whether it can be changed here.",
         )
         .input(json!({"path": path_schema("The file or folder")}), &["path"])
@@ -35,7 +36,11 @@ impl Tool for Stat {
         .timeout(self.0.config.limits.timeout)
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
+    fn run<'a>(
+        &'a self,
+        arguments: Arguments,
+        _: Client<'a>,
+    ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let files = Arc::clone(&self.0);
             self.0.blocking.run(move |_| stat(&files, arguments.text("path")?)).await
@@ -43,7 +48,11 @@ impl Tool for Stat {
     }
 }
 
-#[allow(clippy::unnecessary_cast, trivial_numeric_casts, reason = "the fields have other types on other systems")]
+#[allow(
+    clippy::unnecessary_cast,
+    trivial_numeric_casts,
+    reason = "the fields have other types on other systems"
+)]
 fn stat(files: &Files, path: &str) -> Result<Output, ToolError> {
     let place = files.find(path)?;
     let words = |errno| place.words(errno);

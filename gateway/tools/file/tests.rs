@@ -1,4 +1,5 @@
-//! Tests of the `file` server, through its tools. Around its root stand files that nothing may read or change.
+//! Tests of the `file` server, through its tools. Around its root stand files that nothing may read
+//! or change.
 
 #![allow(
     clippy::disallowed_methods,
@@ -34,7 +35,10 @@ struct Yard {
 
 fn config(top: &Path) -> Config {
     Config {
-        roots: vec![Root { path: top.join("data"), write: true }, Root { path: top.join("library"), write: false }],
+        roots: vec![
+            Root { path: top.join("data"), write: true },
+            Root { path: top.join("library"), write: false },
+        ],
         deny: [".env*", "*.pem", "private"].map(String::from).to_vec(),
         deny_write: ORDERS.map(String::from).to_vec(),
         limits: Limits {
@@ -61,11 +65,18 @@ impl Yard {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         };
-        for path in ["secret.txt", "data-old/secret.txt", "outside/secret.txt", "outside/deep/secret.txt", "etc/passwd"]
-        {
+        for path in [
+            "secret.txt",
+            "data-old/secret.txt",
+            "outside/secret.txt",
+            "outside/deep/secret.txt",
+            "etc/passwd",
+        ] {
             put(path, CANARY);
         }
-        for path in [".env", ".env.local", "certs/server.pem", "private/a.txt", "private/keys/a.txt"] {
+        for path in
+            [".env", ".env.local", "certs/server.pem", "private/a.txt", "private/keys/a.txt"]
+        {
             put(&format!("data/{path}"), DENIED);
         }
         put("data/readme.txt", "first\nsecond\nthird\n");
@@ -74,7 +85,8 @@ impl Yard {
         put("library/book.txt", "a book\n");
         let mut config = config(top.path());
         change(&mut config);
-        let rig = rig(&crate::Config { file: Some(config), system: true, ..crate::Config::default() });
+        let rig =
+            rig(&crate::Config { file: Some(config), system: true, ..crate::Config::default() });
         Self { top, rig }
     }
 
@@ -97,7 +109,16 @@ impl Yard {
     /// Everything that is not in a root, and what is denied in one.
     fn protected(&self) -> BTreeMap<PathBuf, String> {
         let mut all = BTreeMap::new();
-        for part in ["secret.txt", "data-old", "outside", "etc", "library", "data/private", "data/certs", "data/.env"] {
+        for part in [
+            "secret.txt",
+            "data-old",
+            "outside",
+            "etc",
+            "library",
+            "data/private",
+            "data/certs",
+            "data/.env",
+        ] {
             snapshot(&self.path(part), &mut all);
         }
         snapshot(&self.path("data/.git"), &mut all);

@@ -1,5 +1,5 @@
-//! What is in a folder, and below: sorted, folder by folder, each opened in the one above without following links, and
-//! no further than a bound.
+//! What is in a folder, and below: sorted, folder by folder, each opened in the one above without
+//! following links, and no further than a bound.
 
 use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
@@ -53,7 +53,8 @@ pub(super) struct Walk<'a> {
     pub(super) stop: &'a CancellationToken,
     /// Entries that may still be looked at.
     pub(super) left: usize,
-    /// Whether something was passed over: too deep, too many, not to be opened, or without a name in UTF-8.
+    /// Whether something was passed over: too deep, too many, not to be opened, or without a name
+    /// in UTF-8.
     pub(super) partial: bool,
 }
 
@@ -68,13 +69,16 @@ impl<'a> Walk<'a> {
         place: &Place,
         visit: &mut dyn FnMut(&Found<'_>) -> Result<Next, ToolError>,
     ) -> Result<(), ToolError> {
-        let folder = place.root.folder(&place.names).map_err(|errno| match place.names.split_last() {
-            Some((_, above)) if errno == Errno::NOTDIR && place.root.folder(above).is_ok() => ToolError(format!(
-                "{} is a file and no folder: name the folder that it is in, or `read` it",
-                place.path
-            )),
-            _ => place.words(errno),
-        })?;
+        let folder =
+            place.root.folder(&place.names).map_err(|errno| match place.names.split_last() {
+                Some((_, above)) if errno == Errno::NOTDIR && place.root.folder(above).is_ok() => {
+                    ToolError(format!(
+                        "{} is a file and no folder: name the folder that it is in, or `read` it",
+                        place.path
+                    ))
+                }
+                _ => place.words(errno),
+            })?;
         let mut names = Vec::new();
         self.folder(&folder, &mut names, visit).map(|_| ())
     }
@@ -116,7 +120,8 @@ impl<'a> Walk<'a> {
         names: &mut Vec<String>,
         visit: &mut dyn FnMut(&Found<'_>) -> Result<Next, ToolError>,
     ) -> Result<ControlFlow<()>, ToolError> {
-        let inner = names.last().filter(|_| names.len() < DEPTH).and_then(|name| enter(folder, name).ok());
+        let inner =
+            names.last().filter(|_| names.len() < DEPTH).and_then(|name| enter(folder, name).ok());
         match inner {
             Some(inner) => self.folder(&inner, names, visit),
             None => {

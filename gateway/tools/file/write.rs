@@ -1,5 +1,6 @@
-//! `file/write`: a file, whole and at once. The new content stands beside the old one until it is complete, and then
-//! takes its name, so that nobody reads half of it and no other name of the old file (a hard link) changes.
+//! `file/write`: a file, whole and at once. The new content stands beside the old one until it is
+//! complete, and then takes its name, so that nobody reads half of it and no other name of the old
+//! file (a hard link) changes.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -27,8 +28,10 @@ impl Tool for Write {
             "file/write",
             "Write a file",
             format!(
-                "Writes a file of at most {limit} bytes and makes the folders it is in. `mode`: `replace` (the default) \
-                 writes the whole file in one step, `create` refuses if it is there already, `append` adds to its end. Gives \
+                "Writes a file of at most {limit} bytes and makes the folders it is in. `mode`: \
+                    `replace` (the default) \
+                 writes the whole file in one step, `create` refuses if it is there already, \
+                 `append` adds to its end. Gives \
                  its size and whether it is new.",
             ),
         )
@@ -55,7 +58,11 @@ impl Tool for Write {
         .timeout(self.0.config.limits.timeout)
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
+    fn run<'a>(
+        &'a self,
+        arguments: Arguments,
+        _: Client<'a>,
+    ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let files = Arc::clone(&self.0);
             self.0.blocking.run(move |stop| write(&files, &arguments, stop)).await
@@ -63,15 +70,24 @@ impl Tool for Write {
     }
 }
 
-fn write(files: &Files, arguments: &Arguments, stop: &CancellationToken) -> Result<Output, ToolError> {
+fn write(
+    files: &Files,
+    arguments: &Arguments,
+    stop: &CancellationToken,
+) -> Result<Output, ToolError> {
     let place = files.find_to_change(arguments.text("path")?)?;
     let encoding = Encoding::of(arguments.text("encoding")?);
     let bytes = encoding.decode(arguments.text("content")?.to_owned())?;
     let limit = files.config.limits.write_bytes;
     if bytes.len() > limit {
-        return Err(ToolError(format!("`content` has {} bytes and at most {limit} are written at once", bytes.len())));
+        return Err(ToolError(format!(
+            "`content` has {} bytes and at most {limit} are written at once",
+            bytes.len()
+        )));
     }
-    let Some((leaf, parents)) = place.names.split_last() else { return Err(place.words(Errno::ISDIR)) };
+    let Some((leaf, parents)) = place.names.split_last() else {
+        return Err(place.words(Errno::ISDIR));
+    };
     let words = |errno| place.words(errno);
     let (folder, made) = place.root.make_folder(parents).map_err(words)?;
     let mode = arguments.text("mode")?;
@@ -114,10 +130,15 @@ fn is_replaceable(place: &Place, stat: &Stat, mode: &str) -> Result<(), ToolErro
     }
 }
 
-/// Adds to a file in place. One with several names is left alone: another of them may be outside of the roots.
+/// Adds to a file in place. One with several names is left alone: another of them may be outside of
+/// the roots.
 fn append(place: &Place, folder: &OwnedFd, leaf: &str, bytes: &[u8]) -> Result<(), ToolError> {
-    let flags =
-        OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let flags = OFlags::WRONLY
+        | OFlags::APPEND
+        | OFlags::NOFOLLOW
+        | OFlags::NONBLOCK
+        | OFlags::CLOEXEC
+        | OFlags::NOCTTY;
     let words = |errno| place.words(errno);
     let file = fs::openat(folder, leaf, flags, Mode::empty()).map_err(words)?;
     let stat = fs::fstat(&file).map_err(words)?;
@@ -125,19 +146,26 @@ fn append(place: &Place, folder: &OwnedFd, leaf: &str, bytes: &[u8]) -> Result<(
         return Err(words(Errno::NXIO));
     }
     if stat.st_nlink > 1 {
-        let what =
-            "has several names (hard links) and is not changed in place: write the whole file with `mode` replace";
+        let what = "has several names (hard links) and is not changed in place: write the whole \
+            file with `mode` replace";
         return Err(ToolError(format!("{} {what}", place.path)));
     }
     put(&file, bytes).map_err(words)
 }
 
 /// Writes beside and renames.
-fn replace(folder: &OwnedFd, leaf: &str, bytes: &[u8], old: Option<&Stat>, exclusive: bool) -> Result<(), Errno> {
+fn replace(
+    folder: &OwnedFd,
+    leaf: &str,
+    bytes: &[u8],
+    old: Option<&Stat>,
+    exclusive: bool,
+) -> Result<(), Errno> {
     let beside = Beside::new(folder)?;
     put(&beside.file, bytes)?;
     if let Some(old) = old {
-        // The rights of the old file without set-user-id and the like. A failure leaves the stricter ones.
+        // The rights of the old file without set-user-id and the like. A failure leaves the
+        // stricter ones.
         let _ = fs::fchmod(&beside.file, Mode::from_raw_mode(old.st_mode & 0o777));
     }
     fs::fsync(&beside.file)?;
@@ -154,7 +182,8 @@ struct Beside<'a> {
 
 impl<'a> Beside<'a> {
     fn new(folder: &'a OwnedFd) -> Result<Self, Errno> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         for _ in 0..16 {
             let name = format!(".lockgate-{:016x}.tmp", fastrand::u64(..));
             match fs::openat(folder, &name, flags, Mode::from_raw_mode(0o666)) {

@@ -1,4 +1,5 @@
-//! Output of a program: the first bytes are kept, the rest is counted and thrown away, so that the program never waits.
+//! Output of a program: the first bytes are kept, the rest is counted and thrown away, so that the
+//! program never waits.
 
 use std::sync::Arc;
 
@@ -39,7 +40,10 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    pub(super) fn start(stream: Option<impl AsyncRead + Unpin + Send + 'static>, cap: usize) -> Self {
+    pub(super) fn start(
+        stream: Option<impl AsyncRead + Unpin + Send + 'static>,
+        cap: usize,
+    ) -> Self {
         let output: Arc<Mutex<Output>> = Arc::default();
         let into = Arc::clone(&output);
         let task = tokio::spawn(async move {
@@ -62,10 +66,11 @@ impl Reader {
     }
 }
 
-/// How many of the bytes there is room for, which they take. A control character takes as much as it does in JSON, so that an
-/// answer full of them is no larger than others.
+/// How many of the bytes there is room for, which they take. A control character takes as much as
+/// it does in JSON, so that an answer full of them is no larger than others.
 fn fitting(bytes: &[u8], room: &mut usize) -> usize {
-    let takes = |byte: &u8| if byte.is_ascii_control() && !byte.is_ascii_whitespace() { 6 } else { 1 };
+    let takes =
+        |byte: &u8| if byte.is_ascii_control() && !byte.is_ascii_whitespace() { 6 } else { 1 };
     for (at, byte) in bytes.iter().enumerate() {
         match room.checked_sub(takes(byte)) {
             Some(left) => *room = left,

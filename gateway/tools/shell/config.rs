@@ -57,7 +57,8 @@ pub struct Limits {
     /// Size of a file that a program writes.
     pub file_bytes: u64,
     pub open_files: u64,
-    /// Processes of the gateway's user, counted together, for programs that may run code; others start none.
+    /// Processes of the gateway's user, counted together, for programs that may run code; others
+    /// start none.
     pub processes: u64,
 }
 

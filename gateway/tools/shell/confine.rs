@@ -1,5 +1,6 @@
-//! Between the gateway and a program stands the gateway's own program once more: it waits to be told what to become, takes
-//! from itself what the program must not have, and then becomes it, or its guard. It is no command for people.
+//! Between the gateway and a program stands the gateway's own program once more: it waits to be
+//! told what to become, takes from itself what the program must not have, and then becomes it, or
+//! its guard. It is no command for people.
 
 use std::convert::Infallible;
 use std::io::{BufRead, Read, Write};
@@ -8,8 +9,8 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
-    RulesetCreated, RulesetCreatedAttr, Scope,
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd,
+    Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, Scope,
 };
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Resource, Rlimit, Signal, setrlimit};
@@ -19,7 +20,8 @@ use super::filter;
 use super::folder::identity;
 use super::plan::{Held, Plan};
 
-/// The first argument that asks for this mode, and the second one when the program may start others.
+/// The first argument that asks for this mode, and the second one when the program may start
+/// others.
 pub(super) const MODE: &str = "confine-exec";
 pub(super) const CHILDREN: &str = "children";
 /// How it ends when it cannot become the program, and how its last words begin.
@@ -29,7 +31,8 @@ pub(super) const LAST_WORDS: &str = "lockgate: not confined, not started: ";
 /// Longest plan, in bytes: beyond what the kernel lets a program have as arguments.
 const MAX_PLAN: u64 = 16 << 20;
 
-/// The newest rules that are asked for; kernels that know fewer apply those. Without the first ones nothing runs.
+/// The newest rules that are asked for; kernels that know fewer apply those. Without the first ones
+/// nothing runs.
 const NEWEST: ABI = ABI::V6;
 const NEEDED: ABI = ABI::V1;
 
@@ -48,8 +51,10 @@ pub(super) fn wanted(setting: Landlock, found: bool) -> Result<bool, String> {
     match (setting, found) {
         (Landlock::Off, _) | (Landlock::BestEffort, false) => Ok(false),
         (_, true) => Ok(true),
-        (Landlock::Required, false) => Err("this kernel has no Landlock, which holds programs inside the roots; use one \
-             from 5.13 on with `landlock` in its list of security modules, or set `landlock: best-effort` and confine the \
+        (Landlock::Required, false) => Err("this kernel has no Landlock, which holds programs \
+            inside the roots; use one \
+             from 5.13 on with `landlock` in its list of security modules, or set `landlock: \
+             best-effort` and confine the \
              gateway otherwise"
             .into()),
     }
@@ -57,7 +62,8 @@ pub(super) fn wanted(setting: Landlock, found: bool) -> Result<bool, String> {
 
 /// For a program that starts no other: it becomes this process, which ends with the gateway.
 pub(super) fn become_program() -> Result<Infallible, String> {
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| format!("death signal: {e}"))?;
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|e| format!("death signal: {e}"))?;
     close_inherited()?;
     // The kernel takes long to learn the filter; it forbids nothing that is done from here on.
     filter_calls(false)?;
@@ -72,18 +78,23 @@ pub(super) fn become_program() -> Result<Infallible, String> {
 
 /// Puts the system call filter on this thread and on what it starts.
 pub(super) fn filter_calls(children: bool) -> Result<(), String> {
-    rustix::thread::set_no_new_privs(true).map_err(|error| format!("no new privileges: {error}"))?;
+    rustix::thread::set_no_new_privs(true)
+        .map_err(|error| format!("no new privileges: {error}"))?;
     filter::apply(children)
 }
 
-/// Takes from this thread what the program must not have; limits and working folder are those of the whole process.
-/// Returns what starts the program.
-#[allow(clippy::disallowed_methods, reason = "the program that the gateway has chosen, after confining itself")]
+/// Takes from this thread what the program must not have; limits and working folder are those of
+/// the whole process. Returns what starts the program.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the program that the gateway has chosen, after confining itself"
+)]
 pub(super) fn confine(plan: &Plan) -> Result<Command, String> {
     limit(plan)?;
     // It is in `/` until then.
     if let Some(folder) = &plan.folder {
-        let entered = open(folder).and_then(|open| rustix::process::fchdir(open).map_err(|error| error.to_string()));
+        let entered = open(folder)
+            .and_then(|open| rustix::process::fchdir(open).map_err(|error| error.to_string()));
         entered.map_err(|words| format!("the working folder cannot be entered: {words}"))?;
     }
     if plan.landlock {
@@ -94,11 +105,17 @@ pub(super) fn confine(plan: &Plan) -> Result<Command, String> {
     Ok(command)
 }
 
-/// Closes what the gateway was started with besides the standard streams: Landlock holds what is opened, not what is open.
-#[allow(clippy::disallowed_methods, reason = "the descriptors of this process, before it has any of its own")]
+/// Closes what the gateway was started with besides the standard streams: Landlock holds what is
+/// opened, not what is open.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the descriptors of this process, before it has any of its own"
+)]
 pub(super) fn close_inherited() -> Result<(), String> {
-    let open = std::fs::read_dir("/proc/self/fd").map_err(|error| format!("its open files are not known: {error}"))?;
-    let open: Vec<RawFd> = open.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    let open = std::fs::read_dir("/proc/self/fd")
+        .map_err(|error| format!("its open files are not known: {error}"))?;
+    let open: Vec<RawFd> =
+        open.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
     for inherited in open.into_iter().filter(|fd| *fd > 2) {
         // That of the folder itself is closed already.
         let _ = nix::unistd::close(inherited);
@@ -110,8 +127,11 @@ pub(super) fn close_inherited() -> Result<(), String> {
 pub(super) fn read_plan(children: bool) -> Result<Plan, String> {
     let mut text = Vec::new();
     let mut input = std::io::stdin().lock().take(MAX_PLAN);
-    input.read_until(b'\n', &mut text).map_err(|error| format!("the plan cannot be read: {error}"))?;
-    let plan: Plan = serde_json::from_slice(&text).map_err(|error| format!("the plan cannot be read: {error}"))?;
+    input
+        .read_until(b'\n', &mut text)
+        .map_err(|error| format!("the plan cannot be read: {error}"))?;
+    let plan: Plan = serde_json::from_slice(&text)
+        .map_err(|error| format!("the plan cannot be read: {error}"))?;
     if plan.children != children {
         return Err("the plan is for another filter".into());
     }
@@ -126,7 +146,8 @@ pub(super) fn read_plan(children: bool) -> Result<Plan, String> {
 fn open(folder: &Held) -> Result<OwnedFd, String> {
     let cannot = |error: &dyn std::fmt::Display| format!("{}: {error}", folder.path.display());
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let open = rustix::fs::open(&folder.path, flags, Mode::empty()).map_err(|error| cannot(&error))?;
+    let open =
+        rustix::fs::open(&folder.path, flags, Mode::empty()).map_err(|error| cannot(&error))?;
     match identity(&open).map_err(|error| cannot(&error))? {
         found if found == (folder.device, folder.inode) => Ok(open),
         _ => Err(cannot(&"it is another folder than at the start; name one that is still there")),
@@ -148,7 +169,8 @@ fn limit(plan: &Plan) -> Result<(), String> {
         // What already holds this process holds the program too.
         let hard = rustix::process::getrlimit(resource).maximum.map_or(most, |hard| hard.min(most));
         let limit = Rlimit { current: Some(hard), maximum: Some(hard) };
-        setrlimit(resource, limit).map_err(|error| format!("the limit {resource:?} cannot be set: {error}"))?;
+        setrlimit(resource, limit)
+            .map_err(|error| format!("the limit {resource:?} cannot be set: {error}"))?;
     }
     Ok(())
 }
@@ -167,7 +189,8 @@ fn landlock(plan: &Plan) -> Result<(), String> {
         .map_err(|error| words(&error))?;
     let read = AccessFs::from_read(NEWEST) & !BitFlags::from(AccessFs::Execute);
     for root in &plan.roots {
-        // One that is gone or replaced is left out; the others go on. The working folder was entered before.
+        // One that is gone or replaced is left out; the others go on. The working folder was
+        // entered before.
         let Ok(folder) = open(root) else { continue };
         let mut access = if root.write { read | AccessFs::from_write(NEWEST) } else { read };
         if plan.children {
@@ -177,7 +200,11 @@ fn landlock(plan: &Plan) -> Result<(), String> {
     }
     for path in &plan.read {
         // Programs open the empty device to write as well.
-        let more = if path.as_os_str() == "/dev/null" { AccessFs::WriteFile.into() } else { BitFlags::empty() };
+        let more = if path.as_os_str() == "/dev/null" {
+            AccessFs::WriteFile.into()
+        } else {
+            BitFlags::empty()
+        };
         rules = allow(rules, path, read | more)?;
     }
     for path in &plan.execute {
@@ -187,8 +214,14 @@ fn landlock(plan: &Plan) -> Result<(), String> {
 }
 
 /// Allows access to a path, if it is there.
-fn allow(rules: RulesetCreated, path: &std::path::Path, access: BitFlags<AccessFs>) -> Result<RulesetCreated, String> {
+fn allow(
+    rules: RulesetCreated,
+    path: &std::path::Path,
+    access: BitFlags<AccessFs>,
+) -> Result<RulesetCreated, String> {
     let Ok(open) = PathFd::new(path) else { return Ok(rules) };
     let access = if path.is_dir() { access } else { access & AccessFs::from_file(NEWEST) };
-    rules.add_rule(PathBeneath::new(open, access)).map_err(|error| format!("{}: {error}", path.display()))
+    rules
+        .add_rule(PathBeneath::new(open, access))
+        .map_err(|error| format!("{}: {error}", path.display()))
 }

@@ -1,5 +1,5 @@
-//! `shell/execute`: judges a command, holds its paths against the roots, runs it, and tells how it ended. It expands
-//! nothing and never hands the text to a shell.
+//! `shell/execute`: judges a command, holds its paths against the roots, runs it, and tells how it
+//! ended. It expands nothing and never hands the text to a shell.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,42 +41,57 @@ impl Tool for Execute {
         let roots = shell.folders.paths().join(", ");
         let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         let description = format!(
-            "Runs one program and gives its output and exit code. Programs: {programs}. Folders: {roots}. There is no \
-             shell: no pipes, redirection, variables, wildcards or chaining; quote arguments with '…'. Only options that \
-             look and print are allowed, written in full; a refusal says which one was wrong. An exit code other than 0 is \
+            "Runs one program and gives its output and exit code. Programs: {programs}. Folders: \
+                {roots}. There is no \
+             shell: no pipes, redirection, variables, wildcards or chaining; quote arguments with \
+             '…'. Only options that \
+             look and print are allowed, written in full; a refusal says which one was wrong. An \
+             exit code other than 0 is \
              a result, not an error of this tool."
         );
         // The built-in models allow no option that changes anything.
-        let reads = shell.config.rule.models.is_empty() && !shell.programs.values().any(Program::runs_code);
-        let effect = if reads { Effect::Reads } else { Effect::Writes { destructive: true, idempotent: false } };
+        let reads =
+            shell.config.rule.models.is_empty() && !shell.programs.values().any(Program::runs_code);
+        let effect = if reads {
+            Effect::Reads
+        } else {
+            Effect::Writes { destructive: true, idempotent: false }
+        };
         ToolSpec::new("shell/execute", "Run a program", description)
             .input(
                 json!({
                     "command": {"type": "string", "minLength": 1, "maxLength": shell.config.rule.max_bytes,
-                        "description": "The command line, such as: grep -rn 'fn main' src. Either this or argv"},
+                        "description": "The command line, such as: grep -rn 'fn main' src. Either \
+                            this or argv"},
                     "argv": {"type": "array", "minItems": 1, "maxItems": shell.config.rule.max_arguments + 1,
                         "items": {"type": "string"},
-                        "description": "The program and its arguments, each as it is, with nothing to quote; no line breaks"},
+                        "description": "The program and its arguments, each as it is, with nothing \
+                            to quote; no line breaks"},
                     "cwd": {"type": "string", "minLength": 1, "maxLength": MAX_PATH,
-                        "description": "The folder to work in: absolute, or relative to the first folder, which is the default"},
+                        "description": "The folder to work in: absolute, or relative to the first \
+                            folder, which is the default"},
                     "timeout_ms": {"type": "integer", "minimum": 1, "maximum": millis(limits.max_timeout),
-                        "default": millis(limits.timeout), "description": "The program is ended after this time"}
+                        "default": millis(limits.timeout), "description": "The program is ended \
+                            after this time"}
                 }),
                 &[],
             )
             .output(
                 json!({
                     "program": {"type": "string"},
-                    "exitCode": {"type": ["integer", "null"], "description": "null when a signal ended it"},
+                    "exitCode": {"type": ["integer", "null"], "description": "null when a signal \
+                        ended it"},
                     "signal": {"type": ["integer", "null"]},
                     "timedOut": {"type": "boolean"},
                     "stdout": {"type": "string"},
                     "stderr": {"type": "string"},
                     "stdoutTruncated": {"type": "boolean"},
                     "stderrTruncated": {"type": "boolean"},
-                    "stdoutBytes": {"type": "integer", "description": "All that was written, kept or not"},
+                    "stdoutBytes": {"type": "integer", "description": "All that was written, kept \
+                        or not"},
                     "stderrBytes": {"type": "integer"},
-                    "binary": {"type": "boolean", "description": "Bytes that are not UTF-8 were replaced"},
+                    "binary": {"type": "boolean", "description": "Bytes that are not UTF-8 were \
+                        replaced"},
                     "durationMs": {"type": "number"}
                 }),
                 &[
@@ -88,11 +103,16 @@ impl Tool for Execute {
             .tags(&["shell", "process"])
             .permissions(&["shell:execute"])
             .timeout(limits.max_timeout + TURN + MARGIN)
-            // Both streams, as text and in the structure, with three bytes for each that is no UTF-8.
+            // Both streams, as text and in the structure, with three bytes for each that is no
+            // UTF-8.
             .cap(limits.output_bytes.saturating_mul(12).saturating_add(64 * 1024))
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
+    fn run<'a>(
+        &'a self,
+        arguments: Arguments,
+        client: Client<'a>,
+    ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let shell = &*self.0;
             let folder = shell.folders.enter(arguments.maybe_text("cwd")).map_err(ToolError)?;
@@ -101,12 +121,17 @@ impl Tool for Execute {
                 shell.folders.stays(&folder, path).map_err(ToolError)?;
             }
             let program = shell.programs.get(&call.program).ok_or_else(|| {
-                ToolError::new(format!("`{}` is allowed but not installed where the gateway runs", call.program))
+                ToolError::new(format!(
+                    "`{}` is allowed but not installed where the gateway runs",
+                    call.program
+                ))
             })?;
             let limit = Duration::from_millis(arguments.whole("timeout_ms")?);
             let limit = limit.min(shell.config.limits.max_timeout).min(MAX_TIMEOUT - MARGIN);
             let place = turn(shell).await?;
-            let wanted = run::start(shell, program, &call, &folder, limit, place).await.map_err(ToolError)?;
+            let wanted = run::start(shell, program, &call, &folder, limit, place)
+                .await
+                .map_err(ToolError)?;
             let ran = follow(wanted, limit, &client).await?;
             if let Some(words) = ran.not_started() {
                 return Err(ToolError(format!("`{}` could not be started: {words}", call.program)));
@@ -117,12 +142,18 @@ impl Tool for Execute {
 }
 
 fn judge(shell: &Shell, arguments: &Arguments, folder: &Folder) -> Result<Invocation, ToolError> {
-    let argv = match (arguments.maybe_text("command"), arguments.get("argv").and_then(Value::as_array)) {
-        (Some(command), None) => shell.rule.words(command).map_err(|refusal| ToolError(refusal.0))?,
+    let argv = match (
+        arguments.maybe_text("command"),
+        arguments.get("argv").and_then(Value::as_array),
+    ) {
+        (Some(command), None) => {
+            shell.rule.words(command).map_err(|refusal| ToolError(refusal.0))?
+        }
         (None, Some(argv)) => argv.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
         _ => {
             return Err(ToolError::new(
-                "give either `command`, a command line, or `argv`, a list of words; received both or none",
+                "give either `command`, a command line, or `argv`, a list of words; received both \
+                    or none",
             ));
         }
     };
@@ -134,7 +165,9 @@ async fn turn(shell: &Shell) -> Result<OwnedSemaphorePermit, ToolError> {
     let most = shell.config.limits.concurrent;
     match timeout(TURN, Arc::clone(&shell.places).acquire_owned()).await {
         Ok(Ok(place)) => Ok(place),
-        _ => Err(ToolError(format!("{most} programs are running, as many as may; try again when one has ended"))),
+        _ => Err(ToolError(format!(
+            "{most} programs are running, as many as may; try again when one has ended"
+        ))),
     }
 }
 
@@ -148,7 +181,8 @@ async fn follow(
     let mut ticks = interval_at(began + PROGRESS, PROGRESS);
     loop {
         tokio::select! {
-            ran = &mut wanted => return ran.map_err(|_| ToolError::new("the gateway is shutting down; the program was ended")),
+            ran = &mut wanted => return ran.map_err(|_| ToolError::new("the gateway is shutting \
+                down; the program was ended")),
             _ = ticks.tick() => {
                 let seconds = began.elapsed().as_secs();
                 client.progress(seconds, Some(limit.as_secs().max(seconds)), Some(&format!("running for {seconds} s")));

@@ -1,11 +1,12 @@
-//! Which system calls a program may not make: none that opens a socket, leaves the process group, looks into another
-//! process or makes a namespace; and for programs that have no business with other processes, none that starts one.
+//! Which system calls a program may not make: none that opens a socket, leaves the process group,
+//! looks into another process or makes a namespace; and for programs that have no business with
+//! other processes, none that starts one.
 
 use std::collections::BTreeMap;
 
 use seccompiler::{
-    SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
-    apply_filter,
+    SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    TargetArch, apply_filter,
 };
 
 /// Refused to everything. io_uring would do the same things unseen.
@@ -44,19 +45,24 @@ const OTHER_NUMBERS: i64 = 0;
 
 /// Puts the filter on this thread and what it becomes.
 pub(super) fn apply(children: bool) -> Result<(), String> {
-    let words = |error: &dyn std::fmt::Display| format!("the system call filter cannot be applied: {error}");
+    let words = |error: &dyn std::fmt::Display| {
+        format!("the system call filter cannot be applied: {error}")
+    };
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|error| words(&error))?;
-    let mut refused: BTreeMap<i64, Vec<SeccompRule>> = NEVER.iter().map(|call| (*call, Vec::new())).collect();
+    let mut refused: BTreeMap<i64, Vec<SeccompRule>> =
+        NEVER.iter().map(|call| (*call, Vec::new())).collect();
     let mut absent = BTreeMap::new();
     if !children {
         refused.extend(FORKS.iter().map(|call| (*call, Vec::new())));
         // Threads are no processes.
         let thread = u64::try_from(libc::CLONE_THREAD).map_err(|error| words(&error))?;
-        let no_thread = SeccompCondition::new(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(thread), 0)
-            .and_then(|condition| SeccompRule::new(vec![condition]))
-            .map_err(|error| words(&error))?;
+        let no_thread =
+            SeccompCondition::new(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(thread), 0)
+                .and_then(|condition| SeccompRule::new(vec![condition]))
+                .map_err(|error| words(&error))?;
         refused.insert(libc::SYS_clone, vec![no_thread]);
-        // Its flags are behind a pointer, where no filter sees them: libraries fall back to `clone`.
+        // Its flags are behind a pointer, where no filter sees them: libraries fall back to
+        // `clone`.
         absent.insert(libc::SYS_clone3, Vec::new());
     }
     for (calls, errno) in [(refused, libc::EPERM), (absent, libc::ENOSYS)] {
@@ -66,7 +72,8 @@ pub(super) fn apply(children: bool) -> Result<(), String> {
             continue;
         }
         let errno = SeccompAction::Errno(errno.unsigned_abs());
-        let filter = SeccompFilter::new(all, SeccompAction::Allow, errno, arch).map_err(|error| words(&error))?;
+        let filter = SeccompFilter::new(all, SeccompAction::Allow, errno, arch)
+            .map_err(|error| words(&error))?;
         let program: seccompiler::BpfProgram =
             filter.try_into().map_err(|error: seccompiler::BackendError| words(&error))?;
         apply_filter(&program).map_err(|error| words(&error))?;

@@ -1,5 +1,6 @@
-//! The folders that programs work in, held open from the start. Whether a path stays inside is asked of the kernel, which
-//! resolves links as the program will; a path that leaves is refused before anything starts.
+//! The folders that programs work in, held open from the start. Whether a path stays inside is
+//! asked of the kernel, which resolves links as the program will; a path that leaves is refused
+//! before anything starts.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -21,7 +22,8 @@ struct Open {
     held: Held,
 }
 
-/// A folder to work in. It stays open for as long as the call takes, so that its number is nobody else's.
+/// A folder to work in. It stays open for as long as the call takes, so that its number is nobody
+/// else's.
 pub(super) struct Folder {
     descriptor: OwnedFd,
     /// Its absolute path, without links.
@@ -61,19 +63,23 @@ impl Folders {
         self.0.iter().map(|root| root.held.clone()).collect()
     }
 
-    /// The folder that a call works in: a path in a root, relative to the first root; that one itself when there is none.
+    /// The folder that a call works in: a path in a root, relative to the first root; that one
+    /// itself when there is none.
     pub(super) fn enter(&self, path: Option<&str>) -> Result<Folder, String> {
         let path = path.unwrap_or(".");
         let first = self.0.first().ok_or("there are no roots")?;
         let (root, rest) = if path.starts_with('/') { self.root(path)? } else { (first, path) };
         // Without links on the way, what `..` means from here is what the path shows.
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
+        let resolve =
+            ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let descriptor = look(root, rest, flags, resolve).map_err(|error| match error {
             Errno::NOENT => format!("the working folder `{path}` does not exist"),
             Errno::NOTDIR => format!("the working folder `{path}` is not a folder"),
             Errno::XDEV => format!("the working folder `{path}` is outside of the roots"),
-            Errno::LOOP => format!("the working folder `{path}` goes over a link; name the folder itself"),
+            Errno::LOOP => {
+                format!("the working folder `{path}` goes over a link; name the folder itself")
+            }
             error => format!("the working folder `{path}` cannot be entered: {error}"),
         })?;
         let mut parts: Vec<&str> = root.path.split('/').filter(|part| !part.is_empty()).collect();
@@ -87,17 +93,20 @@ impl Folders {
         Ok(Folder { descriptor, path: format!("/{}", parts.join("/")) })
     }
 
-    /// Whether a path that a command names stays inside a root, links followed. What does not exist stays inside: the
-    /// program will say so.
+    /// Whether a path that a command names stays inside a root, links followed. What does not exist
+    /// stays inside: the program will say so.
     pub(super) fn stays(&self, folder: &Folder, path: &str) -> Result<(), String> {
-        let full = if path.starts_with('/') { path.to_owned() } else { format!("{}/{path}", folder.path) };
+        let full =
+            if path.starts_with('/') { path.to_owned() } else { format!("{}/{path}", folder.path) };
         let (root, rest) = self.root(&full)?;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         match look(root, rest, OFlags::PATH | OFlags::CLOEXEC, resolve) {
-            Ok(_) | Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS | Errno::NAMETOOLONG) => Ok(()),
-            Err(Errno::XDEV | Errno::LOOP) => {
-                Err(format!("`{path}` leads over a link or `..` out of the folders that may be used"))
+            Ok(_) | Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS | Errno::NAMETOOLONG) => {
+                Ok(())
             }
+            Err(Errno::XDEV | Errno::LOOP) => Err(format!(
+                "`{path}` leads over a link or `..` out of the folders that may be used"
+            )),
             Err(error) => Err(format!("`{path}` cannot be looked at: {error}")),
         }
     }
@@ -106,11 +115,17 @@ impl Folders {
     fn root<'a>(&self, path: &'a str) -> Result<(&Open, &'a str), String> {
         let inside = |root: &&Open| {
             root.path == "/"
-                || path.strip_prefix(&*root.path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+                || path
+                    .strip_prefix(&*root.path)
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
-        let root = self.0.iter().filter(inside).max_by_key(|root| root.path.len()).ok_or_else(|| {
-            format!("`{path}` is outside of the folders that may be used: {}", self.paths().join(", "))
-        })?;
+        let root =
+            self.0.iter().filter(inside).max_by_key(|root| root.path.len()).ok_or_else(|| {
+                format!(
+                    "`{path}` is outside of the folders that may be used: {}",
+                    self.paths().join(", ")
+                )
+            })?;
         let rest = if root.path == "/" { path } else { &path[root.path.len()..] };
         Ok((root, rest))
     }

@@ -1,5 +1,6 @@
-//! What is said to git before the caller is heard: no configuration but the repository's own, and of that nothing that
-//! names a program. The system call filter keeps git from starting one all the same.
+//! What is said to git before the caller is heard: no configuration but the repository's own, and
+//! of that nothing that names a program. The system call filter keeps git from starting one all the
+//! same.
 
 use std::path::Path;
 
@@ -26,7 +27,8 @@ const SETTINGS: [&str; 22] = [
     "gpg.x509.program=false",
     "protocol.allow=never",
     "safe.bareRepository=explicit",
-    // Roots often belong to another user, above all in containers; git may start no program here anyway.
+    // Roots often belong to another user, above all in containers; git may start no program here
+    // anyway.
     "safe.directory=*",
 ];
 
@@ -49,9 +51,13 @@ const ENVIRONMENT: [(&str, &str); 14] = [
 
 /// The caller's arguments with ours around the subcommand.
 pub(super) fn arguments(given: &[String], subcommand: Option<&str>) -> Vec<String> {
-    let mut all: Vec<String> = SETTINGS.iter().flat_map(|setting| ["-c".to_owned(), (*setting).to_owned()]).collect();
+    let mut all: Vec<String> =
+        SETTINGS.iter().flat_map(|setting| ["-c".to_owned(), (*setting).to_owned()]).collect();
     // Options before the subcommand take no values.
-    let at = given.iter().position(|word| Some(word.as_str()) == subcommand).map_or(given.len(), |at| at + 1);
+    let at = given
+        .iter()
+        .position(|word| Some(word.as_str()) == subcommand)
+        .map_or(given.len(), |at| at + 1);
     all.extend_from_slice(&given[..at]);
     let forced: &[&str] = match subcommand {
         Some("diff") => &["--no-ext-diff", "--no-textconv", "--ignore-submodules=all"],

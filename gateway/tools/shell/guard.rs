@@ -1,6 +1,7 @@
-//! The parent of a program that may start others. It kills the whole process group, which nothing in it can leave, when
-//! the gateway is gone, however the gateway ended. Only the thread that starts the program is confined: the program
-//! inherits that, and reaches the rest of this process neither with signals nor through `/proc`.
+//! The parent of a program that may start others. It kills the whole process group, which nothing
+//! in it can leave, when the gateway is gone, however the gateway ended. Only the thread that
+//! starts the program is confined: the program inherits that, and reaches the rest of this process
+//! neither with signals nor through `/proc`.
 
 use std::convert::Infallible;
 use std::io::{self, Read, Write};
@@ -9,13 +10,16 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
-use rustix::process::{DumpableBehavior, Signal, kill_current_process_group, set_dumpable_behavior};
+use rustix::process::{
+    DumpableBehavior, Signal, kill_current_process_group, set_dumpable_behavior,
+};
 
 use super::confine::{self, FAILED};
 use super::plan::Plan;
 
-/// Starts the program, writes its wait status to the gateway, in the four bytes of an `i32`, and stays until the gateway
-/// kills the group or is gone: what the program left behind is guarded too. Standard input is the socket to the gateway.
+/// Starts the program, writes its wait status to the gateway, in the four bytes of an `i32`, and
+/// stays until the gateway kills the group or is gone: what the program left behind is guarded too.
+/// Standard input is the socket to the gateway.
 pub(super) fn guard_program() -> Result<Infallible, String> {
     let failed = |error: io::Error| format!("its guard failed: {error}");
     confine::close_inherited()?;

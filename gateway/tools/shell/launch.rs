@@ -1,6 +1,6 @@
-//! The gateway's own program, started to become another one. Starting something that large takes longer than all else
-//! that a call does, so that a few are started ahead and wait for their plan. Each becomes one program, or guards one that may start others,
-//! and is never used again.
+//! The gateway's own program, started to become another one. Starting something that large takes
+//! longer than all else that a call does, so that a few are started ahead and wait for their plan.
+//! Each becomes one program, or guards one that may start others, and is never used again.
 
 use std::collections::VecDeque;
 use std::io;
@@ -24,7 +24,8 @@ use super::confine;
 
 /// How many wait at most, from the first call on.
 const WAITING: usize = 8;
-/// How long after a call, and after each other, they are started: they share the processors with the programs of calls.
+/// How long after a call, and after each other, they are started: they share the processors with
+/// the programs of calls.
 const PAUSE: Duration = Duration::from_millis(4);
 
 /// A process that waits for its plan.
@@ -43,7 +44,11 @@ impl Launcher {
     )]
     fn start(program: &Path, children: bool) -> io::Result<Self> {
         let mut command = Command::new(program);
-        command.arg(confine::MODE).args(children.then_some(confine::CHILDREN)).env_clear().current_dir("/");
+        command
+            .arg(confine::MODE)
+            .args(children.then_some(confine::CHILDREN))
+            .env_clear()
+            .current_dir("/");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0).kill_on_drop(true);
         let mut control = None;
@@ -68,7 +73,8 @@ impl Launcher {
         input.shutdown().await
     }
 
-    /// Waits for the end of the program. Its guard, if it has one, goes on until the group is killed.
+    /// Waits for the end of the program. Its guard, if it has one, goes on until the group is
+    /// killed.
     pub(super) async fn wait_for_program(&mut self) -> io::Result<ExitStatus> {
         if let Some(control) = &mut self.control {
             let mut status = [0; 4];
@@ -88,8 +94,8 @@ impl Launcher {
     }
 }
 
-/// The launchers of a server. Dropping it ends those that wait; what they became has to have ended before, since the
-/// kernel ends it together with the thread that started it.
+/// The launchers of a server. Dropping it ends those that wait; what they became has to have ended
+/// before, since the kernel ends it together with the thread that started it.
 pub(super) struct Launchers {
     line: Arc<Line>,
     more: SyncSender<()>,
@@ -104,7 +110,8 @@ struct Line {
 impl Launchers {
     /// Starts none yet. Needs a runtime.
     pub(super) fn new(program: PathBuf, concurrent: usize) -> io::Result<Self> {
-        let line = Arc::new(Line { program, most: concurrent.min(WAITING), waiting: Mutex::default() });
+        let line =
+            Arc::new(Line { program, most: concurrent.min(WAITING), waiting: Mutex::default() });
         let (more, wanted) = sync_channel(1);
         let filled = Arc::clone(&line);
         let runtime = Handle::current();
@@ -134,8 +141,9 @@ impl Line {
     fn take(&self) -> Option<Launcher> {
         let mut waiting = self.waiting.lock();
         // Somebody may have ended it meanwhile.
-        std::iter::from_fn(|| waiting.pop_front())
-            .find_map(|mut launcher| matches!(launcher.child.try_wait(), Ok(None)).then_some(launcher))
+        std::iter::from_fn(|| waiting.pop_front()).find_map(|mut launcher| {
+            matches!(launcher.child.try_wait(), Ok(None)).then_some(launcher)
+        })
     }
 
     fn fill(&self) {
@@ -143,7 +151,10 @@ impl Line {
             std::thread::sleep(PAUSE);
             match Launcher::start(&self.program, false) {
                 Ok(launcher) => self.waiting.lock().push_back(launcher),
-                Err(error) => return tracing::warn!(%error, "builtin.shell: no launcher could be started ahead"),
+                Err(error) => {
+                    return tracing::warn!(%error, "builtin.shell: no launcher could be started \
+                        ahead");
+                }
             }
         }
     }

@@ -1,5 +1,6 @@
-//! Where the programs are: found once, at the start, in the configured folders, and called by that path from then on. A
-//! script is taken apart into its interpreter and itself, so that nothing has to be looked up when it runs.
+//! Where the programs are: found once, at the start, in the configured folders, and called by that
+//! path from then on. A script is taken apart into its interpreter and itself, so that nothing has
+//! to be looked up when it runs.
 
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 /// Longest first line of a script.
 const FIRST_LINE: u64 = 256;
-/// Libraries, and what programs of the list read of the system to run. Not `/etc/passwd` and its like, not `/proc`.
+/// Libraries, and what programs of the list read of the system to run. Not `/etc/passwd` and its
+/// like, not `/proc`.
 const SYSTEM: [&str; 18] = [
     "/lib",
     "/lib32",
@@ -36,7 +38,8 @@ const LOADERS: [&str; 2] = ["/lib", "/lib64"];
 pub(super) enum Kind {
     Plain,
     Git,
-    /// Its purpose is to run code, but only its version is asked: where it stands must not matter to it.
+    /// Its purpose is to run code, but only its version is asked: where it stands must not matter
+    /// to it.
     Version,
     /// The operator lets it run code.
     Code,
@@ -73,8 +76,9 @@ impl Program {
             None => (found, Vec::new()),
             Some((interpreter, mut before)) => {
                 // A script comes with the files of its package around it.
-                let package =
-                    found.parent().map(|bin| bin.parent().filter(|p| p.components().count() > 2).unwrap_or(bin));
+                let package = found
+                    .parent()
+                    .map(|bin| bin.parent().filter(|p| p.components().count() > 2).unwrap_or(bin));
                 read.extend(package.map(Path::to_path_buf));
                 before.push(found.to_str()?.to_owned());
                 (interpreter, before)
@@ -129,8 +133,16 @@ fn interpreter(script: &Path, search: &[PathBuf]) -> Option<(PathBuf, Vec<String
 /// The files that the kernel executes to load a dynamically linked program.
 #[allow(clippy::disallowed_methods, reason = "looks for the system's loaders, at the start")]
 fn loaders() -> Vec<PathBuf> {
-    let entries = LOADERS.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().filter_map(Result::ok);
-    let is_loader =
-        |name: &str| name.starts_with("ld-linux") || name.starts_with("ld-musl") || name.starts_with("ld64.so");
-    entries.filter(|entry| entry.file_name().to_str().is_some_and(is_loader)).map(|entry| entry.path()).collect()
+    let entries = LOADERS
+        .iter()
+        .filter_map(|folder| std::fs::read_dir(folder).ok())
+        .flatten()
+        .filter_map(Result::ok);
+    let is_loader = |name: &str| {
+        name.starts_with("ld-linux") || name.starts_with("ld-musl") || name.starts_with("ld64.so")
+    };
+    entries
+        .filter(|entry| entry.file_name().to_str().is_some_and(is_loader))
+        .map(|entry| entry.path())
+        .collect()
 }

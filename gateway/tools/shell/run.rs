@@ -1,5 +1,6 @@
-//! One run of a program: started in its own process group with a fresh environment and nothing to read, watched by a task
-//! that ends the whole group at the time limit, or when nobody waits for the result any more.
+//! One run of a program: started in its own process group with a fresh environment and nothing to
+//! read, watched by a task that ends the whole group at the time limit, or when nobody waits for
+//! the result any more.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
@@ -48,7 +49,8 @@ impl Ran {
     pub(super) fn not_started(&self) -> Option<String> {
         let words = String::from_utf8_lossy(&self.stderr.kept);
         let failed = self.code() == Some(i32::from(confine::FAILED)) && self.stdout.total == 0;
-        failed.then(|| words.strip_prefix(confine::LAST_WORDS).map(|words| words.trim().to_owned()))?
+        failed
+            .then(|| words.strip_prefix(confine::LAST_WORDS).map(|words| words.trim().to_owned()))?
     }
 }
 
@@ -62,7 +64,8 @@ pub(super) async fn start(
     place: OwnedSemaphorePermit,
 ) -> Result<oneshot::Receiver<Ran>, String> {
     let began = Instant::now();
-    let cannot = |error: &dyn std::fmt::Display| format!("`{}` could not be started: {error}", program.name);
+    let cannot =
+        |error: &dyn std::fmt::Display| format!("`{}` could not be started: {error}", program.name);
     let plan = plan(shell, program, call, folder, limit).map_err(|error| cannot(&error))?;
     let mut plan = serde_json::to_vec(&plan).map_err(|error| cannot(&error))?;
     plan.push(b'\n');
@@ -89,7 +92,10 @@ fn plan(
     let mut arguments = program.before.clone();
     match program.kind {
         Kind::Git => {
-            arguments.extend(git::arguments(&call.arguments, call.subcommands.first().map(String::as_str)));
+            arguments.extend(git::arguments(
+                &call.arguments,
+                call.subcommands.first().map(String::as_str),
+            ));
         }
         _ => arguments.extend_from_slice(&call.arguments),
     }
@@ -120,7 +126,13 @@ fn plan(
 
 /// Made from nothing: what programs need, what the operator gives, and for git what holds it.
 fn environment(shell: &Shell, program: &Program) -> BTreeMap<String, String> {
-    let path = shell.config.search.iter().filter_map(|folder| folder.to_str()).collect::<Vec<_>>().join(":");
+    let path = shell
+        .config
+        .search
+        .iter()
+        .filter_map(|folder| folder.to_str())
+        .collect::<Vec<_>>()
+        .join(":");
     let always = [
         ("PATH", path.as_str()),
         ("HOME", "/nonexistent"),
@@ -165,7 +177,8 @@ async fn watch(
     })
     .await;
     let take = |reader: &Reader| std::mem::take(&mut *reader.output.lock());
-    let ran = Ran { status: ended.ok(), timed_out, took, stdout: take(&stdout), stderr: take(&stderr) };
+    let ran =
+        Ran { status: ended.ok(), timed_out, took, stdout: take(&stdout), stderr: take(&stderr) };
     // The caller may have gone.
     let _ = result.send(ran);
 }

@@ -1,5 +1,5 @@
-//! Tests of the `shell` server: real programs, in a folder with links that lead out of it, next to a secret, with files
-//! that must not change and processes that are counted.
+//! Tests of the `shell` server: real programs, in a folder with links that lead out of it, next to
+//! a secret, with files that must not change and processes that are counted.
 
 #![allow(clippy::disallowed_methods, reason = "tests make their own files and look at processes")]
 
@@ -98,8 +98,9 @@ impl Place {
         let entries = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
         let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
         let marked = |id: &u32| {
-            std::fs::read(format!("/proc/{id}/environ"))
-                .is_ok_and(|text| text.split(|b| *b == 0).any(|variable| variable == wanted.as_bytes()))
+            std::fs::read(format!("/proc/{id}/environ")).is_ok_and(|text| {
+                text.split(|b| *b == 0).any(|variable| variable == wanted.as_bytes())
+            })
         };
         ids.filter(marked).collect()
     }
@@ -119,10 +120,14 @@ impl Place {
     pub(super) fn assert_untouched(&self) {
         let mut all = Vec::new();
         list(self.folder.path(), &mut all);
-        let pwned: Vec<_> = all.iter().filter(|path| path.to_string_lossy().contains("pwned")).collect();
+        let pwned: Vec<_> =
+            all.iter().filter(|path| path.to_string_lossy().contains("pwned")).collect();
         assert!(pwned.is_empty(), "{pwned:?}");
         assert_eq!(std::fs::read_to_string(self.root().join("victim.txt")).unwrap(), VICTIM);
-        assert_eq!(std::fs::read_to_string(self.folder.path().join("secret.txt")).unwrap(), format!("{SECRET}\n"));
+        assert_eq!(
+            std::fs::read_to_string(self.folder.path().join("secret.txt")).unwrap(),
+            format!("{SECRET}\n")
+        );
     }
 }
 

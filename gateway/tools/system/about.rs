@@ -1,4 +1,5 @@
-//! `system/info`, `system/health` and `system/servers`: the gateway and the servers behind it that the caller can see.
+//! `system/info`, `system/health` and `system/servers`: the gateway and the servers behind it that
+//! the caller can see.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,8 @@ impl Tool for Info {
         ToolSpec::new(
             "system/info",
             "Gateway information",
-            "Tells this gateway's name, version, uptime in seconds, protocol revisions and platform.",
+            "Tells this gateway's name, version, uptime in seconds, protocol revisions and \
+                platform.",
         )
         .output(
             json!({
@@ -48,8 +50,10 @@ impl Tool for Health {
         ToolSpec::new(
             "system/health",
             "Health",
-            "Tells in one word whether every server that you can see is there: `ok`, `degraded` (some are missing) or \
-             `down` (all are), how many are in each state, and the names of those that are missing. Call \
+            "Tells in one word whether every server that you can see is there: `ok`, `degraded` \
+                (some are missing) or \
+             `down` (all are), how many are in each state, and the names of those that are \
+             missing. Call \
              `system/servers` for details.",
         )
         .output(
@@ -63,7 +67,11 @@ impl Tool for Health {
         .tags(&["system"])
     }
 
-    fn run<'a>(&'a self, _: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
+    fn run<'a>(
+        &'a self,
+        _: Arguments,
+        client: Client<'a>,
+    ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let mut states: BTreeMap<&str, usize> = BTreeMap::new();
             let mut missing = Vec::new();
@@ -93,14 +101,20 @@ impl Tool for Servers {
         ToolSpec::new(
             "system/servers",
             "Servers behind the gateway",
-            "Tells of each server that you can see whether it is connected, which protocol era it speaks, how much it \
-             offers you, how busy it is within its bounds, and which stage failed and why if it is not there.",
+            "Tells of each server that you can see whether it is connected, which protocol era it \
+                speaks, how much it \
+             offers you, how busy it is within its bounds, and which stage failed and why if it is \
+             not there.",
         )
         .output(json!({"servers": {"type": "array", "items": {"type": "object"}}}), &["servers"])
         .tags(&["system"])
     }
 
-    fn run<'a>(&'a self, _: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
+    fn run<'a>(
+        &'a self,
+        _: Arguments,
+        client: Client<'a>,
+    ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let sight = sight(&client)?;
             let mut counts: BTreeMap<std::sync::Arc<str>, [usize; 4]> = BTreeMap::new();
@@ -112,7 +126,9 @@ impl Tool for Servers {
             let all: Vec<Value> = sight
                 .servers()
                 .iter()
-                .map(|server| describe(&**server, counts.get(server.slug()).copied().unwrap_or_default()))
+                .map(|server| {
+                    describe(&**server, counts.get(server.slug()).copied().unwrap_or_default())
+                })
                 .collect();
             Ok(json!({"servers": all}).into())
         })

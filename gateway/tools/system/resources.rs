@@ -1,5 +1,6 @@
-//! `system/resources` and `system/read_resource`: resources for clients that know tools only. What is listed is what
-//! the caller's own `resources/list` shows, and a read is decided like the caller's own `resources/read`.
+//! `system/resources` and `system/read_resource`: resources for clients that know tools only. What
+//! is listed is what the caller's own `resources/list` shows, and a read is decided like the
+//! caller's own `resources/read`.
 
 use lockgate_upstream::{BoxFuture, ListKind};
 use serde_json::{Value, json};
@@ -17,12 +18,15 @@ impl Tool for List {
         ToolSpec::new(
             "system/resources",
             "Resources",
-            "Lists the resources and resource templates of all servers that you can see, with the URI that \
-             `system/read_resource` takes. `next` is the `offset` of the next page, when there is one.",
+            "Lists the resources and resource templates of all servers that you can see, with the \
+                URI that \
+             `system/read_resource` takes. `next` is the `offset` of the next page, when there is \
+             one.",
         )
         .input(
             json!({
-                "server": {"type": "string", "maxLength": 64, "description": "Only those of this server"},
+                "server": {"type": "string", "maxLength": 64, "description": "Only those of this \
+                    server"},
                 "offset": {"type": "integer", "minimum": 0, "default": 0},
                 "limit": {"type": "integer", "minimum": 1, "maximum": PAGE, "default": 50}
             }),
@@ -38,17 +42,23 @@ impl Tool for List {
         .tags(&["system"])
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
+    fn run<'a>(
+        &'a self,
+        arguments: Arguments,
+        client: Client<'a>,
+    ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let sight = sight(&client)?;
             let server = arguments.maybe_text("server");
-            let number = |name| arguments.whole(name).map(|n| usize::try_from(n).unwrap_or(usize::MAX));
+            let number =
+                |name| arguments.whole(name).map(|n| usize::try_from(n).unwrap_or(usize::MAX));
             let offset = number("offset")?;
             let limit = number("limit")?;
             let all = [ListKind::Resources, ListKind::Templates]
                 .into_iter()
                 .flat_map(|kind| sight.items(kind).into_iter().map(move |seen| (kind, seen)));
-            let all: Vec<_> = all.filter(|(_, seen)| server.is_none_or(|wanted| *seen.slug == *wanted)).collect();
+            let all: Vec<_> =
+                all.filter(|(_, seen)| server.is_none_or(|wanted| *seen.slug == *wanted)).collect();
             let page: Vec<Value> = all
                 .iter()
                 .skip(offset)
@@ -81,7 +91,8 @@ impl Tool for Read {
         ToolSpec::new(
             "system/read_resource",
             "Read a resource",
-            "Reads one resource by the URI that `system/resources` lists, or by one made from a template there. Gives \
+            "Reads one resource by the URI that `system/resources` lists, or by one made from a \
+                template there. Gives \
              its contents: `text`, or `blob` in base64.",
         )
         .input(json!({"uri": {"type": "string", "minLength": 1, "maxLength": 4096}}), &["uri"])
@@ -90,12 +101,19 @@ impl Tool for Read {
         .asks_servers()
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
+    fn run<'a>(
+        &'a self,
+        arguments: Arguments,
+        client: Client<'a>,
+    ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let result = sight(&client)?.read(arguments.text("uri")?).await.map_err(ToolError)?;
-            let mut result = STRICT.read(&result).map_err(|_| ToolError::new("the server's answer cannot be read"))?;
+            let mut result = STRICT
+                .read(&result)
+                .map_err(|_| ToolError::new("the server's answer cannot be read"))?;
             let contents = result.get_mut("contents").map(Value::take);
-            let contents = contents.ok_or_else(|| ToolError::new("the server asks a question before it answers"))?;
+            let contents = contents
+                .ok_or_else(|| ToolError::new("the server asks a question before it answers"))?;
             Ok(json!({"contents": contents}).into())
         })
     }

@@ -27,7 +27,8 @@ impl Tools {
         let spec = &entry.spec;
         let figures = self.stats.get(&entry.name);
         let ms = |duration: Duration| (duration.as_secs_f64() * 1e6).round() / 1e3;
-        let last = figures.last.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).map(|d| d.as_secs());
+        let last =
+            figures.last.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).map(|d| d.as_secs());
         let mut tool = json!({
             "name": &*entry.name, "title": spec.title, "version": spec.version, "tags": spec.tags,
             "permissions": spec.permissions, "readOnly": spec.effect == Effect::Reads,
@@ -53,13 +54,17 @@ impl Tool for Tools {
         ToolSpec::new(
             "system/tools",
             "Built-in tools",
-            "Lists the gateway's built-in tools that you can use, how many there are, and how often and how fast each \
-             has run. Give `category` for one category, or `name` (such as `file/read`) for one tool with its schemas.",
+            "Lists the gateway's built-in tools that you can use, how many there are, and how \
+                often and how fast each \
+             has run. Give `category` for one category, or `name` (such as `file/read`) for one \
+             tool with its schemas.",
         )
         .input(
             json!({
-                "category": {"type": "string", "maxLength": 64, "description": "Such as `file` or `system`"},
-                "name": {"type": "string", "maxLength": 200, "description": "`category/name` of one tool, or `category__name`"}
+                "category": {"type": "string", "maxLength": 64, "description": "Such as `file` or \
+                    `system`"},
+                "name": {"type": "string", "maxLength": 200, "description": "`category/name` of \
+                    one tool, or `category__name`"}
             }),
             &[],
         )
@@ -74,17 +79,26 @@ impl Tool for Tools {
         .tags(&["system"])
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
+    fn run<'a>(
+        &'a self,
+        arguments: Arguments,
+        client: Client<'a>,
+    ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
-            let registry = self.registry.upgrade().ok_or_else(|| ToolError::new("the gateway is stopping"))?;
+            let registry =
+                self.registry.upgrade().ok_or_else(|| ToolError::new("the gateway is stopping"))?;
             let mut shown = visible(&registry, sight(&client)?);
             let mut categories: BTreeMap<&str, usize> = BTreeMap::new();
             for entry in &shown {
-                *categories.entry(entry.spec.split_name().map_or("", |(category, _)| category)).or_default() += 1;
+                *categories
+                    .entry(entry.spec.split_name().map_or("", |(category, _)| category))
+                    .or_default() += 1;
             }
             let categories = json!(categories);
             if let Some(category) = arguments.maybe_text("category") {
-                shown.retain(|entry| entry.spec.split_name().is_some_and(|(own, _)| own == category));
+                shown.retain(|entry| {
+                    entry.spec.split_name().is_some_and(|(own, _)| own == category)
+                });
             }
             let name = arguments.maybe_text("name");
             if let Some(name) = name {
@@ -93,10 +107,13 @@ impl Tool for Tools {
                 shown.retain(|entry| *entry.name == *own);
                 if shown.is_empty() {
                     let name: String = name.chars().take(80).collect();
-                    return Err(ToolError(format!("there is no built-in tool `{name}`; call without `name` for all")));
+                    return Err(ToolError(format!(
+                        "there is no built-in tool `{name}`; call without `name` for all"
+                    )));
                 }
             }
-            let tools: Vec<Value> = shown.iter().map(|entry| self.describe(entry, name.is_some())).collect();
+            let tools: Vec<Value> =
+                shown.iter().map(|entry| self.describe(entry, name.is_some())).collect();
             Ok(json!({"count": tools.len(), "categories": categories, "tools": tools}).into())
         })
     }
@@ -107,7 +124,9 @@ fn visible(registry: &Registry, sight: &dyn Sight) -> Vec<Arc<Entry>> {
     let builtin: BTreeSet<String> = sight
         .servers()
         .iter()
-        .filter(|server| server.status().peer.as_ref().is_some_and(|peer| peer.transport == "builtin"))
+        .filter(|server| {
+            server.status().peer.as_ref().is_some_and(|peer| peer.transport == "builtin")
+        })
         .map(|server| server.slug().to_owned())
         .collect();
     let seen: BTreeSet<String> = sight

@@ -10,7 +10,10 @@ async fn runs_are_counted_by_tool() {
     }
     let listed = rig.call("system/tools", json!({"name": "example/count"})).await.unwrap();
     let runs = &listed["tools"][0]["runs"];
-    assert_eq!((&runs["invocations"], &runs["successes"], &runs["failures"]), (&json!(3), &json!(2), &json!(1)));
+    assert_eq!(
+        (&runs["invocations"], &runs["successes"], &runs["failures"]),
+        (&json!(3), &json!(2), &json!(1))
+    );
     assert!(runs["p95Ms"].as_f64().unwrap() >= runs["averageMs"].as_f64().unwrap());
     assert!(runs["averageMs"].as_f64().unwrap() > 0.0 && runs["lastInvokedUnix"].is_u64());
 }
@@ -28,6 +31,9 @@ async fn a_changed_configuration_touches_only_what_differs() {
     assert!(rig.builtin.registry.all().iter().all(|entry| entry.name.starts_with("system/")));
     assert_eq!(rig.builtin.stats.get("example/echo").invocations, 0);
     rig.apply(&plain());
-    assert_eq!(rig.call("example/echo", json!({"text": "again"})).await, Ok(json!({"text": "again"})));
+    assert_eq!(
+        rig.call("example/echo", json!({"text": "again"})).await,
+        Ok(json!({"text": "again"}))
+    );
     assert!(matches!(rig.heard.try_recv(), Ok(Event::Changed { slug }) if *slug == *"example"));
 }

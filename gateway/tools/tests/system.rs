@@ -29,7 +29,10 @@ async fn tools_are_counted_by_category_and_shown_one_by_one() {
     let exposed = rig.call("system/tools", json!({"name": "example__add"})).await.unwrap();
     assert_eq!(exposed, one);
     let none = rig.call("system/tools", json!({"name": "example/nothing"})).await;
-    assert_eq!(none, Err("there is no built-in tool `example/nothing`; call without `name` for all".into()));
+    assert_eq!(
+        none,
+        Err("there is no built-in tool `example/nothing`; call without `name` for all".into())
+    );
 }
 
 #[tokio::test]
@@ -77,7 +80,8 @@ impl Upstream for Failing {
 
     fn status(&self) -> Arc<Status> {
         let words = format!("connecting to https://user:{SECRET}@10.1.2.3/ failed");
-        let trouble = Trouble { stage: Stage::Connect, words, stderr: vec![format!("TOKEN={SECRET}")] };
+        let trouble =
+            Trouble { stage: Stage::Connect, words, stderr: vec![format!("TOKEN={SECRET}")] };
         let peer = Peer {
             era: Era::Modern,
             revision: lockgate_protocol::revision::Revision::V2026_07_28,
@@ -86,13 +90,24 @@ impl Upstream for Failing {
             version: SECRET.into(),
         };
         let since = std::time::SystemTime::now();
-        Arc::new(Status { state: State::Failed, since, peer: Some(peer), trouble: Some(trouble), restarts: 3 })
+        Arc::new(Status {
+            state: State::Failed,
+            since,
+            peer: Some(peer),
+            trouble: Some(trouble),
+            restarts: 3,
+        })
     }
 
     fn catalog(&self) -> Arc<Catalog> {
         let item = Item { key: SECRET.into(), text: Bytes::from_static(b"{}"), headers: None };
         let instructions = Some(SECRET.into());
-        Arc::new(Catalog { tools: vec![item], instructions, offers: Offers::default(), ..Catalog::default() })
+        Arc::new(Catalog {
+            tools: vec![item],
+            instructions,
+            offers: Offers::default(),
+            ..Catalog::default()
+        })
     }
 
     fn calls(&self) -> &Arc<lockgate_admission::ConcurrencyLimit> {
@@ -141,7 +156,11 @@ impl Sight for Sees {
     }
 
     fn items(&self, _: ListKind) -> Vec<Seen> {
-        vec![Seen { slug: "failing".into(), exposed: SECRET.into(), text: Bytes::from_static(b"{}") }]
+        vec![Seen {
+            slug: "failing".into(),
+            exposed: SECRET.into(),
+            text: Bytes::from_static(b"{}"),
+        }]
     }
 
     fn read<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Bytes, String>> {
@@ -152,7 +171,9 @@ impl Sight for Sees {
 #[tokio::test]
 async fn nothing_secret_is_in_servers_and_health() {
     let rig = rig(&plain());
-    for (tool, shown) in [("servers", "\"failedStage\":\"connect\""), ("health", "\"status\":\"down\"")] {
+    for (tool, shown) in
+        [("servers", "\"failedStage\":\"connect\""), ("health", "\"status\":\"down\"")]
+    {
         let request = request(Method::ToolsCall, &json!({}));
         let caller = Caller {
             principal: 1,

@@ -75,7 +75,10 @@ impl Config {
 impl Proxy {
     pub(super) fn build(&self) -> Result<lockgate_egress::Proxy, String> {
         let authorization = self.credentials.as_ref().map(|(user, password)| {
-            let mut value = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(format!("{user}:{password}"))));
+            let mut value = HeaderValue::try_from(format!(
+                "Basic {}",
+                STANDARD.encode(format!("{user}:{password}"))
+            ));
             if let Ok(value) = &mut value {
                 value.set_sensitive(true);
             }

@@ -1,5 +1,5 @@
-//! One call with its redirects: every hop is checked like the first, what belongs to one origin does not go to another,
-//! and everything ends at one deadline and one bound of bytes.
+//! One call with its redirects: every hop is checked like the first, what belongs to one origin
+//! does not go to another, and everything ends at one deadline and one bound of bytes.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -44,7 +44,8 @@ impl Web {
         let began = Instant::now();
         let late = |_| {
             let after = deadline.duration_since(began).as_millis();
-            let words = "raise `timeout_ms`, or ask for less; the request may have been carried out";
+            let words =
+                "raise `timeout_ms`, or ask for less; the request may have been carried out";
             ToolError(format!("there was no complete answer within {after} ms; {words}"))
         };
         timeout_at(deadline, self.follow(wish)).await.map_err(late)?
@@ -56,21 +57,28 @@ impl Web {
         wish.headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
         let mut hops = Vec::new();
         loop {
-            let sent = self.client.send(wish.method.clone(), &url, wish.headers.clone(), wish.body.clone()).await;
+            let sent = self
+                .client
+                .send(wish.method.clone(), &url, wish.headers.clone(), wish.body.clone())
+                .await;
             let response = sent.map_err(|error| failed(&error, &url))?;
             if wish.follow
                 && let Some(next) = self.redirect(&response, &url, &mut wish)?
             {
                 hops.push(url.to_string());
                 if hops.len() > self.config.redirects {
-                    return Err(ToolError(format!("there were more than {} redirects", self.config.redirects)));
+                    return Err(ToolError(format!(
+                        "there were more than {} redirects",
+                        self.config.redirects
+                    )));
                 }
                 url = next;
                 continue;
             }
             let (parts, mut page) = response.into_parts();
-            let broken =
-                |words: String| ToolError(format!("{} answered {}, but {words}", host(&url), parts.status.as_u16()));
+            let broken = |words: String| {
+                ToolError(format!("{} answered {}, but {words}", host(&url), parts.status.as_u16()))
+            };
             let mut intake = Intake::new(&parts.headers, wish.max).map_err(broken)?;
             while let Some(chunk) = page.chunk().await.map_err(|error| broken(error.to_string()))? {
                 if !intake.take(&chunk).map_err(broken)? {
@@ -78,7 +86,14 @@ impl Web {
                 }
             }
             let (body, truncated) = intake.end().map_err(broken)?;
-            return Ok(Reply { url, status: parts.status, headers: parts.headers, body, truncated, hops });
+            return Ok(Reply {
+                url,
+                status: parts.status,
+                headers: parts.headers,
+                body,
+                truncated,
+                hops,
+            });
         }
     }
 
@@ -88,8 +103,14 @@ impl Web {
         Ok(url)
     }
 
-    /// Where a response leads, if it leads elsewhere and the request can go there; the request is made ready for it.
-    fn redirect<B>(&self, response: &http::Response<B>, from: &Url, wish: &mut Wish) -> Result<Option<Url>, ToolError> {
+    /// Where a response leads, if it leads elsewhere and the request can go there; the request is
+    /// made ready for it.
+    fn redirect<B>(
+        &self,
+        response: &http::Response<B>,
+        from: &Url,
+        wish: &mut Wish,
+    ) -> Result<Option<Url>, ToolError> {
         let keeps = match response.status().as_u16() {
             301 | 302 => wish.method != Method::POST,
             303 => matches!(wish.method, Method::GET | Method::HEAD),
@@ -98,7 +119,9 @@ impl Web {
         };
         let Some(location) = response.headers().get(header::LOCATION) else { return Ok(None) };
         let location = String::from_utf8_lossy(location.as_bytes());
-        let refused = |words: &str| ToolError(format!("{} redirects to a URL that is refused: {words}", host(from)));
+        let refused = |words: &str| {
+            ToolError(format!("{} redirects to a URL that is refused: {words}", host(from)))
+        };
         let next = from.join(&location).map_err(|error| refused(&error.to_string()))?;
         let next = self.checked(&escaped(next)).map_err(|error| refused(&error.0))?;
         if from.scheme() == "https" && next.scheme() != "https" {
@@ -126,7 +149,9 @@ fn escaped(mut url: Url) -> String {
     let mut text = String::with_capacity(url.as_str().len());
     for c in url.as_str().chars() {
         match c {
-            '"' | '<' | '>' | '`' | '^' | '{' | '|' | '}' => text.push_str(&format!("%{:02X}", u32::from(c))),
+            '"' | '<' | '>' | '`' | '^' | '{' | '|' | '}' => {
+                text.push_str(&format!("%{:02X}", u32::from(c)))
+            }
             c => text.push(c),
         }
     }
@@ -145,7 +170,10 @@ fn failed(error: &GuardedError, url: &Url) -> ToolError {
         && http.is_parse()
     {
         let what = match http.is_parse_too_large() {
-            true => "an answer with more than 100 headers, or with more than 64 KiB of them, which is not taken",
+            true => {
+                "an answer with more than 100 headers, or with more than 64 KiB of them, which is \
+                    not taken"
+            }
             false => "an answer that is no HTTP",
         };
         return ToolError(format!("{host} gave {what}; the request may have been carried out"));
@@ -166,11 +194,19 @@ fn failed(error: &GuardedError, url: &Url) -> ToolError {
             };
             format!("{host} leads to {class}, which is not open to this tool; use a public host")
         }
-        Some(ConnectError::Resolve(_)) => format!("the name {host} cannot be looked up; check its spelling"),
-        Some(ConnectError::Connect(error)) => format!("{host} does not take connections: {}", error.kind()),
+        Some(ConnectError::Resolve(_)) => {
+            format!("the name {host} cannot be looked up; check its spelling")
+        }
+        Some(ConnectError::Connect(error)) => {
+            format!("{host} does not take connections: {}", error.kind())
+        }
         Some(ConnectError::Tls(error)) => format!("{host} has no valid TLS: {error}"),
-        Some(error @ (ConnectError::Proxy(_) | ConnectError::Timeout)) => format!("{host} cannot be reached: {error}"),
-        None if sent => format!("{host} gave no HTTP answer; the request may have been carried out"),
+        Some(error @ (ConnectError::Proxy(_) | ConnectError::Timeout)) => {
+            format!("{host} cannot be reached: {error}")
+        }
+        None if sent => {
+            format!("{host} gave no HTTP answer; the request may have been carried out")
+        }
         None => format!("{host} closed the connection before the request was sent; try again"),
     })
 }

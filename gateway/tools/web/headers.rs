@@ -1,5 +1,5 @@
-//! Request headers that a caller may set: those on a list, and never those that frame the message, name the host, or
-//! speak for a proxy.
+//! Request headers that a caller may set: those on a list, and never those that frame the message,
+//! name the host, or speak for a proxy.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Map, Value};
@@ -33,7 +33,8 @@ const NEVER: [&str; 21] = [
 const NEVER_BEGINS: [&str; 3] = ["proxy-", "x-forwarded-", "sec-"];
 
 /// Headers that go along to another origin.
-const HARMLESS: [&str; 6] = ["accept", "accept-encoding", "accept-language", "cache-control", "range", "user-agent"];
+const HARMLESS: [&str; 6] =
+    ["accept", "accept-encoding", "accept-language", "cache-control", "range", "user-agent"];
 /// Headers that speak of the body.
 const OF_BODY: [&str; 3] = ["content-type", "content-language", "content-encoding"];
 
@@ -80,17 +81,20 @@ impl Headers {
             };
             let lower = parsed.as_str();
             if is_never(lower) {
-                return Err(ToolError(format!("the header `{shown}` is set by the gateway alone; leave it out")));
+                return Err(ToolError(format!(
+                    "the header `{shown}` is set by the gateway alone; leave it out"
+                )));
             }
-            let listed =
-                self.exact.iter().any(|exact| exact == lower) || self.begins.iter().any(|b| lower.starts_with(b));
+            let listed = self.exact.iter().any(|exact| exact == lower)
+                || self.begins.iter().any(|b| lower.starts_with(b));
             if !listed {
                 return Err(ToolError(format!(
                     "the header `{shown}` is not on the list of allowed headers; leave it out"
                 )));
             }
-            let value =
-                value.as_str().filter(|value| value.len() <= VALUE_BYTES && !value.chars().any(char::is_control));
+            let value = value
+                .as_str()
+                .filter(|value| value.len() <= VALUE_BYTES && !value.chars().any(char::is_control));
             let value = value.and_then(|value| HeaderValue::from_str(value).ok());
             let Some(value) = value else {
                 let expected = format!("at most {VALUE_BYTES} characters without line ends");
@@ -122,7 +126,8 @@ pub(super) fn drop_body(headers: &mut HeaderMap) {
 }
 
 fn keep(headers: &mut HeaderMap, which: impl Fn(&str) -> bool) {
-    let gone: Vec<HeaderName> = headers.keys().filter(|name| !which(name.as_str())).cloned().collect();
+    let gone: Vec<HeaderName> =
+        headers.keys().filter(|name| !which(name.as_str())).cloned().collect();
     for name in gone {
         headers.remove(name);
     }

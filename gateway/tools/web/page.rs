@@ -1,5 +1,6 @@
-//! HTML to what a person would read of it, in one pass over the tokens: no tree, so no depth to run out of, and time and
-//! memory grow with the page alone. Menus, scripts and hidden parts are left out; `<main>` or `<article>` is preferred.
+//! HTML to what a person would read of it, in one pass over the tokens: no tree, so no depth to run
+//! out of, and time and memory grow with the page alone. Menus, scripts and hidden parts are left
+//! out; `<main>` or `<article>` is preferred.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -39,17 +40,21 @@ type Attributes = BTreeMap<HtmlString, Spanned<HtmlString, ()>>;
 
 /// Elements that nobody reads.
 const SILENT: [&str; 20] = [
-    "script", "style", "noscript", "template", "svg", "math", "iframe", "object", "embed", "canvas", "audio", "video",
-    "select", "datalist", "textarea", "button", "nav", "footer", "aside", "dialog",
+    "script", "style", "noscript", "template", "svg", "math", "iframe", "object", "embed",
+    "canvas", "audio", "video", "select", "datalist", "textarea", "button", "nav", "footer",
+    "aside", "dialog",
 ];
 /// Silent elements whose links count all the same.
 const WAYS: [&str; 3] = ["nav", "footer", "aside"];
 /// Elements without content.
-const VOID: [&str; 13] =
-    ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"];
+const VOID: [&str; 13] = [
+    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track",
+    "wbr",
+];
 /// Elements that are the whole page, whatever is said of them.
 const WHOLE: [&str; 3] = ["body", "head", "html"];
-/// Elements whose end may be left out, with those that end them when they begin; a paragraph besides by any block.
+/// Elements whose end may be left out, with those that end them when they begin; a paragraph
+/// besides by any block.
 const OPEN_ENDED: [(&[&str], &[&str]); 6] = [
     (&["p"], &["dl", "hr", "menu", "ol", "p", "table", "ul"]),
     (&["li"], &["li"]),
@@ -103,7 +108,9 @@ pub(super) fn read(html: &str, base: &Url, markdown: bool) -> Page {
     };
     for Ok(token) in Tokenizer::new_with_emitter(html, emitter) {
         match token {
-            Token::StartTag(tag) => reader.start(&String::from_utf8_lossy(&tag.name), &tag.attributes),
+            Token::StartTag(tag) => {
+                reader.start(&String::from_utf8_lossy(&tag.name), &tag.attributes)
+            }
             Token::EndTag(tag) => reader.end(&String::from_utf8_lossy(&tag.name)),
             Token::String(text) => reader.text(&String::from_utf8_lossy(&text)),
             _ => {}
@@ -143,7 +150,8 @@ struct Silence {
 
 impl Silence {
     fn new(name: &str) -> Self {
-        let ended_by = OPEN_ENDED.iter().find(|(names, _)| names.contains(&name)).map(|(_, by)| *by);
+        let ended_by =
+            OPEN_ENDED.iter().find(|(names, _)| names.contains(&name)).map(|(_, by)| *by);
         Self { element: name.to_owned(), depth: 0, blocks: 0, ways: WAYS.contains(&name), ended_by }
     }
 
@@ -151,7 +159,9 @@ impl Silence {
     fn start(&mut self, name: &str) -> bool {
         let block = BLOCKS.contains(&name);
         match self.ended_by {
-            Some(by) if self.depth == 0 && (by.contains(&name) || self.element == "p" && block) => return true,
+            Some(by) if self.depth == 0 && (by.contains(&name) || self.element == "p" && block) => {
+                return true;
+            }
             Some(_) => {
                 self.depth += usize::from(NESTS.contains(&name));
                 self.blocks += usize::from(block);
@@ -295,10 +305,14 @@ impl Reader<'_> {
     fn open_link(&mut self, attributes: &Attributes) {
         let href = attribute(attributes, "href").unwrap_or_default();
         let href = href.trim();
-        let url = Some(href).filter(|href| !href.is_empty() && !href.starts_with('#') && href.len() <= URL_BYTES);
+        let url = Some(href)
+            .filter(|href| !href.is_empty() && !href.starts_with('#') && href.len() <= URL_BYTES);
         let url = url.and_then(|href| self.base.join(href).ok());
-        let url = url.filter(|url| matches!(url.scheme(), "http" | "https") && url.as_str().len() <= URL_BYTES);
-        self.link = Some(Link { text: String::new(), url: url.map(String::from).unwrap_or_default() });
+        let url = url.filter(|url| {
+            matches!(url.scheme(), "http" | "https") && url.as_str().len() <= URL_BYTES
+        });
+        self.link =
+            Some(Link { text: String::new(), url: url.map(String::from).unwrap_or_default() });
     }
 
     /// Ends a link that stands in the text.
@@ -312,7 +326,10 @@ impl Reader<'_> {
     /// Takes the open link into the list and gives its URL.
     fn keep_link(&mut self) -> Option<String> {
         let link = self.link.take().filter(|link| !link.url.is_empty())?;
-        let kept = Link { text: short(&link.text.split_whitespace().collect::<Vec<_>>().join(" ")), url: link.url };
+        let kept = Link {
+            text: short(&link.text.split_whitespace().collect::<Vec<_>>().join(" ")),
+            url: link.url,
+        };
         let url = kept.url.clone();
         if self.links.len() < LINKS && !self.links.contains(&kept) {
             self.links.push(kept);
@@ -329,7 +346,9 @@ impl Reader<'_> {
         let part = |part: &Part| {
             let (start, end) = part.range?;
             let end = if part.depth > 0 || cut { whole.len() } else { end.min(whole.len()) };
-            whole.get(start..end).filter(|text| text.len() >= MAIN_BYTES || text.len() * 2 >= whole.len())
+            whole
+                .get(start..end)
+                .filter(|text| text.len() >= MAIN_BYTES || text.len() * 2 >= whole.len())
         };
         let text = part(&self.main).or_else(|| part(&self.article)).unwrap_or(&whole);
         Page { title, text: text.trim().to_owned(), links: self.links, cut }
@@ -344,7 +363,8 @@ fn attribute<'a>(attributes: &'a Attributes, name: &str) -> Option<Cow<'a, str>>
 fn is_hidden(name: &str, attributes: &Attributes) -> bool {
     !WHOLE.contains(&name)
         && (attributes.contains_key(&b"hidden"[..])
-            || attribute(attributes, "aria-hidden").is_some_and(|value| value.trim().eq_ignore_ascii_case("true"))
+            || attribute(attributes, "aria-hidden")
+                .is_some_and(|value| value.trim().eq_ignore_ascii_case("true"))
             || attribute(attributes, "style").is_some_and(|style| style.split(';').any(hides)))
 }
 

@@ -1,5 +1,5 @@
-//! Bodies: decompressed while they arrive and cut at a bound that counts what comes out, and bytes to text by the charset
-//! that the server or the page names.
+//! Bodies: decompressed while they arrive and cut at a bound that counts what comes out, and bytes
+//! to text by the charset that the server or the page names.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -71,7 +71,9 @@ impl Intake {
     /// Takes one piece; false when there is no room for more.
     pub(super) fn take(&mut self, data: &[u8]) -> Result<bool, String> {
         self.received = self.received.saturating_add(data.len());
-        if self.received > self.max.saturating_add(SLACK) && !matches!(self.decoder, Decoder::Plain(_)) {
+        if self.received > self.max.saturating_add(SLACK)
+            && !matches!(self.decoder, Decoder::Plain(_))
+        {
             self.capped().over = true;
             return Ok(false);
         }
@@ -115,7 +117,8 @@ impl Intake {
 
 /// A content type without its parameters, in lower case; empty when there is none.
 pub(super) fn kind(headers: &HeaderMap) -> String {
-    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let value =
+        headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
@@ -135,13 +138,17 @@ pub(super) fn is_text(kind: &str) -> bool {
         "application/x-ndjson",
         "image/svg+xml",
     ];
-    kind.starts_with("text/") || TEXT.contains(&kind) || kind.ends_with("+json") || kind.ends_with("+xml")
+    kind.starts_with("text/")
+        || TEXT.contains(&kind)
+        || kind.ends_with("+json")
+        || kind.ends_with("+xml")
 }
 
-/// Bytes to text: by the byte order mark, the charset of the content type, that of the page, or UTF-8. What does not fit
-/// becomes U+FFFD.
+/// Bytes to text: by the byte order mark, the charset of the content type, that of the page, or
+/// UTF-8. What does not fit becomes U+FFFD.
 pub(super) fn text<'a>(headers: &HeaderMap, bytes: &'a [u8]) -> Cow<'a, str> {
-    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let value =
+        headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let start = &bytes[..bytes.len().min(1024)];
     let named = charset(value.as_bytes()).or_else(|| charset(start)).unwrap_or(UTF_8);
     named.decode(bytes).0
@@ -153,6 +160,9 @@ fn charset(text: &[u8]) -> Option<&'static Encoding> {
     let at = lower.windows(8).position(|eight| eight == b"charset=")? + 8;
     let rest = lower[at..].trim_ascii_start();
     let rest = rest.strip_prefix(b"\"").or_else(|| rest.strip_prefix(b"'")).unwrap_or(rest);
-    let end = rest.iter().position(|b| !(b.is_ascii_alphanumeric() || b"-_:".contains(b))).unwrap_or(rest.len());
+    let end = rest
+        .iter()
+        .position(|b| !(b.is_ascii_alphanumeric() || b"-_:".contains(b)))
+        .unwrap_or(rest.len());
     Encoding::for_label(&rest[..end])
 }

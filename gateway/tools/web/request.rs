@@ -30,9 +30,12 @@ impl Tool for Request {
             "web/request",
             "Send an HTTP request",
             format!(
-            "Sends one HTTP request to an allowed host and gives status, headers and body. Use it for APIs; use `fetch` to read \
-             pages. Give at most one of `json`, `form` and `text` as the body. An answer with an error status is a result, not a \
-             failure: look at `status`. Redirects are followed for GET and HEAD, and within the same host for others. Allowed are {}.",
+            "Sends one HTTP request to an allowed host and gives status, headers and body. Use it \
+                for APIs; use `fetch` to read \
+             pages. Give at most one of `json`, `form` and `text` as the body. An answer with an \
+             error status is a result, not a \
+             failure: look at `status`. Redirects are followed for GET and HEAD, and within the \
+             same host for others. Allowed are {}.",
                 self.0.rule.allowed()
             ),
         )
@@ -43,7 +46,8 @@ impl Tool for Request {
                 "headers": {"type": "object", "additionalProperties": {"type": "string"}, "description": "Request headers; Host, User-Agent and those of the connection are set for you"},
                 "json": {"description": "Body: any JSON value, sent as application/json"},
                 "form": {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}, "description": "Body: fields, sent as application/x-www-form-urlencoded"},
-                "text": {"type": "string", "description": "Body: text, sent as text/plain unless a content-type header is given"},
+                "text": {"type": "string", "description": "Body: text, sent as text/plain unless a \
+                    content-type header is given"},
                 "follow_redirects": {"type": "boolean", "default": true, "description": "false gives the redirect itself"},
                 "timeout_ms": {"type": "integer", "minimum": 1, "maximum": limit, "default": limit, "description": "For the whole exchange with its redirects"}
             }),
@@ -73,7 +77,11 @@ impl Tool for Request {
         .cap(config.response_bytes.saturating_mul(14) + (1 << 20))
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
+    fn run<'a>(
+        &'a self,
+        arguments: Arguments,
+        _: Client<'a>,
+    ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let began = Instant::now();
             let wish = self.wish(&arguments, began)?;
@@ -87,13 +95,17 @@ impl Request {
     fn wish(&self, arguments: &Arguments, began: Instant) -> Result<Wish, ToolError> {
         let config = &self.0.config;
         let method = arguments.text("method")?;
-        let method = Method::from_bytes(method.as_bytes()).map_err(|_| ToolError::new("`method` is no HTTP method"))?;
-        let mut headers = self.0.headers.take(arguments.get("headers").and_then(Value::as_object))?;
+        let method = Method::from_bytes(method.as_bytes())
+            .map_err(|_| ToolError::new("`method` is no HTTP method"))?;
+        let mut headers =
+            self.0.headers.take(arguments.get("headers").and_then(Value::as_object))?;
         let body = body(arguments, &mut headers)?;
         if body.len() > config.request_bytes {
             let size = body.len();
             let most = config.request_bytes;
-            return Err(ToolError(format!("the body has {size} bytes and at most {most} may be sent; send less")));
+            return Err(ToolError(format!(
+                "the body has {size} bytes and at most {most} may be sent; send less"
+            )));
         }
         if !body.is_empty() && matches!(method, Method::GET | Method::HEAD) {
             return Err(ToolError(format!(
@@ -114,9 +126,13 @@ impl Request {
 
 /// The body, and its content type if the caller gave none.
 fn body(arguments: &Arguments, headers: &mut HeaderMap) -> Result<Bytes, ToolError> {
-    let given: Vec<&str> = ["json", "form", "text"].into_iter().filter(|name| arguments.get(name).is_some()).collect();
+    let given: Vec<&str> =
+        ["json", "form", "text"].into_iter().filter(|name| arguments.get(name).is_some()).collect();
     if given.len() > 1 {
-        return Err(ToolError(format!("`{}` and `{}` are both given; a request has one body", given[0], given[1])));
+        return Err(ToolError(format!(
+            "`{}` and `{}` are both given; a request has one body",
+            given[0], given[1]
+        )));
     }
     let (kind, text) = if let Some(value) = arguments.get("json") {
         ("application/json", value.to_string())
@@ -145,14 +161,16 @@ fn form(fields: &Map<String, Value>) -> String {
 /// The structured result.
 fn told(reply: &Reply, took: Duration) -> Value {
     let kind = reading::kind(&reply.headers);
-    let readable = reading::is_text(&kind) || (kind.is_empty() && std::str::from_utf8(&reply.body).is_ok());
+    let readable =
+        reading::is_text(&kind) || (kind.is_empty() && std::str::from_utf8(&reply.body).is_ok());
     let (encoding, body) = match readable {
         true => ("text", reading::text(&reply.headers, &reply.body).into_owned()),
         false => ("base64", STANDARD.encode(&reply.body)),
     };
     let mut headers: Map<String, Value> = Map::new();
     for (name, value) in reply.headers.iter().take(HEADERS) {
-        let value: String = String::from_utf8_lossy(value.as_bytes()).chars().take(HEADER_BYTES).collect();
+        let value: String =
+            String::from_utf8_lossy(value.as_bytes()).chars().take(HEADER_BYTES).collect();
         match headers.get_mut(name.as_str()) {
             Some(Value::String(before)) => *before = format!("{before}\n{value}"),
             _ => {

@@ -1,4 +1,5 @@
-//! Tests of `web`: through real calls, with listeners that would notice a packet that should not come.
+//! Tests of `web`: through real calls, with listeners that would notice a packet that should not
+//! come.
 
 mod attacks;
 mod server;
@@ -59,7 +60,9 @@ impl Resolve for Script {
     fn resolve<'a>(&'a self, _: &'a str, port: u16) -> Addresses<'a> {
         let mut answers = self.0.lock();
         let next = if answers.len() > 1 { answers.pop_front() } else { answers.front().cloned() };
-        let next = next.map(|all| all.iter().map(|text| SocketAddr::new(text.parse().unwrap(), port)).collect());
+        let next = next.map(|all| {
+            all.iter().map(|text| SocketAddr::new(text.parse().unwrap(), port)).collect()
+        });
         Box::pin(async move { next.ok_or_else(|| io::Error::other("no answer")) })
     }
 }
@@ -112,7 +115,8 @@ async fn a_request_goes_out_as_written_and_comes_back_whole() {
         assert!(sent[0].contains(&format!("{line}\r\n")), "{line} in {sent:?}");
     }
     assert!(
-        sent[0].contains(&format!("host: localhost:{}\r\n", site.port)) && sent[0].ends_with("{\"a\":[1,2.5,\"ü\"]}"),
+        sent[0].contains(&format!("host: localhost:{}\r\n", site.port))
+            && sent[0].ends_with("{\"a\":[1,2.5,\"ü\"]}"),
         "{sent:?}"
     );
 }
@@ -129,7 +133,11 @@ async fn bodies_are_json_form_or_text() {
             "a+b=1%262&n=3&t=true",
         ),
         (json!({"text": "plain ü"}), "text/plain; charset=utf-8", "plain ü"),
-        (json!({"text": "<a/>", "headers": {"content-type": "application/xml"}}), "application/xml", "<a/>"),
+        (
+            json!({"text": "<a/>", "headers": {"content-type": "application/xml"}}),
+            "application/xml",
+            "<a/>",
+        ),
         (json!({"json": null}), "application/json", "null"),
     ] {
         let mut arguments = body;
@@ -138,14 +146,18 @@ async fn bodies_are_json_form_or_text() {
         assert_eq!(web.call("web/request", arguments).await.unwrap()["status"], 204);
         let sent = site.requests().pop().unwrap();
         assert!(
-            sent.contains(&format!("content-type: {kind}\r\n")) && sent.ends_with(&format!("\r\n\r\n{text}")),
+            sent.contains(&format!("content-type: {kind}\r\n"))
+                && sent.ends_with(&format!("\r\n\r\n{text}")),
             "{sent}"
         );
     }
     for (arguments, words) in [
         (json!({"method": "PUT", "json": 1, "text": "x"}), "`json` and `text` are both given"),
         (json!({"method": "GET", "text": "x"}), "a GET request has no body"),
-        (json!({"method": "PUT", "text": "x".repeat((1 << 20) + 1)}), "at most 1048576 may be sent"),
+        (
+            json!({"method": "PUT", "text": "x".repeat((1 << 20) + 1)}),
+            "at most 1048576 may be sent",
+        ),
         (json!({"method": "TRACE"}), "`method` must be one of"),
         (json!({"timeout_ms": 20_001}), "`timeout_ms` must be a whole number from 1 to 20000"),
         (json!({"headers": {"Host": "evil.example"}}), "set by the gateway alone"),
@@ -169,8 +181,12 @@ async fn bodies_are_json_form_or_text() {
 #[tokio::test]
 async fn an_error_status_and_binary_content_are_results() {
     let site = Site::start(|request| match request.contains("/missing") {
-        true => "HTTP/1.1 404 Not Found\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n\r\nno".into(),
-        false => "HTTP/1.1 200 OK\r\ncontent-type: image/png\r\ncontent-length: 3\r\n\r\n\u{1}\u{2}\u{3}".into(),
+        true => "HTTP/1.1 404 Not Found\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n\r\nno"
+            .into(),
+        false => {
+            "HTTP/1.1 200 OK\r\ncontent-type: image/png\r\ncontent-length: 3\r\n\r\n\u{1}\u{2}\u{3}"
+                .into()
+        }
     });
     let web = web(local(&[site.port]));
     let get = async |path: &str, tool: &str| {
@@ -180,14 +196,19 @@ async fn an_error_status_and_binary_content_are_results() {
     assert_eq!(get("/missing", "web/fetch").await.unwrap()["status"], 404);
     let image = get("/image", "web/request").await.unwrap();
     assert_eq!((&image["encoding"], &image["body"]), (&json!("base64"), &json!("AQID")));
-    assert!(get("/image", "web/fetch").await.unwrap_err().contains("image/png of 3 bytes and no text"));
+    assert!(
+        get("/image", "web/fetch").await.unwrap_err().contains("image/png of 3 bytes and no text")
+    );
 }
 
 #[tokio::test]
 async fn a_page_comes_as_text_in_parts_with_its_links() {
     let page = "<title>Locks</title><main><h1>Canal locks</h1><p>They lift <a href='/boats'>boats</a>.</p></main>";
     let site = Site::start(move |_| {
-        format!("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: {}\r\n\r\n{page}", page.len())
+        format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: {}\r\n\r\n{page}",
+            page.len()
+        )
     });
     let web = web(local(&[site.port]));
     let url = format!("http://localhost:{}/docs/", site.port);
@@ -200,21 +221,39 @@ async fn a_page_comes_as_text_in_parts_with_its_links() {
     );
     assert_eq!(fetched["links"], json!([{"text": "boats", "url": boats}]));
     let part = web
-        .call("web/fetch", json!({"url": url, "format": "text", "start": 6, "max_chars": 5, "links": false}))
+        .call(
+            "web/fetch",
+            json!({"url": url, "format": "text", "start": 6, "max_chars": 5, "links": false}),
+        )
         .await
         .unwrap();
-    assert_eq!((&part["content"], &part["next"], &part["chars"]), (&json!("locks"), &json!(11), &json!(29)));
+    assert_eq!(
+        (&part["content"], &part["next"], &part["chars"]),
+        (&json!("locks"), &json!(11), &json!(29))
+    );
     assert!(part.get("links").is_none());
     let about = |name: &str| {
         let catalog = web.server("web").catalog();
-        let item = catalog.items(ListKind::Tools).iter().find(|item| *item.key == *name).unwrap().text.clone();
+        let item = catalog
+            .items(ListKind::Tools)
+            .iter()
+            .find(|item| *item.key == *name)
+            .unwrap()
+            .text
+            .clone();
         serde_json::from_slice::<Value>(&item).unwrap()["description"].as_str().unwrap().to_owned()
     };
     for name in ["fetch", "request"] {
-        let allowed = format!("hosts: localhost, *.example; addresses in: 127.0.0.1/32; ports: {}.", site.port);
+        let allowed = format!(
+            "hosts: localhost, *.example; addresses in: 127.0.0.1/32; ports: {}.",
+            site.port
+        );
         assert!(about(name).ends_with(&allowed), "{}", about(name));
     }
-    assert_eq!(web.call("web/fetch", json!({"url": url, "format": "raw"})).await.unwrap()["content"], page);
+    assert_eq!(
+        web.call("web/fetch", json!({"url": url, "format": "raw"})).await.unwrap()["content"],
+        page
+    );
 }
 
 #[tokio::test]
@@ -239,16 +278,21 @@ async fn text_is_read_by_its_charset_and_gzip_is_undone() {
         let (head, body) = match request.contains("/latin") {
             true => ("content-type: text/plain; charset=ISO-8859-1", b"gr\xfcn".to_vec()),
             false if request.contains("/odd") => ("content-encoding: br", b"xx".to_vec()),
-            false if request.contains("/torn") => ("content-encoding: gzip", gzip[..gzip.len() - 6].to_vec()),
+            false if request.contains("/torn") => {
+                ("content-encoding: gzip", gzip[..gzip.len() - 6].to_vec())
+            }
             false => ("content-type: text/plain\r\ncontent-encoding: gzip", gzip.clone()),
         };
-        let mut all = format!("HTTP/1.1 200 OK\r\n{head}\r\ncontent-length: {}\r\n\r\n", body.len()).into_bytes();
+        let mut all =
+            format!("HTTP/1.1 200 OK\r\n{head}\r\ncontent-length: {}\r\n\r\n", body.len())
+                .into_bytes();
         all.extend(body);
         all
     });
     let web = web(local(&[site.port]));
     let get = async |path: &str| {
-        web.call("web/request", json!({"url": format!("http://localhost:{}{path}", site.port)})).await
+        web.call("web/request", json!({"url": format!("http://localhost:{}{path}", site.port)}))
+            .await
     };
     assert_eq!(get("/latin").await.unwrap()["body"], "grün");
     assert_eq!(get("/gzip").await.unwrap()["body"], "grün");
@@ -264,11 +308,18 @@ async fn a_proxy_is_used_when_it_is_configured() {
     });
     let url = url::Url::parse(&format!("http://127.0.0.1:{}", proxy.port)).unwrap();
     let proxied = |resolves| Config {
-        proxy: Some(Proxy { url: url.clone(), credentials: Some(("ada".into(), "secret".into())), resolves }),
+        proxy: Some(Proxy {
+            url: url.clone(),
+            credentials: Some(("ada".into(), "secret".into())),
+            resolves,
+        }),
         ..config(&["*.example"])
     };
     let web = scripted(&proxied(false), &[&["93.184.216.34"], &["10.0.0.1"]]);
-    assert_eq!(web.call("web/request", json!({"url": "http://a.example/x"})).await.unwrap()["body"], "over");
+    assert_eq!(
+        web.call("web/request", json!({"url": "http://a.example/x"})).await.unwrap()["body"],
+        "over"
+    );
     let error = web.call("web/request", json!({"url": "http://b.example/x"})).await.unwrap_err();
     assert!(error.contains("not public"), "{error}");
     let sent = proxy.requests();
@@ -280,13 +331,18 @@ async fn a_proxy_is_used_when_it_is_configured() {
     assert!(sent[1].starts_with("GET /x ") && sent.len() == 2, "{sent:?}");
     assert!(!format!("{:?}", proxied(true)).contains("secret"));
     let there = self::web(proxied(true));
-    assert_eq!(there.call("web/request", json!({"url": "http://c.example/"})).await.unwrap()["body"], "over");
+    assert_eq!(
+        there.call("web/request", json!({"url": "http://c.example/"})).await.unwrap()["body"],
+        "over"
+    );
     assert!(proxy.requests()[2].starts_with("CONNECT c.example:80 "));
 }
 
 #[test]
 fn headers_that_frame_a_message_cannot_be_allowed() {
-    for name in ["host", "Connection", "x-forwarded-host", "proxy-connection", "sec-fetch-mode", "a b"] {
+    for name in
+        ["host", "Connection", "x-forwarded-host", "proxy-connection", "sec-fetch-mode", "a b"]
+    {
         assert!(Headers::compile(&owned(&[name])).is_err(), "{name}");
     }
     assert!(Headers::compile(&owned(&["x-*", "cookie"])).is_ok());

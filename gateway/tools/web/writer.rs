@@ -1,5 +1,5 @@
-//! Writes the text of a page, as Markdown or plain: what a start and an end of an element mean for lines, lists, tables
-//! and emphasis. It knows nothing of links' addresses or of what is left out.
+//! Writes the text of a page, as Markdown or plain: what a start and an end of an element mean for
+//! lines, lists, tables and emphasis. It knows nothing of links' addresses or of what is left out.
 
 /// Most bytes of text.
 const MOST: usize = 4 << 20;
@@ -97,7 +97,9 @@ impl Writer {
                 self.pre += 1;
             }
             "table" | "tr" | "td" | "th" | "caption" => self.open_table(name),
-            "dt" | "dd" | "div" | "section" | "option" | "label" | "summary" | "figcaption" => self.lines(1),
+            "dt" | "dd" | "div" | "section" | "option" | "label" | "summary" | "figcaption" => {
+                self.lines(1)
+            }
             _ if is_block(name) => self.lines(2),
             _ => self.mark(name),
         }
@@ -209,7 +211,9 @@ impl Writer {
 
     /// Whether nothing stands yet behind an open mark.
     fn after_mark(&self) -> bool {
-        self.marks.last().is_some_and(|(mark, at)| at + mark.len() == self.out.len() && self.out.ends_with(mark))
+        self.marks
+            .last()
+            .is_some_and(|(mark, at)| at + mark.len() == self.out.len() && self.out.ends_with(mark))
     }
 
     /// A sign of Markdown at the beginning of a line.
@@ -268,7 +272,8 @@ impl Writer {
             "tr" => self.end_row(),
             "table" => {
                 self.end_row();
-                self.table = Table { depth: self.table.depth.saturating_sub(1), ..Table::default() };
+                self.table =
+                    Table { depth: self.table.depth.saturating_sub(1), ..Table::default() };
                 self.lines(2);
             }
             _ => self.lines(1),
@@ -297,7 +302,9 @@ impl Writer {
     }
 
     fn mark(&mut self, name: &str) {
-        if let Some(mark) = sign_of(name).filter(|_| self.markdown && self.pre == 0 && self.marks.len() < DEPTH) {
+        if let Some(mark) =
+            sign_of(name).filter(|_| self.markdown && self.pre == 0 && self.marks.len() < DEPTH)
+        {
             self.flush();
             self.marks.push((mark, self.out.len()));
             self.out.push_str(mark);
@@ -326,7 +333,9 @@ fn sign_of(name: &str) -> Option<&'static str> {
 }
 
 fn is_block(name: &str) -> bool {
-    const BLOCKS: [&str; 12] =
-        ["p", "article", "main", "header", "hgroup", "dl", "figure", "address", "fieldset", "form", "details", "body"];
+    const BLOCKS: [&str; 12] = [
+        "p", "article", "main", "header", "hgroup", "dl", "figure", "address", "fieldset", "form",
+        "details", "body",
+    ];
     BLOCKS.contains(&name)
 }

@@ -1,5 +1,5 @@
-//! The way of a call to a server that is not connected: it waits a little for one that is coming up, and has one that is down
-//! tried at once, unless that has just been done.
+//! The way of a call to a server that is not connected: it waits a little for one that is coming
+//! up, and has one that is down tried at once, unless that has just been done.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,8 +17,10 @@ impl Shared {
     /// The connection that everybody shares, once there is one.
     pub(super) async fn coming_up(&self) -> Result<Arc<Connection>, Failure> {
         let failed = self.recovery.failed();
-        let patience = if self.status.load().state == State::Failed { RETRY_PATIENCE } else { PATIENCE };
-        let mut deadline = std::pin::pin!(tokio::time::sleep(patience.min(self.config.call_timeout)));
+        let patience =
+            if self.status.load().state == State::Failed { RETRY_PATIENCE } else { PATIENCE };
+        let mut deadline =
+            std::pin::pin!(tokio::time::sleep(patience.min(self.config.call_timeout)));
         loop {
             let changed = self.changed.notified();
             if let Some(connection) = self.live.load_full() {

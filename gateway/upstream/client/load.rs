@@ -15,16 +15,22 @@ impl Shared {
             (Some(trouble), _) => format!("the server is not connected: {trouble}"),
             (None, _) => "the server is still starting".to_owned(),
         };
-        let kind = if status.state == State::NeedsAuth { Kind::NeedsAuth } else { Kind::Unavailable };
+        let kind =
+            if status.state == State::NeedsAuth { Kind::NeedsAuth } else { Kind::Unavailable };
         Failure::new(kind, words).retry_after(Duration::from_secs(1))
     }
 
     pub(super) fn load(&self) -> Load {
-        let (config, limits) = (&self.config, &self.config.limits);
+        let config = &self.config;
+        let limits = &self.config.limits;
         Load {
             start_timeout: config.start_timeout,
             call_timeout: config.call_timeout,
-            tool_timeouts: config.tool_timeouts.iter().map(|(tool, time)| (tool.clone(), *time)).collect(),
+            tool_timeouts: config
+                .tool_timeouts
+                .iter()
+                .map(|(tool, time)| (tool.clone(), *time))
+                .collect(),
             running: self.calls.running(),
             concurrency: limits.concurrency,
             waiting: self.calls.waiting(),

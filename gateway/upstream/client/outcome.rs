@@ -30,7 +30,8 @@ pub(super) fn read(response: Response, modern: bool) -> Result<Answer, Failure> 
         Outcome::Error(_) => AnswerKind::Error,
         Outcome::Result(..) if !modern => AnswerKind::Complete,
         Outcome::Result(_, members) => {
-            let kind = scan::find(members, &response.text, "resultType").map(|s| s.of(&response.text));
+            let kind =
+                scan::find(members, &response.text, "resultType").map(|s| s.of(&response.text));
             match kind {
                 None | Some(b"\"complete\"") => AnswerKind::Complete,
                 Some(b"\"input_required\"") => AnswerKind::InputRequired,

@@ -1,4 +1,5 @@
-//! The time that a call may take: the server's time, not that in which the client's user thinks about a question.
+//! The time that a call may take: the server's time, not that in which the client's user thinks
+//! about a question.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -28,11 +29,18 @@ pub(super) async fn within<T, F: Future<Output = Result<T, Failure>>>(
     call: &Call<'_>,
     work: impl FnOnce(Talk) -> F,
 ) -> Result<T, Failure> {
-    let late =
-        || Failure::new(Kind::Timeout, format!("the server did not answer within {} s", limit.as_secs())).after_send();
+    let late = || {
+        Failure::new(
+            Kind::Timeout,
+            format!("the server did not answer within {} s", limit.as_secs()),
+        )
+        .after_send()
+    };
     if let Some(conversation) = call.conversation.clone().filter(|_| call.caller.interactive) {
         let sink = call.sink.as_deref();
-        return Box::pin(beside_questions(limit, conversation, sink, work)).await.unwrap_or_else(|_| Err(late()));
+        return Box::pin(beside_questions(limit, conversation, sink, work))
+            .await
+            .unwrap_or_else(|_| Err(late()));
     }
     // Pinned here, because a future that is handed on is kept twice.
     let mut work = std::pin::pin!(work(call.conversation.clone()));
@@ -63,7 +71,8 @@ async fn beside_questions<T, F: Future<Output = Result<T, Failure>>>(
     work: impl FnOnce(Talk) -> F,
 ) -> Result<Result<T, Failure>, Late> {
     let clock = Arc::new(Mutex::new(Clock::default()));
-    let watched: Arc<dyn Conversation> = Arc::new(Watched { inner: conversation, clock: Arc::clone(&clock) });
+    let watched: Arc<dyn Conversation> =
+        Arc::new(Watched { inner: conversation, clock: Arc::clone(&clock) });
     let start = Instant::now();
     let mut work = std::pin::pin!(work(Some(watched)));
     let mut until = start + limit;

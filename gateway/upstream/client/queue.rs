@@ -1,4 +1,5 @@
-//! Whose turn it is at one server. Callers take turns, and the queue of a server that gives no sign of life is given up.
+//! Whose turn it is at one server. Callers take turns, and the queue of a server that gives no sign
+//! of life is given up.
 
 use std::pin::pin;
 use std::sync::atomic::Ordering;
@@ -26,7 +27,9 @@ impl Shared {
         let mut turn = pin!(self.calls.acquire(caller));
         loop {
             let stalled = self.stalled_for();
-            let Some(left) = self.longest_silence().checked_sub(stalled).filter(|left| !left.is_zero()) else {
+            let Some(left) =
+                self.longest_silence().checked_sub(stalled).filter(|left| !left.is_zero())
+            else {
                 return Err(self.stalled(stalled));
             };
             tokio::select! {
@@ -37,8 +40,8 @@ impl Shared {
         }
     }
 
-    /// How long the server may say nothing while all its places are taken: longer where its calls usually take longer, so
-    /// that a slow server is not taken for one that hangs.
+    /// How long the server may say nothing while all its places are taken: longer where its calls
+    /// usually take longer, so that a slow server is not taken for one that hangs.
     fn longest_silence(&self) -> Duration {
         let usual = self.calls.usual_hold().saturating_mul(2);
         self.config.stall_timeout.max(usual.min(self.config.call_timeout))
@@ -51,10 +54,14 @@ impl Shared {
     }
 
     fn stalled(&self, silent: Duration) -> Failure {
-        self.note_refusal("its queue is given up: it has said nothing while all its places are taken");
-        let (running, seconds) = (self.calls.running(), silent.as_secs());
+        self.note_refusal(
+            "its queue is given up: it has said nothing while all its places are taken",
+        );
+        let running = self.calls.running();
+        let seconds = silent.as_secs();
         let words = format!(
-            "it has said nothing for {seconds} s while {running} calls run there, so no more are sent to it \
+            "it has said nothing for {seconds} s while {running} calls run there, so no more are \
+                sent to it \
              (servers.NAME.stall_timeout)"
         );
         Failure::new(Kind::Stalled, words).retry_after(self.config.stall_timeout)
@@ -63,10 +70,12 @@ impl Shared {
     /// One line for all that are turned away within [`QUIET_MS`].
     fn note_refusal(&self, what: &str) {
         let now = self.now_ms();
-        let quiet = |last: u64| (last == 0 || now.saturating_sub(last) >= QUIET_MS).then_some(now.max(1));
+        let quiet =
+            |last: u64| (last == 0 || now.saturating_sub(last) >= QUIET_MS).then_some(now.max(1));
         let first = self.refusal_noted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, quiet);
         if first.is_ok() {
-            let (running, waiting) = (self.calls.running(), self.calls.waiting());
+            let running = self.calls.running();
+            let waiting = self.calls.waiting();
             tracing::warn!(server = %self.slug, running, waiting, "{what}");
         }
     }
@@ -77,18 +86,22 @@ impl Shared {
         let (kind, words) = match refused {
             Refused::Full => {
                 let words = format!(
-                    "{} calls run and {} wait already (servers.NAME.concurrency, servers.NAME.queue)",
+                    "{} calls run and {} wait already (servers.NAME.concurrency, \
+                        servers.NAME.queue)",
                     bounds.running, bounds.waiting
                 );
                 (Kind::Overloaded, words)
             }
             Refused::Displaced => {
-                let words = "too many calls of this caller wait for it, and others wait as well (servers.NAME.queue)";
+                let words = "too many calls of this caller wait for it, and others wait as well \
+                    (servers.NAME.queue)";
                 (Kind::Overloaded, words.to_owned())
             }
-            Refused::PoolFull => {
-                (Kind::Busy, "too many calls wait for servers of this gateway (limits.queued_requests)".to_owned())
-            }
+            Refused::PoolFull => (
+                Kind::Busy,
+                "too many calls wait for servers of this gateway (limits.queued_requests)"
+                    .to_owned(),
+            ),
         };
         Failure::new(kind, words).retry_after(self.calls.expected_wait())
     }

@@ -1,5 +1,5 @@
-//! What is done when the first attempt of a call fails: once more only when it certainly did not run, or does no harm
-//! when it runs twice. Never a tool call that may have run.
+//! What is done when the first attempt of a call fails: once more only when it certainly did not
+//! run, or does no harm when it runs twice. Never a tool call that may have run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,8 @@ impl Shared {
             Kind::SessionLost => {
                 self.renew(call, connection);
                 if !call.method.is_safe() {
-                    let words = "the server had lost the session; it is renewed now, and the call was not repeated";
+                    let words = "the server had lost the session; it is renewed now, and the call \
+                        was not repeated";
                     return Err(Failure::new(Kind::Lost, words));
                 }
             }

@@ -1,4 +1,5 @@
-//! Connections that belong to one legacy client session each, for legacy servers that keep state or ask questions.
+//! Connections that belong to one legacy client session each, for legacy servers that keep state or
+//! ask questions.
 
 use std::sync::Arc;
 
@@ -15,13 +16,16 @@ use crate::session_connections::MAX_SESSIONS;
 use crate::shared::Shared;
 
 impl Shared {
-    /// The connection for a call: the session's own where the server's configuration and era ask for one.
+    /// The connection for a call: the session's own where the server's configuration and era ask
+    /// for one.
     pub(super) async fn connection_for(&self, call: &Call<'_>) -> Result<Arc<Connection>, Failure> {
         let shared = self.shared_connection().await?;
-        let Some(session) = call.caller.session.as_ref().filter(|_| shared.era() == Era::Legacy) else {
+        let Some(session) = call.caller.session.as_ref().filter(|_| shared.era() == Era::Legacy)
+        else {
             return Ok(shared);
         };
-        let own = self.asks(&shared) && (call.caller.interactive || self.config.sessions == config::Sessions::Client);
+        let own = self.asks(&shared)
+            && (call.caller.interactive || self.config.sessions == config::Sessions::Client);
         if !own {
             return Ok(shared);
         }
@@ -34,10 +38,12 @@ impl Shared {
         call: &Call<'_>,
     ) -> Result<Arc<Connection>, Failure> {
         let Some(slot) = self.sessions.slot(session.key()) else {
-            let words = format!("{MAX_SESSIONS} client sessions have a connection of their own already");
+            let words =
+                format!("{MAX_SESSIONS} client sessions have a connection of their own already");
             return Err(Failure::new(Kind::Overloaded, words));
         };
-        let connection = slot.get_or_try_init(|| self.open_for(session, &call.caller.capabilities)).await?;
+        let connection =
+            slot.get_or_try_init(|| self.open_for(session, &call.caller.capabilities)).await?;
         if connection.is_open() {
             return Ok(Arc::clone(connection));
         }
@@ -55,11 +61,13 @@ impl Shared {
     ) -> Result<Arc<Connection>, Failure> {
         let capabilities = serde_json::from_slice(capabilities).unwrap_or_default();
         let role = Role::Session(Arc::downgrade(session), capabilities);
-        let (connection, _) =
-            open(self, role).await.map_err(|refused| Failure::new(Kind::Unavailable, refused.trouble.to_string()))?;
+        let (connection, _) = open(self, role)
+            .await
+            .map_err(|refused| Failure::new(Kind::Unavailable, refused.trouble.to_string()))?;
         follow_session(&connection).await;
         let connection = Arc::new(connection);
-        let (health, silent_ends) = (self.config.health.clone(), Arc::clone(&self.silent_ends));
+        let health = self.config.health.clone();
+        let silent_ends = Arc::clone(&self.silent_ends);
         tokio::spawn(watch(health, silent_ends, Arc::clone(&connection)));
         Ok(connection)
     }
@@ -78,7 +86,11 @@ impl Shared {
 }
 
 /// Ends a session's connection that hangs; its next call opens another one.
-async fn watch(health: Option<config::Health>, silent_ends: Arc<SilentEnds>, connection: Arc<Connection>) {
+async fn watch(
+    health: Option<config::Health>,
+    silent_ends: Arc<SilentEnds>,
+    connection: Arc<Connection>,
+) {
     tokio::select! {
         words = health::watch(health.as_ref(), &silent_ends, &connection, |_| {}) => {
             silent_ends.record();

@@ -1,5 +1,5 @@
-//! What clients want to hear of resources and tasks: counted for each, asked of the server once, and asked again after every
-//! reconnect.
+//! What clients want to hear of resources and tasks: counted for each, asked of the server once,
+//! and asked again after every reconnect.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,7 +70,8 @@ impl Shared {
                 news.await;
             }
         };
-        let late = |_| Failure::new(Kind::Timeout, "the server did not acknowledge the subscription");
+        let late =
+            |_| Failure::new(Kind::Timeout, "the server did not acknowledge the subscription");
         tokio::time::timeout(ACKNOWLEDGE, wait).await.map_err(late)
     }
 
@@ -103,7 +104,8 @@ impl Shared {
 async fn subscribe_legacy(connection: &Connection, uri: &str) -> Result<(), Failure> {
     let params = [("uri", Some(write::quoted(uri)))];
     let late = |_| Failure::new(Kind::Timeout, "the server did not confirm the subscription");
-    let response = tokio::time::timeout(ACKNOWLEDGE, connection.ask(Ask::own(Method::Subscribe, &params)));
+    let response =
+        tokio::time::timeout(ACKNOWLEDGE, connection.ask(Ask::own(Method::Subscribe, &params)));
     let response = response.await.map_err(late)??;
     if let Outcome::Error(error) = &response.outcome {
         let mut failure = refused(Method::Subscribe, *error, &response.text);

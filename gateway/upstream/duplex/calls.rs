@@ -1,4 +1,5 @@
-//! The calls in flight on one connection, by the number that is both their id and their progress token.
+//! The calls in flight on one connection, by the number that is both their id and their progress
+//! token.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -66,7 +67,11 @@ impl State {
 
 impl Calls {
     /// Starts to wait for an answer.
-    pub(super) fn enter(&self, id: u64, role: Role) -> Result<oneshot::Receiver<Result<Response, Failure>>, Failure> {
+    pub(super) fn enter(
+        &self,
+        id: u64,
+        role: Role,
+    ) -> Result<oneshot::Receiver<Result<Response, Failure>>, Failure> {
         let (answer, receiver) = oneshot::channel();
         let mut state = self.0.lock();
         if state.over || state.pending.contains_key(&id) {
@@ -93,7 +98,8 @@ impl Calls {
             return if state.highest >= Some(id) { Found::Late } else { Found::Never };
         };
         drop(state);
-        // Nobody there: the caller went away this very moment, and its own clean-up finds nothing to cancel.
+        // Nobody there: the caller went away this very moment, and its own clean-up finds nothing
+        // to cancel.
         let _ = waiting.send(answer);
         Found::Waiting
     }

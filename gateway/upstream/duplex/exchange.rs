@@ -1,5 +1,6 @@
-//! What comes in over one connection, and where it goes: answers to calls, progress to conversations, the rest to the inbox.
-//! What makes no sense is dropped and counted; it never ends the connection.
+//! What comes in over one connection, and where it goes: answers to calls, progress to
+//! conversations, the rest to the inbox. What makes no sense is dropped and counted; it never ends
+//! the connection.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -53,7 +54,10 @@ pub(crate) fn count_outgoing(text: Bytes, budget: &Arc<Budget>) -> Result<Bytes,
     let mut hold = Hold::none(Arc::clone(budget));
     match hold.admit(text.len()) {
         Ok(()) => Ok(counted(text, hold)),
-        Err(Full) => Err(Failure::new(Kind::Overloaded, "there is no memory for the request (limits.bytes_in_flight)")),
+        Err(Full) => Err(Failure::new(
+            Kind::Overloaded,
+            "there is no memory for the request (limits.bytes_in_flight)",
+        )),
     }
 }
 
@@ -74,7 +78,12 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    pub(crate) fn new(outgoing: Arc<dyn Outgoing>, depth: usize, inbox: Arc<dyn Inbox>, intake: Intake) -> Arc<Self> {
+    pub(crate) fn new(
+        outgoing: Arc<dyn Outgoing>,
+        depth: usize,
+        inbox: Arc<dyn Inbox>,
+        intake: Intake,
+    ) -> Arc<Self> {
         Arc::new(Self {
             calls: Calls::default(),
             outgoing,
@@ -88,9 +97,11 @@ impl Exchange {
         })
     }
 
-    /// Runs something that stops when the connection is over. For the few tasks that live as long as it does.
+    /// Runs something that stops when the connection is over. For the few tasks that live as long
+    /// as it does.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        // Spawned outside the lock: a runtime that is shutting down drops the task at once, and that ends the connection.
+        // Spawned outside the lock: a runtime that is shutting down drops the task at once, and
+        // that ends the connection.
         let task = tokio::spawn(task).abort_handle();
         match &mut *self.tasks.lock() {
             Some(tasks) => tasks.push(task),
@@ -106,14 +117,17 @@ impl Exchange {
         !self.questions.lock().is_empty()
     }
 
-    /// Ends the connection: every call fails, every task stops, the inbox is told. Later calls of this do nothing.
+    /// Ends the connection: every call fails, every task stops, the inbox is told. Later calls of
+    /// this do nothing.
     pub(crate) fn end(&self, words: &str) {
         let Some(tasks) = self.tasks.lock().take() else { return };
         let waiting = self.calls.end();
         let unsent = self.outgoing.end();
         for (id, answer) in waiting {
-            let failure = Failure::new(Kind::Lost, "the connection to the server broke before it answered");
-            let _ = answer.send(Err(if unsent.contains(&id) { failure } else { failure.after_send() }));
+            let failure =
+                Failure::new(Kind::Lost, "the connection to the server broke before it answered");
+            let _ =
+                answer.send(Err(if unsent.contains(&id) { failure } else { failure.after_send() }));
         }
         let questions = std::mem::take(&mut *self.questions.lock());
         questions.values().for_each(QuestionHandle::abort);
@@ -210,8 +224,12 @@ impl Exchange {
         let text = response.text.clone();
         match self.calls.settle(id, Ok(response)) {
             Found::Waiting => {}
-            Found::Late => tracing::debug!(parent: &self.span, id, "an answer came after its call was over"),
-            Found::Never => self.drop_message("an answer with an id that is none of ours", &Ends::of(&text)),
+            Found::Late => {
+                tracing::debug!(parent: &self.span, id, "an answer came after its call was over")
+            }
+            Found::Never => {
+                self.drop_message("an answer with an id that is none of ours", &Ends::of(&text))
+            }
         }
     }
 
@@ -240,7 +258,10 @@ impl Exchange {
         let asked = self.questions.lock();
         if asked.contains_key(&id) {
             drop(asked);
-            return self.drop_message("a second question with the id of one that is open", &Ends::of(&question.text));
+            return self.drop_message(
+                "a second question with the id of one that is open",
+                &Ends::of(&question.text),
+            );
         }
         if asked.len() >= QUESTIONS {
             drop(asked);
@@ -269,7 +290,8 @@ impl Exchange {
         }
     }
 
-    /// A message that breaks a rule. If it is an answer, its caller hears at once; else it is only dropped.
+    /// A message that breaks a rule. If it is an answer, its caller hears at once; else it is only
+    /// dropped.
     fn refused(&self, text: &[u8], refusal: Refusal) {
         let ends = Ends::of(text);
         if let Addressee::Call(id) = ends.addressee() {
@@ -283,7 +305,8 @@ impl Exchange {
         let dropped = self.dropped.fetch_add(1, Ordering::Relaxed) + 1;
         if dropped <= WARNINGS {
             let start = ends.excerpt();
-            tracing::warn!(parent: &self.span, dropped, start, "the server sent {what}; it was dropped");
+            tracing::warn!(parent: &self.span, dropped, start, "the server sent {what}; it was \
+                dropped");
         }
     }
 

@@ -1,4 +1,5 @@
-//! Bytes into lines of bounded length without copying, and a guess at whom a broken or oversized line was for.
+//! Bytes into lines of bounded length without copying, and a guess at whom a broken or oversized
+//! line was for.
 
 use bytes::{Buf, Bytes, BytesMut};
 use lockgate_admission::buffer::Buffer;
@@ -134,7 +135,8 @@ impl Lines {
 
     fn start_skipping(&mut self, end: usize) -> Ends {
         let part = self.buffer.get(..end).unwrap_or_default();
-        let mut ends = if self.long.is_empty() { Ends::of(part) } else { Ends::of(self.long.as_slice()) };
+        let mut ends =
+            if self.long.is_empty() { Ends::of(part) } else { Ends::of(self.long.as_slice()) };
         if !self.long.is_empty() {
             ends.more(part);
             drop(self.long.take());
@@ -178,7 +180,8 @@ impl Ends {
     }
 
     fn more(&mut self, bytes: &[u8]) {
-        self.tail.extend_from_slice(bytes.get(bytes.len().saturating_sub(END)..).unwrap_or_default());
+        self.tail
+            .extend_from_slice(bytes.get(bytes.len().saturating_sub(END)..).unwrap_or_default());
         let surplus = self.tail.len().saturating_sub(END);
         self.tail.drain(..surplus);
     }
@@ -214,16 +217,21 @@ impl Ends {
         match seen {
             Seen { is_ours: false, .. } => Addressee::Nobody,
             Seen { id: Some(id), .. } => Addressee::Call(id),
-            Seen { is_answer: true, .. } => id_at_end(&self.tail).map_or(Addressee::Unknown, Addressee::Call),
+            Seen { is_answer: true, .. } => {
+                id_at_end(&self.tail).map_or(Addressee::Unknown, Addressee::Call)
+            }
             _ => Addressee::Unknown,
         }
     }
 
-    /// How it starts, for a log, when it does not look like a message (whose contents no log should have).
+    /// How it starts, for a log, when it does not look like a message (whose contents no log should
+    /// have).
     pub(super) fn excerpt(&self) -> String {
         match self.head.trim_ascii_start().first() {
             Some(b'{' | b'[') | None => "(a message)".to_owned(),
-            Some(_) => String::from_utf8_lossy(self.head.get(..120).unwrap_or(&self.head)).escape_debug().collect(),
+            Some(_) => String::from_utf8_lossy(self.head.get(..120).unwrap_or(&self.head))
+                .escape_debug()
+                .collect(),
         }
     }
 }
@@ -251,12 +259,14 @@ impl Default for Seen {
     }
 }
 
-/// The id of a message that ends in `,"id":7}`, as some servers write them: only the outermost object ends there.
+/// The id of a message that ends in `,"id":7}`, as some servers write them: only the outermost
+/// object ends there.
 fn id_at_end(tail: &[u8]) -> Option<u64> {
     let rest = tail.trim_ascii_end().strip_suffix(b"}")?.trim_ascii_end();
     let digits = rest.iter().rev().take_while(|b| b.is_ascii_digit()).count();
     let (rest, id) = rest.split_at(rest.len() - digits);
-    let rest = rest.trim_ascii_end().strip_suffix(b":")?.trim_ascii_end().strip_suffix(b"\"id\"")?;
+    let rest =
+        rest.trim_ascii_end().strip_suffix(b":")?.trim_ascii_end().strip_suffix(b"\"id\"")?;
     rest.trim_ascii_end().strip_suffix(b",")?;
     number(id)
 }

@@ -1,5 +1,5 @@
-//! The writing side of a line connection: whoever sends writes at once when nothing else waits, and a task writes the rest.
-//! It never blocks a sender and never puts a line end inside a message.
+//! The writing side of a line connection: whoever sends writes at once when nothing else waits, and
+//! a task writes the rest. It never blocks a sender and never puts a line end inside a message.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -28,7 +28,8 @@ const LAST_ANSWERS: Duration = Duration::from_secs(1);
 pub(super) struct Pipe<W> {
     state: Mutex<State<W>>,
     bell: Arc<Bell>,
-    /// Rings `bell`. One waker for everybody, so that it is the task that goes on when the pipe has room.
+    /// Rings `bell`. One waker for everybody, so that it is the task that goes on when the pipe has
+    /// room.
     waker: Waker,
     capacity: usize,
     budget: Arc<Budget>,
@@ -68,8 +69,14 @@ impl<W: AsyncWrite + Unpin + Send + 'static> Pipe<W> {
     pub(super) fn new(writer: W, capacity: usize, budget: Arc<Budget>) -> Self {
         let bell = Arc::new(Bell::default());
         let waker = Waker::from(bell.clone());
-        let state =
-            State { writer: Some(writer), queue: VecDeque::new(), bytes: 0, written: 0, closing: false, broken: None };
+        let state = State {
+            writer: Some(writer),
+            queue: VecDeque::new(),
+            bytes: 0,
+            written: 0,
+            closing: false,
+            broken: None,
+        };
         Self { state: Mutex::new(state), bell, waker, capacity, budget }
     }
 
@@ -84,7 +91,10 @@ impl<W: AsyncWrite + Unpin + Send + 'static> Pipe<W> {
 }
 
 /// Writes what the senders could not, until the connection is closed or broken.
-pub(super) async fn run<W: AsyncWrite + Unpin + Send + 'static>(pipe: Arc<Pipe<W>>, exchange: Arc<Exchange>) {
+pub(super) async fn run<W: AsyncWrite + Unpin + Send + 'static>(
+    pipe: Arc<Pipe<W>>,
+    exchange: Arc<Exchange>,
+) {
     let error = loop {
         pipe.bell.0.notified().await;
         let mut state = pipe.state.lock();
@@ -116,7 +126,9 @@ impl<W: AsyncWrite + Unpin> State<W> {
                 skip = 0;
             }
             let count = self.queue.len().min(BATCH) * 2;
-            match Pin::new(&mut *writer).poll_write_vectored(context, slices.get(..count).unwrap_or_default()) {
+            match Pin::new(&mut *writer)
+                .poll_write_vectored(context, slices.get(..count).unwrap_or_default())
+            {
                 Poll::Pending => return Ok(()),
                 Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
                 Poll::Ready(Ok(count)) => self.written += count,
@@ -160,7 +172,9 @@ impl<W: AsyncWrite + Unpin + Send + 'static> Outgoing for Pipe<W> {
         let mut state = self.state.lock();
         let started = usize::from(state.written > 0);
         let found = state.queue.iter().skip(started).position(|item| item.id == Some(id));
-        let Some(item) = found.and_then(|at| state.queue.remove(at + started)) else { return false };
+        let Some(item) = found.and_then(|at| state.queue.remove(at + started)) else {
+            return false;
+        };
         state.bytes -= item.text.len();
         true
     }
@@ -184,12 +198,16 @@ impl<W: AsyncWrite + Unpin + Send + 'static> Outgoing for Pipe<W> {
     }
 }
 
-/// JSON text without line ends: outside of strings they are only white space, and inside they cannot stand.
+/// JSON text without line ends: outside of strings they are only white space, and inside they
+/// cannot stand.
 ///
 /// Carriage returns too, because many servers read with universal line ends.
 fn one_line(text: Bytes) -> Bytes {
     if memchr2(b'\n', b'\r', &text).is_none() {
         return text;
     }
-    text.iter().map(|&byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { byte }).collect::<Vec<u8>>().into()
+    text.iter()
+        .map(|&byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { byte })
+        .collect::<Vec<u8>>()
+        .into()
 }

@@ -36,7 +36,11 @@ impl Inbox for Recorder {
         self.0.send(format!("note {} {}", note.method_name(), running.is_some())).ok();
     }
 
-    fn question(&self, question: Request, running: Option<Arc<dyn Conversation>>) -> BoxFuture<'static, Bytes> {
+    fn question(
+        &self,
+        question: Request,
+        running: Option<Arc<dyn Conversation>>,
+    ) -> BoxFuture<'static, Bytes> {
         self.0.send(format!("question {} {}", question.method_name(), running.is_some())).ok();
         let id = question.id_bytes();
         let over = Over(self.0.clone());
@@ -71,7 +75,11 @@ impl Conversation for Client {
 
     fn progress(&self, note: &Request) {
         self.1
-            .send(format!("progress of {}: {}", self.0, String::from_utf8_lossy(note.param("progress").unwrap())))
+            .send(format!(
+                "progress of {}: {}",
+                self.0,
+                String::from_utf8_lossy(note.param("progress").unwrap())
+            ))
             .ok();
     }
 
@@ -100,7 +108,13 @@ impl Wire {
         let (output, reader) = tokio::io::duplex(1 << 16);
         let (writer, input) = tokio::io::duplex(room);
         let (log, seen) = mpsc::unbounded_channel();
-        let duplex = Duplex::lines(reader, writer, bounds, Arc::new(Recorder(log.clone())), Intake::for_tests());
+        let duplex = Duplex::lines(
+            reader,
+            writer,
+            bounds,
+            Arc::new(Recorder(log.clone())),
+            Intake::for_tests(),
+        );
         Self { duplex, output, input: BufReader::new(input).lines(), seen, log }
     }
 
@@ -109,10 +123,16 @@ impl Wire {
     }
 
     /// Starts a call and waits until the server has read it.
-    async fn call(&mut self, id: u64, client: Option<&'static str>) -> JoinHandle<Result<Response, Failure>> {
-        let conversation = client.map(|name| Arc::new(Client(name, self.log.clone())) as Arc<dyn Conversation>);
+    async fn call(
+        &mut self,
+        id: u64,
+        client: Option<&'static str>,
+    ) -> JoinHandle<Result<Response, Failure>> {
+        let conversation =
+            client.map(|name| Arc::new(Client(name, self.log.clone())) as Arc<dyn Conversation>);
         let duplex = self.duplex.clone();
-        let call = tokio::spawn(async move { duplex.request(id, request(id), conversation, true).await });
+        let call =
+            tokio::spawn(async move { duplex.request(id, request(id), conversation, true).await });
         assert_eq!(self.heard().await, String::from_utf8_lossy(&request(id)));
         call
     }
@@ -129,7 +149,11 @@ impl Wire {
 
     /// The next line that the server gets.
     async fn heard(&mut self) -> String {
-        timeout(SOON, self.input.next_line()).await.expect("the server heard nothing").unwrap().expect("no end")
+        timeout(SOON, self.input.next_line())
+            .await
+            .expect("the server heard nothing")
+            .unwrap()
+            .expect("no end")
     }
 
     /// The next thing that the gateway's side saw.
@@ -149,7 +173,9 @@ fn answer(id: u64) -> String {
 async fn result(call: JoinHandle<Result<Response, Failure>>) -> Result<String, Failure> {
     let response = timeout(SOON, call).await.expect("no answer").unwrap()?;
     match response.outcome {
-        Outcome::Result(span, _) => Ok(String::from_utf8_lossy(span.of(&response.text)).into_owned()),
+        Outcome::Result(span, _) => {
+            Ok(String::from_utf8_lossy(span.of(&response.text)).into_owned())
+        }
         Outcome::Error(error) => Ok(error.message(&response.text).into_owned()),
     }
 }
@@ -219,7 +245,12 @@ async fn a_broken_answer_fails_the_call_that_it_is_for() {
         let (concerned, other) = (wire.call(1, None).await, wire.call(2, None).await);
         wire.say(line).await;
         wire.say("\n").await;
-        assert_eq!(failure(concerned).await, (Kind::Garbage, true), "{}", String::from_utf8_lossy(line));
+        assert_eq!(
+            failure(concerned).await,
+            (Kind::Garbage, true),
+            "{}",
+            String::from_utf8_lossy(line)
+        );
         wire.say(answer(2)).await;
         assert_eq!(result(other).await.unwrap(), r#"{"of":2}"#);
     }
@@ -248,7 +279,10 @@ async fn an_oversized_answer_is_known_by_either_end() {
         format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"text":"{filler}"}}}}"#),
         format!(r#"{{"result":{{"text":"{filler}"}},"jsonrpc":"2.0","id":1}}"#),
         // Small enough to be whole in one chunk.
-        format!(r#"{{"result":{{"text":"{}"}},"jsonrpc":"2.0","id":1}}"#, &filler[..BOUNDS.message_bytes]),
+        format!(
+            r#"{{"result":{{"text":"{}"}},"jsonrpc":"2.0","id":1}}"#,
+            &filler[..BOUNDS.message_bytes]
+        ),
     ] {
         let mut wire = Wire::open();
         let (concerned, other) = (wire.call(1, None).await, wire.call(2, None).await);
@@ -264,7 +298,10 @@ async fn an_oversized_message_that_is_no_answer_harms_nobody() {
     let filler = "y".repeat(BOUNDS.message_bytes * 50);
     let mut wire = Wire::open();
     let call = wire.call(1, None).await;
-    wire.say(format!("{{\"method\":\"x\",\"params\":{{\"text\":\"{filler}\"}},\"jsonrpc\":\"2.0\",\"id\":1}}\n")).await;
+    wire.say(format!(
+        "{{\"method\":\"x\",\"params\":{{\"text\":\"{filler}\"}},\"jsonrpc\":\"2.0\",\"id\":1}}\n"
+    ))
+    .await;
     wire.say(answer(1)).await;
     assert_eq!(result(call).await.unwrap(), r#"{"of":1}"#);
 }
@@ -419,7 +456,10 @@ async fn dropping_the_handle_ends_both_sides() {
     let mut wire = Wire::open();
     drop(wire.duplex);
     assert_eq!(timeout(SOON, wire.input.next_line()).await.unwrap().unwrap(), None);
-    assert_eq!(timeout(SOON, wire.seen.recv()).await.unwrap().unwrap(), "closed the gateway closed the connection");
+    assert_eq!(
+        timeout(SOON, wire.seen.recv()).await.unwrap().unwrap(),
+        "closed the gateway closed the connection"
+    );
     while wire.output.write_all(b"{}\n").await.is_ok() {
         tokio::task::yield_now().await;
     }
@@ -476,8 +516,11 @@ async fn questions_are_answered_attributed_and_bounded() {
     assert_eq!(wire.saw().await, "question over");
 
     let call = wire.call(1, Some("one")).await;
-    let question =
-        |id: usize| format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"elicitation/create\",\"params\":{{}}}}\n");
+    let question = |id: usize| {
+        format!(
+            "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"elicitation/create\",\"params\":{{}}}}\n"
+        )
+    };
     for id in 0..32 {
         wire.say(question(id)).await;
         assert_eq!(wire.saw().await, "question elicitation/create true");
@@ -495,7 +538,10 @@ async fn questions_are_answered_attributed_and_bounded() {
     assert!(result(call).await.is_ok());
 
     wire.hang_up();
-    assert_eq!(timeout(SOON, wire.seen.recv()).await.unwrap().unwrap(), "closed the server closed its output");
+    assert_eq!(
+        timeout(SOON, wire.seen.recv()).await.unwrap().unwrap(),
+        "closed the server closed its output"
+    );
     for _ in 0..32 {
         assert_eq!(timeout(SOON, wire.seen.recv()).await.unwrap().unwrap(), "question over");
     }
@@ -537,7 +583,8 @@ async fn a_gigabyte_costs_no_memory() {
     let (writer, mut input) = tokio::io::duplex(1 << 16);
     let (log, mut seen) = mpsc::unbounded_channel();
     let bounds = Bounds { message_bytes: 1 << 20, ..BOUNDS };
-    let duplex = Duplex::lines(reader, writer, bounds, Arc::new(Recorder(log)), Intake::for_tests());
+    let duplex =
+        Duplex::lines(reader, writer, bounds, Arc::new(Recorder(log)), Intake::for_tests());
     let before = resident();
     let chunk = vec![b'x'; 1 << 20];
     for _ in 0..1024 {

@@ -1,5 +1,6 @@
-//! A process group that is signalled as a whole, and never after its number may belong to somebody else. Members that leave
-//! it are out of reach; whoever starts programs that must not, forbids them to.
+//! A process group that is signalled as a whole, and never after its number may belong to somebody
+//! else. Members that leave it are out of reach; whoever starts programs that must not, forbids
+//! them to.
 
 use std::time::Duration;
 
@@ -41,8 +42,9 @@ impl Group {
         *self.live.lock() = false;
     }
 
-    /// Waits for killed descendants. They are the gateway's own children only where orphans become its children, as for the
-    /// first process of a container; there, nobody else would ever wait for them.
+    /// Waits for killed descendants. They are the gateway's own children only where orphans become
+    /// its children, as for the first process of a container; there, nobody else would ever wait
+    /// for them.
     pub async fn reap(&self) {
         let Some(id) = self.id else { return };
         for _ in 0..LOOKS {

@@ -1,6 +1,7 @@
-//! Between the gateway and each server that it starts stands the gateway's own program once more, as the server's parent:
-//! it ends the server and everything that the server started, also what left its process group, when the gateway says so
-//! and when the gateway is gone, however it ended. The server's streams do not pass through it. It is no command for people.
+//! Between the gateway and each server that it starts stands the gateway's own program once more,
+//! as the server's parent: it ends the server and everything that the server started, also what
+//! left its process group, when the gateway says so and when the gateway is gone, however it ended.
+//! The server's streams do not pass through it. It is no command for people.
 
 use std::ffi::OsString;
 use std::io::{self, IoSliceMut, Read, Write};
@@ -17,14 +18,15 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, getpid, kill_process, kill_process_group, wait, waitid,
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, getpid, kill_process,
+    kill_process_group, wait, waitid,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::plan::Plan;
 
-/// The first argument that asks for this mode, and the name that the process shows: one that who ends all processes of the
-/// gateway's name does not meet.
+/// The first argument that asks for this mode, and the name that the process shows: one that who
+/// ends all processes of the gateway's name does not meet.
 pub(super) const ROLE: &str = "guard-server";
 pub(super) const NAME: &str = "server-guard";
 /// What the gateway may order: to ask the server to end, and to end all of it at once.
@@ -33,7 +35,8 @@ pub(super) const KILL: u8 = b'K';
 /// How the first answer begins: the server's process id follows, or the error of its start.
 pub(super) const STARTED: u8 = b'S';
 pub(super) const FAILED: u8 = b'F';
-/// Bytes of that answer. The second and last one is the server's wait status, in the four bytes of an `i32`.
+/// Bytes of that answer. The second and last one is the server's wait status, in the four bytes of
+/// an `i32`.
 pub(super) const ANSWER: usize = 5;
 
 /// How long a server may take to end by itself when the gateway is gone.
@@ -43,8 +46,8 @@ const LONGEST_END: Duration = Duration::from_secs(2);
 /// Between two looks for them.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Guards a server, if the command line asks for it; call it before anything else. Returns only when it was not asked, or
-/// when nothing of the server is left.
+/// Guards a server, if the command line asks for it; call it before anything else. Returns only
+/// when it was not asked, or when nothing of the server is left.
 #[must_use]
 pub fn guard(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     if arguments.nth(1)? != ROLE {
@@ -75,8 +78,11 @@ fn guard_server() -> io::Result<ExitCode> {
     send_answer(&mut control, STARTED, server.as_raw_nonzero().get())?;
     drop_streams()?;
     let running = Arc::new(Mutex::new(true));
-    let (orders, obeyed) = (control.try_clone()?, Arc::clone(&running));
-    std::thread::Builder::new().name("orders".into()).spawn(move || obey(orders, server, &obeyed))?;
+    let orders = control.try_clone()?;
+    let obeyed = Arc::clone(&running);
+    std::thread::Builder::new()
+        .name("orders".into())
+        .spawn(move || obey(orders, server, &obeyed))?;
     let status = wait_for(server, &running)?;
     end_descendants();
     // Whoever asked may be gone.
@@ -84,15 +90,20 @@ fn guard_server() -> io::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Keeps this process alive when its group is asked to end: handlers that do nothing, because a signal that is ignored
-/// would be ignored by what the process starts too. Keep the result.
+/// Keeps this process alive when its group is asked to end: handlers that do nothing, because a
+/// signal that is ignored would be ignored by what the process starts too. Keep the result.
 ///
 /// # Errors
 /// The kernel has no room for a handler.
 pub fn outlive_signals() -> io::Result<tokio::runtime::Runtime> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let entered = runtime.enter();
-    let asking = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup(), SignalKind::quit()];
+    let asking = [
+        SignalKind::terminate(),
+        SignalKind::interrupt(),
+        SignalKind::hangup(),
+        SignalKind::quit(),
+    ];
     let others = [SignalKind::user_defined1(), SignalKind::user_defined2(), SignalKind::alarm()];
     for kind in asking.into_iter().chain(others) {
         drop(signal(kind)?);
@@ -120,10 +131,16 @@ fn receive_plan(mut control: &UnixStream) -> io::Result<(Plan, OwnedFd)> {
     Ok((plan, stdin))
 }
 
-#[allow(clippy::disallowed_methods, reason = "starts the server that the gateway was configured with")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "starts the server that the gateway was configured with"
+)]
 fn start_server(plan: &Plan, stdin: OwnedFd) -> io::Result<Pid> {
     let mut command = Command::new(&plan.command);
-    command.args(&plan.arguments).env_clear().envs(plan.environment.iter().map(|(name, value)| (name, value)));
+    command
+        .args(&plan.arguments)
+        .env_clear()
+        .envs(plan.environment.iter().map(|(name, value)| (name, value)));
     command.stdin(Stdio::from(stdin)).process_group(0);
     if let Some(cwd) = &plan.cwd {
         command.current_dir(cwd);
@@ -148,8 +165,8 @@ fn send_answer(control: &mut UnixStream, kind: u8, number: i32) -> io::Result<()
     control.write_all(&answer)
 }
 
-/// Does what the gateway orders, until it orders the end or is gone. What the server leaves behind when it ends is ended by
-/// whoever waits for it.
+/// Does what the gateway orders, until it orders the end or is gone. What the server leaves behind
+/// when it ends is ended by whoever waits for it.
 fn obey(mut control: UnixStream, server: Pid, running: &Mutex<bool>) {
     loop {
         let mut order = [0];
@@ -167,7 +184,8 @@ fn obey(mut control: UnixStream, server: Pid, running: &Mutex<bool>) {
     signal_server(server, Signal::KILL, running);
 }
 
-/// To the server and the rest of its group. The number is the server's as long as nobody has waited for it.
+/// To the server and the rest of its group. The number is the server's as long as nobody has waited
+/// for it.
 fn signal_server(server: Pid, signal: Signal, running: &Mutex<bool>) {
     let running = running.lock();
     if *running && kill_process_group(server, signal).is_err() {
@@ -179,7 +197,8 @@ fn signal_server(server: Pid, signal: Signal, running: &Mutex<bool>) {
 /// Waits for the server, and for orphans on the way.
 fn wait_for(server: Pid, running: &Mutex<bool>) -> io::Result<WaitStatus> {
     loop {
-        // It is looked at first and taken away under the lock, so that nobody signals a number that is free again.
+        // It is looked at first and taken away under the lock, so that nobody signals a number that
+        // is free again.
         match waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -194,8 +213,8 @@ fn wait_for(server: Pid, running: &Mutex<bool>) -> io::Result<WaitStatus> {
     }
 }
 
-/// Kills what the server left behind. Only own children are killed, whose numbers are theirs until they are waited for;
-/// what those started becomes an own child then.
+/// Kills what the server left behind. Only own children are killed, whose numbers are theirs until
+/// they are waited for; what those started becomes an own child then.
 fn end_descendants() {
     let began = Instant::now();
     while began.elapsed() < LONGEST_END {
@@ -211,7 +230,10 @@ fn end_descendants() {
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "the kernel's list of processes: who is left of the server")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the kernel's list of processes: who is left of the server"
+)]
 fn own_children() -> Vec<Pid> {
     let own = getpid().as_raw_nonzero().get().to_string();
     let mut children = Vec::new();
@@ -220,7 +242,8 @@ fn own_children() -> Vec<Pid> {
         let id = name.to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
         let Some(id) = id else { continue };
         let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        // The name of the program, in brackets, may hold anything; after it come the state and the parent.
+        // The name of the program, in brackets, may hold anything; after it come the state and the
+        // parent.
         let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
         if after.split_whitespace().nth(1) == Some(own.as_str()) {
             children.push(id);

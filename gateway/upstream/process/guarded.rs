@@ -26,12 +26,16 @@ pub(super) struct Guarded {
     pub(super) stderr: ChildStderr,
 }
 
-/// The process id of a server and, where the kernel has such things, a handle that means no other process ever.
+/// The process id of a server and, where the kernel has such things, a handle that means no other
+/// process ever.
 type Started = (u32, Option<OwnedFd>);
 
 impl Guarded {
     /// Starts `program` as a guard and gives it its plan.
-    #[allow(clippy::disallowed_methods, reason = "the one place that starts programs, behind a guard")]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "the one place that starts programs, behind a guard"
+    )]
     pub(super) async fn start(program: &Path, plan: &[u8]) -> io::Result<Self> {
         let (ours, theirs) = BlockingStream::pair()?;
         let (read_end, write_end) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -39,7 +43,8 @@ impl Guarded {
         builder.arg0(NAME).arg(ROLE).env_clear().process_group(0);
         builder.stdin(OwnedFd::from(theirs)).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = builder.spawn()?;
-        // The builder holds the guard's end, without which nobody would see that the guard has ended.
+        // The builder holds the guard's end, without which nobody would see that the guard has
+        // ended.
         drop(builder);
         let (Some(stdout), Some(stderr)) = (process.stdout.take(), process.stderr.take()) else {
             return Err(io::Error::other("it has no standard streams"));
@@ -50,7 +55,13 @@ impl Guarded {
         ours.set_nonblocking(true)?;
         let mut control = UnixStream::from_std(ours)?;
         control.write_all(plan).await?;
-        Ok(Self { process, control, stdin: pipe::Sender::from_owned_fd(write_end)?, stdout, stderr })
+        Ok(Self {
+            process,
+            control,
+            stdin: pipe::Sender::from_owned_fd(write_end)?,
+            stdout,
+            stderr,
+        })
     }
 
     /// Waits until the server runs; the inner error is that of its start.
@@ -60,7 +71,9 @@ impl Guarded {
         let [kind, number @ ..] = answer;
         let number = i32::from_le_bytes(number);
         match (kind, Pid::from_raw(number)) {
-            (STARTED, Some(server)) => Ok(Ok((number.unsigned_abs(), pidfd_open(server, PidfdFlags::empty()).ok()))),
+            (STARTED, Some(server)) => {
+                Ok(Ok((number.unsigned_abs(), pidfd_open(server, PidfdFlags::empty()).ok())))
+            }
             (FAILED, _) => Ok(Err(io::Error::from_raw_os_error(number))),
             _ => Err(io::ErrorKind::InvalidData.into()),
         }
@@ -68,7 +81,11 @@ impl Guarded {
 }
 
 /// Sends bytes, and with them the right to use an open file.
-fn send_with_descriptor(socket: &BlockingStream, bytes: &[u8], descriptor: &OwnedFd) -> io::Result<()> {
+fn send_with_descriptor(
+    socket: &BlockingStream,
+    bytes: &[u8],
+    descriptor: &OwnedFd,
+) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     let descriptors = [descriptor.as_fd()];

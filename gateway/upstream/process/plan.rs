@@ -1,5 +1,5 @@
-//! What a guard is to start, as bytes on their way from the gateway to it: fields with a NUL between them, which none of
-//! them can hold.
+//! What a guard is to start, as bytes on their way from the gateway to it: fields with a NUL
+//! between them, which none of them can hold.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -31,7 +31,8 @@ impl Plan {
     }
 
     pub(super) fn decode(text: &[u8]) -> Option<Self> {
-        let mut fields = text.split(|byte| *byte == 0).map(|field| OsString::from_vec(field.to_vec()));
+        let mut fields =
+            text.split(|byte| *byte == 0).map(|field| OsString::from_vec(field.to_vec()));
         let command = fields.next()?;
         let cwd = fields.next().filter(|cwd| !cwd.is_empty()).map(PathBuf::from);
         let count: usize = fields.next()?.to_str()?.parse().ok()?;

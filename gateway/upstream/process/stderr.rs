@@ -1,5 +1,5 @@
-//! What a child says on stderr: into the log, and the last lines kept to show when something goes wrong.
-//! It is free-form text from outside: bounded, escaped, and never a reason to do anything.
+//! What a child says on stderr: into the log, and the last lines kept to show when something goes
+//! wrong. It is free-form text from outside: bounded, escaped, and never a reason to do anything.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -48,7 +48,9 @@ pub(super) async fn follow(stderr: impl AsyncRead + Unpin, slug: String, tail: A
                 let end = memchr(b'\n', bytes);
                 let part = bytes.get(..end.unwrap_or(bytes.len())).unwrap_or_default();
                 length += part.len();
-                line.extend_from_slice(part.get(..part.len().min(MAX_LINE - line.len())).unwrap_or_default());
+                line.extend_from_slice(
+                    part.get(..part.len().min(MAX_LINE - line.len())).unwrap_or_default(),
+                );
                 (part.len() + usize::from(end.is_some()), end.is_some())
             }
         };
@@ -79,7 +81,8 @@ fn keep(line: &[u8], length: usize, slug: &str, tail: &Tail, loudness: &mut Loud
     tail.push(shown);
 }
 
-/// Text that cannot move a cursor, change a colour or turn the reading direction of whatever shows it.
+/// Text that cannot move a cursor, change a colour or turn the reading direction of whatever shows
+/// it.
 fn printable(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     let mut shown = String::with_capacity(text.len());

@@ -26,7 +26,10 @@ fn guard() -> PathBuf {
     path
 }
 
-async fn start(command: &str, args: &[&str]) -> Result<(Child, pipe::Sender, ChildStdout), Trouble> {
+async fn start(
+    command: &str,
+    args: &[&str],
+) -> Result<(Child, pipe::Sender, ChildStdout), Trouble> {
     let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
     spawn(&guard(), "test", command, &args, &BTreeMap::new(), None).await
 }
@@ -48,7 +51,8 @@ fn pid(text: &str) -> Pid {
 
 /// Whether a process runs; one that only waits to be waited for does not.
 fn runs(pid: Pid) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+    let stat =
+        std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
     test_kill_process(pid).is_ok() && !stat.contains(") Z ")
 }
 
@@ -62,7 +66,8 @@ async fn gone(what: impl Fn() -> bool) {
 
 #[tokio::test]
 async fn a_child_that_reads_its_end_exits_on_its_own() {
-    let (child, mut stdin, mut stdout) = sh("while read -r x; do echo \"got $x\"; done; exit 3").await;
+    let (child, mut stdin, mut stdout) =
+        sh("while read -r x; do echo \"got $x\"; done; exit 3").await;
     stdin.write_all(b"hello\n").await.unwrap();
     assert_eq!(line(&mut stdout).await, "got hello");
     drop(stdin);
@@ -82,7 +87,8 @@ async fn a_child_that_ignores_its_end_is_terminated() {
 
 #[tokio::test]
 async fn a_child_that_ignores_termination_is_killed_with_its_group() {
-    let (child, stdin, mut stdout) = sh("trap '' TERM; sleep 1000 & echo $!; while :; do sleep 0.01; done").await;
+    let (child, stdin, mut stdout) =
+        sh("trap '' TERM; sleep 1000 & echo $!; while :; do sleep 0.01; done").await;
     let grandchild = pid(&line(&mut stdout).await);
     drop(stdin);
     assert_eq!(timeout(SOON, child.close(GRACE)).await.unwrap(), "killed by signal 9");
@@ -137,13 +143,16 @@ fn the_end_of_the_runtime_kills_the_group() {
     drop((child, stdin));
 }
 
-/// One that leaves the group, one that is nobody's child any more, and one that ignores what it can.
+/// One that leaves the group, one that is nobody's child any more, and one that ignores what it
+/// can.
 const STRAYS: &str = "setsid sh -c 'echo $$; exec sleep 1000' & \
     (setsid sh -c 'trap \"\" TERM HUP INT; echo $$; while :; do sleep 0.01; done' &) ; ";
 
 #[tokio::test]
 async fn descendants_outside_the_group_end_with_the_child() {
-    for (rest, how) in [("cat >/dev/null", "exited with code 0"), ("kill -9 $$", "killed by signal 9")] {
+    for (rest, how) in
+        [("cat >/dev/null", "exited with code 0"), ("kill -9 $$", "killed by signal 9")]
+    {
         let (child, stdin, mut stdout) = sh(&format!("{STRAYS} sleep 0.2; {rest}")).await;
         let strays = [pid(&line(&mut stdout).await), pid(&line(&mut stdout).await)];
         drop(stdin);
@@ -163,7 +172,8 @@ async fn orphans_are_waited_for_while_the_child_runs() {
 
 #[tokio::test]
 async fn a_guard_that_is_killed_takes_the_child_along() {
-    let (child, _stdin, mut stdout) = sh("echo up; trap '' TERM; while :; do sleep 0.01; done").await;
+    let (child, _stdin, mut stdout) =
+        sh("echo up; trap '' TERM; while :; do sleep 0.01; done").await;
     assert_eq!(line(&mut stdout).await, "up");
     let server = pid(&child.id().to_string());
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
@@ -179,16 +189,21 @@ async fn a_guard_that_is_killed_takes_the_child_along() {
 
 #[tokio::test]
 async fn stderr_is_kept_bounded_and_harmless() {
-    let (child, _stdin, _stdout) = sh("i=0; while [ $i -lt 30 ]; do echo line $i >&2; i=$((i+1)); done; \
+    let (child, _stdin, _stdout) =
+        sh("i=0; while [ $i -lt 30 ]; do echo line $i >&2; i=$((i+1)); done; \
          printf '\\033[31mred\\033[0m \\377 \\342\\200\\256evil\\r\\n' >&2; \
          head -c 100000 /dev/zero | tr '\\0' x >&2; printf '\\n\\n  \\nlast words' >&2")
-    .await;
+        .await;
     assert_eq!(timeout(SOON, child.wait()).await.unwrap(), "exited with code 0");
     let lines = child.stderr_tail();
     assert_eq!(lines.len(), 20);
     assert_eq!(lines[0], "line 13");
     assert_eq!(lines[17], "\\u{1b}[31mred\\u{1b}[0m \u{fffd} \\u{202e}evil");
-    assert!(lines[18].ends_with("x … (100000 bytes)") && lines[18].len() < 8300, "{}", lines[18].len());
+    assert!(
+        lines[18].ends_with("x … (100000 bytes)") && lines[18].len() < 8300,
+        "{}",
+        lines[18].len()
+    );
     assert_eq!(lines[19], "last words");
 }
 
@@ -196,12 +211,21 @@ async fn stderr_is_kept_bounded_and_harmless() {
 async fn the_environment_is_made_from_nothing() {
     // Cargo sets this for every test.
     assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
-    let env = BTreeMap::from([("TOKEN".to_owned(), "x".to_owned()), ("HOME".to_owned(), "/nowhere".to_owned())]);
+    let env = BTreeMap::from([
+        ("TOKEN".to_owned(), "x".to_owned()),
+        ("HOME".to_owned(), "/nowhere".to_owned()),
+    ]);
     let directory = tempfile::tempdir().unwrap();
-    let (child, _stdin, mut stdout) =
-        spawn(&guard(), "test", "sh", &["-c".to_owned(), "pwd; env".to_owned()], &env, Some(directory.path()))
-            .await
-            .unwrap();
+    let (child, _stdin, mut stdout) = spawn(
+        &guard(),
+        "test",
+        "sh",
+        &["-c".to_owned(), "pwd; env".to_owned()],
+        &env,
+        Some(directory.path()),
+    )
+    .await
+    .unwrap();
     let mut text = String::new();
     timeout(SOON, stdout.read_to_string(&mut text)).await.unwrap().unwrap();
     assert_eq!(child.wait().await, "exited with code 0");
@@ -214,7 +238,15 @@ async fn the_environment_is_made_from_nothing() {
 
 #[test]
 fn only_listed_variables_are_inherited() {
-    let all = ["PATH", "LC_ALL", "AWS_SECRET_ACCESS_KEY", "HTTPS_PROXY", "LD_PRELOAD", "SSH_AUTH_SOCK", "lc_all"];
+    let all = [
+        "PATH",
+        "LC_ALL",
+        "AWS_SECRET_ACCESS_KEY",
+        "HTTPS_PROXY",
+        "LD_PRELOAD",
+        "SSH_AUTH_SOCK",
+        "lc_all",
+    ];
     let kept: Vec<OsString> =
         inherited(all.iter().map(|name| (name.into(), "x".into()))).map(|(name, _)| name).collect();
     assert_eq!(kept, ["PATH", "LC_ALL"]);
@@ -239,26 +271,42 @@ async fn a_start_that_fails_says_what_to_do() {
         ),
         ("/no/such/server".to_owned(), "`/no/such/server` does not exist".to_owned()),
         (plain.clone(), format!("permission denied: the gateway's user may not execute `{plain}`")),
-        (script.clone(), format!("`{script}` exists, but the interpreter that its first line names does not")),
-        (garbage.clone(), format!("`{garbage}` is not a program; a script needs a first line such as `#!/bin/sh`")),
-        ("a\0b".to_owned(), "`a\0b`: command, arguments and environment must not contain NUL bytes".to_owned()),
+        (
+            script.clone(),
+            format!("`{script}` exists, but the interpreter that its first line names does not"),
+        ),
+        (
+            garbage.clone(),
+            format!(
+                "`{garbage}` is not a program; a script needs a first line such as `#!/bin/sh`"
+            ),
+        ),
+        (
+            "a\0b".to_owned(),
+            "`a\0b`: command, arguments and environment must not contain NUL bytes".to_owned(),
+        ),
     ];
     for (command, words) in cases {
         let trouble = start(&command, &[]).await.err().unwrap();
         assert_eq!((trouble.stage, trouble.words), (Stage::Start, words));
     }
     for (cwd, words) in [
-        (Path::new("/no/such/place"), "working directory `/no/such/place` does not exist".to_owned()),
+        (
+            Path::new("/no/such/place"),
+            "working directory `/no/such/place` does not exist".to_owned(),
+        ),
         (Path::new(&plain), format!("working directory `{plain}` is not a directory")),
     ] {
-        let trouble = spawn(&guard(), "test", "sh", &[], &BTreeMap::new(), Some(cwd)).await.err().unwrap();
+        let trouble =
+            spawn(&guard(), "test", "sh", &[], &BTreeMap::new(), Some(cwd)).await.err().unwrap();
         assert_eq!(trouble.words, words);
     }
 }
 
 #[tokio::test]
 async fn a_child_that_fails_at_once_leaves_its_words() {
-    let (child, stdin, _stdout) = start("python3", &["-c", "import sys; sys.exit('no API key')"]).await.unwrap();
+    let (child, stdin, _stdout) =
+        start("python3", &["-c", "import sys; sys.exit('no API key')"]).await.unwrap();
     drop(stdin);
     assert_eq!(timeout(SOON, child.wait()).await.unwrap(), "exited with code 1");
     assert_eq!(child.stderr_tail(), ["no API key"]);
@@ -285,7 +333,11 @@ mod served {
     impl Inbox for Nothing {
         fn notification(&self, _note: Request, _running: Option<Arc<dyn Conversation>>) {}
 
-        fn question(&self, _: Request, _: Option<Arc<dyn Conversation>>) -> BoxFuture<'static, Bytes> {
+        fn question(
+            &self,
+            _: Request,
+            _: Option<Arc<dyn Conversation>>,
+        ) -> BoxFuture<'static, Bytes> {
             Box::pin(std::future::pending())
         }
 
@@ -311,7 +363,10 @@ for line in sys.stdin:
 "#;
 
     fn call(id: u64, name: &str) -> Bytes {
-        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"{name}"}}}}"#).into()
+        format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"{name}"}}}}"#
+        )
+        .into()
     }
 
     #[tokio::test]
@@ -320,12 +375,21 @@ for line in sys.stdin:
         let bounds = Bounds { message_bytes: 1 << 20, depth: 32, outgoing: 64 };
         let duplex = Duplex::lines(stdout, stdin, bounds, Arc::new(Nothing), Intake::for_tests());
         for id in 0..50 {
-            let answer = timeout(SOON, duplex.request(id, call(id, "echo"), None, true)).await.unwrap().unwrap();
+            let answer = timeout(SOON, duplex.request(id, call(id, "echo"), None, true))
+                .await
+                .unwrap()
+                .unwrap();
             assert!(String::from_utf8_lossy(&answer.text).contains("echo"));
         }
-        let failure = timeout(SOON, duplex.request(50, call(50, "huge"), None, true)).await.unwrap().unwrap_err();
+        let failure = timeout(SOON, duplex.request(50, call(50, "huge"), None, true))
+            .await
+            .unwrap()
+            .unwrap_err();
         assert_eq!(failure.kind, Kind::TooLarge);
-        let failure = timeout(SOON, duplex.request(51, call(51, "crash"), None, true)).await.unwrap().unwrap_err();
+        let failure = timeout(SOON, duplex.request(51, call(51, "crash"), None, true))
+            .await
+            .unwrap()
+            .unwrap_err();
         assert_eq!((failure.kind, failure.sent), (Kind::Lost, true));
         assert_eq!(timeout(SOON, child.wait()).await.unwrap(), "exited with code 9");
     }

@@ -1,5 +1,6 @@
-//! Messages on their way to an HTTP+SSE server: a bounded queue, and the task that posts what is in it.
-//! Requests are posted side by side; notifications and responses keep their place, so that nothing overtakes them.
+//! Messages on their way to an HTTP+SSE server: a bounded queue, and the task that posts what is in
+//! it. Requests are posted side by side; notifications and responses keep their place, so that
+//! nothing overtakes them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,7 +23,8 @@ use crate::failure::{Failure, Kind};
 const SIDE_BY_SIDE: usize = 32;
 /// How long a server may take to accept a request; some answer the POST only when the call is done.
 const REQUEST_WAIT: Duration = Duration::from_secs(300);
-/// How long it may take to accept a notification or a response, which hold up what comes after them.
+/// How long it may take to accept a notification or a response, which hold up what comes after
+/// them.
 const NOTE_WAIT: Duration = Duration::from_secs(10);
 /// Bytes that may wait, one message aside.
 const MAX_QUEUED: usize = 64 << 20;
@@ -73,7 +75,9 @@ impl Outgoing for Posts {
         if state.closing {
             return Err(Failure::new(Kind::Unavailable, "the connection to the server is closed"));
         }
-        if state.queue.len() >= self.capacity || !state.queue.is_empty() && state.bytes + text.len() > MAX_QUEUED {
+        if state.queue.len() >= self.capacity
+            || !state.queue.is_empty() && state.bytes + text.len() > MAX_QUEUED
+        {
             return Err(Failure::new(Kind::Overloaded, "the server does not take what it is sent"));
         }
         state.bytes += text.len();
@@ -108,8 +112,15 @@ impl Outgoing for Posts {
     }
 }
 
-/// Posts what comes until the connection is closed, then ends it: the server learns of it by the end of its stream.
-pub(super) async fn run(posts: Arc<Posts>, origin: Origin, uri: Uri, headers: HeaderMap, exchange: Arc<Exchange>) {
+/// Posts what comes until the connection is closed, then ends it: the server learns of it by the
+/// end of its stream.
+pub(super) async fn run(
+    posts: Arc<Posts>,
+    origin: Origin,
+    uri: Uri,
+    headers: HeaderMap,
+    exchange: Arc<Exchange>,
+) {
     let mut running = JoinSet::new();
     while let Some((id, text)) = posts.next().await {
         while running.try_join_next().is_some() {}
@@ -124,7 +135,8 @@ pub(super) async fn run(posts: Arc<Posts>, origin: Origin, uri: Uri, headers: He
             }
             continue;
         };
-        let (origin, exchange) = (origin.clone(), exchange.clone());
+        let origin = origin.clone();
+        let exchange = exchange.clone();
         running.spawn(async move {
             let accepted = timeout(REQUEST_WAIT, deliver(&origin, message)).await;
             if let Err(failure) = accepted.unwrap_or_else(|_| Err(slow())) {

@@ -1,4 +1,5 @@
-//! Requests to an HTTP+SSE server, and what it means when they get no answer or a status that is none.
+//! Requests to an HTTP+SSE server, and what it means when they get no answer or a status that is
+//! none.
 
 use std::time::Duration;
 
@@ -8,7 +9,12 @@ use lockgate_egress::{Payload, SendError};
 
 use crate::failure::{Failure, Kind};
 
-pub(super) fn make_request(method: Method, uri: Uri, headers: &HeaderMap, text: Bytes) -> Request<Payload> {
+pub(super) fn make_request(
+    method: Method,
+    uri: Uri,
+    headers: &HeaderMap,
+    text: Bytes,
+) -> Request<Payload> {
     let mut request = Request::new(text.into());
     *request.method_mut() = method;
     *request.uri_mut() = uri;
@@ -28,9 +34,16 @@ pub(super) fn read_status(status: StatusCode) -> Failure {
     let words = format!("the server answered with HTTP status {}", status.as_u16());
     match status.as_u16() {
         401 | 403 | 407 => Failure::new(Kind::NeedsAuth, words),
-        404 | 410 => Failure::new(Kind::SessionLost, format!("{words}: it does not know the session or the path")),
-        300..=399 => Failure::new(Kind::Garbage, format!("{words}, a redirect, which is not followed")),
-        429 | 503 => Failure::new(Kind::Unavailable, words).after_send().retry_after(Duration::from_secs(1)),
+        404 | 410 => Failure::new(
+            Kind::SessionLost,
+            format!("{words}: it does not know the session or the path"),
+        ),
+        300..=399 => {
+            Failure::new(Kind::Garbage, format!("{words}, a redirect, which is not followed"))
+        }
+        429 | 503 => {
+            Failure::new(Kind::Unavailable, words).after_send().retry_after(Duration::from_secs(1))
+        }
         _ => Failure::new(Kind::Garbage, words).after_send(),
     }
 }

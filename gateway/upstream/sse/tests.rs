@@ -34,7 +34,11 @@ impl Inbox for Recorder {
         self.0.send(format!("note {}", note.method_name())).ok();
     }
 
-    fn question(&self, question: Request, _running: Option<Arc<dyn Conversation>>) -> BoxFuture<'static, Bytes> {
+    fn question(
+        &self,
+        question: Request,
+        _running: Option<Arc<dyn Conversation>>,
+    ) -> BoxFuture<'static, Bytes> {
         Box::pin(async move { write::result(question.id(), b"{}").into() })
     }
 
@@ -57,7 +61,10 @@ impl Arrived {
     }
 
     async fn accept(mut self) {
-        self.reply("HTTP/1.1 202 Accepted\r\ncontent-length: 8\r\nconnection: close\r\n\r\nAccepted").await;
+        self.reply(
+            "HTTP/1.1 202 Accepted\r\ncontent-length: 8\r\nconnection: close\r\n\r\nAccepted",
+        )
+        .await;
     }
 }
 
@@ -70,7 +77,8 @@ struct Server {
 impl Server {
     async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/base/sse?key=1", listener.local_addr().unwrap()).parse().unwrap();
+        let url =
+            format!("http://{}/base/sse?key=1", listener.local_addr().unwrap()).parse().unwrap();
         let (sender, arrived) = mpsc::unbounded_channel();
         tokio::spawn(async move {
             while let Ok((socket, _)) = listener.accept().await {
@@ -84,15 +92,25 @@ impl Server {
         timeout(SOON, self.arrived.recv()).await.expect("no request arrived").unwrap()
     }
 
-    fn connect(&self) -> (JoinHandle<Result<Arc<Duplex>, Failure>>, mpsc::UnboundedReceiver<String>) {
-        let config =
-            Config { ca_file: None, connect_timeout: SOON, idle_connections: 4, idle_timeout: Duration::from_secs(60) };
+    fn connect(
+        &self,
+    ) -> (JoinHandle<Result<Arc<Duplex>, Failure>>, mpsc::UnboundedReceiver<String>) {
+        let config = Config {
+            ca_file: None,
+            connect_timeout: SOON,
+            idle_connections: 4,
+            idle_timeout: Duration::from_secs(60),
+        };
         let connector = Arc::new(Connector::new(&config).unwrap());
         let origin = Origin::new(connector, &self.url, Policy::Operator, &config).unwrap();
         let (url, (log, seen)) = (self.url.clone(), mpsc::unbounded_channel());
-        let headers = HeaderMap::from_iter([(http::header::AUTHORIZATION, HeaderValue::from_static("Bearer x"))]);
+        let headers = HeaderMap::from_iter([(
+            http::header::AUTHORIZATION,
+            HeaderValue::from_static("Bearer x"),
+        )]);
         let connecting = tokio::spawn(async move {
-            connect(&origin, &url, &headers, BOUNDS, Arc::new(Recorder(log)), Intake::for_tests()).await
+            connect(&origin, &url, &headers, BOUNDS, Arc::new(Recorder(log)), Intake::for_tests())
+                .await
         });
         (connecting, seen)
     }
@@ -110,7 +128,8 @@ impl Server {
     async fn open(&mut self) -> (Arc<Duplex>, Arrived, mpsc::UnboundedReceiver<String>) {
         let (connecting, seen) = self.connect();
         let mut get = self.next().await;
-        get.reply(&format!("{STREAM}: hello\n\nevent: endpoint\ndata: messages?session=7\n\n")).await;
+        get.reply(&format!("{STREAM}: hello\n\nevent: endpoint\ndata: messages?session=7\n\n"))
+            .await;
         (timeout(SOON, connecting).await.unwrap().unwrap().unwrap(), get, seen)
     }
 }
@@ -126,7 +145,9 @@ async fn serve(socket: TcpStream, sender: mpsc::UnboundedSender<Arrived>) {
     }
     loop {
         let from = headers.len();
-        if reader.read_line(&mut headers).await.unwrap_or(0) == 0 || headers[from..].trim().is_empty() {
+        if reader.read_line(&mut headers).await.unwrap_or(0) == 0
+            || headers[from..].trim().is_empty()
+        {
             break;
         }
     }
@@ -158,7 +179,10 @@ async fn messages_are_posted_to_the_endpoint_and_answers_come_on_the_stream() {
     let mut server = Server::start().await;
     let (duplex, mut stream, mut seen) = server.open().await;
     assert_eq!(stream.line, "GET /base/sse?key=1 HTTP/1.1");
-    assert!(stream.headers.contains("accept: text/event-stream") && stream.headers.contains("authorization: bearer x"));
+    assert!(
+        stream.headers.contains("accept: text/event-stream")
+            && stream.headers.contains("authorization: bearer x")
+    );
 
     let (one, two) = (ask(&duplex, 1), ask(&duplex, 2));
     for _ in 0..2 {
@@ -176,7 +200,9 @@ async fn messages_are_posted_to_the_endpoint_and_answers_come_on_the_stream() {
     stream.reply("data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n\n").await;
     assert_eq!(result(one).await.unwrap().number(), Some(1));
 
-    stream.reply("data: nonsense\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":\"p\",\"method\":\"ping\"}\n\n").await;
+    stream
+        .reply("data: nonsense\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":\"p\",\"method\":\"ping\"}\n\n")
+        .await;
     let post = server.next().await;
     assert_eq!(post.body, r#"{"jsonrpc":"2.0","id":"p","result":{}}"#);
     post.accept().await;
@@ -193,7 +219,10 @@ async fn a_lost_stream_fails_what_waits() {
     drop(stream);
     let failure = result(call).await.unwrap_err();
     assert_eq!((failure.kind, failure.sent), (Kind::Lost, true));
-    assert_eq!(timeout(SOON, seen.recv()).await.unwrap().unwrap(), "closed the server ended its event stream");
+    assert_eq!(
+        timeout(SOON, seen.recv()).await.unwrap().unwrap(),
+        "closed the server ended its event stream"
+    );
     assert!(!duplex.is_open());
 }
 
@@ -210,7 +239,8 @@ async fn a_refused_post_fails_its_call_alone() {
     ] {
         let call = ask(&duplex, 2);
         let mut post = server.next().await;
-        post.reply(&format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")).await;
+        post.reply(&format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"))
+            .await;
         let failure = result(call).await.unwrap_err();
         assert_eq!((failure.kind, failure.sent), (kind, sent), "{status}");
     }
@@ -226,7 +256,11 @@ async fn a_dropped_call_is_cancelled_by_a_post() {
     server.next().await.accept().await;
     call.abort();
     let post = server.next().await;
-    assert!(post.body.contains(r#""method":"notifications/cancelled","params":{"requestId":5"#), "{}", post.body);
+    assert!(
+        post.body.contains(r#""method":"notifications/cancelled","params":{"requestId":5"#),
+        "{}",
+        post.body
+    );
 }
 
 #[tokio::test]
@@ -252,7 +286,10 @@ async fn closing_posts_what_waits_and_ends_the_stream() {
     let post = server.next().await;
     assert_eq!(post.body, "{\"last\":1}");
     post.accept().await;
-    assert_eq!(timeout(SOON, seen.recv()).await.unwrap().unwrap(), "closed the gateway closed the connection");
+    assert_eq!(
+        timeout(SOON, seen.recv()).await.unwrap().unwrap(),
+        "closed the gateway closed the connection"
+    );
     drop(stream);
 }
 
@@ -287,7 +324,10 @@ async fn what_is_not_such_a_server_is_told_apart() {
         (format!("HTTP/1.1 401 Unauthorized\r\n{short}"), Kind::NeedsAuth),
         (format!("HTTP/1.1 404 Not Found\r\n{short}"), Kind::SessionLost),
         (format!("HTTP/1.1 405 Method Not Allowed\r\n{short}"), Kind::Garbage),
-        (format!("HTTP/1.1 307 Temporary Redirect\r\nlocation: http://127.0.0.1:1/\r\n{short}"), Kind::Garbage),
+        (
+            format!("HTTP/1.1 307 Temporary Redirect\r\nlocation: http://127.0.0.1:1/\r\n{short}"),
+            Kind::Garbage,
+        ),
         (format!("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n{short}"), Kind::Garbage),
         (STREAM.to_owned(), Kind::Lost),
         (format!("{STREAM}data: {{}}\n\n"), Kind::Garbage),

@@ -20,7 +20,8 @@ impl<'a> Line<'a> {
         let open = Request::bare("GET", "/sse", "").with("Authorization", &format!("Bearer {key}"));
         let mut stream = Box::new(open.open(gate.address).await);
         let first = stream.block().await.unwrap();
-        let post = first.lines().find_map(|line| line.strip_prefix("data:")).unwrap().trim().to_owned();
+        let post =
+            first.lines().find_map(|line| line.strip_prefix("data:")).unwrap().trim().to_owned();
         let mut line = Self::Sse { stream, gate, key, post };
         line.say(HELLO).await;
         assert_eq!(line.hear().await["id"], "hello");
@@ -43,7 +44,8 @@ impl<'a> Line<'a> {
         match self {
             Self::Stdio { pipe, .. } => pipe.say(text).await,
             Self::Sse { gate, key, post, .. } => {
-                let request = Request::bare("POST", post, text).with("Authorization", &format!("Bearer {key}"));
+                let request = Request::bare("POST", post, text)
+                    .with("Authorization", &format!("Bearer {key}"));
                 assert_eq!(request.send(gate.address).await.status, 202);
             }
         }
@@ -60,7 +62,8 @@ impl<'a> Line<'a> {
         match self {
             Self::Stdio { pipe, modern: true } => pipe.modern(json!(1), method, params).await,
             _ => {
-                let text = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+                let text = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+                    .to_string();
                 self.say(&text).await;
                 loop {
                     let message = self.hear().await;
@@ -81,16 +84,21 @@ impl<'a> Line<'a> {
     /// What is listed works, and the rest answers like what does not exist.
     pub async fn try_all(&mut self, about: &str, tally: &mut Tally) {
         let named = |own: &str| ["a", "b"].map(|slug| format!("{slug}__{own}"));
-        let tools: Vec<String> = TOOLS.iter().flat_map(|own| named(own)).chain(["system__info".into()]).collect();
+        let tools: Vec<String> =
+            TOOLS.iter().flat_map(|own| named(own)).chain(["system__info".into()]).collect();
         let prompts: Vec<String> = PROMPTS.iter().flat_map(|own| named(own)).collect();
-        let uris = RESOURCES.iter().flat_map(|own| ["a", "b"].map(|slug| format!("{slug}+{own}"))).collect();
+        let uris = RESOURCES
+            .iter()
+            .flat_map(|own| ["a", "b"].map(|slug| format!("{slug}+{own}")))
+            .collect();
         for (list, member, method, key, names, unknown) in [
             ("tools/list", "tools", "tools/call", "name", tools, "zzz__no_such"),
             ("prompts/list", "prompts", "prompts/get", "name", prompts, "zzz__no_such"),
             ("resources/list", "resources", "resources/read", "uri", uris, "zzz+note://none"),
         ] {
             let listed = self.list(list, member, key).await;
-            let none = self.ask(method, json!({key: unknown})).await.to_string().replace(unknown, "NAME");
+            let none =
+                self.ask(method, json!({key: unknown})).await.to_string().replace(unknown, "NAME");
             for name in names {
                 let answer = self.ask(method, json!({key: name})).await;
                 let works = answer.get("result").is_some();
@@ -99,7 +107,11 @@ impl<'a> Line<'a> {
                     tally.used += 1;
                 } else {
                     tally.hidden += 1;
-                    assert_eq!(answer.to_string().replace(&name, "NAME"), none, "{method} {name}: {about}");
+                    assert_eq!(
+                        answer.to_string().replace(&name, "NAME"),
+                        none,
+                        "{method} {name}: {about}"
+                    );
                 }
             }
         }

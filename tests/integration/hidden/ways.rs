@@ -1,4 +1,5 @@
-//! The ways to something at one endpoint for one caller, each in both eras, and what must be true of their answers.
+//! The ways to something at one endpoint for one caller, each in both eras, and what must be true
+//! of their answers.
 
 use super::offer::{Offer, PROMPTS, RESOURCES, TEMPLATES, TOOLS};
 use super::*;
@@ -40,11 +41,17 @@ impl Seat<'_> {
         let params = json!({
             "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"},
         });
-        let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).to_string();
+        let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
+            .to_string();
         let answer = self.send(Request::bare("POST", self.path, body.clone())).await;
         if answer.status != 200 {
             let unknown = self.send(Request::bare("POST", "/servers/nobody/mcp", body)).await;
-            assert_eq!((answer.status, answer.text()), (unknown.status, unknown.text()), "{}", self.about);
+            assert_eq!(
+                (answer.status, answer.text()),
+                (unknown.status, unknown.text()),
+                "{}",
+                self.about
+            );
         }
         answer.header("mcp-session-id").map(str::to_owned)
     }
@@ -70,20 +77,32 @@ impl Seat<'_> {
     async fn granted(&self, uri: &str) -> String {
         let params = json!({"notifications": {"resourceSubscriptions": [uri]}});
         let request = Request::modern(self.path, "subscriptions/listen", params);
-        let mut stream = request.with("Authorization", &format!("Bearer {}", self.key)).open(self.gate.address).await;
+        let mut stream = request
+            .with("Authorization", &format!("Bearer {}", self.key))
+            .open(self.gate.address)
+            .await;
         stream.next().await.unwrap_or_default().to_string()
     }
 }
 
-/// One way to one thing: the method, its parameters with the name in them, and what a name is that nobody has.
+/// One way to one thing: the method, its parameters with the name in them, and what a name is that
+/// nobody has.
 struct Way<'a> {
     method: &'a str,
     params: &'a dyn Fn(&str) -> Value,
     unknown: &'a str,
 }
 
-/// Both eras agree; it works exactly if it is `there`; otherwise it answers like what does not exist.
-async fn try_way(seat: &Seat<'_>, session: &str, way: &Way<'_>, name: &str, there: Option<bool>, tally: &mut Tally) {
+/// Both eras agree; it works exactly if it is `there`; otherwise it answers like what does not
+/// exist.
+async fn try_way(
+    seat: &Seat<'_>,
+    session: &str,
+    way: &Way<'_>,
+    name: &str,
+    there: Option<bool>,
+    tally: &mut Tally,
+) {
     let Way { method, params, unknown } = *way;
     let answers = seat.both(session, method, &params(name)).await;
     let works = answers.each_ref().map(|answer| answer.json().get("result").is_some());
@@ -102,7 +121,8 @@ async fn try_way(seat: &Seat<'_>, session: &str, way: &Way<'_>, name: &str, ther
     tally.hidden += 1;
     let wanted = seat.both(session, method, &params(unknown)).await;
     for (got, wanted) in answers.iter().zip(&wanted) {
-        let plain = |answer: &Answer, name: &str| (answer.status, answer.text().replace(name, "NAME"));
+        let plain =
+            |answer: &Answer, name: &str| (answer.status, answer.text().replace(name, "NAME"));
         assert_eq!(plain(got, name), plain(wanted, unknown), "{}", about());
     }
 }
@@ -113,14 +133,21 @@ pub async fn try_all(seat: &Seat<'_>, servers: &[(&str, &Offer); 2], tally: &mut
         let listed = seat.modern("tools/list", json!({})).await;
         let unknown = Request::modern("/servers/nobody/mcp", "tools/list", json!({}));
         let unknown = seat.send(unknown).await;
-        assert_eq!((listed.status, listed.text()), (unknown.status, unknown.text()), "{}", seat.about);
+        assert_eq!(
+            (listed.status, listed.text()),
+            (unknown.status, unknown.text()),
+            "{}",
+            seat.about
+        );
         return;
     };
-    let slugs =
-        ["a", "b", "system"].into_iter().filter(|slug| seat.merged() || seat.path.contains(&format!("/{slug}/")));
+    let slugs = ["a", "b", "system"]
+        .into_iter()
+        .filter(|slug| seat.merged() || seat.path.contains(&format!("/{slug}/")));
     let tools = seat.list(&session, "tools/list", "tools", "name").await;
     let resources = seat.list(&session, "resources/list", "resources", "uri").await;
-    let templates = seat.list(&session, "resources/templates/list", "resourceTemplates", "uriTemplate").await;
+    let templates =
+        seat.list(&session, "resources/templates/list", "resourceTemplates", "uriTemplate").await;
     for slug in slugs {
         let offer = servers.iter().find(|(known, _)| *known == slug).map(|(_, offer)| *offer);
         try_names(seat, &session, slug, &tools, tally).await;
@@ -139,7 +166,13 @@ fn uri(seat: &Seat<'_>, slug: &str, own: &str) -> String {
     if seat.merged() { format!("{slug}+{own}") } else { own.to_owned() }
 }
 
-async fn try_names(seat: &Seat<'_>, session: &str, slug: &str, tools: &[String], tally: &mut Tally) {
+async fn try_names(
+    seat: &Seat<'_>,
+    session: &str,
+    slug: &str,
+    tools: &[String],
+    tally: &mut Tally,
+) {
     let names: &[&str] = if slug == "system" { &SYSTEM } else { &TOOLS };
     for own in names {
         let name = name(seat, slug, own);
@@ -154,14 +187,14 @@ async fn try_names(seat: &Seat<'_>, session: &str, slug: &str, tools: &[String],
         let get = |name: &str| json!({"name": name});
         let way = Way { method: "prompts/get", params: &get, unknown: "zzz__no_such" };
         try_way(seat, session, &way, &name, Some(there), tally).await;
-        let complete =
-            |name: &str| json!({"ref": {"type": "ref/prompt", "name": name}, "argument": {"name": "x", "value": ""}});
+        let complete = |name: &str| json!({"ref": {"type": "ref/prompt", "name": name}, "argument": {"name": "x", "value": ""}});
         let way = Way { method: "completion/complete", params: &complete, unknown: "zzz__no_such" };
         try_way(seat, session, &way, &name, follows(seat, there), tally).await;
     }
 }
 
-/// Completion follows what it is for, unless a policy names it: then it may be less, and never more.
+/// Completion follows what it is for, unless a policy names it: then it may be less, and never
+/// more.
 fn follows(seat: &Seat<'_>, there: bool) -> Option<bool> {
     (!there || !seat.about.contains("completion")).then_some(there)
 }
@@ -174,11 +207,11 @@ async fn try_resources(
     tally: &mut Tally,
 ) {
     let unknown = if seat.merged() { "zzz+note://none" } else { "note://none" };
-    let complete =
-        |uri: &str| json!({"ref": {"type": "ref/resource", "uri": uri}, "argument": {"name": "x", "value": ""}});
+    let complete = |uri: &str| json!({"ref": {"type": "ref/resource", "uri": uri}, "argument": {"name": "x", "value": ""}});
     let concrete = RESOURCES.iter().map(|own| (*own, offer.resources.contains(own)));
-    let examples =
-        TEMPLATES.iter().map(|(template, own)| (*own, offer.templates.iter().any(|(known, _)| known == template)));
+    let examples = TEMPLATES
+        .iter()
+        .map(|(template, own)| (*own, offer.templates.iter().any(|(known, _)| known == template)));
     for (own, exists) in concrete.chain(examples) {
         let uri = uri(seat, slug, own);
         let read = |uri: &str| json!({"uri": uri});
@@ -202,24 +235,40 @@ async fn try_resources(
     }
     for (template, _) in &offer.templates {
         let uri = uri(seat, slug, template);
-        let way = Way { method: "completion/complete", params: &complete, unknown: "zzz+note://none" };
+        let way =
+            Way { method: "completion/complete", params: &complete, unknown: "zzz+note://none" };
         if seat.merged() {
-            try_way(seat, session, &way, &uri, follows(seat, templates.contains(&uri)), tally).await;
+            try_way(seat, session, &way, &uri, follows(seat, templates.contains(&uri)), tally)
+                .await;
         }
     }
 }
 
-/// A subscription works exactly if it is to what is shown, and otherwise answers as if there were no such resource.
-async fn try_subscription(seat: &Seat<'_>, session: &str, slug: &str, uri: &str, there: bool, unknown: &str) {
+/// A subscription works exactly if it is to what is shown, and otherwise answers as if there were
+/// no such resource.
+async fn try_subscription(
+    seat: &Seat<'_>,
+    session: &str,
+    slug: &str,
+    uri: &str,
+    there: bool,
+    unknown: &str,
+) {
     if slug == "a" {
         let granted = seat.granted(uri).await;
         assert_eq!(granted.contains(uri), there, "listen {uri}: {granted}: {}", seat.about);
         if !there {
-            assert_eq!(granted, seat.granted("zzz+note://none").await, "listen {uri}: {}", seat.about);
+            assert_eq!(
+                granted,
+                seat.granted("zzz+note://none").await,
+                "listen {uri}: {}",
+                seat.about
+            );
         }
     }
-    let send =
-        async |method, uri: &str| seat.send(Request::legacy(seat.path, session, 1, method, &json!({"uri": uri}))).await;
+    let send = async |method, uri: &str| {
+        seat.send(Request::legacy(seat.path, session, 1, method, &json!({"uri": uri}))).await
+    };
     let subscribed = send("resources/subscribe", uri).await;
     let works = subscribed.json().get("result").is_some();
     assert!(!works || there, "resources/subscribe {uri}: {}", seat.about);
@@ -227,7 +276,8 @@ async fn try_subscription(seat: &Seat<'_>, session: &str, slug: &str, uri: &str,
     if there {
         return;
     }
-    // A server without subscriptions says so, of whatever resource; the other answers as if there were none.
+    // A server without subscriptions says so, of whatever resource; the other answers as if there
+    // were none.
     let none = self::uri(seat, slug, "note://none");
     let other = send("resources/subscribe", &none).await;
     let plain = |answer: &Answer, uri: &str| answer.text().replace(uri, "URI");
@@ -239,7 +289,12 @@ async fn try_subscription(seat: &Seat<'_>, session: &str, slug: &str, uri: &str,
 }
 
 /// The built-in tools that look around see what the lists show, and nothing else.
-async fn look_around(seat: &Seat<'_>, session: &str, tools: &[String], [resources, templates]: [&[String]; 2]) {
+async fn look_around(
+    seat: &Seat<'_>,
+    session: &str,
+    tools: &[String],
+    [resources, templates]: [&[String]; 2],
+) {
     let call = async |own: &str, arguments: Value| {
         let params = json!({"name": name(seat, "system", own), "arguments": arguments});
         let answers = seat.both(session, "tools/call", &params).await;
@@ -250,21 +305,30 @@ async fn look_around(seat: &Seat<'_>, session: &str, tools: &[String], [resource
     let has = |own: &str| tools.contains(&name(seat, "system", own));
     if has("tools") {
         let all = call("tools", json!({})).await["structuredContent"]["tools"].clone();
-        let all: Vec<&str> = all.as_array().unwrap().iter().filter_map(|tool| tool["name"].as_str()).collect();
+        let all: Vec<&str> =
+            all.as_array().unwrap().iter().filter_map(|tool| tool["name"].as_str()).collect();
         for own in SYSTEM {
             let full = format!("system/{own}");
             assert_eq!(all.contains(&&*full), has(own), "system/tools: {own}: {}", seat.about);
             if !has(own) {
-                let (got, none) =
-                    (call("tools", json!({"name": full})).await, call("tools", json!({"name": "x/y"})).await);
-                assert_eq!(got.to_string().replace(&full, "NAME"), none.to_string().replace("x/y", "NAME"));
+                let (got, none) = (
+                    call("tools", json!({"name": full})).await,
+                    call("tools", json!({"name": "x/y"})).await,
+                );
+                assert_eq!(
+                    got.to_string().replace(&full, "NAME"),
+                    none.to_string().replace("x/y", "NAME")
+                );
             }
         }
     }
     if has("resources") {
-        let found = call("resources", json!({"limit": 200})).await["structuredContent"]["resources"].clone();
+        let found =
+            call("resources", json!({"limit": 200})).await["structuredContent"]["resources"]
+                .clone();
         let found = found.as_array().unwrap().iter();
-        let mut found: Vec<&str> = found.filter_map(|r| r["uri"].as_str().or(r["uriTemplate"].as_str())).collect();
+        let mut found: Vec<&str> =
+            found.filter_map(|r| r["uri"].as_str().or(r["uriTemplate"].as_str())).collect();
         let mut wanted: Vec<&str> = resources.iter().chain(templates).map(String::as_str).collect();
         found.sort_unstable();
         wanted.sort_unstable();
@@ -276,10 +340,20 @@ async fn look_around(seat: &Seat<'_>, session: &str, tools: &[String], [resource
                 let uri = uri(seat, slug, own);
                 let got = call("read_resource", json!({"uri": uri})).await;
                 let there = resources.contains(&uri);
-                assert_eq!(got["isError"] != true, there, "system/read_resource {uri}: {got}: {}", seat.about);
+                assert_eq!(
+                    got["isError"] != true,
+                    there,
+                    "system/read_resource {uri}: {got}: {}",
+                    seat.about
+                );
                 if !there {
                     let none = call("read_resource", json!({"uri": "zzz+note://none"})).await;
-                    assert_eq!(got.to_string(), none.to_string(), "system/read_resource {uri}: {}", seat.about);
+                    assert_eq!(
+                        got.to_string(),
+                        none.to_string(),
+                        "system/read_resource {uri}: {}",
+                        seat.about
+                    );
                 }
             }
         }

@@ -1,5 +1,5 @@
-//! A client over plain TCP: one connection for each exchange, with exactly the bytes that the test wrote. It repeats
-//! nothing, and reads to the end, or event by event.
+//! A client over plain TCP: one connection for each exchange, with exactly the bytes that the test
+//! wrote. It repeats nothing, and reads to the end, or event by event.
 
 use std::net::SocketAddr;
 
@@ -33,13 +33,18 @@ impl Answer {
         if self.header("content-type").is_some_and(|t| t.starts_with("text/event-stream")) {
             return self.events().pop().unwrap_or_default();
         }
-        serde_json::from_slice(&self.body).unwrap_or_else(|e| panic!("not JSON ({e}): {} {}", self.status, self.text()))
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|e| panic!("not JSON ({e}): {} {}", self.status, self.text()))
     }
 
     /// The messages of an event stream.
     pub fn events(&self) -> Vec<Value> {
         let text = self.text();
-        let data = text.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim).filter(|d| !d.is_empty());
+        let data = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("data:"))
+            .map(str::trim)
+            .filter(|d| !d.is_empty());
         data.map(|d| serde_json::from_str(d).unwrap()).collect()
     }
 
@@ -89,11 +94,15 @@ impl Stream {
                 let head = String::from_utf8_lossy(&self.raw[..end]).into_owned();
                 self.raw.drain(..end + 4);
                 let mut lines = head.split("\r\n");
-                let status = lines.next().and_then(|l| l.split(' ').nth(1)).and_then(|s| s.parse().ok());
+                let status =
+                    lines.next().and_then(|l| l.split(' ').nth(1)).and_then(|s| s.parse().ok());
                 self.head.status = status.unwrap_or(0);
-                let pair = |line: &str| line.split_once(':').map(|(n, v)| (n.to_owned(), v.trim().to_owned()));
+                let pair = |line: &str| {
+                    line.split_once(':').map(|(n, v)| (n.to_owned(), v.trim().to_owned()))
+                };
                 self.head.headers = lines.filter_map(pair).collect();
-                self.chunked = self.head.header("transfer-encoding").is_some_and(|v| v.contains("chunked"));
+                self.chunked =
+                    self.head.header("transfer-encoding").is_some_and(|v| v.contains("chunked"));
                 self.unchunk();
                 return;
             }
@@ -125,8 +134,9 @@ impl Stream {
             return;
         }
         while let Some(line) = self.raw.windows(2).position(|w| w == b"\r\n") {
-            let size =
-                std::str::from_utf8(&self.raw[..line]).ok().and_then(|s| usize::from_str_radix(s.trim(), 16).ok());
+            let size = std::str::from_utf8(&self.raw[..line])
+                .ok()
+                .and_then(|s| usize::from_str_radix(s.trim(), 16).ok());
             let size = size.expect("a chunk size");
             if self.raw.len() < line + 2 + size + 2 {
                 return;
@@ -140,14 +150,15 @@ impl Stream {
         }
     }
 
-    /// The next message of an event stream; `None` at its end. Comments keep a stream alive, but not a test that waits for
-    /// something that does not come.
+    /// The next message of an event stream; `None` at its end. Comments keep a stream alive, but
+    /// not a test that waits for something that does not come.
     pub async fn next(&mut self) -> Option<Value> {
         let mut comments = 0;
         let message = async {
             loop {
                 let block = self.block().await?;
-                let data: Vec<&str> = block.lines().filter_map(|l| l.strip_prefix("data:")).map(str::trim).collect();
+                let data: Vec<&str> =
+                    block.lines().filter_map(|l| l.strip_prefix("data:")).map(str::trim).collect();
                 if data.iter().any(|d| !d.is_empty()) {
                     return Some(serde_json::from_str(&data.join("\n")).unwrap());
                 }
@@ -155,7 +166,9 @@ impl Stream {
             }
         };
         let message = tokio::time::timeout(SOON * 3, message).await;
-        message.unwrap_or_else(|_| panic!("no message on the stream in time, only {comments} comments"))
+        message.unwrap_or_else(|_| {
+            panic!("no message on the stream in time, only {comments} comments")
+        })
     }
 
     /// The next event, comments included, as it was written.

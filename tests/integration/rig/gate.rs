@@ -1,4 +1,5 @@
-//! The gateway as a child process, with a configuration file of its own in a temporary folder. It ends with the test.
+//! The gateway as a child process, with a configuration file of its own in a temporary folder. It
+//! ends with the test.
 
 use std::fs::File;
 use std::net::SocketAddr;
@@ -21,7 +22,11 @@ pub struct Gate {
 pub fn program(name: &str) -> PathBuf {
     let own = std::env::current_exe().expect("the path of this test");
     let path = own.parent().and_then(Path::parent).expect("a target folder").join(name);
-    assert!(path.exists(), "{} is missing; build it with `cargo build --workspace`", path.display());
+    assert!(
+        path.exists(),
+        "{} is missing; build it with `cargo build --workspace`",
+        path.display()
+    );
     path
 }
 
@@ -47,12 +52,14 @@ fn command_of(mut command: Command) -> Command {
 /// A key of the gate's keys file, made by the program; it is good when this is done.
 pub async fn create_key(gate: &Gate, name: &str) -> String {
     let file = gate.folder.path().join("keys.yaml");
-    let made = command().args(["keys", "create", name, "--json", "--file"]).arg(file).output().unwrap();
+    let made =
+        command().args(["keys", "create", name, "--json", "--file"]).arg(file).output().unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let made: Value = serde_json::from_slice(&made.stdout).unwrap();
     let key = made["key"].as_str().unwrap().to_owned();
     until("the key is taken over", async || {
-        let list = Request::modern("/mcp", "tools/list", json!({})).with("Authorization", &format!("Bearer {key}"));
+        let list = Request::modern("/mcp", "tools/list", json!({}))
+            .with("Authorization", &format!("Bearer {key}"));
         (list.send(gate.address).await.status != 401).then_some(())
     })
     .await;
@@ -90,10 +97,14 @@ impl Gate {
         Self::begin(more, command).await
     }
 
-    /// The same, and a bound of what it may write into a file is an error to it, as a full disk is, and not its end.
+    /// The same, and a bound of what it may write into a file is an error to it, as a full disk is,
+    /// and not its end.
     pub async fn launch_bounded(more: Value) -> Self {
         let mut command = command_of(Command::new("bash"));
-        command.args(["-c", "trap '' XFSZ && exec \"$0\" \"$@\""]).arg(program("lockgate")).stdout(Stdio::null());
+        command
+            .args(["-c", "trap '' XFSZ && exec \"$0\" \"$@\""])
+            .arg(program("lockgate"))
+            .stdout(Stdio::null());
         Self::begin(more, command).await
     }
 
@@ -137,7 +148,8 @@ impl Gate {
 
     pub async fn ready(&self) {
         until("lockgate is ready", async || {
-            (Request::bare("GET", "/readyz", "").send(self.address).await.status == 200).then_some(())
+            (Request::bare("GET", "/readyz", "").send(self.address).await.status == 200)
+                .then_some(())
         })
         .await;
     }
@@ -148,7 +160,8 @@ impl Gate {
     }
 
     pub fn write(&self, text: &str) {
-        let (new, file) = (self.folder.path().join("new"), self.folder.path().join("lockgate.json"));
+        let (new, file) =
+            (self.folder.path().join("new"), self.folder.path().join("lockgate.json"));
         std::fs::write(&new, text).expect("the configuration");
         std::fs::rename(new, file).expect("the configuration");
     }
@@ -195,7 +208,12 @@ impl Gate {
         self.session_with(path, version, json!({})).await
     }
 
-    pub async fn session_with(&self, path: &str, version: &str, capabilities: Value) -> Session<'_> {
+    pub async fn session_with(
+        &self,
+        path: &str,
+        version: &str,
+        capabilities: Value,
+    ) -> Session<'_> {
         let params = json!({
             "protocolVersion": version, "capabilities": capabilities, "clientInfo": {"name": "test", "version": "1"},
         });

@@ -1,4 +1,5 @@
-//! An issuer of access tokens on loopback, with a real key: serves its metadata and key set, and counts who asks.
+//! An issuer of access tokens on loopback, with a real key: serves its metadata and key set, and
+//! counts who asks.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -34,7 +35,10 @@ pub fn now() -> u64 {
 
 impl Signer {
     pub fn new(id: &str) -> Self {
-        Self { id: id.into(), pair: EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap() }
+        Self {
+            id: id.into(),
+            pair: EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap(),
+        }
     }
 
     pub fn jwk(&self) -> Value {
@@ -76,8 +80,9 @@ impl Issuer {
                 };
                 let body = body.to_string();
                 let length = body.len();
-                let answer =
-                    format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}");
+                let answer = format!(
+                    "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+                );
                 let _ = socket.write_all(answer.as_bytes()).await;
             }
         });

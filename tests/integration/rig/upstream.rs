@@ -1,5 +1,6 @@
-//! An MCP server that says what a script tells it to, well or badly. It listens on a free loopback port, over HTTP or
-//! one JSON message a line (a shell child connects its stdio to that), and records everything that it hears.
+//! An MCP server that says what a script tells it to, well or badly. It listens on a free loopback
+//! port, over HTTP or one JSON message a line (a shell child connects its stdio to that), and
+//! records everything that it hears.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -39,7 +40,11 @@ impl Heard {
     }
 
     pub fn text_result(&self, text: &str) -> Say {
-        Say::Json(self.result(json!({"resultType": "complete", "content": [{"type": "text", "text": text}]})))
+        Say::Json(
+            self.result(
+                json!({"resultType": "complete", "content": [{"type": "text", "text": text}]}),
+            ),
+        )
     }
 }
 
@@ -119,15 +124,19 @@ impl Upstream {
     }
 
     fn serve(&mut self, listener: TcpListener) {
-        let (script, heard, lines) = (Arc::clone(&self.script), Arc::clone(&self.heard), self.lines);
+        let (script, heard, lines) =
+            (Arc::clone(&self.script), Arc::clone(&self.heard), self.lines);
         self.task = Some(tokio::spawn(async move {
             // Connections end with the listener, as those of a killed process do.
             let mut all = tokio::task::JoinSet::new();
             while let Ok((socket, _)) = listener.accept().await {
                 let (script, heard) = (Arc::clone(&script), Arc::clone(&heard));
                 all.spawn(async move {
-                    let done =
-                        if lines { talk(socket, script, heard).await } else { serve_http(socket, script, heard).await };
+                    let done = if lines {
+                        talk(socket, script, heard).await
+                    } else {
+                        serve_http(socket, script, heard).await
+                    };
                     done.unwrap_or_default();
                 });
             }
@@ -144,8 +153,10 @@ impl Upstream {
 
     /// Listens again at the same address.
     pub async fn restart(&mut self) {
-        let listener =
-            super::until("the port is free again", async || TcpListener::bind(self.address).await.ok()).await;
+        let listener = super::until("the port is free again", async || {
+            TcpListener::bind(self.address).await.ok()
+        })
+        .await;
         self.serve(listener);
     }
 
@@ -191,7 +202,11 @@ impl Drop for Upstream {
     }
 }
 
-async fn serve_http(socket: TcpStream, script: Script, all: Arc<Mutex<Vec<Heard>>>) -> std::io::Result<()> {
+async fn serve_http(
+    socket: TcpStream,
+    script: Script,
+    all: Arc<Mutex<Vec<Heard>>>,
+) -> std::io::Result<()> {
     let mut socket = BufReader::new(socket);
     loop {
         let mut line = String::new();
@@ -218,11 +233,15 @@ async fn serve_http(socket: TcpStream, script: Script, all: Arc<Mutex<Vec<Heard>
         let say = script(&heard).in_time().await;
         let json = "application/json";
         let bytes = match say {
-            Say::Json(Value::Null) => b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n".to_vec(),
+            Say::Json(Value::Null) => {
+                b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n".to_vec()
+            }
             Say::Json(value) => http(200, json, &[], value.to_string().as_bytes()),
             Say::Late(_, value) => http(200, json, &[], value.to_string().as_bytes()),
             Say::Status(status, more, Value::Null) => http(status, json, &more, b""),
-            Say::Status(status, more, value) => http(status, json, &more, value.to_string().as_bytes()),
+            Say::Status(status, more, value) => {
+                http(status, json, &more, value.to_string().as_bytes())
+            }
             Say::Text(kind, body) => http(200, kind, &[], &body),
             Say::Sse(text) => http(200, "text/event-stream", &[], text.as_bytes()),
             Say::Raw(bytes) => {
@@ -240,7 +259,9 @@ async fn serve_http(socket: TcpStream, script: Script, all: Arc<Mutex<Vec<Heard>
                 socket.write_all(&[head.as_bytes(), &start].concat()).await?;
                 return forever(&mut socket, byte).await;
             }
-            Say::Stream(start) => return stall(&mut socket, "text/event-stream", start.as_bytes()).await,
+            Say::Stream(start) => {
+                return stall(&mut socket, "text/event-stream", start.as_bytes()).await;
+            }
             Say::Stalled(kind, start) => return stall(&mut socket, kind, &start).await,
             Say::Nothing => return socket.read_to_end(&mut Vec::new()).await.map(drop),
             Say::Close => return Ok(()),
@@ -250,18 +271,26 @@ async fn serve_http(socket: TcpStream, script: Script, all: Arc<Mutex<Vec<Heard>
 }
 
 fn long_head(length: usize) -> Vec<u8> {
-    format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n").into_bytes()
+    format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n")
+        .into_bytes()
 }
 
 fn http(status: u16, kind: &str, more: &[(&'static str, String)], body: &[u8]) -> Vec<u8> {
-    let mut head = format!("HTTP/1.1 {status} Said\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n", body.len());
+    let mut head = format!(
+        "HTTP/1.1 {status} Said\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n",
+        body.len()
+    );
     for (name, value) in more {
         head.push_str(&format!("{name}: {value}\r\n"));
     }
     [head.as_bytes(), b"\r\n", body].concat()
 }
 
-async fn talk(socket: TcpStream, script: Script, all: Arc<Mutex<Vec<Heard>>>) -> std::io::Result<()> {
+async fn talk(
+    socket: TcpStream,
+    script: Script,
+    all: Arc<Mutex<Vec<Heard>>>,
+) -> std::io::Result<()> {
     let mut socket = BufReader::new(socket);
     loop {
         let mut text = String::new();
@@ -304,7 +333,12 @@ async fn stall(socket: &mut BufReader<TcpStream>, kind: &str, start: &[u8]) -> s
     socket.read_to_end(&mut Vec::new()).await.map(drop)
 }
 
-async fn write_long(socket: &mut BufReader<TcpStream>, start: &[u8], count: usize, end: &str) -> std::io::Result<()> {
+async fn write_long(
+    socket: &mut BufReader<TcpStream>,
+    start: &[u8],
+    count: usize,
+    end: &str,
+) -> std::io::Result<()> {
     let block = vec![b'x'; 65536];
     socket.write_all(start).await?;
     let mut left = count;
@@ -337,7 +371,8 @@ pub fn modern(tools: &[&str]) -> impl Fn(&Heard) -> Say + Send + Sync + use<> {
 }
 
 pub fn modern_with(tools: Vec<Value>) -> impl Fn(&Heard) -> Say + Send + Sync {
-    move |heard| match heard.method() {
+    move |heard| {
+        match heard.method() {
         "server/discover" => Say::Json(heard.result(json!({
             "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
             "ttlMs": 0, "cacheScope": "private",
@@ -349,10 +384,14 @@ pub fn modern_with(tools: Vec<Value>) -> impl Fn(&Heard) -> Say + Send + Sync {
         method if method.starts_with("notifications/") => Say::Json(Value::Null),
         _ => Say::Status(404, Vec::new(), heard.error(-32601, "no such method")),
     }
+    }
 }
 
 /// A well-behaved legacy server with a session.
-pub fn legacy(version: &'static str, tools: &[&str]) -> impl Fn(&Heard) -> Say + Send + Sync + use<> {
+pub fn legacy(
+    version: &'static str,
+    tools: &[&str],
+) -> impl Fn(&Heard) -> Say + Send + Sync + use<> {
     let tools: Vec<Value> = tools.iter().map(|name| tool(name)).collect();
     move |heard| {
         match heard.method() {

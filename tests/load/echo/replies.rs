@@ -1,5 +1,5 @@
-//! The bytes of every reply of the echo server. Lists are rendered once; the id is the only part that varies.
-//! Refuses to know HTTP.
+//! The bytes of every reply of the echo server. Lists are rendered once; the id is the only part
+//! that varies. Refuses to know HTTP.
 
 use std::fmt::Write;
 
@@ -39,7 +39,9 @@ pub fn error(id: &[u8], code: i32, words: &str) -> Bytes {
 }
 
 pub fn unreadable() -> Bytes {
-    Bytes::from_static(br#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"not a JSON object"}}"#)
+    Bytes::from_static(
+        br#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"not a JSON object"}}"#,
+    )
 }
 
 pub fn unsupported(id: &[u8], requested: Option<&[u8]>) -> Bytes {
@@ -64,7 +66,8 @@ pub fn initialized(id: &[u8], agreed: &str) -> Bytes {
     around(id, after.as_bytes())
 }
 
-/// The first event of a listen: nothing of what was asked for can change here, so nothing is honoured.
+/// The first event of a listen: nothing of what was asked for can change here, so nothing is
+/// honoured.
 pub fn acknowledged(id: &[u8]) -> Bytes {
     let mut event = BytesMut::from(
         &br#"data: {"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{},"_meta":{"io.modelcontextprotocol/subscriptionId":"#[..],

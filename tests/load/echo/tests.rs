@@ -1,4 +1,5 @@
-//! The echo server over real sockets, by the client that the bench uses: both eras, and what it must refuse.
+//! The echo server over real sockets, by the client that the bench uses: both eras, and what it
+//! must refuse.
 
 use std::time::Duration;
 
@@ -22,7 +23,9 @@ async fn post(face: &Face, headers: &[(&str, &str)], body: &'static str) -> anyh
     *request.method_mut() = Method::POST;
     *request.uri_mut() = "/mcp".parse()?;
     for (name, value) in headers {
-        request.headers_mut().insert(HeaderName::from_bytes(name.as_bytes())?, HeaderValue::from_str(value)?);
+        request
+            .headers_mut()
+            .insert(HeaderName::from_bytes(name.as_bytes())?, HeaderValue::from_str(value)?);
     }
     Peer::connect(face.address).await?.send(request).await
 }
@@ -50,10 +53,14 @@ async fn lists_are_complete_in_each_era_and_differ_by_its_fields() -> anyhow::Re
             Era::Legacy => Some(peer.open_session(&face).await?),
             Era::Modern => None,
         };
-        let answer = peer.send(Template::list(&face, era, session.as_ref(), None)?.request(5)).await?;
+        let answer =
+            peer.send(Template::list(&face, era, session.as_ref(), None)?.request(5)).await?;
         expect_result(&answer, 5)?;
         let value: serde_json::Value = serde_json::from_slice(&answer.body)?;
-        assert_eq!(value.pointer("/result/tools").and_then(|tools| tools.as_array()).map(Vec::len), Some(7));
+        assert_eq!(
+            value.pointer("/result/tools").and_then(|tools| tools.as_array()).map(Vec::len),
+            Some(7)
+        );
         for field in ["resultType", "ttlMs", "cacheScope"] {
             assert_eq!(value["result"].get(field).is_some(), era == Era::Modern, "{field} {era:?}");
         }
@@ -73,7 +80,10 @@ async fn sessions_are_required_known_and_ended() -> anyhow::Result<()> {
     assert_eq!(peer.send(call.request(4)).await?.status, StatusCode::NOT_FOUND);
     let without = Template::call(&face, Era::Legacy, None, &text)?;
     assert_eq!(peer.send(without.request(5)).await?.status, StatusCode::BAD_REQUEST);
-    assert_eq!(peer.send(Template::get(&face, "/mcp")?.request(0)).await?.status, StatusCode::METHOD_NOT_ALLOWED);
+    assert_eq!(
+        peer.send(Template::get(&face, "/mcp")?.request(0)).await?.status,
+        StatusCode::METHOD_NOT_ALLOWED
+    );
     Ok(())
 }
 
@@ -92,14 +102,23 @@ async fn a_modern_request_must_agree_with_its_headers() -> anyhow::Result<()> {
         (call, &[version, called], 400, "-32020"),
         (call, &[called, ("mcp-name", "echo")], 400, "-32020"),
         (call, &[version, ("mcp-method", "tools/list"), ("mcp-name", "echo")], 400, "-32020"),
-        (later, &[("mcp-protocol-version", "2031-01-01"), ("mcp-method", "tools/list")], 400, "-32022"),
+        (
+            later,
+            &[("mcp-protocol-version", "2031-01-01"), ("mcp-method", "tools/list")],
+            400,
+            "-32022",
+        ),
         (ping, &[version, ("mcp-method", "ping")], 404, "-32601"),
         (bare, &[version, ("mcp-method", "tools/list")], 400, "-32602"),
     ];
     for (body, headers, status, words) in cases {
         let answer = post(&face, headers, body).await?;
         let shown = String::from_utf8_lossy(&answer.body).into_owned();
-        ensure!(answer.status.as_u16() == status && shown.contains(words), "{headers:?}: {} {shown}", answer.status);
+        ensure!(
+            answer.status.as_u16() == status && shown.contains(words),
+            "{headers:?}: {} {shown}",
+            answer.status
+        );
     }
     Ok(())
 }

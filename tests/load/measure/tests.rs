@@ -5,7 +5,13 @@ use super::*;
 fn cell(target: &'static str, cpu: &[Option<f64>]) -> Cell {
     let sample = |cpu_us| Sample { cpu_us, per_second: 1.0, p50_us: 1.0, p99_us: 1.0, calls: 1 };
     let scenario = Scenario { era: Era::Modern, connections: 1, body: BodySize::Small };
-    Cell { target, scenario, rounds: cpu.iter().map(|cpu| cpu.map(sample)).collect(), wrong: 0, fault: None }
+    Cell {
+        target,
+        scenario,
+        rounds: cpu.iter().map(|cpu| cpu.map(sample)).collect(),
+        wrong: 0,
+        fault: None,
+    }
 }
 
 #[test]

@@ -46,7 +46,8 @@ fn stops_by_request_and_reports_what_ended_early() -> anyhow::Result<()> {
 
 #[test]
 fn a_thread_that_ended_is_charged_by_ticks() {
-    let cpu = |threads: &[(u32, u64)], ticks| Cpu { threads: threads.iter().copied().collect(), ticks };
+    let cpu =
+        |threads: &[(u32, u64)], ticks| Cpu { threads: threads.iter().copied().collect(), ticks };
     let early = cpu(&[(1, 100), (2, 100)], 5);
     assert_eq!(cpu(&[(1, 400), (2, 200), (3, 50)], 6).since(&early), 450);
     assert_eq!(cpu(&[(1, 400)], 8).since(&early), 3 * TICK);

@@ -9,13 +9,17 @@ const GATE: &str = "gateway /mcp";
 
 fn cell(target: &'static str, connections: usize, cpu_us: Option<f64>, p50_us: f64) -> Cell {
     let scenario = Scenario { era: Era::Legacy, connections, body: BodySize::Small };
-    let sample = cpu_us.map(|cpu_us| Sample { cpu_us, per_second: 9.0, p50_us, p99_us: p50_us, calls: 5 });
+    let sample =
+        cpu_us.map(|cpu_us| Sample { cpu_us, per_second: 9.0, p50_us, p99_us: p50_us, calls: 5 });
     Cell { target, scenario, rounds: vec![sample], wrong: 0, fault: None }
 }
 
 fn report(gate_cpu: Option<f64>) -> Report {
-    let cells =
-        vec![cell(DIRECT, 1, Some(10.0), 40.0), cell(NGINX, 1, Some(20.0), 80.0), cell(GATE, 1, gate_cpu, 139.0)];
+    let cells = vec![
+        cell(DIRECT, 1, Some(10.0), 40.0),
+        cell(NGINX, 1, Some(20.0), 80.0),
+        cell(GATE, 1, gate_cpu, 139.0),
+    ];
     let lines = vec![Line {
         target: GATE,
         what: "initialize".into(),
@@ -65,5 +69,8 @@ fn the_table_and_the_json_name_every_target() {
     for name in [DIRECT, NGINX, GATE] {
         assert!(text.contains(&format!("| {name} |")) && json.contains(name), "{name}");
     }
-    assert!(text.contains("1.50 × | 2 × | yes |") && text.contains("1.50 ms | 1 ms | NO |"), "{text}");
+    assert!(
+        text.contains("1.50 × | 2 × | yes |") && text.contains("1.50 ms | 1 ms | NO |"),
+        "{text}"
+    );
 }

@@ -1,4 +1,5 @@
-//! The scan against serde_json on the shapes that clients write, and against bytes that are cut short.
+//! The scan against serde_json on the shapes that clients write, and against bytes that are cut
+//! short.
 
 use super::*;
 

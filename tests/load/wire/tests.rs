@@ -1,9 +1,16 @@
-//! Prepared requests are valid JSON with agreeing headers, and wrong answers are told from right ones.
+//! Prepared requests are valid JSON with agreeing headers, and wrong answers are told from right
+//! ones.
 
 use super::*;
 
 fn face() -> Face {
-    Face { name: "test", address: SocketAddr::from(([127, 0, 0, 1], 1)), path: "/mcp", tool: "echo__echo", key: None }
+    Face {
+        name: "test",
+        address: SocketAddr::from(([127, 0, 0, 1], 1)),
+        path: "/mcp",
+        tool: "echo__echo",
+        key: None,
+    }
 }
 
 fn json(template: &Template, id: u64) -> anyhow::Result<serde_json::Value> {
@@ -47,10 +54,12 @@ fn lists_page_and_a_handshake_has_no_version_header() -> anyhow::Result<()> {
 #[test]
 fn wrong_answers_are_told_from_right_ones() {
     let judge = |status: StatusCode, body: &'static str| {
-        let answer = Answer { status, headers: HeaderMap::new(), body: Bytes::from_static(body.as_bytes()) };
+        let answer =
+            Answer { status, headers: HeaderMap::new(), body: Bytes::from_static(body.as_bytes()) };
         expect_echo(&answer, 12, b"hello").is_ok()
     };
-    let right = r#"{"jsonrpc":"2.0","id":12,"result":{"content":[{"type":"text","text":"hello"}]}}"#;
+    let right =
+        r#"{"jsonrpc":"2.0","id":12,"result":{"content":[{"type":"text","text":"hello"}]}}"#;
     assert!(judge(StatusCode::OK, right));
     let streamed = r#"data: {"result":{"content":[{"type":"text","text": "hello"}]},"jsonrpc":"2.0","id": 12}"#;
     assert!(judge(StatusCode::OK, streamed));

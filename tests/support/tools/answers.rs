@@ -26,12 +26,20 @@ pub(super) fn call(name: &str) -> Option<Answer> {
         "test_image_content" => vec![image()],
         "test_audio_content" => vec![ContentBlock::audio(SILENCE, "audio/wav")],
         "test_embedded_resource" => {
-            vec![resource("test://embedded-resource", "text/plain", "This is an embedded resource content.")]
+            vec![resource(
+                "test://embedded-resource",
+                "text/plain",
+                "This is an embedded resource content.",
+            )]
         }
         "test_multiple_content_types" => vec![
             ContentBlock::text("Multiple content types test:"),
             image(),
-            resource("test://mixed-content-resource", "application/json", r#"{"test":"data","value":123}"#),
+            resource(
+                "test://mixed-content-resource",
+                "application/json",
+                r#"{"test":"data","value":123}"#,
+            ),
         ],
         "test_error_handling" => {
             let words = "This tool intentionally returns an error for testing";

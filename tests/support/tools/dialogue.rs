@@ -18,7 +18,11 @@ pub(super) fn list() -> Vec<Tool> {
         })
     };
     vec![
-        with_schema("test_sampling", "Asks the client's model", takes("prompt", "What to send to the model")),
+        with_schema(
+            "test_sampling",
+            "Asks the client's model",
+            takes("prompt", "What to send to the model"),
+        ),
         with_schema(
             "test_elicitation",
             "Asks the user for a name and an address",

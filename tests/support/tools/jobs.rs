@@ -1,13 +1,13 @@
-//! Tools that run as tasks when the client declared the tasks extension. Without it they run to their end
-//! within the call, except those that cannot.
+//! Tools that run as tasks when the client declared the tasks extension. Without it they run to
+//! their end within the call, except those that cannot.
 
 use std::time::Duration;
 
 use rmcp::{
     ErrorData,
     model::{
-        CallToolResponse, CallToolResult, ClientCapabilities, ContentBlock, CreateTaskResult, InputRequest, JsonObject,
-        Tool,
+        CallToolResponse, CallToolResult, ClientCapabilities, ContentBlock, CreateTaskResult,
+        InputRequest, JsonObject, Tool,
     },
     task_manager::{TaskContext, TaskExit, TaskOptions},
 };
@@ -20,15 +20,21 @@ const LONGEST_SECONDS: u64 = 120;
 const POLL_MS: u64 = 200;
 
 pub(super) fn list() -> Vec<Tool> {
-    let object =
-        |properties: Value, required: Value| json!({"type": "object", "properties": properties, "required": required});
+    let object = |properties: Value, required: Value| json!({"type": "object", "properties": properties, "required": required});
     let nothing = || object(json!({}), json!([]));
     vec![
-        with_schema("greet", "Greets at once", object(json!({"name": {"type": "string"}}), json!(["name"]))),
+        with_schema(
+            "greet",
+            "Greets at once",
+            object(json!({"name": {"type": "string"}}), json!(["name"])),
+        ),
         with_schema(
             "slow_compute",
             "Sleeps, then answers; a task if the client knows tasks",
-            object(json!({"seconds": {"type": "integer"}, "label": {"type": "string"}}), json!(["seconds"])),
+            object(
+                json!({"seconds": {"type": "integer"}, "label": {"type": "string"}}),
+                json!(["seconds"]),
+            ),
         ),
         with_schema("failing_job", "A task that ends in a tool error", nothing()),
         with_schema("protocol_error_job", "A task that ends in a protocol error", nothing()),
@@ -53,9 +59,9 @@ pub(super) async fn call(call: &Call, name: &str, arguments: &JsonObject) -> Opt
             tokio::time::sleep(Duration::from_millis(500)).await;
             Ok(CallToolResult::error(vec![ContentBlock::text("The job failed")]))
         }),
-        "protocol_error_job" => {
-            as_task(call, |_| async { Err(TaskExit::Error(ErrorData::internal_error("The job broke", None))) })
-        }
+        "protocol_error_job" => as_task(call, |_| async {
+            Err(TaskExit::Error(ErrorData::internal_error("The job broke", None)))
+        }),
         "confirm_delete" => confirm_delete(call, arguments).await,
         "multi_input" => multi_input(call).await,
         "test_tool_with_task" => greeting_task(call).await,
@@ -88,7 +94,8 @@ async fn slow_compute(call: &Call, arguments: &JsonObject) -> Answer {
         .and_then(Value::as_f64)
         .filter(|seconds| *seconds >= 0.0)
         .ok_or_else(|| ErrorData::invalid_params("seconds has to be a number", None))?;
-    let pause = Duration::from_secs(LONGEST_SECONDS).min(Duration::from_secs_f64(seconds.min(f64::from(u16::MAX))));
+    let pause = Duration::from_secs(LONGEST_SECONDS)
+        .min(Duration::from_secs_f64(seconds.min(f64::from(u16::MAX))));
     let label = arguments.get("label").and_then(Value::as_str).unwrap_or("nameless");
     let words = format!("Computed {label} in {seconds} s");
     if call.may_become_task() {
@@ -116,7 +123,9 @@ async fn confirm_delete(call: &Call, arguments: &JsonObject) -> Answer {
     }
     match call.ask(&[("confirm", question)], None).await? {
         Asked::Pending(pending) => Ok(pending.into()),
-        Asked::Answered(answers) => text(format!("{filename}: {}", answers.get("confirm")["action"])),
+        Asked::Answered(answers) => {
+            text(format!("{filename}: {}", answers.get("confirm")["action"]))
+        }
     }
 }
 

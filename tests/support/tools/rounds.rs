@@ -1,5 +1,5 @@
-//! Tools that need several answers or several rounds, with a `requestState` between them. In a legacy
-//! session the same tools ask directly and need no state.
+//! Tools that need several answers or several rounds, with a `requestState` between them. In a
+//! legacy session the same tools ask directly and need no state.
 
 use rmcp::{ErrorData, model::Tool};
 use serde::{Deserialize, Serialize};
@@ -32,21 +32,26 @@ pub(super) fn list() -> Vec<Tool> {
 pub(super) async fn call(call: &Call, name: &str) -> Option<Answer> {
     let answer = match name {
         "test_input_required_result_elicitation" => {
-            one(call, "user_name", user_name(), |answers| format!("Hello, {}!", answers.field("user_name", "name")))
-                .await
+            one(call, "user_name", user_name(), |answers| {
+                format!("Hello, {}!", answers.field("user_name", "name"))
+            })
+            .await
         }
         "test_input_required_result_sampling" => {
             let question = completion("What is the capital of France?", 100);
-            one(call, "capital_question", question, |answers| answers.get("capital_question")["content"].to_string())
-                .await
+            one(call, "capital_question", question, |answers| {
+                answers.get("capital_question")["content"].to_string()
+            })
+            .await
         }
         "test_input_required_result_list_roots" => {
-            one(call, "client_roots", roots(), |answers| format!("Roots: {}", answers.get("client_roots")["roots"]))
-                .await
+            one(call, "client_roots", roots(), |answers| {
+                format!("Roots: {}", answers.get("client_roots")["roots"])
+            })
+            .await
         }
-        "test_input_required_result_request_state" | "test_input_required_result_tampered_state" => {
-            confirmed(call, name).await
-        }
+        "test_input_required_result_request_state"
+        | "test_input_required_result_tampered_state" => confirmed(call, name).await,
         "test_input_required_result_multiple_inputs" => several(call, name).await,
         "test_input_required_result_multi_round" => two_rounds(call, name).await,
         "test_input_required_result_capabilities" => possible(call).await,
@@ -55,7 +60,12 @@ pub(super) async fn call(call: &Call, name: &str) -> Option<Answer> {
     Some(answer)
 }
 
-async fn one(call: &Call, key: &str, question: Value, words: impl FnOnce(&Answers) -> String) -> Answer {
+async fn one(
+    call: &Call,
+    key: &str,
+    question: Value,
+    words: impl FnOnce(&Answers) -> String,
+) -> Answer {
     match call.ask(&[(key, question)], None).await? {
         Asked::Pending(pending) => Ok(pending.into()),
         Asked::Answered(answers) => text(words(&answers)),
@@ -77,8 +87,11 @@ async fn confirmed(call: &Call, tool: &str) -> Answer {
 
 async fn several(call: &Call, tool: &str) -> Answer {
     remembered(call, tool)?;
-    let questions =
-        [("user_name", user_name()), ("greeting", completion("Generate a greeting", 50)), ("client_roots", roots())];
+    let questions = [
+        ("user_name", user_name()),
+        ("greeting", completion("Generate a greeting", 50)),
+        ("client_roots", roots()),
+    ];
     let state = remember(call, tool, 1, None)?;
     match call.ask(&questions, Some(state)).await? {
         Asked::Pending(pending) => Ok(pending.into()),
@@ -107,7 +120,9 @@ async fn two_rounds(call: &Call, tool: &str) -> Answer {
     let state = remember(call, tool, 2, Some(&name))?;
     match call.ask(&[("step2", question)], Some(state)).await? {
         Asked::Pending(pending) => Ok(pending.into()),
-        Asked::Answered(answers) => text(format!("{name} likes {}", answers.field("step2", "color"))),
+        Asked::Answered(answers) => {
+            text(format!("{name} likes {}", answers.field("step2", "color")))
+        }
     }
 }
 

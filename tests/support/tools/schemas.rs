@@ -1,5 +1,5 @@
-//! Tools that exist for their input schema: JSON Schema 2020-12 in full, and arguments that travel as
-//! `Mcp-Param-*` headers.
+//! Tools that exist for their input schema: JSON Schema 2020-12 in full, and arguments that travel
+//! as `Mcp-Param-*` headers.
 
 use rmcp::model::{JsonObject, Tool};
 use serde_json::{Value, json};
@@ -8,7 +8,11 @@ use super::{Answer, text, with_schema};
 
 pub(super) fn list() -> Vec<Tool> {
     vec![
-        with_schema("json_schema_2020_12_tool", "Tool with JSON Schema 2020-12 features", address_schema()),
+        with_schema(
+            "json_schema_2020_12_tool",
+            "Tool with JSON Schema 2020-12 features",
+            address_schema(),
+        ),
         with_schema(
             "test_header_arguments",
             "Takes arguments that are mirrored into headers",

@@ -1,4 +1,5 @@
-//! Tools that say something before they answer: logs, progress, and a response stream that closes early.
+//! Tools that say something before they answer: logs, progress, and a response stream that closes
+//! early.
 
 use std::time::Duration;
 
@@ -9,7 +10,8 @@ use super::{Answer, plain, text};
 use crate::{call::Call, http::StreamCloser};
 
 const PAUSE: Duration = Duration::from_millis(50);
-/// Longer than the delay that the closed stream asks for: the SDK forgets an answer that comes while nobody listens.
+/// Longer than the delay that the closed stream asks for: the SDK forgets an answer that comes
+/// while nobody listens.
 const ABSENCE: Duration = Duration::from_millis(3400);
 
 pub(super) fn list() -> Vec<Tool> {
@@ -56,7 +58,11 @@ async fn reconnect(call: &Call) {
     if call.is_modern() {
         return;
     }
-    let closer = call.context.extensions.get::<Parts>().and_then(|parts| parts.extensions.get::<StreamCloser>());
+    let closer = call
+        .context
+        .extensions
+        .get::<Parts>()
+        .and_then(|parts| parts.extensions.get::<StreamCloser>());
     if let Some(closer) = closer {
         // The priming event has to leave first.
         tokio::time::sleep(PAUSE).await;

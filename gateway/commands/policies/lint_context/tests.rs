@@ -7,14 +7,17 @@ use super::*;
 fn context() -> (LintContext, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
-    let pin = lockgate_policy::pin::Pin::of(br#"{"name":"look","annotations":{"readOnlyHint":true},"inputSchema":{}}"#);
+    let pin = lockgate_policy::pin::Pin::of(
+        br#"{"name":"look","annotations":{"readOnlyHint":true},"inputSchema":{}}"#,
+    );
     let mut lock = lockgate_policy::pin::Lock::default();
     lock.approve("db", "look", pin.unwrap());
     std::fs::write(here.join("pins.json"), lock.write()).unwrap();
     std::fs::create_dir(here.join("data")).unwrap();
     let config = "builtin: { file: { roots: [{ path: data, write: true }] } }\npins: { file: pins.json }\nservers: { db: { url: 'http://127.0.0.1:1/mcp' }, web: { url: 'http://127.0.0.1:1/mcp' } }\n";
     std::fs::write(here.join("lockgate.yaml"), config).unwrap();
-    let sources = lockgate_config::Sources { cwd: here.to_path_buf(), ..lockgate_config::Sources::default() };
+    let sources =
+        lockgate_config::Sources { cwd: here.to_path_buf(), ..lockgate_config::Sources::default() };
     (LintContext::new(Some(Box::new(lockgate_config::load(&sources).unwrap().config))), folder)
 }
 
@@ -44,9 +47,16 @@ fn a_case_about_a_built_in_tool_is_decided_as_in_the_gateway() {
         std::fs::create_dir_all(folder.path().join("cases")).unwrap();
         std::fs::write(folder.path().join(name), text).unwrap();
     };
-    file("p.yaml", "policies:\n  - { name: shells, effect: allow, what: { categories: [shell] } }\n");
+    file(
+        "p.yaml",
+        "policies:\n  - { name: shells, effect: allow, what: { categories: [shell] } }\n",
+    );
     file("cases/p.yaml", "cases:\n  - { name: shell, call: shell/execute, expect: hidden }\n");
-    let tried = super::super::run(&folder.path().join("cases/p.yaml"), folder.path(), &LintContext::default());
+    let tried = super::super::run(
+        &folder.path().join("cases/p.yaml"),
+        folder.path(),
+        &LintContext::default(),
+    );
     assert_eq!(tried.unwrap()[0].differences, ["expected hidden, got allow"]);
 }
 
@@ -69,7 +79,12 @@ fn a_resource_is_found_by_each_of_its_uris() {
         assert_eq!(asked(name, at).as_deref(), Ok(wanted), "{name} at {at}");
     }
     let told = asked("notes://public/a", "/mcp").unwrap_err();
-    assert!(told.contains("write server/notes://public/a, or as it is at /mcp, server+notes://public/a"), "{told}");
+    assert!(
+        told.contains(
+            "write server/notes://public/a, or as it is at /mcp, server+notes://public/a"
+        ),
+        "{told}"
+    );
     let told = asked("https://example.com/a", "/mcp").unwrap_err();
     assert!(told.ends_with("write server/https://example.com/a"), "{told}");
 }

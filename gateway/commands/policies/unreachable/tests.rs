@@ -7,13 +7,18 @@ use lockgate_policy::cases::Caller;
 
 const ID: &str = "3f6c0e9a17d2b458";
 
-/// A gateway with built-in files, two servers and what was approved of one, and a keys file with the key `ci`.
+/// A gateway with built-in files, two servers and what was approved of one, and a keys file with
+/// the key `ci`.
 fn configured(auth: &str, policies: &str) -> (Configured, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     let pin = |tool: &[u8]| lockgate_policy::pin::Pin::of(tool).unwrap();
     let mut lock = lockgate_policy::pin::Lock::default();
-    lock.approve("db", "query", pin(br#"{"name":"query","inputSchema":{"type":"object","properties":{"sql":{}}}}"#));
+    lock.approve(
+        "db",
+        "query",
+        pin(br#"{"name":"query","inputSchema":{"type":"object","properties":{"sql":{}}}}"#),
+    );
     lock.approve("db", "open", pin(br#"{"name":"open","inputSchema":{"type":"object"}}"#));
     file("pins.json", &lock.write());
     let hash = "0".repeat(64);
@@ -31,7 +36,10 @@ fn configured(auth: &str, policies: &str) -> (Configured, tempfile::TempDir) {
             "builtin: {{ file: {{ roots: [{{ path: data, write: true }}] }} }}\npins: {{ file: pins.json }}\npolicy: {{ files: [p.yaml] }}\nservers: {{ db: {{ url: 'http://127.0.0.1:1/mcp' }}, notes: {{ url: 'http://127.0.0.1:1/mcp' }} }}\n{auth}\n"
         ),
     );
-    let sources = lockgate_config::Sources { cwd: folder.path().to_path_buf(), ..lockgate_config::Sources::default() };
+    let sources = lockgate_config::Sources {
+        cwd: folder.path().to_path_buf(),
+        ..lockgate_config::Sources::default()
+    };
     (lockgate_config::load(&sources).unwrap().into(), folder)
 }
 
@@ -39,7 +47,10 @@ const KEYS: &str = "auth: { keys_file: keys.yaml, scopes: { implies: { write: [r
 
 fn told(auth: &str, policies: &str) -> Vec<String> {
     let (configured, _folder) = configured(auth, policies);
-    warnings(&configured.config.documents, &configured.context).iter().map(ToString::to_string).collect()
+    warnings(&configured.config.documents, &configured.context)
+        .iter()
+        .map(ToString::to_string)
+        .collect()
 }
 
 fn about(part: &str, key: &str, item: &str) -> String {
@@ -49,17 +60,27 @@ fn about(part: &str, key: &str, item: &str) -> String {
 #[test]
 fn a_caller_that_nobody_can_be_is_told() {
     let of = |auth: &str, who: &str| told(auth, &about("who", "principals", who)).join("\n");
-    for good in [&format!("key|{ID}"), "key|*", "key|3f*", "local|user", "*", "{key|ci,local|user}", "anonymous|anyone"]
-    {
+    for good in [
+        &format!("key|{ID}"),
+        "key|*",
+        "key|3f*",
+        "local|user",
+        "*",
+        "{key|ci,local|user}",
+        "anonymous|anyone",
+    ] {
         assert_eq!(of(KEYS, good), "", "{good}");
     }
     let named = of(KEYS, "key|ci");
     assert!(
-        named.contains("policies.0.who.principals.0: fits no key: the subject of a key is its id, not `ci`"),
+        named.contains(
+            "policies.0.who.principals.0: fits no key: the subject of a key is its id, not `ci`"
+        ),
         "{named}"
     );
     assert!(
-        named.starts_with("warning: p.yaml:2: ") && named.ends_with(&format!("the key of this name is key|{ID}")),
+        named.starts_with("warning: p.yaml:2: ")
+            && named.ends_with(&format!("the key of this name is key|{ID}")),
         "{named}"
     );
     assert!(of(KEYS, "key|ann").ends_with("`lockgate keys list` shows it"));
@@ -70,7 +91,10 @@ fn a_caller_that_nobody_can_be_is_told() {
         (KEYS, "https://login.example.com|*", "name it in `auth.issuers`"),
     ] {
         let told = of(auth, who);
-        assert!(told.contains("no caller can have this issuer") && told.contains(hint), "{who}: {told}");
+        assert!(
+            told.contains("no caller can have this issuer") && told.contains(hint),
+            "{who}: {told}"
+        );
     }
     let issuer = "auth: { issuers: { company: { issuer: 'https://login.example.com' } } }";
     assert_eq!(of(issuer, "https://login.example.com|*"), "");
@@ -80,9 +104,18 @@ fn a_caller_that_nobody_can_be_is_told() {
 #[test]
 fn a_tool_that_is_not_there_is_told() {
     let of = |tool: &str| told(KEYS, &about("what", "tools", tool)).join("\n");
-    for good in
-        ["db/query", "db__query", "db/*", "*", "*/get_*", "d*", "notes/anything", "file/read", "{db,x}/y", "[a-z]*"]
-    {
+    for good in [
+        "db/query",
+        "db__query",
+        "db/*",
+        "*",
+        "*/get_*",
+        "d*",
+        "notes/anything",
+        "file/read",
+        "{db,x}/y",
+        "[a-z]*",
+    ] {
         assert_eq!(of(good), "", "{good}");
     }
     for (tool, words) in [
@@ -93,13 +126,17 @@ fn a_tool_that_is_not_there_is_told() {
         ("dbb/*", "there is no server `dbb`"),
         ("dbb__*", "there is no server `dbb`"),
         ("admin*", "names no server"),
-        ("db/querry", "server `db` has no tool `querry`, as far as is known here — there are open, query"),
+        (
+            "db/querry",
+            "server `db` has no tool `querry`, as far as is known here — there are open, query",
+        ),
         ("file/none", "server `file` has no tool `none`"),
         ("shell/execute", "there is no server `shell`"),
     ] {
         let told = of(tool);
         assert!(
-            told.contains(words) && told.starts_with("warning: p.yaml:2: policies.0.what.tools.0: "),
+            told.contains(words)
+                && told.starts_with("warning: p.yaml:2: policies.0.what.tools.0: "),
             "{tool}: {told}"
         );
     }
@@ -111,11 +148,17 @@ fn a_tool_that_is_not_there_is_told() {
 fn an_argument_that_no_tool_has_is_told() {
     let of = |tools: &str, pointer: &str, rule: &str| {
         let rule = format!("arguments: {{ {pointer}: {{ {rule}: true }} }}");
-        told(KEYS, &format!("  - {{ name: a, effect: allow, what: {{ tools: {tools} }}, {rule} }}\n")).join("\n")
+        told(
+            KEYS,
+            &format!("  - {{ name: a, effect: allow, what: {{ tools: {tools} }}, {rule} }}\n"),
+        )
+        .join("\n")
     };
     let told = of("[file/read]", "/filename", "require");
     assert!(
-        told.contains("policies.0.arguments./filename: none of these tools has such an argument — there are "),
+        told.contains(
+            "policies.0.arguments./filename: none of these tools has such an argument — there are "
+        ),
         "{told}"
     );
     assert!(told.contains("path"), "{told}");
@@ -144,10 +187,17 @@ fn the_holder_of_a_key_has_what_the_keys_file_says() {
     let (configured, _folder) = configured(KEYS, &about("what", "tools", "*"));
     let known = |words: &str| configured.context.known(Caller::parse(words).unwrap());
     let holder = known(&format!("key|{ID}"));
-    let said =
-        (holder.organisation.as_deref(), holder.agent.as_deref(), holder.roles.concat(), holder.scopes.join(" "));
+    let said = (
+        holder.organisation.as_deref(),
+        holder.agent.as_deref(),
+        holder.roles.concat(),
+        holder.scopes.join(" "),
+    );
     assert_eq!(said, (Some("acme"), Some("bot"), "dev".into(), "read write".into()));
     assert_eq!(known(&format!("key|{ID} role=ops")).roles.concat(), "ops");
     assert_eq!(known(&format!("key|{ID} role=ops")).organisation, None);
-    assert!(known("key|0000000000000000").roles.is_empty() && known(&format!("x|{ID}")).roles.is_empty());
+    assert!(
+        known("key|0000000000000000").roles.is_empty()
+            && known(&format!("x|{ID}")).roles.is_empty()
+    );
 }

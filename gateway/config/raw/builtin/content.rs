@@ -38,7 +38,8 @@ pub struct Resource {
     pub title: Option<Text>,
     /// What it is, for models and people.
     pub description: Option<Text>,
-    /// Default: by the ending of `file`, `application/octet-stream` for `base64`, else `text/plain`.
+    /// Default: by the ending of `file`, `application/octet-stream` for `base64`, else
+    /// `text/plain`.
     pub mime_type: Option<Text>,
     /// Its text.
     pub text: Option<Text>,
@@ -48,7 +49,8 @@ pub struct Resource {
     pub file: Option<Text>,
 }
 
-/// One of `text` and `file` says what a resource holds, with `{{variable}}` for the template's variables.
+/// One of `text` and `file` says what a resource holds, with `{{variable}}` for the template's
+/// variables.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "ContentTemplate")]
@@ -65,7 +67,8 @@ pub struct Template {
     pub mime_type: Option<Text>,
     /// The text, such as `Everything about {{topic}}.`
     pub text: Option<Text>,
-    /// A file below `folder`, such as `notes/{{topic}}.md`; values cannot lead out, nor to hidden files.
+    /// A file below `folder`, such as `notes/{{topic}}.md`; values cannot lead out, nor to hidden
+    /// files.
     pub file: Option<Text>,
     /// The only values of a variable, which are offered as completions.
     pub values: BTreeMap<String, List>,
@@ -132,10 +135,11 @@ pub enum Kind {
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "ContentMessage")]
 pub struct Message {
-    /// `system`, `user` or `assistant`. MCP has no system role: such messages come first, as the user's, marked as meant for
-    /// the model.
+    /// `system`, `user` or `assistant`. MCP has no system role: such messages come first, as the
+    /// user's, marked as meant for the model.
     pub role: Role,
-    /// With `{{argument}}`, `{{argument|json}}` (as a JSON string) or `{{argument|quote}}` (each line behind `> `). Needed.
+    /// With `{{argument}}`, `{{argument|json}}` (as a JSON string) or `{{argument|quote}}` (each
+    /// line behind `> `). Needed.
     pub text: Text,
 }
 

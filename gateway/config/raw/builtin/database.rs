@@ -11,11 +11,14 @@ use super::super::leaf::{List, Seconds, Size, Text, Toggle, Whole};
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Database {
-    /// Databases by name, at most 64. The variable `DATABASE_URL`, when it is set, is one more, called `default`.
+    /// Databases by name, at most 64. The variable `DATABASE_URL`, when it is set, is one more,
+    /// called `default`.
     pub connections: BTreeMap<String, Connection>,
-    /// The one that is meant when a caller names none. Default: `default`, or the first by name, or `embedded`.
+    /// The one that is meant when a caller names none. Default: `default`, or the first by name, or
+    /// `embedded`.
     pub default: Option<Text>,
-    /// SQLite databases of the gateway's own, one for each organisation, into which CSV resources are imported.
+    /// SQLite databases of the gateway's own, one for each organisation, into which CSV resources
+    /// are imported.
     pub embedded: Embedded,
     /// How long a statement may run when the caller does not say, 1–280 s.
     pub timeout: Seconds<1, 280, 30>,
@@ -27,7 +30,8 @@ pub struct Database {
     pub max_rows: Whole<1, 100_000, 1000>,
     /// Size of the rows of one answer, 64KiB–64MiB.
     pub result_size: Size<0x1_0000, 0x400_0000, 0x40_0000>,
-    /// Connections that are open to each database at the same time, 1–100; MySQL gets one more while an abandoned statement is ended.
+    /// Connections that are open to each database at the same time, 1–100; MySQL gets one more
+    /// while an abandoned statement is ended.
     pub pool: Whole<1, 100, 4>,
 }
 
@@ -35,16 +39,19 @@ pub struct Database {
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "DatabaseConnection")]
 pub struct Connection {
-    /// `postgres://user:password@host:5432/name` or `mysql://…`: refer to a variable or file, it holds a password.
+    /// `postgres://user:password@host:5432/name` or `mysql://…`: refer to a variable or file, it
+    /// holds a password.
     pub url: Option<Text>,
     /// Instead of `url`: a SQLite file that exists.
     pub file: Option<Text>,
-    /// Encrypted, with the certificate checked. Default: unless the host is this machine, or the URL says `sslmode=disable`.
+    /// Encrypted, with the certificate checked. Default: unless the host is this machine, or the
+    /// URL says `sslmode=disable`.
     pub tls: Option<Toggle<true>>,
-    /// Functions that statements may call beyond the built-in list, as `name` or `schema.name`; what they do is not looked at.
+    /// Functions that statements may call beyond the built-in list, as `name` or `schema.name`;
+    /// what they do is not looked at.
     pub functions: List,
-    /// `true`: the role may be a superuser or one that can do more than read tables. The parser is then the only layer for files
-    /// and programs of the database's machine.
+    /// `true`: the role may be a superuser or one that can do more than read tables. The parser is
+    /// then the only layer for files and programs of the database's machine.
     pub allow_privileged_role: Toggle<false>,
 }
 

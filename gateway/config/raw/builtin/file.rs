@@ -11,10 +11,12 @@ use super::super::leaf::{List, Seconds, Size, Text, Toggle, Whole};
 pub struct File {
     /// The folders, at most 64, none in another; relative paths start from the first one. Needed.
     pub roots: Vec<Root>,
-    /// Globs of what is neither read nor changed: `.env*` and `*.pem` at any depth, `private/**` below a root. Default none.
+    /// Globs of what is neither read nor changed: `.env*` and `*.pem` at any depth, `private/**`
+    /// below a root. Default none.
     pub deny: List,
-    /// Globs of what is not changed. Default: `.git`, `.npmrc`, `.yarnrc*`, `**/node_modules/.bin`, which other programs take
-    /// orders from; a list of your own replaces these, so repeat those that you want.
+    /// Globs of what is not changed. Default: `.git`, `.npmrc`, `.yarnrc*`, `**/node_modules/.bin`,
+    /// which other programs take orders from; a list of your own replaces these, so repeat those
+    /// that you want.
     pub deny_write: Option<List>,
     /// Read of one file at once, 1KiB–16MiB.
     pub read_size: Size<1024, 0x100_0000, 0x10_0000>,

@@ -11,29 +11,37 @@ use super::super::leaf::{List, Seconds, Size, Text, Toggle, Whole};
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Shell {
-    /// Folders that programs may work in, at most 64; the first one is where they work unless told. Needed.
+    /// Folders that programs may work in, at most 64; the first one is where they work unless told.
+    /// Needed.
     pub roots: Vec<Root>,
-    /// Programs that may be run, by name or absolute path. Default: cat, echo, find, git, grep, head, ls, node, npm, pnpm,
-    /// pwd, sort, tail, uniq, wc, yarn, with options that look and print; of node, npm, pnpm and yarn only `--version`.
+    /// Programs that may be run, by name or absolute path. Default: cat, echo, find, git, grep,
+    /// head, ls, node, npm, pnpm, pwd, sort, tail, uniq, wc, yarn, with options that look and
+    /// print; of node, npm, pnpm and yarn only `--version`.
     pub programs: Option<List>,
-    /// How further programs may be called; replaces the built-in model of a program of the same name.
+    /// How further programs may be called; replaces the built-in model of a program of the same
+    /// name.
     pub models: BTreeMap<String, Model>,
-    /// Programs of the list that may be called with any arguments: this is code execution, held by nothing but the confinement.
+    /// Programs of the list that may be called with any arguments: this is code execution, held by
+    /// nothing but the confinement.
     pub allow_code_execution: List,
-    /// Folders in which programs are looked for, once, at the start. Default: /usr/local/bin, /usr/bin, /bin.
+    /// Folders in which programs are looked for, once, at the start. Default: /usr/local/bin,
+    /// /usr/bin, /bin.
     pub search: Option<List>,
-    /// Absolute paths outside of the roots that programs may read as well, besides libraries and time zones.
+    /// Absolute paths outside of the roots that programs may read as well, besides libraries and
+    /// time zones.
     pub read: List,
-    /// Variables that programs find besides PATH, HOME, LANG and TERM; nothing is inherited. Not `LD_*`, `GIT_*` or `PATH`.
+    /// Variables that programs find besides PATH, HOME, LANG and TERM; nothing is inherited. Not
+    /// `LD_*`, `GIT_*` or `PATH`.
     pub environment: BTreeMap<String, Text>,
-    /// Confinement by the kernel to the roots: `required` (the server fails without), `best-effort` or `off`.
+    /// Confinement by the kernel to the roots: `required` (the server fails without), `best-effort`
+    /// or `off`.
     pub landlock: Landlock,
     /// How long a program may run when the caller does not say, 1–300 s.
     pub timeout: Seconds<1, 300, 30>,
     /// How long a caller may let it run, 1–300 s.
     pub max_timeout: Seconds<1, 300, 300>,
-    /// Kept of standard output and of standard error each, 1KiB–10MB, a control character as the six bytes that it is in JSON; the
-    /// rest is counted, and the result says so.
+    /// Kept of standard output and of standard error each, 1KiB–10MB, a control character as the
+    /// six bytes that it is in JSON; the rest is counted, and the result says so.
     pub output_size: Size<1024, 10_000_000, 10_000_000>,
     /// Programs that run at the same time, 1–256; further calls wait up to 10 s.
     pub concurrent: Whole<1, 256, 8>,
@@ -43,7 +51,8 @@ pub struct Shell {
     pub file_size: Size<0, 0x100_0000_0000, 0x400_0000>,
     /// Open files of one process, 16–65536.
     pub open_files: Whole<16, 65_536, 1024>,
-    /// Processes and threads of the gateway's user for programs that run code, 16–65536; other programs start none.
+    /// Processes and threads of the gateway's user for programs that run code, 16–65536; other
+    /// programs start none.
     pub processes: Whole<16, 65_536, 512>,
 }
 
@@ -62,12 +71,14 @@ pub struct Root {
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "ShellModel")]
 pub struct Model {
-    /// How its arguments are read: `gnu` (short options in clusters, long ones), `words` (as find) or `plain` (no options).
+    /// How its arguments are read: `gnu` (short options in clusters, long ones), `words` (as find)
+    /// or `plain` (no options).
     pub style: Style,
-    /// Options in full: `-l`, `-n=number`, `--include=text`, `-#` for `-5`; `?=` when the value may be left out. Values are
-    /// text, path, number, count, or words with a bar between them.
+    /// Options in full: `-l`, `-n=number`, `--include=text`, `-#` for `-5`; `?=` when the value may
+    /// be left out. Values are text, path, number, count, or words with a bar between them.
     pub flags: List,
-    /// Arguments that are no options, in order: `text` or `path`; `path?` may be missing, `path...` repeats.
+    /// Arguments that are no options, in order: `text` or `path`; `path?` may be missing, `path...`
+    /// repeats.
     pub operands: List,
     /// Options of which one must be there.
     pub need: List,
@@ -84,12 +95,14 @@ pub struct Model {
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "ShellSubmodel")]
 pub struct Submodel {
-    /// How its arguments are read: `gnu` (short options in clusters, long ones), `words` (as find) or `plain` (no options).
+    /// How its arguments are read: `gnu` (short options in clusters, long ones), `words` (as find)
+    /// or `plain` (no options).
     pub style: Style,
-    /// Options in full: `-l`, `-n=number`, `--include=text`, `-#` for `-5`; `?=` when the value may be left out. Values are
-    /// text, path, number, count, or words with a bar between them.
+    /// Options in full: `-l`, `-n=number`, `--include=text`, `-#` for `-5`; `?=` when the value may
+    /// be left out. Values are text, path, number, count, or words with a bar between them.
     pub flags: List,
-    /// Arguments that are no options, in order: `text` or `path`; `path?` may be missing, `path...` repeats.
+    /// Arguments that are no options, in order: `text` or `path`; `path?` may be missing, `path...`
+    /// repeats.
     pub operands: List,
     /// Options of which one must be there.
     pub need: List,

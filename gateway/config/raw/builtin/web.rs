@@ -11,20 +11,22 @@ use super::super::leaf::{List, Seconds, Size, Text, Toggle, Whole};
 pub struct Web {
     /// Names of hosts that may be reached: `api.example.com`, or `*.example.com` for all below it.
     pub hosts: List,
-    /// `true`: any public host. Addresses of private networks stay closed, whatever names stand for them.
+    /// `true`: any public host. Addresses of private networks stay closed, whatever names stand for
+    /// them.
     pub any_host: Toggle<false>,
     /// `http`, `https` or both. Default: both.
     pub schemes: Option<List>,
     /// Ports, each 1–65535. Default: 80 for http, 443 for https.
     pub ports: Vec<Whole<1, 65_535, 443>>,
-    /// Addresses and networks that are open besides the public ones, such as `10.1.0.0/16`. Metadata services have to be
-    /// named alone. Default: none.
+    /// Addresses and networks that are open besides the public ones, such as `10.1.0.0/16`.
+    /// Metadata services have to be named alone. Default: none.
     pub addresses: List,
     /// Methods that `request` takes, of GET, POST, PUT, PATCH, DELETE and HEAD. Default: all.
     pub methods: Option<List>,
-    /// Request headers that a caller may set; `x-*` for all that begin so. Default: accept, accept-language, authorization,
-    /// cache-control, content-language, content-type, idempotency-key, if-match, if-modified-since, if-none-match,
-    /// if-unmodified-since, prefer, range, x-api-key, x-request-id.
+    /// Request headers that a caller may set; `x-*` for all that begin so. Default: accept,
+    /// accept-language, authorization, cache-control, content-language, content-type,
+    /// idempotency-key, if-match, if-modified-since, if-none-match, if-unmodified-since, prefer,
+    /// range, x-api-key, x-request-id.
     pub headers: Option<List>,
     /// What servers are told of who asks. Default `GHL-Agency-AI-MCP/1.0`.
     pub user_agent: Option<Text>,
@@ -34,9 +36,11 @@ pub struct Web {
     pub redirects: Whole<0, 20, 5>,
     /// Largest body that may be sent, 0–32MiB.
     pub request_size: Size<0, 0x200_0000, 0x10_0000>,
-    /// What is read of a body, after decompression, 1KiB–32MiB; the rest is left, and the result says so.
+    /// What is read of a body, after decompression, 1KiB–32MiB; the rest is left, and the result
+    /// says so.
     pub response_size: Size<0x400, 0x200_0000, 0x10_0000>,
-    /// An HTTP proxy to go through. Variables of the environment such as `https_proxy` are not looked at.
+    /// An HTTP proxy to go through. Variables of the environment such as `https_proxy` are not
+    /// looked at.
     pub proxy: Option<Proxy>,
 }
 
@@ -50,8 +54,8 @@ pub struct Proxy {
     pub user: Option<Text>,
     /// Password. A reference: `${PROXY_PASSWORD}` or `file:PATH`.
     pub password: Option<Text>,
-    /// Who looks names up: `gateway`, which checks the addresses and asks the proxy for one of them, or `proxy`, which gets
-    /// names and has to refuse private addresses itself.
+    /// Who looks names up: `gateway`, which checks the addresses and asks the proxy for one of
+    /// them, or `proxy`, which gets names and has to refuse private addresses itself.
     pub resolve: Resolver,
 }
 

@@ -1,6 +1,9 @@
-//! `builtin.content`: from what was written to what is served. What is wrong with an entry is for the layer to say.
+//! `builtin.content`: from what was written to what is served. What is wrong with an entry is for
+//! the layer to say.
 
-use lockgate_tools::content::{Argument, Body, Config, Kind, Message, Prompt, Resource, Role, Template};
+use lockgate_tools::content::{
+    Argument, Body, Config, Kind, Message, Prompt, Resource, Role, Template,
+};
 
 use super::super::Check;
 use crate::raw::builtin::content as raw;
@@ -32,8 +35,18 @@ impl Check<'_> {
             folder: raw.folder.as_ref().map(|folder| folder.0.clone().into()),
             file_bytes: raw.file_size.size(),
             check_interval: raw.check_interval.duration(),
-            resources: raw.resources.iter().enumerate().map(|(at, entry)| self.content_resource(at, entry)).collect(),
-            templates: raw.templates.iter().enumerate().map(|(at, entry)| self.content_template(at, entry)).collect(),
+            resources: raw
+                .resources
+                .iter()
+                .enumerate()
+                .map(|(at, entry)| self.content_resource(at, entry))
+                .collect(),
+            templates: raw
+                .templates
+                .iter()
+                .enumerate()
+                .map(|(at, entry)| self.content_template(at, entry))
+                .collect(),
             prompts: raw.prompts.iter().map(prompt).collect(),
         };
         if content.folder.as_ref().is_some_and(|folder| !folder.is_dir()) {
@@ -42,8 +55,10 @@ impl Check<'_> {
             self.error(&path, what, "a relative path starts at the file that names it");
         }
         for problem in content.problems() {
-            let path: Vec<&str> =
-                ["builtin", "content"].into_iter().chain(problem.path.iter().map(String::as_str)).collect();
+            let path: Vec<&str> = ["builtin", "content"]
+                .into_iter()
+                .chain(problem.path.iter().map(String::as_str))
+                .collect();
             self.error(&path, problem.words, "docs/tools.md explains the settings");
         }
         content
@@ -84,7 +99,12 @@ impl Check<'_> {
     }
 
     /// The one that is given.
-    fn content_body<const N: usize>(&mut self, list: &str, at: usize, bodies: [Option<Body>; N]) -> Body {
+    fn content_body<const N: usize>(
+        &mut self,
+        list: &str,
+        at: usize,
+        bodies: [Option<Body>; N],
+    ) -> Body {
         let mut given = bodies.into_iter().flatten();
         let first = given.next();
         let second = given.next();
@@ -119,7 +139,9 @@ fn prompt(raw: &raw::Prompt) -> Prompt {
         required: raw.required.0,
         default: owned(&raw.default),
         kind: match raw.kind {
-            raw::Kind::Text => Kind::Text { max_chars: raw.max_chars.size(), multiline: raw.multiline.0 },
+            raw::Kind::Text => {
+                Kind::Text { max_chars: raw.max_chars.size(), multiline: raw.multiline.0 }
+            }
             raw::Kind::Integer => Kind::Integer { min: raw.min, max: raw.max },
             raw::Kind::Number => Kind::Number,
             raw::Kind::Boolean => Kind::Boolean,

@@ -1,11 +1,13 @@
-//! `builtin.database`: connections are URLs or files, and names are names. Nothing is connected to here, and no message shows
-//! a URL.
+//! `builtin.database`: connections are URLs or files, and names are names. Nothing is connected to
+//! here, and no message shows a URL.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use lockgate_text::percent;
-use lockgate_tools::{Database, DatabaseConnection, DatabaseLimits, DatabaseNetwork, DatabasePlace, EMBEDDED};
+use lockgate_tools::{
+    Database, DatabaseConnection, DatabaseLimits, DatabaseNetwork, DatabasePlace, EMBEDDED,
+};
 use url::{Host, Url};
 
 use super::super::Check;
@@ -27,8 +29,10 @@ impl Check<'_> {
         let mut connections = BTreeMap::new();
         for (name, connection) in &raw.connections {
             let key = ["builtin", "database", "connections", name];
-            let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
-            if name.is_empty() || name.len() > NAME || !name.chars().all(plain) || name == EMBEDDED {
+            let plain =
+                |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
+            if name.is_empty() || name.len() > NAME || !name.chars().all(plain) || name == EMBEDDED
+            {
                 let what = format!("is no name for a connection (`{EMBEDDED}` is taken)");
                 self.error(&key, what, format!("use 1 to {NAME} small letters, digits, - and _"));
             }
@@ -39,9 +43,15 @@ impl Check<'_> {
         }
         let variable = self.sources.env.get(VARIABLE).filter(|url| !url.is_empty());
         if let Some(url) = variable.filter(|_| !raw.connections.contains_key(FROM_VARIABLE)) {
-            let connection = raw::Connection { url: Some(crate::raw::leaf::Text(url.clone())), ..Default::default() };
+            let connection = raw::Connection {
+                url: Some(crate::raw::leaf::Text(url.clone())),
+                ..Default::default()
+            };
             if let Some(place) = self.database_place(&["builtin", "database"], &connection) {
-                connections.insert(FROM_VARIABLE.into(), DatabaseConnection { place, functions: Vec::new() });
+                connections.insert(
+                    FROM_VARIABLE.into(),
+                    DatabaseConnection { place, functions: Vec::new() },
+                );
             }
         }
         let embedded = raw.embedded.enabled.0.then(|| {
@@ -85,7 +95,11 @@ impl Check<'_> {
                 Some(first) => Some(first.clone()),
                 None if embedded => Some(EMBEDDED.into()),
                 None => {
-                    self.error(&key[..2], "has no database", "give `connections`, or leave `embedded` on");
+                    self.error(
+                        &key[..2],
+                        "has no database",
+                        "give `connections`, or leave `embedded` on",
+                    );
                     None
                 }
             },
@@ -137,7 +151,8 @@ fn network(url: &str, raw: &raw::Connection) -> Result<DatabasePlace, &'static s
             ("sslmode", "require" | "verify-ca" | "verify-full") => asked = Some(true),
             _ => {
                 return Err(
-                    "has a parameter that is not known: only sslmode is, as disable, require, verify-ca or verify-full",
+                    "has a parameter that is not known: only sslmode is, as disable, require, \
+                        verify-ca or verify-full",
                 );
             }
         }

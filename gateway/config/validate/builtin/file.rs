@@ -17,12 +17,17 @@ impl Check<'_> {
             Some(list) => list.0.clone(),
             None => ORDERS.iter().map(ToString::to_string).collect(),
         };
-        let paths: Vec<String> = roots.iter().filter_map(|root| root.path.to_str().map(str::to_owned)).collect();
+        let paths: Vec<String> =
+            roots.iter().filter_map(|root| root.path.to_str().map(str::to_owned)).collect();
         let within = if paths.is_empty() { vec!["/".into()] } else { paths };
         for (key, globs) in [("deny", &raw.deny.0), ("deny_write", &deny_write)] {
             let spec = Spec { roots: within.clone(), deny: globs.clone(), ..Spec::default() };
             if let Err(words) = Rule::compile(&spec) {
-                self.error(&["builtin", "file", key], words, "globs are such as *.pem, private/** or .env*");
+                self.error(
+                    &["builtin", "file", key],
+                    words,
+                    "globs are such as *.pem, private/** or .env*",
+                );
             }
         }
         Some(File {
@@ -44,14 +49,20 @@ impl Check<'_> {
     fn file_roots(&mut self, raw: &[raw::Root]) -> Vec<FileRoot> {
         if raw.is_empty() || raw.len() > ROOTS {
             let what = format!("needs 1 to {ROOTS} folders");
-            self.error(&["builtin", "file", "roots"], what, "such as: roots: [{ path: ./project }]");
+            self.error(
+                &["builtin", "file", "roots"],
+                what,
+                "such as: roots: [{ path: ./project }]",
+            );
         }
         let mut roots: Vec<FileRoot> = Vec::new();
         for (at, root) in raw.iter().enumerate() {
             let at = at.to_string();
             let key = ["builtin", "file", "roots", &at, "path"];
-            let path: PathBuf =
-                Path::new(&root.path.0).components().filter(|part| *part != Component::CurDir).collect();
+            let path: PathBuf = Path::new(&root.path.0)
+                .components()
+                .filter(|part| *part != Component::CurDir)
+                .collect();
             let text = path.to_str().unwrap_or_default().to_owned();
             let plain = Rule::compile(&Spec { roots: vec![text], ..Spec::default() }).is_ok();
             if !path.is_absolute() || !plain {
@@ -62,12 +73,20 @@ impl Check<'_> {
                 );
                 continue;
             }
-            if roots.iter().any(|other| other.path.starts_with(&path) || path.starts_with(&other.path)) {
-                self.error(&key, "is in another root, or holds one", "name only the outer one, or two that are apart");
+            if roots
+                .iter()
+                .any(|other| other.path.starts_with(&path) || path.starts_with(&other.path))
+            {
+                self.error(
+                    &key,
+                    "is in another root, or holds one",
+                    "name only the outer one, or two that are apart",
+                );
                 continue;
             }
             if !path.is_dir() {
-                let hint = "make it, then start again; until then the other roots are served, and no relative paths \
+                let hint = "make it, then start again; until then the other roots are served, and \
+                    no relative paths \
                             when it is the first";
                 self.warning(&key, "there is no such folder", hint);
             }

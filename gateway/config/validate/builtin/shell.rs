@@ -1,5 +1,5 @@
-//! `builtin.shell`: its rule compiles, its folders and variables make sense. Programs are looked for when the server
-//! starts, not here.
+//! `builtin.shell`: its rule compiles, its folders and variables make sense. Programs are looked
+//! for when the server starts, not here.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,17 @@ use crate::source::node::{Node, Value};
 const ROOTS: usize = 64;
 const SEARCH: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];
 /// Variables that choose what is run or loaded.
-const REFUSED: [&str; 9] =
-    ["PATH", "ENV", "BASH_ENV", "IFS", "NODE_OPTIONS", "NODE_PATH", "SSH_ASKPASS", "GCONV_PATH", "LOCPATH"];
+const REFUSED: [&str; 9] = [
+    "PATH",
+    "ENV",
+    "BASH_ENV",
+    "IFS",
+    "NODE_OPTIONS",
+    "NODE_PATH",
+    "SSH_ASKPASS",
+    "GCONV_PATH",
+    "LOCPATH",
+];
 const REFUSED_BEGINNINGS: [&str; 4] = ["LD_", "DYLD_", "GIT_", "npm_config_"];
 
 impl Check<'_> {
@@ -27,10 +36,18 @@ impl Check<'_> {
         let environment = self.shell_environment(&raw.environment);
         if raw.timeout.get() > raw.max_timeout.get() {
             let what = "must not be more than `max_timeout`";
-            self.error(&["builtin", "shell", "timeout"], what, "raise the other, or lower this one");
+            self.error(
+                &["builtin", "shell", "timeout"],
+                what,
+                "raise the other, or lower this one",
+            );
         }
         let mut rule = Spec {
-            models: raw.models.iter().map(|(name, model)| (name.clone(), ModelSpec::from(model))).collect(),
+            models: raw
+                .models
+                .iter()
+                .map(|(name, model)| (name.clone(), ModelSpec::from(model)))
+                .collect(),
             allow_code_execution: raw.allow_code_execution.0.clone(),
             roots: roots.iter().map(|root| root.path.display().to_string()).collect(),
             ..Spec::default()
@@ -42,13 +59,21 @@ impl Check<'_> {
             let key = ["builtin", "shell"];
             // The words quote values, which a reference may have taken from where secrets are.
             let hidden = self.layers.find(&key).is_none_or(referenced);
-            let words = if hidden { "has a program, model or root that is not right".into() } else { words };
+            let words = if hidden {
+                "has a program, model or root that is not right".into()
+            } else {
+                words
+            };
             self.error(&key, words, "docs/tools.md explains the settings");
         }
         Some(Shell {
             roots,
             rule,
-            search: if search.is_empty() { SEARCH.iter().map(PathBuf::from).collect() } else { search },
+            search: if search.is_empty() {
+                SEARCH.iter().map(PathBuf::from).collect()
+            } else {
+                search
+            },
             read,
             environment,
             landlock: match raw.landlock {
@@ -73,20 +98,27 @@ impl Check<'_> {
     fn shell_roots(&mut self, raw: &[raw::Root]) -> Vec<ShellRoot> {
         if raw.is_empty() || raw.len() > ROOTS {
             let what = format!("needs 1 to {ROOTS} folders");
-            self.error(&["builtin", "shell", "roots"], what, "such as: roots: [{ path: ./project }]");
+            self.error(
+                &["builtin", "shell", "roots"],
+                what,
+                "such as: roots: [{ path: ./project }]",
+            );
         }
         let mut roots = Vec::new();
         for (at, root) in raw.iter().enumerate() {
             let at = at.to_string();
             let key = ["builtin", "shell", "roots", &at, "path"];
             let mut path = PathBuf::from(&root.path.0);
-            // The folder of a configuration file may have been named through `..`; the rule wants plain folders.
+            // The folder of a configuration file may have been named through `..`; the rule wants
+            // plain folders.
             if path.components().any(|part| part == std::path::Component::ParentDir)
                 && let Ok(plain) = path.canonicalize()
             {
                 path = plain;
             }
-            if !path.is_absolute() || path.components().any(|part| part == std::path::Component::ParentDir) {
+            if !path.is_absolute()
+                || path.components().any(|part| part == std::path::Component::ParentDir)
+            {
                 self.error(
                     &key,
                     "must be the path of a folder, without `..`",
@@ -95,7 +127,11 @@ impl Check<'_> {
                 continue;
             }
             if !path.is_dir() {
-                self.warning(&key, "there is no such folder", "make it; until then the server fails");
+                self.warning(
+                    &key,
+                    "there is no such folder",
+                    "make it; until then the server fails",
+                );
             }
             roots.push(ShellRoot { path, write: root.write.0 });
         }
@@ -105,9 +141,15 @@ impl Check<'_> {
     fn shell_folders(&mut self, name: &str, list: Option<&List>) -> Vec<PathBuf> {
         let key = ["builtin", "shell", name];
         let mut paths = Vec::new();
-        for (at, path) in list.map(|list| list.0.as_slice()).unwrap_or_default().iter().enumerate() {
+        for (at, path) in list.map(|list| list.0.as_slice()).unwrap_or_default().iter().enumerate()
+        {
             if !Path::new(path).is_absolute() || path.contains(':') {
-                self.item_error(&key, at, "must be an absolute path without `:`", "such as /opt/tools/bin");
+                self.item_error(
+                    &key,
+                    at,
+                    "must be an absolute path without `:`",
+                    "such as /opt/tools/bin",
+                );
             }
             paths.push(PathBuf::from(path));
         }
@@ -118,9 +160,13 @@ impl Check<'_> {
         for (name, value) in raw {
             let key = ["builtin", "shell", "environment", name];
             let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
-            if name.is_empty() || !name.bytes().all(plain) || name.starts_with(|c: char| c.is_ascii_digit()) {
+            if name.is_empty()
+                || !name.bytes().all(plain)
+                || name.starts_with(|c: char| c.is_ascii_digit())
+            {
                 self.error(&key, "is no name of a variable", "use letters, digits and _");
-            } else if REFUSED.contains(&name.as_str()) || REFUSED_BEGINNINGS.iter().any(|begin| name.starts_with(begin))
+            } else if REFUSED.contains(&name.as_str())
+                || REFUSED_BEGINNINGS.iter().any(|begin| name.starts_with(begin))
             {
                 let what = "would choose what programs run or load";
                 self.error(&key, what, "take it out; `search` says where programs are");
@@ -132,7 +178,8 @@ impl Check<'_> {
     }
 }
 
-/// Whether a value at or below this place came from a reference; at most as deep as configuration may be.
+/// Whether a value at or below this place came from a reference; at most as deep as configuration
+/// may be.
 fn referenced(node: &Node) -> bool {
     node.referenced
         || match &node.value {
@@ -165,7 +212,10 @@ macro_rules! model {
 
 impl From<&raw::Model> for ModelSpec {
     fn from(raw: &raw::Model) -> Self {
-        model!(raw, raw.subcommands.iter().map(|(name, sub)| (name.clone(), Self::from(sub))).collect())
+        model!(
+            raw,
+            raw.subcommands.iter().map(|(name, sub)| (name.clone(), Self::from(sub))).collect()
+        )
     }
 }
 

@@ -33,21 +33,36 @@ const USER_AGENT: &str = "GHL-Agency-AI-MCP/1.0";
 impl Check<'_> {
     pub(super) fn web(&mut self, raw: &raw::Web) -> Web {
         let or = |list: &Option<List>, default: &[&str]| {
-            list.as_ref().map_or_else(|| default.iter().map(ToString::to_string).collect(), |list| list.0.clone())
+            list.as_ref().map_or_else(
+                || default.iter().map(ToString::to_string).collect(),
+                |list| list.0.clone(),
+            )
         };
         if raw.hosts.0.is_empty() && !raw.any_host.0 {
-            let hint = "name hosts, such as hosts: [api.example.com, \"*.example.org\"], or say any_host: true for any public one";
+            let hint = "name hosts, such as hosts: [api.example.com, \"*.example.org\"], or say \
+                any_host: true for any public one";
             self.error(&["builtin", "web", "hosts"], "no host can be reached", hint);
         }
         let web = Web {
             hosts: raw.hosts.0.clone(),
             any_host: raw.any_host.0,
             schemes: or(&raw.schemes, &["http", "https"]),
-            ports: raw.ports.iter().map(|port| u16::try_from(port.get()).unwrap_or(u16::MAX)).collect(),
+            ports: raw
+                .ports
+                .iter()
+                .map(|port| u16::try_from(port.get()).unwrap_or(u16::MAX))
+                .collect(),
             networks: self.web_networks(&raw.addresses),
             methods: self.web_methods(&or(&raw.methods, &METHODS)),
-            headers: or(&raw.headers, &HEADERS).iter().map(|name| name.to_ascii_lowercase()).collect(),
-            user_agent: raw.user_agent.as_ref().map_or(USER_AGENT, |text| text.0.as_str()).to_owned(),
+            headers: or(&raw.headers, &HEADERS)
+                .iter()
+                .map(|name| name.to_ascii_lowercase())
+                .collect(),
+            user_agent: raw
+                .user_agent
+                .as_ref()
+                .map_or(USER_AGENT, |text| text.0.as_str())
+                .to_owned(),
             timeout: raw.timeout.duration(),
             redirects: raw.redirects.size(),
             request_bytes: raw.request_size.size(),
@@ -60,15 +75,20 @@ impl Check<'_> {
 
     /// What the layer itself would refuse at the start.
     fn web_rule(&mut self, web: &Web) {
-        let schemes = web.schemes.iter().find(|scheme| !["http", "https"].contains(&scheme.as_str()));
+        let schemes =
+            web.schemes.iter().find(|scheme| !["http", "https"].contains(&scheme.as_str()));
         if schemes.is_some() || web.schemes.is_empty() {
-            self.error(&["builtin", "web", "schemes"], "must be http, https or both", "leave it out for both");
+            self.error(
+                &["builtin", "web", "schemes"],
+                "must be http, https or both",
+                "leave it out for both",
+            );
         }
         for (at, host) in web.hosts.iter().enumerate() {
             let spec = Spec { hosts: vec![host.clone()], ..Spec::default() };
             if Rule::compile(&spec).is_err() {
-                let hint =
-                    "write api.example.com or *.example.com; `any_host` allows all, and `addresses` has addresses";
+                let hint = "write api.example.com or *.example.com; `any_host` allows all, and \
+                    `addresses` has addresses";
                 self.item_error(&["builtin", "web", "hosts"], at, "is no name of a host", hint);
             }
         }
@@ -77,7 +97,9 @@ impl Check<'_> {
                 self.item_error(&["builtin", "web", "headers"], at, &words, "take it out");
             }
         }
-        if web.user_agent.is_empty() || !web.user_agent.bytes().all(|b| b == b' ' || b.is_ascii_graphic()) {
+        if web.user_agent.is_empty()
+            || !web.user_agent.bytes().all(|b| b == b' ' || b.is_ascii_graphic())
+        {
             let what = "must be printable ASCII characters";
             self.error(&["builtin", "web", "user_agent"], what, "such as MyAgency/1.0");
         }
@@ -91,7 +113,12 @@ impl Check<'_> {
                 Ok(net) => networks.push(net.trunc()),
                 Err(_) => {
                     let what = "is no address and no network";
-                    self.item_error(&["builtin", "web", "addresses"], at, what, "such as 10.1.2.3 or 10.1.0.0/16");
+                    self.item_error(
+                        &["builtin", "web", "addresses"],
+                        at,
+                        what,
+                        "such as 10.1.2.3 or 10.1.0.0/16",
+                    );
                 }
             }
         }
@@ -103,7 +130,12 @@ impl Check<'_> {
         let key = ["builtin", "web", "methods"];
         for (at, method) in given.iter().enumerate() {
             if !METHODS.contains(&method.as_str()) {
-                self.item_error(&key, at, "is no method that can be sent", "use GET, POST, PUT, PATCH, DELETE or HEAD");
+                self.item_error(
+                    &key,
+                    at,
+                    "is no method that can be sent",
+                    "use GET, POST, PUT, PATCH, DELETE or HEAD",
+                );
             }
         }
         if given.is_empty() {
@@ -117,13 +149,16 @@ impl Check<'_> {
     fn web_proxy(&mut self, raw: &raw::Proxy) -> Option<Proxy> {
         let url = url::Url::parse(&raw.url.0).ok();
         let plain = |url: &url::Url| {
-            let bare =
-                url.username().is_empty() && url.password().is_none() && url.path() == "/" && url.query().is_none();
+            let bare = url.username().is_empty()
+                && url.password().is_none()
+                && url.path() == "/"
+                && url.query().is_none();
             is_http(url) && url.scheme() == "http" && bare
         };
         let url = url.filter(plain);
         if url.is_none() {
-            let hint = "such as http://proxy.example.com:3128; user and password have keys of their own";
+            let hint =
+                "such as http://proxy.example.com:3128; user and password have keys of their own";
             self.error(&["builtin", "web", "proxy", "url"], "must be http://host:port", hint);
         }
         let text = |text: &Option<crate::raw::leaf::Text>| text.as_ref().map(|text| text.0.clone());
@@ -140,7 +175,8 @@ impl Check<'_> {
         }
         Some(Proxy {
             url: url?,
-            credentials: text(&raw.user).map(|user| (user, text(&raw.password).unwrap_or_default())),
+            credentials: text(&raw.user)
+                .map(|user| (user, text(&raw.password).unwrap_or_default())),
             resolves: raw.resolve == raw::Resolver::Proxy,
         })
     }

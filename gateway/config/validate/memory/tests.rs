@@ -48,7 +48,11 @@ fn the_memory_is_what_the_system_says() {
             ],
             384,
         ),
-        ("more than the machine has", vec![small, unified, ("sys/fs/cgroup/memory.max", "68719476736")], 256),
+        (
+            "more than the machine has",
+            vec![small, unified, ("sys/fs/cgroup/memory.max", "68719476736")],
+            256,
+        ),
     ] {
         assert_eq!(system(&files), mib, "{case}");
     }
@@ -57,7 +61,9 @@ fn the_memory_is_what_the_system_says() {
 /// What is given wins where it fits, and is a mistake only beside a memory that is given too.
 #[test]
 fn bytes_in_flight_fit_into_the_memory() {
-    let said = |limits: &str| Given::files(&[("lockgate.yaml", &format!("limits: {limits}\n"))]).messages();
+    let said = |limits: &str| {
+        Given::files(&[("lockgate.yaml", &format!("limits: {limits}\n"))]).messages()
+    };
     assert_eq!(said("{ memory: 96MiB, bytes_in_flight: 16MiB }"), Vec::<String>::new());
     let wrong = said("{ memory: 96MiB, bytes_in_flight: 17MiB }");
     assert!(wrong.len() == 1 && wrong[0].contains("must not be more than 16777216"), "{wrong:?}");

@@ -17,16 +17,23 @@ fn text(before: &str, all: &[(&str, Value)]) -> Option<String> {
 
 #[test]
 fn everything_else_stays_byte_for_byte() {
-    let before = r#"{ "a" : [1.0, {"b": 1e2, "\u0063":"\u00e4"}, 3 ], "d": 10000000000000000000000 }"#;
+    let before =
+        r#"{ "a" : [1.0, {"b": 1e2, "\u0063":"\u00e4"}, 3 ], "d": 10000000000000000000000 }"#;
     for (all, after) in [
         (vec![], before),
-        (vec![("/a/1/b", json!(7))], r#"{"a":[1.0,{"b":7,"c":"\u00e4"},3],"d":10000000000000000000000}"#),
+        (
+            vec![("/a/1/b", json!(7))],
+            r#"{"a":[1.0,{"b":7,"c":"\u00e4"},3],"d":10000000000000000000000}"#,
+        ),
         (
             vec![("/a/2", json!(4)), ("/new", json!({})), ("/a/0", json!(2)), ("/new/x", json!(1))],
             r#"{"a":[2,{"b": 1e2, "\u0063":"\u00e4"},4],"d":10000000000000000000000,"new":{"x":1}}"#,
         ),
         // The last one counts, and takes what came before it along.
-        (vec![("/a/1/b", json!(7)), ("/a", json!([5])), ("/a/0", json!(6)), ("/d", json!(1))], r#"{"a":[6],"d":1}"#),
+        (
+            vec![("/a/1/b", json!(7)), ("/a", json!([5])), ("/a/0", json!(6)), ("/d", json!(1))],
+            r#"{"a":[6],"d":1}"#,
+        ),
         (vec![("/d", json!(1)), ("", json!({"z": 1})), ("/y", json!(2))], r#"{"z":1,"y":2}"#),
     ] {
         assert_eq!(text(before, &all).as_deref(), Some(after), "{all:?}");
@@ -47,8 +54,9 @@ fn what_edits_were_not_made_for_is_refused() {
 #[test]
 fn an_edit_of_every_item_takes_one_pass() {
     let before = format!(r#"{{"a":[{}1]}}"#, r#""x","#.repeat(100_000));
-    let all: Vec<Edit> =
-        (0..100_000).map(|n| Edit { at: vec!["a".into(), n.to_string()], value: json!("y") }).collect();
+    let all: Vec<Edit> = (0..100_000)
+        .map(|n| Edit { at: vec!["a".into(), n.to_string()], value: json!("y") })
+        .collect();
     let began = Instant::now();
     let after = write(Some(before.as_bytes()), &all).unwrap();
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());

@@ -1,4 +1,5 @@
-//! Tests of `reading`: what two readers could take for two things is refused, also where no rule names it.
+//! Tests of `reading`: what two readers could take for two things is refused, also where no rule
+//! names it.
 
 use super::*;
 
@@ -29,7 +30,11 @@ fn what_readers_disagree_on_is_refused() {
         let shown: String = text.chars().take(40).collect();
         assert!(refusal.contains(why), "{shown}: {refusal}");
     }
-    for text in [r#"{"o": {"é": 1, "a": {"a": 1}}, "a b": 1}"#.to_owned(), nested(DEPTH - 1), members(MEMBERS)] {
+    for text in [
+        r#"{"o": {"é": 1, "a": {"a": 1}}, "a b": 1}"#.to_owned(),
+        nested(DEPTH - 1),
+        members(MEMBERS),
+    ] {
         assert!(read(Some(text.as_bytes())).is_ok());
     }
     assert_eq!(read(None), Ok(Value::Object(Map::new())));

@@ -15,7 +15,10 @@ fn items_that_clients_read_stay_as_they_are() {
             r#"{"name":"a","title":"A","description":"d","inputSchema":{"type":"object","properties":{"x":true},"required":["x"],"oneOf":[]},"outputSchema":{"type":"array"},"annotations":{"title":"t","readOnlyHint":true,"later":1},"icons":[{"src":"https://a/b"}],"execution":{"taskSupport":"optional"},"_meta":{},"unknown":[1]}"#,
         ),
         (&PROMPT, r#"{"name":"p","arguments":[{"name":"a","description":"d","required":false}]}"#),
-        (&RESOURCE, r#"{"uri":"a:b","name":"n","size":12,"annotations":{"audience":["user"],"priority":0.5}}"#),
+        (
+            &RESOURCE,
+            r#"{"uri":"a:b","name":"n","size":12,"annotations":{"audience":["user"],"priority":0.5}}"#,
+        ),
         (&TEMPLATE, r#"{"uriTemplate":"a:{b}","name":"n","mimeType":"text/plain"}"#),
     ];
     for (form, item) in items {
@@ -28,7 +31,11 @@ fn items_that_would_cost_a_client_its_whole_list_are_refused_with_the_reason() {
     let items = [
         (&TOOL, r#"{"name":"a"}"#, "has no `inputSchema`"),
         (&TOOL, r#"{"name":"a","inputSchema":null}"#, "has no `inputSchema`"),
-        (&TOOL, r#"{"name":"a","inputSchema":"x"}"#, "`inputSchema` must be a schema whose `type` is \"object\""),
+        (
+            &TOOL,
+            r#"{"name":"a","inputSchema":"x"}"#,
+            "`inputSchema` must be a schema whose `type` is \"object\"",
+        ),
         (
             &TOOL,
             r#"{"name":"a","inputSchema":{"type":"string"}}"#,
@@ -45,7 +52,11 @@ fn items_that_would_cost_a_client_its_whole_list_are_refused_with_the_reason() {
             r#"{"name":"a","inputSchema":{},"icons":["x"]}"#,
             "`icons` must be a list of objects with a text `src`",
         ),
-        (&PROMPT, r#"{"name":"p","arguments":{"a":1}}"#, "`arguments` must be a list of objects with a text `name`"),
+        (
+            &PROMPT,
+            r#"{"name":"p","arguments":{"a":1}}"#,
+            "`arguments` must be a list of objects with a text `name`",
+        ),
         (&RESOURCE, r#"{"uri":"a:b"}"#, "has no `name`"),
         (&RESOURCE, r#"{"uri":"a:b","name":"n","size":"12"}"#, "`size` must be a number"),
         (&TEMPLATE, r#"{"uriTemplate":"a:b","name":7}"#, "`name` must be text"),
@@ -58,8 +69,14 @@ fn items_that_would_cost_a_client_its_whole_list_are_refused_with_the_reason() {
 #[test]
 fn what_means_only_one_thing_is_repaired_and_every_other_byte_stays() {
     assert_eq!(
-        check(&TOOL, r#"{"name":"a", "description":null,"inputSchema": { "properties":{"n":1.10} },"x":null}"#),
-        Ok(Some(r#"{"name":"a","inputSchema":{"type":"object","properties":{"n":1.10} },"x":null}"#.into()))
+        check(
+            &TOOL,
+            r#"{"name":"a", "description":null,"inputSchema": { "properties":{"n":1.10} },"x":null}"#
+        ),
+        Ok(Some(
+            r#"{"name":"a","inputSchema":{"type":"object","properties":{"n":1.10} },"x":null}"#
+                .into()
+        ))
     );
     assert_eq!(
         check(&TOOL, r#"{"name":"a","inputSchema":{ }}"#),

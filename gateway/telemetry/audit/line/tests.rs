@@ -41,7 +41,9 @@ fn a_denial_is_logged_at_info_and_an_allowed_call_is_not() {
 #[test]
 fn an_allowed_call_is_logged_at_debug_with_its_trace() {
     let trace = TraceContext::root(true);
-    let text = logged(Format::Text, "info,audit=debug", || Record { trace: Some(&trace), ..record(true) }.log());
+    let text = logged(Format::Text, "info,audit=debug", || {
+        Record { trace: Some(&trace), ..record(true) }.log()
+    });
     assert!(text.contains("DEBUG audit: decision=\"allow\" who=\"key:ci\""), "{text}");
     assert!(text.contains(&trace.to_string()) && text.contains("rule=\"tools.allow\""), "{text}");
     assert_eq!(text.lines().count(), 1);

@@ -8,8 +8,8 @@ use super::*;
 
 const CHILD: &str = "LOCKGATE_TEST_ALONE";
 
-/// Whether this is a process of the test's own; otherwise runs the test in one. The limit is of all files of a process, and
-/// without `trap` its first effect would be a signal that ends it.
+/// Whether this is a process of the test's own; otherwise runs the test in one. The limit is of all
+/// files of a process, and without `trap` its first effect would be a signal that ends it.
 fn alone(test: &str) -> bool {
     if std::env::var_os(CHILD).is_some() {
         return true;
@@ -18,7 +18,8 @@ fn alone(test: &str) -> bool {
     child.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]).arg(std::env::current_exe().unwrap());
     child.args(["--exact", &format!("audit::tests::full::{test}")]).env(CHILD, "1");
     let done = child.output().unwrap();
-    let (out, error) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    let (out, error) =
+        (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
     assert!(done.status.success() && out.contains("1 passed"), "{out}{error}");
     false
 }
@@ -37,7 +38,8 @@ fn a_full_disk_denies_until_there_is_room() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("audit.jsonl");
     let counters = Arc::<AuditCounters>::default();
-    let trail = Trail::start(&config(&path), Arc::clone(&counters), Box::new(<[u8]>::to_vec)).unwrap();
+    let trail =
+        Trail::start(&config(&path), Arc::clone(&counters), Box::new(<[u8]>::to_vec)).unwrap();
     call(&trail, "before").unwrap();
     until("it is written", || counters.written() == 3);
     // A part of the next batch has room.
@@ -78,5 +80,7 @@ fn a_full_disk_drops_and_counts_when_told_so() {
     trail.close();
     let report = verified(&path, None, &[]);
     assert!(report.intact && report.lost == counters.dropped(), "{report:?}");
-    assert!(lines(&path).iter().any(|line| line["kind"] == "gap" && line["lost"].as_u64() > Some(0)));
+    assert!(
+        lines(&path).iter().any(|line| line["kind"] == "gap" && line["lost"].as_u64() > Some(0))
+    );
 }

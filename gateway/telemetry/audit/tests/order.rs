@@ -22,8 +22,14 @@ fn run(how: &Config, queue: Queue, change: impl FnOnce(&mut Sink)) {
     queue.close();
     let (mut sink, tip, found) = Sink::open(how, &Seal::new(None)).unwrap();
     change(&mut sink);
-    let shared = Shared { counters: Arc::default(), queue, gap: AtomicU64::new(0), hurry: AtomicBool::new(false) };
-    Writer::new(how, shared.into(), sink, (Seal::new(None), tip), Box::new(<[u8]>::to_vec)).run(&found);
+    let shared = Shared {
+        counters: Arc::default(),
+        queue,
+        gap: AtomicU64::new(0),
+        hurry: AtomicBool::new(false),
+    };
+    Writer::new(how, shared.into(), sink, (Seal::new(None), tip), Box::new(<[u8]>::to_vec))
+        .run(&found);
 }
 
 /// A disk of this kind.
@@ -44,7 +50,8 @@ fn an_anchor_comes_after_what_it_is_of() {
         let path = folder.path().join("audit.jsonl");
         let how = Config { anchor: Duration::ZERO, ..config(&path) };
         let to_disk = if broken { fails } else { File::sync_data };
-        let log = logged(Format::Text, "info", || run(&how, Queue::new(16), |sink| on(sink, to_disk)));
+        let log =
+            logged(Format::Text, "info", || run(&how, Queue::new(16), |sink| on(sink, to_disk)));
         assert_eq!(log.contains("may not be on the disk"), broken, "{log}");
         assert_eq!(log.contains("audit anchor"), !broken, "{log}");
         assert_eq!(path.with_extension("jsonl.head").exists(), !broken);
@@ -91,7 +98,8 @@ fn an_old_file_stays_until_the_new_one_is_on_the_disk() {
 /// What a pipe takes as a whole, POSIX says.
 const PIPE_BUF: usize = 4096;
 
-/// A pipe takes each piece or nothing of it: a process that is killed in between leaves whole lines, and a hash is over them all.
+/// A pipe takes each piece or nothing of it: a process that is killed in between leaves whole
+/// lines, and a hash is over them all.
 #[test]
 fn a_stream_is_written_in_pieces_that_end_in_a_hash() {
     let (from, to) = UnixDatagram::pair().unwrap();
@@ -101,7 +109,9 @@ fn a_stream_is_written_in_pieces_that_end_in_a_hash() {
     let draft = Draft { at: std::time::SystemTime::now(), members: members.as_bytes(), held: None };
     (0..200).for_each(|_| assert!(queue.offer(1, 0, draft)));
     let how = Config { output: Output::Stderr, ..config(Path::new("")) };
-    let writer = std::thread::spawn(move || run(&how, queue, |sink| *sink = Sink::Stream(OwnedFd::from(to).into())));
+    let writer = std::thread::spawn(move || {
+        run(&how, queue, |sink| *sink = Sink::Stream(OwnedFd::from(to).into()))
+    });
     let (mut pieces, mut bytes) = (Vec::<String>::new(), vec![0; 1 << 20]);
     while !pieces.last().is_some_and(|piece| piece.contains(r#""kind":"close""#)) {
         let read = from.recv(&mut bytes).unwrap();

@@ -38,7 +38,11 @@ fn few_files_are_open_at_once() {
     let count = Rc::default();
     let part = |line: &String| {
         let (text, count) = (line.clone(), Rc::clone(&count));
-        Part { name: "a".into(), open: Box::new(move || Ok(Counted::open(&text, &count))), once: false }
+        Part {
+            name: "a".into(),
+            open: Box::new(move || Ok(Counted::open(&text, &count))),
+            once: false,
+        }
     };
     // In any order.
     let report = verify(lines.iter().rev().map(part).collect(), None, &[], Extent::Whole).unwrap();
@@ -46,12 +50,13 @@ fn few_files_are_open_at_once() {
     assert_eq!(count.get(), (0, 2));
 }
 
-/// A gateway that runs sets the file aside while the others are read: the name is another one's from then on. That is no
-/// hole in the trail.
+/// A gateway that runs sets the file aside while the others are read: the name is another one's
+/// from then on. That is no hole in the trail.
 #[test]
 fn a_file_that_is_set_aside_meanwhile_is_read_or_asked_for_again() {
     let lines = chain(None, &[1; 9]);
-    let text = |from: usize, to: usize| Ok(Box::new(Cursor::new(lines[from..to].concat())) as Text<'_>);
+    let text =
+        |from: usize, to: usize| Ok(Box::new(Cursor::new(lines[from..to].concat())) as Text<'_>);
     // Opened for the second time, the old file is read.
     let old = Cell::new(0);
     let one = || {
@@ -60,13 +65,17 @@ fn a_file_that_is_set_aside_meanwhile_is_read_or_asked_for_again() {
     };
     let other = || if old.get() < 2 { text(5, 10) } else { text(9, 10) };
     let part = |name: &str, open| Part { name: name.into(), open, once: false };
-    let parts = vec![part("old", Box::new(one) as Box<dyn Fn() -> _>), part("new", Box::new(other))];
+    let parts =
+        vec![part("old", Box::new(one) as Box<dyn Fn() -> _>), part("new", Box::new(other))];
     let report = verify(parts, None, &[], Extent::Whole).unwrap();
     assert!(report.intact && report.records == 10, "{report:?}");
     // Here it goes before it is opened again.
     let times = Cell::new(0);
     let other = || if times.replace(1) == 0 { text(5, 10) } else { text(9, 10) };
-    let parts = vec![part("old", Box::new(|| text(0, 5)) as Box<dyn Fn() -> _>), part("new", Box::new(other))];
+    let parts = vec![
+        part("old", Box::new(|| text(0, 5)) as Box<dyn Fn() -> _>),
+        part("new", Box::new(other)),
+    ];
     let error = verify(parts, None, &[], Extent::Whole).unwrap_err().to_string();
     assert!(error.starts_with("new: another file took its place"), "{error}");
 }
@@ -80,7 +89,8 @@ fn a_pipe_is_opened_once() {
         let open = move || Ok(Box::new(Cursor::new(text.take().unwrap())) as Text<'static>);
         Part { name: "a".into(), open: Box::new(open), once: true }
     };
-    let report = verify(vec![part(&lines[4..]), part(&lines[..4])], None, &[], Extent::Whole).unwrap();
+    let report =
+        verify(vec![part(&lines[4..]), part(&lines[..4])], None, &[], Extent::Whole).unwrap();
     assert!(report.intact && report.records == 10, "{report:?}");
 }
 
@@ -90,5 +100,8 @@ fn a_file_that_cannot_be_read_is_named() {
     let open = || Err(io::Error::from(io::ErrorKind::NotFound));
     let part = Part { name: "audit.jsonl".into(), open: Box::new(open), once: false };
     let error = verify(vec![part], None, &[], Extent::Whole).unwrap_err();
-    assert!(error.kind() == io::ErrorKind::NotFound && error.to_string().starts_with("audit.jsonl: "), "{error}");
+    assert!(
+        error.kind() == io::ErrorKind::NotFound && error.to_string().starts_with("audit.jsonl: "),
+        "{error}"
+    );
 }

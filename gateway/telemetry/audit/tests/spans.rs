@@ -16,14 +16,23 @@ pub(super) fn chain(key: Option<&str>, spans: &[usize]) -> Vec<String> {
         (0..*many).for_each(|_| chain.add(|out, _| event::plain(out, name!("kind"), "decision")));
         chain.close();
     }
-    String::from_utf8(chain.bytes().to_vec()).unwrap().lines().map(|line| format!("{line}\n")).collect()
+    String::from_utf8(chain.bytes().to_vec())
+        .unwrap()
+        .lines()
+        .map(|line| format!("{line}\n"))
+        .collect()
 }
 
 pub(super) fn report(lines: &[String], key: Option<&str>, anchors: &[Anchor]) -> Report {
     of(&[lines], key, anchors, Extent::Whole)
 }
 
-pub(super) fn of(parts: &[&[String]], key: Option<&str>, anchors: &[Anchor], extent: Extent) -> Report {
+pub(super) fn of(
+    parts: &[&[String]],
+    key: Option<&str>,
+    anchors: &[Anchor],
+    extent: Extent,
+) -> Report {
     let part = |lines: &&[String]| {
         let text = lines.concat();
         let open = move || Ok(Box::new(std::io::Cursor::new(text.clone())) as Text<'static>);
@@ -56,7 +65,11 @@ fn a_batch_has_one_hash_and_a_change_in_it_is_found() {
         let bare = changed(6, &good[5][good[5].find(",\"prev\"").unwrap()..], "}\n");
         let foreign = [good[..6].to_vec(), chain(key, &[4, 1, 4])[6..].to_vec()].concat();
         let cases = [
-            (changed(3, "decision", "decided"), 2, "records 2 to 6 do not have the hash that the last of them carries"),
+            (
+                changed(3, "decision", "decided"),
+                2,
+                "records 2 to 6 do not have the hash that the last of them carries",
+            ),
             (changed(6, "decision", "decided"), 2, "one was changed"),
             (changed(6, "prev", "perv"), 2, "one was changed"),
             (changed(8, "\"seq\":8", "\"seq\":9"), 8, "records 8 to 8 are missing"),
@@ -67,14 +80,16 @@ fn a_batch_has_one_hash_and_a_change_in_it_is_found() {
             (foreign, 7, "the record before this one is not the one it follows"),
         ];
         for (lines, line, words) in cases {
-            let broken = report(&lines, key, &[]).broken.unwrap_or_else(|| panic!("{words}: not found"));
+            let broken =
+                report(&lines, key, &[]).broken.unwrap_or_else(|| panic!("{words}: not found"));
             assert!(broken.line == line && broken.seq.is_some(), "{words}: {broken:?}");
             assert!(broken.why.contains(words), "{words}: {broken:?}");
         }
     }
 }
 
-/// An anchor is of a record that has a hash of its own; a member of another one that is called so is none.
+/// An anchor is of a record that has a hash of its own; a member of another one that is called so
+/// is none.
 #[test]
 fn an_anchor_holds_against_records_without_a_hash() {
     let good = chain(None, &[3]);
@@ -89,8 +104,11 @@ fn an_anchor_holds_against_records_without_a_hash() {
     });
     anew.add(|out, _| event::plain(out, name!("kind"), "decision"));
     anew.close();
-    let lines: Vec<String> =
-        String::from_utf8(anew.bytes().to_vec()).unwrap().lines().map(|line| format!("{line}\n")).collect();
+    let lines: Vec<String> = String::from_utf8(anew.bytes().to_vec())
+        .unwrap()
+        .lines()
+        .map(|line| format!("{line}\n"))
+        .collect();
     assert!(report(&lines, None, &[]).intact);
     let broken = report(&lines, None, &[Anchor { seq: 2, hash }]).broken.unwrap();
     assert!(broken.why.contains("written anew"), "{broken:?}");
@@ -107,11 +125,13 @@ fn a_long_batch_has_several_hashes_and_lines_without_one_have_an_end() {
     }
     assert!(report(&good, None, &[]).intact);
     // Taking all hashes out does not make verifying keep everything.
-    let bare: Vec<String> = (1..).take(5000).map(|seq| format!("{{\"seq\":{seq},\"kind\":\"decision\"}}\n")).collect();
+    let bare: Vec<String> =
+        (1..).take(5000).map(|seq| format!("{{\"seq\":{seq},\"kind\":\"decision\"}}\n")).collect();
     let bare = [vec![good[0].clone()], bare[1..].to_vec()].concat();
     assert!(bare.concat().len() > MAX_SPAN);
     let broken = report(&bare, None, &[]).broken.unwrap();
-    let words: Vec<_> = broken.why.split(['.', ':', ' ']).filter_map(|word| word.parse::<usize>().ok()).collect();
+    let words: Vec<_> =
+        broken.why.split(['.', ':', ' ']).filter_map(|word| word.parse::<usize>().ok()).collect();
     let span = bare[1..words[1]].concat().len();
     assert!(words[0] == 2 && span > MAX_SPAN && span <= MAX_SPAN + 40, "{broken:?} {span}");
 }
@@ -153,14 +173,18 @@ fn a_last_line_without_its_break_gets_it_at_the_next_start() {
         for zeros in [0, 20] {
             let bare = good.trim_end();
             fs::write(&path, [bare.as_bytes(), &vec![0; zeros as usize]].concat()).unwrap();
-            fs::write(folder.path().join("audit.jsonl.head"), bare.lines().last().unwrap()).unwrap();
+            fs::write(folder.path().join("audit.jsonl.head"), bare.lines().last().unwrap())
+                .unwrap();
             let report = verified(&path, None, &[head(&path)]);
             assert_eq!(report.intact, zeros == 0, "{report:?}");
             assert!(zeros > 0 || report.notes[0].contains("has no line break"), "{report:?}");
             start(&config(&path)).close();
             assert!(fs::read_to_string(&path).unwrap().starts_with(&good));
             let open = &lines(&path)[good.lines().count()];
-            assert_eq!((open["torn_bytes"].as_u64().unwrap_or(0), &open["unclean"]), (zeros, &true.into()));
+            assert_eq!(
+                (open["torn_bytes"].as_u64().unwrap_or(0), &open["unclean"]),
+                (zeros, &true.into())
+            );
             assert!(open.get("missing_from").is_none(), "{open}");
             assert!(verified(&path, None, &[head(&path)]).intact);
             fs::remove_file(folder.path().join("audit.jsonl.head")).unwrap();
@@ -170,7 +194,9 @@ fn a_last_line_without_its_break_gets_it_at_the_next_start() {
     let changed = chain(None, &[5, 3]).concat().replace("\"seq\":9", "\"seq\":8");
     fs::write(&path, changed.trim_end()).unwrap();
     assert!(!verified(&path, None, &[]).intact);
-    let refused = Trail::start(&config(&path), Arc::default(), Box::new(<[u8]>::to_vec)).unwrap_err().to_string();
+    let refused = Trail::start(&config(&path), Arc::default(), Box::new(<[u8]>::to_vec))
+        .unwrap_err()
+        .to_string();
     assert!(refused.contains("do not verify"), "{refused}");
     assert_eq!(fs::read_to_string(&path).unwrap(), changed.trim_end());
 }
@@ -191,20 +217,27 @@ fn a_line_without_its_break_is_the_last_of_its_file() {
         let mut chain = Chain::new(Seal::new(None), Tip::default(), 0);
         chain.add(|out, _| out.extend_from_slice(br#","kind":"open","output":"file","oldest":1"#));
         chain.close();
-        (0..2).for_each(|_| chain.add(|out, _| event::plain(out, name!("kind"), &"x".repeat(bytes))));
+        (0..2)
+            .for_each(|_| chain.add(|out, _| event::plain(out, name!("kind"), &"x".repeat(bytes))));
         chain.close();
-        String::from_utf8(chain.bytes().to_vec()).unwrap().lines().map(str::to_owned).collect::<Vec<_>>()
+        String::from_utf8(chain.bytes().to_vec())
+            .unwrap()
+            .lines()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
     };
     let lines = long(MAX_LINE - long(20_000)[1].len() + 20_000);
     assert_eq!(lines[1].len(), MAX_LINE);
-    let broken = report(&[format!("{}\n{}{}\n", lines[0], lines[1], lines[2])], None, &[]).broken.unwrap();
+    let broken =
+        report(&[format!("{}\n{}{}\n", lines[0], lines[1], lines[2])], None, &[]).broken.unwrap();
     assert!(broken.line == 2 && broken.why.contains("cut off, or too long"), "{broken:?}");
     // A hash that is not right is not excused.
     bare[4] = bare[4].replace("decision", "decided");
     assert!(!of(&[&bare[..3], &bare[3..]], Some(KEY), &[], Extent::Whole).intact);
 }
 
-/// Nothing is taken from a file that is no trail, or has more behind the last hash than a writer leaves.
+/// Nothing is taken from a file that is no trail, or has more behind the last hash than a writer
+/// leaves.
 #[test]
 fn a_file_that_is_no_trail_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
@@ -214,19 +247,30 @@ fn a_file_that_is_no_trail_is_left_alone() {
     let changed = format!("{}{{\"seq\":7}}\n", good.replacen("decision", "decided", 1));
     let own = r#"{"seq":1,"title":"mine","#;
     let large = format!(r#"{{"seq":1,"time":"{}"#, "x".repeat(MAX_SPAN));
-    for text in
-        ["notes of mine", "notes\nof mine\n", "{\"seq\":1}\n", "{\"seq\":1}", "{\"a\":1}", own, &large, &long, &changed]
-    {
+    for text in [
+        "notes of mine",
+        "notes\nof mine\n",
+        "{\"seq\":1}\n",
+        "{\"seq\":1}",
+        "{\"a\":1}",
+        own,
+        &large,
+        &long,
+        &changed,
+    ] {
         fs::write(&path, text).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        let refused = Trail::start(&config(&path), Arc::default(), Box::new(<[u8]>::to_vec)).unwrap_err().to_string();
+        let refused = Trail::start(&config(&path), Arc::default(), Box::new(<[u8]>::to_vec))
+            .unwrap_err()
+            .to_string();
         assert!(refused.contains("move"), "{refused}");
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644);
     }
 }
 
-/// After a loss of power there may be zeros in place of what was written last, more than any hash is over.
+/// After a loss of power there may be zeros in place of what was written last, more than any hash
+/// is over.
 #[test]
 fn zeros_at_the_end_are_what_was_not_written() {
     let folder = tempfile::tempdir().unwrap();
@@ -247,7 +291,9 @@ fn zeros_are_counted_to_a_bound() {
     let line = MAX_LINE as u64;
     for most in [100, line - 1, line, line + 1, 3 * line] {
         for text in ["{\"seq\":1", "x", ""] {
-            for (zeros, taken) in [(0, true), (1, true), (most, true), (most + 1, false), (most + line, false)] {
+            for (zeros, taken) in
+                [(0, true), (1, true), (most, true), (most + 1, false), (most + line, false)]
+            {
                 let mut file = tempfile::tempfile().unwrap();
                 file.write_all(text.as_bytes()).unwrap();
                 file.set_len(text.len() as u64 + zeros).unwrap();
@@ -259,7 +305,8 @@ fn zeros_are_counted_to_a_bound() {
     }
 }
 
-/// What the anchor beside the file says goes into the next record, under a hash: it must not be able to say more than a hash.
+/// What the anchor beside the file says goes into the next record, under a hash: it must not be
+/// able to say more than a hash.
 #[test]
 fn an_anchor_beside_the_file_can_be_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
@@ -283,14 +330,18 @@ fn an_anchor_beside_the_file_can_be_nothing_else() {
     for text in wrong.iter().map(Value::to_string).chain(["".into(), "x".into()]) {
         fs::write(&path, &good).unwrap();
         fs::write(&head, &text).unwrap();
-        let refused = Trail::start(&how, Arc::default(), Box::new(<[u8]>::to_vec)).unwrap_err().to_string();
+        let refused =
+            Trail::start(&how, Arc::default(), Box::new(<[u8]>::to_vec)).unwrap_err().to_string();
         assert!(refused.contains("ends in `.head`, is none"), "{text}: {refused}");
         assert_eq!(fs::read_to_string(&path).unwrap(), good);
     }
     // One that could be right is believed, and the trail says what it lacks.
     fs::write(&head, serde_json::json!({"seq": 1u64 << 53, "hash": hash}).to_string()).unwrap();
     Trail::start(&how, Arc::default(), Box::new(<[u8]>::to_vec)).unwrap().close();
-    assert_eq!((&lines(&path)[6]["missing_from"], &lines(&path)[6]["prev"]), (&7.into(), &hash.into()));
+    assert_eq!(
+        (&lines(&path)[6]["missing_from"], &lines(&path)[6]["prev"]),
+        (&7.into(), &hash.into())
+    );
     assert!(!verified(&path, Some(KEY), &[]).intact);
 }
 
@@ -298,7 +349,9 @@ fn an_anchor_beside_the_file_can_be_nothing_else() {
 #[test]
 fn a_record_has_each_member_once() {
     let mut twice = Chain::new(Seal::new(None), Tip::default(), 0);
-    twice.add(|out, _| out.extend_from_slice(br#","kind":"open","output":"file","oldest":1,"kind":"decision""#));
+    twice.add(|out, _| {
+        out.extend_from_slice(br#","kind":"open","output":"file","oldest":1,"kind":"decision""#)
+    });
     twice.close();
     let text = String::from_utf8(twice.bytes().to_vec()).unwrap();
     let broken = report(&[text], None, &[]).broken.unwrap();
@@ -313,7 +366,9 @@ fn nothing_forged_stands_before_the_first_record() {
     let forged = |from: usize, to: usize| {
         let line = |seq: usize| match seq < to {
             true => format!("{{\"seq\":{seq},\"kind\":\"decision\"}}\n"),
-            false => format!("{{\"seq\":{seq},\"kind\":\"decision\",\"prev\":\"{hash}\",\"hash\":\"{hash}\"}}\n"),
+            false => format!(
+                "{{\"seq\":{seq},\"kind\":\"decision\",\"prev\":\"{hash}\",\"hash\":\"{hash}\"}}\n"
+            ),
         };
         (from..=to).map(line).collect::<Vec<_>>()
     };
@@ -330,9 +385,13 @@ fn nothing_forged_stands_before_the_first_record() {
         assert!(report.broken.is_some_and(|broken| broken.why.starts_with(words)), "{words}");
     }
     let anchor = Anchor { seq: 2, hash: hash.clone() };
-    let part = of(&[&[forged(2, 3), good[3..].to_vec()].concat()], Some(KEY), &[anchor], Extent::Part);
+    let part =
+        of(&[&[forged(2, 3), good[3..].to_vec()].concat()], Some(KEY), &[anchor], Extent::Part);
     assert!(part.intact && part.first == Some(4) && part.anchors == 0, "{part:?}");
-    assert!(part.notes.iter().any(|note| note == "anchors of records that are not in these files: 1"), "{part:?}");
+    assert!(
+        part.notes.iter().any(|note| note == "anchors of records that are not in these files: 1"),
+        "{part:?}"
+    );
 }
 
 /// Whoever may write in the folder must not get the gateway to write elsewhere.
@@ -353,7 +412,9 @@ fn a_link_to_the_file_is_followed_once() {
     let folder = tempfile::tempdir().unwrap();
     let (link, path) = (folder.path().join("link"), folder.path().join("audit.jsonl"));
     std::os::unix::fs::symlink(&path, &link).unwrap();
-    let refused = Trail::start(&config(&link), Arc::default(), Box::new(<[u8]>::to_vec)).unwrap_err().to_string();
+    let refused = Trail::start(&config(&link), Arc::default(), Box::new(<[u8]>::to_vec))
+        .unwrap_err()
+        .to_string();
     assert!(refused.contains("it is a link to what is no file yet"), "{refused}");
     fs::write(&path, "").unwrap();
     let how = Config { rotate_bytes: 1500, keep: 100, ..config(&link) };

@@ -1,4 +1,5 @@
-//! Tests of `audit`: streams, which have no file: their pieces, and the chains of several processes.
+//! Tests of `audit`: streams, which have no file: their pieces, and the chains of several
+//! processes.
 
 use super::super::chain::{Chain, Seal, Tip};
 use super::super::event::{self, name};
@@ -14,7 +15,11 @@ fn stream(key: Option<&str>, spans: &[usize]) -> Vec<String> {
         (0..*many).for_each(|_| chain.add(|out, _| event::plain(out, name!("kind"), "outcome")));
         chain.close();
     }
-    String::from_utf8(chain.bytes().to_vec()).unwrap().lines().map(|line| format!("{line}\n")).collect()
+    String::from_utf8(chain.bytes().to_vec())
+        .unwrap()
+        .lines()
+        .map(|line| format!("{line}\n"))
+        .collect()
 }
 
 /// A collector cuts a stream wherever it likes; together its pieces are whole.
@@ -25,11 +30,20 @@ fn a_piece_of_a_stream_says_what_it_cannot_show() {
     assert!(of(&[one, other], Some(KEY), &[], Extent::Whole).intact);
     let first = of(&[one], Some(KEY), &[], Extent::Part);
     assert!(first.intact && first.last == Some(6), "{first:?}");
-    assert!(first.notes.iter().any(|note| note.starts_with("records 7 to 9 cannot be verified")), "{first:?}");
+    assert!(
+        first.notes.iter().any(|note| note.starts_with("records 7 to 9 cannot be verified")),
+        "{first:?}"
+    );
     let second = of(&[other], Some(KEY), &[], Extent::Part);
     assert!(second.intact && (second.first, second.last) == (Some(11), Some(19)), "{second:?}");
-    assert!(second.notes.iter().any(|note| note.starts_with("record 10 cannot be verified")), "{second:?}");
-    assert!(second.notes.iter().any(|note| note.starts_with("records 1 to 9 are not in these files")), "{second:?}");
+    assert!(
+        second.notes.iter().any(|note| note.starts_with("record 10 cannot be verified")),
+        "{second:?}"
+    );
+    assert!(
+        second.notes.iter().any(|note| note.starts_with("records 1 to 9 are not in these files")),
+        "{second:?}"
+    );
     // Only what is at an end is excused, and only to who asks for a part.
     for (lines, extent) in [(one, Extent::Whole), (other, Extent::Whole)] {
         assert!(!of(&[lines], Some(KEY), &[], extent).intact);
@@ -41,7 +55,10 @@ fn a_piece_of_a_stream_says_what_it_cannot_show() {
     assert!(!of(&[other], None, &[], Extent::Part).intact);
     let gap = [&other[..1], &other[7..]].concat();
     let broken = of(&[&gap], Some(KEY), &[], Extent::Part).broken.unwrap();
-    assert_eq!((broken.line, broken.why.as_str()), (2, "records 11 to 16 are missing before this one"));
+    assert_eq!(
+        (broken.line, broken.why.as_str()),
+        (2, "records 11 to 16 are missing before this one")
+    );
     // What comes after a part is nobody's fault.
     let later = Anchor { seq: 99, hash: "0".repeat(64) };
     assert!(of(&[one], Some(KEY), std::slice::from_ref(&later), Extent::Part).intact);
@@ -64,7 +81,10 @@ fn an_anchor_of_a_stream_is_met_in_one_of_its_chains() {
     // Killed before the hash was written: nobody vouches for what it left.
     let killed = [one[..3].to_vec(), other].concat();
     let broken = report(&killed, None, &[]).broken.unwrap();
-    assert!(broken.line == 2 && broken.why.starts_with("no hash is over records 2 to 3"), "{broken:?}");
+    assert!(
+        broken.line == 2 && broken.why.starts_with("no hash is over records 2 to 3"),
+        "{broken:?}"
+    );
 }
 
 /// Only a stream begins anew: behind a file, it would say of it what it likes.
@@ -81,8 +101,9 @@ fn no_stream_follows_a_file() {
 fn pieces_of_several_processes_are_put_in_order() {
     let timed = |day: u32, spans: &[usize]| {
         let mut chain = Chain::new(Seal::new(None), Tip::default(), 0);
-        let time =
-            |out: &mut Vec<u8>, at: u32| event::plain(out, name!("time"), &format!("2026-01-{day:02}T00:00:{at:02}Z"));
+        let time = |out: &mut Vec<u8>, at: u32| {
+            event::plain(out, name!("time"), &format!("2026-01-{day:02}T00:00:{at:02}Z"))
+        };
         chain.add(|out, _| {
             time(out, 0);
             out.extend_from_slice(br#","kind":"open","output":"stream""#);
@@ -92,12 +113,19 @@ fn pieces_of_several_processes_are_put_in_order() {
             (0..*many).for_each(|_| chain.add(|out, _| time(out, at)));
             chain.close();
         }
-        String::from_utf8(chain.bytes().to_vec()).unwrap().lines().map(|line| format!("{line}\n")).collect::<Vec<_>>()
+        String::from_utf8(chain.bytes().to_vec())
+            .unwrap()
+            .lines()
+            .map(|line| format!("{line}\n"))
+            .collect::<Vec<_>>()
     };
     let (one, two) = (timed(1, &[9, 9, 9]), timed(2, &[3, 3]));
     let parts: [&[String]; 4] = [&one[..12], &one[12..], &two[..4], &two[4..]];
     for order in [[0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]] {
         let report = of(&order.map(|at: usize| parts[at]), None, &[], Extent::Whole);
-        assert!(report.intact && report.chains == 2 && report.records == 35, "{order:?}: {report:?}");
+        assert!(
+            report.intact && report.chains == 2 && report.records == 35,
+            "{order:?}: {report:?}"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Tests of `audit`: beginnings that were cut off, and files that go or shrink while the writer runs.
+//! Tests of `audit`: beginnings that were cut off, and files that go or shrink while the writer
+//! runs.
 
 use super::*;
 use crate::config::Format;
@@ -19,7 +20,11 @@ fn cut(path: &Path, lines: usize) -> String {
 
 /// The records of a file, some lines of which may be none.
 fn records(path: &Path) -> Vec<Value> {
-    fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap_or_default()).collect()
+    fs::read_to_string(path)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_default())
+        .collect()
 }
 
 fn last_open(path: &Path) -> Value {
@@ -93,7 +98,12 @@ fn a_cut_is_missed_where_files_were_set_aside() {
     let how = Config { rotate_bytes: 2500, keep: 100, ..config(&path) };
     write(&how, 20);
     let with_head = || [files(&path), vec![folder.path().join("audit.jsonl.head")]].concat();
-    let copy = || with_head().into_iter().map(|file| (file.clone(), fs::read(file).unwrap())).collect::<Vec<_>>();
+    let copy = || {
+        with_head()
+            .into_iter()
+            .map(|file| (file.clone(), fs::read(file).unwrap()))
+            .collect::<Vec<_>>()
+    };
     let before = copy();
     let first = lines(&path)[0]["seq"].as_u64().unwrap();
 
@@ -114,8 +124,8 @@ fn a_cut_is_missed_where_files_were_set_aside() {
     let restart = current.iter().rposition(|line| line["kind"] == "open").unwrap();
     assert!(all.len() >= 3 && restart > 0, "{all:?} {restart}");
 
-    // The current one up to a restart: that looks like the beginning of a file. Once the others are rotated away, only what
-    // the writer found when it started is left to say that it is none.
+    // The current one up to a restart: that looks like the beginning of a file. Once the others are
+    // rotated away, only what the writer found when it started is left to say that it is none.
     cut(&path, restart);
     let hole = current[restart]["seq"].as_u64().unwrap() - 1;
     quiet(&how);
@@ -156,7 +166,8 @@ fn a_file_that_somebody_put_there_is_said() {
     assert_eq!(gone(&last_open(&path)), (None, None));
     let all = files(&path);
     for bytes in [fs::read(&all[1]).unwrap(), b"x\n".to_vec()] {
-        let forged = all[2].with_extension(format!("{:016}", lines(&all[2])[0]["seq"].as_u64().unwrap() + 1));
+        let forged = all[2]
+            .with_extension(format!("{:016}", lines(&all[2])[0]["seq"].as_u64().unwrap() + 1));
         fs::write(&forged, bytes).unwrap();
         quiet(&how);
         assert!(gone(&last_open(&path)).0 > Some(1), "{}", last_open(&path));
@@ -175,7 +186,8 @@ fn a_file_that_is_not_what_its_name_says_is_warned_of() {
     let path = folder.path().join("audit.jsonl");
     let how = Config { rotate_bytes: 1500, keep: 2, ..config(&path) };
     write(&how, 16);
-    let warned = || logged(Format::Text, "warn", || quiet(&how)).contains("does not begin as its name says");
+    let warned =
+        || logged(Format::Text, "warn", || quiet(&how)).contains("does not begin as its name says");
     let (all, early) = (files(&path), path.with_extension("jsonl.0000000000000002"));
     assert!(lines(&all[1])[0]["seq"].as_u64() > Some(2) && !warned());
     // One of nobody, one that was set aside later, and the oldest itself.
@@ -202,7 +214,8 @@ enum Harm {
     CutShort,
 }
 
-/// The trail goes on in a new file that says what is not in it, also when the next rotation is close.
+/// The trail goes on in a new file that says what is not in it, also when the next rotation is
+/// close.
 #[test]
 fn a_file_that_goes_while_it_is_written_is_noticed() {
     for harm in [Harm::Removed, Harm::Renamed, Harm::Replaced, Harm::Truncated, Harm::CutShort] {
@@ -222,11 +235,14 @@ fn a_file_that_goes_while_it_is_written_is_noticed() {
         match harm {
             Harm::Replaced => fs::write(&path, "").unwrap(),
             Harm::Truncated => drop(fs::File::create(&path).unwrap()),
-            Harm::CutShort => fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(700).unwrap(),
+            Harm::CutShort => {
+                fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(700).unwrap()
+            }
             _ => {}
         }
         let began = Instant::now();
-        let noticed = || path.exists() && fs::read_to_string(&path).unwrap().contains(r#""gone_from":1,"#);
+        let noticed =
+            || path.exists() && fs::read_to_string(&path).unwrap().contains(r#""gone_from":1,"#);
         until(&format!("{harm:?} is noticed"), noticed);
         assert!(began.elapsed() < Duration::from_secs(4), "{harm:?}");
         let open = lines(&path).remove(0);
@@ -238,7 +254,11 @@ fn a_file_that_goes_while_it_is_written_is_noticed() {
         assert_eq!((&open["kind"], &open["why"]), (&"open".into(), &why.into()), "{harm:?}");
         assert_eq!(gone(&open), (Some(1), Some(3)), "{harm:?}");
         assert!(!counters.is_failing());
-        broken(&path, None, if harm == Harm::CutShort { "cut off" } else { "records 1 to 3 are missing" });
+        broken(
+            &path,
+            None,
+            if harm == Harm::CutShort { "cut off" } else { "records 1 to 3 are missing" },
+        );
         // Rotation gets over it, and the chain goes on.
         for _ in 0..12 {
             call(&trail, "after").unwrap();

@@ -1,5 +1,6 @@
-//! The parts of a trail: where each belongs, and its lines. There may be more of them than a process may have open, so a part
-//! is read a little to put it in order, and opened again when its turn comes.
+//! The parts of a trail: where each belongs, and its lines. There may be more of them than a
+//! process may have open, so a part is read a little to put it in order, and opened again when its
+//! turn comes.
 
 use std::io::{self, BufRead, Read};
 
@@ -47,7 +48,8 @@ impl<'a> Placed<'a> {
         Ok(Self { part, time, seq, begins_stream, held })
     }
 
-    /// Opens it to be read. It must still be what was put in order: rotation may have given its name to another file.
+    /// Opens it to be read. It must still be what was put in order: rotation may have given its
+    /// name to another file.
     pub(super) fn open(self) -> io::Result<Lines<'a>> {
         if let Some(held) = self.held {
             return Ok(held);

@@ -134,7 +134,8 @@ impl Span {
 
     /// No hash came.
     pub(super) fn unhashed(&self) -> Broken {
-        let why = "the writer is about to write it (verify again) or was killed before, or somebody changed or added \
+        let why = "the writer is about to write it (verify again) or was killed before, or \
+            somebody changed or added \
                    records, or cut off the hash";
         self.broken(format!("no hash is over {}: {why}", self.words()))
     }
@@ -147,8 +148,13 @@ impl Span {
         };
         let words = self.words();
         self.broken(match self.records.len() {
-            1 => format!("{words} does not have the hash that it carries: it was changed, or {key}"),
-            _ => format!("{words} do not have the hash that the last of them carries: one was changed, or {key}"),
+            1 => {
+                format!("{words} does not have the hash that it carries: it was changed, or {key}")
+            }
+            _ => format!(
+                "{words} do not have the hash that the last of them carries: one was \
+                changed, or {key}"
+            ),
         })
     }
 

@@ -1,5 +1,6 @@
-//! Tests of `template`. Expansions are those of RFC 6570 for `var` = "value", `hello` = "Hello World!", `path` = "/foo/bar",
-//! `x` = "1024", `y` = "768", `empty` = "", `list` = ("red", "green", "blue").
+//! Tests of `template`. Expansions are those of RFC 6570 for `var` = "value", `hello` = "Hello
+//! World!", `path` = "/foo/bar", `x` = "1024", `y` = "768", `empty` = "", `list` = ("red", "green",
+//! "blue").
 
 use super::*;
 
@@ -47,12 +48,17 @@ fn what_was_expanded_is_found_again() {
         ("a:{list*}", "a:red,green,blue", vec![("list", "red,green,blue")]),
         ("a:{+list*}", "a:red,green,blue", vec![("list", "red,green,blue")]),
         ("a:{/list*}", "a:/red/green/blue", vec![("list", "red/green/blue")]),
-        ("a:{/list*,path:4}", "a:/red/green/blue/%2Ffoo", vec![("list", "red/green/blue"), ("path", "/foo")]),
+        (
+            "a:{/list*,path:4}",
+            "a:/red/green/blue/%2Ffoo",
+            vec![("list", "red/green/blue"), ("path", "/foo")],
+        ),
         ("a:X{.list*}", "a:X.red.green.blue", vec![("list", "red.green.blue")]),
         ("a:{;list*}", "a:;list=red;list=green;list=blue", vec![("list", "red,green,blue")]),
         ("a:{?list*}", "a:?list=red&list=green&list=blue", vec![("list", "red,green,blue")]),
     ] {
-        let expected: Vec<_> = expected.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let expected: Vec<_> =
+            expected.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         assert_eq!(values(template, uri), Some(expected), "{template} {uri}");
     }
 }
@@ -89,8 +95,10 @@ fn what_was_not_expanded_from_it_is_not_found() {
 
 #[test]
 fn what_is_no_template_is_refused() {
-    let expressions = "{ {} {a,} b {x}{x} {=x} {|x} {a-b} {x:0} {x:} {x:-1} {x:1025} {x:3*} {x**} {*} {:3}";
-    for template in expressions.split(' ').chain(["{a b}", " b{x}"]).map(|rest| format!("a:{rest}")) {
+    let expressions =
+        "{ {} {a,} b {x}{x} {=x} {|x} {a-b} {x:0} {x:} {x:-1} {x:1025} {x:3*} {x**} {*} {:3}";
+    for template in expressions.split(' ').chain(["{a b}", " b{x}"]).map(|rest| format!("a:{rest}"))
+    {
         assert!(UriTemplate::parse(&template).is_err(), "{template}");
     }
     assert!(UriTemplate::parse(&format!("a:{}{{x}}", "y".repeat(1100))).is_err());

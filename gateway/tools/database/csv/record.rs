@@ -1,5 +1,6 @@
-//! The records of a CSV text (RFC 4180), one at a time. It refuses quotes that are not closed and text behind a closing
-//! quote, and keeps apart what is empty and what is an empty text in quotes. Lines that are empty are none.
+//! The records of a CSV text (RFC 4180), one at a time. It refuses quotes that are not closed and
+//! text behind a closing quote, and keeps apart what is empty and what is an empty text in quotes.
+//! Lines that are empty are none.
 
 use std::borrow::Cow;
 
@@ -35,7 +36,8 @@ impl<'a> Records<'a> {
         Self { rest: text.strip_prefix('\u{feff}').unwrap_or(text), line: 1 }
     }
 
-    /// Puts the next record in place of what is there; the line that it begins in, or none at the end.
+    /// Puts the next record in place of what is there; the line that it begins in, or none at the
+    /// end.
     pub(super) fn next(&mut self, record: &mut Vec<Field<'a>>) -> Result<Option<usize>, Damage> {
         record.clear();
         while self.end_of_line() {}
@@ -49,7 +51,12 @@ impl<'a> Records<'a> {
             match self.rest.strip_prefix(',') {
                 Some(rest) => self.rest = rest,
                 None if self.rest.is_empty() || self.end_of_line() => return Ok(Some(line)),
-                None => return Err(Damage { line: self.line, what: "there is text after a closing quote" }),
+                None => {
+                    return Err(Damage {
+                        line: self.line,
+                        what: "there is text after a closing quote",
+                    });
+                }
             }
         }
     }
@@ -65,7 +72,8 @@ impl<'a> Records<'a> {
 
     /// A value without quotes around it; those within are its own.
     fn plain(&mut self) -> Field<'a> {
-        let (text, rest) = self.rest.split_at(self.rest.find([',', '\r', '\n']).unwrap_or(self.rest.len()));
+        let (text, rest) =
+            self.rest.split_at(self.rest.find([',', '\r', '\n']).unwrap_or(self.rest.len()));
         self.rest = rest;
         Field { text: text.into(), quoted: false }
     }
@@ -86,7 +94,10 @@ impl<'a> Records<'a> {
         };
         let text = &body[..end];
         let rest = &body[end + 1..];
-        let lone = text.bytes().zip(text.bytes().skip(1).chain([0])).filter(|pair| pair.0 == b'\r' && pair.1 != b'\n');
+        let lone = text
+            .bytes()
+            .zip(text.bytes().skip(1).chain([0]))
+            .filter(|pair| pair.0 == b'\r' && pair.1 != b'\n');
         self.line += text.bytes().filter(|byte| *byte == b'\n').count() + lone.count();
         self.rest = rest;
         let text = if doubled { text.replace("\"\"", "\"").into() } else { text.into() };

@@ -44,7 +44,11 @@ impl Sight for Person {
     fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<Bytes, String>> {
         let result = json!({"contents": [{"uri": uri, "mimeType": self.kind, "text": self.csv}]});
         Box::pin(async move {
-            if uri == "file+x:///sales.csv" { Ok(result.to_string().into()) } else { Err("resource not found".into()) }
+            if uri == "file+x:///sales.csv" {
+                Ok(result.to_string().into())
+            } else {
+                Err("resource not found".into())
+            }
         })
     }
 }
@@ -53,12 +57,22 @@ fn acme() -> Person {
     Person { organisation: Some("acme"), subject: "ada", csv: CSV, kind: "text/csv" }
 }
 
-async fn call(folder: &Path, person: &Person, tool: &str, arguments: Value) -> Result<Value, String> {
+async fn call(
+    folder: &Path,
+    person: &Person,
+    tool: &str,
+    arguments: Value,
+) -> Result<Value, String> {
     let mut made = crate::database::build(&config(Vec::new(), Some(folder)), &about()).unwrap();
     let at = made.tools.iter().position(|made| made.spec().name == tool).unwrap();
     let Value::Object(arguments) = arguments else { panic!("no arguments") };
     let client = Client { conversation: None, sight: Some(person) };
-    made.tools.remove(at).run(Arguments(arguments), client).await.map(|out| out.structured).map_err(|error| error.0)
+    made.tools
+        .remove(at)
+        .run(Arguments(arguments), client)
+        .await
+        .map(|out| out.structured)
+        .map_err(|error| error.0)
 }
 
 fn wanted(table: &str, mode: &str) -> Value {
@@ -70,20 +84,34 @@ async fn a_resource_becomes_a_table_of_its_organisation() {
     let folder = tempfile::tempdir().unwrap();
     let folder = &folder.path().join("new/data");
     let made = call(folder, &acme(), "database/import", wanted("sales", "replace")).await.unwrap();
-    assert_eq!((&made["imported"], &made["rows"], &made["connection"]), (&json!(2), &json!(2), &json!("embedded")));
-    let types: Vec<_> = made["columns"].as_array().unwrap().iter().map(|c| c["type"].as_str().unwrap()).collect();
+    assert_eq!(
+        (&made["imported"], &made["rows"], &made["connection"]),
+        (&json!(2), &json!(2), &json!("embedded"))
+    );
+    let types: Vec<_> =
+        made["columns"].as_array().unwrap().iter().map(|c| c["type"].as_str().unwrap()).collect();
     assert_eq!(types, ["integer", "text", "real", "text", "text"]);
     let rows = json!({"sql": "SELECT id, name, price, code, \"when\" FROM sales ORDER BY id"});
     let found = call(folder, &acme(), "database/query", rows.clone()).await.unwrap();
-    assert_eq!(found["rows"], json!([[1, "Ada", 1.5, "007", "2024-01-01"], [2, "B, o", 20.0, "12", null]]));
+    assert_eq!(
+        found["rows"],
+        json!([[1, "Ada", 1.5, "007", "2024-01-01"], [2, "B, o", 20.0, "12", null]])
+    );
 
     let more = call(folder, &acme(), "database/import", wanted("sales", "append")).await.unwrap();
     assert_eq!((&more["imported"], &more["rows"]), (&json!(2), &json!(4)));
     let other = Person { csv: "a,b\n1,2\n", ..acme() };
-    let words = call(folder, &other, "database/import", wanted("sales", "append")).await.unwrap_err();
-    assert!(words.contains("the columns are not those of the table (id, name, price, code, when)"), "{words}");
+    let words =
+        call(folder, &other, "database/import", wanted("sales", "append")).await.unwrap_err();
+    assert!(
+        words.contains("the columns are not those of the table (id, name, price, code, when)"),
+        "{words}"
+    );
     let listed = call(folder, &acme(), "database/imports", json!({})).await.unwrap();
-    assert_eq!((&listed["imports"][0]["table"], &listed["imports"][0]["rows"]), (&json!("sales"), &json!(4)));
+    assert_eq!(
+        (&listed["imports"][0]["table"], &listed["imports"][0]["rows"]),
+        (&json!("sales"), &json!(4))
+    );
 
     for stranger in [
         Person { organisation: Some("other"), ..acme() },
@@ -91,14 +119,24 @@ async fn a_resource_becomes_a_table_of_its_organisation() {
         Person { organisation: None, subject: "acme", ..acme() },
     ] {
         assert!(call(folder, &stranger, "database/query", rows.clone()).await.is_err());
-        assert_eq!(call(folder, &stranger, "database/imports", json!({})).await.unwrap(), json!({"imports": []}));
-        assert!(call(folder, &stranger, "database/drop_import", json!({"table": "sales"})).await.is_err());
+        assert_eq!(
+            call(folder, &stranger, "database/imports", json!({})).await.unwrap(),
+            json!({"imports": []})
+        );
+        assert!(
+            call(folder, &stranger, "database/drop_import", json!({"table": "sales"}))
+                .await
+                .is_err()
+        );
     }
     let colleague = Person { subject: "bo", ..acme() };
-    let dropped = call(folder, &colleague, "database/drop_import", json!({"table": "sales"})).await.unwrap();
+    let dropped =
+        call(folder, &colleague, "database/drop_import", json!({"table": "sales"})).await.unwrap();
     assert_eq!(dropped, json!({"dropped": "sales"}));
     assert!(call(folder, &acme(), "database/query", rows).await.is_err());
-    assert!(call(folder, &acme(), "database/drop_import", json!({"table": "sales"})).await.is_err());
+    assert!(
+        call(folder, &acme(), "database/drop_import", json!({"table": "sales"})).await.is_err()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -106,7 +144,9 @@ async fn what_is_no_csv_or_no_name_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let refused = |person: Person, table: &'static str| {
         let folder = folder.path().to_owned();
-        async move { call(&folder, &person, "database/import", wanted(table, "replace")).await.unwrap_err() }
+        async move {
+            call(&folder, &person, "database/import", wanted(table, "replace")).await.unwrap_err()
+        }
     };
     let csv = |csv| Person { csv, ..acme() };
     for (text, words) in [
@@ -118,12 +158,21 @@ async fn what_is_no_csv_or_no_name_is_refused() {
         let said = refused(csv(text), "t").await;
         assert!(said.contains(words), "{text:?}: {said}");
     }
-    assert!(refused(Person { kind: "text/html", ..acme() }, "t").await.contains("is not text/csv but text/html"));
-    for table in ["a b", "1a", "sqlite_master", "lockgate_imports", "LOCKGATE_x", "a\"; DROP TABLE x"] {
+    assert!(
+        refused(Person { kind: "text/html", ..acme() }, "t")
+            .await
+            .contains("is not text/csv but text/html")
+    );
+    for table in
+        ["a b", "1a", "sqlite_master", "lockgate_imports", "LOCKGATE_x", "a\"; DROP TABLE x"]
+    {
         assert!(refused(acme(), table).await.contains("`table` must be"), "{table}");
     }
     let gone = json!({"uri": "file+x:///none.csv", "table": "t", "mode": "replace"});
-    assert_eq!(call(folder.path(), &acme(), "database/import", gone).await.unwrap_err(), "resource not found");
+    assert_eq!(
+        call(folder.path(), &acme(), "database/import", gone).await.unwrap_err(),
+        "resource not found"
+    );
     assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none(), "nothing was made");
     let large = "x".repeat(2 << 20);
     let person = Person { csv: Box::leak(format!("a\n{large}\n").into_boxed_str()), ..acme() };
@@ -135,7 +184,12 @@ fn with(csv: &'static str) -> Person {
 }
 
 fn types(made: &Value) -> Vec<&str> {
-    made["columns"].as_array().unwrap().iter().map(|column| column["type"].as_str().unwrap()).collect()
+    made["columns"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|column| column["type"].as_str().unwrap())
+        .collect()
 }
 
 async fn rows(folder: &Path, sql: &str) -> Value {
@@ -145,16 +199,24 @@ async fn rows(folder: &Path, sql: &str) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn imports_at_the_same_time_wait_for_each_other() {
     let folder = tempfile::tempdir().unwrap();
-    let csv: &'static str = Box::leak(format!("a,b\n{}", "12345,some words of text\n".repeat(15_000)).into_boxed_str());
+    let csv: &'static str =
+        Box::leak(format!("a,b\n{}", "12345,some words of text\n".repeat(15_000)).into_boxed_str());
     // One server, as in a gateway.
-    let made = Arc::new(crate::database::build(&config(Vec::new(), Some(folder.path())), &about()).unwrap());
+    let made = Arc::new(
+        crate::database::build(&config(Vec::new(), Some(folder.path())), &about()).unwrap(),
+    );
     let imports = (0..8).map(|number| {
         let made = Arc::clone(&made);
         tokio::spawn(async move {
-            let tool = made.tools.iter().find(|tool| tool.spec().name == "database/import").unwrap();
-            let Value::Object(arguments) = wanted(&format!("t{number}"), "replace") else { unreachable!() };
+            let tool =
+                made.tools.iter().find(|tool| tool.spec().name == "database/import").unwrap();
+            let Value::Object(arguments) = wanted(&format!("t{number}"), "replace") else {
+                unreachable!()
+            };
             let person = with(csv);
-            tool.run(Arguments(arguments), Client { conversation: None, sight: Some(&person) }).await.map(|_| ())
+            tool.run(Arguments(arguments), Client { conversation: None, sight: Some(&person) })
+                .await
+                .map(|_| ())
         })
     });
     for import in imports.collect::<Vec<_>>() {
@@ -170,8 +232,12 @@ async fn imports_at_the_same_time_wait_for_each_other() {
 async fn names_that_differ_in_case_alone_are_one_table() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let imports = async || call(folder, &acme(), "database/imports", json!({})).await.unwrap()["imports"].clone();
-    for (csv, table, mode) in [("a\n1\n", "zz", "replace"), ("a\n2\n", "Zz", "append"), ("b\n3\n", "ZZ", "replace")] {
+    let imports = async || {
+        call(folder, &acme(), "database/imports", json!({})).await.unwrap()["imports"].clone()
+    };
+    for (csv, table, mode) in
+        [("a\n1\n", "zz", "replace"), ("a\n2\n", "Zz", "append"), ("b\n3\n", "ZZ", "replace")]
+    {
         let made = call(folder, &with(csv), "database/import", wanted(table, mode)).await.unwrap();
         let (listed, name) = (imports().await, if mode == "append" { "zz" } else { table });
         assert_eq!((listed.as_array().unwrap().len(), &listed[0]["table"]), (1, &json!(name)));
@@ -180,7 +246,8 @@ async fn names_that_differ_in_case_alone_are_one_table() {
     assert_eq!(rows(folder, "SELECT b FROM zz").await, json!([[3]]));
     call(folder, &acme(), "database/drop_import", json!({"table": "zZ"})).await.unwrap();
     assert_eq!(imports().await, json!([]));
-    let words = call(folder, &acme(), "database/drop_import", json!({"table": "ZZ"})).await.unwrap_err();
+    let words =
+        call(folder, &acme(), "database/drop_import", json!({"table": "ZZ"})).await.unwrap_err();
     assert!(words.contains("there is no imported table ZZ"), "{words}");
 }
 
@@ -188,24 +255,41 @@ async fn names_that_differ_in_case_alone_are_one_table() {
 async fn what_is_appended_is_refused_where_the_table_would_change_it() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let import = async |csv, mode| call(folder, &with(csv), "database/import", wanted("t", mode)).await;
+    let import =
+        async |csv, mode| call(folder, &with(csv), "database/import", wanted("t", mode)).await;
     import("a,b,c\n1,1.5,x\n", "replace").await.unwrap();
     for (csv, words) in [
         ("a,b,c\n007,1.5,x\n", "column a of the table is integer, and the CSV has text in it"),
-        ("a,b,c\n9223372036854775809,1.5,x\n", "column a of the table is integer, and the CSV has text in it"),
+        (
+            "a,b,c\n9223372036854775809,1.5,x\n",
+            "column a of the table is integer, and the CSV has text in it",
+        ),
         ("a,b,c\n1e3,1.5,x\n", "column a of the table is integer, and the CSV has text in it"),
         ("a,b,c\n2.5,1.5,x\n", "column a of the table is integer, and the CSV has real in it"),
-        ("a,b,c\n1,12345678901234567890.123,x\n", "column b of the table is real, and the CSV has text in it"),
-        ("a,b,c\n1,1234567890123456789,x\n", "column b of the table is real, and the CSV has longer numbers in it"),
+        (
+            "a,b,c\n1,12345678901234567890.123,x\n",
+            "column b of the table is real, and the CSV has text in it",
+        ),
+        (
+            "a,b,c\n1,1234567890123456789,x\n",
+            "column b of the table is real, and the CSV has longer numbers in it",
+        ),
     ] {
         let said = import(csv, "append").await.unwrap_err();
         assert!(said.contains(words) && said.contains("`replace`"), "{csv}: {said}");
     }
-    assert_eq!(rows(folder, "SELECT * FROM t").await, json!([[1, 1.5, "x"]]), "nothing was appended");
+    assert_eq!(
+        rows(folder, "SELECT * FROM t").await,
+        json!([[1, 1.5, "x"]]),
+        "nothing was appended"
+    );
     // Narrower values, and none, lose nothing.
     let more = import("a,b,c\n2,3,4\n,,\n", "append").await.unwrap();
     assert_eq!((types(&more), &more["rows"]), (vec!["integer", "real", "text"], &json!(3)));
-    assert_eq!(rows(folder, "SELECT * FROM t").await, json!([[1, 1.5, "x"], [2, 3.0, "4"], [null, null, null]]));
+    assert_eq!(
+        rows(folder, "SELECT * FROM t").await,
+        json!([[1, 1.5, "x"], [2, 3.0, "4"], [null, null, null]])
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -227,7 +311,8 @@ async fn others_of_the_machine_cannot_read_what_is_imported() {
 async fn damaged_csv_is_refused_with_its_line() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let import = async |csv| call(folder, &with(csv), "database/import", wanted("t", "replace")).await;
+    let import =
+        async |csv| call(folder, &with(csv), "database/import", wanted("t", "replace")).await;
     for (csv, words) in [
         ("a\n\"unclosed", "at line 2: a quote is not closed"),
         ("a,b\n1,2\n\"x\ny,2\n3,4\n", "at line 3: a quote is not closed"),
@@ -238,11 +323,18 @@ async fn damaged_csv_is_refused_with_its_line() {
         let said = import(csv).await.unwrap_err();
         assert!(said.contains(words), "{csv:?}: {said}");
     }
-    // A quoted empty text is a text; nothing at all is NULL. Quotes within a plain value are its own.
+    // A quoted empty text is a text; nothing at all is NULL. Quotes within a plain value are its
+    // own.
     let csv = "\u{feff}\"a\",b,\"c\"\r\n\"\",1,5\" wide\r\n\r\n,\"2\",\"say \"\"hi\"\"\r\nü\"";
     let made = import(csv).await.unwrap();
     assert_eq!((types(&made), &made["rows"]), (vec!["text", "integer", "text"], &json!(2)));
-    assert_eq!(rows(folder, "SELECT a, b, c FROM t").await, json!([["", 1, "5\" wide"], [null, 2, "say \"hi\"\r\nü"]]));
+    assert_eq!(
+        rows(folder, "SELECT a, b, c FROM t").await,
+        json!([["", 1, "5\" wide"], [null, 2, "say \"hi\"\r\nü"]])
+    );
     let made = import("n\n1\n\"\"\n").await.unwrap();
-    assert_eq!((types(&made), rows(folder, "SELECT n FROM t").await), (vec!["text"], json!([["1"], [""]])));
+    assert_eq!(
+        (types(&made), rows(folder, "SELECT n FROM t").await),
+        (vec!["text"], json!([["1"], [""]]))
+    );
 }

@@ -1,5 +1,6 @@
-//! A place in the pool of a MySQL database, and the session in it. A session that was given up is ended at the server,
-//! which would not notice by itself before its statement is through, and keeps its place until it has gone.
+//! A place in the pool of a MySQL database, and the session in it. A session that was given up is
+//! ended at the server, which would not notice by itself before its statement is through, and keeps
+//! its place until it has gone.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,7 +25,8 @@ pub(super) struct Ending {
     pub(super) turn: Arc<Semaphore>,
 }
 
-/// A session at one server. Behind a balancer, its number may mean another session at another server.
+/// A session at one server. Behind a balancer, its number may mean another session at another
+/// server.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Name {
     pub(super) server: String,
@@ -70,13 +72,19 @@ impl Drop for Place {
     }
 }
 
-/// Comes back when the session has gone, at the latest when its statement has ended by its own timeout.
+/// Comes back when the session has gone, at the latest when its statement has ended by its own
+/// timeout.
 async fn end(ending: &Ending, name: &Name, deadline: Instant) {
-    let Ok(Ok(turn)) = tokio::time::timeout_at(deadline.into(), ending.turn.acquire()).await else { return };
+    let Ok(Ok(turn)) = tokio::time::timeout_at(deadline.into(), ending.turn.acquire()).await else {
+        return;
+    };
     let ended = tokio::time::timeout(TRY, kill(&ending.options, name)).await;
     drop(turn);
     if !matches!(ended, Ok(Ok(true))) {
-        tracing::warn!(session = name.id, "an abandoned statement could not be ended and runs until its timeout");
+        tracing::warn!(
+            session = name.id,
+            "an abandoned statement could not be ended and runs until its timeout"
+        );
         tokio::time::sleep_until(deadline.into()).await;
     }
 }

@@ -1,5 +1,6 @@
-//! Tests of `mysql` against a real MariaDB and, where it is installed, a real MySQL: each test does the same on both. The role
-//! may do everything to the canary's database, so that only the layers protect it.
+//! Tests of `mysql` against a real MariaDB and, where it is installed, a real MySQL: each test does
+//! the same on both. The role may do everything to the canary's database, so that only the layers
+//! protect it.
 
 #![allow(clippy::print_stderr, reason = "tests print what they measure")]
 
@@ -12,7 +13,9 @@ use serde_json::json;
 use super::*;
 use crate::database::config::Place;
 use crate::database::tests::servers::{self, Identity, Server};
-use crate::database::tests::{ATTACKS, BENIGN, TABLES, ask, config, connector, knowing, limits, lines, table, tools};
+use crate::database::tests::{
+    ATTACKS, BENIGN, TABLES, ask, config, connector, knowing, limits, lines, table, tools,
+};
 
 const SETUP: [&str; 18] = [
     "CREATE DATABASE test CHARACTER SET utf8mb4",
@@ -35,9 +38,13 @@ const SETUP: [&str; 18] = [
     "GRANT SELECT ON test.* TO filer",
 ];
 
-/// What MariaDB and MySQL write differently; a table stands for a sequence in MySQL, which has none.
-const ON_MARIADB: [&str; 3] =
-    ["CREATE SEQUENCE canary_seq", "SELECT nextval(canary_seq)", "SET DEFAULT ROLE filing FOR filer"];
+/// What MariaDB and MySQL write differently; a table stands for a sequence in MySQL, which has
+/// none.
+const ON_MARIADB: [&str; 3] = [
+    "CREATE SEQUENCE canary_seq",
+    "SELECT nextval(canary_seq)",
+    "SET DEFAULT ROLE filing FOR filer",
+];
 const ON_MYSQL: [&str; 3] = [
     "CREATE TABLE canary_seq (next_not_cached_value int)",
     "INSERT INTO canary_seq VALUES (1)",
@@ -136,11 +143,15 @@ async fn harmless_statements_run_and_values_come_back_as_they_are() {
         for sql in TABLES {
             root.query_drop(table(sql, "JSON", "TIMESTAMP", "")).await.unwrap();
         }
-        let rig = tools(config(vec![("main", Place::Mysql(network(&server, "reader", "p@ss word", "test")))], None));
+        let rig = tools(config(
+            vec![("main", Place::Mysql(network(&server, "reader", "p@ss word", "test")))],
+            None,
+        ));
         let mut failed = Vec::new();
         for sql in lines(BENIGN, "mysql") {
             let parameters = if sql.contains('?') { json!([1]) } else { json!([]) };
-            let done = rig.call("database/query", json!({"sql": sql, "parameters": parameters})).await;
+            let done =
+                rig.call("database/query", json!({"sql": sql, "parameters": parameters})).await;
             // MySQL 9.6 put MD5 into a component that not every package installs.
             if let Err(words) = done
                 && !words.contains("FUNCTION test.md5 does not exist")
@@ -160,8 +171,10 @@ async fn harmless_statements_run_and_values_come_back_as_they_are() {
         )
         .await
         .unwrap();
-        let answer =
-            rig.call("database/query", json!({"sql": "SELECT * FROM all_kinds ORDER BY a DESC"})).await.unwrap();
+        let answer = rig
+            .call("database/query", json!({"sql": "SELECT * FROM all_kinds ORDER BY a DESC"}))
+            .await
+            .unwrap();
         assert_eq!(
             answer["rows"][0],
             json!([
@@ -174,9 +187,15 @@ async fn harmless_statements_run_and_values_come_back_as_they_are() {
 
         let rows = "WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 500) SELECT i FROM n";
         let hundred = rig.call("database/query", json!({"sql": rows})).await.unwrap();
-        assert_eq!((&hundred["row_count"], &hundred["truncated"]), (&json!(100), &json!("max_rows")));
+        assert_eq!(
+            (&hundred["row_count"], &hundred["truncated"]),
+            (&json!(100), &json!("max_rows"))
+        );
         let names = rig.call("database/tables", json!({})).await.unwrap();
-        assert!(names["tables"].as_array().unwrap().iter().any(|t| t["name"] == "orders"), "{names}");
+        assert!(
+            names["tables"].as_array().unwrap().iter().any(|t| t["name"] == "orders"),
+            "{names}"
+        );
         let schema = rig.call("database/schema", json!({"table": "items"})).await.unwrap();
         assert_eq!(
             (&schema["columns"][0]["nullable"], &schema["keys"][0]["type"]),
@@ -184,11 +203,17 @@ async fn harmless_statements_run_and_values_come_back_as_they_are() {
             "{schema}"
         );
         let plan = rig
-            .call("database/explain", json!({"sql": "SELECT * FROM orders WHERE id = ?", "parameters": [1]}))
+            .call(
+                "database/explain",
+                json!({"sql": "SELECT * FROM orders WHERE id = ?", "parameters": [1]}),
+            )
             .await
             .unwrap();
         // As each of the two has it.
-        assert!(plan["plan"]["query_block"].is_object() || plan["plan"]["query_plan"].is_object(), "{plan}");
+        assert!(
+            plan["plan"]["query_block"].is_object() || plan["plan"]["query_plan"].is_object(),
+            "{plan}"
+        );
     }
 }
 
@@ -197,24 +222,41 @@ async fn roles_timeouts_and_lost_connections() {
     for server in servers::mysqls() {
         let mut root = superuser(&server).await;
         for (user, password) in [("other", "secret"), ("filer", "file")] {
-            let rig = tools(config(vec![("main", Place::Mysql(network(&server, user, password, "test")))], None));
+            let rig = tools(config(
+                vec![("main", Place::Mysql(network(&server, user, password, "test")))],
+                None,
+            ));
             let refused = rig.call("database/query", json!({"sql": "SELECT 1"})).await.unwrap_err();
             assert!(refused.contains("its role may do more than read"), "{user}: {refused}");
         }
-        let rig = tools(config(vec![("main", Place::Mysql(network(&server, "reader", "p@ss word", "test")))], None));
+        let rig = tools(config(
+            vec![("main", Place::Mysql(network(&server, "reader", "p@ss word", "test")))],
+            None,
+        ));
         let slow = "SELECT count(*) FROM information_schema.columns a, information_schema.columns b, information_schema.columns c";
-        let late = rig.call("database/query", json!({"sql": slow, "timeout_ms": 200})).await.unwrap_err();
+        let late =
+            rig.call("database/query", json!({"sql": slow, "timeout_ms": 200})).await.unwrap_err();
         assert!(late.contains("the statement took longer than 200 ms: ask for less"), "{late}");
         assert!(rig.call("database/query", json!({"sql": "SELECT 1"})).await.is_ok());
-        let ids: Vec<u64> =
-            root.query("SELECT id FROM information_schema.processlist WHERE user = 'reader'").await.unwrap();
+        let ids: Vec<u64> = root
+            .query("SELECT id FROM information_schema.processlist WHERE user = 'reader'")
+            .await
+            .unwrap();
         for id in ids {
             root.query_drop(format!("KILL {id}")).await.unwrap();
         }
-        assert!(rig.call("database/query", json!({"sql": "SELECT 1"})).await.is_ok(), "a pooled connection that died");
-        let large = rig.call("database/query", json!({"sql": "SELECT repeat('x', 3000000)"})).await.unwrap_err();
         assert!(
-            large.contains("a value is larger than an answer may be (1048576 bytes): select its length"),
+            rig.call("database/query", json!({"sql": "SELECT 1"})).await.is_ok(),
+            "a pooled connection that died"
+        );
+        let large = rig
+            .call("database/query", json!({"sql": "SELECT repeat('x', 3000000)"}))
+            .await
+            .unwrap_err();
+        assert!(
+            large.contains(
+                "a value is larger than an answer may be (1048576 bytes): select its length"
+            ),
             "{large}"
         );
     }
@@ -225,7 +267,10 @@ async fn roles_timeouts_and_lost_connections() {
 async fn what_select_1_costs_is_told() {
     for server in servers::mysqls() {
         let mut root = superuser(&server).await;
-        let rig = tools(config(vec![("main", Place::Mysql(network(&server, "reader", "p@ss word", "test")))], None));
+        let rig = tools(config(
+            vec![("main", Place::Mysql(network(&server, "reader", "p@ss word", "test")))],
+            None,
+        ));
         let server = name(&mut root).await;
         let (mut bare, mut tool) = (Vec::new(), Vec::new());
         for _ in 0..500 {
@@ -252,9 +297,17 @@ async fn a_private_authority_is_trusted_when_the_operator_names_it() {
         let secured = Network { tls: true, ..network(&server, "reader", "p@ss word", "test") };
         let known = Mysql::new(secured.clone(), limits(), &knowing(&identity.authority));
         let encrypted = known.run(&ask("SHOW SESSION STATUS LIKE 'Ssl_cipher'")).await.unwrap();
-        assert!(encrypted.rows[0][1].as_str().is_some_and(|cipher| cipher.starts_with("TLS_")), "{:?}", encrypted.rows);
-        let unknown = Mysql::new(secured, limits(), &connector()).run(&ask("SELECT 1")).await.unwrap_err();
-        assert!(unknown.0.contains("certificate") && unknown.0.contains("egress.ca_file"), "{unknown:?}");
+        assert!(
+            encrypted.rows[0][1].as_str().is_some_and(|cipher| cipher.starts_with("TLS_")),
+            "{:?}",
+            encrypted.rows
+        );
+        let unknown =
+            Mysql::new(secured, limits(), &connector()).run(&ask("SELECT 1")).await.unwrap_err();
+        assert!(
+            unknown.0.contains("certificate") && unknown.0.contains("egress.ca_file"),
+            "{unknown:?}"
+        );
     }
 }
 
@@ -262,7 +315,8 @@ async fn a_private_authority_is_trusted_when_the_operator_names_it() {
 async fn an_abandoned_statement_ends_at_the_server_and_the_pool_stays_bounded() {
     for server in servers::mysqls() {
         let mut root = superuser(&server).await;
-        let bare = Mysql::new(network(&server, "reader", "p@ss word", "test"), limits(), &connector());
+        let bare =
+            Mysql::new(network(&server, "reader", "p@ss word", "test"), limits(), &connector());
         let slow = "SELECT count(*) FROM information_schema.columns a, information_schema.columns b, information_schema.columns c";
         let slow = Ask { timeout: Duration::from_secs(30), ..ask(slow) };
         let sessions = "SELECT count(*) FROM information_schema.processlist WHERE user = 'reader'";
@@ -277,7 +331,10 @@ async fn an_abandoned_statement_ends_at_the_server_and_the_pool_stays_bounded() 
         let running = format!("{sessions} AND command <> 'Sleep'");
         let began = std::time::Instant::now();
         while root.query_first::<u64, _>(running.as_str()).await.unwrap() != Some(0) {
-            assert!(began.elapsed() < Duration::from_secs(5), "a statement that nobody waits for runs on");
+            assert!(
+                began.elapsed() < Duration::from_secs(5),
+                "a statement that nobody waits for runs on"
+            );
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         let one = Ask { timeout: Duration::from_secs(5), ..ask("SELECT 1") };
@@ -298,8 +355,14 @@ async fn a_role_with_select_alone_sees_keys_and_indexes() {
         ] {
             root.query_drop(sql).await.unwrap();
         }
-        let all = tools(config(vec![("main", Place::Mysql(network(&server, "reader", "p@ss word", "test")))], None));
-        let rig = tools(config(vec![("main", Place::Mysql(network(&server, "looker", "look", "test")))], None));
+        let all = tools(config(
+            vec![("main", Place::Mysql(network(&server, "reader", "p@ss word", "test")))],
+            None,
+        ));
+        let rig = tools(config(
+            vec![("main", Place::Mysql(network(&server, "looker", "look", "test")))],
+            None,
+        ));
         let children = rig.call("database/schema", json!({"table": "children"})).await.unwrap();
         let keys = json!([
             {"name": "PRIMARY", "type": "primary key", "definition": "(id)"},
@@ -313,14 +376,21 @@ async fn a_role_with_select_alone_sees_keys_and_indexes() {
             {"name": "PRIMARY", "type": "primary key", "definition": "(a, b)"}
         ]);
         assert_eq!(parents["keys"], keys);
-        assert_eq!(all.call("database/schema", json!({"table": "parents"})).await.unwrap(), parents);
+        assert_eq!(
+            all.call("database/schema", json!({"table": "parents"})).await.unwrap(),
+            parents
+        );
         let listed = rig.call("database/tables", json!({})).await.unwrap();
         let rest = rig.call("database/tables", json!({"offset": 1})).await.unwrap();
-        assert_eq!(rest["tables"].as_array().unwrap()[..], listed["tables"].as_array().unwrap()[1..]);
+        assert_eq!(
+            rest["tables"].as_array().unwrap()[..],
+            listed["tables"].as_array().unwrap()[1..]
+        );
     }
 }
 
-/// What a server takes for a character, a string or a name depends on its settings, which hold for new sessions only.
+/// What a server takes for a character, a string or a name depends on its settings, which hold for
+/// new sessions only.
 const STRANGE: [&str; 4] = [
     "SET GLOBAL sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PIPES_AS_CONCAT,IGNORE_SPACE,HIGH_NOT_PRECEDENCE'",
     "SET GLOBAL character_set_client = gbk",
@@ -339,7 +409,9 @@ async fn settings_of_the_server_let_nothing_through() {
         let reader = network(&server, "reader", "p@ss word", "test");
         let bare = Mysql::new(reader, limits(), &connector());
         for round in 0..3 {
-            let read = bare.run(&ask("SELECT @@character_set_client, @@sql_mode LIKE '%ANSI_QUOTES%', 'ü'")).await;
+            let read = bare
+                .run(&ask("SELECT @@character_set_client, @@sql_mode LIKE '%ANSI_QUOTES%', 'ü'"))
+                .await;
             let read = read.unwrap().rows;
             assert_eq!(read, [[json!("utf8mb4"), json!(1), json!("ü")]], "round {round}");
         }
@@ -361,16 +433,35 @@ async fn defaults_are_sql_on_both_servers() {
         )
         .await
         .unwrap();
-        let rig = tools(config(vec![("main", Place::Mysql(network(&server, "looker", "look", "test")))], None));
+        let rig = tools(config(
+            vec![("main", Place::Mysql(network(&server, "looker", "look", "test")))],
+            None,
+        ));
         let schema = rig.call("database/schema", json!({"table": "defaults"})).await.unwrap();
-        let mut told: Vec<Value> =
-            schema["columns"].as_array().unwrap().iter().map(|column| column["default"].clone()).collect();
+        let mut told: Vec<Value> = schema["columns"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|column| column["default"].clone())
+            .collect();
         // Each server writes an expression in its own way.
         assert!(told[8].as_str().is_some_and(|text| text.starts_with("concat(")), "{}", told[8]);
         assert!(["'it''s'", "'it\\'s'"].map(Value::from).contains(&told[3]), "{}", told[3]);
         (told[3], told[8]) = (Value::Null, Value::Null);
-        let defaults =
-            json!(["5", "'NULL'", null, null, "'2024-01-01'", "1.50", "2024", "b'101'", null, "'q'", "''", null]);
+        let defaults = json!([
+            "5",
+            "'NULL'",
+            null,
+            null,
+            "'2024-01-01'",
+            "1.50",
+            "2024",
+            "b'101'",
+            null,
+            "'q'",
+            "''",
+            null
+        ]);
         assert_eq!(Value::from(told), defaults, "{}", name(&mut root).await);
         assert_eq!(schema["columns"][11]["nullable"], false);
     }
@@ -391,16 +482,29 @@ async fn what_mysql_alone_has_comes_back_too() {
         ] {
             root.query_drop(sql).await.unwrap();
         }
-        let rig = tools(config(vec![("main", Place::Mysql(network(&server, "looker", "look", "test")))], None));
-        let found =
-            rig.call("database/query", json!({"sql": "SELECT a, b, c FROM own ORDER BY d DESC"})).await.unwrap();
+        let rig = tools(config(
+            vec![("main", Place::Mysql(network(&server, "looker", "look", "test")))],
+            None,
+        ));
+        let found = rig
+            .call("database/query", json!({"sql": "SELECT a, b, c FROM own ORDER BY d DESC"}))
+            .await
+            .unwrap();
         let rows = json!([
             [{"b": [1, 2.5], "a": null}, {"base64": "AAAAAAEBAAAAAAAAAAAA8D8AAAAAAAAAQA=="}, {"base64": "AACAPwAAIEA="}],
             [{"x": 1.1}, null, null]
         ]);
         assert_eq!(found["rows"], rows);
         let kinds = ["json", "geometry", "vector"].map(|kind| json!(kind));
-        assert_eq!(found["columns"].as_array().unwrap().iter().map(|c| c["type"].clone()).collect::<Vec<_>>(), kinds);
+        assert_eq!(
+            found["columns"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|c| c["type"].clone())
+                .collect::<Vec<_>>(),
+            kinds
+        );
         let schema = rig.call("database/schema", json!({"table": "own"})).await.unwrap();
         let indexes = json!([
             {"name": "by_both", "definition": "(d, an expression)"}, {"name": "by_next", "definition": "(an expression)"}
@@ -415,25 +519,34 @@ async fn is_stored(conn: &mut Conn, sql: &str) -> bool {
     matches!(found, Ok(Some(Some(text))) if text == b"666")
 }
 
-/// A space before the parenthesis, or quotes around the name, make what looks like a function of the server's a stored one.
+/// A space before the parenthesis, or quotes around the name, make what looks like a function of
+/// the server's a stored one.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_stored_function_is_called_by_the_name_of_a_built_in_one() {
     let spec = Spec { dialect: Dialect::Mysql, ..Spec::default() };
     let rule = Rule::compile(&spec).unwrap();
-    let words =
-        include_str!("../../../policy/sql/functions.rs").split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let words = include_str!("../../../policy/sql/functions.rs")
+        .split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let functions: BTreeSet<&str> = words.filter(|word| rule.allows_function(word)).collect();
     assert!(functions.len() > 200, "{functions:?}");
     for server in servers::mysqls() {
         let mut root = superuser(&server).await;
-        let rig = tools(config(vec![("main", Place::Mysql(network(&server, "reader", "p@ss word", "test")))], None));
+        let rig = tools(config(
+            vec![("main", Place::Mysql(network(&server, "reader", "p@ss word", "test")))],
+            None,
+        ));
         let mut called = Vec::new();
         for function in &functions {
-            let made = format!("CREATE FUNCTION `{function}`(x int) RETURNS int DETERMINISTIC RETURN 666");
+            let made =
+                format!("CREATE FUNCTION `{function}`(x int) RETURNS int DETERMINISTIC RETURN 666");
             root.query_drop(made).await.unwrap_or_else(|error| panic!("{function}: {error}"));
             // What a server does not have itself is the stored function in every spelling.
             let lacks = is_stored(&mut root, &format!("SELECT {function}(1)")).await;
-            for call in [format!("{function} (1)"), format!("{function}/**/(1)"), format!("`{function}`(1)")] {
+            for call in [
+                format!("{function} (1)"),
+                format!("{function}/**/(1)"),
+                format!("`{function}`(1)"),
+            ] {
                 let sql = format!("SELECT {call}");
                 let stored = is_stored(&mut root, &sql).await;
                 let answer = rig.call("database/query", json!({"sql": sql})).await;

@@ -1,4 +1,5 @@
-//! Tests of `postgres` against a real server. The role may do everything to the canary, so that only the layers protect it.
+//! Tests of `postgres` against a real server. The role may do everything to the canary, so that
+//! only the layers protect it.
 
 #![allow(clippy::print_stderr, reason = "tests print what they measure")]
 
@@ -7,7 +8,9 @@ use serde_json::json;
 use super::*;
 use crate::database::config::Place;
 use crate::database::tests::servers::{self, Identity, Server};
-use crate::database::tests::{ATTACKS, BENIGN, TABLES, ask, config, connector, knowing, limits, lines, table, tools};
+use crate::database::tests::{
+    ATTACKS, BENIGN, TABLES, ask, config, connector, knowing, limits, lines, table, tools,
+};
 
 /// What only the owner of the server may do.
 const SETUP: [&str; 22] = [
@@ -67,7 +70,8 @@ fn reader(server: &Server) -> Network {
 }
 
 async fn superuser(server: &Server) -> Session {
-    let mut session = Session::open(&connector(), &network(server, "postgres", "secret")).await.unwrap();
+    let mut session =
+        Session::open(&connector(), &network(server, "postgres", "secret")).await.unwrap();
     for sql in SETUP {
         own(&mut session, sql, &[]).await.unwrap();
     }
@@ -100,7 +104,8 @@ async fn no_attack_has_an_effect_with_the_parser_and_without() {
     }
     assert_eq!(fingerprint(&mut root).await, before, "after the attacks");
 
-    // What the parser cannot see, or is not asked about: the transaction, its end and the role hold by themselves.
+    // What the parser cannot see, or is not asked about: the transaction, its end and the role hold
+    // by themselves.
     let bare = Postgres::new(reader, limits(), connector());
     let unseen = [
         "SELECT 1 |+| 2",
@@ -126,7 +131,10 @@ async fn no_attack_has_an_effect_with_the_parser_and_without() {
 async fn harmless_statements_run() {
     let Some(server) = servers::postgres() else { return };
     tables(&mut superuser(&server).await).await;
-    let rig = tools(config(vec![("main", Place::Postgres(network(&server, "reader", "p@ss word")))], None));
+    let rig = tools(config(
+        vec![("main", Place::Postgres(network(&server, "reader", "p@ss word")))],
+        None,
+    ));
     let mut failed = Vec::new();
     for sql in lines(BENIGN, "postgres") {
         let parameters = if sql.contains("$1::int[]") {
@@ -136,7 +144,9 @@ async fn harmless_statements_run() {
         } else {
             json!([])
         };
-        if let Err(words) = rig.call("database/query", json!({"sql": sql, "parameters": parameters})).await {
+        if let Err(words) =
+            rig.call("database/query", json!({"sql": sql, "parameters": parameters})).await
+        {
             failed.push((sql, words));
         }
     }
@@ -147,13 +157,18 @@ async fn harmless_statements_run() {
 async fn values_come_back_as_they_are() {
     let Some(server) = servers::postgres() else { return };
     tables(&mut superuser(&server).await).await;
-    let mut config = config(vec![("main", Place::Postgres(network(&server, "reader", "p@ss word")))], None);
-    config.connections.values_mut().for_each(|connection| connection.functions = vec!["mood".into()]);
+    let mut config =
+        config(vec![("main", Place::Postgres(network(&server, "reader", "p@ss word")))], None);
+    config
+        .connections
+        .values_mut()
+        .for_each(|connection| connection.functions = vec!["mood".into()]);
     let rig = tools(config);
     let values = "SELECT true, 1::smallint, 9007199254740993::bigint, 42::bigint, 1.5::real, 'NaN'::float8, 1234567890.10::numeric, \
                   '\\xdeadbeef'::bytea, date '2024-02-29', timestamptz '2024-02-29 12:00:00+02', interval '1 day 2 hours', \
                   '{\"a\": [1, 2]}'::jsonb, '{\"a\": 1.10}'::json, ARRAY['a', 'b c'], NULL::text, 'sad'::mood, $1::int + 1, $2";
-    let answer = rig.call("database/query", json!({"sql": values, "parameters": [41, "ü"]})).await.unwrap();
+    let answer =
+        rig.call("database/query", json!({"sql": values, "parameters": [41, "ü"]})).await.unwrap();
     assert_eq!(
         answer["rows"][0],
         json!([
@@ -161,7 +176,8 @@ async fn values_come_back_as_they_are() {
             "2024-02-29 10:00:00+00", "P1DT2H", {"a": [1, 2]}, "{\"a\": 1.10}", "{a,\"b c\"}", null, "sad", 42, "ü"
         ])
     );
-    let types: Vec<_> = answer["columns"].as_array().unwrap().iter().map(|c| c["type"].as_str().unwrap()).collect();
+    let types: Vec<_> =
+        answer["columns"].as_array().unwrap().iter().map(|c| c["type"].as_str().unwrap()).collect();
     assert_eq!((types[2], types[6], types[15]), ("bigint", "numeric", "mood"));
     assert_eq!((&answer["row_count"], &answer["truncated"]), (&json!(1), &json!(null)));
 
@@ -171,14 +187,21 @@ async fn values_come_back_as_they_are() {
     let large = "SELECT repeat('x', 100000) FROM generate_series(1, 500)";
     let large = rig.call("database/query", json!({"sql": large, "limit": 500})).await.unwrap();
     assert_eq!((&large["row_count"], &large["truncated"]), (&json!(10), &json!("max_bytes")));
-    let huge = rig.call("database/query", json!({"sql": "SELECT repeat('x', 5000000)"})).await.unwrap_err();
+    let huge = rig
+        .call("database/query", json!({"sql": "SELECT repeat('x', 5000000)"}))
+        .await
+        .unwrap_err();
     assert!(huge.contains("larger than an answer"), "{huge}");
-    assert!(rig.call("database/query", json!({"sql": "SELECT 1", "parameters": [1]})).await.is_err());
-    let wrong = rig.call("database/query", json!({"sql": "SELECT nothing FROM orders"})).await.unwrap_err();
+    assert!(
+        rig.call("database/query", json!({"sql": "SELECT 1", "parameters": [1]})).await.is_err()
+    );
+    let wrong =
+        rig.call("database/query", json!({"sql": "SELECT nothing FROM orders"})).await.unwrap_err();
     assert!(wrong.contains("column \"nothing\" does not exist"), "{wrong}");
 
     let tables = rig.call("database/tables", json!({})).await.unwrap();
-    let names: Vec<_> = tables["tables"].as_array().unwrap().iter().map(|t| t["name"].clone()).collect();
+    let names: Vec<_> =
+        tables["tables"].as_array().unwrap().iter().map(|t| t["name"].clone()).collect();
     assert_eq!(names, ["canary", "canary_view", "customers", "items", "orders"]);
     let rest = rig.call("database/tables", json!({"offset": 3})).await.unwrap();
     assert_eq!(
@@ -192,12 +215,18 @@ async fn values_come_back_as_they_are() {
     );
     assert_eq!(schema["keys"][1]["definition"], "FOREIGN KEY (order_id) REFERENCES orders(id)");
     assert_eq!(
-        rig.call("database/schema", json!({"table": "orders"})).await.unwrap()["indexes"].as_array().unwrap().len(),
+        rig.call("database/schema", json!({"table": "orders"})).await.unwrap()["indexes"]
+            .as_array()
+            .unwrap()
+            .len(),
         2
     );
     assert!(rig.call("database/schema", json!({"table": "nothing"})).await.is_err());
     let plan = rig
-        .call("database/explain", json!({"sql": "SELECT * FROM orders WHERE id = $1", "parameters": [1]}))
+        .call(
+            "database/explain",
+            json!({"sql": "SELECT * FROM orders WHERE id = $1", "parameters": [1]}),
+        )
         .await
         .unwrap();
     assert!(plan["plan"][0]["Plan"]["Node Type"].is_string(), "{plan}");
@@ -207,23 +236,38 @@ async fn values_come_back_as_they_are() {
 async fn roles_timeouts_and_lost_connections() {
     let Some(server) = servers::postgres() else { return };
     let mut root = superuser(&server).await;
-    let rig = tools(config(vec![("main", Place::Postgres(network(&server, "other", "secret")))], None));
+    let rig =
+        tools(config(vec![("main", Place::Postgres(network(&server, "other", "secret")))], None));
     let refused = rig.call("database/query", json!({"sql": "SELECT 1"})).await.unwrap_err();
     assert!(refused.contains("its role may do more than read"), "{refused}");
-    let rig = tools(config(vec![("main", Place::Postgres(network(&server, "reader", "wrong")))], None));
+    let rig =
+        tools(config(vec![("main", Place::Postgres(network(&server, "reader", "wrong")))], None));
     let refused = rig.call("database/query", json!({"sql": "SELECT 1"})).await.unwrap_err();
     assert!(refused.contains("cannot be reached") && !refused.contains("reader"), "{refused}");
 
     let reader = network(&server, "reader", "p@ss word");
     let rig = tools(config(vec![("main", Place::Postgres(reader.clone()))], None));
-    let slow = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
-    let late = rig.call("database/query", json!({"sql": slow, "timeout_ms": 200})).await.unwrap_err();
-    assert!(late.contains("the statement took longer than") && late.contains("ms: ask for less"), "{late}");
-    let large = rig.call("database/query", json!({"sql": "SELECT repeat('x', 3000000)"})).await.unwrap_err();
-    assert!(large.contains("a value is larger than an answer may be (1048576 bytes): select its length"), "{large}");
+    let slow =
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
+    let late =
+        rig.call("database/query", json!({"sql": slow, "timeout_ms": 200})).await.unwrap_err();
+    assert!(
+        late.contains("the statement took longer than") && late.contains("ms: ask for less"),
+        "{late}"
+    );
+    let large = rig
+        .call("database/query", json!({"sql": "SELECT repeat('x', 3000000)"}))
+        .await
+        .unwrap_err();
+    assert!(
+        large
+            .contains("a value is larger than an answer may be (1048576 bytes): select its length"),
+        "{large}"
+    );
     assert!(rig.call("database/query", json!({"sql": "SELECT 1"})).await.is_ok());
     assert!(rig.call("database/query", json!({"sql": "SELECT 1"})).await.is_ok());
-    let running = "SELECT count(*)::text FROM pg_stat_activity WHERE usename = 'reader' AND state = 'active'";
+    let running =
+        "SELECT count(*)::text FROM pg_stat_activity WHERE usename = 'reader' AND state = 'active'";
     let call = rig.call("database/query", json!({"sql": slow}));
     assert!(tokio::time::timeout(Duration::from_millis(500), call).await.is_err());
     for _ in 0..100 {
@@ -238,7 +282,8 @@ async fn roles_timeouts_and_lost_connections() {
         "a statement that nobody waits for"
     );
 
-    // Callers that go in every phase of a statement; each leaves its place only when its statement has ended.
+    // Callers that go in every phase of a statement; each leaves its place only when its statement
+    // has ended.
     let count = async |root: &mut Session| -> usize {
         own(root, running, &[]).await.unwrap()[0][0].as_deref().unwrap().parse().unwrap()
     };
@@ -257,18 +302,28 @@ async fn roles_timeouts_and_lost_connections() {
     }
     assert!(rig.call("database/query", json!({"sql": "SELECT 1"})).await.is_ok());
 
-    let kill = "SELECT pg_terminate_backend(pid)::text FROM pg_stat_activity WHERE usename = 'reader'";
+    let kill =
+        "SELECT pg_terminate_backend(pid)::text FROM pg_stat_activity WHERE usename = 'reader'";
     assert!(rig.call("database/query", json!({"sql": "SELECT 1"})).await.is_ok());
     own(&mut root, kill, &[]).await.unwrap();
-    assert!(rig.call("database/query", json!({"sql": "SELECT 1"})).await.is_ok(), "a pooled connection that died");
-    let all =
-        (0..16).map(|_| rig.call("database/query", json!({"sql": "SELECT count(*) FROM generate_series(1, 1000)"})));
+    assert!(
+        rig.call("database/query", json!({"sql": "SELECT 1"})).await.is_ok(),
+        "a pooled connection that died"
+    );
+    let all = (0..16).map(|_| {
+        rig.call("database/query", json!({"sql": "SELECT count(*) FROM generate_series(1, 1000)"}))
+    });
     for answer in futures_join(all).await {
         assert_eq!(answer.unwrap()["rows"], json!([[1000]]));
     }
     let held = "SELECT count(*)::text FROM pg_stat_activity WHERE usename = 'reader'";
     assert!(
-        own(&mut root, held, &[]).await.unwrap()[0][0].as_deref().unwrap().parse::<usize>().unwrap() <= limits().pool
+        own(&mut root, held, &[]).await.unwrap()[0][0]
+            .as_deref()
+            .unwrap()
+            .parse::<usize>()
+            .unwrap()
+            <= limits().pool
     );
 }
 
@@ -284,7 +339,11 @@ async fn futures_join<F: Future<Output = T>, T>(all: impl Iterator<Item = F>) ->
                 done[at] = Some(value);
             }
         }
-        if done.iter().all(Option::is_some) { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+        if done.iter().all(Option::is_some) {
+            std::task::Poll::Ready(())
+        } else {
+            std::task::Poll::Pending
+        }
     })
     .await;
     done.into_iter().flatten().collect()
@@ -321,12 +380,21 @@ async fn a_private_authority_is_trusted_when_the_operator_names_it() {
     superuser(&server).await;
     let secured = Network { tls: true, ..reader(&server) };
     let known = Postgres::new(secured.clone(), limits(), Arc::new(knowing(&identity.authority)));
-    let encrypted = known.run(&ask("SELECT ssl::text FROM pg_stat_ssl WHERE pid = pg_backend_pid()")).await.unwrap();
+    let encrypted = known
+        .run(&ask("SELECT ssl::text FROM pg_stat_ssl WHERE pid = pg_backend_pid()"))
+        .await
+        .unwrap();
     assert_eq!(encrypted.rows, [[json!("true")]]);
-    let unknown = Postgres::new(secured, limits(), connector()).run(&ask("SELECT 1")).await.unwrap_err();
-    assert!(unknown.0.contains("certificate") && unknown.0.contains("egress.ca_file"), "{unknown:?}");
+    let unknown =
+        Postgres::new(secured, limits(), connector()).run(&ask("SELECT 1")).await.unwrap_err();
+    assert!(
+        unknown.0.contains("certificate") && unknown.0.contains("egress.ca_file"),
+        "{unknown:?}"
+    );
     // The certificate is for the address, not for the name.
     let named = Network { tls: true, host: "localhost".into(), ..reader(&server) };
-    let named = Postgres::new(named, limits(), Arc::new(knowing(&identity.authority))).run(&ask("SELECT 1")).await;
+    let named = Postgres::new(named, limits(), Arc::new(knowing(&identity.authority)))
+        .run(&ask("SELECT 1"))
+        .await;
     assert!(named.unwrap_err().0.contains("certificate"));
 }

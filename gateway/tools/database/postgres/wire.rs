@@ -1,5 +1,5 @@
-//! PostgreSQL's protocol, version 3: one session, the extended protocol only, all values as text. It trusts no length and
-//! keeps no message that is larger than the caps.
+//! PostgreSQL's protocol, version 3: one session, the extended protocol only, all values as text.
+//! It trusts no length and keeps no message that is larger than the caps.
 
 use bytes::BytesMut;
 use fallible_iterator::FallibleIterator;
@@ -21,7 +21,8 @@ const MAX_MESSAGE: usize = 1 << 20;
 pub(super) enum Trouble {
     /// The session is lost or of no use.
     Lost(String),
-    /// A message is larger than the limit: what follows it cannot be read, so that the session is of no use.
+    /// A message is larger than the limit: what follows it cannot be read, so that the session is
+    /// of no use.
     Large,
     /// The server refused a statement.
     Refused { code: String, words: String },
@@ -93,7 +94,12 @@ impl Session {
                         return Err(lost("the server offers no SCRAM-SHA-256"));
                     }
                     let state = ScramSha256::new(password, ChannelBinding::unsupported());
-                    frontend::sasl_initial_response(SCRAM_SHA_256, state.message(), &mut self.output).map_err(lost)?;
+                    frontend::sasl_initial_response(
+                        SCRAM_SHA_256,
+                        state.message(),
+                        &mut self.output,
+                    )
+                    .map_err(lost)?;
                     scram = Some(state);
                 }
                 Message::AuthenticationSaslContinue(body) => {
@@ -102,7 +108,11 @@ impl Session {
                     frontend::sasl_response(state.message(), &mut self.output).map_err(lost)?;
                 }
                 Message::AuthenticationSaslFinal(body) => {
-                    scram.as_mut().ok_or_else(|| lost("SASL out of order"))?.finish(body.data()).map_err(lost)?;
+                    scram
+                        .as_mut()
+                        .ok_or_else(|| lost("SASL out of order"))?
+                        .finish(body.data())
+                        .map_err(lost)?;
                 }
                 _ => return Err(lost("the server asks for a way to log in that is not offered")),
             }
@@ -123,7 +133,11 @@ impl Session {
     }
 
     /// Binds text to a prepared statement; all columns come back as text.
-    pub(super) fn bind(&mut self, statement: &str, values: &[Option<String>]) -> Result<(), Trouble> {
+    pub(super) fn bind(
+        &mut self,
+        statement: &str,
+        values: &[Option<String>],
+    ) -> Result<(), Trouble> {
         let write = |value: &Option<String>, buffer: &mut BytesMut| {
             Ok(match value {
                 Some(text) => {
@@ -185,7 +199,8 @@ impl Session {
 }
 
 impl Session {
-    /// Says that nothing more comes, and waits until the server has ended the session. May be dropped and called again.
+    /// Says that nothing more comes, and waits until the server has ended the session. May be
+    /// dropped and called again.
     pub(super) async fn end(&mut self) {
         let _gone = self.stream.shutdown().await;
         // Rows that were under way.
@@ -209,7 +224,11 @@ impl Handle {
 }
 
 async fn dial(connector: &Connector, network: &Network) -> Result<Stream, Trouble> {
-    let host = if network.host.contains(':') { format!("[{}]", network.host) } else { network.host.clone() };
+    let host = if network.host.contains(':') {
+        format!("[{}]", network.host)
+    } else {
+        network.host.clone()
+    };
     let scheme = if network.tls { "https" } else { "http" };
     let url = url::Url::parse(&format!("{scheme}://{host}:{}/", network.port)).map_err(lost)?;
     let target = Target::new(&url).map_err(lost)?;

@@ -1,6 +1,10 @@
 //! Tests of `sqlite` on real files, which must stay as they are byte by byte.
 
-#![allow(clippy::disallowed_methods, clippy::print_stderr, reason = "tests make files and print what they measure")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "tests make files and print what they measure"
+)]
 
 use serde_json::json;
 
@@ -27,7 +31,8 @@ fn file(folder: &Path) -> PathBuf {
 
 /// Every file of the folder, with what is in it.
 fn fingerprint(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<_> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     files.into_iter().map(|path| (path.clone(), std::fs::read(path).unwrap())).collect()
 }
@@ -40,7 +45,12 @@ fn bare(path: PathBuf) -> Sqlite {
         })
         .unwrap(),
     );
-    Sqlite { path: Some(path), rule, patience: Duration::from_secs(1), places: Arc::new(Semaphore::new(2)) }
+    Sqlite {
+        path: Some(path),
+        rule,
+        patience: Duration::from_secs(1),
+        places: Arc::new(Semaphore::new(2)),
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -52,7 +62,10 @@ async fn no_attack_has_an_effect_with_the_parser_and_without() {
     for attack in lines(ATTACKS, "sqlite") {
         let answer = rig.call("database/query", json!({"sql": attack})).await;
         assert!(answer.is_err(), "{attack}: {answer:?}");
-        assert!(rig.call("database/explain", json!({"sql": attack})).await.is_err(), "EXPLAIN {attack}");
+        assert!(
+            rig.call("database/explain", json!({"sql": attack})).await.is_err(),
+            "EXPLAIN {attack}"
+        );
     }
     assert_eq!(fingerprint(folder.path()), before, "after the attacks");
 
@@ -66,7 +79,10 @@ async fn no_attack_has_an_effect_with_the_parser_and_without() {
         }
         assert_eq!(fingerprint(folder.path()), before, "after {attack}: {done:?}");
     }
-    eprintln!("SQLite without the parser: {count} attacks, {} ran and left nothing: {ran:#?}", ran.len());
+    eprintln!(
+        "SQLite without the parser: {count} attacks, {} ran and left nothing: {ran:#?}",
+        ran.len()
+    );
     assert!(!Path::new("/tmp/planted.db").exists() && !Path::new("planted.db").exists());
     // A limit of the whole process that an attack could have set.
     assert!(
@@ -86,32 +102,49 @@ async fn harmless_statements_run_and_values_come_back_as_they_are() {
     for sql in lines(BENIGN, "sqlite") {
         let count = if sql.contains(":name") { 3 } else { sql.matches('?').count() };
         let parameters = vec![json!(1); count];
-        if let Err(words) = rig.call("database/query", json!({"sql": sql, "parameters": parameters})).await {
+        if let Err(words) =
+            rig.call("database/query", json!({"sql": sql, "parameters": parameters})).await
+        {
             failed.push((sql, words));
         }
     }
     assert!(failed.len() <= 2, "{failed:#?}");
     let search = "SELECT body FROM docs WHERE docs MATCH ?";
-    let found = rig.call("database/query", json!({"sql": search, "parameters": ["quick"]})).await.unwrap();
+    let found =
+        rig.call("database/query", json!({"sql": search, "parameters": ["quick"]})).await.unwrap();
     assert_eq!(found["row_count"], 1);
     let values = "SELECT 9007199254740993, 42, 1.5, 'ü', x'00ff', NULL, ?1, ?2";
-    let answer = rig.call("database/query", json!({"sql": values, "parameters": [true, "t"]})).await.unwrap();
-    assert_eq!(answer["rows"][0], json!(["9007199254740993", 42, 1.5, "ü", {"base64": "AP8="}, null, 1, "t"]));
+    let answer = rig
+        .call("database/query", json!({"sql": values, "parameters": [true, "t"]}))
+        .await
+        .unwrap();
+    assert_eq!(
+        answer["rows"][0],
+        json!(["9007199254740993", 42, 1.5, "ü", {"base64": "AP8="}, null, 1, "t"])
+    );
     let rows = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n";
     let hundred = rig.call("database/query", json!({"sql": rows})).await.unwrap();
     assert_eq!((&hundred["row_count"], &hundred["truncated"]), (&json!(100), &json!("max_rows")));
-    let slow = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
-    let late = rig.call("database/query", json!({"sql": slow, "timeout_ms": 100})).await.unwrap_err();
+    let slow =
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
+    let late =
+        rig.call("database/query", json!({"sql": slow, "timeout_ms": 100})).await.unwrap_err();
     assert!(late.contains("longer than 100 ms"), "{late}");
     let tables = rig.call("database/tables", json!({})).await.unwrap();
     assert!(tables["tables"].as_array().unwrap().iter().any(|t| t["name"] == "orders"), "{tables}");
     let schema = rig.call("database/schema", json!({"table": "items"})).await.unwrap();
-    assert_eq!(schema["columns"][0], json!({"name": "id", "type": "INTEGER", "nullable": false, "default": null}));
+    assert_eq!(
+        schema["columns"][0],
+        json!({"name": "id", "type": "INTEGER", "nullable": false, "default": null})
+    );
     assert_eq!(schema["keys"][1]["definition"], "(order_id) REFERENCES orders (id)", "{schema}");
     let indexes = rig.call("database/schema", json!({"table": "orders"})).await.unwrap();
     assert_eq!(indexes["indexes"][0]["definition"], "(customer_id)", "{indexes}");
     let plan = rig
-        .call("database/explain", json!({"sql": "SELECT * FROM orders WHERE id = ?", "parameters": [1]}))
+        .call(
+            "database/explain",
+            json!({"sql": "SELECT * FROM orders WHERE id = ?", "parameters": [1]}),
+        )
         .await
         .unwrap();
     assert!(plan["plan"][0]["detail"].as_str().unwrap().contains("SEARCH"), "{plan}");
@@ -149,10 +182,19 @@ async fn many_tables_come_in_parts() {
     connection.execute_batch(&format!("BEGIN; {made} COMMIT")).unwrap();
     let rig = tools(config(vec![("main", Place::Sqlite(path))], None));
     let first = rig.call("database/tables", json!({})).await.unwrap();
-    assert_eq!((&first["count"], &first["truncated"], &first["next"]), (&json!(2000), &json!(true), &json!(2000)));
+    assert_eq!(
+        (&first["count"], &first["truncated"], &first["next"]),
+        (&json!(2000), &json!(true), &json!(2000))
+    );
     let rest = rig.call("database/tables", json!({"offset": 2000})).await.unwrap();
-    assert_eq!((&rest["count"], &rest["truncated"], &rest["next"]), (&json!(100), &json!(false), &Value::Null));
-    assert_eq!((&rest["tables"][0]["name"], &rest["tables"][99]["name"]), (&json!("t2000"), &json!("t2099")));
+    assert_eq!(
+        (&rest["count"], &rest["truncated"], &rest["next"]),
+        (&json!(100), &json!(false), &Value::Null)
+    );
+    assert_eq!(
+        (&rest["tables"][0]["name"], &rest["tables"][99]["name"]),
+        (&json!("t2000"), &json!("t2099"))
+    );
     let none = rig.call("database/tables", json!({"offset": 3000})).await.unwrap();
     assert_eq!((&none["count"], &none["truncated"]), (&json!(0), &json!(false)));
 }
@@ -165,7 +207,9 @@ async fn a_value_that_is_too_large_is_named_as_such() {
     let long = Ask { timeout: Duration::from_secs(10), ..ask(long) };
     let large = bare(file(folder.path())).run(&long).await.unwrap_err();
     assert!(
-        large.0.contains("a value is larger than an answer may be (1048576 bytes): select its length"),
+        large
+            .0
+            .contains("a value is larger than an answer may be (1048576 bytes): select its length"),
         "{large:?}"
     );
 }

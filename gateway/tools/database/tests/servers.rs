@@ -1,5 +1,6 @@
-//! Database servers of a test's own: in a temporary folder, on a free port, as an unprivileged user, ended with the test.
-//! Where the programs are missing, a test says so and passes, except in CI, where it fails.
+//! Database servers of a test's own: in a temporary folder, on a free port, as an unprivileged
+//! user, ended with the test. Where the programs are missing, a test says so and passes, except in
+//! CI, where it fails.
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -10,8 +11,7 @@ use std::sync::Once;
 use std::time::{Duration, Instant};
 
 /// Ends the server when its standard input ends, which it does with the test, however that goes.
-const WATCH: &str =
-    "\"$@\" & pid=$!; read _; kill -INT $pid 2>/dev/null; sleep 0.2; kill -TERM $pid 2>/dev/null; wait $pid";
+const WATCH: &str = "\"$@\" & pid=$!; read _; kill -INT $pid 2>/dev/null; sleep 0.2; kill -TERM $pid 2>/dev/null; wait $pid";
 const PATIENCE: Duration = Duration::from_secs(60);
 static TOLD: Once = Once::new();
 
@@ -34,11 +34,18 @@ fn program(name: &str) -> Option<PathBuf> {
     let folders = versions.map(|version| version.path().join("bin"));
     let path = std::env::var_os("PATH").unwrap_or_default();
     let fixed = ["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from);
-    folders.chain(fixed).chain(std::env::split_paths(&path)).map(|folder| folder.join(name)).find(|path| path.is_file())
+    folders
+        .chain(fixed)
+        .chain(std::env::split_paths(&path))
+        .map(|folder| folder.join(name))
+        .find(|path| path.is_file())
 }
 
 fn missing<T>(what: &str) -> Option<T> {
-    assert!(std::env::var("CI").as_deref() != Ok("true"), "please install {what}: the tests need it in CI");
+    assert!(
+        std::env::var("CI").as_deref() != Ok("true"),
+        "please install {what}: the tests need it in CI"
+    );
     eprintln!("ignored: {what} is not installed");
     None
 }
@@ -101,11 +108,16 @@ impl Identity {
     pub(crate) fn new() -> Self {
         let mut own = rcgen::CertificateParams::new(Vec::new()).unwrap();
         own.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-        let authority = rcgen::CertifiedIssuer::self_signed(own, rcgen::KeyPair::generate().unwrap()).unwrap();
+        let authority =
+            rcgen::CertifiedIssuer::self_signed(own, rcgen::KeyPair::generate().unwrap()).unwrap();
         let key = rcgen::KeyPair::generate().unwrap();
         let names = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
         let certificate = names.signed_by(&key, &authority).unwrap();
-        Self { authority: authority.pem(), certificate: certificate.pem(), key: key.serialize_pem() }
+        Self {
+            authority: authority.pem(),
+            certificate: certificate.pem(),
+            key: key.serialize_pem(),
+        }
     }
 
     /// Writes both for a server whose folder it is: the certificate's file, and the key's.
@@ -138,15 +150,37 @@ pub(crate) fn postgres_as(identity: Option<&Identity>) -> Option<Server> {
     password.write_all(b"secret\n").unwrap();
     std::fs::set_permissions(password.path(), std::fs::Permissions::from_mode(0o644)).unwrap();
     let mut make = command("postgres", &initdb);
-    make.arg("-D").arg(&data).args(["-U", "postgres", "-A", "scram-sha-256", "-E", "UTF8", "--locale=C", "-N"]);
+    make.arg("-D").arg(&data).args([
+        "-U",
+        "postgres",
+        "-A",
+        "scram-sha-256",
+        "-E",
+        "UTF8",
+        "--locale=C",
+        "-N",
+    ]);
     make.arg(format!("--pwfile={}", password.path().display()));
     done(make);
     let mut run = command("postgres", &postgres);
-    run.arg("-D").arg(&data).arg("-k").arg(folder.path()).args(["-p", &port.to_string(), "-h", "127.0.0.1", "-F"]);
+    run.arg("-D").arg(&data).arg("-k").arg(folder.path()).args([
+        "-p",
+        &port.to_string(),
+        "-h",
+        "127.0.0.1",
+        "-F",
+    ]);
     run.args(["-c", "wal_level=logical", "-c", "shared_buffers=16MB"]);
     if let Some(identity) = identity {
         let (certificate, key) = identity.write(folder.path());
-        run.args(["-c", "ssl=on", "-c", &format!("ssl_cert_file={certificate}"), "-c", &format!("ssl_key_file={key}")]);
+        run.args([
+            "-c",
+            "ssl=on",
+            "-c",
+            &format!("ssl_cert_file={certificate}"),
+            "-c",
+            &format!("ssl_key_file={key}"),
+        ]);
     }
     Some(start(&run, folder, port))
 }
@@ -162,26 +196,34 @@ pub(crate) fn mysqls_as(identity: Option<&Identity>) -> Vec<Server> {
 }
 
 fn mariadb(identity: Option<&Identity>) -> Option<Server> {
-    let (Some(install), Some(mariadbd)) = (program("mariadb-install-db"), program("mariadbd")) else {
+    let (Some(install), Some(mariadbd)) = (program("mariadb-install-db"), program("mariadbd"))
+    else {
         return missing("mariadb-server");
     };
     let folder = folder("mysql");
     let mut make = command("mysql", &install);
-    make.args(["--no-defaults", &data(&folder), "--auth-root-authentication-method=normal", "--skip-test-db"]);
+    make.args([
+        "--no-defaults",
+        &data(&folder),
+        "--auth-root-authentication-method=normal",
+        "--skip-test-db",
+    ]);
     // Servers on one machine clear each other's temporary tables away in a folder that they share.
     make.env("TMPDIR", folder.path());
     done(make);
     Some(serve(&mariadbd, folder, identity, &[]))
 }
 
-/// Debian's stable releases have no package of MySQL, so that its absence is no failure in CI either; `tests/run` says it.
+/// Debian's stable releases have no package of MySQL, so that its absence is no failure in CI
+/// either; `tests/run` says it.
 fn mysql(identity: Option<&Identity>) -> Option<Server> {
     let named = std::env::var_os("LOCKGATE_MYSQLD").map(PathBuf::from);
     let mysqld = named.or_else(|| program("mysqld").filter(|mysqld| is_mysql(mysqld)));
     let Some(mysqld) = mysqld else {
         // Not by the macro, whose words nobody sees of tests that pass.
         TOLD.call_once(|| {
-            writeln!(std::io::stderr(), "note: MySQL is not installed: MariaDB alone is tested").unwrap()
+            writeln!(std::io::stderr(), "note: MySQL is not installed: MariaDB alone is tested")
+                .unwrap()
         });
         return None;
     };
@@ -196,7 +238,9 @@ fn mysql(identity: Option<&Identity>) -> Option<Server> {
 /// MariaDB has a program of this name too.
 fn is_mysql(mysqld: &Path) -> bool {
     let version = Command::new(mysqld).args(["--no-defaults", "--version"]).output();
-    version.is_ok_and(|out| out.status.success() && !String::from_utf8_lossy(&out.stdout).contains("MariaDB"))
+    version.is_ok_and(|out| {
+        out.status.success() && !String::from_utf8_lossy(&out.stdout).contains("MariaDB")
+    })
 }
 
 fn data(folder: &tempfile::TempDir) -> String {
@@ -204,11 +248,25 @@ fn data(folder: &tempfile::TempDir) -> String {
 }
 
 /// Starts a server of MySQL's kind on the data that its folder has.
-fn serve(program: &Path, folder: tempfile::TempDir, identity: Option<&Identity>, more: &[&str]) -> Server {
+fn serve(
+    program: &Path,
+    folder: tempfile::TempDir,
+    identity: Option<&Identity>,
+    more: &[&str],
+) -> Server {
     let (mut run, port) = (command("mysql", program), free_port());
     let place = folder.path().display();
-    run.args(["--no-defaults", &data(&folder), "--bind-address=127.0.0.1", "--innodb-buffer-pool-size=16M"]);
-    run.args([format!("--tmpdir={place}"), format!("--socket={place}/socket"), format!("--port={port}")]);
+    run.args([
+        "--no-defaults",
+        &data(&folder),
+        "--bind-address=127.0.0.1",
+        "--innodb-buffer-pool-size=16M",
+    ]);
+    run.args([
+        format!("--tmpdir={place}"),
+        format!("--socket={place}/socket"),
+        format!("--port={port}"),
+    ]);
     run.arg("--skip-log-bin").args(more);
     if let Some(identity) = identity {
         let (certificate, key) = identity.write(folder.path());

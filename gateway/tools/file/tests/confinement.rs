@@ -5,15 +5,22 @@ use super::*;
 const ATTACKS: &str = include_str!("../../../../tests/corpora/path/attack.txt");
 const BENIGN: &str = include_str!("../../../../tests/corpora/path/benign.txt");
 
-/// Paths of the corpus with the real root in place of the corpus's own; those of rules that the server does not have
-/// are left out.
+/// Paths of the corpus with the real root in place of the corpus's own; those of rules that the
+/// server does not have are left out.
 fn corpus(text: &str, yard: &Yard) -> Vec<String> {
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let paths = lines.filter_map(|line| {
         let (rule, path) = line.split_once(' ').unwrap();
-        let path = if path.starts_with('"') { serde_json::from_str(path).unwrap() } else { path.to_owned() };
+        let path = if path.starts_with('"') {
+            serde_json::from_str(path).unwrap()
+        } else {
+            path.to_owned()
+        };
         let ours = matches!(rule, "rel" | "abs" | "deny" | "uri" | "all");
-        ours.then(|| path.replace("/srv/data", &yard.text("data")).replace("/srv/", &format!("{}/", yard.text(""))))
+        ours.then(|| {
+            path.replace("/srv/data", &yard.text("data"))
+                .replace("/srv/", &format!("{}/", yard.text("")))
+        })
     });
     paths.collect()
 }
@@ -52,7 +59,8 @@ async fn no_attack_of_the_corpus_reaches_anything_outside() {
     for path in attacks {
         for answer in try_all(&yard, &path).await.into_iter().flatten() {
             let told = answer.to_string();
-            let secret = told.contains(CANARY) || told.contains(DENIED) || told.contains("Y2FuYXJ5");
+            let secret =
+                told.contains(CANARY) || told.contains(DENIED) || told.contains("Y2FuYXJ5");
             assert!(!secret, "{path:?} gave {told}");
         }
         assert_eq!(yard.protected(), before, "{path:?} changed something");
@@ -65,7 +73,11 @@ async fn benign_paths_of_the_corpus_can_be_written_and_read() {
     let yard = Yard::with(|config| config.deny.clear());
     let (mut count, mut refused) = (0, Vec::new());
     for line in BENIGN.lines().filter_map(|line| line.strip_prefix("rel ")) {
-        let path = if line.starts_with('"') { serde_json::from_str(line).unwrap() } else { line.to_owned() };
+        let path = if line.starts_with('"') {
+            serde_json::from_str(line).unwrap()
+        } else {
+            line.to_owned()
+        };
         if path.starts_with('/') || path.ends_with(['/', '.']) || path == "sys" {
             continue; // folders
         }
@@ -73,7 +85,9 @@ async fn benign_paths_of_the_corpus_can_be_written_and_read() {
         let path = format!("one/{path}");
         let arguments = json!({"path": path, "content": "text"});
         let read = match yard.call("write", arguments).await {
-            Ok(_) => yard.call("read", json!({"path": path})).await.map(|read| read["content"].clone()),
+            Ok(_) => {
+                yard.call("read", json!({"path": path})).await.map(|read| read["content"].clone())
+            }
             Err(words) => Err(words),
         };
         if read != Ok(json!("text")) {
@@ -117,7 +131,10 @@ async fn links_lead_nowhere_outside() {
     ] {
         for answer in try_all(&yard, path).await.into_iter().flatten() {
             let told = answer.to_string();
-            assert!(!told.contains(CANARY) && !told.contains(DENIED) && !told.contains("root:"), "{path} gave {told}");
+            assert!(
+                !told.contains(CANARY) && !told.contains(DENIED) && !told.contains("root:"),
+                "{path} gave {told}"
+            );
         }
         assert_eq!(yard.protected(), before, "{path} changed something");
     }
@@ -129,7 +146,8 @@ async fn links_inside_can_be_read_through_and_are_deleted_themselves() {
     yard.link("src", "data/source");
     let read = yard.call("read", json!({"path": "source/main.rs"})).await.unwrap();
     assert_eq!(read["content"], "fn main() {}\n");
-    let written = yard.call("write", json!({"path": "source/x.rs", "content": ""})).await.unwrap_err();
+    let written =
+        yard.call("write", json!({"path": "source/x.rs", "content": ""})).await.unwrap_err();
     assert!(written.contains("a symbolic link stands there"), "{written}");
     let gone = yard.call("delete", json!({"path": "source", "recursive": true})).await.unwrap();
     assert_eq!((&gone["type"], &gone["count"]), (&json!("symlink"), &json!(1)));
@@ -140,7 +158,10 @@ async fn links_inside_can_be_read_through_and_are_deleted_themselves() {
 async fn hard_links_to_outside_are_not_changed() {
     let yard = Yard::new();
     std::fs::hard_link(yard.path("outside/secret.txt"), yard.path("data/hard.txt")).unwrap();
-    let append = yard.call("write", json!({"path": "hard.txt", "content": "x", "mode": "append"})).await.unwrap_err();
+    let append = yard
+        .call("write", json!({"path": "hard.txt", "content": "x", "mode": "append"}))
+        .await
+        .unwrap_err();
     assert!(append.contains("has several names (hard links)"), "{append}");
     yard.call("write", json!({"path": "hard.txt", "content": "mine"})).await.unwrap();
     assert_eq!(std::fs::read_to_string(yard.path("data/hard.txt")).unwrap(), "mine");
@@ -176,7 +197,10 @@ async fn roots_stay_and_read_only_ones_are_not_changed() {
     let yard = Yard::new();
     for path in [".", "./", "src/..", &yard.text("data"), &yard.text("library")] {
         for recursive in [true, false] {
-            assert!(yard.call("delete", json!({"path": path, "recursive": recursive})).await.is_err(), "{path}");
+            assert!(
+                yard.call("delete", json!({"path": path, "recursive": recursive})).await.is_err(),
+                "{path}"
+            );
         }
         assert!(yard.call("move", json!({"from": path, "to": "elsewhere"})).await.is_err());
         assert!(yard.call("write", json!({"path": path, "content": ""})).await.is_err());
@@ -211,22 +235,32 @@ async fn what_programs_take_orders_from_is_not_changed_by_any_way() {
     ] {
         assert!(write(path).await.unwrap_err().contains("may not be changed"), "{path}");
     }
-    assert_eq!(yard.call("read", json!({"path": ".git/config"})).await.unwrap()["content"], "[core]\n");
+    assert_eq!(
+        yard.call("read", json!({"path": ".git/config"})).await.unwrap()["content"],
+        "[core]\n"
+    );
     // Nor by making it elsewhere first.
     write("parts/.bin/x").await.unwrap();
     write("bin/config").await.unwrap();
-    for (from, to) in
-        [("parts", "node_modules"), ("parts/.bin", "node_modules/.bin"), ("bin", ".git"), ("bin/config", ".npmrc")]
-    {
-        let moved = yard.call("move", json!({"from": from, "to": to, "overwrite": true})).await.unwrap_err();
+    for (from, to) in [
+        ("parts", "node_modules"),
+        ("parts/.bin", "node_modules/.bin"),
+        ("bin", ".git"),
+        ("bin/config", ".npmrc"),
+    ] {
+        let moved = yard
+            .call("move", json!({"from": from, "to": to, "overwrite": true}))
+            .await
+            .unwrap_err();
         assert!(moved.contains("may not be changed"), "{moved}");
     }
     // Nor by taking away the folder around it.
     write("project/a.txt").await.unwrap();
     std::fs::create_dir_all(yard.path("data/project/.git/hooks")).unwrap();
-    for (tool, arguments) in
-        [("delete", json!({"path": "project", "recursive": true})), ("move", json!({"from": "project", "to": "other"}))]
-    {
+    for (tool, arguments) in [
+        ("delete", json!({"path": "project", "recursive": true})),
+        ("move", json!({"from": "project", "to": "other"})),
+    ] {
         assert!(yard.call(tool, arguments).await.unwrap_err().contains("may not be changed"));
     }
     assert!(yard.path("data/project/a.txt").exists());

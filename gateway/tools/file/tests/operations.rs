@@ -10,9 +10,17 @@ async fn names_that_no_rule_can_judge_are_missed_aloud() {
         std::fs::write(yard.path("data/odd").join(name), "findme").unwrap();
     }
     let listed = yard.call("list", json!({"path": "odd", "hidden": true})).await.unwrap();
-    assert_eq!((listed["entries"].as_array().unwrap().len(), &listed["partial"]), (1, &json!(true)), "{listed}");
+    assert_eq!(
+        (listed["entries"].as_array().unwrap().len(), &listed["partial"]),
+        (1, &json!(true)),
+        "{listed}"
+    );
     let found = yard.call("search", json!({"path": "odd", "text": "findme"})).await.unwrap();
-    assert_eq!((found["matches"].as_array().unwrap().len(), &found["partial"]), (1, &json!(true)), "{found}");
+    assert_eq!(
+        (found["matches"].as_array().unwrap().len(), &found["partial"]),
+        (1, &json!(true)),
+        "{found}"
+    );
     let refused = yard.call("delete", json!({"path": "odd", "recursive": true})).await.unwrap_err();
     assert!(refused.contains("may not be changed"), "{refused}");
     for name in [".env", "plain"] {
@@ -28,17 +36,28 @@ async fn names_that_no_rule_can_judge_are_missed_aloud() {
     assert_eq!(listed["partial"], json!(false), "what is denied is not missed: {listed}");
 }
 
-/// No shell and no other separator is here: such names are names, within the root and under what is denied.
+/// No shell and no other separator is here: such names are names, within the root and under what is
+/// denied.
 #[tokio::test]
 async fn names_that_mean_something_elsewhere_are_names() {
     let yard = Yard::new();
     for name in ["~", "$HOME", "${HOME}", "back\\slash", "a\\..\\..\\b", "{a,b}", "`id`", "$(id)"] {
         yard.call("write", json!({"path": name, "content": "mine"})).await.unwrap();
-        assert_eq!(std::fs::read_to_string(yard.path("data").join(name)).unwrap(), "mine", "{name}");
-        assert_eq!(yard.call("read", json!({"path": name})).await.unwrap()["content"], "mine", "{name}");
+        assert_eq!(
+            std::fs::read_to_string(yard.path("data").join(name)).unwrap(),
+            "mine",
+            "{name}"
+        );
+        assert_eq!(
+            yard.call("read", json!({"path": name})).await.unwrap()["content"],
+            "mine",
+            "{name}"
+        );
         yard.call("delete", json!({"path": name})).await.unwrap();
     }
-    for name in ["~/../../b", "$HOME/../../b", "\\/../../b", "~/../.env", "private\\/../private/a.txt"] {
+    for name in
+        ["~/../../b", "$HOME/../../b", "\\/../../b", "~/../.env", "private\\/../private/a.txt"]
+    {
         let before = yard.protected();
         assert!(yard.call("read", json!({"path": name})).await.is_err(), "{name}");
         assert!(yard.call("write", json!({"path": name, "content": "x"})).await.is_err(), "{name}");
@@ -68,7 +87,11 @@ async fn files_are_read_whole_and_in_parts() {
         (json!({"path": "wide.txt", "length": 4}), "aä", json!(3)),
         (json!({"path": "bytes.bin", "encoding": "hex"}), "009f9296", Value::Null),
         (json!({"path": "bytes.bin", "encoding": "base64"}), "AJ+Slg==", Value::Null),
-        (json!({"path": "bytes.bin", "encoding": "hex", "offset": 1, "length": 2}), "9f92", json!(3)),
+        (
+            json!({"path": "bytes.bin", "encoding": "hex", "offset": 1, "length": 2}),
+            "9f92",
+            json!(3),
+        ),
     ] {
         let read = yard.call("read", arguments.clone()).await.unwrap();
         assert_eq!((&read["content"], &read["next"]), (&json!(content), &next), "{arguments}");
@@ -86,7 +109,10 @@ async fn files_are_read_whole_and_in_parts() {
             json!({"path": "wide.txt", "offset": 9_223_372_036_854_775_808_u64}),
             "`offset` must be a whole number from 0 to",
         ),
-        (json!({"path": "readme.txt", "head": 1, "tail": 1}), "give one of `offset`, `head` and `tail`"),
+        (
+            json!({"path": "readme.txt", "head": 1, "tail": 1}),
+            "give one of `offset`, `head` and `tail`",
+        ),
         (json!({"path": "../secret.txt"}), "the path leaves the allowed folders: use a path in"),
     ] {
         let words_now = yard.call("read", arguments).await.unwrap_err();
@@ -115,19 +141,29 @@ async fn files_are_written_whole_and_folders_made() {
     let made = yard.call("write", json!({"path": "a/b/c.txt", "content": "one"})).await.unwrap();
     let facts = (&made["created"], &made["foldersMade"], &made["size"], &made["written"]);
     assert_eq!(facts, (&json!(true), &json!(2), &json!(3), &json!(3)));
-    let again = yard.call("write", json!({"path": "a/b/c.txt", "content": "0a0b", "encoding": "hex"})).await.unwrap();
+    let again = yard
+        .call("write", json!({"path": "a/b/c.txt", "content": "0a0b", "encoding": "hex"}))
+        .await
+        .unwrap();
     assert_eq!((&again["created"], &again["size"]), (&json!(false), &json!(2)));
-    let more = json!({"path": "a/b/c.txt", "content": "Yw==", "encoding": "base64", "mode": "append"});
+    let more =
+        json!({"path": "a/b/c.txt", "content": "Yw==", "encoding": "base64", "mode": "append"});
     yard.call("write", more).await.unwrap();
     assert_eq!(std::fs::read(yard.path("data/a/b/c.txt")).unwrap(), b"\n\x0bc");
     yard.call("write", json!({"path": "new.txt", "content": "x", "mode": "append"})).await.unwrap();
     for (arguments, words) in [
-        (json!({"path": "new.txt", "content": "", "mode": "create"}), "something with this name is there already"),
+        (
+            json!({"path": "new.txt", "content": "", "mode": "create"}),
+            "something with this name is there already",
+        ),
         (json!({"path": "src", "content": ""}), "it is a folder: name a file"),
         (json!({"path": "new.txt/x", "content": ""}), "something on the way is a file"),
         (json!({"path": "x", "content": "0", "encoding": "hex"}), "`content` is not hex"),
         (json!({"path": "x", "content": "a", "encoding": "base64"}), "`content` is not base64"),
-        (json!({"path": "x", "content": "y".repeat((1 << 20) + 1)}), "at most 1048576 are written at once"),
+        (
+            json!({"path": "x", "content": "y".repeat((1 << 20) + 1)}),
+            "at most 1048576 are written at once",
+        ),
     ] {
         let said = yard.call("write", arguments).await.unwrap_err();
         assert!(said.contains(words), "{said}");
@@ -157,17 +193,22 @@ async fn folders_are_listed_in_pages() {
     let yard = Yard::with(|config| config.deny.clear());
     let names = |listed: &Value| -> Vec<String> {
         let root = format!("{}/", yard.text("data"));
-        listed["entries"].as_array().unwrap().iter().map(|e| e["path"].as_str().unwrap().replace(&root, "")).collect()
+        listed["entries"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|e| e["path"].as_str().unwrap().replace(&root, ""))
+            .collect()
     };
     let plain = yard.call("list", json!({})).await.unwrap();
     assert_eq!(names(&plain), ["certs", "private", "readme.txt", "src"]);
     assert_eq!(plain["roots"][1], json!({"path": yard.text("library"), "write": false}));
-    let all = yard.call("list", json!({"path": ".", "recursive": true, "hidden": true})).await.unwrap();
+    let all =
+        yard.call("list", json!({"path": ".", "recursive": true, "hidden": true})).await.unwrap();
     assert_eq!(names(&all)[..4], [".env", ".env.local", ".git", ".git/config"]);
     let (mut offset, mut paged) = (0, Vec::new());
     loop {
-        let page =
-            json!({"path": ".", "recursive": true, "hidden": true, "limit": 3, "offset": offset, "metadata": false});
+        let page = json!({"path": ".", "recursive": true, "hidden": true, "limit": 3, "offset": offset, "metadata": false});
         let page = yard.call("list", page).await.unwrap();
         assert!(page["entries"][0].get("size").is_none());
         paged.extend(names(&page));
@@ -181,8 +222,12 @@ async fn folders_are_listed_in_pages() {
 #[tokio::test]
 async fn what_is_denied_is_not_listed_and_not_found() {
     let yard = Yard::new();
-    let listed = yard.call("list", json!({"recursive": true, "hidden": true})).await.unwrap().to_string();
-    assert!(!listed.contains("private") && !listed.contains(".env") && !listed.contains(".pem"), "{listed}");
+    let listed =
+        yard.call("list", json!({"recursive": true, "hidden": true})).await.unwrap().to_string();
+    assert!(
+        !listed.contains("private") && !listed.contains(".env") && !listed.contains(".pem"),
+        "{listed}"
+    );
     let found = yard.call("search", json!({"text": "4711", "hidden": true})).await.unwrap();
     assert_eq!(found["matches"], json!([]));
 }
@@ -199,7 +244,12 @@ async fn folders_are_deleted_only_when_asked_and_what_went_is_told() {
     assert!(!yard.path("data/old").exists());
     let one = yard.call("delete", json!({"path": "readme.txt"})).await.unwrap();
     assert_eq!((&one["type"], &one["count"]), (&json!("file"), &json!(1)));
-    assert!(yard.call("delete", json!({"path": "readme.txt"})).await.unwrap_err().contains("is not there"));
+    assert!(
+        yard.call("delete", json!({"path": "readme.txt"}))
+            .await
+            .unwrap_err()
+            .contains("is not there")
+    );
 }
 
 #[tokio::test]
@@ -208,7 +258,8 @@ async fn a_folder_with_too_much_in_it_is_left_whole() {
     for at in 0..6 {
         yard.call("write", json!({"path": format!("many/{at}.txt"), "content": ""})).await.unwrap();
     }
-    let refused = yard.call("delete", json!({"path": "many", "recursive": true})).await.unwrap_err();
+    let refused =
+        yard.call("delete", json!({"path": "many", "recursive": true})).await.unwrap_err();
     assert!(refused.contains("more than 5 entries"), "{refused}");
     assert_eq!(std::fs::read_dir(yard.path("data/many")).unwrap().count(), 6);
     let listed = yard.call("list", json!({"path": "many"})).await.unwrap();
@@ -232,7 +283,9 @@ async fn files_are_described() {
 #[tokio::test]
 async fn files_are_found_by_name_and_by_text() {
     let yard = Yard::new();
-    for (path, text) in [("docs/a.md", "Hello\nhello again"), ("docs/deep/b.md", "none"), (".hidden/c.md", "hello")] {
+    for (path, text) in
+        [("docs/a.md", "Hello\nhello again"), ("docs/deep/b.md", "none"), (".hidden/c.md", "hello")]
+    {
         yard.call("write", json!({"path": path, "content": text})).await.unwrap();
     }
     std::fs::write(yard.path("data/binary"), b"hello\0hello").unwrap();
@@ -241,8 +294,12 @@ async fn files_are_found_by_name_and_by_text() {
         async move {
             let found = yard.call("search", arguments).await.unwrap();
             let each = found["matches"].as_array().unwrap().iter();
-            let short = |m: &Value| m["path"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
-            (each.map(|m| (short(m), m["line"].as_u64())).collect::<Vec<_>>(), found["partial"] == true)
+            let short =
+                |m: &Value| m["path"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+            (
+                each.map(|m| (short(m), m["line"].as_u64())).collect::<Vec<_>>(),
+                found["partial"] == true,
+            )
         }
     };
     let (a, b, c) = ("a.md".to_owned(), "b.md".to_owned(), "c.md".to_owned());
@@ -252,12 +309,17 @@ async fn files_are_found_by_name_and_by_text() {
     assert_eq!(found(json!({"glob": "**/b.md"})).await, (vec![name(&b)], false));
     assert_eq!(found(json!({"text": "hello"})).await, (vec![(a.clone(), Some(2))], false));
     let both = vec![(c.clone(), Some(1)), (a.clone(), Some(1)), (a.clone(), Some(2))];
-    assert_eq!(found(json!({"text": "HELLO", "ignore_case": true, "hidden": true})).await, (both, false));
+    assert_eq!(
+        found(json!({"text": "HELLO", "ignore_case": true, "hidden": true})).await,
+        (both, false)
+    );
     assert_eq!(found(json!({"text": "hello", "glob": "b.*"})).await, (vec![], false));
     assert_eq!(found(json!({"glob": "*.md", "limit": 1})).await, (vec![name(&a)], true));
     let nothing = yard.call("search", json!({})).await.unwrap_err();
     assert_eq!(nothing, "say what to search for: `glob`, `text` or both");
-    assert!(yard.call("search", json!({"glob": "[a"})).await.unwrap_err().contains("is not a glob"));
+    assert!(
+        yard.call("search", json!({"glob": "[a"})).await.unwrap_err().contains("is not a glob")
+    );
     for tool in ["file/search", "file/list"] {
         let arguments = if tool == "file/search" {
             json!({"path": "readme.txt", "text": "a"})
@@ -266,7 +328,9 @@ async fn files_are_found_by_name_and_by_text() {
         };
         let words = yard.rig.call(tool, arguments).await.unwrap_err();
         assert!(
-            words.ends_with("readme.txt is a file and no folder: name the folder that it is in, or `read` it"),
+            words.ends_with(
+                "readme.txt is a file and no folder: name the folder that it is in, or `read` it"
+            ),
             "{words}"
         );
     }
@@ -275,22 +339,33 @@ async fn files_are_found_by_name_and_by_text() {
 #[tokio::test]
 async fn files_and_folders_are_moved() {
     let yard = Yard::new();
-    let moved = yard.call("move", json!({"from": "readme.txt", "to": "docs/new/read.me"})).await.unwrap();
+    let moved =
+        yard.call("move", json!({"from": "readme.txt", "to": "docs/new/read.me"})).await.unwrap();
     assert_eq!((&moved["type"], &moved["replaced"]), (&json!("file"), &json!(false)));
     yard.call("move", json!({"from": "src", "to": "source"})).await.unwrap();
-    assert!(yard.path("data/source/main.rs").exists() && yard.path("data/docs/new/read.me").exists());
+    assert!(
+        yard.path("data/source/main.rs").exists() && yard.path("data/docs/new/read.me").exists()
+    );
     let taken = json!({"from": "source/main.rs", "to": "docs/new/read.me"});
-    assert!(yard.call("move", taken).await.unwrap_err().contains("is there already: set `overwrite`"));
+    assert!(
+        yard.call("move", taken).await.unwrap_err().contains("is there already: set `overwrite`")
+    );
     let over = json!({"from": "source/main.rs", "to": "docs/new/read.me", "overwrite": true});
     assert_eq!(yard.call("move", over).await.unwrap()["replaced"], true);
     let into = yard.call("move", json!({"from": "docs", "to": "docs/new/docs"})).await.unwrap_err();
     assert!(into.contains("cannot be moved into itself"), "{into}");
-    assert!(yard.call("move", json!({"from": "none", "to": "x"})).await.unwrap_err().contains("is not there"));
+    assert!(
+        yard.call("move", json!({"from": "none", "to": "x"}))
+            .await
+            .unwrap_err()
+            .contains("is not there")
+    );
 }
 
 #[tokio::test]
 async fn a_server_whose_root_is_missing_says_so_and_harms_no_other() {
-    let yard = Yard::with(|config| config.roots.iter_mut().for_each(|root| root.path.push("missing")));
+    let yard =
+        Yard::with(|config| config.roots.iter_mut().for_each(|root| root.path.push("missing")));
     let status = yard.rig.server("file").status();
     assert_eq!(status.state, lockgate_upstream::State::Failed);
     assert!(status.trouble.as_ref().unwrap().words.contains("missing is not there"));
@@ -303,14 +378,22 @@ async fn the_last_lines_of_a_long_file_say_that_more_stands_before() {
     let yard = Yard::with(|config| config.limits.read_bytes = 1024);
     std::fs::write(yard.path("data/long.txt"), "é\n".repeat(1000)).unwrap();
     std::fs::write(yard.path("data/one.txt"), "é".repeat(1000) + "x").unwrap();
-    let tail = async |path: &str, lines: u64| yard.call("read", json!({"path": path, "tail": lines})).await.unwrap();
+    let tail = async |path: &str, lines: u64| {
+        yard.call("read", json!({"path": path, "tail": lines})).await.unwrap()
+    };
     let whole = tail("long.txt", 3).await;
     assert_eq!((&whole["content"], &whole["truncated"]), (&json!("é\né\né\n"), &Value::Null));
     let cut = tail("long.txt", 900).await;
-    assert!(cut["truncated"] == true && cut["offset"] == 3000 - cut["length"].as_u64().unwrap(), "{cut}");
+    assert!(
+        cut["truncated"] == true && cut["offset"] == 3000 - cut["length"].as_u64().unwrap(),
+        "{cut}"
+    );
     assert!(cut["content"].as_str().unwrap().lines().count() >= 340);
     let one = tail("one.txt", 1).await;
-    assert_eq!((&one["truncated"], &one["length"], &one["offset"]), (&json!(true), &json!(1023), &json!(978)));
+    assert_eq!(
+        (&one["truncated"], &one["length"], &one["offset"]),
+        (&json!(true), &json!(1023), &json!(978))
+    );
     assert_eq!(tail("readme.txt", 9).await["truncated"], Value::Null);
 }
 
@@ -334,9 +417,11 @@ async fn many_may_begin_a_file_by_adding_to_it() {
     for round in 0..20 {
         let path = format!("log-{round}.txt");
         let add = async |n: usize| {
-            yard.call("write", json!({"path": path, "content": format!("{n}\n"), "mode": "append"})).await
+            yard.call("write", json!({"path": path, "content": format!("{n}\n"), "mode": "append"}))
+                .await
         };
-        let (a, b, c, d, e, f, g, h) = tokio::join!(add(0), add(1), add(2), add(3), add(4), add(5), add(6), add(7));
+        let (a, b, c, d, e, f, g, h) =
+            tokio::join!(add(0), add(1), add(2), add(3), add(4), add(5), add(6), add(7));
         let all = [a, b, c, d, e, f, g, h];
         assert!(all.iter().all(Result::is_ok), "{all:?}");
         let text = std::fs::read_to_string(yard.path(&format!("data/{path}"))).unwrap();
@@ -378,7 +463,11 @@ async fn p95_of_reading_four_kibibytes_is_measured_beside_the_bare_read() {
     }
     let say = |what: &str, mut times: Vec<Duration>| {
         times.sort_unstable();
-        eprintln!("{what}: median {:?}, p95 {:?} of {rounds}", times[times.len() / 2], times[times.len() * 95 / 100]);
+        eprintln!(
+            "{what}: median {:?}, p95 {:?} of {rounds}",
+            times[times.len() / 2],
+            times[times.len() * 95 / 100]
+        );
     };
     say("4 KiB, bare", bare);
     say("4 KiB, bare, on a blocking thread", thread);

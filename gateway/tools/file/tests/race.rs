@@ -1,5 +1,6 @@
-//! Names that change while they are used: folders and files of the root are swapped with links to outside, as fast as
-//! the system can, while every tool works through them. `FILE_RACE_SECONDS` says for how long; 1 without it.
+//! Names that change while they are used: folders and files of the root are swapped with links to
+//! outside, as fast as the system can, while every tool works through them. `FILE_RACE_SECONDS`
+//! says for how long; 1 without it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,14 +26,21 @@ fn repair(yard: &Yard) {
     for folder in ["data/dir/deep", "data/nest/dir"] {
         let _ = std::fs::create_dir_all(yard.path(folder));
     }
-    for file in ["data/dir/secret.txt", "data/dir/deep/secret.txt", "data/nest/dir/secret.txt", "data/file.txt"] {
+    for file in [
+        "data/dir/secret.txt",
+        "data/dir/deep/secret.txt",
+        "data/nest/dir/secret.txt",
+        "data/file.txt",
+    ] {
         if !yard.path(file).exists() {
             let _ = std::fs::write(yard.path(file), "inside");
         }
     }
-    for (to, at) in
-        [("../outside", "data/dir-link"), ("../../outside", "data/nest/link"), ("../secret.txt", "data/file-link")]
-    {
+    for (to, at) in [
+        ("../outside", "data/dir-link"),
+        ("../../outside", "data/nest/link"),
+        ("../secret.txt", "data/file-link"),
+    ] {
         let _ = std::os::unix::fs::symlink(to, yard.path(at));
     }
 }
@@ -109,6 +117,8 @@ async fn names_that_are_swapped_with_links_lead_nowhere() {
     swappers.into_iter().for_each(|swapper| swapper.join().unwrap());
     assert_eq!(yard.protected(), before);
     let swaps = swaps.load(Ordering::Relaxed);
-    eprintln!("{calls} calls during {swaps} swaps in {seconds} s: nothing outside was read or changed");
+    eprintln!(
+        "{calls} calls during {swaps} swaps in {seconds} s: nothing outside was read or changed"
+    );
     assert!(calls > 20 && swaps > 20, "{calls} calls, {swaps} swaps");
 }

@@ -21,13 +21,23 @@ async fn files_are_listed_and_read_as_resources() {
     let server = yard.rig.server("file");
     std::fs::write(yard.path("data/with space.bin"), [0xFF, 0]).unwrap();
     let listed = || -> Vec<String> {
-        server.catalog().items(ListKind::Resources).iter().map(|item| item.key.to_string()).collect()
+        server
+            .catalog()
+            .items(ListKind::Resources)
+            .iter()
+            .map(|item| item.key.to_string())
+            .collect()
     };
     let uri = |below: &str| format!("file://{}", yard.text(below));
     until("a list", || listed().contains(&uri("data/readme.txt"))).await;
     assert!(listed().contains(&uri("data/with%20space.bin")), "{:?}", listed());
-    assert!(!listed().iter().any(|uri| uri.contains("private") || uri.contains(".git") || uri.contains(".pem")));
-    let read = async |uri: String| yard.rig.ask("file", Method::ResourcesRead, &uri, json!({})).await;
+    assert!(
+        !listed()
+            .iter()
+            .any(|uri| uri.contains("private") || uri.contains(".git") || uri.contains(".pem"))
+    );
+    let read =
+        async |uri: String| yard.rig.ask("file", Method::ResourcesRead, &uri, json!({})).await;
     let text = read(uri("data/readme.txt")).await.unwrap();
     assert_eq!(
         (&text["contents"][0]["text"], &text["cacheScope"]),
@@ -41,7 +51,8 @@ async fn resources_outside_are_none() {
     let uri = |below: &str| format!("file://{}", yard.text(below));
     let binary = yard.path("data/with space.bin");
     std::fs::write(&binary, [0xFF, 0]).unwrap();
-    let read = async |uri: String| yard.rig.ask("file", Method::ResourcesRead, &uri, json!({})).await;
+    let read =
+        async |uri: String| yard.rig.ask("file", Method::ResourcesRead, &uri, json!({})).await;
     let server = yard.rig.server("file");
     assert_eq!(read(uri("data/with%20space.bin")).await.unwrap()["contents"][0]["blob"], "/wA=");
     for uri in [

@@ -1,4 +1,5 @@
-//! The corpora through the real tool, with Landlock and without: no attack has an effect, and what people mean runs.
+//! The corpora through the real tool, with Landlock and without: no attack has an effect, and what
+//! people mean runs.
 
 use super::*;
 
@@ -6,7 +7,9 @@ const ATTACKS: &str = include_str!("../../../../tests/corpora/command/attack.txt
 const BENIGN: &str = include_str!("../../../../tests/corpora/command/benign.txt");
 
 fn lines(corpus: &str) -> impl Iterator<Item = &str> {
-    corpus.lines().filter(|line| !line.is_empty() && !line.starts_with("# ") && !line.starts_with("## "))
+    corpus
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with("# ") && !line.starts_with("## "))
 }
 
 /// The arguments of the call that a line of a corpus stands for.
@@ -110,5 +113,8 @@ async fn a_link_that_is_swapped_leads_nowhere() {
     }
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
     swapper.join().unwrap();
-    assert!(refused > 0 && read > 0 && denied > 0, "refused {refused}, denied by the kernel {denied}, read {read}");
+    assert!(
+        refused > 0 && read > 0 && denied > 0,
+        "refused {refused}, denied by the kernel {denied}, read {read}"
+    );
 }

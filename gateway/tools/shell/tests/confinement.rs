@@ -1,5 +1,5 @@
-//! What the kernel holds when the rule lets everything through: files, processes, sockets, limits. The same without
-//! Landlock shows that it is Landlock that holds.
+//! What the kernel holds when the rule lets everything through: files, processes, sockets, limits.
+//! The same without Landlock shows that it is Landlock that holds.
 
 use super::*;
 
@@ -35,7 +35,10 @@ async fn landlock_alone_keeps_programs_inside() {
         assert!(!result.to_string().contains(SECRET), "{script}: {result}");
         place.assert_untouched();
     }
-    assert!(!Path::new("/tmp/pwned-by-shell").exists() && !Path::new("/dev/shm/pwned-by-shell").exists());
+    assert!(
+        !Path::new("/tmp/pwned-by-shell").exists()
+            && !Path::new("/dev/shm/pwned-by-shell").exists()
+    );
     let inside = sh(&rig, "cat victim.txt").await;
     assert_eq!(inside["stdout"], json!(VICTIM));
 }
@@ -58,7 +61,8 @@ async fn files_that_the_gateway_was_started_with_stay_with_it() {
         let number = std::os::fd::AsRawFd::as_raw_fd(&secret);
         let result = sh(&rig, &format!("cat <&{number}")).await;
         assert!(result["exitCode"] != json!(0) && !result.to_string().contains(SECRET), "{result}");
-        let open = sh(&rig, "for fd in 3 4 5 6 7 8 9; do (: <&$fd) 2>/dev/null && echo $fd; done").await;
+        let open =
+            sh(&rig, "for fd in 3 4 5 6 7 8 9; do (: <&$fd) 2>/dev/null && echo $fd; done").await;
         assert_eq!(open["stdout"], json!(""), "{open}");
     }
 }
@@ -77,8 +81,14 @@ async fn a_root_that_is_gone_stops_nobody_elsewhere() {
     assert_eq!(sh(&rig, "echo hi").await["stdout"], json!("hi\n"));
     let other = sh(&rig, &format!("echo x > {}/pwned", more.display())).await;
     assert_ne!(other["exitCode"], json!(0), "another folder of the name: {other}");
-    let words = rig.call("shell/execute", json!({"argv": ["sh", "-c", "echo hi"], "cwd": more})).await.unwrap_err();
-    assert!(words.contains("name one that is still there") || words.contains("is not there"), "{words}");
+    let words = rig
+        .call("shell/execute", json!({"argv": ["sh", "-c", "echo hi"], "cwd": more}))
+        .await
+        .unwrap_err();
+    assert!(
+        words.contains("name one that is still there") || words.contains("is not there"),
+        "{words}"
+    );
     place.assert_untouched();
 }
 
@@ -100,14 +110,26 @@ async fn programs_that_run_no_code_start_no_process() {
         let mut config = place.code(landlock, &["sh"]);
         // `sh` by a model, not by the opt-in: as a hole in a model would be.
         config.rule.allow_code_execution.clear();
-        let model = lockgate_policy::command::ModelSpec { flags: vec!["-c=text".into()], ..Default::default() };
+        let model = lockgate_policy::command::ModelSpec {
+            flags: vec!["-c=text".into()],
+            ..Default::default()
+        };
         config.rule.models.insert("sh".into(), model);
         let rig = rig(config);
         assert_eq!(sh(&rig, "echo in this process").await["stdout"], json!("in this process\n"));
-        for script in ["cat victim.txt; true", "(echo x); true", "echo x | cat", "sleep 60 & true", "./evil; true"] {
+        for script in [
+            "cat victim.txt; true",
+            "(echo x); true",
+            "echo x | cat",
+            "sleep 60 & true",
+            "./evil; true",
+        ] {
             let result = sh(&rig, script).await;
             let words = result["stderr"].as_str().unwrap();
-            assert!(words.contains("fork") || words.contains("Permission denied"), "{script}: {result}");
+            assert!(
+                words.contains("fork") || words.contains("Permission denied"),
+                "{script}: {result}"
+            );
         }
         place.assert_untouched();
         place.assert_quiet().await;
@@ -139,8 +161,12 @@ async fn the_environment_is_made_from_nothing() {
     let mut config = place.code(Landlock::Required, &["env"]);
     config.environment.insert("GREETING".into(), "hi".into());
     let result = run(&rig(config), "env").await.unwrap();
-    let mut names: Vec<&str> =
-        result["stdout"].as_str().unwrap().lines().filter_map(|line| line.split('=').next()).collect();
+    let mut names: Vec<&str> = result["stdout"]
+        .as_str()
+        .unwrap()
+        .lines()
+        .filter_map(|line| line.split('=').next())
+        .collect();
     names.sort_unstable();
     let expected = [
         "COREPACK_ENABLE_NETWORK",
@@ -171,7 +197,8 @@ async fn limits_hold() {
     assert!(result["stderr"].as_str().unwrap().contains("memory"), "{:?}", result["stderr"]);
 }
 
-/// The least that a configuration may give: the guard, which is under the same limits, still starts the program.
+/// The least that a configuration may give: the guard, which is under the same limits, still starts
+/// the program.
 #[tokio::test]
 async fn the_least_limits_are_enough_to_start() {
     let place = Place::new();

@@ -1,4 +1,5 @@
-//! Runs that have to be ended: at their time limit, when nobody waits any more, together with all that they started.
+//! Runs that have to be ended: at their time limit, when nobody waits any more, together with all
+//! that they started.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -25,7 +26,8 @@ async fn the_time_limit_ends_the_whole_group() {
 async fn what_ignores_the_request_to_end_is_killed() {
     let place = Place::new();
     let rig = rig(place.code(Landlock::Required, &["sh"]));
-    let argv = ["sh", "-c", "trap '' TERM; sh -c \"trap '' TERM; sleep 60\" & while :; do sleep 1; done"];
+    let argv =
+        ["sh", "-c", "trap '' TERM; sh -c \"trap '' TERM; sleep 60\" & while :; do sleep 1; done"];
     let result = rig.call("shell/execute", json!({"argv": argv, "timeout_ms": 200})).await.unwrap();
     assert_eq!((&result["timedOut"], &result["signal"]), (&json!(true), &json!(9)));
     place.assert_quiet().await;
@@ -45,7 +47,8 @@ async fn what_a_program_leaves_behind_is_killed() {
 async fn a_dropped_call_ends_its_program() {
     let place = Place::new();
     let rig = rig(place.code(Landlock::Required, &["sh"]));
-    let call = rig.call("shell/execute", json!({"argv": ["sh", "-c", "trap '' TERM; sleep 60 & sleep 60"]}));
+    let call = rig
+        .call("shell/execute", json!({"argv": ["sh", "-c", "trap '' TERM; sleep 60 & sleep 60"]}));
     let started = async {
         while place.processes().len() < 2 {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -77,7 +80,8 @@ fn a_runtime_that_ends_takes_its_programs_along() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let rig = rig(place.code(Landlock::Required, &["sh"]));
-        let call = rig.call("shell/execute", json!({"argv": ["sh", "-c", "trap '' TERM; sleep 60"]}));
+        let call =
+            rig.call("shell/execute", json!({"argv": ["sh", "-c", "trap '' TERM; sleep 60"]}));
         let _ = tokio::time::timeout(Duration::from_millis(500), call).await;
     });
     drop(runtime);
@@ -97,7 +101,8 @@ async fn places_are_bounded() {
     config.limits.concurrent = 1;
     let rig = rig(config);
     let began = Instant::now();
-    let (one, two, three) = tokio::join!(run(&rig, "sleep 0.3"), run(&rig, "sleep 0.3"), run(&rig, "sleep 0.3"));
+    let (one, two, three) =
+        tokio::join!(run(&rig, "sleep 0.3"), run(&rig, "sleep 0.3"), run(&rig, "sleep 0.3"));
     assert!(one.is_ok() && two.is_ok() && three.is_ok());
     assert!(began.elapsed() >= Duration::from_millis(900), "{:?}", began.elapsed());
 }
@@ -111,7 +116,10 @@ async fn progress_is_told_while_it_runs() {
     rig.send("shell", "execute", &request, &[], Some(Arc::clone(&notes) as _), None).await.unwrap();
     let notes = notes.progress.lock();
     assert_eq!(notes.len(), 2, "{notes:?}");
-    assert_eq!((&notes[1]["progress"], &notes[1]["message"]), (&json!(2), &json!("running for 2 s")));
+    assert_eq!(
+        (&notes[1]["progress"], &notes[1]["message"]),
+        (&json!(2), &json!("running for 2 s"))
+    );
 }
 
 #[tokio::test]

@@ -1,5 +1,5 @@
-//! Repositories that name programs to run: in their configuration, attributes, hooks and submodules. Plain git falls for
-//! each; the tool for none, with Landlock and without.
+//! Repositories that name programs to run: in their configuration, attributes, hooks and
+//! submodules. Plain git falls for each; the tool for none, with Landlock and without.
 
 use std::process::Command;
 
@@ -10,9 +10,15 @@ use super::*;
 fn git(folder: &Path, arguments: &[&str]) -> std::process::Output {
     let mut command = Command::new("git");
     command.args(arguments).current_dir(folder).env_clear().stdin(std::process::Stdio::null());
-    command.envs([("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/nonexistent"), ("GIT_CONFIG_NOSYSTEM", "1")]);
+    command.envs([
+        ("PATH", "/usr/local/bin:/usr/bin:/bin"),
+        ("HOME", "/nonexistent"),
+        ("GIT_CONFIG_NOSYSTEM", "1"),
+    ]);
     for name in ["AUTHOR", "COMMITTER"] {
-        command.env(format!("GIT_{name}_NAME"), "Ada").env(format!("GIT_{name}_EMAIL"), "ada@example.com");
+        command
+            .env(format!("GIT_{name}_NAME"), "Ada")
+            .env(format!("GIT_{name}_EMAIL"), "ada@example.com");
     }
     command.output().unwrap()
 }
@@ -95,7 +101,8 @@ const COMMANDS: [&str; 18] = [
 fn trap(place: &Place, name: &str) {
     let root = place.root();
     let evil = root.join("evil");
-    let (evil, set) = (evil.to_str().unwrap(), |key: &str, value: &str| must(&root, &["config", key, value]));
+    let (evil, set) =
+        (evil.to_str().unwrap(), |key: &str, value: &str| must(&root, &["config", key, value]));
     must(&root, &["init", "-q", "-b", "main"]);
     must(&root, &["add", "victim.txt"]);
     must(&root, &["commit", "-qm", "First"]);
@@ -126,7 +133,10 @@ fn trap(place: &Place, name: &str) {
             std::fs::write(root.join("commit"), signed).unwrap();
             must(&root, &["hash-object", "-w", "-t", "tree", "/dev/null"]);
             let made = git(&root, &["hash-object", "-w", "-t", "commit", "commit"]);
-            must(&root, &["update-ref", "refs/heads/main", String::from_utf8_lossy(&made.stdout).trim()]);
+            must(
+                &root,
+                &["update-ref", "refs/heads/main", String::from_utf8_lossy(&made.stdout).trim()],
+            );
         }
         "submodule" => {
             let inner = root.join("inner");
@@ -176,11 +186,13 @@ async fn hostile_repositories_run_nothing() {
     }
 }
 
-/// What `policies/commands.yaml` asks of the git of other servers is enough for the subcommands that it allows.
+/// What `policies/commands.yaml` asks of the git of other servers is enough for the subcommands
+/// that it allows.
 #[test]
 fn plain_git_runs_nothing_when_called_as_the_policy_wants_it() {
     let policy = include_str!("../../../../policies/commands.yaml");
-    let words = policy.split_once("begins_with: [").and_then(|(_, rest)| rest.split_once(']')).unwrap().0;
+    let words =
+        policy.split_once("begins_with: [").and_then(|(_, rest)| rest.split_once(']')).unwrap().0;
     let words: Vec<&str> = words.split(',').map(str::trim).collect();
     assert!(words.len() > 30, "{words:?}");
     for (name, falls) in TRAPS {
@@ -202,7 +214,10 @@ fn plain_git_runs_nothing_when_called_as_the_policy_wants_it() {
             let ran = git(&place.root(), &[&words, command].concat());
             assert!(sprung(&place).is_empty(), "{name}: {command:?}");
             let missing = command == ["tag", "--list"] || name == "gpg";
-            assert!(ran.status.success() && (missing || !ran.stdout.is_empty()), "{name}: {command:?}: {ran:?}");
+            assert!(
+                ran.status.success() && (missing || !ran.stdout.is_empty()),
+                "{name}: {command:?}: {ran:?}"
+            );
         }
     }
 }

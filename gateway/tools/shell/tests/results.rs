@@ -29,7 +29,10 @@ async fn output_and_exit_codes_come_back() {
     let result = run(&rig, "cat missing.txt").await.unwrap();
     assert_eq!(result["exitCode"], json!(1));
     assert!(result["stderr"].as_str().unwrap().contains("No such file"), "{result}");
-    let argv = rig.call("shell/execute", json!({"argv": ["echo", "a  b", "$HOME", "; ls"]})).await.unwrap();
+    let argv = rig
+        .call("shell/execute", json!({"argv": ["echo", "a  b", "$HOME", "; ls"]}))
+        .await
+        .unwrap();
     assert_eq!(argv["stdout"], json!("a  b $HOME ; ls\n"));
     // Standard input is empty.
     assert_eq!(run(&rig, "cat").await.unwrap()["stdout"], json!(""));
@@ -42,12 +45,19 @@ async fn text_for_the_model_says_what_matters() {
     let rig = rig(place.config(Landlock::Required));
     let text = async |command: &str| {
         let params = json!({"arguments": {"command": command}});
-        let result = rig.ask("shell", lockgate_protocol::method::Method::ToolsCall, "execute", params).await.unwrap();
+        let result = rig
+            .ask("shell", lockgate_protocol::method::Method::ToolsCall, "execute", params)
+            .await
+            .unwrap();
         result["content"][0]["text"].as_str().unwrap().to_owned()
     };
     assert_eq!(text("echo hi").await, "hi\n");
     let text = text("cat victim.txt missing.txt").await;
-    assert!(text.starts_with(VICTIM) && text.contains("[stderr]\ncat: missing.txt") && text.ends_with("[exit code 1]"));
+    assert!(
+        text.starts_with(VICTIM)
+            && text.contains("[stderr]\ncat: missing.txt")
+            && text.ends_with("[exit code 1]")
+    );
 }
 
 #[tokio::test]
@@ -56,7 +66,10 @@ async fn long_output_is_cut_and_said() {
     std::fs::write(place.root().join("big.txt"), "é".repeat(6 << 20)).unwrap();
     let rig = rig(place.config(Landlock::Required));
     let result = run(&rig, "cat big.txt").await.unwrap();
-    assert_eq!((&result["stdoutBytes"], &result["stdoutTruncated"]), (&json!(12 << 20), &json!(true)));
+    assert_eq!(
+        (&result["stdoutBytes"], &result["stdoutTruncated"]),
+        (&json!(12 << 20), &json!(true))
+    );
     assert_eq!((&result["stderrTruncated"], &result["binary"]), (&json!(false), &json!(false)));
     assert_eq!(result["stdout"].as_str().unwrap().len(), 1 << 20);
     std::fs::write(place.root().join("bytes"), [b'a', 0xff, 0, b'b']).unwrap();
@@ -68,9 +81,13 @@ async fn long_output_is_cut_and_said() {
 async fn working_folders_are_inside() {
     let place = Place::new();
     let rig = rig(place.config(Landlock::Required));
-    let pwd = async |cwd: &str| rig.call("shell/execute", json!({"command": "pwd", "cwd": cwd})).await;
+    let pwd =
+        async |cwd: &str| rig.call("shell/execute", json!({"command": "pwd", "cwd": cwd})).await;
     let root = place.root();
-    assert_eq!(pwd("src").await.unwrap()["stdout"], json!(format!("{}\n", root.join("src").display())));
+    assert_eq!(
+        pwd("src").await.unwrap()["stdout"],
+        json!(format!("{}\n", root.join("src").display()))
+    );
     assert_eq!(pwd(root.join("src/deep").to_str().unwrap()).await.unwrap()["exitCode"], json!(0));
     assert_eq!(pwd("src/..").await.unwrap()["stdout"], json!(format!("{}\n", root.display())));
     for (cwd, words) in [

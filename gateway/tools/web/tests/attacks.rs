@@ -15,21 +15,32 @@ async fn loopback_is_refused_by_default_in_every_spelling() {
     let port = canary.port();
     let named = config(&["localhost", "*.localhost", "*.example"]);
     let web = web(Config { ports: vec![port], ..named });
-    for host in
-        ["localhost", "127.0.0.1", "0x7f.1", "2130706433", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0", "a.localhost"]
-    {
+    for host in [
+        "localhost",
+        "127.0.0.1",
+        "0x7f.1",
+        "2130706433",
+        "[::1]",
+        "[::ffff:127.0.0.1]",
+        "0.0.0.0",
+        "a.localhost",
+    ] {
         for tool in ["web/request", "web/fetch"] {
             web.call(tool, json!({"url": format!("http://{host}:{port}/")})).await.unwrap_err();
         }
     }
     canary.assert_untouched();
     let words = get(&web, &format!("http://localhost:{port}/")).await.unwrap_err();
-    assert_eq!(words, "localhost leads to this machine, which is not open to this tool; use a public host");
+    assert_eq!(
+        words,
+        "localhost leads to this machine, which is not open to this tool; use a public host"
+    );
 }
 
 #[tokio::test]
 async fn no_attack_of_the_corpus_reaches_anything() {
-    // Every name resolves to the canary, and every port of the corpus is allowed or refused as written.
+    // Every name resolves to the canary, and every port of the corpus is allowed or refused as
+    // written.
     let canary = Canary::at("127.0.0.1", 0);
     let hosts = ["api.example.com", "*.example.org", "münchen.example"];
     let listed = scripted(&config(&hosts), &[&["127.0.0.1"]]);
@@ -37,9 +48,11 @@ async fn no_attack_of_the_corpus_reaches_anything() {
     let mut tried = 0;
     for line in ATTACKS.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         let (rule, url) = line.split_once(' ').unwrap();
-        let url: String = if url.starts_with('"') { serde_json::from_str(url).unwrap() } else { url.to_owned() };
+        let url: String =
+            if url.starts_with('"') { serde_json::from_str(url).unwrap() } else { url.to_owned() };
         let web = if rule == "any" { &any } else { &listed };
-        for url in [url.clone(), url.replacen("example", &format!("example:{}", canary.port()), 1)] {
+        for url in [url.clone(), url.replacen("example", &format!("example:{}", canary.port()), 1)]
+        {
             for tool in ["web/request", "web/fetch"] {
                 assert!(web.call(tool, json!({"url": url})).await.is_err(), "{url:?}");
             }
@@ -89,7 +102,8 @@ async fn a_redirect_is_judged_like_the_first_url() {
             "gopher://localhost/".to_owned(),
             "/loop".to_owned(),
         ];
-        let number = request.split(['/', ' ']).nth(2).and_then(|n| n.parse::<usize>().ok()).unwrap_or(10);
+        let number =
+            request.split(['/', ' ']).nth(2).and_then(|n| n.parse::<usize>().ok()).unwrap_or(10);
         format!("HTTP/1.1 302 Found\r\nlocation: {}\r\ncontent-length: 0\r\n\r\n", targets[number])
     });
     let web = scripted(&local(&[site.port, port]), &[&["127.0.0.1"]]);
@@ -103,7 +117,8 @@ async fn a_redirect_is_judged_like_the_first_url() {
     assert_eq!(looped, "there were more than 5 redirects");
     canary.assert_untouched();
     let url = format!("http://localhost:{}/0", site.port);
-    let seen = web.call("web/request", json!({"url": url, "follow_redirects": false})).await.unwrap();
+    let seen =
+        web.call("web/request", json!({"url": url, "follow_redirects": false})).await.unwrap();
     assert_eq!((&seen["status"], &seen["redirects"]), (&json!(302), &json!([])));
 }
 
@@ -113,27 +128,38 @@ async fn credentials_and_bodies_stay_with_their_origin() {
     let to = other.port;
     let site = Site::start(move |request| {
         let status = if request.contains("/keep") { 307 } else { 302 };
-        let target =
-            if request.contains("/here") { "/end".to_owned() } else { format!("http://other.example:{to}/end") };
+        let target = if request.contains("/here") {
+            "/end".to_owned()
+        } else {
+            format!("http://other.example:{to}/end")
+        };
         match request.contains("/end") {
             true => OK.into(),
-            false => format!("HTTP/1.1 {status} Moved\r\nlocation: {target}\r\ncontent-length: 0\r\n\r\n"),
+            false => format!(
+                "HTTP/1.1 {status} Moved\r\nlocation: {target}\r\ncontent-length: 0\r\n\r\n"
+            ),
         }
     });
     let web = scripted(&local(&[site.port, other.port]), &[&["127.0.0.1"]]);
     let headers = json!({"Authorization": "Bearer secret", "X-Api-Key": "secret", "Accept": "a/b"});
     let url = |path: &str| format!("http://site.example:{}{path}", site.port);
-    let reply = web.call("web/request", json!({"url": url("/there"), "headers": headers})).await.unwrap();
+    let reply =
+        web.call("web/request", json!({"url": url("/there"), "headers": headers})).await.unwrap();
     assert_eq!(reply["redirects"], json!([url("/there")]));
     let seen = other.requests().pop().unwrap();
     assert!(!seen.contains("secret") && seen.contains("accept: a/b\r\n"), "{seen}");
     // The same origin hears them again; a POST becomes a GET without its body.
-    web.call("web/request", json!({"url": url("/here"), "method": "POST", "text": "body", "headers": headers}))
-        .await
-        .unwrap();
+    web.call(
+        "web/request",
+        json!({"url": url("/here"), "method": "POST", "text": "body", "headers": headers}),
+    )
+    .await
+    .unwrap();
     let seen = site.requests().pop().unwrap();
     assert!(
-        seen.starts_with("GET /end ") && seen.contains("Bearer secret") && !seen.contains("content-type"),
+        seen.starts_with("GET /end ")
+            && seen.contains("Bearer secret")
+            && !seen.contains("content-type"),
         "{seen}"
     );
     // A body goes to nobody else.
@@ -141,7 +167,8 @@ async fn credentials_and_bodies_stay_with_their_origin() {
     let reply = web.call("web/request", kept).await.unwrap();
     assert_eq!(reply["status"], 307);
     assert_eq!(other.requests().len(), 1);
-    let kept = json!({"url": url("/keep/here"), "method": "POST", "text": "body", "headers": headers});
+    let kept =
+        json!({"url": url("/keep/here"), "method": "POST", "text": "body", "headers": headers});
     web.call("web/request", kept).await.unwrap();
     let seen = site.requests().pop().unwrap();
     assert!(seen.starts_with("POST /end ") && seen.ends_with("\r\n\r\nbody"), "{seen}");
@@ -161,18 +188,24 @@ async fn endless_bodies_and_compressed_bombs_end_at_the_bound() {
                 "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-encoding: gzip\r\ncontent-length: {}\r\n\r\n",
                 bomb.len()
             );
-            return stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&bomb)).is_ok();
+            return stream
+                .write_all(head.as_bytes())
+                .and_then(|()| stream.write_all(&bomb))
+                .is_ok();
         }
         let kind = if request.contains("/empty") { "content-encoding: gzip\r\n" } else { "" };
         let piece = match kind.is_empty() {
             true => b"x".repeat(1000),
             // A member that holds nothing, again and again.
-            false => {
-                flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default()).finish().unwrap().repeat(50)
-            }
+            false => flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default())
+                .finish()
+                .unwrap()
+                .repeat(50),
         };
-        let _ =
-            write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n{kind}transfer-encoding: chunked\r\n\r\n");
+        let _ = write!(
+            stream,
+            "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n{kind}transfer-encoding: chunked\r\n\r\n"
+        );
         while write!(stream, "{:x}\r\n", piece.len()).is_ok()
             && stream.write_all(&piece).is_ok()
             && stream.write_all(b"\r\n").is_ok()
@@ -184,16 +217,23 @@ async fn endless_bodies_and_compressed_bombs_end_at_the_bound() {
         let began = Instant::now();
         let reply = get(&web, &format!("http://localhost:{}{path}", site.port)).await.unwrap();
         assert_eq!(reply["truncated"], true, "{path}");
-        assert!(reply["size"].as_u64().unwrap() <= 1 << 20 && began.elapsed() < Duration::from_secs(15), "{path}");
+        assert!(
+            reply["size"].as_u64().unwrap() <= 1 << 20 && began.elapsed() < Duration::from_secs(15),
+            "{path}"
+        );
     }
-    let page = web.call("web/fetch", json!({"url": format!("http://localhost:{}/endless", site.port)})).await.unwrap();
+    let page = web
+        .call("web/fetch", json!({"url": format!("http://localhost:{}/endless", site.port)}))
+        .await
+        .unwrap();
     assert_eq!((&page["truncated"], &page["next"]), (&json!(true), &json!(20_000)));
 }
 
 #[tokio::test]
 async fn slow_servers_run_into_the_one_deadline() {
     let site = Site::serve(|request, stream| {
-        // Three ways to be slow: no head, a head byte by byte, a body byte by byte; each byte resets naive timeouts.
+        // Three ways to be slow: no head, a head byte by byte, a body byte by byte; each byte
+        // resets naive timeouts.
         let text: &[u8] = match () {
             () if request.contains("/never") => b"",
             () if request.contains("/head") => b"HTTP/1.1 200 OK\r\nx-slow: ",
@@ -212,7 +252,8 @@ async fn slow_servers_run_into_the_one_deadline() {
     for path in ["/never", "/head", "/body"] {
         let began = Instant::now();
         let url = format!("http://localhost:{}{path}", site.port);
-        let error = web.call("web/request", json!({"url": url, "timeout_ms": 400})).await.unwrap_err();
+        let error =
+            web.call("web/request", json!({"url": url, "timeout_ms": 400})).await.unwrap_err();
         assert!(error.starts_with("there was no complete answer within "), "{path}: {error}");
         assert!(began.elapsed() < Duration::from_secs(5), "{path}: {:?}", began.elapsed());
     }
@@ -223,7 +264,9 @@ async fn garbage_is_an_error_and_the_server_goes_on() {
     let site = Site::start_bytes(|request| match request.split(['/', ' ']).nth(2) {
         Some("text") => b"hello\r\n\r\n".to_vec(),
         Some("torn") => b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhi".to_vec(),
-        Some("twice") => b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nhi".to_vec(),
+        Some("twice") => {
+            b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nhi".to_vec()
+        }
         Some("head") => [b"HTTP/1.1 200 OK\r\nx: ".to_vec(), vec![b'x'; 1 << 20]].concat(),
         _ => OK.into(),
     });
@@ -233,5 +276,8 @@ async fn garbage_is_an_error_and_the_server_goes_on() {
     }
     let torn = json!({"url": format!("http://localhost:{}/torn", site.port), "timeout_ms": 500});
     web.call("web/request", torn).await.unwrap_err();
-    assert_eq!(get(&web, &format!("http://localhost:{}/fine", site.port)).await.unwrap()["body"], "ok");
+    assert_eq!(
+        get(&web, &format!("http://localhost:{}/fine", site.port)).await.unwrap()["body"],
+        "ok"
+    );
 }

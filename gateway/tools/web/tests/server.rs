@@ -8,7 +8,8 @@ use parking_lot::Mutex;
 
 type Seen = Arc<Mutex<Vec<String>>>;
 
-/// A server on a thread of its own; a connection closes when the function gives no keep-alive answer or the client ends it.
+/// A server on a thread of its own; a connection closes when the function gives no keep-alive
+/// answer or the client ends it.
 pub(super) struct Site {
     pub(super) port: u16,
     seen: Seen,
@@ -24,7 +25,9 @@ impl Site {
     }
 
     /// With the stream in the function's hands; true keeps the connection.
-    pub(super) fn serve(answer: impl Fn(&str, &mut TcpStream) -> bool + Send + Sync + 'static) -> Self {
+    pub(super) fn serve(
+        answer: impl Fn(&str, &mut TcpStream) -> bool + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let seen = Seen::default();

@@ -9,7 +9,10 @@ fn plan(arguments: &[&str]) -> Plan {
     Plan {
         command: "node".into(),
         arguments: arguments.iter().map(OsString::from).collect(),
-        environment: vec![("EMPTY".into(), "".into()), ("PATH".into(), OsString::from_vec(vec![b'/', 0xff]))],
+        environment: vec![
+            ("EMPTY".into(), "".into()),
+            ("PATH".into(), OsString::from_vec(vec![b'/', 0xff])),
+        ],
         cwd: None,
     }
 }
@@ -27,7 +30,9 @@ fn a_plan_arrives_as_it_was() {
 #[test]
 fn a_plan_that_no_program_can_be_started_with_is_none() {
     assert!(plan(&["a\0b"]).encode().is_none());
-    for broken in [&b""[..], b"sh", b"sh\0", b"sh\0\0two", b"sh\x00\x002\x00one", b"sh\x00\x000\x00NAME"] {
+    for broken in
+        [&b""[..], b"sh", b"sh\0", b"sh\0\0two", b"sh\x00\x002\x00one", b"sh\x00\x000\x00NAME"]
+    {
         assert!(Plan::decode(broken).is_none(), "{broken:?}");
     }
 }
