@@ -90,78 +90,90 @@ impl Reader<'_> {
         self.problems.push(problem.hint(hint));
     }
 
+    /// Checks one entry. What it gives is only used when nothing in the file is wrong.
     fn key(&mut self, at: usize, raw: Raw) -> Key {
         let at = at.to_string();
-        let path = |name: &'static str| ["keys", at.as_str(), name];
-        if !is_id(&raw.id.0) {
-            self.error(
-                &path("id"),
-                "must be 16 hexadecimal digits",
-                "`lockgate keys create` makes keys",
-            );
-        } else if !self.ids.insert(raw.id.0.clone()) {
-            self.error(&path("id"), "stands twice", "keep one of them");
-        }
-        let hash = parse_hash(&raw.hash.0);
-        if hash.is_none() {
-            let what = "must be `blake3:` and 64 hexadecimal digits";
-            self.error(&path("hash"), what, "`lockgate keys create` makes keys");
-        }
-        let single = [
-            ("name", Some(&raw.name)),
-            ("organisation", raw.organisation.as_ref()),
-            ("agent", raw.agent.as_ref()),
-        ];
-        for (name, text) in single {
-            if text.is_some_and(|text| !(is_plain(&text.0) || name == "name" && text.0.is_empty()))
-            {
-                self.error(
-                    &path(name),
-                    "must be 1 to 256 bytes without control characters",
-                    "shorten it",
-                );
-            }
-        }
-        if raw.roles.len() > GRANTS || !raw.roles.iter().all(|role| is_plain(&role.0)) {
-            self.error(
-                &path("roles"),
-                "must be at most 256 texts without control characters",
-                "shorten it",
-            );
-        }
-        if raw.scopes.len() > GRANTS
-            || !raw.scopes.iter().all(|scope| lockgate_authn::is_scope(&scope.0))
-        {
-            self.error(
-                &path("scopes"),
-                "must be at most 256 scopes",
-                "a scope is ASCII without blanks and quotes",
-            );
-        }
-        let mut time = |name: &'static str, text: Option<&Text>| {
-            let time = text.map(|text| parse_time(&text.0));
-            if time == Some(None) {
-                self.error(&path(name), "is no time", "write 2027-01-31 or 2027-01-31T12:00:00Z");
-            }
-            time.flatten()
-        };
-        let created = time("created", raw.created.as_ref());
-        let expires = time("expires", raw.expires.as_ref());
-        let revoked = time("revoked", raw.revoked.as_ref());
-        let texts = |all: Vec<Text>| all.into_iter().map(|text| text.0).collect();
+        self.check_id(&at, &raw.id.0);
+        let hash = self.read_hash(&at, &raw.hash.0);
+        self.check_texts(&at, &raw);
+        self.check_grants(&at, &raw);
+        let created = self.read_time(&at, "created", raw.created.as_ref());
+        let expires = self.read_time(&at, "expires", raw.expires.as_ref());
+        let revoked = self.read_time(&at, "revoked", raw.revoked.as_ref());
         Key {
             id: raw.id.0,
-            hash: hash.unwrap_or_default(),
+            hash,
             name: raw.name.0,
             organisation: raw.organisation.map(|text| text.0),
-            roles: texts(raw.roles),
-            scopes: texts(raw.scopes),
+            roles: take_texts(raw.roles),
+            scopes: take_texts(raw.scopes),
             agent: raw.agent.map(|text| text.0),
             created: created.unwrap_or_default(),
             expires,
             revoked,
         }
     }
+
+    fn check_id(&mut self, at: &str, id: &str) {
+        let path = ["keys", at, "id"];
+        if !is_id(id) {
+            let what = "must be 16 hexadecimal digits";
+            self.error(&path, what, "`lockgate keys create` makes keys");
+        } else if !self.ids.insert(id.to_owned()) {
+            self.error(&path, "stands twice", "keep one of them");
+        }
+    }
+
+    fn read_hash(&mut self, at: &str, text: &str) -> [u8; 32] {
+        let hash = parse_hash(text);
+        if hash.is_none() {
+            let what = "must be `blake3:` and 64 hexadecimal digits";
+            self.error(&["keys", at, "hash"], what, "`lockgate keys create` makes keys");
+        }
+        hash.unwrap_or_default()
+    }
+
+    fn check_texts(&mut self, at: &str, raw: &Raw) {
+        // Only a name may be left out by being empty.
+        if !raw.name.0.is_empty() {
+            self.check_text(at, "name", Some(&raw.name));
+        }
+        self.check_text(at, "organisation", raw.organisation.as_ref());
+        self.check_text(at, "agent", raw.agent.as_ref());
+    }
+
+    fn check_text(&mut self, at: &str, name: &str, text: Option<&Text>) {
+        if text.is_some_and(|text| !is_plain(&text.0)) {
+            let what = "must be 1 to 256 bytes without control characters";
+            self.error(&["keys", at, name], what, "shorten it");
+        }
+    }
+
+    fn check_grants(&mut self, at: &str, raw: &Raw) {
+        if raw.roles.len() > GRANTS || !raw.roles.iter().all(|role| is_plain(&role.0)) {
+            let what = "must be at most 256 texts without control characters";
+            self.error(&["keys", at, "roles"], what, "shorten it");
+        }
+        let are_scopes = raw.scopes.iter().all(|scope| lockgate_authn::is_scope(&scope.0));
+        if raw.scopes.len() > GRANTS || !are_scopes {
+            let what = "must be at most 256 scopes";
+            let hint = "a scope is ASCII without blanks and quotes";
+            self.error(&["keys", at, "scopes"], what, hint);
+        }
+    }
+
+    fn read_time(&mut self, at: &str, name: &str, text: Option<&Text>) -> Option<u64> {
+        let time = parse_time(&text?.0);
+        if time.is_none() {
+            let hint = "write 2027-01-31 or 2027-01-31T12:00:00Z";
+            self.error(&["keys", at, name], "is no time", hint);
+        }
+        time
+    }
+}
+
+fn take_texts(all: Vec<Text>) -> Vec<String> {
+    all.into_iter().map(|text| text.0).collect()
 }
 
 fn is_plain(text: &str) -> bool {

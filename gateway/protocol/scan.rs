@@ -6,30 +6,20 @@
 //! reads are skipped, but still validated.
 
 mod fault;
+mod keys;
 mod span;
 mod stream;
 mod text;
 
 pub use fault::{Fault, Flaw};
+use keys::check_key;
+pub use keys::{Keys, MAX_MEMBERS};
 pub use span::{Member, Members, Span, find};
 pub use stream::{StreamScanner, Visit};
 use text::is_plain;
 pub(crate) use text::plain_run;
 pub use text::{as_str, as_words, unescape};
 
-/// How exact the keys of an object have to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keys {
-    /// Plain ASCII without control bytes, no two equal ignoring case. For everything that the
-    /// gateway itself reads.
-    Strict,
-    /// Any text, but no two the same. For the results of servers, which may carry members of their
-    /// own.
-    Distinct,
-}
-
-/// Most members of an object whose keys are compared with each other.
-pub const MAX_MEMBERS: usize = 128;
 /// Deepest nesting that can be asked for.
 pub const MAX_DEPTH: usize = 128;
 
@@ -123,7 +113,8 @@ impl<'a> Scanner<'a> {
             let key_at = self.at;
             let (key, escaped) = self.string()?;
             let mut member = Member { key, escaped, value: key };
-            self.check_key(&members, &member, keys, key_at)?;
+            check_key(self.text, self.plain, &members, &member, keys)
+                .map_err(|what| Flaw { what, at: offset(key_at) })?;
             self.take(b':')?;
             member.value = visit(self, member)?;
             members.push(member);
@@ -195,48 +186,6 @@ impl<'a> Scanner<'a> {
 
     fn span(&self, start: usize) -> Span {
         Span { start: offset(start), end: offset(self.at) }
-    }
-
-    fn check_key(
-        &self,
-        before: &[Member],
-        new: &Member,
-        keys: Keys,
-        at: usize,
-    ) -> Result<(), Flaw> {
-        if before.len() >= MAX_MEMBERS {
-            return Err(Flaw { what: Fault::Members, at: offset(at) });
-        }
-        if keys == Keys::Strict && (new.escaped || !self.plain) {
-            let raw = new.key.of(self.text);
-            let bad = if new.escaped {
-                !unescape(raw).bytes().all(|b| (b' '..=b'~').contains(&b))
-            } else {
-                !raw.iter().all(|b| (b' '..=b'~').contains(b))
-            };
-            if bad {
-                return Err(Flaw { what: Fault::KeyBytes, at: offset(at) });
-            }
-        }
-        for old in before {
-            if !old.escaped
-                && !new.escaped
-                && old.key.end - old.key.start != new.key.end - new.key.start
-            {
-                continue;
-            }
-            let old_name = old.name_bytes(self.text);
-            let new_name = new.name_bytes(self.text);
-            if old_name.eq_ignore_ascii_case(&new_name) {
-                if old_name == new_name {
-                    return Err(Flaw { what: Fault::Duplicate, at: offset(at) });
-                }
-                if keys == Keys::Strict {
-                    return Err(Flaw { what: Fault::CaseVariant, at: offset(at) });
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Takes a string; gives what stands between the quotes and whether it has escapes.

@@ -117,7 +117,7 @@ impl Gateway {
 
     /// Ends a session and gives back what it held.
     pub(crate) fn end_session(&self, session: &Session) {
-        self.sessions.close(session);
+        self.sessions.remove(session);
         let held = session.take_subscriptions();
         for server in self.directory.servers() {
             server.forget_session(lockgate_upstream::ClientSession::key(session));

@@ -1,5 +1,6 @@
-//! Legacy sessions: bound to one caller, found by an unguessable id, ended when idle. An idle one
-//! is small: streams and subscriptions are made when they are first needed.
+//! The table of legacy sessions: each bound to one caller and found by an unguessable id. An idle one is
+//! small: streams and subscriptions are made when they are first needed. `Gateway::end_session` alone
+//! ends one (DELETE, idle, a key no longer good); here it is only taken out of the table.
 
 mod client_session;
 mod log;
@@ -198,7 +199,7 @@ impl Sessions {
         Some(session)
     }
 
-    pub(crate) fn close(&self, session: &Session) {
+    pub(crate) fn remove(&self, session: &Session) {
         self.table.remove(&session.id);
         session.over.cancel();
     }
@@ -214,7 +215,7 @@ impl Sessions {
         let ended: Vec<_> =
             self.table.iter().filter(|e| old(e.value())).map(|e| Arc::clone(e.value())).collect();
         for session in &ended {
-            self.close(session);
+            self.remove(session);
         }
         for session in self.all() {
             session.forget_stale();

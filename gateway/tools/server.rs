@@ -2,6 +2,8 @@
 //! model can mend (a wrong argument, an operation that failed) is a result with `isError`; what a
 //! client did wrong is an error.
 
+mod payload;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -21,16 +23,15 @@ use lockgate_upstream::{
     ListKind, Peer, Stage, State, Status, Trouble, Upstream,
 };
 use parking_lot::Mutex;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::provider::{
     ChangeListener, ChangeNotifier, CompletionRequest, CompletionTarget, Provider,
 };
 use crate::registry::{CallOutcome, Entry, Registry};
-use crate::tool::{
-    Arguments, Client, Effect, MAX_TIMEOUT, Output, STRICT, TIMEOUT, Tool, ToolError, ToolSpec,
-};
+use crate::tool::{Arguments, Client, MAX_TIMEOUT, TIMEOUT, Tool, ToolError};
 use crate::{PreparedServer, schema};
+use payload::{build_item, build_result, read_object, timeout_error};
 
 /// Most resources of one server that somebody is subscribed to.
 const SUBSCRIPTIONS: usize = 1000;
@@ -244,60 +245,6 @@ impl Server {
         values.truncate(VALUES);
         Ok(json!({"completion": {"values": values, "total": total, "hasMore": total > VALUES}}))
     }
-}
-
-/// What a tool that took too long says.
-fn timeout_error(spec: &ToolSpec, limit: Duration) -> ToolError {
-    let done = match spec.effect {
-        Effect::Reads => "",
-        Effect::Writes { .. } => {
-            " It may have changed something before: look before you call it again."
-        }
-    };
-    let name = &spec.name;
-    ToolError(format!(
-        "`{name}` did not end within {} s, its time limit, and was stopped. Ask for less at once, \
-            such as a narrower \
-         place or fewer results, or try again later.{done}",
-        limit.as_secs_f64()
-    ))
-}
-
-/// A member of `params` that must be an object, as policy left it; empty when it is absent.
-fn read_object(call: &Call<'_>, name: &str) -> Result<Map<String, Value>, String> {
-    let replaced = call.replaced.iter().find(|(replaced, _)| *replaced == name);
-    let text = match replaced {
-        Some((_, value)) => value.as_deref(),
-        None => call.request.param(name),
-    };
-    match text.map(|text| STRICT.read(text)) {
-        None => Ok(Map::new()),
-        Some(Ok(Value::Object(all))) => Ok(all),
-        Some(Ok(_)) => Err(format!("`params.{name}` must be an object")),
-        Some(Err(words)) => Err(format!("`params.{name}`: {words}")),
-    }
-}
-
-/// The result of `tools/call`, within its bound.
-fn build_result(output: Output, cap: usize) -> Result<Value, ToolError> {
-    let content = match output.content.is_empty() {
-        true => vec![json!({"type": "text", "text": output.structured.to_string()})],
-        false => output.content,
-    };
-    let result =
-        json!({"content": content, "structuredContent": output.structured, "isError": false});
-    let size = result.to_string().len();
-    if size > cap {
-        return Err(ToolError(format!(
-            "the result has {size} bytes and at most {cap} are possible; ask for less"
-        )));
-    }
-    Ok(result)
-}
-
-fn build_item(item: &Value, kind: ListKind) -> Option<Item> {
-    let key = item.get(kind.key())?.as_str()?.into();
-    Some(Item { key, text: item.to_string().into(), headers: None })
 }
 
 impl ChangeListener for Server {

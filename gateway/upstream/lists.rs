@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lockgate_protocol::header::ParamHeaders;
-use lockgate_protocol::list::{self, short};
+use lockgate_protocol::jsonrpc::{Outcome, Response};
+use lockgate_protocol::list::{self, Raw, short};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
-use lockgate_protocol::scan::{self, Span};
+use lockgate_protocol::scan::{self, Member, Span};
 
 use crate::catalog::{Catalog, Item, Kind};
 use crate::config::Limits;
@@ -55,7 +56,17 @@ pub(crate) async fn read(
             Kind::Resources | Kind::Templates => offers.resources,
         };
         if offered {
-            let items = pages(connection, kind, limits, capabilities, &mut catalog).await?;
+            let reading = Reading {
+                connection,
+                kind,
+                limits,
+                capabilities,
+                catalog: &mut catalog,
+                items: Vec::new(),
+                keys: HashSet::new(),
+                cursors: HashSet::new(),
+            };
+            let items = reading.read_pages().await?;
             match kind {
                 Kind::Tools => {
                     catalog.has_headers = items.iter().any(|t| t.headers.is_some());
@@ -73,65 +84,143 @@ pub(crate) async fn read(
     Ok(catalog)
 }
 
-async fn pages(
-    connection: &Connection,
+/// One list while its pages are read.
+struct Reading<'a> {
+    connection: &'a Connection,
     kind: Kind,
-    limits: &Limits,
-    capabilities: &[u8],
-    catalog: &mut Catalog,
-) -> Result<Vec<Item>, Failure> {
-    let mut items = Vec::new();
-    let mut keys = HashSet::new();
-    let mut cursors = HashSet::new();
-    let mut cursor: Option<Bytes> = None;
-    for page in 0.. {
-        if page >= limits.list_pages {
-            catalog.omitted.push(format!(
-                "{}: more than {} pages (limits.list_pages)",
-                kind.member(),
-                limits.list_pages
-            ));
-            break;
+    limits: &'a Limits,
+    capabilities: &'a [u8],
+    catalog: &'a mut Catalog,
+    items: Vec<Item>,
+    keys: HashSet<Arc<str>>,
+    cursors: HashSet<Bytes>,
+}
+
+impl Reading<'_> {
+    async fn read_pages(mut self) -> Result<Vec<Item>, Failure> {
+        let mut cursor: Option<Bytes> = None;
+        for page in 0.. {
+            if page >= self.limits.list_pages {
+                let most = self.limits.list_pages;
+                self.omit(&format!("more than {most} pages (limits.list_pages)"));
+                break;
+            }
+            let Some(response) = self.ask_for_page(cursor.as_ref()).await? else { break };
+            let Outcome::Result(_, members) = &response.outcome else { break };
+            cursor = self.take_page(&response.text, members)?;
+            if cursor.is_none() {
+                break;
+            }
         }
-        let params = [("cursor", cursor.as_ref().map(|c| c.to_vec()))];
-        let mut ask = Ask::own(method(kind), &params);
-        ask.capabilities = capabilities;
-        let (response, result) = match connection.simple(ask).await {
+        Ok(self.items)
+    }
+
+    /// Says what is missing in the list.
+    fn omit(&mut self, words: &str) {
+        self.catalog.omitted.push(format!("{}: {words}", self.kind.member()));
+    }
+
+    /// One page; `None` when the answer cannot be read, which ends the list.
+    async fn ask_for_page(&mut self, cursor: Option<&Bytes>) -> Result<Option<Response>, Failure> {
+        let params = [("cursor", cursor.map(|cursor| cursor.to_vec()))];
+        let mut ask = Ask::own(method(self.kind), &params);
+        ask.capabilities = self.capabilities;
+        let answered = self.connection.simple(ask).await;
+        match answered {
+            Ok((response, _)) => Ok(Some(response)),
             Err(failure) if failure.kind == failure::Kind::Garbage && !failure.sent => {
-                catalog.omitted.push(format!("{}: {}", kind.member(), failure.words));
-                break;
+                self.omit(&failure.words);
+                Ok(None)
             }
-            other => other?,
-        };
-        let lockgate_protocol::jsonrpc::Outcome::Result(_, members) = &response.outcome else {
-            break;
-        };
-        let member = |name: &str| scan::find(members, &response.text, name);
-        note_cache(
-            catalog,
-            member("ttlMs").map(|s| s.of(&response.text)),
-            member("cacheScope").map(|s| s.of(&response.text)),
-        );
-        let array = member(kind.member()).ok_or_else(|| {
-            broken(format!("the result of {} has no `{}`", method(kind).as_str(), kind.member()))
-        })?;
-        let full =
-            take(&response.text, array, kind, limits, connection, &mut items, &mut keys, catalog)?;
-        cursor = member("nextCursor")
-            .map(|s| response.text.slice(s.range()))
-            .filter(|c| c.starts_with(b"\""));
-        drop(result);
-        match &cursor {
-            _ if full => break,
-            None => break,
-            Some(next) if !cursors.insert(next.clone()) => {
-                catalog.omitted.push(format!("{}: the server repeats a cursor", kind.member()));
-                break;
-            }
-            Some(_) => {}
+            Err(failure) => Err(failure),
         }
     }
-    Ok(items)
+
+    /// Takes one page. Gives the cursor of the next one, if the list goes on.
+    fn take_page(&mut self, text: &Bytes, members: &[Member]) -> Result<Option<Bytes>, Failure> {
+        let ttl = scan::find(members, text, "ttlMs");
+        let scope = scan::find(members, text, "cacheScope");
+        note_cache(self.catalog, ttl.map(|span| span.of(text)), scope.map(|span| span.of(text)));
+        let Some(array) = scan::find(members, text, self.kind.member()) else {
+            let method = method(self.kind).as_str();
+            let member = self.kind.member();
+            return Err(broken(format!("the result of {method} has no `{member}`")));
+        };
+        if self.take_items(text, array)? {
+            return Ok(None);
+        }
+        let Some(span) = scan::find(members, text, "nextCursor") else { return Ok(None) };
+        let cursor = text.slice(span.range());
+        if !cursor.starts_with(b"\"") {
+            return Ok(None);
+        }
+        if !self.cursors.insert(cursor.clone()) {
+            self.omit("the server repeats a cursor");
+            return Ok(None);
+        }
+        Ok(Some(cursor))
+    }
+
+    /// Takes the items of one page. Gives true when the list is full.
+    fn take_items(&mut self, text: &Bytes, array: Span) -> Result<bool, Failure> {
+        let (raw, bad) = list::items(text, array, self.kind.form(), self.limits.depth)
+            .map_err(|flaw| broken(format!("{}: {flaw}", method(self.kind).as_str())))?;
+        self.catalog.omitted.extend(bad);
+        let mut left_out = LeftOut::default();
+        let mut full = false;
+        for item in raw {
+            if self.items.len() >= self.limits.list_items {
+                let most = self.limits.list_items;
+                self.omit(&format!("more than {most} items (limits.list_items)"));
+                full = true;
+                break;
+            }
+            let item = self.admit_item(item, &mut left_out);
+            self.items.extend(item);
+        }
+        left_out.close(self.kind, self.catalog);
+        Ok(full)
+    }
+
+    /// An item as it is shown; `None` when it is left out.
+    fn admit_item(&mut self, raw: Raw, left_out: &mut LeftOut) -> Option<Item> {
+        let kind = self.kind;
+        let noun = kind.form().noun;
+        let key: Arc<str> = raw.key.into();
+        if key.len() > MAX_KEY || !self.keys.insert(Arc::clone(&key)) {
+            left_out.tell(format!("{}: {} twice, or too long", kind.member(), short(&key)));
+            return None;
+        }
+        let most = self.limits.description_bytes;
+        if let Some(bytes) = screen::too_long_description(&raw.text, most) {
+            left_out.tell(format!(
+                "{noun} {}: a description of {bytes} bytes, more than {most} \
+                    (limits.description_bytes)",
+                short(&key)
+            ));
+            return None;
+        }
+        let mut text = raw.text;
+        if let Some((clean, icons)) = screen::without_unsafe_icons(&text) {
+            left_out.tell(format!(
+                "{noun} {}: {icons} of its icons, which are no images in themselves and at no \
+                    public https address",
+                short(&key)
+            ));
+            text = clean.into();
+        }
+        match headers(kind, &text) {
+            // A copy, so that one item does not keep its whole page alive.
+            Ok(headers) => Some(Item { key, text: Bytes::copy_from_slice(&text), headers }),
+            Err(words) if self.connection.takes_param_headers() => {
+                left_out.tell(format!("tool {}: {words}", short(&key)));
+                None
+            }
+            // Only HTTP gives the annotations a meaning, so without it they are dropped rather than
+            // the tool.
+            Err(_) => Some(Item { key, text: without_annotations(&text), headers: None }),
+        }
+    }
 }
 
 fn broken(words: String) -> Failure {
@@ -163,70 +252,6 @@ impl LeftOut {
             catalog.omitted.push(format!("{}: {} more of these", kind.member(), self.more));
         }
     }
-}
-
-/// Takes the items of one page. Gives true when the list is full.
-#[allow(clippy::too_many_arguments)]
-fn take(
-    text: &Bytes,
-    array: Span,
-    kind: Kind,
-    limits: &Limits,
-    connection: &Connection,
-    items: &mut Vec<Item>,
-    keys: &mut HashSet<Arc<str>>,
-    catalog: &mut Catalog,
-) -> Result<bool, Failure> {
-    let (raw, bad) = list::items(text, array, kind.form(), limits.depth)
-        .map_err(|flaw| broken(format!("{}: {flaw}", method(kind).as_str())))?;
-    catalog.omitted.extend(bad);
-    let mut left_out = LeftOut::default();
-    for item in raw {
-        if items.len() >= limits.list_items {
-            let most = limits.list_items;
-            catalog
-                .omitted
-                .push(format!("{}: more than {most} items (limits.list_items)", kind.member()));
-            left_out.close(kind, catalog);
-            return Ok(true);
-        }
-        let key: Arc<str> = item.key.into();
-        if key.len() > MAX_KEY || !keys.insert(Arc::clone(&key)) {
-            left_out.tell(format!("{}: {} twice, or too long", kind.member(), short(&key)));
-            continue;
-        }
-        if let Some(bytes) = screen::too_long_description(&item.text, limits.description_bytes) {
-            let most = limits.description_bytes;
-            left_out.tell(format!(
-                "{} {}: a description of {bytes} bytes, more than {most} (limits.description_bytes)",
-                kind.form().noun,
-                short(&key)
-            ));
-            continue;
-        }
-        let mut text = item.text;
-        if let Some((clean, icons)) = screen::without_unsafe_icons(&text) {
-            left_out.tell(format!(
-                "{} {}: {icons} of its icons, which are no images in themselves and at no public \
-                    https address",
-                kind.form().noun,
-                short(&key)
-            ));
-            text = clean.into();
-        }
-        match headers(kind, &text) {
-            // A copy, so that one item does not keep its whole page alive.
-            Ok(headers) => items.push(Item { key, text: Bytes::copy_from_slice(&text), headers }),
-            Err(words) if connection.takes_param_headers() => {
-                left_out.tell(format!("tool {}: {words}", short(&key)));
-            }
-            // Only HTTP gives the annotations a meaning, so without it they are dropped rather than
-            // the tool.
-            Err(_) => items.push(Item { key, text: without_annotations(&text), headers: None }),
-        }
-    }
-    left_out.close(kind, catalog);
-    Ok(false)
 }
 
 /// The header annotations of a tool, if it is one and has some.

@@ -178,6 +178,9 @@ const REASONS: &[(&str, &str)] = &[
     ("did not answer", "it did not answer in time"),
     ("TLS", "the encrypted connection failed"),
     ("is not allowed here", "its address is not allowed"),
+    ("HTTP status 401", "it wants credentials"),
+    ("HTTP status 403", "it wants other credentials"),
+    ("HTTP status 407", "it wants credentials"),
     ("HTTP status 40", "it answered, but not as an MCP server at this address"),
     ("HTTP status 5", "it answered that it is broken or busy"),
     ("credentials", "it wants credentials"),
@@ -211,3 +214,6 @@ impl fmt::Display for Trouble {
         write!(f, "{} failed: {}", self.stage.as_str(), self.words)
     }
 }
+
+#[cfg(test)]
+mod tests;

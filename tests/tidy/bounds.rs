@@ -38,7 +38,7 @@ fn keys_of(page: &str) -> BTreeSet<&str> {
 
 fn section(architecture: &str) -> &str {
     let after = architecture.split_once(PAGE).map_or("", |(_, after)| after);
-    after.split_once("\n## ").map_or(after, |(section, _)| section)
+    after.split_once("\n##").map_or(after, |(section, _)| section)
 }
 
 fn configured(reference: &str) -> BTreeSet<&str> {

@@ -110,34 +110,15 @@ impl Layer {
                 Problem::error(place, key, what)
                     .hint(near.unwrap_or_else(|| "write one of these".to_string()))
             }
-            Kind::DuplicateField(name) => Problem::error(
-                place,
-                key,
-                format!(
-                    "`{name}` is given \
-                twice"
-                ),
-            )
-            .hint("`type` and `transport` are the same key"),
+            Kind::DuplicateField(name) => {
+                Problem::error(place, key, format!("`{name}` is given twice"))
+                    .hint("`type` and `transport` are the same key")
+            }
             Kind::InvalidType(actual, expected) | Kind::InvalidValue(actual, expected) => {
-                let what = format!("must be {}, not {}", kind_wanted(expected), kind_of(actual));
-                let problem = Problem::error(place, key, what);
-                match (kind_wanted(expected), actual) {
-                    ("text", _) if path.last().is_some_and(|key| key == "listen") => {
-                        problem.hint("write ADDRESS:PORT, such as 127.0.0.1:3001")
-                    }
-                    (
-                        "text",
-                        Actual::Unsigned(_)
-                        | Actual::Signed(_)
-                        | Actual::Bool(_)
-                        | Actual::Float(_),
-                    ) => problem.hint("put it in quotes"),
-                    ("text", _) => problem.hint("write one value"),
-                    ("a list", _) => problem.hint("write [a, b]"),
-                    (SECTION, _) => problem.hint("put its keys below it"),
-                    _ => problem.hint(format!("{reference} says what fits")),
-                }
+                let wanted = kind_wanted(expected);
+                let what = format!("must be {wanted}, not {}", kind_of(actual));
+                Problem::error(place, key, what)
+                    .hint(hint_for_type(path, wanted, actual, reference))
             }
             Kind::Message(message) => match message.split_once(HINT) {
                 Some((what, hint)) => {
@@ -155,6 +136,22 @@ impl Layer {
                 .hint(format!("it has to be given; {reference} says what else may be")),
             _ => Problem::error(place, key, "does not fit here"),
         }
+    }
+}
+
+/// How to write what was wanted, given what stands there.
+fn hint_for_type(path: &[String], wanted: &str, actual: &Actual, reference: &str) -> String {
+    match (wanted, actual) {
+        ("text", _) if path.last().is_some_and(|key| key == "listen") => {
+            "write ADDRESS:PORT, such as 127.0.0.1:3001".to_string()
+        }
+        ("text", Actual::Unsigned(_) | Actual::Signed(_) | Actual::Bool(_) | Actual::Float(_)) => {
+            "put it in quotes".to_string()
+        }
+        ("text", _) => "write one value".to_string(),
+        ("a list", _) => "write [a, b]".to_string(),
+        (SECTION, _) => "put its keys below it".to_string(),
+        _ => format!("{reference} says what fits"),
     }
 }
 

@@ -9,6 +9,8 @@ use super::{builtin, git};
 
 /// Subcommands of subcommands, and no deeper.
 const MAX_DEPTH: usize = 3;
+/// How an author writes that digits alone are an option.
+const DIGITS: &str = "-#";
 
 #[derive(Debug)]
 pub(super) struct Model {
@@ -91,65 +93,36 @@ impl Model {
     }
 
     fn at_depth(name: &str, spec: &ModelSpec, depth: usize) -> Result<Self, String> {
-        let wrong = |words: String| format!("models: {name}: {words}");
-        if depth > MAX_DEPTH {
-            return Err(wrong(format!("subcommands go at most {MAX_DEPTH} deep")));
-        }
-        if spec
-            .flags
-            .len()
-            .max(spec.begins_with.len())
-            .max(spec.operands.len())
-            .max(spec.subcommands.len())
-            > MAX_ITEMS
-        {
-            return Err(wrong(format!("a list has more than {MAX_ITEMS} items")));
-        }
-        let mut flags = BTreeMap::new();
-        let mut digits = false;
-        for text in &spec.flags {
-            if text == "-#" {
-                digits = true;
-                continue;
-            }
-            let (flag, value) = flag(text, spec.style).map_err(wrong)?;
-            flags.insert(flag, value);
-        }
-        let operands = spec
-            .operands
-            .iter()
-            .map(|text| operand(text))
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(wrong)?;
-        if operands.iter().rev().skip(1).any(|operand| operand.repeats) {
-            return Err(wrong("only the last operand may repeat".into()));
-        }
-        for flag in spec.need.iter().chain(&spec.operands_need).chain(&spec.first_operand_unless) {
-            if !flags.contains_key(flag) {
-                return Err(wrong(format!("`{flag}` is not among the flags")));
-            }
-        }
-        if !spec.subcommands.is_empty() && (!operands.is_empty() || spec.style != Style::Gnu) {
-            return Err(wrong(
-                "a program with subcommands has no operands of its own, and style gnu".into(),
-            ));
-        }
-        let mut subcommands = BTreeMap::new();
+        let mut model = Self::without_subcommands(name, spec, depth)
+            .map_err(|words| format!("models: {name}: {words}"))?;
         for (sub, spec) in &spec.subcommands {
-            subcommands
-                .insert(sub.clone(), Self::at_depth(&format!("{name} {sub}"), spec, depth + 1)?);
+            let below = Self::at_depth(&format!("{name} {sub}"), spec, depth + 1)?;
+            model.subcommands.insert(sub.clone(), below);
+        }
+        Ok(model)
+    }
+
+    fn without_subcommands(name: &str, spec: &ModelSpec, depth: usize) -> Result<Self, String> {
+        check_size(spec, depth)?;
+        let flags = read_flags(spec)?;
+        let operands = read_operands(spec)?;
+        check_needs(spec, &flags)?;
+        if !spec.subcommands.is_empty() && (!operands.is_empty() || spec.style != Style::Gnu) {
+            return Err(
+                "a program with subcommands has no operands of its own, and style gnu".into()
+            );
         }
         Ok(Self {
             name: name.to_owned(),
             style: spec.style,
             begins_with: spec.begins_with.clone(),
             flags,
-            digits,
+            digits: spec.flags.iter().any(|text| text == DIGITS),
             operands,
             need: spec.need.clone(),
             operands_need: spec.operands_need.clone(),
             first_operand_unless: spec.first_operand_unless.clone(),
-            subcommands,
+            subcommands: BTreeMap::new(),
             anything: false,
         })
     }
@@ -158,6 +131,46 @@ impl Model {
     pub(super) fn danger(&self, flag: &str) -> Option<&'static str> {
         builtin::danger(&self.name, flag)
     }
+}
+
+fn check_size(spec: &ModelSpec, depth: usize) -> Result<(), String> {
+    if depth > MAX_DEPTH {
+        return Err(format!("subcommands go at most {MAX_DEPTH} deep"));
+    }
+    let lists =
+        [spec.flags.len(), spec.begins_with.len(), spec.operands.len(), spec.subcommands.len()];
+    if lists.iter().any(|len| *len > MAX_ITEMS) {
+        return Err(format!("a list has more than {MAX_ITEMS} items"));
+    }
+    Ok(())
+}
+
+fn read_flags(spec: &ModelSpec) -> Result<BTreeMap<String, Value>, String> {
+    let texts = spec.flags.iter().filter(|text| *text != DIGITS);
+    texts.map(|text| flag(text, spec.style)).collect()
+}
+
+fn read_operands(spec: &ModelSpec) -> Result<Vec<Operand>, String> {
+    let mut operands: Vec<Operand> = Vec::with_capacity(spec.operands.len());
+    for text in &spec.operands {
+        operands.push(operand(text)?);
+    }
+    if let Some((_, before)) = operands.split_last()
+        && before.iter().any(|operand| operand.repeats)
+    {
+        return Err("only the last operand may repeat".into());
+    }
+    Ok(operands)
+}
+
+/// Whether the options that a model asks for are options of it.
+fn check_needs(spec: &ModelSpec, flags: &BTreeMap<String, Value>) -> Result<(), String> {
+    for flag in spec.need.iter().chain(&spec.operands_need).chain(&spec.first_operand_unless) {
+        if !flags.contains_key(flag) {
+            return Err(format!("`{flag}` is not among the flags"));
+        }
+    }
+    Ok(())
 }
 
 /// `-n=number` and its like.

@@ -191,20 +191,7 @@ impl Walk<'_> {
                 cast::check(self.named, data_type)?;
                 literal(value)
             }
-            Expr::Interval(Interval {
-                value,
-                leading_field,
-                leading_precision: _,
-                last_field: _,
-                fractional_seconds_precision: _,
-            }) => match (self.named.dialect(), &**value) {
-                (Dialect::Postgres, Expr::Value(value)) => literal(value),
-                (Dialect::Mysql, value) if leading_field.is_some() => self.expression(value),
-                _ => {
-                    no("an interval is not written like that here: in PostgreSQL it is a text, in \
-                        MySQL it has a unit")
-                }
-            },
+            Expr::Interval(interval) => self.interval(interval),
             Expr::Collate { expr, collation } => {
                 self.named.object(collation)?;
                 self.expression(expr)
@@ -219,6 +206,22 @@ impl Walk<'_> {
             }
             Expr::MemberOf(MemberOf { value, array }) => self.expressions([&**value, &**array]),
             _ => no("an expression is not allowed here: write it in plainer SQL"),
+        }
+    }
+
+    fn interval(&mut self, interval: &Interval) -> Result<(), Refusal> {
+        let Interval {
+            value,
+            leading_field,
+            leading_precision: _,
+            last_field: _,
+            fractional_seconds_precision: _,
+        } = interval;
+        match (self.named.dialect(), &**value) {
+            (Dialect::Postgres, Expr::Value(value)) => literal(value),
+            (Dialect::Mysql, value) if leading_field.is_some() => self.expression(value),
+            _ => no("an interval is not written like that here: in PostgreSQL it is a text, in \
+                MySQL it has a unit"),
         }
     }
 

@@ -1,6 +1,8 @@
 //! What a statement names: tables, functions, types and aliases, decoded as the database decodes
 //! them and held against the rule.
 
+mod known;
+
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
 
@@ -9,90 +11,7 @@ use super::lexer::no;
 use super::reserved::is_reserved;
 use super::spec::{Dialect, Names, Spec};
 use crate::Refusal;
-
-/// Schemas of the systems themselves.
-const MYSQL_SYSTEM: [&str; 3] = ["mysql", "performance_schema", "sys"];
-/// Modules of SQLite's shell and of usual extensions that read files, or the statements and pages
-/// of others, besides those that begin with `sqlite_` and `pragma_`. All work as tables (`zipfile
-/// WHERE z = 'path'`). Only the database could say which name is a module and which a table of the
-/// application, so that this cannot be a list of what is allowed: `tables.allow` is.
-const SQLITE_SYSTEM: [&str; 21] = [
-    "bytecode",
-    "carray",
-    "completion",
-    "csv",
-    "dbstat",
-    "define",
-    "explain",
-    "fileio_ls",
-    "fileio_scan",
-    "fsdir",
-    "fstree",
-    "fts5_structure",
-    "incremental_index_check",
-    "lines_read",
-    "lsdir",
-    "tables_used",
-    "tclvar",
-    "vfsstat",
-    "vsv",
-    "vtablog",
-    "zipfile",
-];
-
-/// Types of PostgreSQL that the parser has no word for. None is a function's that reads anything.
-const TYPES: [&str; 50] = [
-    "bpchar",
-    "char",
-    "cid",
-    "cidr",
-    "daterange",
-    "datemultirange",
-    "inet",
-    "int2vector",
-    "int4multirange",
-    "int4range",
-    "int8multirange",
-    "int8range",
-    "jsonpath",
-    "macaddr",
-    "macaddr8",
-    "money",
-    "name",
-    "nummultirange",
-    "numrange",
-    "oid",
-    "oidvector",
-    "pg_lsn",
-    "pg_snapshot",
-    "refcursor",
-    "regcollation",
-    "regconfig",
-    "regdictionary",
-    "regnamespace",
-    "regoper",
-    "regoperator",
-    "regproc",
-    "regprocedure",
-    "regrole",
-    "regtype",
-    "tid",
-    "timestamptz",
-    "timetz",
-    "tsmultirange",
-    "tsrange",
-    "tstzmultirange",
-    "tstzrange",
-    "txid_snapshot",
-    "xid",
-    "xid8",
-    "xml",
-    "box",
-    "circle",
-    "path",
-    "point",
-    "polygon",
-];
+use known::{MYSQL_SYSTEM, SQLITE_SYSTEM, TYPES};
 
 /// The names of a rule, compiled.
 #[derive(Clone, Debug)]

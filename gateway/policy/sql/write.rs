@@ -13,71 +13,27 @@ use crate::Refusal;
 
 impl Walk<'_> {
     pub(super) fn insert(&mut self, insert: &Insert) -> Result<(), Refusal> {
-        let Insert {
-            insert_token: _,
-            optimizer_hints,
-            or,
-            ignore: _,
-            into: _,
-            table,
-            table_alias,
-            columns,
-            overwrite,
-            source,
-            assignments,
-            partitioned,
-            after_columns,
-            has_table_keyword,
-            on,
-            returning,
-            output,
-            replace_into,
-            priority,
-            insert_alias,
-            settings,
-            format_clause,
-            multi_table_insert_type,
-            multi_table_into_clauses,
-            multi_table_when_clauses,
-            multi_table_else_clause,
-        } = insert;
-        let several = multi_table_insert_type.is_some()
-            || multi_table_else_clause.is_some()
-            || !(multi_table_into_clauses.is_empty() && multi_table_when_clauses.is_empty());
-        let other = *overwrite
-            || *has_table_keyword
-            || *replace_into
-            || partitioned.is_some()
-            || !after_columns.is_empty();
-        let more =
-            output.is_some() || settings.is_some() || format_clause.is_some() || priority.is_some();
-        if several
-            || other
-            || more
-            || or.is_some()
-            || insert_alias.is_some()
-            || !optimizer_hints.is_empty()
-        {
+        if is_special(insert) {
             return no(
                 "this form of INSERT is not allowed: write INSERT INTO table (columns) VALUES …",
             );
         }
-        match table {
+        match &insert.table {
             TableObject::TableName(name) => self.named.table(name)?,
             TableObject::TableFunction(_) | TableObject::TableQuery(_) => {
                 return no("INSERT must name a table");
             }
         }
-        if let Some(TableAliasWithoutColumns { explicit: _, alias }) = table_alias {
+        if let Some(TableAliasWithoutColumns { explicit: _, alias }) = &insert.table_alias {
             self.named.ident(alias)?;
         }
-        columns.iter().try_for_each(|column| self.named.object(column))?;
-        if let Some(source) = source {
+        insert.columns.iter().try_for_each(|column| self.named.object(column))?;
+        if let Some(source) = &insert.source {
             self.query(source)?;
         }
-        self.assignments(assignments)?;
-        self.conflict(on.as_ref())?;
-        self.items(returning.as_deref().unwrap_or_default())
+        self.assignments(&insert.assignments)?;
+        self.conflict(insert.on.as_ref())?;
+        self.items(insert.returning.as_deref().unwrap_or_default())
     }
 
     fn conflict(&mut self, on: Option<&OnInsert>) -> Result<(), Refusal> {
@@ -180,6 +136,55 @@ impl Walk<'_> {
             self.expression(value)
         })
     }
+}
+
+/// Whether an INSERT has a clause that is not walked. All fields are named, so that a new one of the
+/// parser's is not overlooked.
+fn is_special(insert: &Insert) -> bool {
+    let Insert {
+        insert_token: _,
+        optimizer_hints,
+        or,
+        ignore: _,
+        into: _,
+        table: _,
+        table_alias: _,
+        columns: _,
+        overwrite,
+        source: _,
+        assignments: _,
+        partitioned,
+        after_columns,
+        has_table_keyword,
+        on: _,
+        returning: _,
+        output,
+        replace_into,
+        priority,
+        insert_alias,
+        settings,
+        format_clause,
+        multi_table_insert_type,
+        multi_table_into_clauses,
+        multi_table_when_clauses,
+        multi_table_else_clause,
+    } = insert;
+    let several = multi_table_insert_type.is_some()
+        || multi_table_else_clause.is_some()
+        || !(multi_table_into_clauses.is_empty() && multi_table_when_clauses.is_empty());
+    let other = *overwrite
+        || *has_table_keyword
+        || *replace_into
+        || partitioned.is_some()
+        || !after_columns.is_empty();
+    let more =
+        output.is_some() || settings.is_some() || format_clause.is_some() || priority.is_some();
+    several
+        || other
+        || more
+        || or.is_some()
+        || insert_alias.is_some()
+        || !optimizer_hints.is_empty()
 }
 
 fn needs(selection: Option<&Expr>, needed: bool, word: &str) -> Result<(), Refusal> {

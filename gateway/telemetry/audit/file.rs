@@ -71,14 +71,7 @@ impl LogFile {
         config: &Config,
         seal: &Seal,
     ) -> io::Result<(Self, Tip, Found)> {
-        // What stands beside the file, and takes its name in rotation, is where the file is.
-        let linked = fs::symlink_metadata(path).is_ok_and(|there| there.is_symlink());
-        let nowhere = |error| {
-            io::Error::other(format!(
-                "it is a link to what is no file yet: make that one ({error})"
-            ))
-        };
-        let path = &if linked { fs::canonicalize(path).map_err(nowhere)? } else { path.to_owned() };
+        let path = &real_path(path)?;
         let lock = open(&beside(path, "lock"), OpenOptions::new().write(true).create(true))?;
         take(&lock)?;
         let mut file = open(path, OpenOptions::new().read(true).append(true).create(true))?;
@@ -87,25 +80,7 @@ impl LogFile {
         }
         let aside = aside(path)?;
         let mut found = Found::default();
-        let mut tip = match (end(&mut file)?, aside.last()) {
-            (Some(end), _) => {
-                let tip = read_tip(&end, seal, &mut found)?;
-                found.torn = mend(&mut file, &end)?;
-                tip
-            }
-            (None, before) => {
-                found.torn = cut_first(&mut file)?;
-                match before {
-                    Some(first) => {
-                        let mut before =
-                            open(&numbered(path, *first), OpenOptions::new().read(true))?;
-                        let end = end(&mut before)?.ok_or_else(|| io::Error::other(UNVERIFIED))?;
-                        read_tip(&end, seal, &mut found)?
-                    }
-                    None => Tip::default(),
-                }
-            }
-        };
+        let mut tip = find_tip(&mut file, path, &aside, seal, &mut found)?;
         if let Some(head) = read_head(path)?.filter(|head| head.seq > tip.seq) {
             found.missing = Some((tip.seq + 1, head.seq));
             tip = head;
@@ -120,10 +95,7 @@ impl LogFile {
             path: path.to_owned(),
             len: meta.len(),
             first,
-            since: meta
-                .created()
-                .or_else(|_| meta.modified())
-                .unwrap_or_else(|_| SystemTime::now()),
+            since: begun_at(&meta),
             rotate_bytes: config.rotate_bytes,
             rotate_age: config.rotate_age,
             keep: config.keep,
@@ -243,6 +215,43 @@ impl LogFile {
         file.sync_data()?;
         fs::rename(new, beside(&self.path, "head"))
     }
+}
+
+/// Where the file is, behind a link: what stands beside it, and takes its name in rotation, is
+/// there.
+fn real_path(path: &Path) -> io::Result<PathBuf> {
+    if !fs::symlink_metadata(path).is_ok_and(|there| there.is_symlink()) {
+        return Ok(path.to_owned());
+    }
+    fs::canonicalize(path).map_err(|error| {
+        io::Error::other(format!("it is a link to what is no file yet: make that one ({error})"))
+    })
+}
+
+/// The end of the chain: in the file, or in the last one that was set aside. What no hash is over
+/// is removed.
+fn find_tip(
+    file: &mut File,
+    path: &Path,
+    aside: &[u64],
+    seal: &Seal,
+    found: &mut Found,
+) -> io::Result<Tip> {
+    if let Some(end) = end(file)? {
+        let tip = read_tip(&end, seal, found)?;
+        found.torn = mend(file, &end)?;
+        return Ok(tip);
+    }
+    found.torn = cut_first(file)?;
+    let Some(first) = aside.last() else { return Ok(Tip::default()) };
+    let mut before = open(&numbered(path, *first), OpenOptions::new().read(true))?;
+    let end = end(&mut before)?.ok_or_else(|| io::Error::other(UNVERIFIED))?;
+    read_tip(&end, seal, found)
+}
+
+/// When a file was begun, as far as the file system knows.
+fn begun_at(meta: &fs::Metadata) -> SystemTime {
+    meta.created().or_else(|_| meta.modified()).unwrap_or_else(|_| SystemTime::now())
 }
 
 /// Waits a little: a process that ends, or a child that is just being started, may still hold it.

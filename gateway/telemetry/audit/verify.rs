@@ -2,81 +2,20 @@
 //! anchors that somebody kept. It names the first records that do not hold, and says what it could
 //! not see. How a file is opened it is told.
 
+mod anchor;
 mod part;
+mod report;
 mod span;
 
 use std::io;
 
-use serde::Serialize;
-use serde_json::Value;
-
-use super::chain::{GENESIS, MAX_SPAN, Seal, Tip, is_closed};
+use super::chain::{MAX_SPAN, Seal, Tip, is_closed};
+pub use anchor::Anchor;
 use part::Placed;
 pub use part::{Part, Text};
+pub use report::{Extent, Report};
 pub use span::Broken;
 use span::{Place, Record, Span};
-
-/// A number and a hash that were kept somewhere else.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Anchor {
-    pub seq: u64,
-    pub hash: String,
-}
-
-impl std::str::FromStr for Anchor {
-    type Err = &'static str;
-
-    /// `SEQ:HASH`, or the text of a `.head` file.
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if let Ok(head) = serde_json::from_str::<Value>(text) {
-            let tip = || {
-                Some(Self {
-                    seq: head.get("seq")?.as_u64()?,
-                    hash: head.get("hash")?.as_str()?.to_owned(),
-                })
-            };
-            return tip().ok_or("it has no `seq` and `hash`");
-        }
-        let (seq, hash) = text.trim().split_once(':').ok_or("it is not SEQ:HASH")?;
-        let seq = seq.parse().map_err(|_| "SEQ is no number")?;
-        if hash.len() != GENESIS.len() || !hash.bytes().all(|b| b.is_ascii_hexdigit()) {
-            return Err("HASH has not 64 hexadecimal digits");
-        }
-        Ok(Self { seq, hash: hash.to_ascii_lowercase() })
-    }
-}
-
-/// What was found.
-#[derive(Debug, Default, Serialize)]
-pub struct Report {
-    /// Nothing is wrong.
-    pub intact: bool,
-    pub files: usize,
-    pub records: u64,
-    /// More than one when a stream was collected over restarts.
-    pub chains: u64,
-    pub first: Option<u64>,
-    pub last: Option<u64>,
-    pub last_hash: Option<String>,
-    pub last_time: Option<String>,
-    /// The last record says that the writer ended.
-    pub closed: bool,
-    /// Records that the writer itself says are missing.
-    pub lost: u64,
-    /// Anchors that were held against the trail.
-    pub anchors: usize,
-    pub broken: Option<Broken>,
-    pub notes: Vec<String>,
-}
-
-/// How much of a trail the parts are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extent {
-    /// All that is kept: the trail itself says where that begins.
-    Whole,
-    /// Some of it: what comes before is nobody's fault.
-    Part,
-}
 
 /// Reads all parts in the order of their first records.
 ///

@@ -106,23 +106,11 @@ impl Embedded {
         sheet: &Sheet,
         mode: Mode,
     ) -> Result<Value, ToolError> {
-        self.make(&self.path(owner)).map_err(|error| {
-            tracing::error!(folder = %self.folder.display(), %error, "an embedded database cannot \
-                be made");
-            ToolError::new(
-                "the embedded database cannot be written: its operator finds the reason \
-                in the log",
-            )
-        })?;
-        let mut connection = self.open(&self.path(owner))?;
+        let path = self.path(owner);
+        self.make(&path).map_err(|error| self.report_unwritable(&error))?;
+        let mut connection = self.open(&path)?;
         let transaction = writing(&mut connection)?;
-        transaction
-            .execute_batch(&format!(
-                "CREATE TABLE IF NOT EXISTS {LEDGER} (name TEXT PRIMARY KEY COLLATE NOCASE, uri \
-                    TEXT NOT NULL, rows INTEGER NOT NULL, \
-                 imported_at TEXT NOT NULL)"
-            ))
-            .map_err(full)?;
+        create_ledger(&transaction)?;
         let there = registered(&transaction, table)?;
         // Names that differ in case alone are one table, which keeps its name when rows are
         // appended.
@@ -133,46 +121,28 @@ impl Embedded {
         match mode {
             Mode::Append if there.is_some() => fits(&transaction, table, sheet)?,
             _ => {
-                let count: i64 = transaction
-                    .query_row(&format!("SELECT count(*) FROM {LEDGER}"), [], |row| row.get(0))
-                    .map_err(full)?;
-                if there.is_none() && usize::try_from(count).is_ok_and(|count| count >= MAX_TABLES)
-                {
-                    return Err(ToolError::new(format!(
-                        "there are {MAX_TABLES} imported tables: drop one first"
-                    )));
+                if there.is_none() {
+                    check_room(&transaction)?;
                 }
-                transaction
-                    .execute_batch(&format!("DROP TABLE IF EXISTS {}", quoted(table)))
-                    .map_err(full)?;
-                let columns: Vec<_> = sheet
-                    .columns()
-                    .map(|(name, kind)| format!("{} {}", quoted(name), kind.word()))
-                    .collect();
-                let made = format!("CREATE TABLE {} ({})", quoted(table), columns.join(", "));
-                transaction.execute_batch(&made).map_err(full)?;
+                create_table(&transaction, table, sheet)?;
             }
         }
         fill(&transaction, table, sheet)?;
-        let rows: i64 = transaction
-            .query_row(&format!("SELECT count(*) FROM {}", quoted(table)), [], |row| row.get(0))
-            .map_err(full)?;
+        let rows = count_rows(&transaction, table)?;
         forget(&transaction, table)?;
-        transaction
-            .execute(
-                &format!(
-                    "INSERT INTO {LEDGER} VALUES (?1, ?2, ?3, strftime('%Y-%m-%dT%H:%M:%SZ', \
-                    'now'))"
-                ),
-                (table, uri, rows),
-            )
-            .map_err(full)?;
-        let columns = columns(&transaction, table)?.into_iter();
-        let columns: Vec<Value> = columns
-            .map(|(name, kind)| json!({"name": name, "type": kind.word().to_ascii_lowercase()}))
-            .collect();
+        register(&transaction, table, uri, rows)?;
+        let columns = describe_columns(&transaction, table)?;
         transaction.commit().map_err(full)?;
         Ok(json!({"table": table, "imported": sheet.len(), "rows": rows, "columns": columns}))
+    }
+
+    /// The reason is the operator's business, not the caller's.
+    fn report_unwritable(&self, error: &std::io::Error) -> ToolError {
+        tracing::error!(folder = %self.folder.display(), %error, "an embedded database cannot \
+            be made");
+        ToolError::new(
+            "the embedded database cannot be written: its operator finds the reason in the log",
+        )
     }
 
     /// What an owner has imported. Blocks.
@@ -238,6 +208,65 @@ impl Embedded {
 /// is refused instead.
 fn writing(connection: &mut Connection) -> Result<Transaction<'_>, ToolError> {
     connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(full)
+}
+
+fn create_ledger(transaction: &Transaction<'_>) -> Result<(), ToolError> {
+    let sql = format!(
+        "CREATE TABLE IF NOT EXISTS {LEDGER} (name TEXT PRIMARY KEY COLLATE NOCASE, \
+            uri TEXT NOT NULL, rows INTEGER NOT NULL, imported_at TEXT NOT NULL)"
+    );
+    transaction.execute_batch(&sql).map_err(full)
+}
+
+/// Another table may be imported.
+fn check_room(transaction: &Transaction<'_>) -> Result<(), ToolError> {
+    let count = count_rows(transaction, LEDGER)?;
+    if usize::try_from(count).is_ok_and(|count| count >= MAX_TABLES) {
+        return Err(ToolError::new(format!(
+            "there are {MAX_TABLES} imported tables: drop one first"
+        )));
+    }
+    Ok(())
+}
+
+/// Makes an empty table with the columns of a sheet, in the place of the one that is there.
+fn create_table(
+    transaction: &Transaction<'_>,
+    table: &str,
+    sheet: &Sheet,
+) -> Result<(), ToolError> {
+    let gone = format!("DROP TABLE IF EXISTS {}", quoted(table));
+    transaction.execute_batch(&gone).map_err(full)?;
+    let columns: Vec<_> =
+        sheet.columns().map(|(name, kind)| format!("{} {}", quoted(name), kind.word())).collect();
+    let made = format!("CREATE TABLE {} ({})", quoted(table), columns.join(", "));
+    transaction.execute_batch(&made).map_err(full)
+}
+
+fn count_rows(transaction: &Transaction<'_>, table: &str) -> Result<i64, ToolError> {
+    let sql = format!("SELECT count(*) FROM {}", quoted(table));
+    transaction.query_row(&sql, [], |row| row.get(0)).map_err(full)
+}
+
+/// Writes an import down.
+fn register(
+    transaction: &Transaction<'_>,
+    table: &str,
+    uri: &str,
+    rows: i64,
+) -> Result<(), ToolError> {
+    let sql =
+        format!("INSERT INTO {LEDGER} VALUES (?1, ?2, ?3, strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))");
+    transaction.execute(&sql, (table, uri, rows)).map(|_| ()).map_err(full)
+}
+
+/// The columns of an imported table, as a caller sees them.
+fn describe_columns(transaction: &Transaction<'_>, table: &str) -> Result<Vec<Value>, ToolError> {
+    let mut described = Vec::new();
+    for (name, kind) in columns(transaction, table)? {
+        described.push(json!({"name": name, "type": kind.word().to_ascii_lowercase()}));
+    }
+    Ok(described)
 }
 
 /// The name by which a table was imported. To SQLite, names that differ in case alone are the same.

@@ -2,6 +2,8 @@
 //! and always ends in ROLLBACK, through the extended protocol, under timeouts; then the session
 //! forgets everything. A role that could do more than read tables is refused.
 
+mod exchange;
+mod held;
 mod value;
 mod wire;
 
@@ -12,22 +14,20 @@ use std::time::{Duration, Instant};
 use fallible_iterator::FallibleIterator;
 use lockgate_egress::Connector;
 use parking_lot::Mutex;
-use postgres_protocol::message::backend::{DataRowBody, Message, RowDescriptionBody};
-use serde_json::Value;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use postgres_protocol::message::backend::{Message, RowDescriptionBody};
+use tokio::sync::Semaphore;
 
 use super::answer::{Answer, Ask, Column, unreachable};
 use super::config::{Limits, Network};
 use crate::tool::ToolError;
+use exchange::{clean, forget, forgotten, own, parameter, row};
+use held::Held;
 use wire::{Session, Trouble};
 
 /// How long a caller waits for a place in the pool.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// What a cancelled statement gets to end.
 const GRACE: Duration = Duration::from_secs(2);
-/// Between two attempts to cancel a statement: one that comes between two steps of it has no
-/// effect.
-const AGAIN: Duration = Duration::from_millis(250);
 /// `query_canceled`, which a timeout is too.
 const CANCELED: &str = "57014";
 /// Names of the owner's own types that are remembered.
@@ -80,8 +80,13 @@ impl Postgres {
                 "all connections to this database are busy: try again in a moment",
             ));
         };
-        let mut held =
-            Held { pool: self, session: None, place: Some(place), patience: ask.timeout + GRACE };
+        let mut held = Held {
+            connector: &self.connector,
+            network: &self.network,
+            session: None,
+            place: Some(place),
+            patience: ask.timeout + GRACE,
+        };
         let whole = async {
             // A pooled session may have died since; nothing has run yet when that shows.
             if let Some(session) = self.pooled()
@@ -288,127 +293,6 @@ impl Postgres {
         }
         forgotten(session).await?;
         refused.map_or(Ok((answer, true)), Err)
-    }
-}
-
-/// Ends the transaction without a trace, and all that outlives transactions: locks, prepared
-/// statements, settings.
-fn forget(session: &mut Session) -> Result<(), Trouble> {
-    session.add("ROLLBACK")?;
-    session.sync();
-    session.add("DISCARD ALL")?;
-    session.sync();
-    Ok(())
-}
-
-async fn forgotten(session: &mut Session) -> Result<(), Trouble> {
-    let lost = |trouble| match trouble {
-        Trouble::Refused { words, .. } => Trouble::Lost(words),
-        lost @ (Trouble::Lost(_) | Trouble::Large) => lost,
-    };
-    session.ready().await.map_err(lost)?;
-    match session.ready().await.map_err(lost)? {
-        b'I' => Ok(()),
-        _ => Err(Trouble::Lost("the transaction did not end".into())),
-    }
-}
-
-async fn clean(session: &mut Session) -> Result<(), Trouble> {
-    forget(session)?;
-    forgotten(session).await
-}
-
-/// A fixed statement of ours.
-async fn own(
-    session: &mut Session,
-    sql: &str,
-    values: &[Option<String>],
-) -> Result<Vec<Vec<Option<String>>>, Trouble> {
-    session.prepare("", sql)?;
-    session.bind("", values)?;
-    session.execute(0)?;
-    session.sync();
-    let mut rows = Vec::new();
-    loop {
-        let message = match session.next().await {
-            Err(refused @ Trouble::Refused { .. }) => {
-                return session.ready().await.and(Err(refused));
-            }
-            other => other?,
-        };
-        match message {
-            Message::DataRow(body) => {
-                rows.push(texts(&body)?.into_iter().map(|t| t.map(str::to_owned)).collect())
-            }
-            Message::ReadyForQuery(_) => return Ok(rows),
-            _ => {}
-        }
-    }
-}
-
-fn texts(body: &DataRowBody) -> Result<Vec<Option<&str>>, Trouble> {
-    let wrong = |_| Trouble::Lost("a row is damaged".into());
-    let text = |range: Option<std::ops::Range<usize>>| {
-        let bytes = range.map(|range| body.buffer().get(range).unwrap_or_default());
-        Ok(bytes.and_then(|bytes| std::str::from_utf8(bytes).ok()))
-    };
-    body.ranges().map(text).collect().map_err(wrong)
-}
-
-fn row(body: &DataRowBody, oids: &[u32]) -> Result<Vec<Value>, Trouble> {
-    let texts = texts(body)?;
-    Ok(oids
-        .iter()
-        .zip(texts)
-        .map(|(oid, text)| text.map_or(Value::Null, |text| value::json(*oid, text)))
-        .collect())
-}
-
-/// The text of a parameter; PostgreSQL reads it as the type that the statement wants.
-fn parameter(value: &Value) -> Option<String> {
-    match value {
-        Value::Null => None,
-        Value::String(text) => Some(text.clone()),
-        other => Some(other.to_string()),
-    }
-}
-
-/// A place in the pool and the session that has it. A session that is still there at the end,
-/// because nobody waits any more or it is of no use, keeps its place until the server has ended it:
-/// it goes on with a statement whoever is gone.
-struct Held<'a> {
-    pool: &'a Postgres,
-    session: Option<Session>,
-    place: Option<OwnedSemaphorePermit>,
-    /// The statement's own timeout has ended it by then.
-    patience: Duration,
-}
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        if let Some(mut session) = self.session.take()
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            let connector = Arc::clone(&self.pool.connector);
-            let network = self.pool.network.clone();
-            let place = self.place.take();
-            let patience = self.patience;
-            runtime.spawn(async move {
-                let ended = async {
-                    loop {
-                        session.handle.cancel(&connector, &network).await;
-                        if tokio::time::timeout(AGAIN, session.end()).await.is_ok() {
-                            break;
-                        }
-                    }
-                };
-                if tokio::time::timeout(patience, ended).await.is_err() {
-                    tracing::warn!(database = %network.database, "a statement that nobody waits \
-                        for cannot be stopped");
-                }
-                drop(place);
-            });
-        }
     }
 }
 

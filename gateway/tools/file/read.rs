@@ -68,66 +68,105 @@ impl Tool for Read {
     }
 }
 
+/// The part of a file that is asked for.
+struct Wanted {
+    offset: u64,
+    /// Most bytes.
+    length: usize,
+    /// Only so many first lines.
+    head: Option<u64>,
+    /// Only so many last lines.
+    tail: Option<u64>,
+}
+
+/// The part of a file that was found.
+struct Found {
+    /// Where it begins.
+    start: u64,
+    bytes: Vec<u8>,
+    /// There are more of the wanted lines before it.
+    truncated: bool,
+}
+
+impl Found {
+    /// Where the part ends.
+    fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+}
+
 fn read(files: &Files, arguments: &Arguments) -> Result<Output, ToolError> {
     let place = files.find(arguments.text("path")?)?;
     let (file, stat) = open(files, &place)?;
     let encoding = Encoding::of(arguments.text("encoding")?);
-    let limit = files.config.limits.read_bytes;
+    let wanted = choose_part(arguments, files.config.limits.read_bytes)?;
+    let size = u64::try_from(stat.st_size).unwrap_or_default();
+    let start = match wanted.tail {
+        Some(_) => size.saturating_sub(wanted.length as u64),
+        None => wanted.offset,
+    };
+    let bytes = part(&file, start, wanted.length).map_err(|errno| place.words(errno))?;
+    let mut found = Found { start, bytes, truncated: false };
+    keep_wanted_lines(&mut found, &wanted, encoding);
+    if encoding == Encoding::Utf8 && found.end() < size {
+        keep_whole_characters(&mut found)?;
+    }
+    let mut entry = describe(&place.path, &stat);
+    entry["encoding"] = arguments.get("encoding").cloned().unwrap_or_default();
+    entry["offset"] = found.start.into();
+    entry["length"] = found.bytes.len().into();
+    if found.end() < size {
+        entry["next"] = found.end().into();
+    }
+    if found.truncated {
+        entry["truncated"] = true.into();
+    }
+    let content = encoding.encode(&place.path, found.bytes)?;
+    Ok(shown(entry, content, encoding))
+}
+
+fn choose_part(arguments: &Arguments, limit: usize) -> Result<Wanted, ToolError> {
     let head = arguments.maybe_whole("head");
     let tail = arguments.maybe_whole("tail");
     let offset = arguments.whole("offset")?;
     if usize::from(head.is_some()) + usize::from(tail.is_some()) + usize::from(offset > 0) > 1 {
         return Err(ToolError::new("give one of `offset`, `head` and `tail`"));
     }
-    let size = u64::try_from(stat.st_size).unwrap_or_default();
-    let wanted = arguments
-        .maybe_whole("length")
-        .and_then(|n| usize::try_from(n).ok())
-        .unwrap_or(limit)
-        .min(limit);
-    let offset = if tail.is_some() { size.saturating_sub(wanted as u64) } else { offset };
-    let mut bytes = part(&file, offset, wanted).map_err(|errno| place.words(errno))?;
-    let mut start = offset;
-    let mut truncated = false;
-    if let Some(lines) = head {
-        bytes.truncate(end_of_lines(&bytes, lines));
+    let length = match arguments.maybe_whole("length") {
+        Some(length) => usize::try_from(length).map_or(limit, |length| length.min(limit)),
+        None => limit,
+    };
+    Ok(Wanted { offset, length, head, tail })
+}
+
+/// Cuts off what is outside of the first or last lines that are wanted.
+fn keep_wanted_lines(found: &mut Found, wanted: &Wanted, encoding: Encoding) {
+    if let Some(lines) = wanted.head {
+        found.bytes.truncate(end_of_lines(&found.bytes, lines));
     }
-    if let Some(lines) = tail {
-        let first = start_of_lines(&bytes, lines);
+    if let Some(lines) = wanted.tail {
+        let first = start_of_lines(&found.bytes, lines);
         // Fewer lines than wanted, though the file has more before them. What is left of a
         // character at the cut goes, too.
-        truncated = first.is_none() && offset > 0;
-        let torn =
-            if truncated && encoding == Encoding::Utf8 { rest_of_character(&bytes) } else { 0 };
+        found.truncated = first.is_none() && found.start > 0;
+        let torn = match found.truncated && encoding == Encoding::Utf8 {
+            true => rest_of_character(&found.bytes),
+            false => 0,
+        };
         let from = first.unwrap_or(torn);
-        bytes.drain(..from);
-        start += from as u64;
+        found.bytes.drain(..from);
+        found.start += from as u64;
     }
-    let mut next = start + bytes.len() as u64;
-    if encoding == Encoding::Utf8 && next < size {
-        // A part may end within a character, which then belongs to the next part.
-        let whole = whole_characters(&bytes);
-        if whole == 0 && !bytes.is_empty() {
-            return Err(ToolError::new(
-                "`length` ends within the first character: give at least 4",
-            ));
-        }
-        bytes.truncate(whole);
-        next = start + whole as u64;
+}
+
+/// A part may end within a character, which then belongs to the next part.
+fn keep_whole_characters(found: &mut Found) -> Result<(), ToolError> {
+    let whole = whole_characters(&found.bytes);
+    if whole == 0 && !found.bytes.is_empty() {
+        return Err(ToolError::new("`length` ends within the first character: give at least 4"));
     }
-    let length = bytes.len();
-    let mut entry = describe(&place.path, &stat);
-    entry["encoding"] = arguments.get("encoding").cloned().unwrap_or_default();
-    entry["offset"] = start.into();
-    entry["length"] = length.into();
-    if next < size {
-        entry["next"] = next.into();
-    }
-    if truncated {
-        entry["truncated"] = true.into();
-    }
-    let content = encoding.encode(&place.path, bytes)?;
-    Ok(shown(entry, content, encoding))
+    found.bytes.truncate(whole);
+    Ok(())
 }
 
 /// The model reads text as it is, not as JSON.

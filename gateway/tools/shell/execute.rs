@@ -24,6 +24,21 @@ const PROGRESS: Duration = Duration::from_secs(1);
 const MARGIN: Duration = Duration::from_secs(1);
 /// Longest working folder, in characters.
 const MAX_PATH: usize = 4096;
+/// What every result has.
+const RESULT_MEMBERS: [&str; 12] = [
+    "program",
+    "exitCode",
+    "signal",
+    "timedOut",
+    "stdout",
+    "stderr",
+    "stdoutTruncated",
+    "stderrTruncated",
+    "stdoutBytes",
+    "stderrBytes",
+    "binary",
+    "durationMs",
+];
 
 pub(super) struct Execute(Arc<Shell>);
 
@@ -39,7 +54,6 @@ impl Tool for Execute {
         let limits = &shell.config.limits;
         let programs = shell.programs.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
         let roots = shell.folders.paths().join(", ");
-        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         let description = format!(
             "Runs one program and gives its output and exit code. Programs: {programs}. Folders: \
                 {roots}. There is no \
@@ -58,47 +72,8 @@ impl Tool for Execute {
             Effect::Writes { destructive: true, idempotent: false }
         };
         ToolSpec::new("shell/execute", "Run a program", description)
-            .input(
-                json!({
-                    "command": {"type": "string", "minLength": 1, "maxLength": shell.config.rule.max_bytes,
-                        "description": "The command line, such as: grep -rn 'fn main' src. Either \
-                            this or argv"},
-                    "argv": {"type": "array", "minItems": 1, "maxItems": shell.config.rule.max_arguments + 1,
-                        "items": {"type": "string"},
-                        "description": "The program and its arguments, each as it is, with nothing \
-                            to quote; no line breaks"},
-                    "cwd": {"type": "string", "minLength": 1, "maxLength": MAX_PATH,
-                        "description": "The folder to work in: absolute, or relative to the first \
-                            folder, which is the default"},
-                    "timeout_ms": {"type": "integer", "minimum": 1, "maximum": millis(limits.max_timeout),
-                        "default": millis(limits.timeout), "description": "The program is ended \
-                            after this time"}
-                }),
-                &[],
-            )
-            .output(
-                json!({
-                    "program": {"type": "string"},
-                    "exitCode": {"type": ["integer", "null"], "description": "null when a signal \
-                        ended it"},
-                    "signal": {"type": ["integer", "null"]},
-                    "timedOut": {"type": "boolean"},
-                    "stdout": {"type": "string"},
-                    "stderr": {"type": "string"},
-                    "stdoutTruncated": {"type": "boolean"},
-                    "stderrTruncated": {"type": "boolean"},
-                    "stdoutBytes": {"type": "integer", "description": "All that was written, kept \
-                        or not"},
-                    "stderrBytes": {"type": "integer"},
-                    "binary": {"type": "boolean", "description": "Bytes that are not UTF-8 were \
-                        replaced"},
-                    "durationMs": {"type": "number"}
-                }),
-                &[
-                    "program", "exitCode", "signal", "timedOut", "stdout", "stderr", "stdoutTruncated", "stderrTruncated",
-                    "stdoutBytes", "stderrBytes", "binary", "durationMs",
-                ],
-            )
+            .input(input_schema(shell), &[])
+            .output(output_schema(), &RESULT_MEMBERS)
             .effect(effect)
             .tags(&["shell", "process"])
             .permissions(&["shell:execute"])
@@ -139,6 +114,52 @@ impl Tool for Execute {
             Ok(tell(&call.program, &ran, limit))
         })
     }
+}
+
+/// What a caller may say.
+fn input_schema(shell: &Shell) -> Value {
+    let limits = &shell.config.limits;
+    let rule = &shell.config.rule;
+    json!({
+        "command": {"type": "string", "minLength": 1, "maxLength": rule.max_bytes,
+            "description": "The command line, such as: grep -rn 'fn main' src. Either \
+                this or argv"},
+        "argv": {"type": "array", "minItems": 1, "maxItems": rule.max_arguments + 1,
+            "items": {"type": "string"},
+            "description": "The program and its arguments, each as it is, with nothing \
+                to quote; no line breaks"},
+        "cwd": {"type": "string", "minLength": 1, "maxLength": MAX_PATH,
+            "description": "The folder to work in: absolute, or relative to the first \
+                folder, which is the default"},
+        "timeout_ms": {"type": "integer", "minimum": 1, "maximum": millis(limits.max_timeout),
+            "default": millis(limits.timeout), "description": "The program is ended \
+                after this time"}
+    })
+}
+
+/// What a caller is told.
+fn output_schema() -> Value {
+    json!({
+        "program": {"type": "string"},
+        "exitCode": {"type": ["integer", "null"], "description": "null when a signal \
+            ended it"},
+        "signal": {"type": ["integer", "null"]},
+        "timedOut": {"type": "boolean"},
+        "stdout": {"type": "string"},
+        "stderr": {"type": "string"},
+        "stdoutTruncated": {"type": "boolean"},
+        "stderrTruncated": {"type": "boolean"},
+        "stdoutBytes": {"type": "integer", "description": "All that was written, kept \
+            or not"},
+        "stderrBytes": {"type": "integer"},
+        "binary": {"type": "boolean", "description": "Bytes that are not UTF-8 were \
+            replaced"},
+        "durationMs": {"type": "number"}
+    })
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn judge(shell: &Shell, arguments: &Arguments, folder: &Folder) -> Result<Invocation, ToolError> {

@@ -288,73 +288,88 @@ async fn try_subscription(
     }
 }
 
-/// The built-in tools that look around see what the lists show, and nothing else.
+/// A caller who uses the built-in tools that look around: they see what the lists show, and nothing
+/// else.
+struct Lookout<'a> {
+    seat: &'a Seat<'a>,
+    session: &'a str,
+    tools: &'a [String],
+}
+
+impl Lookout<'_> {
+    fn has(&self, own: &str) -> bool {
+        self.tools.contains(&name(self.seat, "system", own))
+    }
+
+    /// What a tool says, the same in both eras.
+    async fn call(&self, own: &str, arguments: Value) -> Value {
+        let params = json!({"name": name(self.seat, "system", own), "arguments": arguments});
+        let answers = self.seat.both(self.session, "tools/call", &params).await;
+        let [modern, legacy] = answers.map(|answer| answer.json()["result"].clone());
+        assert_eq!(modern["isError"], legacy["isError"], "{own}: {}", self.seat.about);
+        legacy
+    }
+
+    async fn compare_tools(&self) {
+        let shown = self.call("tools", json!({})).await;
+        let all = shown["structuredContent"]["tools"].as_array().unwrap();
+        let all: Vec<&str> = all.iter().filter_map(|tool| tool["name"].as_str()).collect();
+        for own in SYSTEM {
+            let full = format!("system/{own}");
+            let about = self.seat.about;
+            assert_eq!(all.contains(&&*full), self.has(own), "system/tools: {own}: {about}");
+            if !self.has(own) {
+                let got = self.call("tools", json!({"name": full})).await.to_string();
+                let none = self.call("tools", json!({"name": "x/y"})).await.to_string();
+                assert_eq!(got.replace(&full, "NAME"), none.replace("x/y", "NAME"));
+            }
+        }
+    }
+
+    async fn compare_resources(&self, [resources, templates]: [&[String]; 2]) {
+        let shown = self.call("resources", json!({"limit": 200})).await;
+        let found = shown["structuredContent"]["resources"].as_array().unwrap();
+        let mut found: Vec<&str> = found
+            .iter()
+            .filter_map(|item| item["uri"].as_str().or(item["uriTemplate"].as_str()))
+            .collect();
+        let mut wanted: Vec<&str> = resources.iter().chain(templates).map(String::as_str).collect();
+        found.sort_unstable();
+        wanted.sort_unstable();
+        assert_eq!(found, wanted, "system/resources: {}", self.seat.about);
+    }
+
+    async fn compare_read(&self, uri: &str, there: bool) {
+        let about = self.seat.about;
+        let got = self.call("read_resource", json!({"uri": uri})).await;
+        let works = got["isError"] != true;
+        assert_eq!(works, there, "system/read_resource {uri}: {got}: {about}");
+        if !there {
+            let none = self.call("read_resource", json!({"uri": "zzz+note://none"})).await;
+            let words = got.to_string();
+            assert_eq!(words, none.to_string(), "system/read_resource {uri}: {about}");
+        }
+    }
+}
+
 async fn look_around(
     seat: &Seat<'_>,
     session: &str,
     tools: &[String],
     [resources, templates]: [&[String]; 2],
 ) {
-    let call = async |own: &str, arguments: Value| {
-        let params = json!({"name": name(seat, "system", own), "arguments": arguments});
-        let answers = seat.both(session, "tools/call", &params).await;
-        let [modern, legacy] = answers.map(|answer| answer.json()["result"].clone());
-        assert_eq!(modern["isError"], legacy["isError"], "{own}: {}", seat.about);
-        legacy
-    };
-    let has = |own: &str| tools.contains(&name(seat, "system", own));
-    if has("tools") {
-        let all = call("tools", json!({})).await["structuredContent"]["tools"].clone();
-        let all: Vec<&str> =
-            all.as_array().unwrap().iter().filter_map(|tool| tool["name"].as_str()).collect();
-        for own in SYSTEM {
-            let full = format!("system/{own}");
-            assert_eq!(all.contains(&&*full), has(own), "system/tools: {own}: {}", seat.about);
-            if !has(own) {
-                let (got, none) = (
-                    call("tools", json!({"name": full})).await,
-                    call("tools", json!({"name": "x/y"})).await,
-                );
-                assert_eq!(
-                    got.to_string().replace(&full, "NAME"),
-                    none.to_string().replace("x/y", "NAME")
-                );
-            }
-        }
+    let lookout = Lookout { seat, session, tools };
+    if lookout.has("tools") {
+        lookout.compare_tools().await;
     }
-    if has("resources") {
-        let found =
-            call("resources", json!({"limit": 200})).await["structuredContent"]["resources"]
-                .clone();
-        let found = found.as_array().unwrap().iter();
-        let mut found: Vec<&str> =
-            found.filter_map(|r| r["uri"].as_str().or(r["uriTemplate"].as_str())).collect();
-        let mut wanted: Vec<&str> = resources.iter().chain(templates).map(String::as_str).collect();
-        found.sort_unstable();
-        wanted.sort_unstable();
-        assert_eq!(found, wanted, "system/resources: {}", seat.about);
+    if lookout.has("resources") {
+        lookout.compare_resources([resources, templates]).await;
     }
-    if has("read_resource") {
+    if lookout.has("read_resource") {
         for own in RESOURCES {
             for slug in ["a", "b"] {
                 let uri = uri(seat, slug, own);
-                let got = call("read_resource", json!({"uri": uri})).await;
-                let there = resources.contains(&uri);
-                assert_eq!(
-                    got["isError"] != true,
-                    there,
-                    "system/read_resource {uri}: {got}: {}",
-                    seat.about
-                );
-                if !there {
-                    let none = call("read_resource", json!({"uri": "zzz+note://none"})).await;
-                    assert_eq!(
-                        got.to_string(),
-                        none.to_string(),
-                        "system/read_resource {uri}: {}",
-                        seat.about
-                    );
-                }
+                lookout.compare_read(&uri, resources.contains(&uri)).await;
             }
         }
     }

@@ -31,27 +31,44 @@ const REFUSED_BEGINNINGS: [&str; 4] = ["LD_", "DYLD_", "GIT_", "npm_config_"];
 impl Check<'_> {
     pub(super) fn shell(&mut self, raw: &raw::Shell) -> Option<Shell> {
         let roots = self.shell_roots(&raw.roots);
-        let search = self.shell_folders("search", raw.search.as_ref());
+        let mut search = self.shell_folders("search", raw.search.as_ref());
         let read = self.shell_folders("read", Some(&raw.read));
         let environment = self.shell_environment(&raw.environment);
+        self.check_shell_timeouts(raw);
+        let rule = self.shell_rule(raw, &roots);
+        if search.is_empty() {
+            search = SEARCH.iter().map(PathBuf::from).collect();
+        }
+        Some(Shell {
+            roots,
+            rule,
+            search,
+            read,
+            environment,
+            landlock: landlock(raw),
+            limits: limits(raw),
+            launcher: Shell::own_program(),
+        })
+    }
+
+    fn check_shell_timeouts(&mut self, raw: &raw::Shell) {
         if raw.timeout.get() > raw.max_timeout.get() {
             let what = "must not be more than `max_timeout`";
-            self.error(
-                &["builtin", "shell", "timeout"],
-                what,
-                "raise the other, or lower this one",
-            );
+            let hint = "raise the other, or lower this one";
+            self.error(&["builtin", "shell", "timeout"], what, hint);
         }
+    }
+
+    /// The rule for what may be run, which has to compile.
+    fn shell_rule(&mut self, raw: &raw::Shell, roots: &[ShellRoot]) -> Spec {
         let mut rule = Spec {
-            models: raw
-                .models
-                .iter()
-                .map(|(name, model)| (name.clone(), ModelSpec::from(model)))
-                .collect(),
             allow_code_execution: raw.allow_code_execution.0.clone(),
             roots: roots.iter().map(|root| root.path.display().to_string()).collect(),
             ..Spec::default()
         };
+        for (name, model) in &raw.models {
+            rule.models.insert(name.clone(), ModelSpec::from(model));
+        }
         if let Some(programs) = &raw.programs {
             rule.programs.clone_from(&programs.0);
         }
@@ -66,33 +83,7 @@ impl Check<'_> {
             };
             self.error(&key, words, "docs/tools.md explains the settings");
         }
-        Some(Shell {
-            roots,
-            rule,
-            search: if search.is_empty() {
-                SEARCH.iter().map(PathBuf::from).collect()
-            } else {
-                search
-            },
-            read,
-            environment,
-            landlock: match raw.landlock {
-                raw::Landlock::Required => Landlock::Required,
-                raw::Landlock::BestEffort => Landlock::BestEffort,
-                raw::Landlock::Off => Landlock::Off,
-            },
-            limits: ShellLimits {
-                timeout: raw.timeout.duration(),
-                max_timeout: raw.max_timeout.duration(),
-                output_bytes: raw.output_size.size(),
-                concurrent: raw.concurrent.size(),
-                memory_bytes: raw.memory.get(),
-                file_bytes: raw.file_size.get(),
-                open_files: raw.open_files.get(),
-                processes: raw.processes.get(),
-            },
-            launcher: Shell::own_program(),
-        })
+        rule
     }
 
     fn shell_roots(&mut self, raw: &[raw::Root]) -> Vec<ShellRoot> {
@@ -175,6 +166,27 @@ impl Check<'_> {
             }
         }
         raw.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect()
+    }
+}
+
+fn landlock(raw: &raw::Shell) -> Landlock {
+    match raw.landlock {
+        raw::Landlock::Required => Landlock::Required,
+        raw::Landlock::BestEffort => Landlock::BestEffort,
+        raw::Landlock::Off => Landlock::Off,
+    }
+}
+
+fn limits(raw: &raw::Shell) -> ShellLimits {
+    ShellLimits {
+        timeout: raw.timeout.duration(),
+        max_timeout: raw.max_timeout.duration(),
+        output_bytes: raw.output_size.size(),
+        concurrent: raw.concurrent.size(),
+        memory_bytes: raw.memory.get(),
+        file_bytes: raw.file_size.get(),
+        open_files: raw.open_files.get(),
+        processes: raw.processes.get(),
     }
 }
 

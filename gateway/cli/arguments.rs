@@ -1,0 +1,129 @@
+//! What may be asked of the program, in words and flags.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::commands::{keys, pins, policies, verify};
+
+/// One gate in front of many MCP servers, across both protocol eras.
+///
+/// Without a command it serves HTTP on 127.0.0.1:3001, with the servers of lockgate.yaml in the
+/// current folder, or with a small example server when there is no such file.
+#[derive(Parser)]
+#[command(name = "lockgate", version, after_help = EXAMPLES)]
+pub(super) struct Cli {
+    #[command(subcommand)]
+    pub(super) command: Option<Command>,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  lockgate                                   serve on http://127.0.0.1:3001/mcp
+  lockgate serve --config team.yaml          with a configuration file
+  lockgate serve --mcp-servers claude.json   with the servers of a desktop client's file
+  lockgate check                             find every mistake in the configuration
+  lockgate tools                             what clients will see
+  lockgate call example__echo '{\"text\":\"hi\"}'
+  lockgate tools --url http://127.0.0.1:3001 of a gateway that is running
+
+A configuration file is as short as this:
+  servers:
+    time: { command: uvx, args: [mcp-server-time] }
+    docs: { url: https://example.com/mcp }";
+
+#[derive(Args, Clone)]
+pub(super) struct Common {
+    /// Configuration file (YAML, TOML or JSON) [default: lockgate.yaml, .yml, .toml or .json here]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+    /// A client's own file with `mcpServers` (Claude Desktop, Cursor, VS Code); may be repeated
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(super) mcp_servers: Vec<PathBuf>,
+    /// Address to listen on [default: 127.0.0.1:3001]
+    #[arg(long, global = true, value_name = "ADDR")]
+    pub(super) listen: Option<String>,
+    /// `development` (default) or `production`
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(super) profile: Option<String>,
+    /// Log filter, such as `debug` or `lockgate=debug,warn`
+    #[arg(long, global = true, value_name = "FILTER")]
+    pub(super) log_level: Option<String>,
+    /// Data as JSON instead of tables and text
+    #[arg(long, global = true)]
+    pub(super) json: bool,
+}
+
+#[derive(Subcommand)]
+pub(super) enum Command {
+    /// Serve clients over HTTP (the default)
+    Serve,
+    /// Serve one client over stdin and stdout, for desktop clients
+    Stdio,
+    /// Check the configuration and report every mistake; exit code 1 if there is one
+    Check,
+    /// Connect to every server and show how it is
+    Servers {
+        #[command(flatten)]
+        at: At,
+    },
+    /// Connect to every server and list the tools as clients see them
+    Tools {
+        #[command(flatten)]
+        at: At,
+    },
+    /// Call one tool
+    Call {
+        #[command(flatten)]
+        at: At,
+        /// Exposed name, such as `time__get_current_time` or `time/get_current_time`
+        name: String,
+        /// Arguments as a JSON object; `-` reads them from stdin
+        #[arg(default_value = "{}")]
+        arguments: String,
+    },
+    /// Compare tools with the lock file, and approve them
+    #[command(subcommand)]
+    Pins(pins::Command),
+    /// Verify the audit trail
+    #[command(subcommand)]
+    Audit(verify::Command),
+    /// Make, list and revoke API keys
+    #[command(subcommand)]
+    Keys(keys::Command),
+    /// Check, test and explain policies
+    #[command(subcommand)]
+    Policy(policies::Command),
+    /// Print the JSON Schema of the configuration, for editors
+    Schema {
+        /// That of policy files instead
+        #[arg(long)]
+        policy: bool,
+        /// That of files of cases instead
+        #[arg(long, conflicts_with = "policy")]
+        cases: bool,
+    },
+}
+
+/// A gateway that is running.
+#[derive(Args, Clone)]
+pub(super) struct At {
+    /// Ask the gateway that runs at this address, instead of starting one with the configuration
+    /// here
+    #[arg(long, value_name = "URL")]
+    pub(super) url: Option<String>,
+    /// Its bearer key [default: the variable LOCKGATE_KEY]
+    #[arg(long, value_name = "KEY", requires = "url")]
+    pub(super) key: Option<String>,
+}
+
+impl Command {
+    pub(super) fn at(&self) -> Option<&At> {
+        match self {
+            Self::Servers { at } | Self::Tools { at } | Self::Call { at, .. } => Some(at),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Why a text is not a message.
+
+use crate::scan::{Flaw, Span};
+
+/// Why a text is not a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Not JSON (-32700).
+    #[error("parse error: {0}")]
+    Parse(Flaw),
+    /// JSON that breaks a rule (-32600), with the id when it could be read.
+    #[error("invalid request: {what}")]
+    Invalid { what: Broken, id: Option<Span> },
+}
+
+/// Which rule of the envelope is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Broken {
+    #[error("{0}")]
+    Flaw(Flaw),
+    #[error("an array is not a message in this revision")]
+    Batch,
+    #[error("`jsonrpc` must be \"2.0\"")]
+    Version,
+    #[error("`id` must be a string or an integer of at most 256 bytes")]
+    Id,
+    #[error("`method` must be a string")]
+    Method,
+    #[error("`params` must be an object")]
+    Params,
+    #[error("`_meta` must be an object")]
+    Meta,
+    #[error("a message has either a method, a result or an error")]
+    Shape,
+    #[error("`result` must be an object")]
+    Result,
+    #[error("`error` must be an object with an integer code and a message")]
+    Error,
+}

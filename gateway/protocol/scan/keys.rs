@@ -1,0 +1,67 @@
+//! Which keys an object may have: how exact they are, and how many are compared with each other.
+
+use super::fault::Fault;
+use super::span::Member;
+use super::text::unescape;
+
+/// How exact the keys of an object have to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keys {
+    /// Plain ASCII without control bytes, no two equal ignoring case. For everything that the
+    /// gateway itself reads.
+    Strict,
+    /// Any text, but no two the same. For the results of servers, which may carry members of their
+    /// own.
+    Distinct,
+}
+
+/// Most members of an object whose keys are compared with each other.
+pub const MAX_MEMBERS: usize = 128;
+
+/// Holds a key against its kind and those before it. `plain` says that the text has no byte beyond
+/// `~`.
+pub(super) fn check_key(
+    text: &[u8],
+    plain: bool,
+    before: &[Member],
+    new: &Member,
+    keys: Keys,
+) -> Result<(), Fault> {
+    if before.len() >= MAX_MEMBERS {
+        return Err(Fault::Members);
+    }
+    if keys == Keys::Strict && (new.escaped || !plain) && !is_printable(text, new) {
+        return Err(Fault::KeyBytes);
+    }
+    for old in before {
+        if !old.escaped && !new.escaped && length(old) != length(new) {
+            continue;
+        }
+        let old_name = old.name_bytes(text);
+        let new_name = new.name_bytes(text);
+        if old_name.eq_ignore_ascii_case(&new_name) {
+            if old_name == new_name {
+                return Err(Fault::Duplicate);
+            }
+            if keys == Keys::Strict {
+                return Err(Fault::CaseVariant);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a key, unescaped, is printable ASCII.
+fn is_printable(text: &[u8], member: &Member) -> bool {
+    let raw = member.key.of(text);
+    if member.escaped {
+        unescape(raw).bytes().all(|b| (b' '..=b'~').contains(&b))
+    } else {
+        raw.iter().all(|b| (b' '..=b'~').contains(b))
+    }
+}
+
+/// Bytes of a key as it is written.
+const fn length(member: &Member) -> u32 {
+    member.key.end - member.key.start
+}

@@ -1,0 +1,63 @@
+//! What goes into a call and comes out of it: parameters that are objects, results within their
+//! bound, and items of lists.
+
+use std::time::Duration;
+
+use lockgate_upstream::{Call, Item, ListKind};
+use serde_json::{Map, Value, json};
+
+use crate::tool::{Effect, Output, STRICT, ToolError, ToolSpec};
+
+/// What a tool that took too long says.
+pub(super) fn timeout_error(spec: &ToolSpec, limit: Duration) -> ToolError {
+    let done = match spec.effect {
+        Effect::Reads => "",
+        Effect::Writes { .. } => {
+            " It may have changed something before: look before you call it again."
+        }
+    };
+    let name = &spec.name;
+    ToolError(format!(
+        "`{name}` did not end within {} s, its time limit, and was stopped. Ask for less at once, \
+            such as a narrower \
+         place or fewer results, or try again later.{done}",
+        limit.as_secs_f64()
+    ))
+}
+
+/// A member of `params` that must be an object, as policy left it; empty when it is absent.
+pub(super) fn read_object(call: &Call<'_>, name: &str) -> Result<Map<String, Value>, String> {
+    let replaced = call.replaced.iter().find(|(replaced, _)| *replaced == name);
+    let text = match replaced {
+        Some((_, value)) => value.as_deref(),
+        None => call.request.param(name),
+    };
+    match text.map(|text| STRICT.read(text)) {
+        None => Ok(Map::new()),
+        Some(Ok(Value::Object(all))) => Ok(all),
+        Some(Ok(_)) => Err(format!("`params.{name}` must be an object")),
+        Some(Err(words)) => Err(format!("`params.{name}`: {words}")),
+    }
+}
+
+/// The result of `tools/call`, within its bound.
+pub(super) fn build_result(output: Output, cap: usize) -> Result<Value, ToolError> {
+    let content = match output.content.is_empty() {
+        true => vec![json!({"type": "text", "text": output.structured.to_string()})],
+        false => output.content,
+    };
+    let result =
+        json!({"content": content, "structuredContent": output.structured, "isError": false});
+    let size = result.to_string().len();
+    if size > cap {
+        return Err(ToolError(format!(
+            "the result has {size} bytes and at most {cap} are possible; ask for less"
+        )));
+    }
+    Ok(result)
+}
+
+pub(super) fn build_item(item: &Value, kind: ListKind) -> Option<Item> {
+    let key = item.get(kind.key())?.as_str()?.into();
+    Some(Item { key, text: item.to_string().into(), headers: None })
+}

@@ -1,0 +1,84 @@
+//! What an upstream hears, what it can say to that, and the script that decides.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// One message from the gateway.
+#[derive(Clone, Debug)]
+pub struct Heard {
+    /// `POST`, `GET`, `DELETE`, or `LINE` over stdio.
+    pub verb: String,
+    pub headers: Vec<(String, String)>,
+    pub text: String,
+    pub body: Value,
+}
+
+impl Heard {
+    pub fn method(&self) -> &str {
+        self.body["method"].as_str().unwrap_or_default()
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str())
+    }
+
+    /// A response with this id.
+    pub fn result(&self, result: Value) -> Value {
+        json!({"jsonrpc": "2.0", "id": self.body["id"], "result": result})
+    }
+
+    pub fn error(&self, code: i64, message: &str) -> Value {
+        json!({"jsonrpc": "2.0", "id": self.body["id"], "error": {"code": code, "message": message}})
+    }
+
+    pub fn text_result(&self, text: &str) -> Say {
+        Say::Json(
+            self.result(
+                json!({"resultType": "complete", "content": [{"type": "text", "text": text}]}),
+            ),
+        )
+    }
+}
+
+/// What the upstream says to one message.
+#[derive(Clone)]
+pub enum Say {
+    /// A JSON message.
+    Json(Value),
+    /// The same after a while.
+    Late(Duration, Value),
+    /// The same with another status and further headers.
+    Status(u16, Vec<(&'static str, String)>, Value),
+    /// An event stream with this text, which then ends.
+    Sse(String),
+    /// An event stream that starts with this text and stays open.
+    Stream(String),
+    /// These bytes as a body of this type, or as a line.
+    Text(&'static str, Vec<u8>),
+    /// These bytes, then the connection is closed.
+    Raw(Vec<u8>),
+    /// A JSON body: its start, so many bytes `x`, and its end. Over lines, one line.
+    Long(Vec<u8>, usize, &'static str),
+    /// This byte, without end, after these.
+    Endless(Vec<u8>, u8),
+    /// The start of a body of this type, or of a line, and no more while the connection stays open.
+    Stalled(&'static str, Arc<Vec<u8>>),
+    /// Nothing, while the connection stays open.
+    Nothing,
+    /// Nothing, and the connection is closed.
+    Close,
+}
+
+impl Say {
+    /// Waits for as long as it is to be late.
+    pub(super) async fn in_time(self) -> Self {
+        if let Self::Late(pause, _) = &self {
+            tokio::time::sleep(*pause).await;
+        }
+        self
+    }
+}
+
+pub(super) type Script = Arc<dyn Fn(&Heard) -> Say + Send + Sync>;
