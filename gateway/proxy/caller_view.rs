@@ -8,7 +8,7 @@ use lockgate_protocol::jsonrpc::{self, Message, Outcome, SentBy};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::scan::MAX_DEPTH;
 use lockgate_protocol::write::Object;
-use lockgate_upstream::{BoxFuture, ListKind, Seen, Sight, Upstream};
+use lockgate_upstream::{BoxFuture, CallerView, ListKind, Upstream, VisibleItem};
 
 use crate::context::RequestContext;
 use crate::gateway::Gateway;
@@ -47,7 +47,7 @@ pub(crate) fn about(context: &RequestContext, method: Method, uri: &str) -> Opti
     Some(context.instead(request))
 }
 
-impl Sight for RequestCallerView<'_> {
+impl CallerView for RequestCallerView<'_> {
     fn issuer(&self) -> &str {
         &self.context.principal.issuer
     }
@@ -64,9 +64,9 @@ impl Sight for RequestCallerView<'_> {
         self.context.view.servers.values().cloned().collect()
     }
 
-    fn items(&self, kind: ListKind) -> Vec<Seen> {
+    fn items(&self, kind: ListKind) -> Vec<VisibleItem> {
         let items = self.context.view.items[crate::catalog::index(kind)].iter();
-        let seen = |entry: &Arc<crate::catalog::Entry>| Seen {
+        let seen = |entry: &Arc<crate::catalog::Entry>| VisibleItem {
             slug: entry.slug.as_str().into(),
             exposed: Arc::clone(self.context.view.shown(entry)),
             text: entry.item.text.clone(),

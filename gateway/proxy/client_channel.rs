@@ -16,7 +16,7 @@ use lockgate_protocol::question;
 use lockgate_protocol::revision::Revision;
 use lockgate_protocol::scan;
 use lockgate_protocol::write::{self, Object};
-use lockgate_upstream::{BoxFuture, Conversation, LogLevel, Unasked};
+use lockgate_upstream::{BoxFuture, Conversation, LogLevel, QuestionError};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 
@@ -255,12 +255,12 @@ impl Conversation for CallChannel {
         }
     }
 
-    fn ask(&self, method: Method, params: Bytes) -> BoxFuture<'_, Result<Bytes, Unasked>> {
+    fn ask(&self, method: Method, params: Bytes) -> BoxFuture<'_, Result<Bytes, QuestionError>> {
         Box::pin(async move {
             let Destination::Log { session, .. } = &self.outlet else {
-                return Err(Unasked::Undeclared);
+                return Err(QuestionError::Undeclared);
             };
-            let log = self.begin().ok_or(Unasked::Undeclared)?;
+            let log = self.begin().ok_or(QuestionError::Undeclared)?;
             let clean = self.response.as_ref().and_then(|rule| scrub::question(rule, &params));
             let params = clean.map_or(params, Bytes::from);
             session

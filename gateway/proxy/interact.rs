@@ -3,7 +3,7 @@
 
 use lockgate_protocol::code;
 use lockgate_protocol::method::Method;
-use lockgate_upstream::{Answer, AnswerKind, Conversation, Unasked};
+use lockgate_upstream::{Answer, AnswerKind, Conversation, QuestionError};
 use serde_json::{Map, Value, json};
 
 use crate::authorize::Permitted;
@@ -71,7 +71,7 @@ pub(crate) async fn ask_client(
                 return Err(problem("got an answer to its question that is too long"));
             }
             Ok(result) => serde_json::from_slice(&result).unwrap_or_default(),
-            Err(Unasked::Undeclared) => {
+            Err(QuestionError::Undeclared) => {
                 return Err(problem(
                     "has a question that this client did not declare that it can answer",
                 ));

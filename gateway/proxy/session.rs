@@ -18,7 +18,7 @@ use lockgate_protocol::capabilities;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Revision;
 use lockgate_protocol::write;
-use lockgate_upstream::{Caller, ClientSession, ListKind, LogLevel, Unasked};
+use lockgate_upstream::{Caller, ClientSession, ListKind, LogLevel, QuestionError};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -80,7 +80,7 @@ struct State {
     logs: HashMap<u64, Arc<Log>>,
     next_log: u64,
     running: HashMap<Bytes, CancellationToken>,
-    questions: HashMap<u64, oneshot::Sender<Result<Bytes, Unasked>>>,
+    questions: HashMap<u64, oneshot::Sender<Result<Bytes, QuestionError>>>,
     next_question: u64,
     /// Subscriptions: exposed URI → (slug, own URI).
     subscriptions: HashMap<String, (String, String)>,

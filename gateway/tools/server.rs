@@ -141,7 +141,8 @@ impl Server {
 
     async fn answer_call(&self, call: &Call<'_>) -> Result<Value, (i64, String)> {
         let invalid = |words: String| (code::INVALID_PARAMS, words);
-        let client = Client { conversation: call.conversation.clone(), sight: call.sight };
+        let client =
+            Client { conversation: call.conversation.clone(), caller_view: call.caller_view };
         let provider = self.provider.as_ref();
         match call.method {
             Method::ToolsCall => self.call_tool(call, client).await.map_err(invalid),

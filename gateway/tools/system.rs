@@ -35,8 +35,10 @@ pub(crate) fn build(
     }
 }
 
-fn sight<'a>(client: &Client<'a>) -> Result<&'a dyn lockgate_upstream::Sight, ToolError> {
+fn caller_view<'a>(
+    client: &Client<'a>,
+) -> Result<&'a dyn lockgate_upstream::CallerView, ToolError> {
     client
-        .sight()
+        .caller_view()
         .ok_or_else(|| ToolError::new("nobody in particular calls, so there is nothing to show"))
 }

@@ -13,7 +13,8 @@ use lockgate_protocol::jsonrpc::{self, Message, Outcome, Request, SentBy};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use lockgate_upstream::{
-    Answer, BoxFuture, Call, Caller, Conversation, Event, Failure, ListKind, Seen, Sight, Unasked,
+    Answer, BoxFuture, Call, Caller, CallerView, Conversation, Event, Failure, ListKind,
+    QuestionError, VisibleItem,
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -129,7 +130,7 @@ impl Rig {
                 request,
                 replaced,
                 caller: &caller,
-                sight: Some(self),
+                caller_view: Some(self),
                 conversation,
                 sink: None,
                 trace: None,
@@ -147,7 +148,7 @@ fn open(answer: &Answer) -> Result<Value, String> {
 }
 
 /// Sees everything but what is hidden, under `slug__name` and its own URIs.
-impl Sight for Rig {
+impl CallerView for Rig {
     fn issuer(&self) -> &str {
         "local"
     }
@@ -164,7 +165,7 @@ impl Sight for Rig {
         self.builtin.servers().into_iter().filter(|s| !self.hidden.contains(&s.slug())).collect()
     }
 
-    fn items(&self, kind: ListKind) -> Vec<Seen> {
+    fn items(&self, kind: ListKind) -> Vec<VisibleItem> {
         let mut seen = Vec::new();
         for server in self.servers() {
             for item in server.catalog().items(kind) {
@@ -175,7 +176,7 @@ impl Sight for Rig {
                     ListKind::Resources | ListKind::Templates => item.key.to_string(),
                 };
                 if !self.hidden.contains(&&*exposed) {
-                    seen.push(Seen {
+                    seen.push(VisibleItem {
                         slug: server.slug().into(),
                         exposed: exposed.into(),
                         text: item.text.clone(),
@@ -229,7 +230,7 @@ impl Conversation for Notes {
 
     fn waiting(&self) {}
 
-    fn ask(&self, _: Method, _: Bytes) -> BoxFuture<'_, Result<Bytes, Unasked>> {
-        Box::pin(async { Err(Unasked::Undeclared) })
+    fn ask(&self, _: Method, _: Bytes) -> BoxFuture<'_, Result<Bytes, QuestionError>> {
+        Box::pin(async { Err(QuestionError::Undeclared) })
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use lockgate_protocol::jsonrpc::{self, Message, SentBy};
 use lockgate_protocol::scan::MAX_DEPTH;
 use lockgate_text::json::Reader;
-use lockgate_upstream::{BoxFuture, Conversation, Sight};
+use lockgate_upstream::{BoxFuture, CallerView, Conversation};
 use serde_json::{Map, Value, json};
 
 /// How long a call may take when its spec says nothing.
@@ -265,7 +265,7 @@ impl Arguments {
 pub(crate) struct Client<'a> {
     pub(crate) conversation: Option<Arc<dyn Conversation>>,
     /// Who it is and what it may see; without it the call came from nobody in particular (tests).
-    pub(crate) sight: Option<&'a dyn Sight>,
+    pub(crate) caller_view: Option<&'a dyn CallerView>,
 }
 
 impl<'a> Client<'a> {
@@ -291,12 +291,12 @@ impl<'a> Client<'a> {
     }
 
     /// What the caller is and may see.
-    pub(crate) fn sight(&self) -> Option<&'a dyn Sight> {
-        self.sight
+    pub(crate) fn caller_view(&self) -> Option<&'a dyn CallerView> {
+        self.caller_view
     }
 
     /// The caller's organisation, for what belongs to one.
     pub(crate) fn organisation(&self) -> Option<&'a str> {
-        self.sight.and_then(|sight| sight.organisation())
+        self.caller_view.and_then(|caller_view| caller_view.organisation())
     }
 }

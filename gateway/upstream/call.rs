@@ -9,8 +9,8 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use lockgate_protocol::scan::Member;
 
+use crate::caller_view::CallerView;
 use crate::future::BoxFuture;
-use crate::sight::Sight;
 
 /// One request for a server. Borrowed parts live as long as the call; dropping its future cancels
 /// it in the server's way.
@@ -26,7 +26,7 @@ pub struct Call<'a> {
     pub caller: &'a Caller,
     /// Who calls and what they may see, for built-in servers; `None` where nobody in particular
     /// calls.
-    pub sight: Option<&'a dyn Sight>,
+    pub caller_view: Option<&'a dyn CallerView>,
     /// How to reach the client while the call runs; without it nobody listens.
     pub conversation: Option<Arc<dyn Conversation>>,
     /// Takes the answer piece by piece when it is large; without it nobody can.
@@ -78,7 +78,7 @@ pub trait Conversation: Send + Sync {
     fn waiting(&self);
     /// Asks the client (`elicitation/create`, `sampling/createMessage`, `roots/list`): `params` as
     /// JSON text. Gives the JSON text of the result.
-    fn ask(&self, method: Method, params: Bytes) -> BoxFuture<'_, Result<Bytes, Unasked>>;
+    fn ask(&self, method: Method, params: Bytes) -> BoxFuture<'_, Result<Bytes, QuestionError>>;
 }
 
 /// Takes a large answer while it comes in, so that nobody keeps all of it.
@@ -121,12 +121,12 @@ pub trait ClientSession: Send + Sync + 'static {
         slug: &'a str,
         method: Method,
         params: Bytes,
-    ) -> BoxFuture<'a, Result<Bytes, Unasked>>;
+    ) -> BoxFuture<'a, Result<Bytes, QuestionError>>;
 }
 
 /// Why a client gave no answer to a question.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unasked {
+pub enum QuestionError {
     #[error("the client did not declare the capability")]
     Undeclared,
     #[error("the client did not answer in time")]

@@ -9,6 +9,7 @@
 
 mod breaker;
 mod call;
+mod caller_view;
 mod catalog;
 mod client;
 mod config;
@@ -32,7 +33,6 @@ mod reread;
 mod screen;
 mod session_connections;
 mod shared;
-mod sight;
 mod sse;
 mod status;
 mod supervise;
@@ -41,9 +41,10 @@ mod survey_state;
 mod topics;
 
 pub use call::{
-    Answer, AnswerKind, Call, Caller, ClientSession, Conversation, LogLevel, ResponseSink,
-    SinkError, Unasked,
+    Answer, AnswerKind, Call, Caller, ClientSession, Conversation, LogLevel, QuestionError,
+    ResponseSink, SinkError,
 };
+pub use caller_view::{CallerView, VisibleItem};
 pub use catalog::{Catalog, Item, Kind as ListKind};
 pub use client::Client;
 pub use config::{Breaker, Config, EraChoice, Health, Limits, Sessions, Transport};
@@ -51,7 +52,6 @@ pub use failure::{Failure, Kind as FailureKind};
 pub use future::BoxFuture;
 pub use process::{Group, guard, outlive_signals};
 pub use shared::Surroundings;
-pub use sight::{Seen, Sight};
 pub use status::{BreakerState, Load, Peer, Stage, State, Status, Trouble};
 
 use std::sync::Arc;

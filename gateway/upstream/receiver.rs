@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
 
-use crate::call::{ClientSession, Conversation, Unasked};
+use crate::call::{ClientSession, Conversation, QuestionError};
 use crate::future::BoxFuture;
 use crate::last_heard::LastHeard;
 use crate::link::Inbox;
@@ -194,17 +194,17 @@ impl Inbox for Receiver {
                 _ if nobody && question.method == Method::Roots => {
                     Ok(Bytes::from_static(br#"{"roots":[]}"#))
                 }
-                _ if nobody => Err(Unasked::Gone),
+                _ if nobody => Err(QuestionError::Gone),
                 (Some(conversation), _) => conversation.ask(question.method, params.into()).await,
                 (None, Some(session)) => session.ask(&slug, question.method, params.into()).await,
-                (None, None) => Err(Unasked::Undeclared),
+                (None, None) => Err(QuestionError::Undeclared),
             };
             match answer {
                 Ok(result) => write::result(&id, &result).into(),
-                Err(Unasked::Undeclared) => {
+                Err(QuestionError::Undeclared) => {
                     refuse(code::METHOD_NOT_FOUND, "the client cannot be asked this")
                 }
-                Err(Unasked::Refused { code, message }) => refuse(code, &message),
+                Err(QuestionError::Refused { code, message }) => refuse(code, &message),
                 // An elicitation that nobody answers counts as cancelled; the others have no such
                 // result.
                 Err(_) if question.method == Method::Elicit => {

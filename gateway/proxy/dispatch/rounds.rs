@@ -57,7 +57,7 @@ pub(super) async fn run_rounds(
             request: &context.request,
             replaced: permitted.replaced(),
             caller: &context.caller,
-            sight: Some(&eyes),
+            caller_view: Some(&eyes),
             conversation: paths.channel.clone().map(|channel| channel as Arc<dyn Conversation>),
             sink: paths.relay.clone().map(|relay| relay as Arc<dyn ResponseSink>),
             trace: record.trace_headers(),

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::question;
-use lockgate_upstream::{BoxFuture, ClientSession, LogLevel, Unasked};
+use lockgate_upstream::{BoxFuture, ClientSession, LogLevel, QuestionError};
 
 use super::Session;
 use crate::log_message::write_log_message;
@@ -28,9 +28,9 @@ impl ClientSession for Session {
         slug: &'a str,
         method: Method,
         params: Bytes,
-    ) -> BoxFuture<'a, Result<Bytes, Unasked>> {
+    ) -> BoxFuture<'a, Result<Bytes, QuestionError>> {
         Box::pin(async move {
-            let log = self.log(0).ok_or(Unasked::Gone)?;
+            let log = self.log(0).ok_or(QuestionError::Gone)?;
             let label = (self.endpoint == Endpoint::All).then_some(slug);
             self.question(&log, method, &question::label(label, method, &params)).await
         })

@@ -6,7 +6,7 @@ use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::{Outcome, Response};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::question;
-use lockgate_upstream::Unasked;
+use lockgate_upstream::QuestionError;
 use tokio::sync::oneshot;
 
 use super::{Log, Session};
@@ -25,7 +25,7 @@ impl Session {
         };
         let answer = match &response.outcome {
             Outcome::Result(span, _) => Ok(response.text.slice(span.range())),
-            Outcome::Error(error) => Err(Unasked::Refused {
+            Outcome::Error(error) => Err(QuestionError::Refused {
                 code: error.code,
                 message: error.message(&response.text).into_owned(),
             }),
@@ -34,10 +34,10 @@ impl Session {
     }
 
     /// An answer as far as it is one to what was asked.
-    fn check_answer(&self, asked: &Question, answer: &[u8]) -> Result<Bytes, Unasked> {
+    fn check_answer(&self, asked: &Question, answer: &[u8]) -> Result<Bytes, QuestionError> {
         let refused = |words: String| {
             tracing::debug!(words, "a client's answer to a question does not fit");
-            Unasked::Refused {
+            QuestionError::Refused {
                 code: code::INVALID_PARAMS,
                 message: "the client's answer does not fit".into(),
             }
@@ -55,12 +55,12 @@ impl Session {
         log: &Log,
         method: Method,
         params: &[u8],
-    ) -> Result<Bytes, Unasked> {
+    ) -> Result<Bytes, QuestionError> {
         if !question::may_ask(&self.capabilities, method, params, self.revision) {
-            return Err(Unasked::Undeclared);
+            return Err(QuestionError::Undeclared);
         }
         let asked = serde_json::from_slice(params).unwrap_or_default();
-        let asked = Question::of(method, &asked).ok_or(Unasked::Undeclared)?;
+        let asked = Question::of(method, &asked).ok_or(QuestionError::Undeclared)?;
         let (sender, receiver) = oneshot::channel();
         let id = self.state(|state| {
             if state.questions.len() >= MAX_QUESTIONS {
@@ -70,17 +70,17 @@ impl Session {
             state.questions.insert(state.next_question, sender);
             Some(state.next_question)
         });
-        let id = id.ok_or(Unasked::Gone)?;
+        let id = id.ok_or(QuestionError::Gone)?;
         let _forget = Forget { session: self, id };
         log.push_awaited(question::write_request(id, method, params).into())
-            .map_err(|_| Unasked::Gone)?;
+            .map_err(|_| QuestionError::Gone)?;
         tokio::select! {
             answer = tokio::time::timeout(self.limits.question_timeout, receiver) => match answer {
                 Ok(Ok(answer)) => self.check_answer(&asked, &answer?),
-                Ok(Err(_)) => Err(Unasked::Gone),
-                Err(_) => Err(Unasked::Timeout),
+                Ok(Err(_)) => Err(QuestionError::Gone),
+                Err(_) => Err(QuestionError::Timeout),
             },
-            () = self.over.cancelled() => Err(Unasked::Gone),
+            () = self.over.cancelled() => Err(QuestionError::Gone),
         }
     }
 }

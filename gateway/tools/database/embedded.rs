@@ -34,9 +34,11 @@ pub(super) struct Owner(String);
 
 impl Owner {
     pub(super) fn of(client: &Client<'_>) -> Self {
-        Self(match (client.organisation(), client.sight()) {
+        Self(match (client.organisation(), client.caller_view()) {
             (Some(organisation), _) => format!("organisation\0{organisation}"),
-            (None, Some(sight)) => format!("person\0{}\0{}", sight.issuer(), sight.subject()),
+            (None, Some(caller_view)) => {
+                format!("person\0{}\0{}", caller_view.issuer(), caller_view.subject())
+            }
             (None, None) => "nobody".into(),
         })
     }

@@ -102,9 +102,11 @@ impl Tool for Import {
                 if arguments.text("mode")? == "append" { Mode::Append } else { Mode::Replace };
             let nobody =
                 || ToolError::new("nobody in particular calls, so there is no resource to read");
-            let sight = client.sight().ok_or_else(nobody)?;
-            let text =
-                csv_text(sight.read(&uri).await.map_err(ToolError)?, self.0.limits.import_bytes)?;
+            let caller_view = client.caller_view().ok_or_else(nobody)?;
+            let text = csv_text(
+                caller_view.read(&uri).await.map_err(ToolError)?,
+                self.0.limits.import_bytes,
+            )?;
             let owner = Owner::of(&client);
             let mut made = blocking(embedded, embedded.place().await?, move |embedded| {
                 embedded.import(&owner, &name, &uri, &Sheet::read(text)?, mode)

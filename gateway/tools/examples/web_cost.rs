@@ -93,7 +93,7 @@ async fn call(server: &dyn Upstream, request: &Request) -> Result<(), String> {
         request,
         replaced: &[],
         caller: &caller,
-        sight: None,
+        caller_view: None,
         conversation: None,
         sink: None,
         trace: None,

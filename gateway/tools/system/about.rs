@@ -7,7 +7,7 @@ use lockgate_protocol::revision::Revision;
 use lockgate_upstream::{BoxFuture, ListKind, State, Upstream};
 use serde_json::{Value, json};
 
-use super::sight;
+use super::caller_view;
 use crate::About;
 use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec};
 
@@ -75,7 +75,7 @@ impl Tool for Health {
         Box::pin(async move {
             let mut states: BTreeMap<&str, usize> = BTreeMap::new();
             let mut missing = Vec::new();
-            let servers = sight(&client)?.servers();
+            let servers = caller_view(&client)?.servers();
             for server in &servers {
                 let state = server.status().state;
                 *states.entry(state.as_str()).or_default() += 1;
@@ -116,14 +116,14 @@ impl Tool for Servers {
         client: Client<'a>,
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
-            let sight = sight(&client)?;
+            let caller_view = caller_view(&client)?;
             let mut counts: BTreeMap<std::sync::Arc<str>, [usize; 4]> = BTreeMap::new();
             for (at, kind) in ListKind::ALL.into_iter().enumerate() {
-                for seen in sight.items(kind) {
+                for seen in caller_view.items(kind) {
                     counts.entry(seen.slug).or_default()[at] += 1;
                 }
             }
-            let all: Vec<Value> = sight
+            let all: Vec<Value> = caller_view
                 .servers()
                 .iter()
                 .map(|server| {

@@ -5,7 +5,7 @@
 use lockgate_upstream::{BoxFuture, ListKind};
 use serde_json::{Value, json};
 
-use super::sight;
+use super::caller_view;
 use crate::tool::{Arguments, Client, Output, STRICT, Tool, ToolError, ToolSpec};
 
 /// Most items of one page.
@@ -48,7 +48,7 @@ impl Tool for List {
         client: Client<'a>,
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
-            let sight = sight(&client)?;
+            let caller_view = caller_view(&client)?;
             let server = arguments.maybe_text("server");
             let number =
                 |name| arguments.whole(name).map(|n| usize::try_from(n).unwrap_or(usize::MAX));
@@ -56,7 +56,7 @@ impl Tool for List {
             let limit = number("limit")?;
             let all = [ListKind::Resources, ListKind::Templates]
                 .into_iter()
-                .flat_map(|kind| sight.items(kind).into_iter().map(move |seen| (kind, seen)));
+                .flat_map(|kind| caller_view.items(kind).into_iter().map(move |seen| (kind, seen)));
             let all: Vec<_> =
                 all.filter(|(_, seen)| server.is_none_or(|wanted| *seen.slug == *wanted)).collect();
             let page: Vec<Value> = all
@@ -107,7 +107,8 @@ impl Tool for Read {
         client: Client<'a>,
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
-            let result = sight(&client)?.read(arguments.text("uri")?).await.map_err(ToolError)?;
+            let result =
+                caller_view(&client)?.read(arguments.text("uri")?).await.map_err(ToolError)?;
             let mut result = STRICT
                 .read(&result)
                 .map_err(|_| ToolError::new("the server's answer cannot be read"))?;

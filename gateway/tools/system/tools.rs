@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, UNIX_EPOCH};
 
-use lockgate_upstream::{BoxFuture, ListKind, Sight};
+use lockgate_upstream::{BoxFuture, CallerView, ListKind};
 use serde_json::{Value, json};
 
-use super::sight;
+use super::caller_view;
 use crate::registry::{Entry, Registry};
 use crate::stats::Stats;
 use crate::tool::{Arguments, Client, Effect, Output, Tool, ToolError, ToolSpec};
@@ -87,7 +87,7 @@ impl Tool for Tools {
         Box::pin(async move {
             let registry =
                 self.registry.upgrade().ok_or_else(|| ToolError::new("the gateway is stopping"))?;
-            let mut shown = visible(&registry, sight(&client)?);
+            let mut shown = visible(&registry, caller_view(&client)?);
             let mut categories: BTreeMap<&str, usize> = BTreeMap::new();
             for entry in &shown {
                 *categories
@@ -120,8 +120,8 @@ impl Tool for Tools {
 }
 
 /// The registered tools that are in the caller's list.
-fn visible(registry: &Registry, sight: &dyn Sight) -> Vec<Arc<Entry>> {
-    let builtin: BTreeSet<String> = sight
+fn visible(registry: &Registry, caller_view: &dyn CallerView) -> Vec<Arc<Entry>> {
+    let builtin: BTreeSet<String> = caller_view
         .servers()
         .iter()
         .filter(|server| {
@@ -129,7 +129,7 @@ fn visible(registry: &Registry, sight: &dyn Sight) -> Vec<Arc<Entry>> {
         })
         .map(|server| server.slug().to_owned())
         .collect();
-    let seen: BTreeSet<String> = sight
+    let seen: BTreeSet<String> = caller_view
         .items(ListKind::Tools)
         .iter()
         .filter(|seen| builtin.contains(&*seen.slug))

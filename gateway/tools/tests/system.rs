@@ -138,7 +138,7 @@ impl Upstream for Failing {
 /// Sees the failing server alone.
 struct Sees;
 
-impl Sight for Sees {
+impl CallerView for Sees {
     fn issuer(&self) -> &str {
         "local"
     }
@@ -155,8 +155,8 @@ impl Sight for Sees {
         vec![Arc::new(Failing)]
     }
 
-    fn items(&self, _: ListKind) -> Vec<Seen> {
-        vec![Seen {
+    fn items(&self, _: ListKind) -> Vec<VisibleItem> {
+        vec![VisibleItem {
             slug: "failing".into(),
             exposed: SECRET.into(),
             text: Bytes::from_static(b"{}"),
@@ -189,7 +189,7 @@ async fn nothing_secret_is_in_servers_and_health() {
             request: &request,
             replaced: &[],
             caller: &caller,
-            sight: Some(&Sees),
+            caller_view: Some(&Sees),
             conversation: None,
             sink: None,
             trace: None,

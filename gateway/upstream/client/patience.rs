@@ -11,7 +11,7 @@ use lockgate_protocol::method::Method;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::call::{Call, Conversation, ResponseSink, Unasked};
+use crate::call::{Call, Conversation, QuestionError, ResponseSink};
 use crate::failure::{Failure, Kind};
 use crate::future::BoxFuture;
 
@@ -153,7 +153,7 @@ impl Conversation for Watched {
         self.inner.waiting();
     }
 
-    fn ask(&self, method: Method, params: Bytes) -> BoxFuture<'_, Result<Bytes, Unasked>> {
+    fn ask(&self, method: Method, params: Bytes) -> BoxFuture<'_, Result<Bytes, QuestionError>> {
         Box::pin(async move {
             let _asking = Asking::begin(&self.clock);
             self.inner.ask(method, params).await

@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::{Bounds, Duplex};
-use crate::call::{Conversation, Unasked};
+use crate::call::{Conversation, QuestionError};
 use crate::failure::{Failure, Kind};
 use crate::future::BoxFuture;
 use crate::incoming::Intake;
@@ -89,8 +89,8 @@ impl Conversation for Client {
 
     fn waiting(&self) {}
 
-    fn ask(&self, _method: Method, _params: Bytes) -> BoxFuture<'_, Result<Bytes, Unasked>> {
-        Box::pin(async { Err(Unasked::Gone) })
+    fn ask(&self, _method: Method, _params: Bytes) -> BoxFuture<'_, Result<Bytes, QuestionError>> {
+        Box::pin(async { Err(QuestionError::Gone) })
     }
 }
 

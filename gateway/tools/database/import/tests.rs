@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use bytes::Bytes;
-use lockgate_upstream::{ListKind, Seen, Sight, Upstream};
+use lockgate_upstream::{CallerView, ListKind, Upstream, VisibleItem};
 
 use super::*;
 use crate::database::tests::{about, config};
@@ -20,7 +20,7 @@ struct Person {
     kind: &'static str,
 }
 
-impl Sight for Person {
+impl CallerView for Person {
     fn issuer(&self) -> &str {
         "issuer"
     }
@@ -37,7 +37,7 @@ impl Sight for Person {
         Vec::new()
     }
 
-    fn items(&self, _: ListKind) -> Vec<Seen> {
+    fn items(&self, _: ListKind) -> Vec<VisibleItem> {
         Vec::new()
     }
 
@@ -66,7 +66,7 @@ async fn call(
     let mut made = crate::database::build(&config(Vec::new(), Some(folder)), &about()).unwrap();
     let at = made.tools.iter().position(|made| made.spec().name == tool).unwrap();
     let Value::Object(arguments) = arguments else { panic!("no arguments") };
-    let client = Client { conversation: None, sight: Some(person) };
+    let client = Client { conversation: None, caller_view: Some(person) };
     made.tools
         .remove(at)
         .run(Arguments(arguments), client)
@@ -214,9 +214,12 @@ async fn imports_at_the_same_time_wait_for_each_other() {
                 unreachable!()
             };
             let person = with(csv);
-            tool.run(Arguments(arguments), Client { conversation: None, sight: Some(&person) })
-                .await
-                .map(|_| ())
+            tool.run(
+                Arguments(arguments),
+                Client { conversation: None, caller_view: Some(&person) },
+            )
+            .await
+            .map(|_| ())
         })
     });
     for import in imports.collect::<Vec<_>>() {

@@ -11,7 +11,7 @@ use crate::catalog::Kind;
 use crate::future::BoxFuture;
 
 /// See the module.
-pub trait Sight: Send + Sync {
+pub trait CallerView: Send + Sync {
     /// Who authenticated the caller.
     fn issuer(&self) -> &str;
 
@@ -25,7 +25,7 @@ pub trait Sight: Send + Sync {
     fn servers(&self) -> Vec<Arc<dyn Upstream>>;
 
     /// The items of one list as the caller sees them.
-    fn items(&self, kind: Kind) -> Vec<Seen>;
+    fn items(&self, kind: Kind) -> Vec<VisibleItem>;
 
     /// `resources/read` in the caller's name: JSON text of the result, or words for the caller.
     fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<Bytes, String>>;
@@ -33,7 +33,7 @@ pub trait Sight: Send + Sync {
 
 /// One item of a list as a caller sees it.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct VisibleItem {
     /// The server it is from.
     pub slug: Arc<str>,
     /// Its name or URI at the caller's endpoint.
