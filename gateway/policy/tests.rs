@@ -212,26 +212,26 @@ fn a_resource_that_is_denied_is_denied_wherever_its_host_stands() {
 
 /// A query, or a slash at the end, that a pattern asks for is looked for in every spelling of the
 /// rest.
+/// The decision on reading a resource.
+fn decide_on(policy: &Policy, uri: &str) -> Expect {
+    let target = Target {
+        kind: Kind::Resource,
+        server: "any",
+        exposed: uri,
+        own: uri,
+        category: None,
+        annotations: Annotations::default(),
+    };
+    let question = Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target };
+    policy.answer(&question, None).decision
+}
+
 #[test]
 fn a_pattern_with_a_query_denies_wherever_the_host_stands() {
     let policy = policy(json!([
         {"name": "open", "effect": "allow"},
         {"name": "closed", "effect": "deny", "what": {"resources": ["note://private/a?id=1", "note://h/folder/"]}},
     ]));
-    let decision = |uri: &str| {
-        let annotations = Annotations::default();
-        let target = Target {
-            kind: Kind::Resource,
-            server: "any",
-            exposed: uri,
-            own: uri,
-            category: None,
-            annotations,
-        };
-        policy
-            .answer(&Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target }, None)
-            .decision
-    };
     for denied in [
         "note://private/a?id=1",
         "note://x@private/a?id=1",
@@ -242,12 +242,12 @@ fn a_pattern_with_a_query_denies_wherever_the_host_stands() {
         "note://x@h/folder/?x",
         "note://h.:1/folder/#x",
     ] {
-        assert_eq!(decision(denied), Expect::Hidden, "{denied}");
+        assert_eq!(decide_on(&policy, denied), Expect::Hidden, "{denied}");
     }
     for allowed in
         ["note://private/a?id=2", "note://private/a", "note://h/folder", "note://h/folder/a"]
     {
-        assert_eq!(decision(allowed), Expect::Allow, "{allowed}");
+        assert_eq!(decide_on(&policy, allowed), Expect::Allow, "{allowed}");
     }
 }
 
@@ -265,26 +265,13 @@ fn no_spelling_of_a_denied_uri_passes_and_no_other_is_denied() {
         {"name": "open", "effect": "allow"},
         {"name": "closed", "effect": "deny", "what": {"resources": denied}},
     ]));
-    let decision = |uri: &str| {
-        let annotations = Annotations::default();
-        let target = Target {
-            kind: Kind::Resource,
-            server: "any",
-            exposed: uri,
-            own: uri,
-            category: None,
-            annotations,
-        };
-        policy
-            .answer(&Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target }, None)
-            .decision
-    };
     for (corpus, wanted, least) in [
         (include_str!("../../tests/corpora/uri/attack.txt"), Expect::Hidden, 90),
         (include_str!("../../tests/corpora/uri/benign.txt"), Expect::Allow, 30),
     ] {
         assert!(corpus.lines().count() >= least);
-        let other: Vec<&str> = corpus.lines().filter(|uri| decision(uri) != wanted).collect();
+        let other: Vec<&str> =
+            corpus.lines().filter(|uri| decide_on(&policy, uri) != wanted).collect();
         assert!(other.is_empty(), "not {wanted:?}: {other:#?}");
     }
 }
