@@ -18,8 +18,11 @@ impl Tool for Echo {
             "Gives back the text it is given, unchanged. Use it to check that calls arrive.",
         )
         .input(
-            json!({"text": {"type": "string", "maxLength": MAX_TEXT, "description": "What to give \
-                back"}}),
+            json!({"text": {
+                "type": "string",
+                "maxLength": MAX_TEXT,
+                "description": "What to give back",
+            }}),
             &["text"],
         )
         .output(json!({"text": {"type": "string"}}), &["text"])
