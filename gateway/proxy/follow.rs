@@ -1,6 +1,7 @@
 //! The task that follows the servers: what they tell goes on to sessions and listeners, and their
 //! changes are merged at the pace that [`Pace`] allows, outside of the threads that serve clients.
 
+mod coalesce;
 mod pace;
 
 use std::collections::HashMap;
@@ -9,12 +10,13 @@ use std::time::Instant;
 
 use lockgate_protocol::name::Slug;
 use lockgate_telemetry::{Metrics, ServerState};
-use lockgate_upstream::{Event, State};
+use lockgate_upstream::{Event, State, Subscription};
 use tokio::sync::broadcast;
 
 use crate::catalog::Catalog;
 use crate::directory::Change;
 use crate::gateway::Gateway;
+use coalesce::{Update, Updates};
 use pace::Pace;
 
 /// Follows the servers until the gateway is gone.
@@ -22,22 +24,35 @@ pub(crate) async fn follow(gateway: Arc<Gateway>) {
     let directory = &gateway.directory;
     let mut events = directory.events.subscribe();
     let mut pace = Pace::default();
+    let mut updates = Updates::default();
     let mut rules_changed = true;
     let mut reported = Reported::default();
     loop {
         tokio::select! {
             event = events.recv() => match event {
-                Ok(event) => {
-                    if tell(&gateway, event) {
-                        pace.announce(Instant::now());
+                Ok(Event::Changed { .. }) => pace.announce(Instant::now()),
+                Ok(Event::Updated { slug, uri, session }) => {
+                    let on = session.map_or(Subscription::Shared, Subscription::Session);
+                    let update = Update { slug, uri: uri.into(), on };
+                    if updates.admit(&update, Instant::now()) {
+                        tell_updated(&gateway, update);
                     }
                 }
+                Ok(Event::Task { slug, id }) => {
+                    let _ = directory.changes.send(Change::Task { slug, id: id.into() });
+                }
+                Ok(Event::Logged { slug, note }) => gateway.notify_log_message(&slug, &note),
                 Err(broadcast::error::RecvError::Lagged(_)) => pace.announce(Instant::now()),
                 Err(broadcast::error::RecvError::Closed) => return,
             },
             () = directory.wake.notified() => {
                 rules_changed = true;
                 pace.announce(Instant::now());
+            }
+            () = updates.wait() => {
+                for update in updates.take_due(Instant::now()) {
+                    tell_updated(&gateway, update);
+                }
             }
             () = pace.wait() => {
                 let began = Instant::now();
@@ -55,20 +70,14 @@ pub(crate) async fn follow(gateway: Arc<Gateway>) {
     }
 }
 
-/// Passes on what a server tells; `true` when its lists or its state may be others now.
-fn tell(gateway: &Gateway, event: Event) -> bool {
-    match event {
-        Event::Changed { .. } => return true,
-        Event::Updated { slug, uri, .. } => {
-            gateway.tell_updated(&slug, &uri);
-            let _ = gateway.directory.changes.send(Change::Updated { slug, uri: uri.into() });
-        }
-        Event::Task { slug, id } => {
-            let _ = gateway.directory.changes.send(Change::Task { slug, id: id.into() });
-        }
-        Event::Logged { slug, note } => gateway.notify_log_message(&slug, &note),
+/// Tells of a resource that has changed: listeners only of what was said on the connection that
+/// all clients share.
+fn tell_updated(gateway: &Gateway, update: Update) {
+    let Update { slug, uri, on } = update;
+    gateway.tell_updated(&slug, &uri, on);
+    if on == Subscription::Shared {
+        let _ = gateway.directory.changes.send(Change::Updated { slug, uri });
     }
-    false
 }
 
 fn merge(gateway: &Gateway, reported: &mut Reported, anyway: bool) {

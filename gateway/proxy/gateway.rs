@@ -9,7 +9,7 @@ use lockgate_admission::Apart;
 use lockgate_authn::Principal;
 use lockgate_telemetry::audit::Trail;
 use lockgate_telemetry::{Metrics, Tracer};
-use lockgate_upstream::{Events, Upstream};
+use lockgate_upstream::{Events, Subscription, Upstream};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -121,10 +121,11 @@ impl Gateway {
         let held = session.take_subscriptions();
         for server in self.directory.servers() {
             server.forget_session(lockgate_upstream::ClientSession::key(session));
-            for (_, uri) in held.iter().filter(|(slug, _)| slug == server.slug()) {
-                let server = Arc::clone(&server);
-                let uri = uri.clone();
-                tokio::spawn(async move { server.unsubscribe(&uri).await });
+            for at in held.iter().filter(|at| at.slug == server.slug()) {
+                // What stood on its own connection ends with that.
+                if at.given == Some(Subscription::Shared) {
+                    at.clone().give_back(Arc::clone(&server));
+                }
             }
         }
     }

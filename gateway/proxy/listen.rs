@@ -3,10 +3,10 @@
 //! basic/patterns/subscriptions.mdx (2026-07-28).
 
 mod tasks;
+mod watched;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -17,20 +17,17 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Revision;
 use lockgate_protocol::uri;
 use lockgate_protocol::write::{self, Object};
-use lockgate_telemetry::Outcome;
-use lockgate_upstream::{Caller, ListKind, Upstream};
+use lockgate_upstream::{Caller, ListKind};
 use serde_json::{Map, Value, json};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
-use crate::authorize::authorize;
-use crate::caller_view::about;
 use crate::catalog::View;
 use crate::catalog::mark::ListMarks;
 use crate::catalog::template::Steps;
 use crate::context::RequestContext;
 use crate::directory::Change;
-use crate::dispatch::{audit_allow, audit_denial, audit_listen};
+use crate::dispatch::{audit_denial, audit_listen};
 use crate::gateway::Gateway;
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
@@ -38,6 +35,7 @@ use crate::session::covers;
 use crate::streams::OpenStream;
 use crate::transport::{Endpoint, Outgoing, Reply};
 use tasks::Tasks;
+use watched::Watched;
 
 /// What a listen asked for and was granted.
 struct Listener {
@@ -49,9 +47,8 @@ struct Listener {
     /// The listen's id as JSON text.
     id: Bytes,
     lists: [bool; 3],
-    /// (server, own URI, the URI that the client knows).
-    resources: Vec<(Arc<dyn Upstream>, String, String)>,
-    wanted: Vec<(Arc<dyn Upstream>, String, String)>,
+    resources: Vec<Watched>,
+    wanted: Vec<Watched>,
     tasks: Tasks,
     caller: Caller,
     revision: Revision,
@@ -121,7 +118,7 @@ fn listener(gateway: &Arc<Gateway>, context: &RequestContext) -> Result<Listener
     let uris = uris.iter().filter_map(Value::as_str);
     let mut steps = Steps::of_request();
     let wanted =
-        uris.filter_map(|shown| authorize_resource(gateway, context, shown, &mut steps)).collect();
+        uris.filter_map(|shown| Watched::authorize(gateway, context, shown, &mut steps)).collect();
     let offers = &context.view.offers;
     Ok(Listener {
         gateway: Arc::clone(gateway),
@@ -147,31 +144,6 @@ fn listener(gateway: &Arc<Gateway>, context: &RequestContext) -> Result<Listener
         info: Arc::clone(&context.snapshot.info),
         _open: open,
     })
-}
-
-/// One resource, decided on and recorded like a subscription of its own.
-fn authorize_resource(
-    gateway: &Gateway,
-    context: &RequestContext,
-    shown: &str,
-    steps: &mut Steps,
-) -> Option<(Arc<dyn Upstream>, String, String)> {
-    let one = about(context, Method::Subscribe, shown)?;
-    // Each by itself is looked at within bounds; this bounds them together. What is beyond counts
-    // as not there.
-    let described = context.view.describes_within(shown, steps);
-    let permitted = if described {
-        authorize(&one)
-    } else {
-        Err(RequestError::unknown_resource(shown, context.era()))
-    };
-    let permitted = permitted.inspect_err(|problem| audit_denial(gateway, &one, problem)).ok()?;
-    let ticket = audit_allow(gateway, &one, &permitted, None).ok()?;
-    if let Some(ticket) = ticket {
-        ticket.finish(Outcome::Ok, Duration::ZERO);
-    }
-    gateway.single_principal.record(context.principal.key());
-    Some((Arc::clone(permitted.server()), permitted.target().to_owned(), shown.to_owned()))
 }
 
 impl Listener {
@@ -215,10 +187,8 @@ impl Listener {
     /// Subscribes at the servers, then says what was granted.
     async fn grant(&mut self) {
         let wanted = std::mem::take(&mut self.wanted);
-        let asking = wanted.into_iter().map(|(server, own, shown)| async move {
-            let granted = server.subscribe(&own).await.is_ok();
-            granted.then_some((server, own, shown))
-        });
+        let asking =
+            wanted.into_iter().map(|watched| watched.subscribe(&self.caller));
         self.resources =
             futures_util::future::join_all(asking).await.into_iter().flatten().collect();
         let mut filter = Map::new();
@@ -234,7 +204,7 @@ impl Listener {
         if !self.resources.is_empty() {
             filter.insert(
                 "resourceSubscriptions".into(),
-                self.resources.iter().map(|(.., s)| s.as_str()).collect(),
+                self.resources.iter().map(|watched| watched.shown.as_str()).collect(),
             );
         }
         let tasks = self.tasks.grant().await;
@@ -266,12 +236,8 @@ impl Listener {
         match after {
             Some(after) => {
                 // What the caller may not read any more is not told of either.
-                let gone = |(_, _, shown): &mut (_, _, String)| {
-                    after.resource(shown, Kind::Resource).is_none()
-                };
-                for (server, own, _) in self.resources.extract_if(.., gone) {
-                    tokio::spawn(async move { server.unsubscribe(&own).await });
-                }
+                self.resources
+                    .retain(|watched| after.resource(&watched.shown, Kind::Resource).is_some());
             }
             None => self.finish(),
         }
@@ -292,11 +258,11 @@ impl Listener {
         let mine = self
             .resources
             .iter()
-            .find(|(server, base, _)| server.slug() == slug && covers(base, own));
-        let Some((_, base, shown)) = mine else { return };
+            .find(|watched| watched.server.slug() == slug && covers(&watched.own, own));
+        let Some(watched) = mine else { return };
         // A part of a resource is told by its own URI.
-        let shown = match (base == own, &self.endpoint) {
-            (true, _) => shown.clone(),
+        let shown = match (watched.own == own, &self.endpoint) {
+            (true, _) => watched.shown.clone(),
             (false, Endpoint::All) => uri::expose(slug, own).into_owned(),
             (false, Endpoint::Server(_)) => own.to_owned(),
         };
@@ -316,7 +282,8 @@ impl Listener {
         for kind in [ListKind::Tools, ListKind::Prompts, ListKind::Resources] {
             self.notify_list_changed(kind);
         }
-        let shown: Vec<String> = self.resources.iter().map(|(.., shown)| shown.clone()).collect();
+        let shown: Vec<String> =
+            self.resources.iter().map(|watched| watched.shown.clone()).collect();
         for shown in shown {
             self.push_notification(Method::ResourceUpdated, |params| params.string("uri", &shown));
         }
@@ -386,14 +353,5 @@ impl TaskRequests {
             snapshot,
         };
         Some((Arc::clone(&self.gateway), Box::new(context)))
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        for (server, own, _) in self.resources.drain(..) {
-            runtime.spawn(async move { server.unsubscribe(&own).await });
-        }
     }
 }

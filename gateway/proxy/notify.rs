@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use lockgate_policy::Kind;
 use lockgate_protocol::jsonrpc::Request;
+use lockgate_upstream::Subscription;
 
 use crate::catalog::View;
 use crate::gateway::Gateway;
@@ -60,11 +61,10 @@ impl Gateway {
     fn end_hidden_subscriptions(&self, session: &Session, view: Option<&View>) {
         let there =
             |shown: &str| view.is_some_and(|view| view.resource(shown, Kind::Resource).is_some());
-        for (slug, own) in session.retain_subscriptions(there) {
-            if let Some(server) =
-                self.directory.servers().into_iter().find(|server| server.slug() == slug)
-            {
-                tokio::spawn(async move { server.unsubscribe(&own).await });
+        for at in session.retain_subscriptions(there) {
+            let servers = self.directory.servers();
+            if let Some(server) = servers.into_iter().find(|server| server.slug() == at.slug) {
+                at.give_back(server);
             }
         }
     }
@@ -83,11 +83,12 @@ impl Gateway {
         }
     }
 
-    /// Tells sessions of a resource that they subscribed to, unless policy hides it by now.
-    pub(crate) fn tell_updated(&self, slug: &str, uri: &str) {
+    /// Tells sessions of a resource that they subscribed to on a connection, unless policy hides it
+    /// by now.
+    pub(crate) fn tell_updated(&self, slug: &str, uri: &str, on: Subscription) {
         let snapshot = self.snapshot();
         for session in self.sessions.all() {
-            if session.subscribed(slug, uri) {
+            if session.subscribed(slug, uri, on) {
                 let view = self.view_of(&session, &snapshot);
                 legacy::tell_updated(&session, view.as_deref(), slug, uri);
             }

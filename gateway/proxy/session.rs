@@ -24,7 +24,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use log::{Log, Reader, parse_event_id};
-pub(crate) use subscribed::{Subscribed, covers};
+pub(crate) use subscribed::{AtServer, Subscribed, covers};
 
 use crate::catalog::{View, mark::ListMarks};
 use crate::quota::{QuotaPermit, Quotas};
@@ -82,8 +82,8 @@ struct State {
     running: HashMap<Bytes, CancellationToken>,
     questions: HashMap<u64, oneshot::Sender<Result<Bytes, QuestionError>>>,
     next_question: u64,
-    /// Subscriptions: exposed URI → (slug, own URI).
-    subscriptions: HashMap<String, (String, String)>,
+    /// Subscriptions by exposed URI.
+    subscriptions: HashMap<String, AtServer>,
 }
 
 /// Why there is no further session.

@@ -19,8 +19,8 @@ use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::scan::MAX_DEPTH;
 use lockgate_protocol::write;
 use lockgate_upstream::{
-    Answer, AnswerKind, BoxFuture, Call, Catalog, Event, Events, Failure, FailureKind, Item,
-    ListKind, Peer, Stage, State, Status, Trouble, Upstream,
+    Answer, AnswerKind, BoxFuture, Call, Caller, Catalog, Event, Events, Failure, FailureKind,
+    Item, ListKind, Peer, Stage, State, Status, Subscription, Trouble, Upstream,
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -257,7 +257,7 @@ impl ChangeListener for Server {
         self.send_event(Event::Updated {
             slug: Arc::from(self.slug),
             uri: uri.to_owned(),
-            params: Bytes::from(json!({"uri": uri}).to_string()),
+            session: None,
         });
     }
 }
@@ -311,7 +311,11 @@ impl Upstream for Server {
         })
     }
 
-    fn subscribe<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<(), Failure>> {
+    fn subscribe<'a>(
+        &'a self,
+        uri: &'a str,
+        _caller: &'a Caller,
+    ) -> BoxFuture<'a, Result<Subscription, Failure>> {
         Box::pin(async move {
             // What cannot be read cannot be subscribed to either, and is not there, whatever is
             // wrong with it.
@@ -323,7 +327,7 @@ impl Upstream for Server {
             let mut all = self.subscriptions.lock();
             if let Some(count) = all.get_mut(uri) {
                 *count += 1;
-                return Ok(());
+                return Ok(Subscription::Shared);
             }
             if all.len() >= SUBSCRIPTIONS {
                 return Err(Failure::new(
@@ -333,11 +337,11 @@ impl Upstream for Server {
             }
             provider.subscribe(uri).map_err(refused)?;
             all.insert(uri.to_owned(), 1);
-            Ok(())
+            Ok(Subscription::Shared)
         })
     }
 
-    fn unsubscribe<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, ()> {
+    fn unsubscribe<'a>(&'a self, uri: &'a str, _given: Subscription) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             let mut all = self.subscriptions.lock();
             let Some(count) = all.get_mut(uri) else { return };

@@ -60,6 +60,18 @@ pub(crate) fn request(method: Method, params: &Value) -> Request {
     request_text(text)
 }
 
+/// A caller about whom nothing is known.
+pub(crate) fn somebody() -> Caller {
+    Caller {
+        principal: 1,
+        capabilities: "{}".into(),
+        interactive: false,
+        log_level: None,
+        session: None,
+        era: Era::Modern,
+    }
+}
+
 fn request_text(text: String) -> Request {
     let Ok(Message::Request(request)) = jsonrpc::parse(text.into(), 64, SentBy::Client) else {
         panic!("not a request")
@@ -114,14 +126,7 @@ impl Rig {
         conversation: Option<Arc<dyn Conversation>>,
         timeout: Option<Duration>,
     ) -> Result<Answer, Failure> {
-        let caller = Caller {
-            principal: 1,
-            capabilities: "{}".into(),
-            interactive: false,
-            log_level: None,
-            session: None,
-            era: Era::Modern,
-        };
+        let caller = somebody();
         let (server, method) = (self.server(slug), request.method);
         server
             .call(Call {

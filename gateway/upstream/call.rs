@@ -124,6 +124,15 @@ pub trait ClientSession: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<Bytes, QuestionError>>;
 }
 
+/// On which connection a subscription stands: what is told on it is for its callers alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Subscription {
+    /// The one that all clients share.
+    Shared,
+    /// That of the session with this key.
+    Session(u64),
+}
+
 /// Why a client gave no answer to a question.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuestionError {

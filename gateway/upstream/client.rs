@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 
 use outcome::{Verdict, is_header_mismatch, read};
 
-use crate::call::{Answer, Call};
+use crate::call::{Answer, Call, Caller, Subscription};
 use crate::catalog::Catalog;
 use crate::config::{Config, Transport};
 use crate::connection::{Ask, Connection};
@@ -109,7 +109,7 @@ impl Shared {
         call: &Call<'_>,
         conversation: patience::Talk,
     ) -> Result<Answer, Failure> {
-        let connection = self.connection_for(call).await?;
+        let connection = self.connection_for(call.caller).await?;
         match self.send(&connection, call, conversation.clone()).await {
             Ok(answer) if !(connection.takes_param_headers() && is_header_mismatch(&answer)) => {
                 Ok(answer)
@@ -197,12 +197,16 @@ impl Upstream for Client {
         Box::pin(async move { self.shared.run(&call).await })
     }
 
-    fn subscribe<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<(), Failure>> {
-        Box::pin(self.shared.subscribe(uri))
+    fn subscribe<'a>(
+        &'a self,
+        uri: &'a str,
+        caller: &'a Caller,
+    ) -> BoxFuture<'a, Result<Subscription, Failure>> {
+        Box::pin(self.shared.subscribe(uri, caller))
     }
 
-    fn unsubscribe<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, ()> {
-        Box::pin(self.shared.unsubscribe(uri))
+    fn unsubscribe<'a>(&'a self, uri: &'a str, given: Subscription) -> BoxFuture<'a, ()> {
+        Box::pin(self.shared.unsubscribe(uri, given))
     }
 
     fn watch_task<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), Failure>> {
@@ -226,6 +230,7 @@ impl Upstream for Client {
     }
 
     fn forget_session(&self, session: u64) {
+        self.shared.session_topics.forget(session);
         self.shared.sessions.forget(session);
     }
 

@@ -1,6 +1,8 @@
 //! One open conversation with a server: who it is, which era it speaks, and requests in that era's
 //! form.
 
+mod missed;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};

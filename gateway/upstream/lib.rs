@@ -42,7 +42,7 @@ mod topics;
 
 pub use call::{
     Answer, AnswerKind, Call, Caller, ClientSession, Conversation, LogLevel, QuestionError,
-    ResponseSink, SinkError,
+    ResponseSink, SinkError, Subscription,
 };
 pub use caller_view::{CallerView, VisibleItem};
 pub use catalog::{Catalog, Item, Kind as ListKind};
@@ -86,12 +86,17 @@ pub trait Upstream: Send + Sync + 'static {
     /// Calls it. Dropping the future cancels the call in the server's way.
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer, Failure>>;
 
-    /// Asks to be told when a resource of its own changes; counted, so that it is asked once for
-    /// all clients.
-    fn subscribe<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<(), Failure>>;
+    /// Asks to be told when a resource of its own changes: on the connection that the caller's
+    /// calls take, because servers keep subscriptions for each session. On one that all share it is
+    /// counted, so that the server is asked once.
+    fn subscribe<'a>(
+        &'a self,
+        uri: &'a str,
+        caller: &'a Caller,
+    ) -> BoxFuture<'a, Result<Subscription, Failure>>;
 
-    /// Takes one subscription back.
-    fn unsubscribe<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, ()>;
+    /// Takes one subscription back that [`Self::subscribe`] gave.
+    fn unsubscribe<'a>(&'a self, uri: &'a str, given: Subscription) -> BoxFuture<'a, ()>;
 
     /// Asks to be told when one of its own tasks has news (tasks extension); counted, as
     /// [`Self::subscribe`].
@@ -128,8 +133,9 @@ pub trait Upstream: Send + Sync + 'static {
 pub enum Event {
     /// Its status or its catalog is another one now.
     Changed { slug: Arc<str> },
-    /// A resource (own URI) that was subscribed to has changed; `params` as the server sent them.
-    Updated { slug: Arc<str>, uri: String, params: bytes::Bytes },
+    /// A resource (own URI) that was subscribed to has changed, as the server said on the
+    /// connection of one session, or on the one that all clients share.
+    Updated { slug: Arc<str>, uri: String, session: Option<u64> },
     /// A task (own id) that was asked about has news.
     Task { slug: Arc<str>, id: String },
     /// It logged something (`notifications/message`) outside of any call, on a connection that all

@@ -33,8 +33,8 @@ pub(crate) enum Role {
     /// The calls of everybody. It declares nothing, because what the server would ask could be
     /// meant for anybody.
     Shared,
-    /// One client session, which declared these capabilities.
-    Session(Weak<dyn ClientSession>, Value),
+    /// One client session, by its key, which declared these capabilities.
+    Session(u64, Weak<dyn ClientSession>, Value),
     /// Reading what is only offered to clients that can be asked things. Nobody is behind it.
     Scout,
 }
@@ -69,7 +69,7 @@ async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), R
         Arc::clone(if matches!(role, Role::Scout) { &shared.survey.stale } else { &shared.stale });
     let (behind, capabilities) = match role {
         Role::Shared => (Behind::Anybody, json!({})),
-        Role::Session(session, capabilities) => (Behind::Session(session), capabilities),
+        Role::Session(key, session, capabilities) => (Behind::Session(key, session), capabilities),
         Role::Scout => (Behind::Nobody, bridged()),
     };
     let receiver = Arc::new(Receiver {
@@ -187,14 +187,22 @@ fn bounds(shared: &Shared, message_bytes: usize) -> Bounds {
 
 /// Opens the stream on which a legacy server asks and tells one session outside of calls. Returns
 /// when it stands, or after a moment when it does not; it goes on until the connection is over.
-pub(crate) async fn follow_session(connection: &Connection) {
+/// What may have been missed while the stream was down is told when it stands again.
+pub(crate) async fn follow_session(connection: &Arc<Connection>) {
     let Some(link) = handshake::http(&connection.link).cloned() else { return };
     let opened = Arc::new(Notify::new());
     let tell = Arc::clone(&opened);
     let over = connection.over().clone();
+    let followed = Arc::downgrade(connection);
     tokio::spawn(async move {
         tokio::select! {
-            failure = link.listen(|_| tell.notify_one()) => {
+            failure = link.listen(|first| {
+                if first {
+                    tell.notify_one();
+                } else if let Some(connection) = followed.upgrade() {
+                    connection.tell_missed();
+                }
+            }) => {
                 tell.notify_one();
                 if failure.kind == Kind::SessionLost {
                     over.set(failure.words.to_string());

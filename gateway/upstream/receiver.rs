@@ -66,8 +66,8 @@ impl Pace {
 pub(crate) enum Behind {
     /// Whoever calls.
     Anybody,
-    /// One client session.
-    Session(Weak<dyn ClientSession>),
+    /// One client session, by its key.
+    Session(u64, Weak<dyn ClientSession>),
     /// Nobody: the gateway itself looks at lists.
     Nobody,
 }
@@ -75,7 +75,15 @@ pub(crate) enum Behind {
 impl Behind {
     fn session(&self) -> Option<Arc<dyn ClientSession>> {
         match self {
-            Self::Session(session) => session.upgrade(),
+            Self::Session(_, session) => session.upgrade(),
+            Self::Anybody | Self::Nobody => None,
+        }
+    }
+
+    /// The key of the only session that is behind it.
+    pub(crate) fn session_key(&self) -> Option<u64> {
+        match self {
+            Self::Session(key, _) => Some(*key),
             Self::Anybody | Self::Nobody => None,
         }
     }
@@ -129,12 +137,7 @@ impl Inbox for Receiver {
             }
             Method::ResourceUpdated => {
                 if let Some(uri) = note.param_str("uri") {
-                    let params = Bytes::copy_from_slice(&params_text(&note));
-                    let _ = self.events.send(Event::Updated {
-                        slug: Arc::clone(&self.slug),
-                        uri: uri.into_owned(),
-                        params,
-                    });
+                    self.tell_updated(uri.into_owned());
                 }
             }
             Method::Message => match (running, self.behind.session()) {
@@ -225,6 +228,13 @@ impl Inbox for Receiver {
 }
 
 impl Receiver {
+    /// A resource has changed, or may have while nobody heard of it.
+    pub(crate) fn tell_updated(&self, uri: String) {
+        let session = self.behind.session_key();
+        let slug = Arc::clone(&self.slug);
+        let _ = self.events.send(Event::Updated { slug, uri, session });
+    }
+
     fn acknowledge(&self, note: &Request) {
         let id = note
             .meta(meta::SUBSCRIPTION_ID)

@@ -28,6 +28,11 @@ impl Sessions {
         Some(Arc::clone(slots.entry(key).or_default()))
     }
 
+    /// A session's connection, if there is one.
+    pub(crate) fn find(&self, key: u64) -> Option<Arc<Connection>> {
+        self.0.lock().get(&key)?.get().cloned()
+    }
+
     /// Ends a session's connection in the background.
     pub(crate) fn forget(&self, key: u64) {
         let slot = self.0.lock().remove(&key);

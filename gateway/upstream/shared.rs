@@ -25,7 +25,7 @@ use crate::recovery::Recovery;
 use crate::session_connections::Sessions;
 use crate::status::{State, Status, Trouble};
 use crate::survey_state::Survey;
-use crate::topics::Wanted;
+use crate::topics::{SessionTopics, Wanted};
 use crate::{Event, Events};
 
 /// What a client of a server shares with all others.
@@ -75,6 +75,7 @@ pub(crate) struct Shared {
     pub(crate) calls: Arc<ConcurrencyLimit>,
     pub(crate) sessions: Sessions,
     pub(crate) wanted: Wanted,
+    pub(crate) session_topics: SessionTopics,
     pub(crate) survey: Survey,
     /// Start with `initialize` at once: what an earlier start has found out.
     pub(crate) known_legacy: AtomicBool,
@@ -130,6 +131,7 @@ impl Shared {
             calls: ConcurrencyLimit::new(bounds, Charge::Turns, Some(around.pools.clone())),
             sessions: Sessions::default(),
             wanted: Wanted::default(),
+            session_topics: SessionTopics::default(),
             survey: Survey::default(),
             known_legacy: AtomicBool::new(false),
             known_sse: AtomicBool::new(false),

@@ -262,9 +262,8 @@ fn missed(shared: &Shared) {
 /// Resources and tasks that clients want to hear of may have news that nobody heard.
 fn updated(shared: &Shared) {
     for uri in shared.wanted.uris() {
-        let params = json!({"uri": uri}).to_string().into();
-        let _ =
-            shared.events().send(Event::Updated { slug: Arc::clone(&shared.slug), uri, params });
+        let slug = Arc::clone(&shared.slug);
+        let _ = shared.events().send(Event::Updated { slug, uri, session: None });
     }
     for id in shared.wanted.tasks() {
         let _ = shared.events().send(Event::Task { slug: Arc::clone(&shared.slug), id });

@@ -1,9 +1,10 @@
 //! What clients want to hear of resources and tasks of one server, counted for each.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 /// Something of a server that may have news.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,6 +67,68 @@ impl Wanted {
                 false
             }
             None => false,
+        }
+    }
+}
+
+/// Resources that sessions with a connection of their own want to hear of, by session.
+#[derive(Default)]
+pub(crate) struct SessionTopics(Mutex<HashMap<u64, OfSession>>);
+
+#[derive(Default)]
+struct OfSession {
+    counts: BTreeMap<String, usize>,
+    /// Cancelled when there are none any more.
+    over: CancellationToken,
+}
+
+/// What a resource is to a session that wants to hear of it.
+pub(crate) struct Added {
+    /// Nobody in the session wanted it before.
+    pub(crate) first: bool,
+    /// The session wanted nothing before: cancelled when it wants nothing again.
+    pub(crate) begun: Option<CancellationToken>,
+}
+
+impl SessionTopics {
+    pub(crate) fn add(&self, session: u64, uri: &str) -> Added {
+        let mut all = self.0.lock();
+        let topics = all.entry(session).or_default();
+        let begun = topics.counts.is_empty().then(|| topics.over.clone());
+        let count = topics.counts.entry(uri.to_owned()).or_default();
+        *count += 1;
+        Added { first: *count == 1, begun }
+    }
+
+    /// True when nobody in the session wants it any more.
+    pub(crate) fn remove(&self, session: u64, uri: &str) -> bool {
+        let mut all = self.0.lock();
+        let Some(topics) = all.get_mut(&session) else { return false };
+        match topics.counts.get_mut(uri) {
+            Some(count) if *count > 1 => {
+                *count -= 1;
+                return false;
+            }
+            Some(_) => drop(topics.counts.remove(uri)),
+            None => return false,
+        }
+        if topics.counts.is_empty() {
+            topics.over.cancel();
+            all.remove(&session);
+        }
+        true
+    }
+
+    pub(crate) fn uris(&self, session: u64) -> Vec<String> {
+        let all = self.0.lock();
+        let Some(topics) = all.get(&session) else { return Vec::new() };
+        topics.counts.keys().cloned().collect()
+    }
+
+    /// The session has ended.
+    pub(crate) fn forget(&self, session: u64) {
+        if let Some(topics) = self.0.lock().remove(&session) {
+            topics.over.cancel();
         }
     }
 }

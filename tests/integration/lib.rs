@@ -50,6 +50,7 @@ mod shutdown;
 mod stdio;
 mod streams;
 mod strict;
+mod subscriptions;
 mod tls;
 mod trust;
 mod visible;

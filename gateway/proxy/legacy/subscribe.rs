@@ -24,16 +24,7 @@ pub(super) async fn subscribe(
     gateway: &Gateway,
     context: &RequestContext,
 ) -> Result<(), RequestError> {
-    let permitted = authorize(context).and_then(|permitted| {
-        let known = permitted.server().catalog();
-        let cannot = known.version > 0 && !known.offers.subscribe;
-        // Said only of what is there: of anything else it would be known whose it would be.
-        if cannot {
-            Err(RequestError::no_subscriptions(permitted.server().slug()))
-        } else {
-            Ok(permitted)
-        }
-    });
+    let permitted = permit_subscription(context);
     let permitted =
         permitted.inspect_err(|problem| dispatch::audit_denial(gateway, context, problem))?;
     gateway.single_principal.record(context.principal.key());
@@ -45,6 +36,17 @@ pub(super) async fn subscribe(
         ticket.finish(outcome, began.elapsed());
     }
     done
+}
+
+/// Leave to subscribe to what is there for the caller, at a server that can.
+fn permit_subscription(context: &RequestContext) -> Result<Permitted, RequestError> {
+    let permitted = authorize(context)?;
+    let known = permitted.server().catalog();
+    // Said only of what is there: of anything else it would be known whose it would be.
+    if known.version > 0 && !known.offers.subscribe {
+        return Err(RequestError::no_subscriptions(permitted.server().slug()));
+    }
+    Ok(permitted)
 }
 
 async fn subscribe_to(context: &RequestContext, permitted: &Permitted) -> Result<(), RequestError> {
@@ -62,8 +64,8 @@ async fn subscribe_to(context: &RequestContext, permitted: &Permitted) -> Result
             Err(RequestError::invalid("too many subscriptions (limits.subscriptions)"))
         }
         Subscribed::New => {
-            let result = server.subscribe(permitted.target()).await;
-            result.map_err(|failure| {
+            let given = server.subscribe(permitted.target(), &context.caller).await;
+            let given = given.map_err(|failure| {
                 session.unsubscribe(&exposed);
                 match failure.kind {
                     FailureKind::NotFound => {
@@ -71,7 +73,11 @@ async fn subscribe_to(context: &RequestContext, permitted: &Permitted) -> Result
                     }
                     _ => RequestError::failed(server.slug(), &failure),
                 }
-            })
+            })?;
+            if !session.confirm_subscription(&exposed, given) {
+                server.unsubscribe(permitted.target(), given).await;
+            }
+            Ok(())
         }
     }
 }
@@ -81,11 +87,12 @@ pub(super) fn unsubscribe(gateway: &Gateway, context: &RequestContext) -> Result
         .request
         .param_str("uri")
         .ok_or_else(|| RequestError::invalid("`params.uri` must be a string"))?;
-    let Some((slug, own)) = context.session.as_ref().and_then(|s| s.unsubscribe(&uri)) else {
+    let Some(at) = context.session.as_ref().and_then(|s| s.unsubscribe(&uri)) else {
         return Ok(());
     };
-    if let Some(server) = gateway.directory.servers().into_iter().find(|s| s.slug() == slug) {
-        tokio::spawn(async move { server.unsubscribe(&own).await });
+    let servers = gateway.directory.servers();
+    if let Some(server) = servers.into_iter().find(|server| server.slug() == at.slug) {
+        at.give_back(server);
     }
     Ok(())
 }

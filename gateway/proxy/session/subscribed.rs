@@ -1,6 +1,10 @@
 //! What a session is subscribed to: the URI that its client knows, and whose it is. The server's
 //! own subscription is made and ended elsewhere.
 
+use std::sync::Arc;
+
+use lockgate_upstream::{Subscription, Upstream};
+
 use super::Session;
 
 /// What became of a subscription.
@@ -10,8 +14,24 @@ pub(crate) enum Subscribed {
     TooMany,
 }
 
-/// A server, by its slug, and its own URI.
-type Own = (String, String);
+/// A subscription at a server.
+#[derive(Clone, Debug)]
+pub(crate) struct AtServer {
+    pub(crate) slug: String,
+    /// The server's own URI.
+    pub(crate) own: String,
+    /// On which connection it stands; unknown while the server has not confirmed it.
+    pub(crate) given: Option<Subscription>,
+}
+
+impl AtServer {
+    /// Takes it back, in the background.
+    pub(crate) fn give_back(self, server: Arc<dyn Upstream>) {
+        if let Some(given) = self.given {
+            tokio::spawn(async move { server.unsubscribe(&self.own, given).await });
+        }
+    }
+}
 
 impl Session {
     pub(crate) fn subscribe(&self, exposed: &str, slug: &str, own: &str, max: usize) -> Subscribed {
@@ -22,12 +42,24 @@ impl Session {
             if state.subscriptions.len() >= max {
                 return Subscribed::TooMany;
             }
-            state.subscriptions.insert(exposed.to_owned(), (slug.to_owned(), own.to_owned()));
+            let new = AtServer { slug: slug.to_owned(), own: own.to_owned(), given: None };
+            state.subscriptions.insert(exposed.to_owned(), new);
             Subscribed::New
         })
     }
 
-    pub(crate) fn unsubscribe(&self, exposed: &str) -> Option<Own> {
+    /// The server has confirmed a subscription; false when the client has taken it back meanwhile.
+    pub(crate) fn confirm_subscription(&self, exposed: &str, given: Subscription) -> bool {
+        self.state(|state| match state.subscriptions.get_mut(exposed) {
+            Some(subscription) => {
+                subscription.given = Some(given);
+                true
+            }
+            None => false,
+        })
+    }
+
+    pub(crate) fn unsubscribe(&self, exposed: &str) -> Option<AtServer> {
         self.state(|state| state.subscriptions.remove(exposed))
     }
 
@@ -36,7 +68,7 @@ impl Session {
     }
 
     /// Ends those whose exposed URI is not wanted any more, and gives what they were of.
-    pub(crate) fn retain_subscriptions(&self, wanted: impl Fn(&str) -> bool) -> Vec<Own> {
+    pub(crate) fn retain_subscriptions(&self, wanted: impl Fn(&str) -> bool) -> Vec<AtServer> {
         // Looked at without the lock: what is wanted takes a look at policies.
         let all: Vec<String> = self.state(|state| state.subscriptions.keys().cloned().collect());
         let unwanted = all.into_iter().filter(|exposed| !wanted(exposed));
@@ -44,21 +76,22 @@ impl Session {
     }
 
     /// Takes all subscriptions, to give them back.
-    pub(crate) fn take_subscriptions(&self) -> Vec<Own> {
+    pub(crate) fn take_subscriptions(&self) -> Vec<AtServer> {
         let mut state = self.state.lock();
         state
             .as_mut()
-            .map(|s| s.subscriptions.drain().map(|(_, own)| own).collect())
+            .map(|s| s.subscriptions.drain().map(|(_, at)| at).collect())
             .unwrap_or_default()
     }
 
     /// Whether the client subscribed to a resource that has changed, or to one that it is a part
-    /// of.
-    pub(crate) fn subscribed(&self, slug: &str, own: &str) -> bool {
+    /// of, on the connection where the server told of it.
+    pub(crate) fn subscribed(&self, slug: &str, own: &str, on: Subscription) -> bool {
         let state = self.state.lock();
-        state
-            .as_ref()
-            .is_some_and(|s| s.subscriptions.values().any(|(s, o)| s == slug && covers(o, own)))
+        let Some(state) = state.as_ref() else { return false };
+        state.subscriptions.values().any(|at| {
+            at.slug == slug && at.given.is_none_or(|given| given == on) && covers(&at.own, own)
+        })
     }
 }
 

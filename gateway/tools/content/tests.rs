@@ -5,11 +5,11 @@
 use std::time::Duration;
 
 use lockgate_protocol::method::Method;
-use lockgate_upstream::{Event, ListKind};
+use lockgate_upstream::{Event, ListKind, Subscription};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::tests::{Rig, rig};
+use crate::tests::{Rig, rig, somebody};
 
 fn text(text: &str) -> Option<String> {
     Some(text.to_owned())
@@ -229,9 +229,9 @@ async fn a_changed_file_is_told_to_subscribers_once() {
         ..empty()
     });
     let server = rig.server("content");
-    server.subscribe("notes://a").await.unwrap();
-    server.subscribe("notes://b").await.unwrap();
-    assert!(server.subscribe("notes://none").await.is_err());
+    server.subscribe("notes://a", &somebody()).await.unwrap();
+    server.subscribe("notes://b", &somebody()).await.unwrap();
+    assert!(server.subscribe("notes://none", &somebody()).await.is_err());
     // Until the first look is done nothing can differ.
     tokio::time::sleep(Duration::from_millis(300)).await;
     while rig.heard.try_recv().is_ok() {}
@@ -243,8 +243,8 @@ async fn a_changed_file_is_told_to_subscribers_once() {
     let told =
         tokio::time::timeout(Duration::from_secs(20), rig.heard.recv()).await.unwrap().unwrap();
     assert!(matches!(&told, Event::Updated { uri, .. } if uri == "notes://b"), "{told:?}");
-    server.unsubscribe("notes://a").await;
-    server.unsubscribe("notes://b").await;
+    server.unsubscribe("notes://a", Subscription::Shared).await;
+    server.unsubscribe("notes://b", Subscription::Shared).await;
     std::fs::write(&file, "a third time").unwrap();
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert!(rig.heard.try_recv().is_err());

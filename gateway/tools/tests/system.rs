@@ -1,7 +1,7 @@
 //! The `system` server: it shows what its caller may see, and nothing secret.
 
 use lockgate_protocol::capabilities::Offers;
-use lockgate_upstream::{Catalog, Item, Peer, Stage, State, Status, Trouble};
+use lockgate_upstream::{Catalog, Item, Peer, Stage, State, Status, Subscription, Trouble};
 
 use super::*;
 
@@ -118,11 +118,15 @@ impl Upstream for Failing {
         Box::pin(std::future::pending())
     }
 
-    fn subscribe<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<(), Failure>> {
+    fn subscribe<'a>(
+        &'a self,
+        _: &'a str,
+        _: &'a Caller,
+    ) -> BoxFuture<'a, Result<Subscription, Failure>> {
         Box::pin(std::future::pending())
     }
 
-    fn unsubscribe<'a>(&'a self, _: &'a str) -> BoxFuture<'a, ()> {
+    fn unsubscribe<'a>(&'a self, _: &'a str, _: Subscription) -> BoxFuture<'a, ()> {
         Box::pin(async {})
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lockgate_protocol::revision::Era;
 
-use crate::call::{Call, ClientSession};
+use crate::call::{Call, Caller, ClientSession};
 use crate::config;
 use crate::connection::Connection;
 use crate::failure::{Failure, Kind};
@@ -16,26 +16,25 @@ use crate::session_connections::MAX_SESSIONS;
 use crate::shared::Shared;
 
 impl Shared {
-    /// The connection for a call: the session's own where the server's configuration and era ask
-    /// for one.
-    pub(super) async fn connection_for(&self, call: &Call<'_>) -> Result<Arc<Connection>, Failure> {
+    /// The connection for what a caller asks: the session's own where the server's configuration
+    /// and era ask for one.
+    pub(super) async fn connection_for(&self, caller: &Caller) -> Result<Arc<Connection>, Failure> {
         let shared = self.shared_connection().await?;
-        let Some(session) = call.caller.session.as_ref().filter(|_| shared.era() == Era::Legacy)
-        else {
+        let Some(session) = caller.session.as_ref().filter(|_| shared.era() == Era::Legacy) else {
             return Ok(shared);
         };
         let own = self.asks(&shared)
-            && (call.caller.interactive || self.config.sessions == config::Sessions::Client);
+            && (caller.interactive || self.config.sessions == config::Sessions::Client);
         if !own {
             return Ok(shared);
         }
-        Box::pin(self.own_connection(session, call)).await
+        Box::pin(self.own_connection(session, caller)).await
     }
 
     async fn own_connection(
         &self,
         session: &Arc<dyn ClientSession>,
-        call: &Call<'_>,
+        caller: &Caller,
     ) -> Result<Arc<Connection>, Failure> {
         let Some(slot) = self.sessions.slot(session.key()) else {
             let words =
@@ -43,7 +42,7 @@ impl Shared {
             return Err(Failure::new(Kind::Overloaded, words));
         };
         let connection =
-            slot.get_or_try_init(|| self.open_for(session, &call.caller.capabilities)).await?;
+            slot.get_or_try_init(|| self.open_for(session, &caller.capabilities)).await?;
         if connection.is_open() {
             return Ok(Arc::clone(connection));
         }
@@ -60,12 +59,13 @@ impl Shared {
         capabilities: &[u8],
     ) -> Result<Arc<Connection>, Failure> {
         let capabilities = serde_json::from_slice(capabilities).unwrap_or_default();
-        let role = Role::Session(Arc::downgrade(session), capabilities);
+        let role = Role::Session(session.key(), Arc::downgrade(session), capabilities);
         let (connection, _) = open(self, role)
             .await
             .map_err(|refused| Failure::new(Kind::Unavailable, refused.trouble.to_string()))?;
-        follow_session(&connection).await;
         let connection = Arc::new(connection);
+        follow_session(&connection).await;
+        self.renew_subscriptions(&connection, session.key()).await;
         let health = self.config.health.clone();
         let silent_ends = Arc::clone(&self.silent_ends);
         tokio::spawn(watch(health, silent_ends, Arc::clone(&connection)));
@@ -81,6 +81,7 @@ impl Shared {
             self.set_status(|status| status.state = crate::State::Pending);
         } else if let Some(session) = &call.caller.session {
             self.sessions.remove(session.key());
+            lost.mark_lost("the server has forgotten the session");
         }
     }
 }

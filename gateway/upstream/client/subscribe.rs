@@ -10,31 +10,98 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use lockgate_protocol::write;
 
+use crate::call::{Caller, Subscription};
 use crate::connection::{Ask, Connection, refused};
 use crate::failure::{Failure, Kind};
 use crate::shared::Shared;
-use crate::topics::Topic;
+use crate::topics::{Topic, Wanted};
 
 /// How long a modern server may take to acknowledge.
 const ACKNOWLEDGE: Duration = Duration::from_secs(3);
 
+/// Pause before a session's connection is opened again that was lost; doubles up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
 impl Shared {
-    pub(super) async fn subscribe(&self, uri: &str) -> Result<(), Failure> {
-        let connection = self.shared_connection().await?;
+    /// Subscribes on the connection that the caller's calls take.
+    pub(super) async fn subscribe(
+        self: &Arc<Self>,
+        uri: &str,
+        caller: &Caller,
+    ) -> Result<Subscription, Failure> {
+        let connection = match self.connection_for(caller).await {
+            // Nothing was asked on the one that has ended.
+            Err(failure) if failure.kind == Kind::Lost => self.connection_for(caller).await?,
+            other => other?,
+        };
         if !connection.peer.offers.subscribe {
             return Err(Failure::new(Kind::Garbage, "the server does not offer subscriptions"));
         }
-        let topic = Topic::Resource(uri.to_owned());
-        let first = self.wanted.add(&topic);
-        let result = match connection.era() {
-            Era::Legacy if first => subscribe_legacy(&connection, uri).await,
-            Era::Legacy => Ok(()),
-            Era::Modern => self.acknowledged(&topic, first).await,
-        };
-        if result.is_err() && self.wanted.remove(&topic) {
-            self.wanted.changed.notify_one();
+        match connection.session_key() {
+            Some(session) => {
+                self.subscribe_session(uri, caller, &connection, session).await?;
+                Ok(Subscription::Session(session))
+            }
+            None => {
+                self.subscribe_shared(uri, &connection).await?;
+                Ok(Subscription::Shared)
+            }
         }
-        result
+    }
+
+    async fn subscribe_shared(&self, uri: &str, connection: &Connection) -> Result<(), Failure> {
+        let claim = Claim::new(&self.wanted, Topic::Resource(uri.to_owned()));
+        match connection.era() {
+            Era::Legacy if claim.first => subscribe_legacy(connection, uri).await?,
+            Era::Legacy => {}
+            Era::Modern => self.acknowledged(&claim.topic, claim.first).await?,
+        }
+        claim.keep();
+        Ok(())
+    }
+
+    /// Subscribes on a session's own connection, which stands from now on until the session wants
+    /// to hear of nothing any more.
+    async fn subscribe_session(
+        self: &Arc<Self>,
+        uri: &str,
+        caller: &Caller,
+        connection: &Arc<Connection>,
+        session: u64,
+    ) -> Result<(), Failure> {
+        let added = self.session_topics.add(session, uri);
+        if let Some(over) = added.begun {
+            let closing = self.closing.clone();
+            let kept = keep_connection(Arc::clone(self), caller.clone(), Arc::clone(connection));
+            tokio::spawn(async move {
+                tokio::select! {
+                    () = kept => {}
+                    () = over.cancelled() => {}
+                    () = closing.cancelled() => {}
+                }
+            });
+        }
+        if !added.first {
+            return Ok(());
+        }
+        let subscribed = subscribe_legacy(connection, uri).await;
+        if subscribed.is_err() {
+            self.session_topics.remove(session, uri);
+        }
+        subscribed
+    }
+
+    /// After a session's connection was opened again: asks again for what the session wants, and
+    /// tells of it, because changes meanwhile were not heard.
+    pub(super) async fn renew_subscriptions(&self, connection: &Connection, session: u64) {
+        for uri in self.session_topics.uris(session) {
+            if let Err(failure) = subscribe_legacy(connection, &uri).await {
+                tracing::debug!(server = %self.slug, %failure, "a subscription could not be \
+                    renewed");
+            }
+        }
+        connection.tell_updated();
     }
 
     pub(super) async fn watch_task(&self, id: &str) -> Result<(), Failure> {
@@ -42,13 +109,10 @@ impl Shared {
         if connection.era() != Era::Modern || !connection.peer.offers.tasks {
             return Err(Failure::new(Kind::Garbage, "the server has no tasks"));
         }
-        let topic = Topic::Task(id.to_owned());
-        let first = self.wanted.add(&topic);
-        let result = self.acknowledged(&topic, first).await;
-        if result.is_err() && self.wanted.remove(&topic) {
-            self.wanted.changed.notify_one();
-        }
-        result
+        let claim = Claim::new(&self.wanted, Topic::Task(id.to_owned()));
+        self.acknowledged(&claim.topic, claim.first).await?;
+        claim.keep();
+        Ok(())
     }
 
     pub(super) fn unwatch_task(&self, id: &str) {
@@ -75,11 +139,22 @@ impl Shared {
         tokio::time::timeout(ACKNOWLEDGE, wait).await.map_err(late)
     }
 
-    pub(super) async fn unsubscribe(&self, uri: &str) {
-        if !self.wanted.remove(&Topic::Resource(uri.to_owned())) {
-            return;
-        }
-        let Some(connection) = self.live.load_full() else { return };
+    pub(super) async fn unsubscribe(&self, uri: &str, given: Subscription) {
+        let connection = match given {
+            Subscription::Session(session) => {
+                if !self.session_topics.remove(session, uri) {
+                    return;
+                }
+                self.sessions.find(session)
+            }
+            Subscription::Shared => {
+                if !self.wanted.remove(&Topic::Resource(uri.to_owned())) {
+                    return;
+                }
+                self.live.load_full()
+            }
+        };
+        let Some(connection) = connection else { return };
         match connection.era() {
             Era::Modern => self.wanted.changed.notify_one(),
             Era::Legacy => {
@@ -95,9 +170,60 @@ impl Shared {
     pub(crate) async fn replay(&self, connection: &Arc<Connection>) {
         for uri in self.wanted.uris() {
             if let Err(failure) = subscribe_legacy(connection, &uri).await {
-                tracing::debug!(server = %self.slug, %failure, "a subscription could not be renewed");
+                tracing::debug!(server = %self.slug, %failure, "a subscription could not be \
+                    renewed");
             }
         }
+    }
+}
+
+/// A topic that somebody wants, unless the server does not confirm it or nobody waits for that any
+/// more.
+struct Claim<'a> {
+    wanted: &'a Wanted,
+    topic: Topic,
+    first: bool,
+    kept: bool,
+}
+
+impl<'a> Claim<'a> {
+    fn new(wanted: &'a Wanted, topic: Topic) -> Self {
+        let first = wanted.add(&topic);
+        Self { wanted, topic, first, kept: false }
+    }
+
+    fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        if !self.kept && self.wanted.remove(&self.topic) {
+            self.wanted.changed.notify_one();
+        }
+    }
+}
+
+/// Opens a session's connection again whenever it is lost, for what the server tells on it.
+async fn keep_connection(shared: Arc<Shared>, caller: Caller, first: Arc<Connection>) {
+    let mut connection = first;
+    loop {
+        connection.over().wait().await;
+        let mut pause = FIRST_PAUSE;
+        connection = loop {
+            tokio::time::sleep(pause).await;
+            match shared.connection_for(&caller).await {
+                Ok(connection) if connection.session_key().is_some() => break connection,
+                // Its calls share a connection with others by now.
+                Ok(_) => return,
+                Err(failure) => {
+                    tracing::debug!(server = %shared.slug, %failure, "the connection of a session \
+                        with subscriptions is not there yet");
+                }
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        };
     }
 }
 

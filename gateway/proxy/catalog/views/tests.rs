@@ -7,7 +7,9 @@ use lockgate_policy::Policy;
 use lockgate_policy::pin::Pins;
 use lockgate_protocol::name::{Naming, Slug};
 use lockgate_telemetry::Metrics;
-use lockgate_upstream::{Answer, BoxFuture, Call, Failure, Item, State, Status, Upstream};
+use lockgate_upstream::{
+    Answer, BoxFuture, Call, Caller, Failure, Item, State, Status, Subscription, Upstream,
+};
 
 use super::*;
 use crate::catalog::{Catalog, Servers};
@@ -51,11 +53,15 @@ impl Upstream for Scripted {
         Box::pin(std::future::pending())
     }
 
-    fn subscribe<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<(), Failure>> {
+    fn subscribe<'a>(
+        &'a self,
+        _: &'a str,
+        _: &'a Caller,
+    ) -> BoxFuture<'a, Result<Subscription, Failure>> {
         Box::pin(std::future::pending())
     }
 
-    fn unsubscribe<'a>(&'a self, _: &'a str) -> BoxFuture<'a, ()> {
+    fn unsubscribe<'a>(&'a self, _: &'a str, _: Subscription) -> BoxFuture<'a, ()> {
         Box::pin(std::future::pending())
     }
 

@@ -1,9 +1,10 @@
 //! Files as resources: listed, read, and told of when they change.
 
 use lockgate_protocol::method::Method;
-use lockgate_upstream::{Event, FailureKind, ListKind};
+use lockgate_upstream::{Event, FailureKind, ListKind, Subscription};
 
 use super::*;
+use crate::tests::somebody;
 
 async fn until(what: &str, mut done: impl FnMut() -> bool) {
     for _ in 0..500 {
@@ -66,7 +67,7 @@ async fn resources_outside_are_none() {
         "readme.txt".into(),
     ] {
         assert_eq!(read(uri.clone()).await, Err("-32602 resource not found".into()), "{uri}");
-        let failure = server.subscribe(&uri).await.unwrap_err();
+        let failure = server.subscribe(&uri, &somebody()).await.unwrap_err();
         assert_eq!(failure.kind, FailureKind::NotFound, "{uri}");
     }
 }
@@ -76,8 +77,13 @@ async fn subscribers_hear_of_changes_and_lists_follow_the_folder() {
     let mut yard = Yard::new();
     let uri = format!("file://{}", yard.text("data/readme.txt"));
     let server = yard.rig.server("file");
-    server.subscribe(&uri).await.unwrap();
-    assert!(server.subscribe(&format!("file://{}", yard.text("secret.txt"))).await.is_err());
+    server.subscribe(&uri, &somebody()).await.unwrap();
+    assert!(
+        server
+            .subscribe(&format!("file://{}", yard.text("secret.txt")), &somebody())
+            .await
+            .is_err()
+    );
     tokio::time::sleep(Duration::from_millis(200)).await;
     std::fs::write(yard.path("data/readme.txt"), "changed").unwrap();
     let updated = async {
@@ -88,7 +94,7 @@ async fn subscribers_hear_of_changes_and_lists_follow_the_folder() {
         }
     };
     assert_eq!(tokio::time::timeout(Duration::from_secs(10), updated).await.unwrap(), uri);
-    server.unsubscribe(&uri).await;
+    server.unsubscribe(&uri, Subscription::Shared).await;
     std::fs::write(yard.path("data/readme.txt"), "changed again").unwrap();
     tokio::time::sleep(Duration::from_millis(1500)).await;
     while let Ok(event) = yard.rig.heard.try_recv() {

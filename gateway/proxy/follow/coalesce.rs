@@ -1,0 +1,108 @@
+//! Updates of resources in a hurry: the first of a resource is told at once, what follows within a
+//! window once at its end.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lockgate_upstream::Subscription;
+
+/// Updates of one resource within this time are told together.
+const WINDOW: Duration = Duration::from_millis(250);
+/// Resources that are remembered; of any beyond, every update is told.
+const MAX_RESOURCES: usize = 4096;
+
+/// A resource of a server has changed, as the server said on one connection.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Update {
+    pub(super) slug: Arc<str>,
+    pub(super) uri: Arc<str>,
+    pub(super) on: Subscription,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Updates {
+    /// Those of the last window, and whether they came again since they were told.
+    recent: HashMap<Update, bool>,
+    /// When the window of each of them ends, in that order.
+    ends: VecDeque<(Instant, Update)>,
+}
+
+impl Updates {
+    /// Whether an update is to be told now.
+    pub(super) fn admit(&mut self, update: &Update, now: Instant) -> bool {
+        if let Some(again) = self.recent.get_mut(update) {
+            *again = true;
+            return false;
+        }
+        if self.recent.len() < MAX_RESOURCES {
+            self.begin(update.clone(), now);
+        }
+        true
+    }
+
+    fn begin(&mut self, update: Update, now: Instant) {
+        self.recent.insert(update.clone(), false);
+        self.ends.push_back((now + WINDOW, update));
+    }
+
+    /// Those whose window has ended and that came again in it: they are to be told now.
+    pub(super) fn take_due(&mut self, now: Instant) -> Vec<Update> {
+        let mut due = Vec::new();
+        while let Some((_, update)) = self.ends.pop_front_if(|(end, _)| *end <= now) {
+            if self.recent.remove(&update) == Some(true) {
+                self.begin(update.clone(), now);
+                due.push(update);
+            }
+        }
+        due
+    }
+
+    /// Waits until a window ends; for ever while there is none. Cancel safe.
+    pub(super) async fn wait(&self) {
+        match self.ends.front() {
+            Some((end, _)) => tokio::time::sleep_until((*end).into()).await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_is_told_at_its_start_and_at_its_end() {
+        let mut updates = Updates::default();
+        let begin = Instant::now();
+        let update =
+            |uri: &str| Update { slug: "a".into(), uri: uri.into(), on: Subscription::Shared };
+        let one = update("test://one");
+        assert!(updates.admit(&one, begin));
+        assert!(updates.admit(&update("test://two"), begin));
+        let elsewhere = Update { on: Subscription::Session(7), ..one.clone() };
+        assert!(updates.admit(&elsewhere, begin), "another connection is another matter");
+        for _ in 0..100 {
+            assert!(!updates.admit(&one, begin + WINDOW / 2));
+        }
+        assert_eq!(updates.take_due(begin + WINDOW / 2), []);
+        assert_eq!(updates.take_due(begin + WINDOW).as_slice(), std::slice::from_ref(&one));
+        assert!(!updates.admit(&one, begin + WINDOW), "the next window has begun");
+        assert_eq!(updates.take_due(begin + WINDOW * 2), [one]);
+        assert_eq!(updates.take_due(begin + WINDOW * 3), []);
+        assert!(updates.recent.is_empty() && updates.ends.is_empty());
+    }
+
+    #[test]
+    fn no_more_is_remembered_than_its_bound() {
+        let mut updates = Updates::default();
+        let begin = Instant::now();
+        for number in 0..MAX_RESOURCES + 10 {
+            let uri = format!("test://{number}").into();
+            let update = Update { slug: "a".into(), uri, on: Subscription::Shared };
+            assert!(updates.admit(&update, begin));
+        }
+        assert_eq!(updates.recent.len(), MAX_RESOURCES);
+    }
+}

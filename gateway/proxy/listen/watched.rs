@@ -1,0 +1,78 @@
+//! Resources that a listen follows: each decided on like a subscription of its own, and given back
+//! to its server when the listen lets go of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockgate_protocol::method::Method;
+use lockgate_telemetry::Outcome;
+use lockgate_upstream::{Caller, Subscription, Upstream};
+
+use crate::authorize::authorize;
+use crate::caller_view::about;
+use crate::catalog::template::Steps;
+use crate::context::RequestContext;
+use crate::dispatch::{audit_allow, audit_denial};
+use crate::gateway::Gateway;
+use crate::rescue::RequestError;
+
+/// A resource of a listen.
+pub(super) struct Watched {
+    pub(super) server: Arc<dyn Upstream>,
+    pub(super) own: String,
+    /// The URI that the client knows.
+    pub(super) shown: String,
+    /// Where the server tells of it; nothing until it has confirmed that.
+    given: Option<Subscription>,
+}
+
+impl Watched {
+    /// One resource, decided on and recorded like a subscription of its own.
+    pub(super) fn authorize(
+        gateway: &Gateway,
+        context: &RequestContext,
+        shown: &str,
+        steps: &mut Steps,
+    ) -> Option<Self> {
+        let one = about(context, Method::Subscribe, shown)?;
+        // Each by itself is looked at within bounds; this bounds them together. What is beyond
+        // counts as not there.
+        let described = context.view.describes_within(shown, steps);
+        let permitted = if described {
+            authorize(&one)
+        } else {
+            Err(RequestError::unknown_resource(shown, context.era()))
+        };
+        let permitted =
+            permitted.inspect_err(|problem| audit_denial(gateway, &one, problem)).ok()?;
+        let ticket = audit_allow(gateway, &one, &permitted, None).ok()?;
+        if let Some(ticket) = ticket {
+            ticket.finish(Outcome::Ok, Duration::ZERO);
+        }
+        gateway.single_principal.record(context.principal.key());
+        Some(Self {
+            server: Arc::clone(permitted.server()),
+            own: permitted.target().to_owned(),
+            shown: shown.to_owned(),
+            given: None,
+        })
+    }
+
+    /// Subscribes; gives nothing when the server does not let it.
+    pub(super) async fn subscribe(mut self, caller: &Caller) -> Option<Self> {
+        let given = self.server.subscribe(&self.own, caller).await;
+        self.given = Some(given.ok()?);
+        Some(self)
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if let Some(given) = self.given.take() {
+            let server = Arc::clone(&self.server);
+            let own = std::mem::take(&mut self.own);
+            runtime.spawn(async move { server.unsubscribe(&own, given).await });
+        }
+    }
+}

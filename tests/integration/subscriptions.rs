@@ -1,0 +1,179 @@
+//! Subscriptions to resources: on the connection that the client's calls take, made again after it
+//! was lost, and told in steps (B1, 3.14).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::rig::client::Request;
+use crate::rig::upstream::tool;
+use crate::rig::{Gate, Heard, Say, Stream, Upstream, Value, json, until};
+
+const NOTE: &str = "test://note";
+
+fn on(heard: &Heard) -> String {
+    heard.header("mcp-session-id").unwrap_or_default().to_owned()
+}
+
+/// A legacy server that keeps sessions and what each is subscribed to, as SDK servers do. `touch`
+/// tells the session that calls it so many times that the note has changed.
+fn keeping() -> impl Fn(&Heard) -> Say + Send + Sync {
+    let sessions = Arc::new(AtomicUsize::new(0));
+    move |heard| match (heard.verb.as_str(), heard.method()) {
+        ("POST", "initialize") => {
+            let id = format!("s{}", sessions.fetch_add(1, Ordering::SeqCst));
+            let welcome = json!({
+                "protocolVersion": "2025-11-25", "serverInfo": {"name": "keeping", "version": "1"},
+                "capabilities": {"tools": {}, "resources": {"subscribe": true}},
+            });
+            Say::Status(200, vec![("mcp-session-id", id)], heard.result(welcome))
+        }
+        ("POST", "tools/list") => Say::Json(heard.result(json!({"tools": [tool("touch")]}))),
+        ("POST", "resources/list") => {
+            Say::Json(heard.result(json!({"resources": [{"uri": NOTE, "name": "note"}]})))
+        }
+        ("POST", "resources/templates/list") => {
+            Say::Json(heard.result(json!({"resourceTemplates": []})))
+        }
+        ("POST", "resources/subscribe" | "resources/unsubscribe" | "ping") => {
+            Say::Json(heard.result(json!({})))
+        }
+        ("POST", "tools/call") => {
+            let note = json!({"jsonrpc": "2.0", "method": "notifications/resources/updated",
+                "params": {"uri": NOTE}});
+            let times = heard.body["params"]["arguments"]["times"].as_u64().unwrap_or(1);
+            let mut events: Vec<Value> = (0..times).map(|_| note.clone()).collect();
+            events.push(heard.result(json!({"content": [{"type": "text", "text": on(heard)}]})));
+            Say::Sse(events.iter().map(|event| format!("data: {event}\n\n")).collect())
+        }
+        ("POST", method) if method.starts_with("notifications/") => Say::Json(Value::Null),
+        ("GET", _) => Say::Stream(": here\n\n".into()),
+        ("DELETE", _) => Say::Status(204, Vec::new(), Value::Null),
+        _ => Say::Status(404, Vec::new(), heard.error(-32601, "no such method")),
+    }
+}
+
+async fn is_silent(stream: &mut Stream) -> bool {
+    tokio::time::timeout(Duration::from_millis(400), stream.next()).await.is_err()
+}
+
+fn updated(message: &Value) -> (&str, &str) {
+    let uri = message["params"]["uri"].as_str().unwrap_or_default();
+    (message["method"].as_str().unwrap_or_default(), uri)
+}
+
+const UPDATED: (&str, &str) = ("notifications/resources/updated", "a+test://note");
+
+/// A server that keeps subscriptions for each session tells the session that subscribed: so the
+/// subscription goes where the calls go, and what is told there is for that session alone.
+#[tokio::test]
+async fn a_subscription_stands_where_the_calls_of_its_session_go() {
+    let server = Upstream::verbs(keeping()).await;
+    let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+    let able = json!({"elicitation": {}});
+    let one = gate.session_with("/mcp", "2025-11-25", able.clone()).await;
+    let two = gate.session_with("/mcp", "2025-06-18", able).await;
+    let plain = gate.session("/mcp", "2025-11-25").await;
+    let uri = json!({"uri": "a+test://note"});
+    let mut streams = Vec::new();
+    for session in [&one, &two, &plain] {
+        streams.push(session.listen().await);
+        let subscribed = session.ask("resources/subscribe", uri.clone()).await;
+        assert_eq!(subscribed.code(), 0, "{}", subscribed.text());
+    }
+    let [first, second, third] = streams.as_mut_slice() else { panic!() };
+    let wanted = json!({"notifications": {"resourceSubscriptions": ["a+test://note"]}});
+    let mut modern =
+        Request::modern("/mcp", "subscriptions/listen", wanted).open(gate.address).await;
+    modern.next().await.unwrap();
+    let calls = one.call("a__touch").await.result()["content"][0]["text"].clone();
+    let heard: Vec<String> = server.heard_of("resources/subscribe").iter().map(on).collect();
+    assert_eq!(heard.len(), 3, "those that share a connection share a subscription: {heard:?}");
+    assert!(calls == heard[0].as_str() && heard[0] != heard[1] && heard[1] != heard[2]);
+    assert_eq!(updated(&first.next().await.unwrap()), UPDATED);
+    assert!(is_silent(second).await && is_silent(third).await && is_silent(&mut modern).await);
+    // What is told on the connection that all share is for those that share it.
+    assert_eq!(gate.call("a__touch").await.code(), 0);
+    assert_eq!(updated(&third.next().await.unwrap()), UPDATED);
+    assert_eq!(updated(&modern.next().await.unwrap()), UPDATED);
+    assert!(is_silent(first).await && is_silent(second).await);
+    // It is taken back where it was made, and only there.
+    assert_eq!(two.ask("resources/unsubscribe", uri).await.code(), 0);
+    let back = until("the server is told", async || server.heard_of("resources/unsubscribe").pop());
+    assert_eq!(on(&back.await), heard[1]);
+    assert_eq!(server.count("resources/unsubscribe"), 1);
+}
+
+/// A lost connection of a session is opened again for what it subscribed to, and the client is told
+/// that it may have missed something.
+#[tokio::test]
+async fn subscriptions_of_a_session_outlive_its_connection() {
+    let mut server = Upstream::verbs({
+        let kept = keeping();
+        let known = std::sync::Mutex::new(Vec::new());
+        move |heard| {
+            let session = on(heard);
+            if heard.method() == "test/forget" {
+                known.lock().unwrap().clear();
+                return Say::Json(Value::Null);
+            }
+            if session.is_empty() {
+                let said = kept(heard);
+                if let Say::Status(200, headers, _) = &said {
+                    known.lock().unwrap().push(headers[0].1.clone());
+                }
+                return said;
+            }
+            if known.lock().unwrap().contains(&session) {
+                kept(heard)
+            } else {
+                Say::Status(404, Vec::new(), heard.error(-32001, "no such session"))
+            }
+        }
+    })
+    .await;
+    let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+    let one = gate.session_with("/mcp", "2025-11-25", json!({"elicitation": {}})).await;
+    let mut stream = one.listen().await;
+    let subscribed = one.ask("resources/subscribe", json!({"uri": "a+test://note"})).await;
+    assert_eq!(subscribed.code(), 0, "{}", subscribed.text());
+    let forget = json!({"jsonrpc": "2.0", "method": "test/forget"}).to_string();
+    assert_eq!(Request::bare("POST", "/mcp", forget).send(server.address).await.status, 202);
+    server.stop().await;
+    server.restart().await;
+    let told = loop {
+        let message = stream.next().await.unwrap();
+        if message["method"] != "notifications/tools/list_changed" {
+            break message;
+        }
+    };
+    assert_eq!(updated(&told), UPDATED, "what may have been missed is told");
+    let heard: Vec<String> = server.heard_of("resources/subscribe").iter().map(on).collect();
+    assert!(heard.len() == 2 && heard[0] != heard[1], "{heard:?}");
+    // It is the one of its calls again.
+    let calls = one.call("a__touch").await.result()["content"][0]["text"].clone();
+    assert_eq!(calls, heard[1].as_str());
+    assert_eq!(updated(&stream.next().await.unwrap()), UPDATED);
+}
+
+/// A burst is told at once and once more at its end, in both eras.
+#[tokio::test]
+async fn a_burst_of_updates_is_told_in_steps() {
+    let server = Upstream::verbs(keeping()).await;
+    let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+    let one = gate.session("/mcp", "2025-11-25").await;
+    let mut legacy = one.listen().await;
+    let subscribed = one.ask("resources/subscribe", json!({"uri": "a+test://note"})).await;
+    assert_eq!(subscribed.code(), 0, "{}", subscribed.text());
+    let wanted = json!({"notifications": {"resourceSubscriptions": ["a+test://note"]}});
+    let mut modern =
+        Request::modern("/mcp", "subscriptions/listen", wanted).open(gate.address).await;
+    modern.next().await.unwrap();
+    let touch = json!({"name": "a__touch", "arguments": {"times": 200}});
+    assert_eq!(gate.modern("/mcp", "tools/call", touch).await.code(), 0);
+    for stream in [&mut legacy, &mut modern] {
+        assert_eq!(updated(&stream.next().await.unwrap()), UPDATED);
+        assert_eq!(updated(&stream.next().await.unwrap()), UPDATED);
+        assert!(is_silent(stream).await, "the rest is told in these");
+    }
+}
