@@ -211,11 +211,7 @@ fn authorize_prompt(context: &RequestContext) -> Result<Permitted, RequestError>
 
 fn authorize_resource(context: &RequestContext) -> Result<Permitted, RequestError> {
     let uri = require_string(&context.request, "uri")?;
-    // Servers take subscriptions to what they do not have: asked about anything else than what the
-    // caller is shown, they would tell it from what is hidden.
-    let shown = context.request.method != Method::Subscribe || context.view.describes(&uri);
-    let found = context.view.resource(&uri, Kind::Resource).filter(|_| shown);
-    let found = found.ok_or_else(|| {
+    let found = context.view.resource(&uri, Kind::Resource).ok_or_else(|| {
         answer_missing(context, RequestError::unknown_resource(&uri, context.era()))
     })?;
     let judged = evaluate(context, &found.verdict, &found.target(Kind::Resource))?;

@@ -25,6 +25,7 @@ mod modern;
 mod notify;
 mod observe;
 mod quota;
+mod readable;
 mod receive;
 mod rejections;
 mod relay;

@@ -188,7 +188,7 @@ impl Listener {
     async fn grant(&mut self) {
         let wanted = std::mem::take(&mut self.wanted);
         let asking =
-            wanted.into_iter().map(|watched| watched.subscribe(&self.caller));
+            wanted.into_iter().map(|watched| watched.subscribe(&self.gateway, &self.caller));
         self.resources =
             futures_util::future::join_all(asking).await.into_iter().flatten().collect();
         let mut filter = Map::new();

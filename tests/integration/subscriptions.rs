@@ -177,3 +177,42 @@ async fn a_burst_of_updates_is_told_in_steps() {
         assert!(is_silent(stream).await, "the rest is told in these");
     }
 }
+
+/// B3: what may be read may be subscribed to, listed or not; what is not there is as unknown as what
+/// policy hides, and the server is not asked to watch either.
+#[tokio::test]
+async fn what_can_be_read_can_be_subscribed_to() {
+    let kept = keeping();
+    let server = Upstream::verbs(move |heard| match heard.method() {
+        "resources/read" if heard.body["params"]["uri"] == "test://unlisted" => {
+            let contents = json!([{"uri": "test://unlisted", "text": "words"}]);
+            Say::Json(heard.result(json!({"contents": contents})))
+        }
+        "resources/read" => Say::Json(heard.error(-32002, "no such resource")),
+        _ => kept(heard),
+    })
+    .await;
+    let policy = json!({"resources": {"deny": ["a+test://hidden"]}});
+    let gate = Gate::start(json!({"servers": {"a": server.config()}, "policy": policy})).await;
+    let one = gate.session("/mcp", "2025-11-25").await;
+    let subscribe = async |uri: &str| one.ask("resources/subscribe", json!({"uri": uri})).await;
+    let there = subscribe("a+test://unlisted").await;
+    assert_eq!(there.code(), 0, "{}", there.text());
+    let (missing, hidden) =
+        (subscribe("a+test://missing").await, subscribe("a+test://hidden").await);
+    assert_eq!((missing.code(), hidden.code()), (-32002, -32002), "{}", missing.text());
+    assert_eq!(missing.text().replace("missing", "hidden"), hidden.text());
+    let all = ["unlisted", "missing", "hidden"].map(|name| format!("a+test://{name}"));
+    let wanted = json!({"notifications": {"resourceSubscriptions": all}});
+    let mut modern =
+        Request::modern("/mcp", "subscriptions/listen", wanted).open(gate.address).await;
+    let granted = modern.next().await.unwrap()["params"]["notifications"].clone();
+    assert_eq!(granted, json!({"resourceSubscriptions": ["a+test://unlisted"]}));
+    let asked: Vec<Value> = ["resources/subscribe", "resources/read"]
+        .into_iter()
+        .flat_map(|method| server.heard_of(method))
+        .map(|heard| heard.body["params"]["uri"].clone())
+        .collect();
+    assert!(!asked.contains(&json!("test://hidden")), "{asked:?}");
+    assert_eq!(server.count("resources/subscribe"), 1);
+}

@@ -16,6 +16,7 @@ use crate::catalog::View;
 use crate::context::RequestContext;
 use crate::dispatch;
 use crate::gateway::Gateway;
+use crate::readable::{check_readable, make_read};
 use crate::rescue::RequestError;
 use crate::session::{Session, Subscribed};
 use crate::transport::Endpoint;
@@ -24,7 +25,7 @@ pub(super) async fn subscribe(
     gateway: &Gateway,
     context: &RequestContext,
 ) -> Result<(), RequestError> {
-    let permitted = permit_subscription(context);
+    let permitted = permit_subscription(gateway, context).await;
     let permitted =
         permitted.inspect_err(|problem| dispatch::audit_denial(gateway, context, problem))?;
     gateway.single_principal.record(context.principal.key());
@@ -39,8 +40,17 @@ pub(super) async fn subscribe(
 }
 
 /// Leave to subscribe to what is there for the caller, at a server that can.
-fn permit_subscription(context: &RequestContext) -> Result<Permitted, RequestError> {
+async fn permit_subscription(
+    gateway: &Gateway,
+    context: &RequestContext,
+) -> Result<Permitted, RequestError> {
     let permitted = authorize(context)?;
+    let uri = context.request.param_str("uri").unwrap_or_default();
+    if !context.view.describes(&uri) {
+        let unknown = || RequestError::unknown_resource(&uri, context.era());
+        let read = make_read(context, &uri).ok_or_else(unknown)?;
+        check_readable(gateway, read).await?;
+    }
     let known = permitted.server().catalog();
     // Said only of what is there: of anything else it would be known whose it would be.
     if known.version > 0 && !known.offers.subscribe {

@@ -14,7 +14,10 @@ use crate::catalog::template::Steps;
 use crate::context::RequestContext;
 use crate::dispatch::{audit_allow, audit_denial};
 use crate::gateway::Gateway;
-use crate::rescue::RequestError;
+use crate::readable::{check_readable, make_read};
+
+/// How long a server may take to show that it has a resource.
+const READ: Duration = Duration::from_secs(3);
 
 /// A resource of a listen.
 pub(super) struct Watched {
@@ -22,6 +25,8 @@ pub(super) struct Watched {
     pub(super) own: String,
     /// The URI that the client knows.
     pub(super) shown: String,
+    /// The read that has to show that it is there, unless that is known.
+    read: Option<Box<RequestContext>>,
     /// Where the server tells of it; nothing until it has confirmed that.
     given: Option<Subscription>,
 }
@@ -35,16 +40,13 @@ impl Watched {
         steps: &mut Steps,
     ) -> Option<Self> {
         let one = about(context, Method::Subscribe, shown)?;
-        // Each by itself is looked at within bounds; this bounds them together. What is beyond
-        // counts as not there.
-        let described = context.view.describes_within(shown, steps);
-        let permitted = if described {
-            authorize(&one)
-        } else {
-            Err(RequestError::unknown_resource(shown, context.era()))
-        };
+        let permitted = authorize(&one);
         let permitted =
             permitted.inspect_err(|problem| audit_denial(gateway, &one, problem)).ok()?;
+        // Each by itself is looked at within bounds; this bounds them together. What is beyond is
+        // read.
+        let described = context.view.describes_within(shown, steps);
+        let read = if described { None } else { Some(make_read(context, shown)?) };
         let ticket = audit_allow(gateway, &one, &permitted, None).ok()?;
         if let Some(ticket) = ticket {
             ticket.finish(Outcome::Ok, Duration::ZERO);
@@ -54,12 +56,17 @@ impl Watched {
             server: Arc::clone(permitted.server()),
             own: permitted.target().to_owned(),
             shown: shown.to_owned(),
+            read,
             given: None,
         })
     }
 
-    /// Subscribes; gives nothing when the server does not let it.
-    pub(super) async fn subscribe(mut self, caller: &Caller) -> Option<Self> {
+    /// Subscribes; gives nothing when it is not there, or the server does not let it.
+    pub(super) async fn subscribe(mut self, gateway: &Gateway, caller: &Caller) -> Option<Self> {
+        if let Some(read) = self.read.take() {
+            let read = tokio::time::timeout(READ, check_readable(gateway, read));
+            read.await.ok()?.ok()?;
+        }
         let given = self.server.subscribe(&self.own, caller).await;
         self.given = Some(given.ok()?);
         Some(self)
