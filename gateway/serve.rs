@@ -155,9 +155,7 @@ fn start_admin(config: &Config, app: &Arc<App>) -> anyhow::Result<Option<SocketA
     let Some(address) = config.admin.listen else { return Ok(None) };
     let server = OperatorServer::bind(address).context("admin.listen")?;
     let address = server.address();
-    let router = lockgate_admin::health_router(Arc::clone(app))
-        .merge(lockgate_admin::metrics_router(Arc::clone(app)));
-    server.start(router).context("admin.listen")?;
+    server.start(lockgate_admin::router(Arc::clone(app))).context("admin.listen")?;
     Ok(Some(address))
 }
 

@@ -26,14 +26,15 @@ pub fn health_router(health: Arc<impl Health>) -> Router {
 
 /// `/metrics`, as Prometheus reads it. Names of servers and tools are in it.
 pub fn metrics_router(health: Arc<impl Health>) -> Router {
-    let scrape = move || async move {
-        let kind = [
-            (header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8"),
-            (header::CACHE_CONTROL, "no-store"),
-        ];
-        (kind, health.metrics())
-    };
-    Router::new().route("/metrics", get(scrape))
+    Router::new().route("/metrics", get(move || async move { metrics(&*health) }))
+}
+
+fn metrics(health: &impl Health) -> Response {
+    let head = [
+        (header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8"),
+        (header::CACHE_CONTROL, "no-store"),
+    ];
+    (head, health.metrics()).into_response()
 }
 
 fn healthz(health: &impl Health) -> Response {

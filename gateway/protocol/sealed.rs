@@ -1,5 +1,5 @@
-//! Tokens that the gateway mints and later takes back: cursors, request states, task ids, session
-//! ids. Nobody else can read, change, move or lengthen them.
+//! Tokens that the gateway mints and later takes back: cursors, request states, task ids. Nobody
+//! else can read, change, move or lengthen them.
 //!
 //! A token is `lg1.<key id>.<base64url of nonce, ciphertext, tag>`, AES-256-GCM with a key of its
 //! own for each purpose. It refuses without saying why, except to the log. It keeps no state:
@@ -33,26 +33,14 @@ pub enum Purpose {
     RequestState,
     /// A task id.
     Task,
-    /// A legacy session id.
-    Session,
-    /// An event id for resuming a stream.
-    Event,
-    /// A link that a person follows in a browser.
-    Link,
 }
 
 impl Purpose {
-    const ALL: [Self; 6] =
-        [Self::Cursor, Self::RequestState, Self::Task, Self::Session, Self::Event, Self::Link];
-
     const fn label(self) -> &'static str {
         match self {
             Self::Cursor => "cursor",
             Self::RequestState => "request state",
             Self::Task => "task",
-            Self::Session => "session",
-            Self::Event => "event",
-            Self::Link => "link",
         }
     }
 }
@@ -134,7 +122,9 @@ pub struct Sealer {
 
 struct Key {
     id: String,
-    by_purpose: [RandomizedNonceKey; Purpose::ALL.len()],
+    cursor: RandomizedNonceKey,
+    request_state: RandomizedNonceKey,
+    task: RandomizedNonceKey,
 }
 
 impl Sealer {
@@ -252,8 +242,8 @@ impl Sealer {
 
 impl fmt::Debug for Sealer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ids: Vec<&str> =
-            std::iter::once(&self.newest).chain(&self.older).map(|key| key.id.as_str()).collect();
+        let mut ids = vec![self.newest.id.as_str()];
+        ids.extend(self.older.iter().map(|key| key.id.as_str()));
         f.debug_struct("Sealer").field("key_ids", &ids).finish_non_exhaustive()
     }
 }
@@ -261,32 +251,34 @@ impl fmt::Debug for Sealer {
 impl Key {
     fn derive(secret: &[u8]) -> Result<Self, Unspecified> {
         let root = hkdf::Salt::new(hkdf::HKDF_SHA256, SALT).extract(secret);
-        let expand = |label: &str| {
-            let mut out = [0u8; 32];
-            root.expand(&[VERSION.as_bytes(), b"\0", label.as_bytes()], hkdf::HKDF_SHA256)?
-                .fill(&mut out)?;
-            Ok::<_, Unspecified>(out)
-        };
         // The id is of a label that no purpose has, so it tells nothing of any key.
-        let [a, b, c, d, ..] = expand("key id")?;
-        let key =
-            |purpose: Purpose| RandomizedNonceKey::new(&AES_256_GCM, &expand(purpose.label())?);
-        let [cursor, state, task, session, event, link] = Purpose::ALL.map(key);
-        let by_purpose = [cursor?, state?, task?, session?, event?, link?];
-        Ok(Self { id: format!("{a:02x}{b:02x}{c:02x}{d:02x}"), by_purpose })
+        let [a, b, c, d, ..] = expand(&root, "key id")?;
+        Ok(Self {
+            id: format!("{a:02x}{b:02x}{c:02x}{d:02x}"),
+            cursor: derive_key(&root, Purpose::Cursor)?,
+            request_state: derive_key(&root, Purpose::RequestState)?,
+            task: derive_key(&root, Purpose::Task)?,
+        })
     }
 
     fn of(&self, purpose: Purpose) -> &RandomizedNonceKey {
-        let [cursor, state, task, session, event, link] = &self.by_purpose;
         match purpose {
-            Purpose::Cursor => cursor,
-            Purpose::RequestState => state,
-            Purpose::Task => task,
-            Purpose::Session => session,
-            Purpose::Event => event,
-            Purpose::Link => link,
+            Purpose::Cursor => &self.cursor,
+            Purpose::RequestState => &self.request_state,
+            Purpose::Task => &self.task,
         }
     }
+}
+
+fn derive_key(root: &hkdf::Prk, purpose: Purpose) -> Result<RandomizedNonceKey, Unspecified> {
+    RandomizedNonceKey::new(&AES_256_GCM, &expand(root, purpose.label())?)
+}
+
+fn expand(root: &hkdf::Prk, label: &str) -> Result<[u8; 32], Unspecified> {
+    let mut out = [0; 32];
+    root.expand(&[VERSION.as_bytes(), b"\0", label.as_bytes()], hkdf::HKDF_SHA256)?
+        .fill(&mut out)?;
+    Ok(out)
 }
 
 /// Everything that is authenticated beside the content. Each part carries its length, so that no
