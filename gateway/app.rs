@@ -121,12 +121,15 @@ impl App {
     /// yet.
     fn clients(&self, config: &Config) -> anyhow::Result<Clients> {
         let old = self.clients.lock();
-        let client = |wanted: &lockgate_upstream::Config| match old.get(&wanted.slug) {
-            Some(old) if old.config() == wanted => Ok(Arc::clone(old)),
-            _ => Client::new(wanted.clone(), self.around.clone()),
-        };
-        let all = config.servers.iter().map(|wanted| Ok((wanted.slug.clone(), client(wanted)?)));
-        all.collect()
+        let mut clients = Clients::new();
+        for wanted in &config.servers {
+            let client = match old.get(&wanted.slug) {
+                Some(old) if old.config() == wanted => Arc::clone(old),
+                _ => Client::new(wanted.clone(), self.around.clone())?,
+            };
+            clients.insert(wanted.slug.clone(), client);
+        }
+        Ok(clients)
     }
 
     /// Starts the new clients, and closes those that are not wanted any more.

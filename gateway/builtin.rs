@@ -49,14 +49,16 @@ pub(crate) fn tools(config: &Config, server: &str) -> anyhow::Result<Option<Tool
 
 /// The part of the configuration that one server is made of.
 fn alone(config: &lockgate_tools::Config, server: &str) -> lockgate_tools::Config {
-    let of = |category: &str| server == category;
-    lockgate_tools::Config {
-        system: config.system && of("system"),
-        example: config.example && of("example"),
-        file: config.file.clone().filter(|_| of("file")),
-        database: config.database.clone().filter(|_| of("database")),
-        shell: config.shell.clone().filter(|_| of("shell")),
-        content: config.content.clone().filter(|_| of("content")),
-        web: config.web.clone().filter(|_| of("web")),
+    let mut alone = lockgate_tools::Config::default();
+    match server {
+        "system" => alone.system = config.system,
+        "example" => alone.example = config.example,
+        "file" => alone.file = config.file.clone(),
+        "database" => alone.database = config.database.clone(),
+        "shell" => alone.shell = config.shell.clone(),
+        "content" => alone.content = config.content.clone(),
+        "web" => alone.web = config.web.clone(),
+        _ => {}
     }
+    alone
 }

@@ -2,6 +2,7 @@
 
 mod arguments;
 
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -141,11 +142,10 @@ fn unconfigured(command: &Command, sources: &Sources, json: bool) -> Option<Exit
             Some(code)
         }
         Command::Policy(command) => {
-            let configured = || match lockgate_config::load(sources) {
+            let done = command.run(&sources.cwd, json, || match lockgate_config::load(sources) {
                 Ok(loaded) => Ok(loaded.into()),
                 Err(report) => Err(report.into()),
-            };
-            let done = command.run(&sources.cwd, json, configured);
+            });
             Some(match done.map_err(|error| error.downcast::<Report>()) {
                 Ok(done) => finish(Ok(done)),
                 Err(Ok(report)) => mistaken(&report, json, command.finds()),
@@ -223,6 +223,12 @@ fn default_command(loaded: &Loaded) -> Command {
 
 #[allow(clippy::disallowed_methods, reason = "the environment comes in here, once")]
 fn sources(common: &Common) -> Sources {
+    let mut env = BTreeMap::new();
+    for (name, value) in std::env::vars_os() {
+        if let (Ok(name), Ok(value)) = (name.into_string(), value.into_string()) {
+            env.insert(name, value);
+        }
+    }
     Sources {
         config: common.config.clone(),
         mcp_servers: common.mcp_servers.clone(),
@@ -232,9 +238,7 @@ fn sources(common: &Common) -> Sources {
             profile: common.profile.clone(),
         },
         without_file: false,
-        env: std::env::vars_os()
-            .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
-            .collect(),
+        env,
         cwd: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
     }
 }
@@ -243,7 +247,11 @@ fn check(loaded: &Loaded, json: bool) -> ExitCode {
     if json {
         let builtin: Vec<&str> = loaded.config.tools.names().collect();
         let servers = loaded.config.servers.len();
-        let report = serde_json::json!({"problems": loaded.warnings, "servers": servers, "builtin": builtin});
+        let report = serde_json::json!({
+            "problems": loaded.warnings,
+            "servers": servers,
+            "builtin": builtin,
+        });
         return print(&serde_json::to_string_pretty(&report).unwrap_or_default());
     }
     let mut text: String = loaded.warnings.iter().map(|warning| format!("{warning}\n")).collect();

@@ -9,8 +9,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lockgate_authn::key::Key;
-use lockgate_config::{Config, Loaded, Place, Problem, Report, Severity, Sources};
+use lockgate_config::{Config, Loaded, Place, Report, Severity, Sources};
 use lockgate_telemetry::Guard;
 
 use crate::app::App;
@@ -118,7 +117,9 @@ impl Follower {
         }
         take_keys_away(&self.app, &self.log, &mut self.current, &self.sources.cwd);
         let wrong = find_wrong_files(report, &self.sources.cwd);
-        self.good.iter().cloned().chain(wrong).collect()
+        let mut files = self.good.clone();
+        files.extend(wrong);
+        files
     }
 
     /// Takes over a configuration without mistakes. Gives its files.
@@ -163,24 +164,29 @@ fn take_keys_away(app: &App, log: &Guard, current: &mut Config, cwd: &Path) {
 fn keep_valid_keys(current: &Config, cwd: &Path) -> Option<Config> {
     let file = cwd.join(current.authn.keys_file.as_ref()?);
     let now = lockgate_config::keys::load(&file, cwd).ok()?;
-    let left = |old: &Key| {
-        let new = now.iter().find(|new| new.id == old.id && new.hash == old.hash)?;
-        let expires = old.expires.into_iter().chain(new.expires).min();
-        Some(Key { expires, revoked: old.revoked.or(new.revoked), ..old.clone() })
-    };
     let mut fewer = current.clone();
-    fewer.authn.keys =
-        current.authn.keys.as_ref().map(|keys| keys.iter().filter_map(left).collect());
+    if let Some(keys) = &mut fewer.authn.keys {
+        keys.retain_mut(|key| {
+            let Some(new) = now.iter().find(|new| new.id == key.id && new.hash == key.hash) else {
+                return false;
+            };
+            key.expires = key.expires.into_iter().chain(new.expires).min();
+            key.revoked = key.revoked.or(new.revoked);
+            true
+        });
+    }
     Some(fewer)
 }
 
 /// The files that have mistakes. They may be new ones.
 fn find_wrong_files(report: &Report, cwd: &Path) -> BTreeSet<PathBuf> {
-    let file = |problem: &Problem| match &problem.place {
-        Place::File { path, .. } => Some(cwd.join(path.as_path())),
-        _ => None,
-    };
-    report.problems.iter().filter_map(file).collect()
+    let mut files = BTreeSet::new();
+    for problem in &report.problems {
+        if let Place::File { path, .. } = &problem.place {
+            files.insert(cwd.join(path.as_path()));
+        }
+    }
+    files
 }
 
 /// Whether the new configuration is in force now; the log says what changed, or why nothing did.

@@ -168,11 +168,11 @@ fn log_warnings(loaded: &Loaded) {
 /// `/metrics` beside MCP: for whoever may call tools, because names of tools are in it.
 pub(crate) fn guarded_metrics(app: &Arc<App>) -> Router {
     let receive = Arc::clone(app);
-    let guard = move |request: Request, next: Next| {
+    let guard = middleware::from_fn(move |request: Request, next: Next| {
         let receive = Arc::clone(&receive);
         async move { guarded(&receive, request, next).await }
-    };
-    lockgate_admin::metrics_router(Arc::clone(app)).layer(middleware::from_fn(guard))
+    });
+    lockgate_admin::metrics_router(Arc::clone(app)).layer(guard)
 }
 
 async fn guarded(app: &App, mut request: Request, next: Next) -> Response {

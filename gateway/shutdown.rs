@@ -72,8 +72,9 @@ pub(crate) async fn join(
     gateway: &Gateway,
     signals: &mut Signals,
 ) -> usize {
-    let all = move || workers.into_iter().filter_map(|worker| worker.join().ok()).sum::<usize>();
-    let mut joined: JoinHandle<usize> = tokio::task::spawn_blocking(all);
+    let mut joined: JoinHandle<usize> = tokio::task::spawn_blocking(move || {
+        workers.into_iter().filter_map(|worker| worker.join().ok()).sum()
+    });
     tokio::select! {
         cut = &mut joined => return cut.unwrap_or_default(),
         () = tokio::time::sleep(GRACE + FAREWELL * 2) => {}

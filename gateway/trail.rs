@@ -36,12 +36,12 @@ fn redact() -> anyhow::Result<Redact> {
     let rule = Response::compile(&Spec { secrets: true, ..Spec::default() })
         .map_err(|wrong| anyhow::anyhow!("{wrong:?}"))?;
     Ok(Box::new(move |text| {
-        let mut change = |place: Place<'_>, text: &str| match place {
+        let redacted = strings::rewrite(text, &mut |place, text| match place {
             Place::Key => rule.redact_key(text),
             Place::Value(name) if is_secret(name) => Some("[redacted]".to_owned()),
             Place::Value(_) => rule.redact(text),
-        };
-        strings::rewrite(text, &mut change).unwrap_or_else(|| text.to_vec())
+        });
+        redacted.unwrap_or_else(|| text.to_vec())
     }))
 }
 

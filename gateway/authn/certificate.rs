@@ -60,11 +60,9 @@ impl Certificate {
             return Err(Nameless::Unreadable);
         }
         let names = names(&certificate)?;
-        let first = |kind: &str| names.iter().find(|name| name.starts_with(kind));
-        let subject = first("uri:")
-            .or_else(|| first("dns:"))
-            .or_else(|| first("email:"))
-            .or_else(|| first("cn:"));
+        let subject = ["uri:", "dns:", "email:", "cn:"]
+            .iter()
+            .find_map(|kind| names.iter().find(|name| name.starts_with(kind)));
         let subject = subject.ok_or(Nameless::NoName)?;
         let issuer = distinguished(certificate.issuer()).ok_or(Nameless::NoName)?;
         let mut identity = Identity::new(&format!("{CERTIFICATE}{issuer}"), subject);
@@ -144,12 +142,14 @@ fn attribute(attribute: &AttributeTypeAndValue<'_>) -> Option<String> {
         .ok()
         .filter(|name| oid_registry().iter_by_sn(*name).count() <= 1);
     let name = name.map_or_else(|| kind.to_id_string(), str::to_owned);
-    let utf8 = || std::str::from_utf8(value.data).ok();
     let value = match value.tag() {
-        Tag::NumericString | Tag::PrintableString | Tag::Utf8String | Tag::Ia5String => {
-            escaped(utf8()?)
-        }
-        Tag::VisibleString | Tag::GeneralString | Tag::T61String => escaped(utf8()?),
+        Tag::NumericString
+        | Tag::PrintableString
+        | Tag::Utf8String
+        | Tag::Ia5String
+        | Tag::VisibleString
+        | Tag::GeneralString
+        | Tag::T61String => escaped(std::str::from_utf8(value.data).ok()?),
         Tag::BmpString => {
             let units =
                 value.data.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));

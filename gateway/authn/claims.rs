@@ -20,22 +20,23 @@ pub(crate) fn identity(
     places: &Claims,
     needs: &Needs,
 ) -> Option<Identity> {
-    let text =
-        |place: &str| find(claims, place).and_then(Value::as_str).filter(|text| is_usable(text));
-    let mut identity = Identity::new(issuer, text(&places.subject)?);
-    identity.organisation = places.organisation.as_deref().and_then(text).map(Into::into);
-    identity.agent = places.agent.iter().find_map(|place| text(place)).map(Into::into);
+    let mut identity = Identity::new(issuer, find_text(claims, &places.subject)?);
+    if let Some(place) = &places.organisation {
+        identity.organisation = find_text(claims, place).map(Into::into);
+    }
+    let agent = places.agent.iter().find_map(|place| find_text(claims, place));
+    identity.agent = agent.map(Into::into);
     let roles = places.roles.as_deref().and_then(|place| find(claims, place));
-    identity.roles = roles
-        .map(|roles| items(roles, false))
-        .unwrap_or_default()
-        .into_iter()
-        .map(Into::into)
-        .collect();
+    let roles = roles.map(|roles| items(roles, false)).unwrap_or_default();
+    identity.roles = roles.into_iter().map(Into::into).collect();
     let granted = places.scopes.iter().find_map(|place| find(claims, place));
     let granted = granted.map(|scopes| items(scopes, true)).unwrap_or_default();
     identity.scopes = needs.expand(granted.into_iter().filter(|scope| is_scope(scope)));
     Some(identity)
+}
+
+fn find_text<'a>(claims: &'a Map<String, Value>, place: &str) -> Option<&'a str> {
+    find(claims, place)?.as_str().filter(|text| is_usable(text))
 }
 
 fn find<'a>(claims: &'a Map<String, Value>, place: &str) -> Option<&'a Value> {

@@ -237,13 +237,14 @@ fn places(issuer: &str) -> Result<Vec<Url>, String> {
     if !path.is_empty() {
         places.push(format!("{path}/.well-known/openid-configuration"));
     }
-    let at = |path: &String| {
+    let mut urls = Vec::new();
+    for path in places {
         let mut url = base.clone();
-        url.set_path(path);
+        url.set_path(&path);
         url.set_query(None);
-        url
-    };
-    Ok(places.iter().map(at).collect())
+        urls.push(url);
+    }
+    Ok(urls)
 }
 
 /// The keys' address in a metadata document, if the document is this issuer's and the address no
@@ -309,13 +310,13 @@ fn same(algorithm: Algorithm, pinned: KeyAlgorithm) -> bool {
 /// The keys that a token names, for the algorithm it names: up to [`MAX_SAME`] where an issuer uses
 /// a name more than once. Without a name there must be one such key alone.
 pub(crate) fn fitting<'a>(keys: &'a [Key], id: Option<&str>, algorithm: Algorithm) -> Vec<&'a Key> {
-    let named = |key: &&Key| id.is_none_or(|id| key.id.as_deref() == Some(id));
-    let fitting: Vec<_> = keys
-        .iter()
-        .filter(|key| key.algorithms.contains(&algorithm))
-        .filter(named)
-        .take(MAX_SAME)
-        .collect();
+    let mut fitting = Vec::new();
+    for key in keys {
+        let named = id.is_none() || key.id.as_deref() == id;
+        if named && key.algorithms.contains(&algorithm) && fitting.len() < MAX_SAME {
+            fitting.push(key);
+        }
+    }
     if id.is_none() && fitting.len() > 1 { Vec::new() } else { fitting }
 }
 

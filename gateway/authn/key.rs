@@ -142,20 +142,22 @@ impl Ring {
         keys: &[Key],
         scopes: impl Fn(&[String]) -> Box<[std::sync::Arc<str>]>,
     ) -> Self {
-        let held = |key: &Key| {
+        let mut ring = HashMap::default();
+        for key in keys {
             let mut identity = Identity::new(KEY, &key.id);
             identity.organisation = key.organisation.as_deref().map(Into::into);
             identity.roles = key.roles.iter().map(|role| role.as_str().into()).collect();
             identity.scopes = scopes(&key.scopes);
             identity.agent = key.agent.as_deref().map(Into::into);
-            Held {
+            let held = Held {
                 hash: key.hash.into(),
                 expires: key.expires.unwrap_or(u64::MAX),
                 revoked: key.revoked.is_some(),
                 principal: Principal::new(identity),
-            }
-        };
-        Self(keys.iter().map(|key| (key.id.as_str().into(), held(key))).collect())
+            };
+            ring.insert(key.id.as_str().into(), held);
+        }
+        Self(ring)
     }
 
     /// The holder of a key whose text begins with [`PREFIX`]; `hash` is of the whole text.

@@ -84,9 +84,10 @@ impl Authenticator {
     ) -> Result<Self, globset::Error> {
         let _ = jsonwebtoken::crypto::aws_lc::DEFAULT_PROVIDER.install_default();
         let needs = Needs::compile(&config.scopes)?;
-        let principal =
-            |issuer: &str, subject: &str| Principal::new(Identity::new(issuer, subject));
         let keys = config.keys.as_deref().unwrap_or_default();
+        let ring = key::Ring::new(keys, |scopes| needs.expand(scopes.iter().map(String::as_str)));
+        let tokens = old.and_then(|old| old.tokens.as_ref());
+        let tokens = Tokens::start(config, outside, tokens);
         let open = match config.anonymous {
             Anonymous::Default => [!config.has_credentials(), false],
             Anonymous::Never => [false, false],
@@ -95,14 +96,14 @@ impl Authenticator {
         };
         Ok(Self {
             single: config.key.as_ref().map(|key| blake3::hash(key.as_bytes())),
-            holder: principal(KEY, "default"),
-            ring: key::Ring::new(keys, |scopes| needs.expand(scopes.iter().map(String::as_str))),
-            tokens: Tokens::start(config, outside, old.and_then(|old| old.tokens.as_ref())),
+            holder: Principal::new(Identity::new(KEY, "default")),
+            ring,
+            tokens,
             has_credentials: config.has_credentials(),
             certificates: config.certificates,
             open,
-            local: principal(LOCAL, "user"),
-            anonymous: principal(ANONYMOUS, "anyone"),
+            local: Principal::new(Identity::new(LOCAL, "user")),
+            anonymous: Principal::new(Identity::new(ANONYMOUS, "anyone")),
             needs,
         })
     }

@@ -84,9 +84,10 @@ impl Names {
             "" | "/mcp" => Resource::All,
             inner => {
                 let slug = inner.strip_prefix("/servers/")?.strip_suffix("/mcp")?;
-                let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+                if !is_slug(slug) {
+                    return None;
+                }
                 Resource::Server(slug)
-                    .only_if((1..=64).contains(&slug.len()) && slug.bytes().all(plain))?
             }
         };
         let mut document = json!({
@@ -122,10 +123,9 @@ impl Names {
     }
 }
 
-impl Resource<'_> {
-    fn only_if(self, valid: bool) -> Option<Self> {
-        valid.then_some(self)
-    }
+fn is_slug(slug: &str) -> bool {
+    (1..=64).contains(&slug.len())
+        && slug.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
 /// The error of RFC 6750 for a refusal. A request without credentials gets none.

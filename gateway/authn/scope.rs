@@ -19,21 +19,22 @@ pub(crate) struct Needs {
     implies: BTreeMap<String, Vec<String>>,
 }
 
+fn box_scopes(scopes: &[String]) -> Box<[Box<str>]> {
+    scopes.iter().map(|scope| scope.as_str().into()).collect()
+}
+
 impl Needs {
     pub(crate) fn compile(config: &Scopes) -> Result<Self, globset::Error> {
-        let boxed = |scopes: &[String]| scopes.iter().map(|scope| scope.as_str().into()).collect();
-        let tools = config.tools.iter().map(|rule| {
+        let mut tools = Vec::new();
+        for rule in &config.tools {
             let mut globs = GlobSetBuilder::new();
             for glob in &rule.tools {
                 globs.add(Glob::new(glob)?);
             }
-            Ok((globs.build()?, boxed(&rule.scopes)))
-        });
-        Ok(Self {
-            required: boxed(&config.required),
-            tools: tools.collect::<Result<_, globset::Error>>()?,
-            implies: config.implies.clone(),
-        })
+            tools.push((globs.build()?, box_scopes(&rule.scopes)));
+        }
+        let required = box_scopes(&config.required);
+        Ok(Self { required, tools, implies: config.implies.clone() })
     }
 
     /// The granted scopes and, again and again, what they imply.

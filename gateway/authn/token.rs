@@ -81,12 +81,14 @@ impl Tokens {
         old: Option<&Self>,
     ) -> Option<Self> {
         let names = Names::new(config)?;
-        let issuer = |wanted: &crate::config::Issuer| {
-            let kept =
-                old.and_then(|old| old.issuers.iter().find(|issuer| issuer.config == *wanted));
-            kept.map_or_else(|| Issuer::start(wanted.clone(), outside.clone()), Arc::clone)
-        };
-        let issuers = config.issuers.iter().map(issuer).collect();
+        let old = old.map(|old| old.issuers.as_slice()).unwrap_or_default();
+        let mut issuers = Vec::new();
+        for wanted in &config.issuers {
+            issuers.push(match old.iter().find(|issuer| issuer.config == *wanted) {
+                Some(kept) => Arc::clone(kept),
+                None => Issuer::start(wanted.clone(), outside.clone()),
+            });
+        }
         Some(Self::with(issuers, names, config.token_cache))
     }
 
@@ -160,12 +162,7 @@ impl Tokens {
             let fitting =
                 keys.as_ref().map(|keys| jwks::fitting(keys, id, algorithm)).unwrap_or_default();
             if !fitting.is_empty() {
-                let good = |key: &&jwks::Key| {
-                    let signed = parts.signed.as_bytes();
-                    jsonwebtoken::crypto::verify(parts.signature, signed, &key.key, algorithm)
-                        .unwrap_or(false)
-                };
-                return match fitting.iter().any(good) {
+                return match fitting.iter().any(|key| parts.is_signed_by(key, algorithm)) {
                     true => parts.accept(issuer, generation, needs),
                     false => Err(Unknown::Invalid.into()),
                 };
@@ -184,13 +181,17 @@ impl Header {
         if ["crit", "enc", "zip", "b64"].iter().any(|name| members.contains_key(*name)) {
             return None;
         }
-        // There and no text: `None`, and the header is none.
-        let text =
-            |name: &str| members.get(name).map(|value| value.as_str().ok_or(())).transpose().ok();
-        if !text("typ")?.is_none_or(is_access_token) {
+        if let Some(typ) = members.get("typ")
+            && !is_access_token(typ.as_str()?)
+        {
             return None;
         }
-        Some(Self { alg: text("alg")??.parse().ok()?, kid: text("kid")?.map(str::to_owned) })
+        let alg = members.get("alg")?.as_str()?.parse().ok()?;
+        let kid = match members.get("kid") {
+            Some(kid) => Some(kid.as_str()?.to_owned()),
+            None => None,
+        };
+        Some(Self { alg, kid })
     }
 }
 
@@ -212,9 +213,15 @@ impl<'a> Parts<'a> {
         if claims.contains('.') || signature.is_empty() {
             return None;
         }
-        let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).ok();
-        let header = Header::read(&read_object(&decode(header)?)?)?;
-        Some(Self { signed, signature, header, claims: read_object(&decode(claims)?)? })
+        let header = Header::read(&read_object(&URL_SAFE_NO_PAD.decode(header).ok()?)?)?;
+        let claims = read_object(&URL_SAFE_NO_PAD.decode(claims).ok()?)?;
+        Some(Self { signed, signature, header, claims })
+    }
+
+    fn is_signed_by(&self, key: &jwks::Key, algorithm: Algorithm) -> bool {
+        let signed = self.signed.as_bytes();
+        let verified = jsonwebtoken::crypto::verify(self.signature, signed, &key.key, algorithm);
+        verified.unwrap_or(false)
     }
 
     /// What a good signature leaves to check: times and audience, then who it is.
@@ -285,27 +292,26 @@ fn thumbprint(cnf: &Value) -> Option<[u8; 32]> {
 /// A NumericDate, rounded down.
 fn seconds(value: Option<&Value>) -> Option<u64> {
     let value = value?;
-    let whole = |real: f64| {
-        #[allow(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "within the range just checked"
-        )]
-        (0.0..9.0e15).contains(&real).then_some(real as u64)
-    };
-    value.as_u64().or_else(|| value.as_f64().and_then(whole))
+    if let Some(whole) = value.as_u64() {
+        return Some(whole);
+    }
+    let real = value.as_f64()?;
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "within the range just checked"
+    )]
+    (0.0..9.0e15).contains(&real).then_some(real as u64)
 }
 
 /// One text or a list of them; anything else, or nothing, is no audience.
 fn audiences(value: Option<&Value>) -> Option<Vec<String>> {
-    let all: Vec<String> = match value? {
-        Value::String(one) => vec![one.clone()],
-        Value::Array(many) if many.len() <= MAX_AUDIENCES => {
-            many.iter().map(|one| one.as_str().map(str::to_owned)).collect::<Option<_>>()?
-        }
+    let many = match value? {
+        Value::String(one) => return Some(vec![one.clone()]),
+        Value::Array(many) if (1..=MAX_AUDIENCES).contains(&many.len()) => many,
         _ => return None,
     };
-    (!all.is_empty()).then_some(all)
+    many.iter().map(|one| one.as_str().map(str::to_owned)).collect()
 }
 
 /// Unix time in seconds.

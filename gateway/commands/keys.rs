@@ -2,7 +2,7 @@
 //! it is made and is nowhere afterwards. The file is replaced as a whole, under a lock, so that no
 //! change of somebody else is lost.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, Metadata, OpenOptions, Permissions, TryLockError};
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
@@ -128,9 +128,11 @@ pub(crate) fn run(command: &Command, file: &Path, json: bool) -> anyhow::Result<
 
 impl Grants {
     fn check(&self, name: &str) -> anyhow::Result<()> {
-        let texts =
-            self.organisation.iter().chain(&self.roles).chain(&self.agent).map(String::as_str);
-        for text in texts.chain([name]) {
+        let mut texts = vec![name];
+        texts.extend(self.organisation.as_deref());
+        texts.extend(self.roles.iter().map(String::as_str));
+        texts.extend(self.agent.as_deref());
+        for text in texts {
             if text.is_empty() || text.len() > 256 || text.chars().any(char::is_control) {
                 bail!("names must have 1 to 256 bytes without control characters");
             }
@@ -246,7 +248,6 @@ fn change(
 /// The fresh text with what people noted in the old one, where that is laid out as commands write
 /// it: `was` but for notes.
 fn with_comments(old: &str, was: &str, fresh: &str) -> Option<String> {
-    let is_note = |line: &str| line.trim_start().is_empty() || line.trim_start().starts_with('#');
     let mut known = was.lines().filter(|line| !is_note(line));
     let mut wanted = fresh.lines().filter(|line| !is_note(line));
     let mut lines = Vec::new();
@@ -351,28 +352,35 @@ fn replace(file: &Path, text: &str) -> std::io::Result<()> {
     let fresh = beside(file, "new");
     let _ = std::fs::remove_file(&fresh);
     let mut new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
-    let alike = |old: std::fs::Metadata| {
+    let written = write_alike(&mut new, text, std::fs::metadata(file).ok());
+    if let Err(error) = written.and_then(|()| std::fs::rename(&fresh, file)) {
+        let _ = std::fs::remove_file(&fresh);
+        return Err(error);
+    }
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// Writes the new file, and gives it the owner and the rights of the old one.
+fn write_alike(new: &mut File, text: &str, old: Option<Metadata>) -> std::io::Result<()> {
+    if let Some(old) = old {
         let own = new.metadata()?;
         if (own.uid(), own.gid()) != (old.uid(), old.gid()) {
-            fchown(&new, Some(old.uid()), Some(old.gid())).map_err(|error| {
-                let words =
+            fchown(&*new, Some(old.uid()), Some(old.gid())).map_err(|error| {
+                let message =
                     format!("it belongs to user {} and group {}: {error}", old.uid(), old.gid());
-                std::io::Error::new(error.kind(), words)
+                std::io::Error::new(error.kind(), message)
             })?;
         }
-        new.set_permissions(std::fs::Permissions::from_mode(old.mode() & 0o777))
-    };
-    let prepared = std::fs::metadata(file).map_or(Ok(()), alike);
-    let written =
-        prepared.and_then(|()| new.write_all(text.as_bytes())).and_then(|()| new.sync_all());
-    let replaced = written.and_then(|()| std::fs::rename(&fresh, file));
-    if replaced.is_err() {
-        let _ = std::fs::remove_file(&fresh);
+        new.set_permissions(Permissions::from_mode(old.mode() & 0o777))?;
     }
-    replaced?;
-    let folder =
-        file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(folder)?.sync_all()
+    new.write_all(text.as_bytes())?;
+    new.sync_all()
+}
+
+fn is_note(line: &str) -> bool {
+    let text = line.trim_start();
+    text.is_empty() || text.starts_with('#')
 }
 
 /// `.NAME.suffix` in the same folder.

@@ -96,15 +96,18 @@ fn offered(gateway: &Arc<Gateway>) -> anyhow::Result<BTreeMap<String, Offered>> 
 /// that are not configured.
 fn gone(gateway: &Arc<Gateway>, lock: &Lock, offered: &BTreeMap<String, Offered>) -> Vec<String> {
     let servers = gateway.servers();
-    let is_missing = |name: &str| {
+    let mut gone = Vec::new();
+    for name in lock.names() {
+        if offered.contains_key(name) {
+            continue;
+        }
         let slug = name.split('/').next().unwrap_or(name);
         let server = servers.iter().find(|server| server.slug() == slug);
-        server.is_none_or(|server| server.status().state == State::Connected)
-    };
-    lock.names()
-        .filter(|name| !offered.contains_key(*name) && is_missing(name))
-        .map(str::to_owned)
-        .collect()
+        if server.is_none_or(|server| server.status().state == State::Connected) {
+            gone.push(name.to_owned());
+        }
+    }
+    gone
 }
 
 fn choose<'a>(
@@ -170,7 +173,13 @@ fn diff(
     let code = if entries.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     if json {
         let all = entries.iter().map(|(name, standing, fingerprint, changes, findings)| {
-            json!({"tool": name, "standing": standing, "fingerprint": fingerprint, "changes": changes, "findings": findings})
+            json!({
+                "tool": name,
+                "standing": standing,
+                "fingerprint": fingerprint,
+                "changes": changes,
+                "findings": findings,
+            })
         });
         return (serde_json::to_string_pretty(&all.collect::<Value>()).unwrap_or_default(), code);
     }
@@ -199,16 +208,17 @@ fn short(pin: &Pin) -> String {
     plain(pin).chars().take(SHORT).collect()
 }
 
+fn write(file: &Path, text: &str) -> anyhow::Result<()> {
+    replace(file, text).with_context(|| file.display().to_string())
+}
+
 /// Another file first, then its name: who reads sees the old content or the new.
 #[allow(clippy::disallowed_methods, reason = "the lock file, named by the configuration")]
-fn write(file: &Path, text: &str) -> anyhow::Result<()> {
+fn replace(file: &Path, text: &str) -> std::io::Result<()> {
     let mut new = file.as_os_str().to_owned();
     new.push(".new");
-    let done = || -> std::io::Result<()> {
-        let mut to = std::fs::File::create(&new)?;
-        to.write_all(text.as_bytes())?;
-        to.sync_all()?;
-        std::fs::rename(&new, file)
-    };
-    done().with_context(|| file.display().to_string())
+    let mut to = std::fs::File::create(&new)?;
+    to.write_all(text.as_bytes())?;
+    to.sync_all()?;
+    std::fs::rename(&new, file)
 }

@@ -36,14 +36,17 @@ pub(crate) fn sources(url: &str, key: Option<&str>, given: Sources) -> anyhow::R
     };
     let mut env = given.env;
     env.retain(|name, _| name.starts_with("LOCKGATE_EGRESS__"));
-    let mut set =
-        |name: &str, value: &str| env.insert(format!("LOCKGATE_{name}"), value.to_owned());
-    set("BUILTIN__SYSTEM", "false");
-    set("BUILTIN__EXAMPLE", "false");
-    set("SERVERS__GATEWAY__URL", &whole);
-    set("SERVERS__GATEWAY__TIMEOUT", PATIENCE);
+    for (name, value) in [
+        ("LOCKGATE_BUILTIN__SYSTEM", "false"),
+        ("LOCKGATE_BUILTIN__EXAMPLE", "false"),
+        ("LOCKGATE_SERVERS__GATEWAY__URL", &whole),
+        ("LOCKGATE_SERVERS__GATEWAY__TIMEOUT", PATIENCE),
+    ] {
+        env.insert(name.to_owned(), value.to_owned());
+    }
     if let Some(key) = key.filter(|key| !key.is_empty()) {
-        set("SERVERS__GATEWAY__HEADERS__AUTHORIZATION", &format!("Bearer {key}"));
+        let name = "LOCKGATE_SERVERS__GATEWAY__HEADERS__AUTHORIZATION".to_owned();
+        env.insert(name, format!("Bearer {key}"));
     }
     Ok(Sources { env, without_file: true, config: None, mcp_servers: Vec::new(), ..given })
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lockgate_policy::pin::Standing;
 use lockgate_proxy::{Gateway, Suspect};
-use lockgate_upstream::{ListKind, State};
+use lockgate_upstream::{ListKind, State, Upstream};
 use serde_json::{Value, json};
 
 use crate::commands::ask::Answer;
@@ -19,26 +19,8 @@ pub(crate) struct Servers(Vec<Value>);
 impl Servers {
     pub(crate) fn of(gateway: &Arc<Gateway>) -> Self {
         let suspects = gateway.suspects();
-        let all = gateway.servers().into_iter().map(|server| {
-            let status = server.status();
-            let catalog = server.catalog();
-            json!({
-                "name": server.slug(),
-                "state": status.state.as_str(),
-                "era": status.peer.as_ref().map(|p| p.era.as_str()),
-                "revision": status.peer.as_ref().map(|p| p.revision.as_str()),
-                "transport": status.peer.as_ref().map(|p| p.transport),
-                "tools": catalog.items(ListKind::Tools).len(),
-                "prompts": catalog.items(ListKind::Prompts).len(),
-                "resources": catalog.items(ListKind::Resources).len(),
-                "trouble": status.trouble.as_ref().map(ToString::to_string),
-                "stderr": status.trouble.as_ref().map(|t| t.stderr.clone()).unwrap_or_default(),
-                "omitted": catalog.omitted,
-                "load": server.load().map(|load| load.json()),
-                "suspects": suspects.iter().filter(|s| s.server == server.slug()).map(suspect).collect::<Value>(),
-            })
-        });
-        Self(all.collect())
+        let servers = gateway.servers();
+        Self(servers.iter().map(|server| describe_server(&**server, &suspects)).collect())
     }
 
     /// What another gateway tells of its servers.
@@ -61,66 +43,105 @@ impl Servers {
         if json {
             return pretty(&Value::Array(self.0.clone()));
         }
-        let text = |server: &Value, key: &str| match server.get(key) {
-            Some(Value::String(text)) => text.clone(),
-            Some(Value::Number(n)) => n.to_string(),
-            _ => "-".into(),
-        };
         let keys =
             ["name", "state", "era", "revision", "transport", "tools", "prompts", "resources"];
-        let row = |server: &Value| {
-            keys.map(|key| text(server, key)).into_iter().chain(bounds(server)).collect()
-        };
-        let rows: Vec<Vec<String>> = self.0.iter().map(row).collect();
+        let mut rows = Vec::new();
+        for server in &self.0 {
+            let mut row = keys.map(|key| cell(server, key)).to_vec();
+            row.extend(bounds(server));
+            rows.push(row);
+        }
         let mut out = table(&[keys.as_slice(), &["calls", "timeout"]].concat(), &rows);
         for server in &self.0 {
-            let breaker = server.pointer("/load/breaker");
-            let part = |key: &str| breaker.and_then(|b| b.get(key)).and_then(Value::as_str);
-            if let Some(state) = part("state").filter(|state| *state != "closed") {
-                let why = part("why").unwrap_or("it kept failing");
-                out.push_str(&format!("\n\n{}: breaker {state}: {why}", text(server, "name")));
-            }
-            if let Some(trouble) = server.get("trouble").and_then(Value::as_str) {
-                out.push_str(&format!("\n\n{}: {trouble}", text(server, "name")));
-                for line in server.get("stderr").and_then(Value::as_array).into_iter().flatten() {
-                    out.push_str(&format!("\n  | {}", line.as_str().unwrap_or_default()));
-                }
-            }
-            let quarantined =
-                server.get("suspects").and_then(Value::as_array).into_iter().flatten();
-            for one in quarantined.filter(|one| one.get("quarantined") == Some(&Value::Bool(true)))
-            {
-                out.push_str(&format!(
-                    "\n{}: quarantined: {}",
-                    text(server, "name"),
-                    text(one, "tool")
-                ));
-            }
-            for line in server.get("omitted").and_then(Value::as_array).into_iter().flatten() {
-                out.push_str(&format!(
-                    "\n{}: left out: {}",
-                    text(server, "name"),
-                    line.as_str().unwrap_or_default()
-                ));
-            }
+            out.push_str(&remarks(server));
         }
         out
     }
 }
 
+fn describe_server(server: &dyn Upstream, suspects: &[Suspect]) -> Value {
+    let status = server.status();
+    let catalog = server.catalog();
+    let peer = status.peer.as_ref();
+    let trouble = status.trouble.as_ref();
+    let suspects = suspects.iter().filter(|suspect| suspect.server == server.slug());
+    json!({
+        "name": server.slug(),
+        "state": status.state.as_str(),
+        "era": peer.map(|peer| peer.era.as_str()),
+        "revision": peer.map(|peer| peer.revision.as_str()),
+        "transport": peer.map(|peer| peer.transport),
+        "tools": catalog.items(ListKind::Tools).len(),
+        "prompts": catalog.items(ListKind::Prompts).len(),
+        "resources": catalog.items(ListKind::Resources).len(),
+        "trouble": trouble.map(ToString::to_string),
+        "stderr": trouble.map(|trouble| trouble.stderr.clone()).unwrap_or_default(),
+        "omitted": catalog.omitted,
+        "load": server.load().map(|load| load.json()),
+        "suspects": suspects.map(describe_suspect).collect::<Value>(),
+    })
+}
+
+/// What operators should know of a server, below the table.
+fn remarks(server: &Value) -> String {
+    let name = cell(server, "name");
+    let mut out = String::new();
+    if let Some(breaker) = server.pointer("/load/breaker")
+        && let Some(state) = breaker.get("state").and_then(Value::as_str)
+        && state != "closed"
+    {
+        let why = breaker.get("why").and_then(Value::as_str).unwrap_or("it kept failing");
+        out.push_str(&format!("\n\n{name}: breaker {state}: {why}"));
+    }
+    if let Some(trouble) = server.get("trouble").and_then(Value::as_str) {
+        out.push_str(&format!("\n\n{name}: {trouble}"));
+        for line in list(server, "stderr") {
+            out.push_str(&format!("\n  | {}", line.as_str().unwrap_or_default()));
+        }
+    }
+    for suspect in list(server, "suspects") {
+        if suspect.get("quarantined") == Some(&Value::Bool(true)) {
+            out.push_str(&format!("\n{name}: quarantined: {}", cell(suspect, "tool")));
+        }
+    }
+    for line in list(server, "omitted") {
+        out.push_str(&format!("\n{name}: left out: {}", line.as_str().unwrap_or_default()));
+    }
+    out
+}
+
+fn cell(server: &Value, key: &str) -> String {
+    match server.get(key) {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Number(n)) => n.to_string(),
+        _ => "-".into(),
+    }
+}
+
+fn list<'a>(server: &'a Value, key: &str) -> &'a [Value] {
+    match server.get(key) {
+        Some(Value::Array(list)) => list,
+        _ => &[],
+    }
+}
+
 /// Calls that run of those that may, and the time that each has.
 fn bounds(server: &Value) -> [String; 2] {
-    let number =
-        |key: &str| server.get("load").and_then(|load| load.get(key)).and_then(Value::as_u64);
-    let calls = number("running")
-        .zip(number("concurrency"))
-        .map(|(running, all)| format!("{running}/{all}"));
-    let timeout = number("timeoutMs").map(|ms| format!("{} s", ms / 1000));
-    [calls, timeout].map(|cell| cell.unwrap_or_else(|| "-".into()))
+    let running = server.pointer("/load/running").and_then(Value::as_u64);
+    let concurrency = server.pointer("/load/concurrency").and_then(Value::as_u64);
+    let calls = match (running, concurrency) {
+        (Some(running), Some(all)) => format!("{running}/{all}"),
+        _ => "-".into(),
+    };
+    let timeout = match server.pointer("/load/timeoutMs").and_then(Value::as_u64) {
+        Some(ms) => format!("{} s", ms / 1000),
+        None => "-".into(),
+    };
+    [calls, timeout]
 }
 
 /// What operators should know of a tool, as JSON.
-fn suspect(suspect: &Suspect) -> Value {
+fn describe_suspect(suspect: &Suspect) -> Value {
     json!({
         "tool": suspect.tool,
         "standing": suspect.standing.map(Standing::as_str),
@@ -131,15 +152,18 @@ fn suspect(suspect: &Suspect) -> Value {
 
 /// Tools that are quarantined, or that somebody should look at.
 pub(crate) fn suspects(all: &[Suspect]) -> String {
-    let line = |suspect: &Suspect| {
+    let mut text = String::new();
+    for suspect in all {
         let state = if suspect.quarantined { "quarantined" } else { "look at this" };
-        let standing = suspect.standing.filter(|s| *s != Standing::Approved);
-        let standing = standing.map(|s| format!(" ({})", s.as_str())).unwrap_or_default();
-        let findings: String =
-            suspect.findings.iter().map(|finding| format!("\n    {finding}")).collect();
-        format!("\n{state}: {}/{}{standing}{findings}", suspect.server, suspect.tool)
-    };
-    let text: String = all.iter().map(line).collect();
+        text.push_str(&format!("\n{state}: {}/{}", suspect.server, suspect.tool));
+        match suspect.standing {
+            None | Some(Standing::Approved) => {}
+            Some(standing) => text.push_str(&format!(" ({})", standing.as_str())),
+        }
+        for finding in &suspect.findings {
+            text.push_str(&format!("\n    {finding}"));
+        }
+    }
     if text.is_empty() {
         text
     } else {
@@ -152,14 +176,16 @@ pub(crate) fn tools(tools: &[Value], json: bool) -> String {
     if json {
         return pretty(&Value::Array(tools.to_vec()));
     }
-    let rows = tools.iter().map(|tool| {
-        let part = |key: &str| tool.get(key).and_then(Value::as_str).unwrap_or_default();
-        let first = part("description").lines().next().unwrap_or_default();
+    let mut rows = Vec::new();
+    for tool in tools {
+        let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
+        let description = tool.get("description").and_then(Value::as_str).unwrap_or_default();
+        let first = description.lines().next().unwrap_or_default();
         let cut: String = first.chars().take(WIDTH).collect();
         let more = if cut.len() < first.len() { "…" } else { "" };
-        vec![part("name").to_owned(), format!("{cut}{more}")]
-    });
-    table(&["tool", "description"], &rows.collect::<Vec<_>>())
+        rows.push(vec![name.to_owned(), format!("{cut}{more}")]);
+    }
+    table(&["tool", "description"], &rows)
 }
 
 /// What a tool answered: its text, or all of it as JSON.
@@ -167,15 +193,13 @@ pub(crate) fn answer(answer: &Answer, json: bool) -> String {
     if json {
         return pretty(&answer.result);
     }
-    let blocks = answer.result.get("content").and_then(Value::as_array);
-    let texts: Vec<String> = blocks
-        .into_iter()
-        .flatten()
-        .map(|block| match block.get("text").and_then(Value::as_str) {
+    let mut texts = Vec::new();
+    for block in list(&answer.result, "content") {
+        texts.push(match block.get("text").and_then(Value::as_str) {
             Some(text) => text.to_owned(),
             None => pretty(block),
-        })
-        .collect();
+        });
+    }
     if texts.is_empty() { pretty(&answer.result) } else { texts.join("\n") }
 }
 
@@ -186,22 +210,27 @@ fn pretty(value: &Value) -> String {
 /// Columns as wide as their longest cell; states in colour on a terminal.
 fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let colour = std::io::stdout().is_terminal();
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
-        cells.chain(head.get(column).map(|h| h.len())).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..head.len()).map(width).collect();
-    let line = |cells: &mut dyn Iterator<Item = &str>| {
-        let padded: Vec<String> =
-            cells.zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        padded.join("  ").trim_end().to_owned()
-    };
-    let mut lines = vec![line(&mut head.iter().copied()).to_uppercase()];
+    let mut widths: Vec<usize> = head.iter().map(|cell| cell.len()).collect();
     for row in rows {
-        let text = line(&mut row.iter().map(String::as_str));
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut lines = vec![table_line(head, &widths).to_uppercase()];
+    for row in rows {
+        let text = table_line(row, &widths);
         lines.push(if colour { coloured(&text, row) } else { text });
     }
     lines.join("\n")
+}
+
+fn table_line(cells: &[impl AsRef<str>], widths: &[usize]) -> String {
+    let mut line = String::new();
+    for (cell, width) in cells.iter().zip(widths) {
+        line.push_str(&format!("{:<width$}  ", cell.as_ref()));
+    }
+    line.truncate(line.trim_end().len());
+    line
 }
 
 fn coloured(line: &str, row: &[String]) -> String {

@@ -2,7 +2,7 @@
 //! nothing. It needs no configuration; of one that is named, it takes the key of the trail.
 
 use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -130,13 +130,17 @@ fn is_of_call(file: &Path, trails: &BTreeSet<PathBuf>) -> bool {
 /// The files that hold the last anchors of the trails that these files are of, whether they are
 /// there or not.
 fn heads(files: &[&PathBuf]) -> BTreeSet<PathBuf> {
-    let head = |file: &&PathBuf| match trail(file) {
-        Some(trail) => Some(PathBuf::from(
-            [trail.as_os_str(), OsStr::new(".head")].into_iter().collect::<OsString>(),
-        )),
-        None => file.extension().is_some_and(|end| end == "head").then(|| file.to_path_buf()),
-    };
-    files.iter().filter_map(head).collect()
+    let mut heads = BTreeSet::new();
+    for file in files {
+        if let Some(trail) = trail(file) {
+            let mut head = trail.into_os_string();
+            head.push(".head");
+            heads.insert(PathBuf::from(head));
+        } else if file.extension().is_some_and(|end| end == "head") {
+            heads.insert(file.to_path_buf());
+        }
+    }
+    heads
 }
 
 fn source(file: &Path, cwd: &Path) -> Part<'static> {
@@ -144,8 +148,11 @@ fn source(file: &Path, cwd: &Path) -> Part<'static> {
     let path = cwd.join(file);
     // A pipe, such as the standard input.
     let once = std::fs::metadata(&path).is_ok_and(|there| !there.is_file());
-    let open = move || Ok(Box::new(BufReader::new(open(&path)?)) as Text<'static>);
-    Part { name, open: Box::new(open), once }
+    Part {
+        name,
+        open: Box::new(move || Ok(Box::new(BufReader::new(open(&path)?)) as Text<'static>)),
+        once,
+    }
 }
 
 #[allow(clippy::disallowed_methods, reason = "files that the operator names on the command line")]

@@ -105,14 +105,18 @@ impl Expand<'_> {
         path: &[String],
         place: &Place,
     ) -> Result<(String, bool), Problem> {
-        let refuse = |(what, hint): (String, String)| {
-            Problem::error(place.clone(), path.join("."), what).hint(hint)
-        };
+        self.expand(text, path)
+            .map_err(|(what, hint)| Problem::error(place.clone(), path.join("."), what).hint(hint))
+    }
+
+    fn expand(&mut self, text: &str, path: &[String]) -> Result<(String, bool), (String, String)> {
         let whole =
             FILE_KEYS.iter().any(|keys| keys.len() == path.len() && starts_with(path, keys));
-        if let (true, Some(file)) = (whole, text.strip_prefix("file:")) {
+        if let Some(file) = text.strip_prefix("file:")
+            && whole
+        {
             let file = file.strip_prefix("//").unwrap_or(file);
-            return Ok((self.file(file).map_err(refuse)?, true));
+            return Ok((self.file(file)?, true));
         }
         let mut out = String::new();
         let mut rest = text;
@@ -126,23 +130,18 @@ impl Expand<'_> {
                 continue;
             }
             out.push_str(before);
-            let unclosed = || {
-                refuse((
-                    "a `${` is not closed".into(),
-                    "write ${NAME}, or $${ for the two characters".into(),
-                ))
+            let Some((inside, tail)) = after[2..].split_once('}') else {
+                let hint = "write ${NAME}, or $${ for the two characters";
+                return Err(("a `${` is not closed".into(), hint.into()));
             };
-            let (inside, tail) = after[2..].split_once('}').ok_or_else(unclosed)?;
-            out.push_str(&self.reference(inside).map_err(refuse)?);
+            out.push_str(&self.reference(inside)?);
             referenced = true;
             rest = tail;
         }
         out.push_str(rest);
         if out.len() > VALUE_BYTES {
-            return Err(refuse((
-                "is longer than 64 KiB".into(),
-                "keep large text out of the configuration".into(),
-            )));
+            let hint = "keep large text out of the configuration";
+            return Err(("is longer than 64 KiB".into(), hint.into()));
         }
         Ok((out, referenced))
     }
@@ -176,12 +175,13 @@ impl Expand<'_> {
     }
 
     fn editor_variable(&self, inside: &str) -> Option<Result<String, (String, String)>> {
-        let name = inside.strip_prefix("env:");
-        Some(match (name, inside) {
-            (Some(name), _) => Ok(self.env.get(name).cloned().unwrap_or_default()),
-            (_, "userHome") => Ok(self.env.get("HOME").cloned().unwrap_or_default()),
-            (_, "workspaceFolder") => Ok(workspace(self.base).display().to_string()),
-            (_, "pathSeparator" | "/") => Ok(std::path::MAIN_SEPARATOR.to_string()),
+        if let Some(name) = inside.strip_prefix("env:") {
+            return Some(Ok(self.env.get(name).cloned().unwrap_or_default()));
+        }
+        Some(match inside {
+            "userHome" => Ok(self.env.get("HOME").cloned().unwrap_or_default()),
+            "workspaceFolder" => Ok(workspace(self.base).display().to_string()),
+            "pathSeparator" | "/" => Ok(std::path::MAIN_SEPARATOR.to_string()),
             _ if inside.contains(':') && !inside.contains(":-") => Err((
                 format!(
                     "`${{{}}}` is something that only the editor can ask for",
@@ -193,23 +193,18 @@ impl Expand<'_> {
         })
     }
 
-    #[allow(clippy::disallowed_methods, reason = "reads what the operator named, within a bound")]
     fn file(&mut self, name: &str) -> Result<String, (String, String)> {
         let path = self.base.join(name);
-        let hint = "name a file that holds the value and nothing else".to_string();
-        let refuse = |why: &str| {
-            (format!("the file {} cannot be used: {why}", name.escape_debug()), hint.clone())
-        };
-        let opened = std::fs::File::open(&path).map_err(|e| refuse(&reason(&e)))?;
-        let mut bytes = Vec::new();
-        let read = opened.take(VALUE_BYTES as u64 + 1).read_to_end(&mut bytes);
-        read.map_err(|e| refuse(&reason(&e)))?;
-        if bytes.len() > VALUE_BYTES {
-            return Err(refuse("it is larger than 64 KiB"));
+        match read_value(&path) {
+            Ok(text) => {
+                self.files.push(path);
+                Ok(text.trim_end_matches(['\r', '\n']).to_string())
+            }
+            Err(why) => Err((
+                format!("the file {} cannot be used: {why}", name.escape_debug()),
+                "name a file that holds the value and nothing else".to_string(),
+            )),
         }
-        let text = String::from_utf8(bytes).map_err(|_| refuse("it is not UTF-8 text"))?;
-        self.files.push(path);
-        Ok(text.trim_end_matches(['\r', '\n']).to_string())
     }
 
     /// Makes relative paths, and commands with a slash, absolute: they are meant relative to their
@@ -228,6 +223,18 @@ impl Expand<'_> {
             _ => self.base.join(text).components().collect::<PathBuf>().display().to_string(),
         }
     }
+}
+
+#[allow(clippy::disallowed_methods, reason = "reads what the operator named, within a bound")]
+fn read_value(path: &Path) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(path)
+        .and_then(|file| file.take(VALUE_BYTES as u64 + 1).read_to_end(&mut bytes));
+    read.map_err(|error| reason(&error))?;
+    if bytes.len() > VALUE_BYTES {
+        return Err("it is larger than 64 KiB".into());
+    }
+    String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".into())
 }
 
 /// The folder that an editor means: the one that holds `.vscode` or `.cursor`.

@@ -157,15 +157,14 @@ fn as_text(node: &Node) -> Node {
         Value::Integer(number) => Value::Text(number.to_string()),
         Value::Bool(value) => Value::Text(value.to_string()),
         Value::List(items) => Value::List(items.iter().map(as_text).collect()),
-        Value::Map(entries) => Value::Map(
-            entries
-                .iter()
-                .map(|(key, entry)| {
-                    let entry = Entry { place: entry.place.clone(), node: as_text(&entry.node) };
-                    (key.clone(), entry)
-                })
-                .collect(),
-        ),
+        Value::Map(entries) => {
+            let mut texts = BTreeMap::new();
+            for (key, entry) in entries {
+                let entry = Entry { place: entry.place.clone(), node: as_text(&entry.node) };
+                texts.insert(key.clone(), entry);
+            }
+            Value::Map(texts)
+        }
         other => other.clone(),
     };
     Node::new(value, node.place.clone())

@@ -70,8 +70,8 @@ pub(crate) fn read(path: &Path, cwd: &Path, problems: &mut Problems) -> Option<V
         reader.error(&["keys"], "has more than 10000 keys", "take out those that were revoked");
         return None;
     }
-    let keys: Vec<Key> =
-        file.keys.into_iter().enumerate().map(|(at, raw)| reader.key(at, raw)).collect();
+    let entries = file.keys.into_iter().enumerate();
+    let keys: Vec<Key> = entries.map(|(at, raw)| reader.key(at, raw)).collect();
     (!reader.wrong).then_some(keys)
 }
 
@@ -100,14 +100,16 @@ impl Reader<'_> {
         let created = self.read_time(&at, "created", raw.created.as_ref());
         let expires = self.read_time(&at, "expires", raw.expires.as_ref());
         let revoked = self.read_time(&at, "revoked", raw.revoked.as_ref());
+        let organisation = raw.organisation.map(|text| text.0);
+        let agent = raw.agent.map(|text| text.0);
         Key {
             id: raw.id.0,
             hash,
             name: raw.name.0,
-            organisation: raw.organisation.map(|text| text.0),
+            organisation,
             roles: take_texts(raw.roles),
             scopes: take_texts(raw.scopes),
-            agent: raw.agent.map(|text| text.0),
+            agent,
             created: created.unwrap_or_default(),
             expires,
             revoked,

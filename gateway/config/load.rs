@@ -239,20 +239,18 @@ impl Loading<'_> {
 /// Names that have two spellings get one, so that layers meet: `type` is `transport`, and headers
 /// are lower case.
 fn one_spelling(root: &mut Node) {
-    let servers: Vec<String> = root
-        .get(&["servers"])
-        .and_then(Node::as_map)
-        .into_iter()
-        .flat_map(|map| map.keys().cloned())
-        .collect();
-    for server in &servers {
+    for server in &keys_at(root, &["servers"]) {
         root.rename(&["servers", server, "type"], "transport");
-        let headers = root.get(&["servers", server, "headers"]).and_then(Node::as_map);
-        let headers: Vec<String> =
-            headers.into_iter().flat_map(|map| map.keys().cloned()).collect();
-        for header in &headers {
+        for header in &keys_at(root, &["servers", server, "headers"]) {
             root.rename(&["servers", server, "headers", header], &header.to_ascii_lowercase());
         }
+    }
+}
+
+fn keys_at(root: &Node, path: &[&str]) -> Vec<String> {
+    match root.get(path).and_then(Node::as_map) {
+        Some(map) => map.keys().cloned().collect(),
+        None => Vec::new(),
     }
 }
 
@@ -270,11 +268,11 @@ fn is_definition(server: &Node) -> bool {
 /// Whether two entries start or reach the same thing.
 fn same(a: &Node, b: &Node) -> bool {
     const KEYS: [&str; 6] = ["command", "args", "env", "cwd", "url", "headers"];
-    let plain = |node: &Node, key: &str| {
-        let value = node.get(&[key]).filter(|node| !is_empty(node));
-        value.map(Node::to_figment)
-    };
-    KEYS.iter().all(|key| plain(a, key) == plain(b, key))
+    KEYS.iter().all(|key| given(a, key) == given(b, key))
+}
+
+fn given(node: &Node, key: &str) -> Option<figment::value::Value> {
+    node.get(&[key]).filter(|node| !is_empty(node)).map(Node::to_figment)
 }
 
 fn is_empty(node: &Node) -> bool {

@@ -53,22 +53,24 @@ fn own(config: &Config, read: &[PathBuf]) -> Vec<PathBuf> {
 
 /// The folders of tools, with their keys.
 fn folders(config: &Config) -> Vec<(String, PathBuf)> {
-    let tools = &config.tools;
-    let file = tools.file.iter().flat_map(|file| file.roots.iter().map(|root| &root.path));
-    let shell = tools.shell.iter().flat_map(|shell| shell.roots.iter().map(|root| &root.path));
-    let read = tools.shell.iter().flat_map(|shell| &shell.read);
-    let content = tools.content.iter().flat_map(|content| &content.folder);
-    fn named<'a>(
-        all: impl Iterator<Item = &'a PathBuf> + 'a,
-        key: fn(usize) -> String,
-    ) -> impl Iterator<Item = (String, PathBuf)> + 'a {
-        all.enumerate().map(move |(at, path)| (key(at), path.clone()))
+    let mut folders = Vec::new();
+    if let Some(file) = &config.tools.file {
+        for (at, root) in file.roots.iter().enumerate() {
+            folders.push((format!("builtin.file.roots.{at}.path"), root.path.clone()));
+        }
     }
-    named(file, |at| format!("builtin.file.roots.{at}.path"))
-        .chain(named(shell, |at| format!("builtin.shell.roots.{at}.path")))
-        .chain(named(read, |at| format!("builtin.shell.read.{at}")))
-        .chain(named(content, |_| "builtin.content.folder".into()))
-        .collect()
+    if let Some(shell) = &config.tools.shell {
+        for (at, root) in shell.roots.iter().enumerate() {
+            folders.push((format!("builtin.shell.roots.{at}.path"), root.path.clone()));
+        }
+        for (at, path) in shell.read.iter().enumerate() {
+            folders.push((format!("builtin.shell.read.{at}"), path.clone()));
+        }
+    }
+    if let Some(folder) = config.tools.content.as_ref().and_then(|tools| tools.folder.clone()) {
+        folders.push(("builtin.content.folder".into(), folder));
+    }
+    folders
 }
 
 /// Without links, as far as it is there.

@@ -102,9 +102,10 @@ pub fn load(paths: &[PathBuf], cwd: &Path) -> Result<Config, Report> {
     for mistake in Policy::compile(&config).err().into_iter().flatten() {
         let problem =
             mistake.at.and_then(|at| read.problem(at, &mistake.path, &mistake.what, &mistake.hint));
-        let general =
-            || Problem::error(Place::Nowhere, mistake.path.join("."), mistake.what.clone());
-        problems.push(problem.unwrap_or_else(general));
+        problems.push(match problem {
+            Some(problem) => problem,
+            None => Problem::error(Place::Nowhere, mistake.path.join("."), mistake.what),
+        });
     }
     problems.finish().map(|_| config)
 }
@@ -118,6 +119,10 @@ pub fn cases(path: &Path, cwd: &Path) -> Result<Cases, Report> {
     let cases = form::<Cases>(&cwd.join(path), cwd, true, &mut problems);
     problems.finish()?;
     cases.and_then(|form| form.left).ok_or_else(|| Report { problems: Vec::new() })
+}
+
+fn unreadable_folder(error: &std::io::Error) -> String {
+    format!("the folder cannot be read: {}", reason(error))
 }
 
 /// The files that a name stands for: itself, those of a folder, or those that fit a pattern.
@@ -135,11 +140,9 @@ pub fn files(path: &Path) -> Result<Vec<PathBuf>, String> {
     let pattern =
         globset::Glob::new(pattern).map_err(|error| error.kind().to_string())?.compile_matcher();
     let dots = last.starts_with('.') && folder != path;
-    let unreadable =
-        |error: std::io::Error| format!("the folder cannot be read: {}", reason(&error));
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(unreadable)? {
-        let entry = entry.map_err(unreadable)?;
+    for entry in std::fs::read_dir(folder).map_err(|error| unreadable_folder(&error))? {
+        let entry = entry.map_err(|error| unreadable_folder(&error))?;
         let name = entry.file_name();
         // Names with a dot are drafts, and locks of editors, unless the pattern begins with one.
         let dotted = name.as_encoded_bytes().starts_with(b".");
@@ -219,8 +222,13 @@ impl Form<File> {
             let whole =
                 !damaged.iter().any(|path| path.starts_with(&keys) || keys.starts_with(path));
             let Some(item) = node.get(&keys) else { continue };
-            let named = || item.get(&["name"]).and_then(Node::as_text).map(stand_in);
-            let Some(policy) = policy.filter(|_| whole).or_else(named) else { continue };
+            let policy = match policy {
+                Some(policy) if whole => policy,
+                _ => match item.get(&["name"]).and_then(Node::as_text) {
+                    Some(name) => stand_in(name),
+                    None => continue,
+                },
+            };
             let line = match &item.place {
                 Place::File { line, .. } => *line,
                 _ => 0,

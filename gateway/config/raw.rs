@@ -21,7 +21,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use audit::Audit;
-pub use auth::{Anonymous, Auth, Issuer, Scopes};
+pub use auth::{Anonymous, Auth, Claims, Issuer, Scopes};
 pub use builtin::Builtin;
 pub use egress::Egress;
 pub use http::{Admin, ClientAuth, Http};

@@ -74,17 +74,22 @@ pub fn read_file(path: &Path, cwd: &Path, otherwise_json: bool) -> Result<Node, 
 }
 
 #[allow(clippy::disallowed_methods, reason = "reads what the operator named, within a bound")]
-fn read_text(path: &Path, whole: &Place) -> Result<String, Problem> {
-    let refuse = |what: String| Problem::error(whole.clone(), "", what);
-    let file =
-        std::fs::File::open(path).map_err(|e| refuse(format!("cannot be read: {}", reason(&e))))?;
+fn read_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let read = file.take(FILE_BYTES + 1).read_to_end(&mut bytes);
-    read.map_err(|e| refuse(format!("cannot be read: {}", reason(&e))))?;
-    if bytes.len() as u64 > FILE_BYTES {
-        return Err(refuse("is larger than 1 MiB".to_string()));
-    }
-    String::from_utf8(bytes).map_err(|_| refuse("is not UTF-8 text".to_string()))
+    std::fs::File::open(path)?.take(FILE_BYTES + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn read_text(path: &Path, whole: &Place) -> Result<String, Problem> {
+    let what = match read_bytes(path) {
+        Ok(bytes) if bytes.len() as u64 > FILE_BYTES => "is larger than 1 MiB".to_string(),
+        Ok(bytes) => match String::from_utf8(bytes) {
+            Ok(text) => return Ok(text),
+            Err(_) => "is not UTF-8 text".to_string(),
+        },
+        Err(error) => format!("cannot be read: {}", reason(&error)),
+    };
+    Err(Problem::error(whole.clone(), "", what))
 }
 
 /// An operating system error in plain words.

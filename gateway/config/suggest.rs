@@ -20,21 +20,31 @@ const KNOWN_ELSEWHERE: &[(&str, &str)] = &[
 
 /// The nearest of `known`, when it is near enough to be meant.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let plain = |s: &str| s.to_ascii_lowercase().replace(['-', '_', ' '], "");
     let word = plain(word);
-    let distance = |known: &str| match plain(known) {
-        known if word.len() >= 3 && known.starts_with(&word) => Some(1),
-        known => {
-            let distance = strsim::damerau_levenshtein(&word, &known);
-            (distance <= (known.len().min(word.len()) / 3).max(1)).then_some(distance)
+    let mut nearest = None;
+    for candidate in known {
+        let Some(distance) = measure(&word, &plain(candidate)) else { continue };
+        if nearest.is_none_or(|(least, _)| distance < least) {
+            nearest = Some((distance, candidate));
         }
-    };
-    known
-        .into_iter()
-        .filter(|k| word.len() > 1 && plain(k).len() > 1)
-        .filter_map(|k| Some((distance(k)?, k)))
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, k)| k)
+    }
+    nearest.map(|(_, candidate)| candidate)
+}
+
+fn plain(word: &str) -> String {
+    word.to_ascii_lowercase().replace(['-', '_', ' '], "")
+}
+
+/// How far a word is from a known one, where that is near enough.
+fn measure(word: &str, known: &str) -> Option<usize> {
+    if word.len() < 2 || known.len() < 2 {
+        return None;
+    }
+    if word.len() >= 3 && known.starts_with(word) {
+        return Some(1);
+    }
+    let distance = strsim::damerau_levenshtein(word, known);
+    (distance <= (known.len().min(word.len()) / 3).max(1)).then_some(distance)
 }
 
 /// A hint for an unknown key.

@@ -20,7 +20,6 @@ use crate::problem::{Place, Problem, Problems, Severity};
 use crate::raw::leaf::Text;
 use crate::raw::{self, Profile, Root};
 use crate::source::layer::Layers;
-use crate::source::node::Node;
 use crate::suggest;
 
 /// Where the gateway listens unless told otherwise.
@@ -125,14 +124,17 @@ impl Check<'_> {
     /// What to say of the value at `path` in a message; nothing when it may be a secret.
     fn shown(&self, path: &[&str]) -> String {
         let owned: Vec<String> = path.iter().map(ToString::to_string).collect();
-        self.layers.find(path).map(|node: &Node| node.shown(&owned)).unwrap_or_default()
+        match self.layers.find(path) {
+            Some(node) => node.shown(&owned),
+            None => String::new(),
+        }
     }
 
     /// Reports what is wrong with the item of a list, at the item itself when the list was written
     /// as one.
     fn item_error(&mut self, list: &[&str], at: usize, what: &str, hint: &str) {
         let at = at.to_string();
-        let item: Vec<&str> = list.iter().copied().chain([at.as_str()]).collect();
+        let item = [list, &[at.as_str()]].concat();
         let path = if self.layers.find(&item).is_some() { &item[..] } else { list };
         let shown = self.shown(path);
         self.error(path, format!("{what}{shown}"), hint);
@@ -164,7 +166,6 @@ impl Check<'_> {
         }
         self.short(&["title"], root.title.as_ref(), TITLE_CHARS);
         self.short(&["instructions"], root.instructions.as_ref(), INSTRUCTIONS_BYTES);
-        let limits = &root.limits;
         lockgate_proxy::Config {
             name: name.to_string(),
             title: root.title.clone().map(|t| t.0),
@@ -173,27 +174,7 @@ impl Check<'_> {
                 separator: separator(root.names.separator).to_string(),
                 max_length: root.names.max_length.size(),
             },
-            limits: lockgate_proxy::Limits {
-                depth: limits.depth.size(),
-                sessions: limits.sessions.size(),
-                sessions_per_principal: limits
-                    .sessions_per_principal
-                    .as_ref()
-                    .map_or(limits.sessions.size().div_ceil(2), raw::leaf::Bounded::size),
-                session_idle: limits.session_idle.duration(),
-                bytes_in_flight: 0,
-                concurrent_requests: limits.concurrent_requests.size(),
-                queued_requests: limits.queued_requests.size(),
-                queued_judgements: limits.queued_judgements.size(),
-                page_items: limits.page_items.size(),
-                discovery_deadline: limits.discovery_deadline.duration(),
-                streams_per_principal: limits.streams_per_principal.size(),
-                subscriptions: limits.subscriptions.size(),
-                stream_buffer: limits.stream_buffer.size(),
-                question_rounds: limits.question_rounds.size(),
-                question_timeout: limits.question_timeout.duration(),
-                answer_bytes: limits.answer_bytes.size(),
-            },
+            limits: limits(&root.limits),
             secret: self.secret(root.secret.as_ref()),
             pins,
         }
@@ -272,10 +253,35 @@ impl Check<'_> {
     }
 }
 
+fn limits(raw: &raw::Limits) -> lockgate_proxy::Limits {
+    let sessions = raw.sessions.size();
+    lockgate_proxy::Limits {
+        depth: raw.depth.size(),
+        sessions,
+        sessions_per_principal: match &raw.sessions_per_principal {
+            Some(given) => given.size(),
+            None => sessions.div_ceil(2),
+        },
+        session_idle: raw.session_idle.duration(),
+        bytes_in_flight: 0,
+        concurrent_requests: raw.concurrent_requests.size(),
+        queued_requests: raw.queued_requests.size(),
+        queued_judgements: raw.queued_judgements.size(),
+        page_items: raw.page_items.size(),
+        discovery_deadline: raw.discovery_deadline.duration(),
+        streams_per_principal: raw.streams_per_principal.size(),
+        subscriptions: raw.subscriptions.size(),
+        stream_buffer: raw.stream_buffer.size(),
+        question_rounds: raw.question_rounds.size(),
+        question_timeout: raw.question_timeout.duration(),
+        answer_bytes: raw.answer_bytes.size(),
+    }
+}
+
 /// `^[a-z0-9-]+$`, at most 64 characters.
 fn is_slug(name: &str) -> bool {
-    let valid = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    (1..=NAME_CHARS).contains(&name.len()) && name.bytes().all(valid)
+    (1..=NAME_CHARS).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
 fn is_http(url: &url::Url) -> bool {

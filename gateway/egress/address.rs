@@ -120,22 +120,18 @@ fn classify_v6(address: Ipv6Addr) -> Class {
 
 /// The IPv4 address that the network would deliver this IPv6 address to.
 fn carried(address: Ipv6Addr) -> Option<Ipv4Addr> {
-    let v4 = |high: u16, low: u16| {
-        let [a, b] = high.to_be_bytes();
-        let [c, d] = low.to_be_bytes();
-        Some(Ipv4Addr::new(a, b, c, d))
-    };
-    match address.segments() {
+    let (high, low) = match address.segments() {
         // `::` and `::1` are addresses of their own, the rest of the range is "IPv4-compatible".
-        [0, 0, 0, 0, 0, 0, 0, 0 | 1] => None,
+        [0, 0, 0, 0, 0, 0, 0, 0 | 1] => return None,
         // Mapped, compatible, translated (SIIT), NAT64.
         [0, 0, 0, 0, 0, 0 | 0xffff, high, low]
         | [0, 0, 0, 0, 0xffff, 0, high, low]
-        | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => v4(high, low),
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => (high, low),
         // 6to4.
-        [0x2002, high, low, ..] => v4(high, low),
-        _ => None,
-    }
+        [0x2002, high, low, ..] => (high, low),
+        _ => return None,
+    };
+    Some(Ipv4Addr::from(u32::from(high) << 16 | u32::from(low)))
 }
 
 #[cfg(test)]

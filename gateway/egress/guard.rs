@@ -24,16 +24,12 @@ impl Guard {
     /// addresses have to be named alone, not by a network around them.
     #[must_use]
     pub fn permits(&self, address: IpAddr) -> bool {
-        let named = |alone: bool| {
-            self.networks.iter().any(|net| {
-                net.contains(&address) && (!alone || net.prefix_len() == net.max_prefix_len())
-            })
-        };
+        let mut named = self.networks.iter().filter(|net| net.contains(&address));
         match classify(address) {
             Class::Global => true,
-            Class::Loopback | Class::Private | Class::Reserved => named(false),
+            Class::Loopback | Class::Private | Class::Reserved => named.next().is_some(),
             Class::LinkLocal | Class::Metadata | Class::Unspecified | Class::Multicast => {
-                named(true)
+                named.any(|net| net.prefix_len() == net.max_prefix_len())
             }
         }
     }

@@ -135,10 +135,11 @@ impl Origin {
 
     /// Connections that wait for a request now.
     pub fn idle(&self) -> usize {
-        let open = |shelf: &Mutex<Shelf>| {
-            shelf.lock().idle.iter().filter(|idle| !idle.link.is_closed()).count()
-        };
-        self.0.shelves.iter().map(open).sum()
+        let mut open = 0;
+        for shelf in &self.0.shelves {
+            open += shelf.lock().idle.iter().filter(|idle| !idle.link.is_closed()).count();
+        }
+        open
     }
 }
 

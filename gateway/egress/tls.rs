@@ -33,27 +33,33 @@ pub(crate) fn client(
 pub(crate) fn authorities(
     ca_file: Option<&Path>,
 ) -> Result<Vec<CertificateDer<'static>>, SetupError> {
-    let usable =
-        |certificate: &CertificateDer<'static>| RootCertStore::empty().add(certificate.clone());
     let mut all = rustls_native_certs::load_native_certs().certs;
-    all.retain(|certificate| usable(certificate).is_ok());
+    all.retain(|certificate| check_authority(certificate).is_ok());
     if let Some(path) = ca_file {
-        let wrong = |error: String| SetupError::Authorities(format!("{}: {error}", path.display()));
-        let mut found = 0;
-        for certificate in
-            CertificateDer::pem_file_iter(path).map_err(|error| wrong(error.to_string()))?
-        {
-            let certificate = certificate.map_err(|error| wrong(error.to_string()))?;
-            usable(&certificate).map_err(|error| wrong(error.to_string()))?;
-            all.push(certificate);
-            found += 1;
-            if found > MAX_AUTHORITIES {
-                return Err(wrong("too many certificates".into()));
-            }
-        }
-        if found == 0 {
-            return Err(wrong("no certificate in this file".into()));
-        }
+        let own = read_authorities(path)
+            .map_err(|error| SetupError::Authorities(format!("{}: {error}", path.display())))?;
+        all.extend(own);
     }
     Ok(all)
+}
+
+/// The certificates of a file, or what is wrong with it.
+fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let mut all = Vec::new();
+    for certificate in CertificateDer::pem_file_iter(path).map_err(|error| error.to_string())? {
+        let certificate = certificate.map_err(|error| error.to_string())?;
+        check_authority(&certificate).map_err(|error| error.to_string())?;
+        all.push(certificate);
+        if all.len() > MAX_AUTHORITIES {
+            return Err("too many certificates".into());
+        }
+    }
+    if all.is_empty() {
+        return Err("no certificate in this file".into());
+    }
+    Ok(all)
+}
+
+fn check_authority(certificate: &CertificateDer<'static>) -> Result<(), rustls::Error> {
+    RootCertStore::empty().add(certificate.clone())
 }

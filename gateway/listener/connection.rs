@@ -12,7 +12,6 @@ mod io;
 mod registry;
 mod state;
 
-pub(crate) use eviction::EvictionCandidate;
 pub(crate) use io::{HttpIo, MeteredSocket};
 pub(crate) use registry::{Connections, Registration, run_connection};
 pub(crate) use state::{ActiveRequest, CloseReason, ConnectionState};

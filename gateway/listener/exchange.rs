@@ -160,8 +160,8 @@ fn parse_route(path: &str, sse: bool) -> Route {
 
 /// Characters that need no escape in a URL; the proxy knows which slugs exist.
 fn is_slug(slug: &str) -> bool {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'~');
-    (1..=128).contains(&slug.len()) && slug.bytes().all(plain)
+    (1..=128).contains(&slug.len())
+        && slug.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.~".contains(&b))
 }
 
 async fn call_fallback<H: Handler, F: Fallback>(

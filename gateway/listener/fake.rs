@@ -86,9 +86,12 @@ where
     F: Fn(Exchange) -> A + Send + Sync + 'static,
     A: Future<Output = Reply> + Send + 'static,
 {
-    let (answer, budget) =
-        (Box::new(move |exchange| answer(exchange).boxed()), Arc::new(Budget::new(bytes)));
-    Arc::new(Fake { answer, budget, streams: Arc::default(), record_rejection: Mutex::default() })
+    Arc::new(Fake {
+        answer: Box::new(move |exchange| answer(exchange).boxed()),
+        budget: Arc::new(Budget::new(bytes)),
+        streams: Arc::default(),
+        record_rejection: Mutex::default(),
+    })
 }
 
 /// Answers every message with itself, and GET and DELETE with a word.

@@ -55,6 +55,10 @@ pub struct Server {
     identity: Option<Arc<ServerCertificate>>,
 }
 
+fn bind_address(address: SocketAddr, shared: bool) -> Result<StdListener, BindError> {
+    bind_socket(address, shared).map_err(|cause| BindError::Address { address, cause })
+}
+
 impl Server {
     /// Binds the configured address and reads the certificate, if there is one. Port 0 takes a free
     /// port.
@@ -62,10 +66,7 @@ impl Server {
     /// # Errors
     /// [`BindError`].
     pub fn bind(config: Config) -> Result<Self, BindError> {
-        let address = config.listen;
-        let listener =
-            bind_socket(address, false).map_err(|cause| BindError::Address { address, cause })?;
-        Self::new(listener, config)
+        Self::new(bind_address(config.listen, false)?, config)
     }
 
     /// Like [`Self::bind`], but `loops` servers on the same address, for one thread and runtime
@@ -75,14 +76,14 @@ impl Server {
     /// [`BindError`]; also when somebody else listens on the address already.
     pub fn bind_many(config: Config, loops: usize) -> Result<Vec<Self>, BindError> {
         let address = config.listen;
-        let failed = |cause| BindError::Address { address, cause };
         // A shared address could be shared with a stranger: make sure that it is free first.
-        drop(bind_socket(address, false).map_err(failed)?);
-        let first = Self::new(bind_socket(address, true).map_err(failed)?, config)?;
+        drop(bind_address(address, false)?);
+        let first = Self::new(bind_address(address, true)?, config)?;
         let mut servers = vec![first];
         for _ in 1..loops.max(1) {
             if let Some(first) = servers.first() {
-                let listener = bind_socket(first.address, true).map_err(failed)?;
+                let listener = bind_socket(first.address, true)
+                    .map_err(|cause| BindError::Address { address, cause })?;
                 servers.push(first.share_with(listener));
             }
         }

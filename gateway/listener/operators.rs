@@ -37,10 +37,9 @@ impl OperatorServer {
     /// # Errors
     /// [`BindError::Address`].
     pub fn bind(address: SocketAddr) -> Result<Self, BindError> {
-        let failed = |cause| BindError::Address { address, cause };
-        let listener = bind_socket(address, false).map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-        Ok(Self { listener, address })
+        let bound = bind_socket(address, false)
+            .and_then(|listener| Ok(Self { address: listener.local_addr()?, listener }));
+        bound.map_err(|cause| BindError::Address { address, cause })
     }
 
     /// The bound address, port included.
@@ -55,12 +54,13 @@ impl OperatorServer {
     /// The thread or its runtime does not start.
     pub fn start<F: Fallback>(self, service: F) -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let serve = move || {
+        let thread = std::thread::Builder::new().name("operators".into());
+        thread.spawn(move || {
             let ended: io::Result<Infallible> = runtime.block_on(serve(self.listener, service));
             let Err(error) = ended;
             tracing::error!(%error, "the operator's endpoints have ended");
-        };
-        std::thread::Builder::new().name("operators".into()).spawn(serve).map(drop)
+        })?;
+        Ok(())
     }
 }
 

@@ -38,15 +38,12 @@ impl OriginCheck {
             let (name, port) = split(host)?;
             Some((name.to_ascii_lowercase(), port))
         });
+        let origins = config.origins.iter().map(|origin| origin.trim_end_matches('/'));
         Self {
             any_host: config.hosts.iter().any(|host| host == "*"),
             hosts: hosts.collect(),
-            bound: (!bound.is_unspecified()).then_some(bound),
-            origins: config
-                .origins
-                .iter()
-                .map(|origin| normalised(origin.trim_end_matches('/')))
-                .collect(),
+            bound: if bound.is_unspecified() { None } else { Some(bound) },
+            origins: origins.map(normalised).collect(),
         }
     }
 
@@ -115,10 +112,9 @@ impl OriginCheck {
         {
             return true;
         }
-        let known = |(accepted, on): &(String, Option<u16>)| {
+        self.hosts.iter().any(|(accepted, on)| {
             accepted.eq_ignore_ascii_case(name) && (on.is_none() || *on == port)
-        };
-        self.hosts.iter().any(known)
+        })
     }
 
     fn origin(&self, origin: &HeaderValue) -> bool {
@@ -150,14 +146,12 @@ pub(crate) fn add_preflight_headers(
 ) {
     let requested =
         request.get(ACCESS_CONTROL_REQUEST_HEADERS).and_then(|value| value.to_str().ok());
-    let known = |name: &&str| {
-        HEADERS.iter().any(|header| header.eq_ignore_ascii_case(name))
-            || name.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("mcp-"))
-    };
-    let granted: Vec<&str> = requested
-        .filter(|names| names.len() <= MAX_REQUESTED)
-        .map(|names| names.split(',').map(str::trim).filter(known).collect())
-        .unwrap_or_default();
+    let mut granted = Vec::new();
+    if let Some(requested) = requested
+        && requested.len() <= MAX_REQUESTED
+    {
+        granted.extend(requested.split(',').map(str::trim).filter(|name| is_mcp_header(name)));
+    }
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(methods));
     headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("7200"));
     headers.append(VARY, HeaderValue::from_static("Access-Control-Request-Headers"));
@@ -166,6 +160,11 @@ pub(crate) fn add_preflight_headers(
     {
         headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, granted);
     }
+}
+
+fn is_mcp_header(name: &str) -> bool {
+    HEADERS.iter().any(|header| header.eq_ignore_ascii_case(name))
+        || name.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("mcp-"))
 }
 
 /// A header that must not stand twice does.

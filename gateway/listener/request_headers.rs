@@ -48,10 +48,10 @@ pub(crate) fn check_post(headers: &HeaderMap) -> Result<(), ListenerError> {
     if !headers.get(CONTENT_TYPE).is_some_and(|value| is_json(value.as_bytes())) {
         return Err(ListenerError::ContentType);
     }
-    let plain =
-        |value: &HeaderValue| value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity");
-    if !headers.get_all(CONTENT_ENCODING).iter().all(plain) {
-        return Err(ListenerError::Encoding);
+    for encoding in headers.get_all(CONTENT_ENCODING) {
+        if !encoding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity") {
+            return Err(ListenerError::Encoding);
+        }
     }
     if !accepts(headers, &["application/json", "text/event-stream", "application/*", "text/*"]) {
         return Err(ListenerError::Accept);
@@ -63,15 +63,19 @@ pub(crate) fn check_post(headers: &HeaderMap) -> Result<(), ListenerError> {
 fn is_json(value: &[u8]) -> bool {
     let mut parts = value.split(|&b| b == b';').map(<[u8]>::trim_ascii);
     let essence = parts.next().unwrap_or_default();
-    let utf8 = |part: &[u8]| match part.split_at_checked(b"charset=".len()) {
+    essence.eq_ignore_ascii_case(b"application/json") && parts.all(allows_utf8)
+}
+
+/// Whether a parameter of a media type names no other character set.
+fn allows_utf8(parameter: &[u8]) -> bool {
+    match parameter.split_at_checked(b"charset=".len()) {
         Some((name, set)) if name.eq_ignore_ascii_case(b"charset=") => {
-            let set =
-                set.strip_prefix(b"\"").and_then(|set| set.strip_suffix(b"\"")).unwrap_or(set);
+            let quoted = set.strip_prefix(b"\"").and_then(|set| set.strip_suffix(b"\""));
+            let set = quoted.unwrap_or(set);
             set.eq_ignore_ascii_case(b"utf-8") || set.eq_ignore_ascii_case(b"utf8")
         }
         _ => true,
-    };
-    essence.eq_ignore_ascii_case(b"application/json") && parts.all(utf8)
+    }
 }
 
 /// Whether `Accept` is absent or allows one of `types`; `*/*` always counts, a weight of zero
@@ -82,19 +86,26 @@ pub(crate) fn accepts(headers: &HeaderMap, types: &[&str]) -> bool {
     if values.iter().next().is_none_or(|value| value == "application/json, text/event-stream") {
         return true;
     }
-    values.iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).any(
-        |range| {
-            let mut parts = range.split(';').map(str::trim);
-            let essence = parts.next().unwrap_or_default();
-            let known =
-                essence == "*/*" || types.iter().any(|name| name.eq_ignore_ascii_case(essence));
-            let refused = |part: &str| {
-                let weight = part.strip_prefix("q=").or_else(|| part.strip_prefix("Q="));
-                weight.is_some_and(|weight| weight.parse::<f32>().is_ok_and(|weight| weight <= 0.0))
-            };
-            known && !parts.any(refused)
-        },
-    )
+    for value in values {
+        let Ok(value) = value.to_str() else { continue };
+        if value.split(',').any(|range| range_allows(range, types)) {
+            return true;
+        }
+    }
+    false
+}
+
+/// Whether one range of an `Accept` allows one of `types`.
+fn range_allows(range: &str, types: &[&str]) -> bool {
+    let mut parts = range.split(';').map(str::trim);
+    let essence = parts.next().unwrap_or_default();
+    let known = essence == "*/*" || types.iter().any(|name| name.eq_ignore_ascii_case(essence));
+    known && !parts.any(is_zero_weight)
+}
+
+fn is_zero_weight(parameter: &str) -> bool {
+    let weight = parameter.strip_prefix("q=").or_else(|| parameter.strip_prefix("Q="));
+    weight.is_some_and(|weight| weight.parse::<f32>().is_ok_and(|weight| weight <= 0.0))
 }
 
 /// Takes the bearer token out of the headers, so that nothing behind can pass it on. Never looks at
@@ -116,11 +127,11 @@ fn token(value: &HeaderValue) -> Option<String> {
     let whole = !token
         .first()
         .is_some_and(|&b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
-    let text = |token| match std::str::from_utf8(token) {
-        Ok(text) => text.to_owned(),
-        Err(_) => String::from_utf8_lossy(token).into_owned(),
-    };
-    (whole && scheme.eq_ignore_ascii_case(b"bearer")).then(|| text(token.trim_ascii()))
+    if whole && scheme.eq_ignore_ascii_case(b"bearer") {
+        Some(String::from_utf8_lossy(token.trim_ascii()).into_owned())
+    } else {
+        None
+    }
 }
 
 #[cfg(test)]

@@ -192,7 +192,6 @@ fn large_event(event: &Outgoing) -> Option<[Bytes; 3]> {
     else {
         return None;
     };
-    let has_break = |chunk: &Bytes| memchr::memchr2(b'\r', b'\n', chunk).is_some();
     if middle.len() < LARGE || has_break(head) || has_break(middle) || has_break(tail) {
         return None;
     }
@@ -204,6 +203,10 @@ fn large_event(event: &Outgoing) -> Option<[Bytes; 3]> {
     last.extend_from_slice(tail);
     last.extend_from_slice(b"\n\n");
     Some([first.freeze(), middle.clone(), last.freeze()])
+}
+
+fn has_break(chunk: &[u8]) -> bool {
+    memchr::memchr2(b'\r', b'\n', chunk).is_some()
 }
 
 fn event_text(event: &Outgoing) -> Bytes {
@@ -270,9 +273,10 @@ where
             },
             Parts::Events { stream } => ready!(stream.poll(cx)),
             Parts::Fallback { body } => {
-                let frame = ready!(body.poll_frame(cx));
-                let counted = |frame: Frame<Bytes>| frame.map_data(|bytes| Chunk::new(bytes, None));
-                return Poll::Ready(frame.map(|frame| frame.map(counted).map_err(Into::into)));
+                return Poll::Ready(ready!(body.poll_frame(cx)).map(|frame| match frame {
+                    Ok(frame) => Ok(frame.map_data(|bytes| Chunk::new(bytes, None))),
+                    Err(error) => Err(error.into()),
+                }));
             }
         };
         Poll::Ready(chunk.map(|chunk| Ok(Frame::data(chunk))))

@@ -11,7 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::connection::{Connections, EvictionCandidate};
+use crate::connection::Connections;
 
 /// See the module.
 pub(crate) struct Slots {
@@ -115,11 +115,11 @@ impl Slots {
             return leaving;
         }
         let some = (of / 64).max(wanted - leaving).min(candidates.len());
-        let idlest = |candidate: &EvictionCandidate| {
-            (candidate.authenticated, Reverse(candidate.ticks), candidate.number)
-        };
         if some < candidates.len() {
-            candidates.select_nth_unstable_by_key(some, idlest);
+            // The idlest first.
+            candidates.select_nth_unstable_by_key(some, |candidate| {
+                (candidate.authenticated, Reverse(candidate.ticks), candidate.number)
+            });
         }
         for candidate in candidates.iter().take(some) {
             candidate.evict();

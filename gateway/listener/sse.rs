@@ -6,7 +6,7 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::BytesMut;
 use futures_util::Stream;
@@ -175,9 +175,8 @@ impl<H: Handler> Stream for Messages<H> {
     type Item = Outgoing;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Outgoing>> {
-        let outgoing =
-            |waiting: QueuedMessage| Outgoing { data: waiting.text, ..Outgoing::default() };
-        self.messages.poll_recv(cx).map(|waiting| waiting.map(outgoing))
+        let waiting = ready!(self.messages.poll_recv(cx));
+        Poll::Ready(waiting.map(|waiting| Outgoing { data: waiting.text, ..Outgoing::default() }))
     }
 }
 

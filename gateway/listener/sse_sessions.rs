@@ -56,8 +56,10 @@ impl Sessions {
 
     /// The session of this id and its endpoint. Whose it is, is not looked at.
     pub(crate) fn find(&self, id: &str) -> Result<Session, ListenerError> {
-        let open = self.open.lock();
-        open.as_ref().and_then(|open| open.get(id)).cloned().ok_or(ListenerError::NoSession)
+        match self.open.lock().as_ref().and_then(|open| open.get(id)) {
+            Some(session) => Ok(session.clone()),
+            None => Err(ListenerError::NoSession),
+        }
     }
 
     pub(crate) fn remove(&self, id: &str) {

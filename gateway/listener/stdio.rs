@@ -220,12 +220,15 @@ impl<H: Handler> StdioConnection<H> {
     /// Whether a message describes itself. Legacy clients that decorate theirs with a legacy
     /// version do not.
     fn is_modern(&self, request: &Request) -> bool {
-        let legacy = |version: &str| {
-            Revision::parse(version).is_some_and(|revision| revision.era() == Era::Legacy)
-        };
-        request.meta(meta::PROTOCOL_VERSION).is_some()
-            && !(self.session.is_some()
-                && request.meta_str(meta::PROTOCOL_VERSION).is_some_and(|v| legacy(&v)))
+        if request.meta(meta::PROTOCOL_VERSION).is_none() {
+            return false;
+        }
+        if self.session.is_none() {
+            return true;
+        }
+        let version = request.meta_str(meta::PROTOCOL_VERSION);
+        let revision = version.and_then(|version| Revision::parse(&version));
+        revision.is_none_or(|revision| revision.era() != Era::Legacy)
     }
 
     /// The handshake. Nothing else is read meanwhile, because what follows belongs to the new
@@ -252,8 +255,9 @@ impl<H: Handler> StdioConnection<H> {
 
     /// Forwards what the legacy session says outside calls.
     fn listen(&mut self, session: HeaderValue) {
-        let (caller, handler, out) =
-            (self.caller.clone(), Arc::clone(&self.handler), self.out.clone());
+        let caller = self.caller.clone();
+        let handler = Arc::clone(&self.handler);
+        let out = self.out.clone();
         self.spawn(Bytes::new(), true, async move {
             if let Some(events) = caller.listen(&*handler, ExchangeKind::Get, &session).await {
                 session_client::forward_events(events, &out).await;
@@ -357,19 +361,21 @@ async fn ask<H: Handler>(handler: &H, exchange: Exchange, id: &[u8], out: &Messa
 /// The headers that HTTP requires of a modern message, made from the message itself.
 fn standard_headers(request: &Request) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(3);
-    let mut insert = |name: &'static str, value: &str| {
-        if let Ok(value) = HeaderValue::from_str(value) {
-            headers.insert(HeaderName::from_static(name), value);
-        }
-    };
     if let Some(version) = request.meta_str(meta::PROTOCOL_VERSION) {
-        insert("mcp-protocol-version", &version);
+        insert(&mut headers, "mcp-protocol-version", &version);
     }
-    insert("mcp-method", &request.method_name());
+    insert(&mut headers, "mcp-method", &request.method_name());
     if let Some(name) = request.method.target().and_then(|target| request.param_str(target)) {
-        insert("mcp-name", &header::encode_value(&name));
+        insert(&mut headers, "mcp-name", &header::encode_value(&name));
     }
     headers
+}
+
+/// A value that cannot be a header is left out: the proxy refuses the message then.
+fn insert(headers: &mut HeaderMap, name: &'static str, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(HeaderName::from_static(name), value);
+    }
 }
 
 #[cfg(test)]

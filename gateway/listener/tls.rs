@@ -107,17 +107,12 @@ fn take_stamp(path: &Path) -> FileStamp {
 }
 
 fn load_config(files: &Tls) -> Result<ServerConfig, TlsError> {
-    let bad = |path: &Path| {
-        let path = path.to_owned();
-        move |cause| TlsError::File { path, cause }
-    };
-    let certificates = CertificateDer::pem_file_iter(&files.cert).map_err(bad(&files.cert))?;
-    let certificates: Vec<_> = certificates.collect::<Result<_, _>>().map_err(bad(&files.cert))?;
+    let certificates = read_certificates(&files.cert)?;
     if certificates.is_empty() {
         return Err(TlsError::Empty { path: files.cert.clone() });
     }
-    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(bad(&files.key))?;
-    let pair = |cause| TlsError::Pair { cert: files.cert.clone(), key: files.key.clone(), cause };
+    let key = PrivateKeyDer::from_pem_file(&files.key)
+        .map_err(|cause| TlsError::File { path: files.key.clone(), cause })?;
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let verifier = match &files.clients {
         Some(clients) => make_verifier(clients, Arc::clone(&provider))?,
@@ -125,32 +120,43 @@ fn load_config(files: &Tls) -> Result<ServerConfig, TlsError> {
     };
     // A new configuration has a new memory of sessions: what another set of authorities let in is
     // not resumed.
-    let mut config = ServerConfig::builder_with_provider(provider)
+    let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(pair)?
-        .with_client_cert_verifier(verifier)
-        .with_single_cert(certificates, key)
-        .map_err(pair)?;
+        .and_then(|builder| {
+            builder.with_client_cert_verifier(verifier).with_single_cert(certificates, key)
+        });
+    let mut config = config.map_err(|cause| TlsError::Pair {
+        cert: files.cert.clone(),
+        key: files.key.clone(),
+        cause,
+    })?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)
+}
+
+fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    CertificateDer::pem_file_iter(path)
+        .and_then(|certificates| certificates.collect())
+        .map_err(|cause| TlsError::File { path: path.to_owned(), cause })
 }
 
 fn make_verifier(
     clients: &Clients,
     provider: Arc<rustls::crypto::CryptoProvider>,
 ) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
-    let path = || clients.ca.clone();
-    let file = |cause| TlsError::File { path: path(), cause };
+    let path = &clients.ca;
     let mut roots = RootCertStore::empty();
-    for certificate in
-        CertificateDer::pem_file_iter(&clients.ca).map_err(file)?.take(MAX_AUTHORITIES)
-    {
-        let added = roots.add(certificate.map_err(file)?);
-        added.map_err(|cause| TlsError::Authority { path: path(), cause })?;
+    let certificates = CertificateDer::pem_file_iter(path)
+        .map_err(|cause| TlsError::File { path: path.clone(), cause })?;
+    for certificate in certificates.take(MAX_AUTHORITIES) {
+        let certificate =
+            certificate.map_err(|cause| TlsError::File { path: path.clone(), cause })?;
+        let added = roots.add(certificate);
+        added.map_err(|cause| TlsError::Authority { path: path.clone(), cause })?;
     }
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
     let builder = if clients.required { builder } else { builder.allow_unauthenticated() };
-    builder.build().map_err(|cause| TlsError::Authorities { path: path(), cause })
+    builder.build().map_err(|cause| TlsError::Authorities { path: path.clone(), cause })
 }
 
 #[cfg(test)]

@@ -36,26 +36,17 @@ impl Offers {
     /// Reads a `ServerCapabilities` object.
     #[must_use]
     pub fn of(capabilities: &Value) -> Self {
-        let has = |name: &str| capabilities.get(name).is_some_and(Value::is_object);
-        let flag = |name: &str, flag: &str| {
-            capabilities
-                .get(name)
-                .and_then(|c| c.get(flag))
-                .and_then(Value::as_bool)
-                .unwrap_or(false)
-        };
+        let lists = ["tools", "prompts", "resources"];
         Self {
-            tools: has("tools"),
-            prompts: has("prompts"),
-            resources: has("resources"),
-            subscribe: flag("resources", "subscribe"),
-            completions: has("completions"),
-            logging: has("logging"),
-            legacy_tasks: has("tasks"),
+            tools: has(capabilities, "tools"),
+            prompts: has(capabilities, "prompts"),
+            resources: has(capabilities, "resources"),
+            subscribe: has_flag(capabilities, "resources", "subscribe"),
+            completions: has(capabilities, "completions"),
+            logging: has(capabilities, "logging"),
+            legacy_tasks: has(capabilities, "tasks"),
             tasks: capabilities.get("extensions").and_then(|e| e.get(TASKS)).is_some(),
-            list_changed: ["tools", "prompts", "resources"]
-                .iter()
-                .any(|list| flag(list, "listChanged")),
+            list_changed: lists.iter().any(|list| has_flag(capabilities, list, "listChanged")),
         }
     }
 
@@ -92,20 +83,31 @@ impl Offers {
     /// `ServerCapabilities` for a modern client: what works now.
     #[must_use]
     pub fn modern(self) -> Value {
+        let resources = json!({"listChanged": true, "subscribe": self.subscribe});
         let mut all = Map::new();
-        let mut add = |on: bool, name: &str, value: Value| {
+        for (on, name, value) in [
+            (self.tools, "tools", json!({"listChanged": true})),
+            (self.prompts, "prompts", json!({"listChanged": true})),
+            (self.resources, "resources", resources),
+            (self.completions, "completions", json!({})),
+            (self.logging, "logging", json!({})),
+            (self.tasks, "extensions", json!({TASKS: {}})),
+        ] {
             if on {
                 all.insert(name.to_owned(), value);
             }
-        };
-        add(self.tools, "tools", json!({"listChanged": true}));
-        add(self.prompts, "prompts", json!({"listChanged": true}));
-        add(self.resources, "resources", json!({"listChanged": true, "subscribe": self.subscribe}));
-        add(self.completions, "completions", json!({}));
-        add(self.logging, "logging", json!({}));
-        add(self.tasks, "extensions", json!({TASKS: {}}));
+        }
         Value::Object(all)
     }
+}
+
+fn has(capabilities: &Value, name: &str) -> bool {
+    capabilities.get(name).is_some_and(Value::is_object)
+}
+
+fn has_flag(capabilities: &Value, name: &str, flag: &str) -> bool {
+    let Some(capability) = capabilities.get(name) else { return false };
+    capability.get(flag) == Some(&Value::Bool(true))
 }
 
 /// Whether the JSON text of a `ClientCapabilities` object declares anything that lets a server ask

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
 
 use self::annotation::{Reach, Reader, Walk};
 
@@ -112,9 +113,6 @@ impl ParamHeaders {
         if !may_have_annotations(input_schema) {
             return Ok(Self::default());
         }
-        let refuse = |fault, path: &[String]| {
-            Err(InvalidAnnotation { fault, at: path.join("/").chars().take(MAX_AT).collect() })
-        };
         let Some(text) = checked(input_schema) else {
             return refuse(AnnotationFault::NotJson, &[]);
         };
@@ -207,13 +205,14 @@ impl ParamHeaders {
         }
         reader.open();
         while let Some(member) = reader.member() {
-            let below: Vec<usize> = wanted
-                .iter()
-                .copied()
-                .filter(|i| self.path(*i).get(depth).is_some_and(|step| *step == member.key))
-                .collect();
-            for index in &below {
-                if let Some(value) = values.get_mut(*index) {
+            let mut below = Vec::new();
+            for &index in wanted {
+                let Some(step) = self.path(index).get(depth) else { continue };
+                if *step != member.key {
+                    continue;
+                }
+                below.push(index);
+                if let Some(value) = values.get_mut(index) {
                     *value = None;
                 }
             }
@@ -271,21 +270,31 @@ fn checked(json: &[u8]) -> Option<&str> {
 
 /// RFC 9110 `1*tchar`.
 fn is_token(name: &str) -> bool {
-    let tchar = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
-    (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(tchar)
+    (1..=MAX_NAME).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
 }
 
+fn refuse<T>(fault: AnnotationFault, path: &[String]) -> Result<T, InvalidAnnotation> {
+    Err(InvalidAnnotation { fault, at: path.join("/").chars().take(MAX_AT).collect() })
+}
+
+/// Whether a `type` is a primitive one, alone or beside `null`.
 fn is_primitive(kind: &str) -> bool {
-    let known = |name: &str| matches!(name, "string" | "integer" | "boolean");
-    match serde_json::from_str::<serde_json::Value>(kind) {
-        Ok(serde_json::Value::String(name)) => known(&name),
-        Ok(serde_json::Value::Array(names)) => {
-            let mut permitted = names.iter().filter(|name| name.as_str() != Some("null"));
-            permitted.next().and_then(|name| name.as_str()).is_some_and(known)
-                && permitted.next().is_none()
+    match serde_json::from_str::<Value>(kind) {
+        Ok(Value::String(name)) => is_primitive_name(&name),
+        Ok(Value::Array(names)) => {
+            let mut others = names.iter().filter(|name| name.as_str() != Some("null"));
+            match (others.next(), others.next()) {
+                (Some(Value::String(name)), None) => is_primitive_name(name),
+                _ => false,
+            }
         }
         _ => false,
     }
+}
+
+fn is_primitive_name(name: &str) -> bool {
+    matches!(name, "string" | "integer" | "boolean")
 }
 
 fn render(raw: &str) -> Option<String> {

@@ -156,20 +156,19 @@ impl Parts {
 
     fn finish(self, text: Bytes) -> Result<Message, Refusal> {
         let id = self.id;
-        let invalid = |what| Err(Refusal::Invalid { what, id });
         if let Some(what) = self.broken {
-            return invalid(what);
+            return Err(Refusal::Invalid { what, id });
         }
         if self.bad_id {
-            return invalid(Broken::Id);
+            return Err(Refusal::Invalid { what: Broken::Id, id });
         }
         if !self.version {
-            return invalid(Broken::Version);
+            return Err(Refusal::Invalid { what: Broken::Version, id });
         }
         match (self.method, self.result, self.error) {
             (Some(method_span), None, None) => {
                 let Some(name) = scan::as_str(method_span.of(&text)) else {
-                    return invalid(Broken::Method);
+                    return Err(Refusal::Invalid { what: Broken::Method, id });
                 };
                 let method = Method::parse(&name);
                 let has_params = self.params.is_some();
@@ -182,7 +181,7 @@ impl Parts {
                 })
             }
             // Only an error may be without an id: whoever could not read a request cannot name it.
-            (None, Some(_), None) if id.is_none() => invalid(Broken::Id),
+            (None, Some(_), None) if id.is_none() => Err(Refusal::Invalid { what: Broken::Id, id }),
             (None, Some((span, members)), None) => Ok(Message::Response(Response {
                 text,
                 id,
@@ -192,9 +191,9 @@ impl Parts {
                 Some(error) => {
                     Ok(Message::Response(Response { text, id, outcome: Outcome::Error(error) }))
                 }
-                None => invalid(Broken::Error),
+                None => Err(Refusal::Invalid { what: Broken::Error, id }),
             },
-            _ => invalid(Broken::Shape),
+            _ => Err(Refusal::Invalid { what: Broken::Shape, id }),
         }
     }
 }

@@ -42,9 +42,9 @@ pub fn read_welcome(result: &[u8]) -> Result<Welcome, BadWelcome> {
     let result: Value = serde_json::from_slice(result).map_err(|_| BadWelcome::Json)?;
     let version =
         result.get("protocolVersion").and_then(Value::as_str).ok_or(BadWelcome::NoVersion)?;
-    let revision = Revision::parse(version)
-        .filter(|r| r.era() == Era::Legacy)
-        .ok_or_else(|| BadWelcome::Version(version.chars().take(64).collect()))?;
+    let Some(revision) = parse_legacy(version) else {
+        return Err(BadWelcome::Version(version.chars().take(64).collect()));
+    };
     let capabilities = result.get("capabilities").cloned().unwrap_or_default();
     let mut offers = Offers::of(&capabilities);
     if revision == Revision::V2024_11_05 {
@@ -65,19 +65,21 @@ pub fn read_welcome(result: &[u8]) -> Result<Welcome, BadWelcome> {
 /// newest legacy one.
 #[must_use]
 pub fn negotiate(requested: Option<&str>) -> Revision {
-    requested
-        .and_then(Revision::parse)
-        .filter(|r| r.era() == Era::Legacy)
-        .unwrap_or(Revision::NEWEST_LEGACY)
+    requested.and_then(parse_legacy).unwrap_or(Revision::NEWEST_LEGACY)
+}
+
+fn parse_legacy(version: &str) -> Option<Revision> {
+    Revision::parse(version).filter(|revision| revision.era() == Era::Legacy)
 }
 
 /// Name and version of an `Implementation` object, cut to what a person can read.
 pub(crate) fn implementation(info: Option<&Value>) -> (String, String) {
-    let part = |key: &str| {
-        let text = info.and_then(|i| i.get(key)).and_then(Value::as_str).unwrap_or("?");
-        text.chars().filter(|c| !c.is_control()).take(80).collect()
-    };
-    (part("name"), part("version"))
+    (implementation_part(info, "name"), implementation_part(info, "version"))
+}
+
+fn implementation_part(info: Option<&Value>, key: &str) -> String {
+    let text = info.and_then(|info| info.get(key)).and_then(Value::as_str);
+    text.unwrap_or("?").chars().filter(|c| !c.is_control()).take(80).collect()
 }
 
 pub(crate) fn text(value: &Value, key: &str) -> Option<String> {

@@ -3,12 +3,15 @@
 
 mod form;
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
+use serde_json::Value;
 
 pub use form::{Form, PROMPT, RESOURCE, TEMPLATE, TOOL, member};
 
 use crate::revision::Revision;
-use crate::scan::{self, Flaw, Keys, Scanner, Span};
+use crate::scan::{self, Flaw, Keys, Member, Scanner, Span};
 use crate::write::Object;
 use crate::{header, uri, write};
 
@@ -43,9 +46,7 @@ pub fn items(
     let mut scanner = Scanner::new(array, max_depth)?;
     let mut items = Vec::new();
     let mut nameless = 0_usize;
-    let mut bad = Vec::new();
-    let mut more = 0_usize;
-    let mut tell = |words: String| if bad.len() < TOLD { bad.push(words) } else { more += 1 };
+    let mut unreadable = Unreadable::default();
     scanner.array(&mut |s| {
         if items.len() >= MAX_ITEMS {
             return s.value().map(drop);
@@ -55,33 +56,57 @@ pub fn items(
             return s.value().map(drop);
         }
         let (item, members) = s.members(Keys::Distinct)?;
-        match scan::find(&members, array, form.key).and_then(|value| scan::as_str(value.of(array)))
-        {
+        match find_text(&members, array, form.key) {
             Some(name) if !name.is_empty() && item.of(array).len() > MAX_ITEM => {
-                tell(format!("{} {}: it is longer than {MAX_ITEM} bytes", form.noun, short(&name)));
+                let name = short(&name);
+                unreadable.add(format!("{} {name}: it is longer than {MAX_ITEM} bytes", form.noun));
             }
             Some(name) if !name.is_empty() => match form.check(item.of(array)) {
                 Ok(repaired) => {
                     let start = span.range().start;
-                    let whole = || text.slice(start + item.range().start..start + item.range().end);
-                    items.push(Raw {
-                        text: repaired.map_or_else(whole, Bytes::from),
-                        key: name.into_owned(),
-                    });
+                    let whole = start + item.range().start..start + item.range().end;
+                    let text = match repaired {
+                        Some(repaired) => Bytes::from(repaired),
+                        None => text.slice(whole),
+                    };
+                    items.push(Raw { text, key: name.into_owned() });
                 }
-                Err(words) => tell(format!("{} {}: {words}", form.noun, short(&name))),
+                Err(words) => unreadable.add(format!("{} {}: {words}", form.noun, short(&name))),
             },
             _ => nameless += 1,
         }
         Ok(())
     })?;
+    let Unreadable { mut messages, more } = unreadable;
     if more > 0 {
-        bad.push(format!("{more} more of these: {}s that clients cannot read", form.noun));
+        messages.push(format!("{more} more of these: {}s that clients cannot read", form.noun));
     }
     if nameless > 0 {
-        bad.push(format!("{nameless} without a `{}`: {}s need one", form.key, form.noun));
+        messages.push(format!("{nameless} without a `{}`: {}s need one", form.key, form.noun));
     }
-    Ok((items, bad))
+    Ok((items, messages))
+}
+
+/// What is wrong with items that clients cannot read: the first [`TOLD`] in words, the rest
+/// counted.
+#[derive(Default)]
+struct Unreadable {
+    messages: Vec<String>,
+    more: usize,
+}
+
+impl Unreadable {
+    fn add(&mut self, message: String) {
+        if self.messages.len() < TOLD {
+            self.messages.push(message);
+        } else {
+            self.more += 1;
+        }
+    }
+}
+
+fn find_text<'a>(members: &[Member], raw: &'a [u8], name: &str) -> Option<Cow<'a, str>> {
+    scan::as_str(scan::find(members, raw, name)?.of(raw))
 }
 
 /// A key for people: quoted, and its first 80 characters.
@@ -155,16 +180,17 @@ fn show_meta(object: &mut Object<'_>, raw: &[u8], shown: &Shown<'_>) {
     if memchr::memmem::find(raw, b"resourceUri").is_none() {
         return object.raw("_meta", raw);
     }
-    let Ok(mut meta) = serde_json::from_slice::<serde_json::Value>(raw) else {
+    let Ok(mut meta) = serde_json::from_slice::<Value>(raw) else {
         return object.raw("_meta", raw);
     };
-    let rewrite = |value: Option<&mut serde_json::Value>| {
-        if let Some(serde_json::Value::String(text)) = value {
-            *text = uri::expose(slug, text).into_owned();
-        }
-    };
-    rewrite(meta.get_mut("ui/resourceUri"));
-    rewrite(meta.get_mut("ui").and_then(|ui| ui.get_mut("resourceUri")));
+    if let Some(Value::String(text)) = meta.get_mut("ui/resourceUri") {
+        *text = uri::expose(slug, text).into_owned();
+    }
+    if let Some(ui) = meta.get_mut("ui")
+        && let Some(Value::String(text)) = ui.get_mut("resourceUri")
+    {
+        *text = uri::expose(slug, text).into_owned();
+    }
     object.raw("_meta", meta.to_string().as_bytes());
 }
 
@@ -199,9 +225,12 @@ pub fn adapt_content(raw: &[u8], slug: Option<&str>, revision: Revision) -> Opti
 /// Whether [`adapt_content`] makes a copy to find out what has to change.
 #[must_use]
 pub fn may_adapt(raw: &[u8], namespaced: bool, revision: Revision) -> bool {
-    let has = |needle: &[u8]| memchr::memmem::find(raw, needle).is_some();
-    let uris = namespaced && (has(b"\"uri\"") || has(b"\\u"));
-    uris || revision < Revision::V2025_06_18 && (has(b"resource_link") || has(b"audio"))
+    let uris = namespaced && (has(raw, b"\"uri\"") || has(raw, b"\\u"));
+    uris || revision < Revision::V2025_06_18 && (has(raw, b"resource_link") || has(raw, b"audio"))
+}
+
+fn has(raw: &[u8], needle: &[u8]) -> bool {
+    memchr::memmem::find(raw, needle).is_some()
 }
 
 /// Copies JSON text and changes only what has to change, so that every other byte stays.
@@ -240,26 +269,27 @@ impl Adapt<'_> {
     /// A content block, a prompt message, a resource: only these hold URIs.
     fn block(&mut self, out: &mut Vec<u8>, raw: &[u8], depth: usize) -> Result<(), Flaw> {
         let (_, members) = Scanner::new(raw, scan::MAX_DEPTH)?.members(Keys::Distinct)?;
-        let text =
-            |name: &str| scan::find(&members, raw, name).and_then(|v| scan::as_str(v.of(raw)));
-        let kind = text("type");
+        let kind = find_text(&members, raw, "type");
         let link = kind.as_deref() == Some("resource_link");
-        let uri = self
-            .slug
-            .filter(|_| link || kind.is_none())
-            .zip(text("uri"))
-            .map(|(slug, u)| uri::expose(slug, &u).into_owned());
+        let mut uri = None;
+        if let Some(slug) = self.slug
+            && (link || kind.is_none())
+            && let Some(own) = find_text(&members, raw, "uri")
+        {
+            uri = Some(uri::expose(slug, &own).into_owned());
+        }
+        let audio = kind.as_deref() == Some("audio");
         let too_new = link && self.revision < Revision::V2025_06_18
-            || kind.as_deref() == Some("audio") && self.revision < Revision::V2025_03_26;
+            || audio && self.revision < Revision::V2025_03_26;
         if too_new {
             self.changed = true;
-            let words = match link {
-                true => format!(
-                    "{} {}",
-                    text("name").unwrap_or_default(),
-                    uri.or_else(|| text("uri").map(Into::into)).unwrap_or_default()
-                ),
-                false => format!("[audio, {}]", text("mimeType").unwrap_or_default()),
+            let words = if link {
+                let name = find_text(&members, raw, "name").unwrap_or_default();
+                let own = find_text(&members, raw, "uri").unwrap_or_default();
+                format!("{name} {}", uri.as_deref().unwrap_or(&own))
+            } else {
+                let kind = find_text(&members, raw, "mimeType").unwrap_or_default();
+                format!("[audio, {kind}]")
             };
             let mut object = Object::open(out);
             object.string("type", "text");

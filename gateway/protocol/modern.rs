@@ -53,9 +53,11 @@ pub fn read_discovery(result: &[u8]) -> Option<Discovery> {
 /// The newest revision that is in `versions` and ours; modern ones first.
 #[must_use]
 pub fn common(versions: &[String]) -> Common {
-    let ours = Revision::ALL.into_iter().rev().filter(|r| versions.iter().any(|v| v == r.as_str()));
     let mut legacy = false;
-    for revision in ours {
+    for revision in Revision::ALL.into_iter().rev() {
+        if !versions.iter().any(|version| version == revision.as_str()) {
+            continue;
+        }
         match revision.era() {
             Era::Modern => return Common::Modern(revision),
             Era::Legacy => legacy = true,
@@ -67,19 +69,20 @@ pub fn common(versions: &[String]) -> Common {
 /// `data.supported` of a -32022 error (JSON text of `data`).
 #[must_use]
 pub fn supported(data: Option<&[u8]>) -> Vec<String> {
-    data.and_then(|d| serde_json::from_slice::<Value>(d).ok())
-        .and_then(|d| d.get("supported").and_then(strings))
-        .unwrap_or_default()
+    let Some(data) = data else { return Vec::new() };
+    let Ok(data) = serde_json::from_slice::<Value>(data) else { return Vec::new() };
+    data.get("supported").and_then(strings).unwrap_or_default()
 }
 
 fn strings(value: &Value) -> Option<Vec<String>> {
-    Some(value.as_array()?.iter().take(32).filter_map(Value::as_str).map(Into::into).collect())
+    let first = value.as_array()?.iter().take(32);
+    Some(first.filter_map(Value::as_str).map(Into::into).collect())
 }
 
 /// `data` of the version error that we give.
 #[must_use]
 pub fn version_error(requested: &str) -> Value {
-    let supported: Vec<_> =
-        Revision::ALL.iter().filter(|r| r.era() == Era::Modern).map(|r| r.as_str()).collect();
+    let modern = Revision::ALL.into_iter().filter(|revision| revision.era() == Era::Modern);
+    let supported: Vec<_> = modern.map(Revision::as_str).collect();
     json!({"supported": supported, "requested": requested.chars().take(64).collect::<String>()})
 }

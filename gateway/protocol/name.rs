@@ -187,7 +187,8 @@ impl Naming {
             order.push(index);
         }
         let names = self.settle(&mut distinct);
-        order.into_iter().filter_map(|index| names.get(index).cloned()).collect()
+        let named = order.into_iter().filter_map(|index| names.get(index));
+        named.cloned().collect()
     }
 
     /// Other spellings of a name that a caller may mean: slug and own name as they are, joined by
@@ -212,15 +213,16 @@ impl Naming {
     }
 
     fn candidate(&self, slug: &Slug, own: &str) -> Candidate {
-        let keep = |c: char| {
-            c.is_ascii_alphanumeric()
-                || matches!(c, '_' | '.' | '-')
-                || (c == '/' && self.separator == Separator::Slash)
-        };
-        // A character more than the limit is enough to see that the name is too long.
-        let sanitized = own.chars().take(self.limit() + 1).map(|c| if keep(c) { c } else { '_' });
         let mut plain = [slug, self.separator.as_str()].concat();
-        plain.extend(sanitized);
+        // A character more than the limit is enough to see that the name is too long.
+        for c in own.chars().take(self.limit() + 1) {
+            plain.push(match c {
+                '_' | '.' | '-' => c,
+                '/' if self.separator == Separator::Slash => c,
+                _ if c.is_ascii_alphanumeric() => c,
+                _ => '_',
+            });
+        }
         let mut context = digest::Context::new(&SHA256);
         context.update(slug.as_bytes());
         context.update(&[0]);

@@ -13,23 +13,23 @@ use crate::write::{self, Object};
 /// Whether a client with these capabilities may be asked this.
 #[must_use]
 pub fn may_ask(declared: &[u8], method: Method, params: &[u8], revision: Revision) -> bool {
-    let has = |path: &[&str]| capabilities::declares(declared, path);
     match method {
-        Method::Sample => has(&["sampling"]),
-        Method::Roots => has(&["roots"]),
+        Method::Sample => capabilities::declares(declared, &["sampling"]),
+        Method::Roots => capabilities::declares(declared, &["roots"]),
         Method::Elicit if revision < Revision::V2025_06_18 => false,
-        Method::Elicit => {
-            let url = serde_json::from_slice::<Value>(params)
-                .ok()
-                .is_some_and(|p| p.get("mode") == Some(&Value::from("url")));
-            if url {
-                revision >= Revision::V2025_11_25 && has(&["elicitation", "url"])
-            } else {
-                takes_forms(declared)
-            }
+        Method::Elicit if is_url(params) => {
+            revision >= Revision::V2025_11_25
+                && capabilities::declares(declared, &["elicitation", "url"])
         }
+        Method::Elicit => takes_forms(declared),
         _ => false,
     }
+}
+
+/// Whether an elicitation sends the user to a URL.
+fn is_url(params: &[u8]) -> bool {
+    let Ok(params) = serde_json::from_slice::<Value>(params) else { return false };
+    params.get("mode").and_then(Value::as_str) == Some("url")
 }
 
 /// `elicitation: {}` means forms.

@@ -110,8 +110,8 @@ fn check_segments(text: &[u8]) -> Result<(), BadUri> {
         return Err(BadUri::Nul);
     }
     // `slug+:../x` and `ui://slug+../x` hide a first segment behind their marks.
-    let ends = |b: &u8| matches!(b, b'/' | b'\\' | b'?' | b'#' | b'+' | b':');
-    if text.split(ends).any(|segment| matches!(segment, b"." | b"..")) {
+    let mut segments = text.split(|b| matches!(b, b'/' | b'\\' | b'?' | b'#' | b'+' | b':'));
+    if segments.any(|segment| matches!(segment, b"." | b"..")) {
         Err(BadUri::DotSegment)
     } else {
         Ok(())

@@ -82,7 +82,8 @@ impl Watcher {
                         && self.told.len() < FOLDERS
                         && self.told.insert(folder.clone()) =>
                 {
-                    tracing::warn!(folder = %folder.display(), %error, "this folder is not watched");
+                    let folder = folder.display();
+                    tracing::warn!(%folder, %error, "this folder is not watched");
                 }
                 // A folder on the way, which may be closed to us.
                 Err(_) => {}
@@ -125,8 +126,7 @@ impl Ways {
     /// As the kernel walks an absolute path: the folder of each link matters, that of the file, and
     /// of what is missing the nearest one that is there.
     fn walk(&mut self, path: &Path) {
-        let steps = |path: &Path| path.iter().rev().map(OsString::from).collect::<Vec<_>>();
-        let mut left = steps(path);
+        let mut left: Vec<OsString> = path.iter().rev().map(OsString::from).collect();
         let mut links = 0;
         let mut at = PathBuf::from("/");
         while let Some(step) = left.pop() {
@@ -148,7 +148,7 @@ impl Ways {
             match next.read_link() {
                 Ok(target) if links < LINKS => {
                     links += 1;
-                    left.extend(steps(&target));
+                    left.extend(target.iter().rev().map(OsString::from));
                 }
                 _ if folder => at = next,
                 // The file, or where the way ends.
@@ -176,27 +176,34 @@ struct State {
     changed: (i64, i64),
 }
 
+impl State {
+    fn of(path: &Path) -> Option<Self> {
+        let data = std::fs::metadata(path).ok()?;
+        let inode = (data.dev(), data.ino());
+        let changed = (data.ctime(), data.ctime_nsec());
+        Some(Self { inode, size: data.size(), changed })
+    }
+}
+
 impl Look {
     #[allow(
         clippy::disallowed_methods,
         reason = "the names beside the configuration, to see new ones"
     )]
     pub(super) fn at(files: &[PathBuf]) -> Self {
-        let folders: BTreeSet<&Path> = files.iter().filter_map(|file| file.parent()).collect();
-        let state = |path: &PathBuf| {
-            let data = std::fs::metadata(path).ok()?;
-            let inode = (data.dev(), data.ino());
-            let changed = (data.ctime(), data.ctime_nsec());
-            Some(State { inode, size: data.size(), changed })
-        };
-        let names = |folder: &Path| {
-            let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-            entries.map(|entry| (folder.to_owned(), entry.file_name())).collect::<Vec<_>>()
-        };
-        Self {
-            files: files.iter().map(|path| (path.clone(), state(path))).collect(),
-            names: folders.into_iter().flat_map(names).collect(),
+        let mut look = Self::default();
+        let mut folders = BTreeSet::new();
+        for file in files {
+            look.files.insert(file.clone(), State::of(file));
+            folders.extend(file.parent());
         }
+        for folder in folders {
+            let Ok(entries) = std::fs::read_dir(folder) else { continue };
+            for entry in entries.flatten() {
+                look.names.insert((folder.to_owned(), entry.file_name()));
+            }
+        }
+        look
     }
 }
 

@@ -24,6 +24,9 @@ use crate::numbers::Numbers;
 const DURATION: &str = "lockgate_call_duration_seconds";
 const DURATION_HELP: &str = "Time of calls from their arrival to their end, by server";
 
+/// Name and help of an instrument, and how its number is read.
+type Reading<T> = (&'static str, &'static str, fn(&T) -> u64);
+
 /// A Prometheus registry that is filled by OpenTelemetry at each reading.
 pub(crate) struct Exporter {
     registry: Registry,
@@ -87,17 +90,18 @@ fn provider(
 }
 
 fn gauges(meter: &Meter, numbers: &Numbers) {
-    let gauge = |name: &'static str, help: &'static str, gauge: &Gauge| {
-        let gauge = gauge.clone();
+    for (name, help, gauge) in [
+        ("sessions", "Legacy sessions alive", &numbers.sessions),
+        ("streams", "Event streams open towards clients", &numbers.streams),
+        ("requests_in_flight", "Requests that run now", &numbers.in_flight),
+        ("requests_queued", "Requests that wait for a place", &numbers.queued),
+        ("bytes_in_flight", "Bytes of messages that are held now", &numbers.bytes_in_flight),
+        ("bytes_in_flight_limit", "Bytes of messages that may be held", &numbers.bytes_limit),
+    ] {
+        let gauge: Gauge = gauge.clone();
         let builder = meter.i64_observable_gauge(name).with_description(help);
         let _ = builder.with_callback(move |observer| observer.observe(gauge.get(), &[])).build();
-    };
-    gauge("sessions", "Legacy sessions alive", &numbers.sessions);
-    gauge("streams", "Event streams open towards clients", &numbers.streams);
-    gauge("requests_in_flight", "Requests that run now", &numbers.in_flight);
-    gauge("requests_queued", "Requests that wait for a place", &numbers.queued);
-    gauge("bytes_in_flight", "Bytes of messages that are held now", &numbers.bytes_in_flight);
-    gauge("bytes_in_flight_limit", "Bytes of messages that may be held", &numbers.bytes_limit);
+    }
     let refused = Arc::clone(&numbers.refused_for_memory);
     let builder = meter.u64_observable_counter("messages_refused_for_memory");
     let _ = builder
@@ -158,7 +162,25 @@ fn durations(meter: &Meter, numbers: &Arc<Numbers>) {
 
 /// Places, queue, time and breaker of each server.
 fn bounds(meter: &Meter, numbers: &Arc<Numbers>) {
-    let gauge = |name: &'static str, help: &'static str, read: fn(&Bounds) -> u64| {
+    const GAUGES: [Reading<Bounds>; 6] = [
+        ("server_calls_running", "Calls that run at a server now", |b| b.running as u64),
+        ("server_calls_limit", "Calls that may run at a server at once (concurrency)", |b| {
+            b.concurrency as u64
+        }),
+        ("server_calls_waiting", "Calls that wait for a place at a server", |b| b.waiting as u64),
+        ("server_calls_queue", "Calls that may wait for a place at a server (queue)", |b| {
+            b.queue as u64
+        }),
+        ("server_timeout_seconds", "Time that one call to a server may take", |b| {
+            b.timeout.as_secs()
+        }),
+        (
+            "server_breaker_open",
+            "1 while calls to a server are held back because it kept failing",
+            |b| b.open.into(),
+        ),
+    ];
+    for (name, help, read) in GAUGES {
         let numbers = Arc::downgrade(numbers);
         let builder = meter.u64_observable_gauge(name).with_description(help);
         let _ = builder
@@ -172,23 +194,7 @@ fn bounds(meter: &Meter, numbers: &Arc<Numbers>) {
                 });
             })
             .build();
-    };
-    gauge("server_calls_running", "Calls that run at a server now", |b| b.running as u64);
-    gauge("server_calls_limit", "Calls that may run at a server at once (concurrency)", |b| {
-        b.concurrency as u64
-    });
-    gauge("server_calls_waiting", "Calls that wait for a place at a server", |b| b.waiting as u64);
-    gauge("server_calls_queue", "Calls that may wait for a place at a server (queue)", |b| {
-        b.queue as u64
-    });
-    gauge("server_timeout_seconds", "Time that one call to a server may take", |b| {
-        b.timeout.as_secs()
-    });
-    gauge(
-        "server_breaker_open",
-        "1 while calls to a server are held back because it kept failing",
-        |b| b.open.into(),
-    );
+    }
 }
 
 fn rejections(meter: &Meter, numbers: &Arc<Numbers>) {
@@ -216,13 +222,15 @@ fn rejections(meter: &Meter, numbers: &Arc<Numbers>) {
 }
 
 fn audit(meter: &Meter, numbers: &Numbers) {
-    let counter = |name: &'static str, help: &'static str, read: fn(&AuditCounters) -> u64| {
+    const COUNTERS: [Reading<AuditCounters>; 2] = [
+        ("audit_records", "Records written to the audit trail", AuditCounters::written),
+        ("audit_lost", "Records missing in the audit trail", AuditCounters::dropped),
+    ];
+    for (name, help, read) in COUNTERS {
         let audit = Arc::clone(&numbers.audit);
         let builder = meter.u64_observable_counter(name).with_description(help);
         let _ = builder.with_callback(move |observer| observer.observe(read(&audit), &[])).build();
-    };
-    counter("audit_records", "Records written to the audit trail", AuditCounters::written);
-    counter("audit_lost", "Records missing in the audit trail", AuditCounters::dropped);
+    }
     let audit = Arc::clone(&numbers.audit);
     let builder = meter
         .u64_observable_gauge("audit_failing")
@@ -247,24 +255,26 @@ fn each_server(
 }
 
 fn servers(meter: &Meter, numbers: &Arc<Numbers>) {
-    let counter = |name: &'static str, help: &'static str, read: fn(&ServerMetrics) -> u64| {
-        let builder = meter.u64_observable_counter(name).with_description(help);
-        let _ = builder.with_callback(each_server(numbers, read)).build();
-    };
     let quarantined = meter.u64_observable_gauge("server_tools_quarantined");
     let quarantined =
         quarantined.with_description("Tools hidden until somebody approves them (`lockgate pins`)");
     let _ = quarantined.with_callback(each_server(numbers, ServerMetrics::quarantined)).build();
-    counter(
-        "server_restarts",
-        "Times that a server was started or connected again",
-        ServerMetrics::restarts,
-    );
-    counter(
-        "server_list_changes",
-        "Times that a server's lists were read again and differed",
-        ServerMetrics::list_changes,
-    );
+    const COUNTERS: [Reading<ServerMetrics>; 2] = [
+        (
+            "server_restarts",
+            "Times that a server was started or connected again",
+            ServerMetrics::restarts,
+        ),
+        (
+            "server_list_changes",
+            "Times that a server's lists were read again and differed",
+            ServerMetrics::list_changes,
+        ),
+    ];
+    for (name, help, read) in COUNTERS {
+        let builder = meter.u64_observable_counter(name).with_description(help);
+        let _ = builder.with_callback(each_server(numbers, read)).build();
+    }
     let numbers = Arc::downgrade(numbers);
     let builder = meter
         .u64_observable_gauge("server_state")

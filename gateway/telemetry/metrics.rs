@@ -149,8 +149,8 @@ fn label(name: &str) -> String {
     if name == OTHER {
         return "other_".to_owned();
     }
-    let clean = |c: char| if c.is_control() { '?' } else { c };
-    name.chars().take(MAX_LABEL).map(clean).collect()
+    let first = name.chars().take(MAX_LABEL);
+    first.map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 #[cfg(test)]

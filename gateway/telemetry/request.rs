@@ -30,8 +30,7 @@ impl Tag {
     /// The tag of a request whose client named it so, or not at all.
     #[must_use]
     pub fn new(given: Option<&[u8]>) -> Self {
-        let plain = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b':');
-        let given = given.filter(|id| (1..=MAX_GIVEN).contains(&id.len()) && id.iter().all(plain));
+        let given = given.filter(|id| is_usable(id));
         let given = given.and_then(|id| std::str::from_utf8(id).ok()).map(Into::into);
         Self { given, number: NUMBER.fetch_add(1, Relaxed), rpc: Cell::new((0, [0; MAX_RPC])) }
     }
@@ -41,6 +40,11 @@ impl Tag {
     pub fn given(&self) -> Option<&str> {
         self.given.as_deref()
     }
+}
+
+fn is_usable(id: &[u8]) -> bool {
+    (1..=MAX_GIVEN).contains(&id.len())
+        && id.iter().all(|b| b.is_ascii_alphanumeric() || b"-_.:".contains(b))
 }
 
 impl fmt::Display for Tag {
@@ -79,15 +83,7 @@ pub(crate) fn tagged(line: &[u8], json: bool) -> Option<Vec<u8>> {
     CURRENT
         .try_with(|tag| {
             let (n, rpc) = tag.rpc.get();
-            let shown =
-                |b: &u8| if b.is_ascii_graphic() && *b != b'\\' { char::from(*b) } else { '?' };
-            let rpc: String = rpc
-                .get(..n.into())
-                .unwrap_or_default()
-                .iter()
-                .filter(|b| **b != b'"')
-                .map(shown)
-                .collect();
+            let rpc = show_rpc_id(rpc.get(..n.into()).unwrap_or_default());
             let tag = match (json, rpc.is_empty()) {
                 (true, true) => format!(",\"request_id\":\"{tag}\""),
                 (true, false) => format!(",\"request_id\":\"{tag}\",\"rpc_id\":\"{rpc}\""),
@@ -97,6 +93,20 @@ pub(crate) fn tagged(line: &[u8], json: bool) -> Option<Vec<u8>> {
             [text, tag.as_bytes(), end].concat()
         })
         .ok()
+}
+
+/// A JSON-RPC id without its quotes, in characters that no log format escapes.
+fn show_rpc_id(id: &[u8]) -> String {
+    let mut shown = String::with_capacity(id.len());
+    for &byte in id {
+        match byte {
+            b'"' => {}
+            b'\\' => shown.push('?'),
+            _ if byte.is_ascii_graphic() => shown.push(char::from(byte)),
+            _ => shown.push('?'),
+        }
+    }
+    shown
 }
 
 #[cfg(test)]

@@ -141,26 +141,24 @@ impl Tracer {
         }
         attributes.push(KeyValue::new("lockgate.outcome", call.outcome.as_str()));
         attributes.push(KeyValue::new("lockgate.era", call.era));
+        let state = context.tracestate().and_then(|state| state.parse::<TraceState>().ok());
+        let parent = call.parent.map(|parent| SpanId::from(parent.span_id()));
+        let name = match call.tool {
+            Some(tool) => format!("{} {tool}", call.method),
+            None => call.method.to_owned(),
+        };
         SpanData {
             span_context: SpanContext::new(
                 TraceId::from(context.trace_id()),
                 SpanId::from(context.span_id()),
                 TraceFlags::SAMPLED,
                 false,
-                context
-                    .tracestate()
-                    .and_then(|state| state.parse::<TraceState>().ok())
-                    .unwrap_or_default(),
+                state.unwrap_or_default(),
             ),
-            parent_span_id: call
-                .parent
-                .map_or(SpanId::INVALID, |parent| SpanId::from(parent.span_id())),
-            parent_span_is_remote: call.parent.is_some(),
+            parent_span_id: parent.unwrap_or(SpanId::INVALID),
+            parent_span_is_remote: parent.is_some(),
             span_kind: SpanKind::Server,
-            name: call
-                .tool
-                .map_or_else(|| call.method.to_owned(), |tool| format!("{} {tool}", call.method))
-                .into(),
+            name: name.into(),
             start_time: end.checked_sub(call.duration).unwrap_or(end),
             end_time: end,
             attributes,

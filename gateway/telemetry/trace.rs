@@ -164,19 +164,20 @@ fn valid_state(text: &str) -> bool {
 
 /// A vendor (`a-z` first), or a tenant (may begin with a digit) at a system.
 fn valid_key(key: &str) -> bool {
-    let part = |part: &str, longest: usize, digit_first: bool| {
-        let mut bytes = part.bytes();
-        let first = bytes
-            .next()
-            .is_some_and(|b| b.is_ascii_lowercase() || digit_first && b.is_ascii_digit());
-        first
-            && part.len() <= longest
-            && bytes.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-*/".contains(&b))
-    };
     match key.split_once('@') {
-        None => part(key, 256, false),
-        Some((tenant, system)) => part(tenant, 241, true) && part(system, 14, false),
+        None => valid_key_part(key, 256, false),
+        Some((tenant, system)) => {
+            valid_key_part(tenant, 241, true) && valid_key_part(system, 14, false)
+        }
     }
+}
+
+fn valid_key_part(part: &str, longest: usize, digit_first: bool) -> bool {
+    let mut bytes = part.bytes();
+    let Some(first) = bytes.next() else { return false };
+    (first.is_ascii_lowercase() || digit_first && first.is_ascii_digit())
+        && part.len() <= longest
+        && bytes.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-*/".contains(&b))
 }
 
 /// Printable ASCII but `,` and `=`; blanks inside, not at the end (the end was trimmed).

@@ -159,7 +159,7 @@ fn the_file_stays_as_readable_as_it_was() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("keys.yaml");
     let id = ask(&create("first", &[], None), &file)["id"].as_str().unwrap().to_owned();
-    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
+    std::fs::set_permissions(&file, Permissions::from_mode(0o640)).unwrap();
     // Only root gives files away.
     let other = if chown(&file, Some(65_534), Some(65_534)).is_ok() {
         65_534

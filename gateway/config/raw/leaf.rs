@@ -362,7 +362,8 @@ fn split(text: &str) -> Vec<String> {
         depth += i32::from(matches!(c, '{' | '[')) - i32::from(matches!(c, '}' | ']'));
         c == ',' && depth <= 0
     });
-    items.map(|item| item.trim().to_string()).filter(|item| !item.is_empty()).collect()
+    let named = items.map(str::trim).filter(|item| !item.is_empty());
+    named.map(str::to_string).collect()
 }
 
 impl JsonSchema for List {

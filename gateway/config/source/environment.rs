@@ -79,19 +79,23 @@ fn parse(value: &str, place: &Place) -> Node {
     Node::text(value, place.clone())
 }
 
+/// What a variable holds, unless it is empty.
+fn find_set<'a>(env: &'a BTreeMap<String, String>, name: &str) -> Option<&'a String> {
+    env.get(name).filter(|value| !value.is_empty())
+}
+
 /// The layer of `MCP_…` variables. `listen` is the address that weaker layers give: host and port
 /// can be set alone.
 pub fn conventional(env: &BTreeMap<String, String>, listen: &str, problems: &mut Problems) -> Node {
     let mut root = Node::map(Place::Nowhere);
-    let set = |name: &str| env.get(name).filter(|value| !value.is_empty());
     for (name, path) in CONVENTIONAL {
-        if let Some(value) = set(name) {
+        if let Some(value) = find_set(env, name) {
             let path: Vec<String> = path.iter().map(ToString::to_string).collect();
             root.put(&path, Node::text(value, Place::Variable((*name).to_string())));
         }
     }
-    let host = set("MCP_HOST");
-    let port = set("MCP_PORT");
+    let host = find_set(env, "MCP_HOST");
+    let port = find_set(env, "MCP_PORT");
     if host.is_none() && port.is_none() {
         return root;
     }

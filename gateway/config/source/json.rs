@@ -51,42 +51,48 @@ impl Reader<'_> {
         let text = raw.get();
         let at = text.as_ptr() as usize - self.text.as_ptr() as usize;
         let place = (self.place)(at);
-        let refuse = |what: String| Problem::error(place.clone(), "", what);
         if depth > DEPTH {
-            return Err(refuse(format!("nested deeper than {DEPTH}")));
+            return Err(Problem::error(place, "", format!("nested deeper than {DEPTH}")));
         }
-        let broken =
-            |error: serde_json::Error| refuse(format!("not valid JSON: {}", plain(&error)));
-        let value = match text.as_bytes().first() {
-            Some(b'{') => Value::Map(self.map(text, depth).map_err(|e| e.unwrap_or_else(broken))?),
-            Some(b'[') => {
-                let items: Vec<&RawValue> = serde_json::from_str(text).map_err(broken)?;
-                let items = items.into_iter().map(|item| self.node(item, depth + 1));
-                Value::List(items.collect::<Result<_, _>>()?)
+        match self.value(text, depth) {
+            Ok(value) => Ok(Node::new(value, place)),
+            Err(Failure::Known(problem)) => Err(problem),
+            Err(Failure::Syntax(error)) => {
+                Err(Problem::error(place, "", format!("not valid JSON: {}", plain(&error))))
             }
-            Some(b'"') => Value::Text(serde_json::from_str(text).map_err(broken)?),
+        }
+    }
+
+    fn value(&self, text: &str, depth: usize) -> Result<Value, Failure> {
+        Ok(match text.as_bytes().first() {
+            Some(b'{') => Value::Map(self.map(text, depth)?),
+            Some(b'[') => {
+                let mut list = Vec::new();
+                for item in serde_json::from_str::<Vec<&RawValue>>(text)? {
+                    list.push(self.node(item, depth + 1)?);
+                }
+                Value::List(list)
+            }
+            Some(b'"') => Value::Text(serde_json::from_str(text)?),
             Some(b't' | b'f') => Value::Bool(text == "true"),
             Some(b'n') => Value::Null,
             _ => match text.parse::<i128>() {
                 Ok(value) => Value::Integer(value),
-                Err(_) => Value::Float(serde_json::from_str(text).map_err(broken)?),
+                Err(_) => Value::Float(serde_json::from_str(text)?),
             },
-        };
-        Ok(Node::new(value, place))
+        })
     }
 
     fn map(&self, text: &str, depth: usize) -> Result<BTreeMap<String, Entry>, Failure> {
-        let entries: Entries<'_> = serde_json::from_str(text).map_err(Failure::Syntax)?;
+        let entries: Entries<'_> = serde_json::from_str(text)?;
         let mut map = BTreeMap::new();
         for (key, raw) in entries.0 {
-            let node = self.node(raw, depth + 1).map_err(Failure::Known)?;
+            let node = self.node(raw, depth + 1)?;
             let at = raw.get().as_ptr() as usize - self.text.as_ptr() as usize;
             let place = (self.place)(key_start(self.text, at));
             if map.contains_key(&key) {
                 let what = format!("the key `{}` is there twice", key.escape_debug());
-                return Err(Failure::Known(
-                    Problem::error(place, "", what).hint("keep one of them"),
-                ));
+                return Err(Problem::error(place, "", what).hint("keep one of them").into());
             }
             map.insert(key, Entry { place, node });
         }
@@ -99,31 +105,39 @@ enum Failure {
     Known(Problem),
 }
 
-impl Failure {
-    fn unwrap_or_else(self, syntax: impl Fn(serde_json::Error) -> Problem) -> Problem {
-        match self {
-            Self::Syntax(error) => syntax(error),
-            Self::Known(problem) => problem,
-        }
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Syntax(error)
+    }
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        Self::Known(problem)
     }
 }
 
 /// The opening quote of the key whose value starts at `value`.
 fn key_start(text: &str, value: usize) -> usize {
     let bytes = text.as_bytes();
-    let blank = |b: &u8| b.is_ascii_whitespace() || *b == b':';
-    let Some(end) = bytes[..value].iter().rposition(|b| !blank(b)) else {
+    let last = bytes[..value].iter().rposition(|b| !b.is_ascii_whitespace() && *b != b':');
+    let Some(end) = last else {
         return value;
     };
     let mut at = end;
     while at > 0 {
         at -= 1;
-        let escapes = bytes[..at].iter().rev().take_while(|b| **b == b'\\').count();
-        if bytes[at] == b'"' && escapes % 2 == 0 {
+        if bytes[at] == b'"' && !is_escaped(&bytes[..at]) {
             return at;
         }
     }
     value
+}
+
+/// Whether what follows is escaped: it stands behind an odd number of backslashes.
+fn is_escaped(before: &[u8]) -> bool {
+    let plain = before.iter().rposition(|b| *b != b'\\').map_or(0, |at| at + 1);
+    (before.len() - plain) % 2 == 1
 }
 
 /// Blanks comments and trailing commas, so that every other byte stays where it is.

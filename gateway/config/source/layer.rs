@@ -72,18 +72,33 @@ impl Layer {
     fn written(&self, path: &[String]) -> Vec<String> {
         let mut written: Vec<String> = Vec::with_capacity(path.len());
         for part in path {
-            let gaps = self
-                .gaps
-                .iter()
-                .filter_map(|gap| Some((gap.split_last()?, gap.last()?.parse::<usize>().ok()?)));
-            let mut before: Vec<usize> =
-                gaps.filter(|((_, list), _)| *list == written).map(|(_, at)| at).collect();
+            let mut before = self.gaps_of(&written);
             before.sort_unstable();
-            let at = part.parse::<usize>().ok().filter(|_| !before.is_empty());
-            let moved = at.map(|at| before.iter().fold(at, |at, gap| at + usize::from(*gap <= at)));
-            written.push(moved.map_or_else(|| part.clone(), |at| at.to_string()));
+            match part.parse::<usize>() {
+                Ok(mut at) if !before.is_empty() => {
+                    for gap in before {
+                        at += usize::from(gap <= at);
+                    }
+                    written.push(at.to_string());
+                }
+                _ => written.push(part.clone()),
+            }
         }
         written
+    }
+
+    /// Where something was taken out of a list.
+    fn gaps_of(&self, list: &[String]) -> Vec<usize> {
+        let mut gaps = Vec::new();
+        for gap in &self.gaps {
+            if let Some((at, path)) = gap.split_last()
+                && path == list
+                && let Ok(at) = at.parse()
+            {
+                gaps.push(at);
+            }
+        }
+        gaps
     }
 
     /// Whether something is missing only because what was written there was wrong, which is told
@@ -215,18 +230,20 @@ impl Layers {
 
     /// Where to point at for `path`, or for the nearest section above it that is written anywhere.
     pub fn place(&self, path: &[String]) -> Place {
-        (1..=path.len())
-            .rev()
-            .find_map(|n| self.0.iter().rev().find_map(|layer| layer.root.place_of(&path[..n])))
-            .unwrap_or(Place::Nowhere)
+        for n in (1..=path.len()).rev() {
+            for layer in self.0.iter().rev() {
+                if let Some(place) = layer.root.place_of(&path[..n]) {
+                    return place;
+                }
+            }
+        }
+        Place::Nowhere
     }
 
     /// Whether something wrong at or below `path` was taken out, so that its absence says nothing.
     pub fn damaged<S: AsRef<str>>(&self, path: &[S]) -> bool {
-        let below = |taken: &Vec<String>| {
-            let n = taken.len().min(path.len());
-            taken[..n].iter().zip(&path[..n]).all(|(a, b)| a == b.as_ref())
-        };
-        self.0.iter().any(|layer| layer.damaged.iter().any(below))
+        let mut damaged = self.0.iter().flat_map(|layer| &layer.damaged);
+        // Of two paths of which one goes on, the shorter one decides.
+        damaged.any(|taken| taken.iter().zip(path).all(|(a, b)| a == b.as_ref()))
     }
 }

@@ -218,10 +218,8 @@ impl Node {
         let Some(map) = self.as_map() else {
             return Dict::new();
         };
-        map.iter()
-            .filter(|(_, entry)| !matches!(entry.node.value, Value::Null))
-            .map(|(key, entry)| (key.clone(), entry.node.to_figment()))
-            .collect()
+        let given = map.iter().filter(|(_, entry)| !matches!(entry.node.value, Value::Null));
+        given.map(|(key, entry)| (key.clone(), entry.node.to_figment())).collect()
     }
 }
 

@@ -14,8 +14,8 @@ pub struct Lines<'a> {
 
 impl<'a> Lines<'a> {
     pub fn new(path: &'a Arc<PathBuf>, text: &'a str) -> Self {
-        let newlines = text.bytes().enumerate().filter(|(_, b)| *b == b'\n');
-        let starts = std::iter::once(0).chain(newlines.map(|(at, _)| at + 1)).collect();
+        let mut starts = vec![0];
+        starts.extend(text.match_indices('\n').map(|(at, _)| at + 1));
         Self { path, text, starts }
     }
 

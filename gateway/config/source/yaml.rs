@@ -20,19 +20,23 @@ const QUOTES: &str = "put the whole value in quotes, such as '*' or '\"a\" in b'
     * & ! \" and { mean something else";
 
 pub fn read(path: &Arc<PathBuf>, text: &str) -> Result<Node, Problem> {
-    let place = |at: Location| Place::File {
-        path: path.clone(),
-        line: usize::try_from(at.line()).unwrap_or(0),
-        column: usize::try_from(at.column()).unwrap_or(0),
-    };
     match serde_saphyr::from_str_with_options::<Spanned<Tree>>(text, options()) {
-        Ok(tree) => Ok(build(tree, &place)),
+        Ok(tree) => Ok(build(tree, &|at| place_at(path, at))),
         Err(error) => {
             let what = plain(&error.without_snippet().to_string());
             let at = error.location().unwrap_or(Location::UNKNOWN);
             let hint = if scanned(&what) && needs_quotes(text, at) { QUOTES } else { STOPPED };
-            Err(Problem::error(place(at), "", format!("not valid YAML: {what}")).hint(hint))
+            let place = place_at(path, at);
+            Err(Problem::error(place, "", format!("not valid YAML: {what}")).hint(hint))
         }
+    }
+}
+
+fn place_at(path: &Arc<PathBuf>, at: Location) -> Place {
+    Place::File {
+        path: path.clone(),
+        line: usize::try_from(at.line()).unwrap_or(0),
+        column: usize::try_from(at.column()).unwrap_or(0),
     }
 }
 
@@ -46,23 +50,22 @@ fn scanned(what: &str) -> bool {
 /// Whether the value where the parser stopped begins with what means something in YAML, as patterns
 /// and conditions may.
 fn needs_quotes(text: &str, at: Location) -> bool {
-    let number = |at: u64| usize::try_from(at).ok().and_then(|at| at.checked_sub(1));
-    let line = number(at.line()).and_then(|line| text.lines().nth(line)).unwrap_or_default();
-    let read: Vec<char> =
-        line.chars().take(number(at.column()).unwrap_or_default().saturating_add(1)).collect();
-    let blank = |at: usize| read.get(at).is_none_or(|c| c.is_whitespace());
+    let line = from_zero(at.line()).and_then(|line| text.lines().nth(line)).unwrap_or_default();
+    let column = from_zero(at.column()).unwrap_or_default();
+    let read: Vec<char> = line.chars().take(column.saturating_add(1)).collect();
     // Where values begin: in quotes nothing does.
     let mut begins = None;
     let mut quote = None;
     let mut fresh = true;
     for (at, &c) in read.iter().enumerate() {
+        let before_blank = read.get(at + 1).is_none_or(|next| next.is_whitespace());
         match quote {
             Some(open) => quote = (c != open).then_some(open),
             None if c.is_whitespace() => {}
-            None if fresh && c == '-' && blank(at + 1) => {}
+            None if fresh && c == '-' && before_blank => {}
             // What was a section until more followed it.
             None if c == '}' => (begins, fresh) = (Some('{'), false),
-            None if matches!(c, ',' | '[') || c == ':' && blank(at + 1) => fresh = true,
+            None if matches!(c, ',' | '[') || c == ':' && before_blank => fresh = true,
             None if fresh => {
                 (begins, fresh) = (Some(c), c == '{');
                 quote = matches!(c, '"' | '\'').then_some(c);
@@ -71,6 +74,11 @@ fn needs_quotes(text: &str, at: Location) -> bool {
         }
     }
     begins.is_some_and(|c| matches!(c, '*' | '&' | '!' | '"' | '\'' | '{'))
+}
+
+/// A number that is counted from one.
+fn from_zero(at: u64) -> Option<usize> {
+    usize::try_from(at).ok()?.checked_sub(1)
 }
 
 fn options() -> serde_saphyr::Options {

@@ -2,6 +2,7 @@
 //! while callers cannot show who they are.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 
 use super::{Check, LISTEN};
 use crate::problem::Place;
@@ -111,24 +112,8 @@ impl Check<'_> {
 
     fn tls(&mut self, http: &raw::Http) -> Option<lockgate_listener::Tls> {
         let raw = http.tls.as_ref()?;
-        let mut need = |name: &'static str, file: Option<&Text>| {
-            let path = ["http", "tls", name];
-            match file {
-                Some(file) => Some(self.file(&path, file)),
-                None => {
-                    if !self.layers.damaged(&path) {
-                        self.error(
-                            &path,
-                            "must be given: TLS needs both `cert` and `key`",
-                            "name a PEM file",
-                        );
-                    }
-                    None
-                }
-            }
-        };
-        let cert = need("cert", raw.cert.as_ref());
-        let key = need("key", raw.key.as_ref());
+        let cert = self.tls_file("cert", raw.cert.as_ref());
+        let key = self.tls_file("key", raw.key.as_ref());
         let clients = raw.client_ca.as_ref().map(|file| lockgate_listener::Clients {
             ca: self.file(&["http", "tls", "client_ca"], file),
             required: raw.client_auth == raw::ClientAuth::Required,
@@ -136,10 +121,21 @@ impl Check<'_> {
         Some(lockgate_listener::Tls { cert: cert?, key: key?, clients })
     }
 
+    fn tls_file(&mut self, name: &str, file: Option<&Text>) -> Option<PathBuf> {
+        let path = ["http", "tls", name];
+        if let Some(file) = file {
+            return Some(self.file(&path, file));
+        }
+        if !self.layers.damaged(&path) {
+            let what = "must be given: TLS needs both `cert` and `key`";
+            self.error(&path, what, "name a PEM file");
+        }
+        None
+    }
+
     fn hosts(&mut self, hosts: &[String]) -> Vec<String> {
         for (at, host) in hosts.iter().enumerate() {
-            let valid = |b: u8| b.is_ascii_alphanumeric() || b"-._:[]".contains(&b);
-            if host != "*" && (host.is_empty() || host.len() > 255 || !host.bytes().all(valid)) {
+            if host != "*" && (host.is_empty() || host.len() > 255 || !has_host_characters(host)) {
                 let hint = "write a name such as mcp.example.com, or * alone for any";
                 self.item_error(&["http", "hosts"], at, "is no host name", hint);
             }
@@ -183,11 +179,14 @@ fn is_origin(text: &str) -> bool {
     let Some((scheme, host)) = text.split_once("://") else {
         return false;
     };
-    let scheme_char = |b: u8| b.is_ascii_alphanumeric() || b"+-.".contains(&b);
-    let host_char = |b: u8| b.is_ascii_alphanumeric() || b"-._:[]".contains(&b);
     !scheme.is_empty()
-        && scheme.bytes().all(scheme_char)
+        && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
         && !host.is_empty()
-        && host.bytes().all(host_char)
+        && has_host_characters(host)
         && url::Url::parse(text).is_ok()
+}
+
+/// Those of a name or an address, with a port.
+fn has_host_characters(host: &str) -> bool {
+    host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._:[]".contains(&b))
 }

@@ -1,6 +1,7 @@
 //! `auth`: ways for callers to show who they are that can work, and that are not weaker than they
 //! look.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use lockgate_authn as authn;
@@ -155,15 +156,6 @@ impl Check<'_> {
                 "it is where its keys are",
             )
         });
-        let claim = |text: &Option<raw::leaf::Text>| text.as_ref().map(|text| text.0.clone());
-        let defaults = authn::Claims::default();
-        let claims = authn::Claims {
-            subject: claim(&raw.claims.subject).unwrap_or(defaults.subject),
-            organisation: claim(&raw.claims.organisation),
-            roles: claim(&raw.claims.roles),
-            scopes: claim(&raw.claims.scopes).map_or(defaults.scopes, |one| vec![one]),
-            agent: claim(&raw.claims.agent).map_or(defaults.agent, |one| vec![one]),
-        };
         if let Some(at) = raw.audiences.0.iter().position(String::is_empty) {
             let what = "is empty, and a token for nobody would be taken everywhere";
             self.item_error(
@@ -178,7 +170,7 @@ impl Check<'_> {
             jwks: jwks.flatten(),
             audiences: raw.audiences.0.clone(),
             algorithms: self.algorithms(name, raw.algorithms.as_ref()),
-            claims,
+            claims: claims(&raw.claims),
             refresh: raw.refresh.duration(),
             cooldown: raw.cooldown.duration(),
             stale: raw.stale.duration(),
@@ -247,10 +239,7 @@ impl Check<'_> {
             let url = url.filter(|url| {
                 url.password().is_none() && url.query().is_none() && url.fragment().is_none()
             });
-            let plain = |url: &Url| {
-                url.path().bytes().all(|b| b.is_ascii_alphanumeric() || b"/-_.~".contains(&b))
-            };
-            if !url.as_ref().is_some_and(plain) {
+            if !url.as_ref().is_some_and(has_plain_path) {
                 let shown = self.shown(&path);
                 self.error(&path, format!("must be an http:// or https:// address{shown}"), hint);
             }
@@ -279,29 +268,17 @@ impl Check<'_> {
     }
 
     fn scopes(&mut self, raw: &raw::Scopes) -> authn::Scopes {
-        let mut list = |path: &[&str], scopes: &raw::leaf::List| {
-            for (at, scope) in scopes.0.iter().enumerate() {
-                if !authn::is_scope(scope) {
-                    self.item_error(
-                        path,
-                        at,
-                        "is no scope",
-                        "a scope is ASCII without blanks and quotes",
-                    );
-                }
-            }
-            scopes.0.clone()
-        };
-        let required = list(&["auth", "scopes", "required"], &raw.required);
-        let tools = raw.tools.iter().map(|(glob, scopes)| {
-            let scopes = list(&["auth", "scopes", "tools", glob], scopes);
-            authn::ToolScopes { tools: vec![glob.clone()], scopes }
-        });
-        let tools: Vec<authn::ToolScopes> = tools.collect();
-        let implies = raw.implies.iter();
-        let implies = implies
-            .map(|(scope, all)| (scope.clone(), list(&["auth", "scopes", "implies", scope], all)))
-            .collect();
+        let required = self.scope_list(&["auth", "scopes", "required"], &raw.required);
+        let mut tools = Vec::new();
+        for (glob, scopes) in &raw.tools {
+            let scopes = self.scope_list(&["auth", "scopes", "tools", glob], scopes);
+            tools.push(authn::ToolScopes { tools: vec![glob.clone()], scopes });
+        }
+        let mut implies = BTreeMap::new();
+        for (scope, all) in &raw.implies {
+            let all = self.scope_list(&["auth", "scopes", "implies", scope], all);
+            implies.insert(scope.clone(), all);
+        }
         for glob in raw.tools.keys() {
             if glob.is_empty() || glob.len() > PATTERN_BYTES || globset::Glob::new(glob).is_err() {
                 self.error(
@@ -313,4 +290,37 @@ impl Check<'_> {
         }
         authn::Scopes { required, tools, implies }
     }
+
+    fn scope_list(&mut self, path: &[&str], scopes: &raw::leaf::List) -> Vec<String> {
+        for (at, scope) in scopes.0.iter().enumerate() {
+            if !authn::is_scope(scope) {
+                let hint = "a scope is ASCII without blanks and quotes";
+                self.item_error(path, at, "is no scope", hint);
+            }
+        }
+        scopes.0.clone()
+    }
+}
+
+/// Where things are in a token, by default as OAuth servers put them.
+fn claims(raw: &raw::Claims) -> authn::Claims {
+    let mut claims = authn::Claims {
+        organisation: raw.organisation.as_ref().map(|place| place.0.clone()),
+        roles: raw.roles.as_ref().map(|place| place.0.clone()),
+        ..authn::Claims::default()
+    };
+    if let Some(place) = &raw.subject {
+        claims.subject = place.0.clone();
+    }
+    if let Some(place) = &raw.scopes {
+        claims.scopes = vec![place.0.clone()];
+    }
+    if let Some(place) = &raw.agent {
+        claims.agent = vec![place.0.clone()];
+    }
+    claims
+}
+
+fn has_plain_path(url: &Url) -> bool {
+    url.path().bytes().all(|b| b.is_ascii_alphanumeric() || b"/-_.~".contains(&b))
 }

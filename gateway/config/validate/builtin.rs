@@ -22,14 +22,25 @@ impl Check<'_> {
             );
         }
         let mut tools = lockgate_tools::Config {
-            file: root.builtin.file.as_ref().and_then(|file| self.files(file)),
-            shell: root.builtin.shell.as_ref().and_then(|shell| self.shell(shell)),
-            database: root.builtin.database.as_ref().and_then(|database| self.database(database)),
             system: root.builtin.system.0,
-            content: root.builtin.content.as_ref().map(|content| self.content(content)),
-            web: root.builtin.web.as_ref().map(|web| self.web(web)),
             example: wanted == Some(true),
+            ..lockgate_tools::Config::default()
         };
+        if let Some(file) = &root.builtin.file {
+            tools.file = self.files(file);
+        }
+        if let Some(shell) = &root.builtin.shell {
+            tools.shell = self.shell(shell);
+        }
+        if let Some(database) = &root.builtin.database {
+            tools.database = self.database(database);
+        }
+        if let Some(content) = &root.builtin.content {
+            tools.content = Some(self.content(content));
+        }
+        if let Some(web) = &root.builtin.web {
+            tools.web = Some(self.web(web));
+        }
         // Where something else is configured, nobody needs something to try.
         let nothing = root.servers.is_empty() && tools.names().all(|name| name == "system");
         tools.example |= wanted.is_none() && !self.production && nothing;

@@ -53,10 +53,11 @@ fn share(memory: u64) -> u64 {
 
 /// Three quarters of what the cgroup may take: servers that are started as children take of it too.
 fn default_memory(root: &Path) -> u64 {
-    let machine = machine_memory(root);
-    match cgroup_limit(root).filter(|limit| machine.is_none_or(|machine| *limit < machine)) {
-        Some(limit) => limit / 4 * 3,
-        None => machine.map_or(WITHOUT_LIMIT, |machine| WITHOUT_LIMIT.min(machine / 2)),
+    match (cgroup_limit(root), machine_memory(root)) {
+        (Some(limit), Some(machine)) if limit < machine => limit / 4 * 3,
+        (Some(limit), None) => limit / 4 * 3,
+        (_, Some(machine)) => WITHOUT_LIMIT.min(machine / 2),
+        (None, None) => WITHOUT_LIMIT,
     }
 }
 
@@ -72,11 +73,8 @@ fn cgroup_limit(root: &Path) -> Option<u64> {
     let groups = read(&root.join("proc/self/cgroup"))?;
     let mut least: Option<u64> = None;
     for line in groups.lines() {
-        let mut parts = line.splitn(3, ':');
-        let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next())
-        else {
-            continue;
-        };
+        let Some((_, rest)) = line.split_once(':') else { continue };
+        let Some((controllers, path)) = rest.split_once(':') else { continue };
         let (mount, file) = match controllers {
             "" => ("sys/fs/cgroup", "memory.max"),
             _ if controllers.split(',').any(|name| name == "memory") => {

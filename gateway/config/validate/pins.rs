@@ -12,15 +12,18 @@ use crate::source::reason;
 /// Largest lock file.
 const MAX_BYTES: u64 = 64 << 20;
 
+fn reaction(raw: Reaction) -> pin::Reaction {
+    match raw {
+        Reaction::Quarantine => pin::Reaction::Quarantine,
+        Reaction::Report => pin::Reaction::Report,
+        Reaction::Allow => pin::Reaction::Allow,
+    }
+}
+
 impl Check<'_> {
     /// What is pinned, and where that stands.
     pub fn pins(&mut self, raw: &Pins) -> (pin::Pins, Option<PathBuf>) {
         let file = raw.file.as_ref().map(|file| Path::new(&file.0).to_path_buf());
-        let reaction = |reaction| match reaction {
-            Reaction::Quarantine => pin::Reaction::Quarantine,
-            Reaction::Report => pin::Reaction::Report,
-            Reaction::Allow => pin::Reaction::Allow,
-        };
         let pins = pin::Pins {
             lock: file.as_deref().map(|file| self.lock(file)),
             changed: reaction(raw.changed),

@@ -42,9 +42,10 @@ impl Check<'_> {
         let chars = value.chars().count();
         let distinct = value.chars().collect::<std::collections::BTreeSet<_>>().len();
         let lower = value.to_ascii_lowercase();
+        let placeholder = PLACEHOLDERS.iter().any(|word| lower.starts_with(word));
         if chars < least || value.len() > LONGEST {
             self.error(path, format!("must have {least} to {LONGEST} characters"), MAKE_ONE);
-        } else if distinct < DISTINCT || PLACEHOLDERS.iter().any(|word| lower.starts_with(word)) {
+        } else if distinct < DISTINCT || placeholder {
             self.error(path, "can be guessed", MAKE_ONE);
         } else if self.layers.find(path).is_some_and(is_literal) {
             self.warning(

@@ -160,13 +160,14 @@ impl Check<'_> {
                 "write `url`, or take it out",
             );
         }
-        let there = self.program(slug, command, raw);
-        let cwd = raw.cwd.as_ref().map(|cwd| PathBuf::from(&cwd.0));
-        there.then(|| Transport::Stdio {
+        if !self.program(slug, command, raw) {
+            return None;
+        }
+        Some(Transport::Stdio {
             command: command.0.clone(),
             args: raw.args.iter().map(|arg| arg.0.clone()).collect(),
             env: plain(&raw.env),
-            cwd,
+            cwd: raw.cwd.as_ref().map(|cwd| PathBuf::from(&cwd.0)),
         })
     }
 
@@ -299,8 +300,7 @@ impl Check<'_> {
         for (name, value) in raw {
             let path = ["servers", slug, "headers", name];
             let lower = name.to_ascii_lowercase();
-            let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
-            if name.is_empty() || !name.bytes().all(token) {
+            if !is_token(name) {
                 self.error(&path, "is no name of a header", "use letters, digits and -");
             } else if OWN_HEADERS.contains(&lower.as_str()) || lower.starts_with("mcp-") {
                 self.error(&path, "the gateway sets this header itself", "take it out");
@@ -320,6 +320,12 @@ impl Check<'_> {
             .map(|(name, value)| (name.to_ascii_lowercase(), value.0.trim().to_string()))
             .collect()
     }
+}
+
+/// RFC 9110 `1*tchar`.
+fn is_token(name: &str) -> bool {
+    !name.is_empty()
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
 }
 
 fn plain(map: &BTreeMap<String, Text>) -> BTreeMap<String, String> {

@@ -248,9 +248,7 @@ impl<'t> Reader<'t> {
                 b',' | b':' => {}
                 _ => {
                     let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
-                    let ends =
-                        |b: &u8| matches!(b, b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t');
-                    self.at += rest.iter().position(ends).unwrap_or(rest.len());
+                    self.at += rest.iter().position(ends_scalar).unwrap_or(rest.len());
                 }
             }
             self.at += usize::from(matches!(byte, b'{' | b'[' | b'}' | b']' | b',' | b':'));
@@ -260,4 +258,9 @@ impl<'t> Reader<'t> {
         }
         start..self.at
     }
+}
+
+/// Whether a byte ends a number, `true`, `false` or `null`.
+fn ends_scalar(byte: &u8) -> bool {
+    matches!(byte, b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t')
 }

@@ -95,32 +95,19 @@ impl Shape {
             Self::Number => value.is_number(),
             Self::Object => value.is_object(),
             Self::Input => value.as_object().is_some_and(is_input),
-            Self::Hints => value.as_object().is_some_and(|hints| {
-                hints.iter().all(|(name, value)| match name.as_str() {
-                    "title" => value.is_string(),
-                    name if name.ends_with("Hint") => value.is_boolean(),
-                    _ => true,
-                })
+            Self::Hints => each_member(value, |name, value| match name {
+                "title" => value.is_string(),
+                name if name.ends_with("Hint") => value.is_boolean(),
+                _ => true,
             }),
-            Self::Audience => value.as_object().is_some_and(|annotations| {
-                annotations.iter().all(|(name, value)| match name.as_str() {
-                    "audience" => {
-                        value.as_array().is_some_and(|all| all.iter().all(Value::is_string))
-                    }
-                    "priority" => value.is_number(),
-                    "lastModified" => value.is_string(),
-                    _ => true,
-                })
+            Self::Audience => each_member(value, |name, value| match name {
+                "audience" => are_strings(value),
+                "priority" => value.is_number(),
+                "lastModified" => value.is_string(),
+                _ => true,
             }),
             Self::Icons => each(value, |icon| icon.get("src").is_some_and(Value::is_string)),
-            Self::Arguments => each(value, |argument| {
-                let fits = |name, is: fn(&Value) -> bool| argument.get(name).is_none_or(is);
-                argument.contains_key("name")
-                    && fits("name", Value::is_string)
-                    && fits("title", Value::is_string)
-                    && fits("description", Value::is_string)
-                    && fits("required", Value::is_boolean)
-            }),
+            Self::Arguments => each(value, is_argument),
         }
     }
 
@@ -140,16 +127,40 @@ impl Shape {
     }
 }
 
+/// Whether it is a list of objects that all pass.
 fn each(value: &Value, is: impl Fn(&Map<String, Value>) -> bool) -> bool {
-    value.as_array().is_some_and(|all| all.iter().all(|one| one.as_object().is_some_and(&is)))
+    let Value::Array(all) = value else { return false };
+    all.iter().all(|one| one.as_object().is_some_and(&is))
+}
+
+/// Whether it is an object whose members all pass.
+fn each_member(value: &Value, is: impl Fn(&str, &Value) -> bool) -> bool {
+    let Value::Object(members) = value else { return false };
+    members.iter().all(|(name, value)| is(name, value))
+}
+
+fn are_strings(value: &Value) -> bool {
+    let Value::Array(all) = value else { return false };
+    all.iter().all(Value::is_string)
+}
+
+/// Whether the member is missing or passes.
+fn fits(object: &Map<String, Value>, name: &str, is: fn(&Value) -> bool) -> bool {
+    object.get(name).is_none_or(is)
 }
 
 fn is_input(schema: &Map<String, Value>) -> bool {
-    schema.get("type").is_none_or(|kind| kind == "object")
-        && schema.get("properties").is_none_or(Value::is_object)
-        && schema
-            .get("required")
-            .is_none_or(|all| all.as_array().is_some_and(|all| all.iter().all(Value::is_string)))
+    fits(schema, "type", |kind| kind == "object")
+        && fits(schema, "properties", Value::is_object)
+        && fits(schema, "required", are_strings)
+}
+
+fn is_argument(argument: &Map<String, Value>) -> bool {
+    argument.contains_key("name")
+        && fits(argument, "name", Value::is_string)
+        && fits(argument, "title", Value::is_string)
+        && fits(argument, "description", Value::is_string)
+        && fits(argument, "required", Value::is_boolean)
 }
 
 impl Form {

@@ -10,11 +10,15 @@ const fn ends(byte: u8) -> bool {
 /// Whether there is no byte beyond `~`: ASCII without DEL.
 pub(super) fn is_plain(text: &[u8]) -> bool {
     const BLOCK: usize = 64;
-    // Adding one carries DEL into the highest bit, which all others beyond ASCII have already.
-    let beyond =
-        |bytes: &[u8]| bytes.iter().fold(0, |all, &byte| all | byte | byte.wrapping_add(1)) & 0x80;
     let (blocks, rest) = text.as_chunks::<BLOCK>();
-    blocks.iter().all(|block| beyond(block) == 0) && beyond(rest) == 0
+    blocks.iter().all(|block| is_plain_block(block)) && is_plain_block(rest)
+}
+
+#[inline]
+fn is_plain_block(bytes: &[u8]) -> bool {
+    // Adding one carries DEL into the highest bit, which all others beyond ASCII have already.
+    let all = bytes.iter().fold(0, |all, &byte| all | byte | byte.wrapping_add(1));
+    all & 0x80 == 0
 }
 
 /// Length of the prefix without quote, backslash and control bytes. Keys and short values end
@@ -47,17 +51,14 @@ fn blocks(text: &[u8]) -> usize {
 /// The same, eight bytes at a time.
 #[inline]
 fn words(text: &[u8]) -> usize {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = 0x8080_8080_8080_8080;
-    let has_zero = |x: u64| x.wrapping_sub(ONES) & !x & HIGH;
     let (words, _) = text.as_chunks::<8>();
     let mut at = 0;
     for word in words {
         let w = u64::from_le_bytes(*word);
         let control = w.wrapping_sub(ONES * 0x20) & !w & HIGH;
         let hit = control
-            | has_zero(w ^ (ONES * u64::from(b'"')))
-            | has_zero(w ^ (ONES * u64::from(b'\\')));
+            | mark_zeros(w ^ (ONES * u64::from(b'"')))
+            | mark_zeros(w ^ (ONES * u64::from(b'\\')));
         if hit != 0 {
             // Borrows can only set false bits above a true one, so the lowest bit is exact.
             return at + (hit.trailing_zeros() / 8) as usize;
@@ -66,6 +67,14 @@ fn words(text: &[u8]) -> usize {
     }
     let rest = text.get(at..).unwrap_or_default();
     at + rest.iter().position(|&byte| ends(byte)).unwrap_or(rest.len())
+}
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGH: u64 = 0x8080_8080_8080_8080;
+
+/// The highest bit of each byte that is zero.
+const fn mark_zeros(x: u64) -> u64 {
+    x.wrapping_sub(ONES) & !x & HIGH
 }
 
 /// Resolves the escapes of a scanned string. A lone surrogate becomes U+FFFD.
@@ -104,11 +113,11 @@ pub fn unescape(raw: &[u8]) -> Cow<'_, str> {
 /// One `\u` with its four digits, or a surrogate pair, at the start of `tail`: the character and
 /// the bytes it took.
 fn unicode(tail: &str) -> (char, usize) {
-    let unit = |at: usize| tail.get(at..at + 4).and_then(|hex| u32::from_str_radix(hex, 16).ok());
-    let Some(high) = unit(2) else { return (char::REPLACEMENT_CHARACTER, 2) };
+    let Some(high) = escaped_unit(tail.as_bytes(), 0) else {
+        return (char::REPLACEMENT_CHARACTER, 2);
+    };
     if (0xD800..0xDC00).contains(&high)
-        && tail.get(6..8) == Some("\\u")
-        && let Some(low @ 0xDC00..0xE000) = unit(8)
+        && let Some(low @ 0xDC00..0xE000) = escaped_unit(tail.as_bytes(), 6)
     {
         let code = 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00);
         return (char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER), 12);
@@ -137,16 +146,18 @@ pub fn as_words(raw: &[u8]) -> Option<Cow<'_, str>> {
     }
 }
 
+/// What the `\u` with four digits that stands at `from` means.
+fn escaped_unit(text: &[u8], from: usize) -> Option<u32> {
+    let digits = text.get(from..from + 6)?.strip_prefix(b"\\u")?;
+    u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
 /// Whether some `\\u` of a scanned string is one half of a pair without the other.
 fn has_lone_surrogate(inner: &[u8]) -> bool {
     let mut at = 0;
     while let Some(found) = inner.get(at..).and_then(|rest| memchr::memchr(b'\\', rest)) {
         at += found;
-        let unit = |from: usize| {
-            let digits = inner.get(from..from + 6)?.strip_prefix(b"\\u")?;
-            u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
-        };
-        at += match (unit(at), unit(at + 6)) {
+        at += match (escaped_unit(inner, at), escaped_unit(inner, at + 6)) {
             (Some(0xD800..0xDC00), Some(0xDC00..0xE000)) => 12,
             (Some(0xD800..0xE000), _) => return true,
             (Some(_), _) => 6,

@@ -62,7 +62,7 @@ fn plain(uri: &str) -> Cow<'_, [u8]> {
 /// Scheme and what follows its colon.
 pub(super) fn split(uri: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = uri.split_once(':')?;
-    let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.');
-    (scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.bytes().all(legal))
-        .then_some((scheme, rest))
+    let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.'));
+    is_scheme.then_some((scheme, rest))
 }

@@ -28,6 +28,7 @@ const CONTEXT: &str = "Lockgate audit trail, key of the chain";
 pub(super) struct Hex([u8; DIGITS]);
 
 /// How hashes are made.
+#[derive(Clone)]
 pub(super) struct Seal(Option<[u8; 32]>);
 
 /// A chain at its end.

@@ -175,7 +175,6 @@ pub(super) fn number(out: &mut Vec<u8>, name: &str, value: u64) {
 pub(super) fn text(out: &mut Vec<u8>, name: &str, value: &str) {
     // Nearly all texts are short and need no escapes. All bytes are looked at, many at once, which
     // is faster than to stop.
-    let needs_escape = |b: u8| !matches!(b, b' '..=b'~') || b == b'"' || b == b'\\';
     if value.len() <= MAX_TEXT && !value.bytes().fold(false, |found, b| found | needs_escape(b)) {
         plain(out, name, value);
     } else {
@@ -188,6 +187,10 @@ fn maybe(out: &mut Vec<u8>, name: &str, value: Option<&str>) {
     if let Some(value) = value {
         text(out, name, value);
     }
+}
+
+const fn needs_escape(b: u8) -> bool {
+    !matches!(b, b' '..=b'~') || b == b'"' || b == b'\\'
 }
 
 /// A text of our own, which needs no escapes.

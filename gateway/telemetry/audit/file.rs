@@ -304,11 +304,19 @@ fn cut_first(file: &mut File) -> io::Result<u64> {
 
 /// Whether these bytes are what the first ones of a record may be, and not all of it.
 fn is_half_a_record(bytes: &[u8]) -> bool {
-    let like = |bytes: &[u8], begin: &[u8]| bytes.starts_with(begin) || begin.starts_with(bytes);
-    let digits = bytes.strip_prefix(BEGIN).unwrap_or_default();
-    let digits = digits.iter().position(|b| !b.is_ascii_digit()).map(|end| digits.split_at(end).1);
     let whole = bytes.contains(&b'\n') || serde_json::from_slice::<Value>(bytes).is_ok();
-    !whole && like(bytes, BEGIN) && digits.is_none_or(|rest| like(rest, TIME))
+    if whole || !begin_alike(bytes, BEGIN) {
+        return false;
+    }
+    let number = bytes.strip_prefix(BEGIN).unwrap_or_default();
+    match number.iter().position(|b| !b.is_ascii_digit()) {
+        Some(end) => begin_alike(number.split_at(end).1, TIME),
+        None => true,
+    }
+}
+
+fn begin_alike(one: &[u8], other: &[u8]) -> bool {
+    one.starts_with(other) || other.starts_with(one)
 }
 
 const UNVERIFIED: &str = "its last records do not verify: they were changed, or written with \
@@ -316,9 +324,12 @@ const UNVERIFIED: &str = "its last records do not verify: they were changed, or 
                           run `lockgate audit verify` and move the files away";
 
 fn read_tip(end: &End, seal: &Seal, found: &mut Found) -> io::Result<Tip> {
-    let failed = || io::Error::other(UNVERIFIED);
-    let (record, hash) = end.record(seal).ok_or_else(failed)?;
-    let seq = record.get("seq").and_then(Value::as_u64).ok_or_else(failed)?;
+    let Some((record, hash)) = end.record(seal) else {
+        return Err(io::Error::other(UNVERIFIED));
+    };
+    let Some(seq) = record.get("seq").and_then(Value::as_u64) else {
+        return Err(io::Error::other(UNVERIFIED));
+    };
     found.unclean = !matches!(record.get("kind").and_then(Value::as_str), Some("close" | "rotate"));
     Ok(Tip { seq, hash })
 }

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use crate::counters::Outcome;
-use crate::trace::TraceContext;
+use crate::trace::{TraceContext, TraceParent};
 
 /// The target of all audit records, for filters.
 pub const TARGET: &str = "audit";
@@ -58,7 +58,7 @@ impl Record<'_> {
                     reason = self.reason,
                     outcome = self.outcome.as_str(),
                     duration_us = u64::try_from(self.duration.as_micros()).unwrap_or(u64::MAX),
-                    trace = self.trace.map(|trace| trace.traceparent()).as_ref().map(|text| text.as_str()),
+                    trace = self.traceparent().as_ref().map(|text| text.as_str()),
                 )
             };
         }
@@ -67,6 +67,12 @@ impl Record<'_> {
         } else {
             record!(info, "deny");
         }
+    }
+}
+
+impl Record<'_> {
+    fn traceparent(&self) -> Option<TraceParent> {
+        self.trace.map(TraceContext::traceparent)
     }
 }
 

@@ -155,10 +155,10 @@ pub(super) fn beginning(file: &mut File, seal: &Seal) -> io::Result<Option<Begin
         if seal.check(lines).is_some() {
             let record = lines.split(|b| *b == b'\n').next().unwrap_or_default();
             let record: Value = serde_json::from_slice(record).unwrap_or_default();
-            let number = |key: &str| record.get(key).and_then(Value::as_u64);
             let opens = begin == 0 && record.get("kind").and_then(Value::as_str) == Some("open");
-            let oldest = number("oldest").filter(|_| opens);
-            return Ok(number("seq").map(|seq| Beginning { seq, opens, oldest }));
+            let oldest = record.get("oldest").and_then(Value::as_u64).filter(|_| opens);
+            let seq = record.get("seq").and_then(Value::as_u64);
+            return Ok(seq.map(|seq| Beginning { seq, opens, oldest }));
         }
         begin = at;
     }
@@ -199,20 +199,23 @@ pub(super) fn gone(
     }
     let said = said.unwrap_or(1);
     let holes = holes.map(|(from, to)| (from.max(said), to)).filter(|(from, to)| from <= to);
-    let first =
-        aside.first().copied().or(current.and_then(|begin| begin.as_ref().map(|begin| begin.seq)));
+    let first = match (aside.first(), current) {
+        (Some(first), _) => Some(*first),
+        (None, Some(Some(begin))) => Some(begin.seq),
+        _ => None,
+    };
     let before = first.filter(|first| said < *first).map(|first| (said, first - 1));
     Ok(union(holes, before))
 }
 
 /// What is missing before a file, the last one before which ends where `next` would follow.
 fn hole(begin: Option<&Beginning>, next: Option<u64>, name: u64) -> Option<Range> {
-    let whole = |begin: &&Beginning| begin.opens && next.is_none_or(|next| next == begin.seq);
-    if begin.filter(whole).is_some() {
+    let from = next.unwrap_or(1);
+    let Some(begin) = begin else { return Some((from, name.max(from))) };
+    if begin.opens && next.is_none_or(|next| next == begin.seq) {
         return None;
     }
-    let from = next.unwrap_or(1);
-    Some((from, begin.map_or(name, |begin| begin.seq.saturating_sub(1)).max(from)))
+    Some((from, begin.seq.saturating_sub(1).max(from)))
 }
 
 fn union(one: Option<Range>, other: Option<Range>) -> Option<Range> {

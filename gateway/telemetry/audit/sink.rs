@@ -16,25 +16,23 @@ pub(super) enum Sink {
     File(Box<LogFile>),
 }
 
+/// The standard library's own stream would keep what it could not write.
+fn copy_descriptor(stream: &dyn AsFd) -> io::Result<File> {
+    Ok(File::from(stream.as_fd().try_clone_to_owned()?))
+}
+
 impl Sink {
     /// Opens the output and finds the end of the chain that is there.
     pub(super) fn open(config: &Config, seal: &Seal) -> Result<(Self, Tip, Found), io::Error> {
-        // A copy of the descriptor: the standard library's own would keep what it could not write.
-        let stream = |fd: &dyn AsFd| -> io::Result<File> {
-            Ok(File::from(fd.as_fd().try_clone_to_owned()?))
-        };
-        match &config.output {
-            Output::Stdout => {
-                Ok((Self::Stream(stream(&io::stdout())?), Tip::default(), Found::default()))
-            }
-            Output::Stderr => {
-                Ok((Self::Stream(stream(&io::stderr())?), Tip::default(), Found::default()))
-            }
+        let stream = match &config.output {
+            Output::Stdout => copy_descriptor(&io::stdout())?,
+            Output::Stderr => copy_descriptor(&io::stderr())?,
             Output::File(path) => {
                 let (file, tip, found) = LogFile::open(path, config, seal)?;
-                Ok((Self::File(Box::new(file)), tip, found))
+                return Ok((Self::File(Box::new(file)), tip, found));
             }
-        }
+        };
+        Ok((Self::Stream(stream), Tip::default(), Found::default()))
     }
 
     pub(super) fn is_stream(&self) -> bool {

@@ -105,36 +105,35 @@ impl Trail {
         counters: Arc<AuditCounters>,
         redact: Redact,
     ) -> Result<Self, StartError> {
-        let failed = |error| StartError { output: format!("{:?}", config.output), error };
-        let seal = || Seal::new(config.key.as_deref());
-        let (sink, tip, found) = Sink::open(config, &seal()).map_err(failed)?;
+        Self::open(config, counters, redact)
+            .map_err(|error| StartError { output: format!("{:?}", config.output), error })
+    }
+
+    fn open(
+        config: &Config,
+        counters: Arc<AuditCounters>,
+        redact: Redact,
+    ) -> std::io::Result<Self> {
+        let seal = Seal::new(config.key.as_deref());
+        let (sink, tip, found) = Sink::open(config, &seal)?;
         let shared = Arc::new(Shared {
             counters,
             queue: Queue::new(config.queue),
             gap: AtomicU64::new(0),
             hurry: AtomicBool::new(false),
         });
-        let writer = Writer::new(config, Arc::clone(&shared), sink, (seal(), tip), redact);
+        let writer = Writer::new(config, Arc::clone(&shared), sink, (seal.clone(), tip), redact);
         let (done, ended) = mpsc::channel();
-        let run = move || {
+        std::thread::Builder::new().name("audit".into()).spawn(move || {
             writer.run(&found);
             let _ = done.send(());
-        };
-        std::thread::Builder::new().name("audit".into()).spawn(run).map_err(failed)?;
+        })?;
         let on_full = config.on_full;
         let arguments = config.arguments;
         let calls = AtomicU64::new(0);
         let ended = Mutex::new(ended);
         let refusals = Refusals::default();
-        Ok(Self(Arc::new(Inner {
-            shared,
-            seal: seal(),
-            on_full,
-            arguments,
-            calls,
-            refusals,
-            ended,
-        })))
+        Ok(Self(Arc::new(Inner { shared, seal, on_full, arguments, calls, refusals, ended })))
     }
 
     /// Records a decision; `arguments` is JSON text. For an allowed call the ticket stands for the

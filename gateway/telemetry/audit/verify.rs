@@ -11,7 +11,7 @@ use std::io;
 
 use super::chain::{MAX_SPAN, Seal, Tip, is_closed};
 pub use anchor::Anchor;
-use part::Placed;
+use part::{Lines, Placed};
 pub use part::{Part, Text};
 pub use report::{Extent, Report};
 pub use span::Broken;
@@ -46,34 +46,29 @@ pub fn verify(
     let mut placed = parts.into_iter().map(Placed::new).collect::<io::Result<Vec<_>>>()?;
     // Of a stream every process has a record 1; in a file there is one, and clocks are set back now
     // and then.
-    let number = |part: &Placed<'_>| part.seq.unwrap_or(u64::MAX);
-    match placed.iter().any(|part| part.begins_stream) {
-        true => {
-            placed.sort_by(|one, other| (&one.time, number(one)).cmp(&(&other.time, number(other))))
-        }
-        false => placed.sort_by_key(number),
+    placed.sort_by_key(|part| part.seq.unwrap_or(u64::MAX));
+    if placed.iter().any(|part| part.begins_stream) {
+        placed.sort_by(|one, other| one.time.cmp(&other.time));
     }
     verifier.report.files = placed.len();
     // The last one first: a gateway that runs may set it aside at any time, under a name that is
     // not among these.
     let last = placed.pop().map(Placed::open).transpose()?;
-    for lines in placed.into_iter().map(Placed::open).chain(last.map(Ok)) {
-        let mut lines = lines?;
-        let mut place = (lines.name.clone(), 0);
-        let mut next = lines.next()?;
-        while let Some(mut text) = next {
-            place.1 += 1;
-            next = lines.next()?;
-            if next.is_none() {
-                verifier.complete(&mut text, &place);
-            }
-            if let Err(broken) = verifier.take(&text, &place) {
-                verifier.report.broken = Some(broken);
-                return Ok(verifier.report);
-            }
+    for part in placed {
+        if !verifier.read(part.open()?)? {
+            return Ok(verifier.report);
         }
     }
+    if let Some(last) = last
+        && !verifier.read(last)?
+    {
+        return Ok(verifier.report);
+    }
     Ok(verifier.end())
+}
+
+fn broken_at(place: &Place, seq: Option<u64>, why: &str) -> Broken {
+    Broken { file: place.0.clone(), line: place.1, seq, why: why.into() }
 }
 
 /// An anchor, and what the trail has in its place.
@@ -109,6 +104,24 @@ struct Verifier<'a> {
 }
 
 impl Verifier<'_> {
+    /// Reads a file to its end. False when something is broken, which the report says.
+    fn read(&mut self, mut lines: Lines<'_>) -> io::Result<bool> {
+        let mut place = (lines.name.clone(), 0);
+        let mut next = lines.next()?;
+        while let Some(mut text) = next {
+            place.1 += 1;
+            next = lines.next()?;
+            if next.is_none() {
+                self.complete(&mut text, &place);
+            }
+            if let Err(broken) = self.take(&text, &place) {
+                self.report.broken = Some(broken);
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Gives the last line of a file its break, where nothing else is missing: what its hash is
     /// over is there.
     fn complete(&mut self, line: &mut Vec<u8>, place: &Place) {
@@ -123,17 +136,20 @@ impl Verifier<'_> {
     }
 
     fn take(&mut self, line: &[u8], place: &Place) -> Result<(), Broken> {
-        let broken =
-            |seq, why: &str| Broken { file: place.0.clone(), line: place.1, seq, why: why.into() };
-        let cut =
-            "the line is cut off, or too long; if the writer is about to write it, verify again";
-        let whole = line.strip_suffix(b"\n").ok_or_else(|| broken(None, cut))?;
-        let record = Record::parse(whole).ok_or_else(|| broken(None, "this is no record"))?;
-        let seq = record.number("seq").filter(|seq| *seq > 0);
-        let seq = seq.ok_or_else(|| broken(None, "the record has no number"))?;
+        let Some(whole) = line.strip_suffix(b"\n") else {
+            let why = "the line is cut off, or too long; if the writer is about to write it, \
+                verify again";
+            return Err(broken_at(place, None, why));
+        };
+        let Some(record) = Record::parse(whole) else {
+            return Err(broken_at(place, None, "this is no record"));
+        };
+        let Some(seq) = record.number("seq").filter(|seq| *seq > 0) else {
+            return Err(broken_at(place, None, "the record has no number"));
+        };
         self.seen = self.seen.or(Some(seq));
         if !self.renews(&record) {
-            self.follows(seq, &record).map_err(|why| broken(Some(seq), &why))?;
+            self.follows(seq, &record).map_err(|why| broken_at(place, Some(seq), &why))?;
         } else if !self.span.records.is_empty() {
             return Err(self.span.unhashed());
         }
@@ -170,7 +186,8 @@ impl Verifier<'_> {
     /// The last record carries a hash over all of the span.
     fn close(&mut self) -> Result<(), Broken> {
         let span = std::mem::take(&mut self.span);
-        let (Some(last), Some(hash)) = (span.records.last(), self.seal.check(span.lines())) else {
+        let checked = (span.records.last(), self.seal.check(span.lines()));
+        let (Some(last), Some(hash)) = checked else {
             if self.tip.is_none() && !self.skipped && span.lacks_beginning() {
                 self.skipped = true;
                 return self.skip(&span);
@@ -312,15 +329,17 @@ impl Verifier<'_> {
         }
         let last = self.tip.as_ref().map_or(0, |tip| tip.seq);
         let report = &mut self.report;
-        let beyond =
-            |held: &&Held<'_>| !held.met && held.anchor.seq > last && self.extent == Extent::Whole;
-        let beyond = self.anchors.iter().filter(beyond).map(|held| held.anchor.seq).max();
-        if let Some(anchor) = beyond.filter(|_| report.broken.is_none()) {
-            let why = format!(
-                "records {} to {anchor} are missing at the end: an anchor knows them",
-                last + 1
-            );
-            report.broken = Some(Broken { seq: Some(last + 1), why, ..Broken::default() });
+        let missed = self.anchors.iter().filter(|held| !held.met);
+        let furthest = missed.map(|held| held.anchor.seq).max();
+        if let Some(anchor) = furthest
+            && anchor > last
+            && self.extent == Extent::Whole
+            && report.broken.is_none()
+        {
+            let next = last + 1;
+            let why =
+                format!("records {next} to {anchor} are missing at the end: an anchor knows them");
+            report.broken = Some(Broken { seq: Some(next), why, ..Broken::default() });
         }
         report.anchors = self.anchors.iter().filter(|held| held.met).count();
         if report.broken.is_none() && report.anchors < self.anchors.len() {

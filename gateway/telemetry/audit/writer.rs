@@ -211,7 +211,8 @@ impl Writer {
         self.anchored = Instant::now();
         if self.flush() && self.head() {
             let tip = self.chain.tip();
-            tracing::info!(target: "audit", seq = tip.seq, hash = tip.hash.as_str(), "audit anchor");
+            let hash = tip.hash.as_str();
+            tracing::info!(target: "audit", seq = tip.seq, hash, "audit anchor");
         }
     }
 

@@ -31,46 +31,39 @@ const KINDS: [(&str, &str); 16] = [
 
 impl Check<'_> {
     pub(super) fn content(&mut self, raw: &raw::Content) -> Config {
-        let content = Config {
+        let mut content = Config {
             folder: raw.folder.as_ref().map(|folder| folder.0.clone().into()),
             file_bytes: raw.file_size.size(),
             check_interval: raw.check_interval.duration(),
-            resources: raw
-                .resources
-                .iter()
-                .enumerate()
-                .map(|(at, entry)| self.content_resource(at, entry))
-                .collect(),
-            templates: raw
-                .templates
-                .iter()
-                .enumerate()
-                .map(|(at, entry)| self.content_template(at, entry))
-                .collect(),
+            resources: Vec::new(),
+            templates: Vec::new(),
             prompts: raw.prompts.iter().map(prompt).collect(),
         };
+        for (at, entry) in raw.resources.iter().enumerate() {
+            content.resources.push(self.content_resource(at, entry));
+        }
+        for (at, entry) in raw.templates.iter().enumerate() {
+            content.templates.push(self.content_template(at, entry));
+        }
         if content.folder.as_ref().is_some_and(|folder| !folder.is_dir()) {
             let path = ["builtin", "content", "folder"];
             let what = format!("there is no such folder{}", self.shown(&path));
             self.error(&path, what, "a relative path starts at the file that names it");
         }
         for problem in content.problems() {
-            let path: Vec<&str> = ["builtin", "content"]
-                .into_iter()
-                .chain(problem.path.iter().map(String::as_str))
-                .collect();
+            let mut path = vec!["builtin", "content"];
+            path.extend(problem.path.iter().map(String::as_str));
             self.error(&path, problem.words, "docs/tools.md explains the settings");
         }
         content
     }
 
     fn content_resource(&mut self, at: usize, raw: &raw::Resource) -> Resource {
-        let bodies = [
-            raw.text.as_ref().map(|text| Body::Text(text.0.clone())),
-            raw.base64.as_ref().map(|text| Body::Base64(text.0.split_whitespace().collect())),
-            raw.file.as_ref().map(|file| Body::File(file.0.clone())),
-        ];
-        let body = self.content_body("resources", at, bodies);
+        let text = raw.text.as_ref().map(|text| Body::Text(text.0.clone()));
+        let base64 = raw.base64.as_ref();
+        let base64 = base64.map(|text| Body::Base64(text.0.split_whitespace().collect()));
+        let file = raw.file.as_ref().map(|file| Body::File(file.0.clone()));
+        let body = self.content_body("resources", at, [text, base64, file]);
         Resource {
             uri: raw.uri.0.clone(),
             name: raw.name.0.clone(),
@@ -87,6 +80,7 @@ impl Check<'_> {
             raw.file.as_ref().map(|file| Body::File(file.0.clone())),
         ];
         let body = self.content_body("templates", at, bodies);
+        let values = raw.values.iter().map(|(name, list)| (name.clone(), list.0.clone()));
         Template {
             template: raw.template.0.clone(),
             name: raw.name.0.clone(),
@@ -94,7 +88,7 @@ impl Check<'_> {
             description: owned(&raw.description),
             mime_type: owned(&raw.mime_type).unwrap_or_else(|| kind(&body)),
             body,
-            values: raw.values.iter().map(|(name, list)| (name.clone(), list.0.clone())).collect(),
+            values: values.collect(),
         }
     }
 

@@ -29,10 +29,7 @@ impl Check<'_> {
         let mut connections = BTreeMap::new();
         for (name, connection) in &raw.connections {
             let key = ["builtin", "database", "connections", name];
-            let plain =
-                |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
-            if name.is_empty() || name.len() > NAME || !name.chars().all(plain) || name == EMBEDDED
-            {
+            if !is_name(name) || name == EMBEDDED {
                 let what = format!("is no name for a connection (`{EMBEDDED}` is taken)");
                 self.error(&key, what, format!("use 1 to {NAME} small letters, digits, - and _"));
             }
@@ -82,15 +79,15 @@ impl Check<'_> {
         connections: &BTreeMap<String, DatabaseConnection>,
         embedded: bool,
     ) -> Option<String> {
-        let there = |name: &str| connections.contains_key(name) || (embedded && name == EMBEDDED);
         let key = ["builtin", "database", "default"];
         match &raw.default {
-            Some(name) if there(&name.0) => Some(name.0.clone()),
+            Some(name) if connections.contains_key(&name.0) => Some(name.0.clone()),
+            Some(name) if embedded && name.0 == EMBEDDED => Some(name.0.clone()),
             Some(_) => {
                 self.error(&key, "names no connection", "name one of `connections`, or `embedded`");
                 None
             }
-            None if there(FROM_VARIABLE) => Some(FROM_VARIABLE.into()),
+            None if connections.contains_key(FROM_VARIABLE) => Some(FROM_VARIABLE.into()),
             None => match connections.keys().next() {
                 Some(first) => Some(first.clone()),
                 None if embedded => Some(EMBEDDED.into()),
@@ -107,13 +104,14 @@ impl Check<'_> {
     }
 
     fn database_place(&mut self, key: &[&str], raw: &raw::Connection) -> Option<DatabasePlace> {
-        let at = |last| key.iter().copied().chain([last]).collect::<Vec<_>>();
         match (&raw.url, &raw.file) {
-            (None, Some(file)) => Some(DatabasePlace::Sqlite(self.file(&at("file"), file))),
+            (None, Some(file)) => {
+                Some(DatabasePlace::Sqlite(self.file(&[key, &["file"]].concat(), file)))
+            }
             (Some(url), None) => match network(&url.0, raw) {
                 Ok(place) => Some(place),
                 Err(words) => {
-                    self.error(&at("url"), words, EXAMPLE);
+                    self.error(&[key, &["url"]].concat(), words, EXAMPLE);
                     None
                 }
             },
@@ -123,6 +121,11 @@ impl Check<'_> {
             }
         }
     }
+}
+
+fn is_name(name: &str) -> bool {
+    (1..=NAME).contains(&name.len())
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c))
 }
 
 /// What a URL says; the words of an error never quote it.

@@ -17,8 +17,8 @@ impl Check<'_> {
             Some(list) => list.0.clone(),
             None => ORDERS.iter().map(ToString::to_string).collect(),
         };
-        let paths: Vec<String> =
-            roots.iter().filter_map(|root| root.path.to_str().map(str::to_owned)).collect();
+        let paths = roots.iter().filter_map(|root| root.path.to_str());
+        let paths: Vec<String> = paths.map(str::to_owned).collect();
         let within = if paths.is_empty() { vec!["/".into()] } else { paths };
         for (key, globs) in [("deny", &raw.deny.0), ("deny_write", &deny_write)] {
             let spec = Spec { roots: within.clone(), deny: globs.clone(), ..Spec::default() };

@@ -132,8 +132,8 @@ impl Check<'_> {
     fn shell_folders(&mut self, name: &str, list: Option<&List>) -> Vec<PathBuf> {
         let key = ["builtin", "shell", name];
         let mut paths = Vec::new();
-        for (at, path) in list.map(|list| list.0.as_slice()).unwrap_or_default().iter().enumerate()
-        {
+        let list = list.map(|list| list.0.as_slice()).unwrap_or_default();
+        for (at, path) in list.iter().enumerate() {
             if !Path::new(path).is_absolute() || path.contains(':') {
                 self.item_error(
                     &key,
@@ -150,9 +150,8 @@ impl Check<'_> {
     fn shell_environment(&mut self, raw: &BTreeMap<String, Text>) -> BTreeMap<String, String> {
         for (name, value) in raw {
             let key = ["builtin", "shell", "environment", name];
-            let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
             if name.is_empty()
-                || !name.bytes().all(plain)
+                || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
                 || name.starts_with(|c: char| c.is_ascii_digit())
             {
                 self.error(&key, "is no name of a variable", "use letters, digits and _");

@@ -32,42 +32,31 @@ const USER_AGENT: &str = "GHL-Agency-AI-MCP/1.0";
 
 impl Check<'_> {
     pub(super) fn web(&mut self, raw: &raw::Web) -> Web {
-        let or = |list: &Option<List>, default: &[&str]| {
-            list.as_ref().map_or_else(
-                || default.iter().map(ToString::to_string).collect(),
-                |list| list.0.clone(),
-            )
-        };
         if raw.hosts.0.is_empty() && !raw.any_host.0 {
             let hint = "name hosts, such as hosts: [api.example.com, \"*.example.org\"], or say \
                 any_host: true for any public one";
             self.error(&["builtin", "web", "hosts"], "no host can be reached", hint);
         }
+        let networks = self.web_networks(&raw.addresses);
+        let methods = self.web_methods(&given_or(raw.methods.as_ref(), &METHODS));
+        let headers = given_or(raw.headers.as_ref(), &HEADERS);
+        let user_agent = raw.user_agent.as_ref().map_or(USER_AGENT, |text| text.0.as_str());
+        let proxy = raw.proxy.as_ref().and_then(|proxy| self.web_proxy(proxy));
+        let ports = raw.ports.iter().map(|port| u16::try_from(port.get()).unwrap_or(u16::MAX));
         let web = Web {
             hosts: raw.hosts.0.clone(),
             any_host: raw.any_host.0,
-            schemes: or(&raw.schemes, &["http", "https"]),
-            ports: raw
-                .ports
-                .iter()
-                .map(|port| u16::try_from(port.get()).unwrap_or(u16::MAX))
-                .collect(),
-            networks: self.web_networks(&raw.addresses),
-            methods: self.web_methods(&or(&raw.methods, &METHODS)),
-            headers: or(&raw.headers, &HEADERS)
-                .iter()
-                .map(|name| name.to_ascii_lowercase())
-                .collect(),
-            user_agent: raw
-                .user_agent
-                .as_ref()
-                .map_or(USER_AGENT, |text| text.0.as_str())
-                .to_owned(),
+            schemes: given_or(raw.schemes.as_ref(), &["http", "https"]),
+            ports: ports.collect(),
+            networks,
+            methods,
+            headers: headers.iter().map(|name| name.to_ascii_lowercase()).collect(),
+            user_agent: user_agent.to_owned(),
             timeout: raw.timeout.duration(),
             redirects: raw.redirects.size(),
             request_bytes: raw.request_size.size(),
             response_bytes: raw.response_size.size(),
-            proxy: raw.proxy.as_ref().and_then(|proxy| self.web_proxy(proxy)),
+            proxy,
         };
         self.web_rule(&web);
         web
@@ -147,21 +136,12 @@ impl Check<'_> {
     }
 
     fn web_proxy(&mut self, raw: &raw::Proxy) -> Option<Proxy> {
-        let url = url::Url::parse(&raw.url.0).ok();
-        let plain = |url: &url::Url| {
-            let bare = url.username().is_empty()
-                && url.password().is_none()
-                && url.path() == "/"
-                && url.query().is_none();
-            is_http(url) && url.scheme() == "http" && bare
-        };
-        let url = url.filter(plain);
+        let url = url::Url::parse(&raw.url.0).ok().filter(is_proxy);
         if url.is_none() {
             let hint =
                 "such as http://proxy.example.com:3128; user and password have keys of their own";
             self.error(&["builtin", "web", "proxy", "url"], "must be http://host:port", hint);
         }
-        let text = |text: &Option<crate::raw::leaf::Text>| text.as_ref().map(|text| text.0.clone());
         if raw.user.is_none() && raw.password.is_some() {
             let what = "must be given beside `password`";
             self.error(&["builtin", "web", "proxy", "user"], what, "name the user");
@@ -173,11 +153,28 @@ impl Check<'_> {
                 "the password has a key of its own",
             );
         }
+        let password = raw.password.as_ref().map(|password| password.0.clone()).unwrap_or_default();
         Some(Proxy {
             url: url?,
-            credentials: text(&raw.user)
-                .map(|user| (user, text(&raw.password).unwrap_or_default())),
+            credentials: raw.user.as_ref().map(|user| (user.0.clone(), password)),
             resolves: raw.resolve == raw::Resolver::Proxy,
         })
     }
+}
+
+fn given_or(list: Option<&List>, default: &[&str]) -> Vec<String> {
+    match list {
+        Some(list) => list.0.clone(),
+        None => default.iter().map(ToString::to_string).collect(),
+    }
+}
+
+/// `http://host:port` and nothing else.
+fn is_proxy(url: &url::Url) -> bool {
+    is_http(url)
+        && url.scheme() == "http"
+        && url.username().is_empty()
+        && url.password().is_none()
+        && url.path() == "/"
+        && url.query().is_none()
 }

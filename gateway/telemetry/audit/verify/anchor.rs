@@ -19,13 +19,12 @@ impl FromStr for Anchor {
     /// `SEQ:HASH`, or the text of a `.head` file.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if let Ok(head) = serde_json::from_str::<Value>(text) {
-            let tip = || {
-                Some(Self {
-                    seq: head.get("seq")?.as_u64()?,
-                    hash: head.get("hash")?.as_str()?.to_owned(),
-                })
+            let seq = head.get("seq").and_then(Value::as_u64);
+            let hash = head.get("hash").and_then(Value::as_str);
+            return match (seq, hash) {
+                (Some(seq), Some(hash)) => Ok(Self { seq, hash: hash.to_owned() }),
+                _ => Err("it has no `seq` and `hash`"),
             };
-            return tip().ok_or("it has no `seq` and `hash`");
         }
         let (seq, hash) = text.trim().split_once(':').ok_or("it is not SEQ:HASH")?;
         let seq = seq.parse().map_err(|_| "SEQ is no number")?;
