@@ -17,12 +17,14 @@ use crate::connection::ConnectionState;
 use crate::error::ListenerError;
 use crate::exchange_handler::Handler;
 use crate::fallback::Fallback;
+
 use crate::origin_check::OriginCheck;
 use crate::request_body::{self, BodyBounds, HasBudget};
 use crate::request_headers::bearer;
 use crate::response_body::ResponseBody;
 use crate::slots::Slots;
 use crate::sse_sessions::Sessions;
+use crate::turn_away::TurnedAway;
 use crate::unfinished::UnfinishedBodies;
 
 /// What all connections of a listener share.
@@ -32,6 +34,7 @@ pub(crate) struct ListenerState {
     pub sessions: Arc<Sessions>,
     pub unfinished: UnfinishedBodies,
     pub slots: Arc<Slots>,
+    pub turned_away: TurnedAway,
     /// Clients are to go elsewhere with their next request.
     pub draining: AtomicBool,
 }
@@ -60,6 +63,7 @@ impl ListenerState {
             sessions: Arc::new(Sessions::new(limits.connections)),
             unfinished: UnfinishedBodies::new(limits.unfinished.clone()),
             slots: Slots::new(limits.connections, limits.connections_per_address),
+            turned_away: TurnedAway::new(),
             draining: AtomicBool::new(false),
             config,
         }

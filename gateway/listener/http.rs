@@ -20,7 +20,6 @@ use tokio::time::{Instant, MissedTickBehavior};
 use crate::config::Config;
 use crate::connection::Connections;
 use crate::context::ListenerState;
-use crate::error;
 use crate::exchange_handler::Handler;
 use crate::fallback::Fallback;
 use crate::slots::AddressFull;
@@ -29,8 +28,6 @@ use loop_state::LoopState;
 use serve::serve_connection;
 
 const BACKLOG: i32 = 1024;
-/// What is written to a connection that its address may not have.
-const FULL: &str = "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n";
 const ADDRESS_FULL: &str = "too many connections of one address (http.connections_per_address)";
 /// How often connections are looked at, at least and at most: a quarter of their shortest time.
 const MIN_TICK: Duration = Duration::from_millis(20);
@@ -254,20 +251,12 @@ impl<H: Handler, F: Fallback> LoopState<H, F> {
             Ok(None) => Some((stream, remote)),
             Err(AddressFull { retry_after }) => {
                 if self.identity.is_none() {
-                    // Read by whoever sends nothing before it; others see the connection end.
-                    let _ = stream.try_write(address_full(retry_after).as_bytes());
+                    self.listener.turned_away.answer(stream, retry_after);
                 }
                 self.handler.record_rejection(Rejection::Overloaded, ADDRESS_FULL.into());
                 None
             }
         }
-    }
-}
-
-fn address_full(retry_after: Option<Duration>) -> String {
-    match retry_after.map(error::write_retry_after) {
-        Some(after) => format!("{FULL}retry-after: {}\r\n\r\n", after.to_str().unwrap_or("1")),
-        None => format!("{FULL}\r\n"),
     }
 }
 

@@ -30,6 +30,7 @@ mod sse;
 mod sse_sessions;
 mod stdio;
 mod tls;
+mod turn_away;
 mod unfinished;
 
 pub use config::{BodyLimits, Clients, Config, Limits, Tls};

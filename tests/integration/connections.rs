@@ -92,6 +92,8 @@ async fn one_address_cannot_have_every_connection() {
         (503, None),
         "nobody knows when a stream ends"
     );
+    let long = call().body(vec![b' '; 300_000]);
+    assert_eq!(long.send(gate.address).await.status, 503, "read by who sends first, too");
     until("the log tells of it", async || {
         gate.log().contains("http.connections_per_address").then_some(())
     })
