@@ -274,6 +274,8 @@ fn limits(raw: &raw::Limits) -> lockgate_proxy::Limits {
         stream_buffer: raw.stream_buffer.size(),
         question_rounds: raw.question_rounds.size(),
         question_timeout: raw.question_timeout.duration(),
+        parked_calls: raw.parked_calls.size(),
+        parked_calls_per_principal: raw.parked_calls_per_principal.size(),
         answer_bytes: raw.answer_bytes.size(),
     }
 }

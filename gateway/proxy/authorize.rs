@@ -18,12 +18,13 @@ use lockgate_protocol::write;
 use lockgate_upstream::Upstream;
 
 use crate::context::RequestContext;
-pub(crate) use permitted::Permitted;
 use permitted::{Judgement, describe_reason};
+pub(crate) use permitted::{Parked, Permitted};
 
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
 use crate::snapshot::Snapshot;
+use crate::tokens::Resumption;
 use crate::{answers, tokens};
 
 /// Decides on a request that is for one server.
@@ -226,15 +227,21 @@ fn permit_round(
     key: &'static str,
 ) -> Result<Permitted, RequestError> {
     let mut replaced = vec![(key, Some(write::quoted(&target)))];
+    let mut parked = None;
     if tokens::is_next_round(&context.request) {
-        replaced.extend(tokens::next_round(context, server.slug(), &target)?);
+        let round = tokens::next_round(context, server.slug(), &target)?;
+        replaced.extend(round.replaced);
+        if let Resumption::Parked(handle) = round.resumption {
+            parked = Some(Parked { handle, answers: round.answers });
+        }
     }
     // A legacy client's wish for a task of 2025-11-25, which the gateway does not offer: the
     // request is an ordinary one.
     if context.era() == Era::Legacy && context.request.param("task").is_some() {
         replaced.push(("task", None));
     }
-    Ok(Permitted::new(server, context.request.method, target, replaced))
+    let permitted = Permitted::new(server, context.request.method, target, replaced);
+    Ok(permitted.with_parked(parked))
 }
 
 fn authorize_completion(context: &RequestContext) -> Result<Permitted, RequestError> {

@@ -22,7 +22,7 @@ use lockgate_protocol::name::{Naming, Slug};
 use lockgate_telemetry::Metrics;
 use lockgate_upstream::{ListKind, State, Status, Upstream};
 
-pub(crate) use entry::{Entry, ViewEntry, index};
+pub(crate) use entry::{Audience, Entry, ViewEntry, index};
 pub(crate) use hidden::Asking;
 use keep::{KEEP_MS, keep_ms};
 use merge::{Merger, ServerLists};

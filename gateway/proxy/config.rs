@@ -65,6 +65,10 @@ pub struct Limits {
     pub question_rounds: usize,
     /// How long a client may take to answer one question.
     pub question_timeout: Duration,
+    /// Calls of modern clients at legacy servers that wait for answers to questions.
+    pub parked_calls: usize,
+    /// The same of one principal.
+    pub parked_calls_per_principal: usize,
     /// Bytes of a client's answers to the questions of one round.
     pub answer_bytes: usize,
 }

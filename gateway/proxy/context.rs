@@ -58,15 +58,14 @@ impl RequestContext {
         }
     }
 
-    /// Whether a legacy server can ask the caller things: on the session that it has with the
-    /// gateway.
+    /// Whether servers of either era can ask the caller things.
     pub(crate) fn can_be_asked(&self) -> bool {
-        self.caller.interactive && self.session.is_some()
+        self.caller.interactive
     }
 
     /// Whether this caller is offered an entry of its view.
     pub(crate) fn sees(&self, entry: &Entry) -> bool {
-        !entry.asks || self.can_be_asked()
+        entry.audience.includes(self.can_be_asked().then(|| self.era()))
     }
 
     /// What sealed tokens are bound to.

@@ -3,12 +3,13 @@
 //! keeps a catalog that another one has replaced.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use lockgate_policy::pin::Pins;
 use lockgate_protocol::name::{Naming, Slug};
+use lockgate_protocol::revision::Era;
 use lockgate_telemetry::Metrics;
 use lockgate_upstream::{Events, State, Upstream};
 use parking_lot::Mutex;
@@ -30,6 +31,8 @@ pub(crate) struct Directory {
     pub(crate) events: Events,
     /// What listeners hear: a new catalog, or a resource that changed.
     pub(crate) changes: broadcast::Sender<Change>,
+    /// The version of the catalog that has what servers offer to modern clients that can be asked.
+    surveyed: AtomicU64,
     settled: AtomicBool,
     settling: Notify,
     pub(crate) wake: Notify,
@@ -59,6 +62,7 @@ impl Directory {
             )),
             events: broadcast::channel(BACKLOG).0,
             changes: broadcast::channel(BACKLOG).0,
+            surveyed: AtomicU64::new(u64::MAX),
             settled: AtomicBool::new(false),
             settling: Notify::new(),
             wake: Notify::new(),
@@ -120,25 +124,39 @@ impl Directory {
         }
     }
 
-    /// Waits until it is known and merged what the servers of a view offer to clients that can be
+    /// Waits until it is known and merged what servers offer to clients of this era that can be
     /// asked things, at most for the deadline.
-    pub(crate) async fn survey(&self, view: &View, deadline: Duration) {
+    pub(crate) async fn survey(&self, servers: &Servers, era: Era, deadline: Duration) {
         let mut changes = self.changes.subscribe();
         let known = async {
-            futures_util::future::join_all(view.servers.values().map(|server| server.survey()))
-                .await;
+            let surveys = servers.values().map(|server| server.survey(era));
+            futures_util::future::join_all(surveys).await;
             let behind = |(slug, server): (&Slug, &Arc<dyn Upstream>)| {
                 self.catalog()
                     .merged_version(slug)
                     .is_some_and(|merged| merged < server.catalog().version)
             };
-            while view.servers.iter().any(behind) {
+            while servers.iter().any(behind) {
                 if let Err(broadcast::error::RecvError::Closed) = changes.recv().await {
                     return;
                 }
             }
         };
         let _ = tokio::time::timeout(deadline, known).await;
+    }
+
+    /// The same for modern clients, once for each catalog. `true` when there was something to wait
+    /// for, so that views may be others now.
+    pub(crate) async fn survey_for_modern(&self, deadline: Duration) -> bool {
+        let before = self.catalog.load().version;
+        if self.surveyed.load(Ordering::Acquire) == before {
+            return false;
+        }
+        let servers = self.servers.lock().clone();
+        self.survey(&servers, Era::Modern, deadline).await;
+        let after = self.catalog.load().version;
+        self.surveyed.store(after, Ordering::Release);
+        before != after
     }
 
     /// Merges again, if that would give another catalog, or `anyway`. Tells whether it did.

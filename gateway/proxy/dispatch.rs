@@ -4,6 +4,7 @@
 
 mod answer;
 mod detached;
+mod parking;
 mod record;
 mod rounds;
 

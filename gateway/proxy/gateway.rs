@@ -14,6 +14,8 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::directory::Directory;
+use crate::modern_clients::ModernClients;
+use crate::parked::ParkedCalls;
 use crate::session::{Session, Sessions};
 use crate::single_principal::SinglePrincipal;
 use crate::snapshot::Snapshot;
@@ -27,6 +29,8 @@ pub struct Gateway {
     pub(crate) snapshot: ArcSwap<Snapshot>,
     pub(crate) directory: Directory,
     pub(crate) sessions: Sessions,
+    pub(crate) modern_clients: Arc<ModernClients>,
+    pub(crate) parked: Arc<ParkedCalls>,
     /// The gateway is going away: streams end, nothing new is begun.
     pub(crate) stopping: CancellationToken,
     /// Calls that still run are answered without their servers.

@@ -80,7 +80,7 @@ pub(crate) fn initialize(
         // Begun now, so that the first list has less to wait for.
         for server in view.servers.values() {
             let server = Arc::clone(server);
-            tokio::spawn(async move { server.survey().await });
+            tokio::spawn(async move { server.survey(Era::Legacy).await });
         }
     }
     let result = write_initialize_result(snapshot, &view, revision);
@@ -229,7 +229,7 @@ async fn await_lists(
     gateway.directory.settle(deadline).await;
     if session.interactive && !session.survey_awaited.load(Ordering::Relaxed) {
         if let Some(view) = gateway.directory.view(&session.endpoint, snapshot, rights) {
-            gateway.directory.survey(&view, deadline).await;
+            gateway.directory.survey(&view.servers, Era::Legacy, deadline).await;
         }
         session.survey_awaited.store(true, Ordering::Relaxed);
     }

@@ -19,6 +19,9 @@ use crate::session::Sessions;
 use crate::single_principal::SinglePrincipal;
 use crate::snapshot::{Rules, RulesError, Snapshot};
 
+/// How long a server has to end a call whose question nobody has answered.
+const PARTING: Duration = Duration::from_secs(5);
+
 /// Rules that have been compiled and can be adopted.
 pub struct Prepared(Snapshot);
 
@@ -42,6 +45,8 @@ impl Gateway {
             directory: Directory::new(snapshot.naming, &metrics),
             snapshot: ArcSwap::from_pointee(snapshot),
             sessions: Sessions::new(Arc::clone(&budget)),
+            modern_clients: Arc::default(),
+            parked: Arc::default(),
             stopping: CancellationToken::new(),
             ending: watch::Sender::new(false),
             streams: Arc::default(),
@@ -86,6 +91,12 @@ async fn sweep(gateway: Arc<Gateway>) {
         let _ = tokio::task::spawn_blocking(move || limiter.sweep()).await;
         for session in gateway.sessions.expire(idle) {
             gateway.end_session(&session);
+        }
+        gateway.parked.expire(gateway.snapshot().config.limits.question_timeout + PARTING);
+        for key in gateway.modern_clients.expire(idle) {
+            for server in gateway.directory.servers() {
+                server.forget_session(key);
+            }
         }
         // A key that expires tells nobody of it.
         let snapshot = gateway.snapshot();

@@ -57,7 +57,7 @@ fn render(
     asked: bool,
     page_items: usize,
 ) -> Vec<Bytes> {
-    let entries: Vec<_> = view.entries(kind, asked).collect();
+    let entries: Vec<_> = view.entries(kind, asked.then_some(revision.era())).collect();
     if entries.is_empty() {
         return vec![Bytes::from_static(b"[]")];
     }

@@ -16,7 +16,7 @@ use lockgate_protocol::scan;
 use lockgate_upstream::{Caller, LogLevel};
 
 use crate::authorize::require_tasks;
-use crate::catalog::View;
+use crate::catalog::{Audience, View};
 use crate::context::RequestContext;
 use crate::dispatch;
 use crate::gateway::Gateway;
@@ -54,7 +54,25 @@ pub(crate) async fn receive(
         Ok(context) if context.request.method == Method::Listen => {
             listen::open_stream(gateway, &context)
         }
-        Ok(context) => dispatch::answer_request(gateway, context).await,
+        Ok(mut context) => {
+            if context.caller.interactive {
+                await_survey(gateway, &mut context).await;
+            }
+            dispatch::answer_request(gateway, context).await
+        }
+    }
+}
+
+/// Waits for what servers offer to clients that can be asked things. Costs nothing once that is
+/// known.
+async fn await_survey(gateway: &Gateway, context: &mut RequestContext) {
+    let deadline = context.snapshot.config.limits.discovery_deadline;
+    if gateway.directory.survey_for_modern(deadline).await {
+        let directory = &gateway.directory;
+        let view = directory.view(&context.endpoint, &context.snapshot, &context.rights);
+        if let Some(view) = view {
+            context.view = view;
+        }
     }
 }
 
@@ -195,8 +213,10 @@ fn check_param_headers(
     view: &View,
 ) -> Result<(), RequestError> {
     let seen = request.param_str("name").and_then(|name| view.tool(&name));
-    // What is offered to sessions alone is as good as unknown here.
-    let Some(entry) = seen.filter(|seen| !seen.entry.asks) else { return Ok(()) };
+    // Servers of the legacy era, which alone offer things to some clients only, want no headers.
+    let Some(entry) = seen.filter(|seen| seen.entry.audience == Audience::Everybody) else {
+        return Ok(());
+    };
     let Some(wanted) = &entry.entry.item.headers else { return Ok(()) };
     let arguments = request.param("arguments").unwrap_or(b"{}");
     let values = wanted.values(arguments);

@@ -204,6 +204,24 @@ impl RequestError {
         problem
     }
 
+    /// There is no room for a call that waits for its client's answers.
+    pub(crate) fn too_many_parked(limit: &str) -> Self {
+        let words = format!(
+            "the server has a question, but too many calls wait for answers (limits.{limit}); \
+                answer or let go of some, or try again later"
+        );
+        let mut problem =
+            Self::new(code::OVERLOADED, words).status(StatusCode::SERVICE_UNAVAILABLE);
+        problem.data = Some(json!({"reason": limit}));
+        problem.retry_after = Some(Duration::from_secs(5));
+        problem
+    }
+
+    /// A server that goes on asking.
+    pub(crate) fn too_many_rounds(slug: &str) -> Self {
+        Self::new(code::INTERNAL, format!("server {slug} asked too many rounds of questions"))
+    }
+
     /// The caller is nobody, or lacks what every request needs.
     pub(crate) fn unauthenticated(unknown: Unknown, challenge: &str) -> Self {
         let (code, status) = match unknown {

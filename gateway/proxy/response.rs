@@ -57,8 +57,9 @@ pub(crate) fn write_response(
     if answer.kind == AnswerKind::InputRequired {
         let slug = permitted.server().slug();
         let target = permitted.target();
-        let sealed =
-            tokens::seal(context, slug, target, answer.member("requestState"), requests.as_deref());
+        let inner = answer.member("requestState");
+        let resumption = permitted.resumption();
+        let sealed = tokens::seal(context, slug, target, inner, requests.as_deref(), resumption);
         object.string("requestState", &sealed.map_err(|what| broken(permitted, what))?);
     }
     if text.len() > COPIED {

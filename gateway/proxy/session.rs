@@ -116,6 +116,11 @@ impl Sessions {
         }
     }
 
+    /// What distinguishes one client from all others towards servers.
+    pub(crate) fn next_key(&self) -> u64 {
+        self.next_key.fetch_add(1, Ordering::Relaxed)
+    }
+
     fn now(&self) -> u64 {
         u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
@@ -150,7 +155,7 @@ impl Sessions {
         let carried = capabilities::carried(declared);
         let interactive = capabilities::is_interactive(&carried);
         let session = Arc::new_cyclic(|this| Session {
-            key: self.next_key.fetch_add(1, Ordering::Relaxed),
+            key: self.next_key(),
             principal: RwLock::new(principal),
             endpoint,
             revision,

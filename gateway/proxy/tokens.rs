@@ -28,11 +28,33 @@ pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
 }
 
-/// What a round leaves behind: the server's own state as JSON text of a string, if it gave one, and
-/// what it asked.
+/// What a round leaves behind: the server's own state as JSON text of a string, if it gave one,
+/// what it asked, and where the call goes on.
 struct Round {
     inner: Option<Vec<u8>>,
     questions: Questions,
+    resumption: Resumption,
+}
+
+/// Where a request goes on with its next round.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Resumption {
+    /// At the server, which has what it needs in its own state.
+    #[default]
+    AtServer,
+    /// A call of it runs and waits for the answers.
+    Parked(Box<str>),
+    /// It is called anew: what it wanted was done elsewhere.
+    Anew,
+}
+
+/// The next round of an earlier request.
+pub(crate) struct NextRound {
+    /// What the server gets of it.
+    pub(crate) replaced: [Replaced; 2],
+    pub(crate) resumption: Resumption,
+    /// Answers for a parked call: JSON text of an object.
+    pub(crate) answers: Option<Vec<u8>>,
 }
 
 /// Wraps a server's `requestState` (JSON text of a string), if it has one, with what it asks.
@@ -45,6 +67,7 @@ pub(crate) fn seal(
     target: &str,
     inner: Option<&[u8]>,
     requests: Option<&[u8]>,
+    resumption: &Resumption,
 ) -> Result<String, &'static str> {
     if inner.is_some_and(|inner| inner.len() > MAX_STATE) {
         return Err("a request state that is too long");
@@ -58,6 +81,11 @@ pub(crate) fn seal(
         object.raw("state", inner);
     }
     object.raw("asked", questions.sealed().to_string().as_bytes());
+    match resumption {
+        Resumption::AtServer => {}
+        Resumption::Parked(handle) => object.string("parked", handle),
+        Resumption::Anew => object.raw("anew", b"true"),
+    }
     object.close();
     let digest = digest(context);
     let bind = context.bind();
@@ -93,7 +121,13 @@ fn read(plain: &[u8]) -> Option<Round> {
     let inner = list::member(plain, "state").map(<[u8]>::to_vec);
     let questions =
         Questions::unsealed(serde_json::from_slice(list::member(plain, "asked")?).ok()?)?;
-    Some(Round { inner, questions })
+    let parked = list::member(plain, "parked").and_then(scan::as_str);
+    let resumption = match parked {
+        Some(handle) => Resumption::Parked(handle.into()),
+        None if list::member(plain, "anew").is_some() => Resumption::Anew,
+        None => Resumption::AtServer,
+    };
+    Some(Round { inner, questions, resumption })
 }
 
 /// Whether a request says that it goes on with an earlier one.
@@ -109,11 +143,13 @@ pub(crate) fn next_round(
     context: &RequestContext,
     slug: &str,
     target: &str,
-) -> Result<[Replaced; 2], RequestError> {
+) -> Result<NextRound, RequestError> {
     let refused =
         || RequestError::invalid("the request state is not valid for this request, or has expired");
+    let nothing = [("requestState", None), ("inputResponses", None)];
     let Some(state) = context.request.param("requestState") else {
-        return Ok([("requestState", None), ("inputResponses", None)]);
+        let resumption = Resumption::AtServer;
+        return Ok(NextRound { replaced: nothing, resumption, answers: None });
     };
     let token = scan::as_str(state).ok_or_else(refused)?;
     let round = open(context, slug, target, &token).ok_or_else(refused)?;
@@ -121,7 +157,15 @@ pub(crate) fn next_round(
         Some(responses) => Some(take_answers(context, responses, |raw| round.questions.take(raw))?),
         None => None,
     };
-    Ok([("requestState", round.inner), ("inputResponses", taken)])
+    let resumption = round.resumption;
+    Ok(match resumption {
+        Resumption::AtServer => {
+            let replaced = [("requestState", round.inner), ("inputResponses", taken)];
+            NextRound { replaced, resumption, answers: None }
+        }
+        Resumption::Parked(_) => NextRound { replaced: nothing, resumption, answers: taken },
+        Resumption::Anew => NextRound { replaced: nothing, resumption, answers: None },
+    })
 }
 
 /// Answers to questions, within their bound, as far as they were asked.

@@ -86,6 +86,11 @@ impl Metrics {
         }
     }
 
+    /// Calls that wait for their clients' answers.
+    pub fn parked(&self) -> &Gauge {
+        &self.numbers.parked
+    }
+
     /// Legacy sessions alive.
     pub fn sessions(&self) -> &Gauge {
         &self.numbers.sessions

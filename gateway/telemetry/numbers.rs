@@ -18,6 +18,7 @@ pub(crate) struct Numbers {
     pub(crate) servers: Mutex<Servers>,
     pub(crate) sessions: Gauge,
     pub(crate) streams: Gauge,
+    pub(crate) parked: Gauge,
     pub(crate) in_flight: Gauge,
     pub(crate) queued: Gauge,
     pub(crate) bytes_in_flight: Gauge,

@@ -133,6 +133,18 @@ pub enum Subscription {
     Session(u64),
 }
 
+/// Whether a server asks things of clients while their calls run, each on a connection of its own,
+/// and whose question it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BackChannel {
+    /// It asks nobody in this way: a modern server asks in its answers.
+    None,
+    /// Each question comes with the call that it belongs to.
+    PerCall,
+    /// A question names no call, so that a connection can carry one such call at a time.
+    PerConnection,
+}
+
 /// Why a client gave no answer to a question.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuestionError {

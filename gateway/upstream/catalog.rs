@@ -8,6 +8,7 @@ use bytes::Bytes;
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::header::ParamHeaders;
 use lockgate_protocol::list::{self, Form};
+use lockgate_protocol::revision::Era;
 
 /// Bytes of a server's lists that count nowhere: the operator decides how many servers there are.
 const FREE: usize = 64 << 10;
@@ -25,6 +26,8 @@ pub struct Catalog {
     /// Items of the four lists that are only offered to clients that a server can ask things, where
     /// that is known.
     pub asking: [Vec<Item>; 4],
+    /// Those items are for clients of this era alone; `None`: of both.
+    pub asking_era: Option<Era>,
     /// The server's instructions, if any.
     pub instructions: Option<Arc<str>>,
     /// Which features it declared.
@@ -108,6 +111,7 @@ impl Catalog {
             && self.instructions == other.instructions
             && self.extensions == other.extensions
             && self.public == other.public
+            && self.asking_era == other.asking_era
     }
 
     /// The items of one list that are only offered to clients that can be asked things.

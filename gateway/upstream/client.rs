@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 
 use outcome::{Verdict, is_header_mismatch, read};
 
-use crate::call::{Answer, Call, Caller, Subscription};
+use crate::call::{Answer, BackChannel, Call, Caller, Subscription};
 use crate::catalog::Catalog;
 use crate::config::{Config, Transport};
 use crate::connection::{Ask, Connection};
@@ -84,9 +84,9 @@ impl Shared {
         })?;
         let verdict = Verdict(Some(&self.breaker));
         let limit = call.timeout.unwrap_or_else(|| self.timeout_of(call));
-        let result = patience::within(limit, call, |conversation| async move {
-            let _permit = self.enter(call).await?;
-            self.attempt(call, conversation).await
+        let result = patience::within(limit, call, |turn| async move {
+            let _permit = turn.keep(self.enter(call).await?);
+            self.attempt(call, turn.conversation).await
         })
         .await;
         verdict.pass(&result, &self.slug);
@@ -109,7 +109,7 @@ impl Shared {
         call: &Call<'_>,
         conversation: patience::Talk,
     ) -> Result<Answer, Failure> {
-        let connection = self.connection_for(call.caller).await?;
+        let connection = self.connection_for(call.caller, (call.method, call.target)).await?;
         match self.send(&connection, call, conversation.clone()).await {
             Ok(answer) if !(connection.takes_param_headers() && is_header_mismatch(&answer)) => {
                 Ok(answer)
@@ -218,8 +218,12 @@ impl Upstream for Client {
         Box::pin(std::future::ready(()))
     }
 
-    fn survey(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.shared.survey())
+    fn survey(&self, era: Era) -> BoxFuture<'_, ()> {
+        Box::pin(self.shared.survey(era))
+    }
+
+    fn back_channel(&self) -> BackChannel {
+        self.shared.back_channel()
     }
 
     fn touch(&self) {

@@ -41,8 +41,8 @@ mod survey_state;
 mod topics;
 
 pub use call::{
-    Answer, AnswerKind, Call, Caller, ClientSession, Conversation, LogLevel, QuestionError,
-    ResponseSink, SinkError, Subscription,
+    Answer, AnswerKind, BackChannel, Call, Caller, ClientSession, Conversation, LogLevel,
+    QuestionError, ResponseSink, SinkError, Subscription,
 };
 pub use caller_view::{CallerView, VisibleItem};
 pub use catalog::{Catalog, Item, Kind as ListKind};
@@ -57,6 +57,7 @@ pub use status::{BreakerState, Load, Peer, Stage, State, Status, Trouble};
 use std::sync::Arc;
 
 use lockgate_admission::ConcurrencyLimit;
+use lockgate_protocol::revision::Era;
 
 /// A server behind one namespace: an upstream or a built-in tool server.
 pub trait Upstream: Send + Sync + 'static {
@@ -112,10 +113,16 @@ pub trait Upstream: Send + Sync + 'static {
         Box::pin(std::future::ready(()))
     }
 
-    /// Finds out, unless it is known, what is only offered to clients that can be asked things: the
-    /// part of the catalog that is `asking`. Returns when it is known, or cannot be known now.
-    fn survey(&self) -> BoxFuture<'_, ()> {
+    /// Finds out, unless it is known, what is only offered to clients of this era that can be asked
+    /// things: the part of the catalog that is `asking`. Returns when it is known, or cannot be
+    /// known now.
+    fn survey(&self, _era: Era) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
+    }
+
+    /// How it asks things of modern clients. No I/O.
+    fn back_channel(&self) -> BackChannel {
+        BackChannel::None
     }
 
     /// Somebody used its lists: it may look whether they are out of date. Never waits.

@@ -67,6 +67,7 @@ async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), R
     let over = Over::default();
     let stale =
         Arc::clone(if matches!(role, Role::Scout) { &shared.survey.stale } else { &shared.stale });
+    let is_own = !matches!(role, Role::Shared);
     let (behind, capabilities) = match role {
         Role::Shared => (Behind::Anybody, json!({})),
         Role::Session(key, session, capabilities) => (Behind::Session(key, session), capabilities),
@@ -84,7 +85,8 @@ async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), R
     });
     let inbox: Arc<dyn Inbox> = receiver.clone();
     let known = shared.known_legacy.load(Ordering::Relaxed) && shared.config.era == EraChoice::Auto;
-    let choice = if known { EraChoice::Legacy } else { shared.config.era };
+    // Only the legacy era has connections of their own for clients.
+    let choice = if known || is_own { EraChoice::Legacy } else { shared.config.era };
     let intro = Introduction { info: Arc::clone(&shared.around.info), capabilities };
     let (link, transport, child) = carry(shared, &inbox).await?;
     let result = handshake::open(&link, choice, transport, &intro).await;

@@ -1,17 +1,23 @@
-//! The connections of one server that belong to one client session each.
+//! The connections of one server that belong to one client each. When there is no room for
+//! another, the one that has been idle for longest goes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
 use crate::connection::Connection;
 
-/// Open connections by session; one more than this and the oldest sessions' calls share again.
+/// Most connections of one server that clients have of their own.
 pub(crate) const MAX_SESSIONS: usize = 1024;
-/// How long a session's connection may take to end.
-const GRACE: std::time::Duration = std::time::Duration::from_secs(2);
+/// The same where each is a process.
+pub(crate) const MAX_PROCESSES: usize = 16;
+/// A client that was answered just now may be about to call again.
+const SETTLED: Duration = Duration::from_secs(10);
+/// How long a connection may take to end.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// The connections of one server that are not shared.
 #[derive(Default)]
@@ -20,12 +26,19 @@ pub(crate) struct Sessions(Mutex<HashMap<u64, Slot>>);
 type Slot = Arc<OnceCell<Arc<Connection>>>;
 
 impl Sessions {
-    pub(crate) fn slot(&self, key: u64) -> Option<Slot> {
+    /// The slot of a client; `None` when there are `most` and all of them are at work.
+    pub(crate) fn slot(&self, key: u64, most: usize) -> Option<Slot> {
         let mut slots = self.0.lock();
-        if slots.len() >= MAX_SESSIONS && !slots.contains_key(&key) {
-            return None;
+        if let Some(slot) = slots.get(&key) {
+            return Some(Arc::clone(slot));
         }
-        Some(Arc::clone(slots.entry(key).or_default()))
+        if slots.len() >= most {
+            let idlest = find_idlest(&slots)?;
+            close(slots.remove(&idlest));
+        }
+        let slot = Slot::default();
+        slots.insert(key, Arc::clone(&slot));
+        Some(slot)
     }
 
     /// A session's connection, if there is one.
@@ -35,10 +48,7 @@ impl Sessions {
 
     /// Ends a session's connection in the background.
     pub(crate) fn forget(&self, key: u64) {
-        let slot = self.0.lock().remove(&key);
-        if let Some(connection) = slot.and_then(|s| s.get().cloned()) {
-            tokio::spawn(async move { connection.close(GRACE).await });
-        }
+        close(self.0.lock().remove(&key));
     }
 
     /// Forgets a session's connection; whoever uses it keeps it.
@@ -49,5 +59,28 @@ impl Sessions {
     /// Takes all of them, to be closed.
     pub(crate) fn take(&self) -> Vec<Arc<Connection>> {
         self.0.lock().drain().filter_map(|(_, slot)| slot.get().cloned()).collect()
+    }
+}
+
+/// The client whose connection has been idle for longest, of those on which nothing runs.
+fn find_idlest(slots: &HashMap<u64, Slot>) -> Option<u64> {
+    let mut idlest: Option<(Instant, u64)> = None;
+    for (key, slot) in slots {
+        // One that is being opened is wanted.
+        let Some(connection) = slot.get() else { continue };
+        let heard = connection.last_heard();
+        let is_idle = connection.outstanding.is_empty() && heard.elapsed() > SETTLED;
+        if is_idle && idlest.is_none_or(|(since, _)| heard < since) {
+            idlest = Some((heard, *key));
+        }
+    }
+    idlest.map(|(_, key)| key)
+}
+
+/// Ends a connection in the background.
+fn close(slot: Option<Slot>) {
+    let connection = slot.and_then(|slot| slot.get().cloned());
+    if let Some(connection) = connection {
+        tokio::spawn(async move { connection.close(GRACE).await });
     }
 }

@@ -215,7 +215,12 @@ async fn refresh(shared: &Arc<Shared>, connection: &Connection) -> Result<(), St
     let limit = shared.config.start_timeout;
     match tokio::time::timeout(limit, lists::read(connection, &shared.config.limits, CARRIED)).await
     {
-        Ok(Ok(catalog)) => shared.publish(catalog),
+        Ok(Ok(catalog)) => {
+            shared.publish(catalog);
+            if matches!(connection.link, Link::Duplex(_)) {
+                shared.survey.stale.notify_one();
+            }
+        }
         Ok(Err(failure))
             if matches!(failure.kind, Kind::Garbage | Kind::TooLarge | Kind::NoMemory) =>
         {

@@ -1,6 +1,7 @@
-//! What a legacy server offers only to clients that it can ask things. It is read on a connection
-//! that declares what the gateway carries, which is opened once a client needs to know, and only
-//! where clients that can be asked have connections of their own. Nothing is called on it.
+//! What a server offers only to clients that it can ask things in the legacy era. It is read on a
+//! connection that declares what the gateway carries, which is opened once a client needs to know.
+//! Nothing is called on it. A modern server that speaks legacy too is looked at in the same way for
+//! legacy clients.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use lockgate_protocol::revision::Era;
 
-use crate::connection::Connection;
+use crate::call::BackChannel;
+use crate::config::EraChoice;
+use crate::connection::{Connection, Link};
 use crate::open::{Role, follow_session, open};
 use crate::receiver::Over;
 use crate::reread::Rereading;
@@ -21,21 +24,32 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 impl Shared {
-    /// Whether clients that can be asked have connections of their own to the server behind
-    /// `connection`.
-    pub(crate) fn asks(&self, connection: &Connection) -> bool {
-        connection.era() == Era::Legacy
-            && match self.config.sessions {
-                config::Sessions::Shared => false,
-                config::Sessions::Client => true,
-                config::Sessions::Auto => connection.peer.transport != "stdio",
-            }
+    /// Whether clients of this era that can be asked may have connections of their own to the
+    /// server behind `connection`.
+    fn may_ask(&self, connection: &Connection, era: Era) -> bool {
+        let is_legacy = connection.era() == Era::Legacy;
+        let is_open = is_legacy || era == Era::Legacy && self.config.era == EraChoice::Auto;
+        is_open && self.config.sessions != config::Sessions::Shared
     }
 
-    /// Waits until it is known what is only offered to clients that can be asked, or cannot be
-    /// known now.
-    pub(crate) async fn survey(&self) {
+    /// How the server asks things of modern clients while their calls run.
+    pub(crate) fn back_channel(&self) -> BackChannel {
+        match &*self.live.load() {
+            Some(live) if self.may_ask(live, Era::Modern) => match live.link {
+                Link::Http(_) => BackChannel::PerCall,
+                Link::Duplex(_) => BackChannel::PerConnection,
+            },
+            _ => BackChannel::None,
+        }
+    }
+
+    /// Waits until it is known what is only offered to clients of this era that can be asked, or
+    /// cannot be known now.
+    pub(crate) async fn survey(&self, era: Era) {
         let survey = &self.survey;
+        if self.live.load().as_ref().is_some_and(|live| !self.may_ask(live, era)) {
+            return;
+        }
         if !survey.wanted.swap(true, Ordering::AcqRel) {
             survey.begin.notify_one();
         }
@@ -60,7 +74,9 @@ impl Shared {
 /// Keeps what is known up to date, for as long as it is polled.
 pub(crate) async fn keep(shared: &Shared, connection: &Connection) {
     let survey = &shared.survey;
-    if !shared.asks(connection) {
+    let is_modern = connection.era() == Era::Modern;
+    survey.dual.store(false, Ordering::Release);
+    if !shared.may_ask(connection, Era::Legacy) {
         survey.settle();
         return std::future::pending().await;
     }
@@ -72,6 +88,7 @@ pub(crate) async fn keep(shared: &Shared, connection: &Connection) {
         let limit = shared.config.start_timeout;
         match tokio::time::timeout(limit, open(shared, Role::Scout)).await {
             Ok(Ok((scout, over))) => {
+                survey.dual.store(is_modern, Ordering::Release);
                 let scout = Arc::new(scout);
                 *survey.scout.lock() = Some(Arc::clone(&scout));
                 follow_session(&scout).await;
@@ -79,6 +96,12 @@ pub(crate) async fn keep(shared: &Shared, connection: &Connection) {
                 tracing::debug!(server = %shared.slug, words, "the connection that reads lists for \
                     interactive clients is over");
                 survey.end().await;
+            }
+            Ok(Err(refused)) if is_modern => {
+                tracing::debug!(server = %shared.slug, trouble = %refused.trouble, "it is modern \
+                    alone");
+                survey.settle();
+                return std::future::pending().await;
             }
             Ok(Err(refused)) => {
                 tracing::info!(server = %shared.slug, trouble = %refused.trouble, "no second \
@@ -110,6 +133,12 @@ async fn watch(shared: &Shared, scout: &Connection, over: &Over) -> String {
         }
         shared.survey.settle();
         rereading.read(began, Instant::now());
+        // A process is not kept for that alone.
+        if matches!(scout.link, Link::Duplex(_)) && scout.peer.transport == "stdio" {
+            shared.survey.end().await;
+            shared.survey.stale.notified().await;
+            return "it has read what there is".to_owned();
+        }
         let due = async {
             shared.survey.stale.notified().await;
             rereading.announce(Instant::now());

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use lockgate_protocol::method::Method;
+use lockgate_protocol::revision::Era;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Kind};
 use crate::connection::Connection;
 
 /// How long the connection may take to end.
@@ -19,6 +21,9 @@ const GRACE: Duration = Duration::from_secs(2);
 pub(crate) struct Survey {
     pub(crate) wanted: AtomicBool,
     pub(crate) begin: Notify,
+    /// A modern server that offers a legacy era as well, which legacy clients that can be asked
+    /// get.
+    pub(crate) dual: AtomicBool,
     /// It is known, or cannot be known now.
     pub(crate) settled: AtomicBool,
     pub(crate) settling: Notify,
@@ -36,7 +41,28 @@ impl Survey {
         *self.plain.lock() = Some(plain.clone());
         if let Some(full) = &*self.full.lock() {
             plain.add_asking(full);
+            plain.asking_era = self.is_dual().then_some(Era::Legacy);
         }
+    }
+
+    pub(crate) fn is_dual(&self) -> bool {
+        self.dual.load(Ordering::Acquire)
+    }
+
+    /// Whether the lists that the scout got have what a call is about.
+    pub(crate) fn offers(&self, method: Method, target: &str) -> bool {
+        let full = self.full.lock();
+        let Some(full) = &*full else { return false };
+        let items = match method {
+            Method::ToolsCall => full.items(Kind::Tools),
+            Method::PromptsGet => full.items(Kind::Prompts),
+            // What can be read need not be listed.
+            Method::ResourcesRead | Method::Subscribe | Method::Unsubscribe => {
+                return full.offers.resources;
+            }
+            _ => return false,
+        };
+        items.iter().any(|item| &*item.key == target)
     }
 
     pub(crate) fn settle(&self) {

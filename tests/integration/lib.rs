@@ -37,6 +37,7 @@ mod liveness;
 mod memory;
 mod oauth;
 mod outbound;
+mod parked;
 mod policy;
 mod principals;
 mod probing;

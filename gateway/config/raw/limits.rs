@@ -48,6 +48,10 @@ pub struct Limits {
     pub question_rounds: Whole<1, 100, 10>,
     /// How long a client may take to answer one question, 1–300 s.
     pub question_timeout: Seconds<1, 300, 120>,
+    /// Calls that wait for their clients' answers at once.
+    pub parked_calls: Whole<1, 100_000, 1_024>,
+    /// The same of one caller.
+    pub parked_calls_per_principal: Whole<1, 100_000, 256>,
     /// Bytes of a client's answers to the questions of one round, 1KiB–64MiB; longer ones are
     /// refused.
     pub answer_bytes: Size<0x400, 0x400_0000, 0x10_0000>,

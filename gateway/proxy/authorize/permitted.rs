@@ -11,7 +11,7 @@ use lockgate_telemetry::ToolMetrics;
 use lockgate_telemetry::audit::Would;
 use lockgate_upstream::Upstream;
 
-use crate::tokens::Replaced;
+use crate::tokens::{Replaced, Resumption};
 
 /// What policy says of one request that it allows.
 pub(super) struct Judgement {
@@ -21,6 +21,13 @@ pub(super) struct Judgement {
     pub(super) held: Vec<Held>,
     /// What may come back.
     pub(super) response: Option<Arc<Response>>,
+}
+
+/// A call that runs already, and what its client answers to it.
+pub(crate) struct Parked {
+    pub(crate) handle: Box<str>,
+    /// JSON text of an object.
+    pub(crate) answers: Option<Vec<u8>>,
 }
 
 /// Leave to reach one server with one request.
@@ -42,6 +49,10 @@ pub(crate) struct Permitted {
     response: Option<Arc<Response>>,
     /// Places among the requests that may run at the same time.
     held: Option<Arc<Vec<Held>>>,
+    /// It goes on with a call that runs already.
+    parked: Option<Box<Parked>>,
+    /// Where the next round goes on, when the server asks.
+    resumption: Resumption,
 }
 
 impl Permitted {
@@ -62,7 +73,32 @@ impl Permitted {
             would: None,
             response: None,
             held: None,
+            parked: None,
+            resumption: Resumption::default(),
         }
+    }
+
+    pub(super) fn with_parked(mut self, parked: Option<Parked>) -> Self {
+        self.parked = parked.map(Box::new);
+        self
+    }
+
+    /// The call that it goes on with, if one runs already.
+    pub(crate) fn take_parked(&mut self) -> Option<Box<Parked>> {
+        self.parked.take()
+    }
+
+    pub(crate) fn is_parked(&self) -> bool {
+        self.parked.is_some()
+    }
+
+    /// Says where the next round goes on.
+    pub(crate) fn resume_at(&mut self, resumption: Resumption) {
+        self.resumption = resumption;
+    }
+
+    pub(crate) fn resumption(&self) -> &Resumption {
+        &self.resumption
     }
 
     /// As policy has it: with the arguments that it wrote, and the places that it gave.
@@ -161,6 +197,8 @@ impl Permitted {
             would: None,
             response: self.response.clone(),
             held: self.held.clone(),
+            parked: None,
+            resumption: Resumption::default(),
         }
     }
 }

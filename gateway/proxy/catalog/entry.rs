@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use lockgate_policy::{Annotations, Kind, Target, Verdict};
 use lockgate_protocol::name::Slug;
+use lockgate_protocol::revision::Era;
 use lockgate_telemetry::ToolMetrics;
 use lockgate_upstream::{Item, ListKind, Upstream};
 
@@ -17,8 +18,7 @@ pub(crate) struct Entry {
     /// The exposed name or URI.
     pub(crate) exposed: Arc<str>,
     pub(crate) item: Item,
-    /// Only for clients that the server can ask things.
-    pub(crate) asks: bool,
+    pub(crate) audience: Audience,
     /// Where calls are counted; tools only.
     pub(crate) metrics: Option<Arc<ToolMetrics>>,
     /// What its definition is like; tools only.
@@ -27,6 +27,27 @@ pub(crate) struct Entry {
     pub(super) category: Option<Arc<str>>,
     /// What the server says of the tool.
     pub(super) annotations: Annotations,
+}
+
+/// To whom a server offers an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Audience {
+    Everybody,
+    /// Clients that it can ask things.
+    CanBeAsked,
+    /// The same of the legacy era alone.
+    LegacyCanBeAsked,
+}
+
+impl Audience {
+    /// Whether it has a client in it: its era, if it can be asked things.
+    pub(crate) fn includes(self, asked: Option<Era>) -> bool {
+        match self {
+            Self::Everybody => true,
+            Self::CanBeAsked => asked.is_some(),
+            Self::LegacyCanBeAsked => asked == Some(Era::Legacy),
+        }
+    }
 }
 
 /// An entry and what policy says of it.

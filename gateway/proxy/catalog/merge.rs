@@ -5,11 +5,12 @@ use std::sync::Arc;
 use lockgate_policy::Annotations;
 use lockgate_policy::pin::Pins;
 use lockgate_protocol::name::{Naming, Slug};
+use lockgate_protocol::revision::Era;
 use lockgate_protocol::uri;
 use lockgate_telemetry::Metrics;
 use lockgate_upstream::{Catalog, Item, ListKind, Upstream};
 
-use super::entry::{Entry, category};
+use super::entry::{Audience, Entry, category};
 use crate::inspect::{self, Known};
 
 /// One server and what it offers now.
@@ -24,8 +25,7 @@ struct Offered<'a> {
     slug: &'a Slug,
     server: &'a Arc<dyn Upstream>,
     item: &'a Item,
-    /// Only for clients that the server can ask things.
-    asks: bool,
+    audience: Audience,
 }
 
 /// By what rules lists are merged.
@@ -46,10 +46,14 @@ impl Merger<'_> {
         let mut offered = Vec::new();
         for ServerLists { slug, server, lists } in servers {
             for item in lists.items(kind) {
-                offered.push(Offered { slug, server, item, asks: false });
+                offered.push(Offered { slug, server, item, audience: Audience::Everybody });
             }
+            let audience = match lists.asking_era {
+                Some(Era::Legacy) => Audience::LegacyCanBeAsked,
+                Some(Era::Modern) | None => Audience::CanBeAsked,
+            };
             for item in lists.asking_items(kind) {
-                offered.push(Offered { slug, server, item, asks: true });
+                offered.push(Offered { slug, server, item, audience });
             }
         }
         let exposed = self.expose(kind, &offered);
@@ -71,14 +75,14 @@ impl Merger<'_> {
     }
 
     fn make_entry(&self, kind: ListKind, offered: &Offered<'_>, exposed: String) -> Arc<Entry> {
-        let Offered { slug, server, item, asks } = *offered;
+        let Offered { slug, server, item, audience } = *offered;
         let category = category(&**server);
         let mut entry = Entry {
             slug: slug.clone(),
             server: Arc::clone(server),
             exposed: exposed.into(),
             item: inspect::shown(item, self.pins),
-            asks,
+            audience,
             metrics: None,
             inspected: None,
             category,

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use lockgate_policy::{Annotations, Kind, Target};
+use lockgate_protocol::revision::Era;
 use lockgate_protocol::uri;
 use lockgate_upstream::ListKind;
 
@@ -56,7 +57,8 @@ impl View {
 
     /// Whether a resource or a template with this URI is listed.
     pub(crate) fn lists(&self, uri: &str) -> bool {
-        let all = [ListKind::Resources, ListKind::Templates].map(|kind| self.entries(kind, true));
+        let all = [ListKind::Resources, ListKind::Templates]
+            .map(|kind| self.entries(kind, Some(Era::Legacy)));
         all.into_iter().flatten().any(|entry| **self.shown(entry) == *uri)
     }
 
@@ -68,7 +70,7 @@ impl View {
     /// The same for one of many URIs: no more than so many steps are spent on templates, and beyond
     /// them the answer is no.
     pub(crate) fn describes_within(&self, uri: &str, steps: &mut Steps) -> bool {
-        let mut templates = self.entries(ListKind::Templates, true);
+        let mut templates = self.entries(ListKind::Templates, Some(Era::Legacy));
         self.lists(uri) || templates.any(|entry| template::describes(self.shown(entry), uri, steps))
     }
 }

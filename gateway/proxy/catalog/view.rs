@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use lockgate_policy::Policy;
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::name::Slug;
+use lockgate_protocol::revision::Era;
 use lockgate_upstream::{ListKind, Upstream};
 
 use super::entry::{Entry, ViewEntry, index};
@@ -66,9 +67,13 @@ impl View {
         if self.namespaced { &entry.exposed } else { &entry.item.key }
     }
 
-    /// The entries of a list; those for clients that can be asked only if `asked`.
-    pub(crate) fn entries(&self, kind: ListKind, asked: bool) -> impl Iterator<Item = &Arc<Entry>> {
-        self.items[index(kind)].iter().filter(move |entry| asked || !entry.asks)
+    /// The entries of a list for a client: its era, if it can be asked things.
+    pub(crate) fn entries(
+        &self,
+        kind: ListKind,
+        asked: Option<Era>,
+    ) -> impl Iterator<Item = &Arc<Entry>> {
+        self.items[index(kind)].iter().filter(move |entry| entry.audience.includes(asked))
     }
 
     /// Of the lists as clients see them that can be asked things, or not.
@@ -78,6 +83,7 @@ impl View {
     }
 
     fn mark(&self, kind: ListKind, asked: bool) -> u64 {
+        let asked = asked.then_some(Era::Legacy);
         let mut hasher = blake3::Hasher::new();
         for entry in self.entries(kind, asked) {
             for part in [entry.exposed.as_bytes(), &entry.item.text] {

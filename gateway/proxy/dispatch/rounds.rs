@@ -7,8 +7,9 @@ use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc;
 use lockgate_protocol::revision::Era;
 use lockgate_telemetry::Outcome;
-use lockgate_upstream::{Answer, AnswerKind, Call, Conversation, ResponseSink, Upstream};
+use lockgate_upstream::{Answer, AnswerKind, Call, Conversation, Failure, ResponseSink, Upstream};
 
+use super::parking;
 use super::record::CallRecord;
 use crate::authorize::Permitted;
 use crate::caller_view::{Forward, RequestCallerView};
@@ -51,32 +52,31 @@ pub(super) async fn run_rounds(
     let eyes = RequestCallerView { gateway, context, forward };
     loop {
         let server = Arc::clone(permitted.server());
-        let call = Call {
-            method: permitted.method(),
-            target: permitted.target(),
-            request: &context.request,
-            replaced: permitted.replaced(),
-            caller: &context.caller,
-            caller_view: Some(&eyes),
-            conversation: paths.channel.clone().map(|channel| channel as Arc<dyn Conversation>),
-            sink: paths.relay.clone().map(|relay| relay as Arc<dyn ResponseSink>),
-            trace: record.trace_headers(),
-            timeout: None,
-        };
-        let answer = make_call(&*server, call, record).await?;
+        if parking::may_park(context, &permitted) {
+            // Boxed, as is everything that is rare, so that the future of a request stays small.
+            let answer =
+                Box::pin(park_call(gateway, context, &mut permitted, paths.channel, record))
+                    .await?;
+            return finish(gateway, context, permitted, answer, record).await;
+        }
+        let answer = make_call(context, &permitted, &paths, &eyes, record).await?;
         if let Some(outcome) = paths.relay.as_ref().and_then(|relay| relay.outcome()) {
             record.outcome = outcome;
             return Ok(Text::default());
         }
         interact::check_questions(&permitted, &answer)?;
         match (answer.kind, context.era(), &answer.outcome) {
-            (_, _, jsonrpc::Outcome::Error(error)) => {
-                return Err(RequestError::relayed(context, &permitted, *error, &answer.text));
+            (_, _, jsonrpc::Outcome::Error(_)) => {
+                let answer = match parking::ask_to_open(context, &mut permitted, &answer) {
+                    Some(asked) => asked?,
+                    None => answer,
+                };
+                return finish(gateway, context, permitted, answer, record).await;
             }
             (AnswerKind::InputRequired, Era::Legacy, _) => {
                 rounds += 1;
                 if rounds > context.snapshot.config.limits.question_rounds {
-                    return Err(broken(&*server, "asked too many rounds of questions"));
+                    return Err(RequestError::too_many_rounds(server.slug()));
                 }
                 permitted =
                     interact::ask_client(&permitted, &answer, paths.channel.as_deref()).await?;
@@ -87,13 +87,42 @@ pub(super) async fn run_rounds(
                     "answered with a task, which this client cannot follow",
                 ));
             }
-            _ => {
-                let failed = answer.member("isError") == Some(b"true");
-                record.outcome = if failed { Outcome::ToolError } else { Outcome::Ok };
-                return write_answer(gateway, context, permitted, answer).await;
-            }
+            _ => return finish(gateway, context, permitted, answer, record).await,
         }
     }
+}
+
+/// Makes a call that may ask its modern client things while it runs.
+async fn park_call(
+    gateway: &Gateway,
+    context: &RequestContext,
+    permitted: &mut Permitted,
+    channel: Option<Arc<CallChannel>>,
+    record: &CallRecord<'_>,
+) -> Result<Answer, RequestError> {
+    let trace = record.trace_headers();
+    let answer = parking::make_call(gateway, context, permitted, channel, trace).await?;
+    let answer = answer.map_err(|failure| report(&**permitted.server(), &failure, record))?;
+    match parking::ask_to_open(context, permitted, &answer) {
+        Some(asked) => asked,
+        None => Ok(answer),
+    }
+}
+
+/// The last answer of a server, as the client gets it.
+async fn finish(
+    gateway: &Gateway,
+    context: &RequestContext,
+    permitted: Permitted,
+    answer: Answer,
+    record: &mut CallRecord<'_>,
+) -> Result<Text, RequestError> {
+    if let jsonrpc::Outcome::Error(error) = &answer.outcome {
+        return Err(RequestError::relayed(context, &permitted, *error, &answer.text));
+    }
+    let failed = answer.member("isError") == Some(b"true");
+    record.outcome = if failed { Outcome::ToolError } else { Outcome::Ok };
+    write_answer(gateway, context, permitted, answer).await
 }
 
 /// What a server did that cannot be answered to this client.
@@ -101,22 +130,40 @@ fn broken(server: &dyn Upstream, what: &str) -> RequestError {
     RequestError::new(code::INTERNAL, format!("server {} {what}", server.slug()))
 }
 
+/// Calls the server once.
 async fn make_call(
-    server: &dyn Upstream,
-    call: Call<'_>,
+    context: &RequestContext,
+    permitted: &Permitted,
+    paths: &ClientPaths,
+    eyes: &RequestCallerView<'_>,
     record: &CallRecord<'_>,
 ) -> Result<Answer, RequestError> {
-    server.call(call).await.map_err(|failure| {
-        let ms = record.began.elapsed().as_millis();
-        if failure.is_refusal() {
-            // Told once for many by whoever refuses: a crowd that asks again at once must not fill
-            // the log.
-            tracing::debug!(server = server.slug(), %failure, ms, "call refused");
-        } else {
-            tracing::info!(server = server.slug(), %failure, ms, "call failed");
-        }
-        RequestError::failed(server.slug(), &failure)
-    })
+    let call = Call {
+        method: permitted.method(),
+        target: permitted.target(),
+        request: &context.request,
+        replaced: permitted.replaced(),
+        caller: &context.caller,
+        caller_view: Some(eyes),
+        conversation: paths.channel.clone().map(|channel| channel as Arc<dyn Conversation>),
+        sink: paths.relay.clone().map(|relay| relay as Arc<dyn ResponseSink>),
+        trace: record.trace_headers(),
+        timeout: None,
+    };
+    let server = &**permitted.server();
+    server.call(call).await.map_err(|failure| report(server, &failure, record))
+}
+
+fn report(server: &dyn Upstream, failure: &Failure, record: &CallRecord<'_>) -> RequestError {
+    let ms = record.began.elapsed().as_millis();
+    if failure.is_refusal() {
+        // Told once for many by whoever refuses: a crowd that asks again at once must not fill the
+        // log.
+        tracing::debug!(server = server.slug(), %failure, ms, "call refused");
+    } else {
+        tracing::info!(server = server.slug(), %failure, ms, "call failed");
+    }
+    RequestError::failed(server.slug(), failure)
 }
 
 /// Writes the answer for the client; a large one apart, so that nothing else on this thread waits

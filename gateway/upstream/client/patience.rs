@@ -1,11 +1,12 @@
 //! The time that a call may take: the server's time, not that in which the client's user thinks
-//! about a question.
+//! about a question. Nor does it keep its place at the server then, which others may want.
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use lockgate_admission::Permit;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
 use parking_lot::Mutex;
@@ -18,6 +19,22 @@ use crate::future::BoxFuture;
 /// The way back to the client, if there is one.
 pub(crate) type Talk = Option<Arc<dyn Conversation>>;
 
+/// A call that runs: the way back to its client, and where its place is kept.
+pub(super) struct Turn {
+    pub(super) conversation: Talk,
+    clock: Option<Arc<Mutex<Clock>>>,
+}
+
+impl Turn {
+    /// Keeps a place until the call has ended, or until its client is asked something. Gives it
+    /// back where nobody can be asked.
+    pub(super) fn keep(&self, place: Permit) -> Option<Permit> {
+        let Some(clock) = &self.clock else { return Some(place) };
+        clock.lock().place = Some(place);
+        None
+    }
+}
+
 /// How long a call's place may be kept by a client that reads a large answer slowly.
 const LONGEST_CLIENT_WAIT: Duration = Duration::from_secs(300);
 /// Between two looks at how long the client has been waited for.
@@ -27,7 +44,7 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(super) async fn within<T, F: Future<Output = Result<T, Failure>>>(
     limit: Duration,
     call: &Call<'_>,
-    work: impl FnOnce(Talk) -> F,
+    work: impl FnOnce(Turn) -> F,
 ) -> Result<T, Failure> {
     let late = || {
         Failure::new(
@@ -43,7 +60,8 @@ pub(super) async fn within<T, F: Future<Output = Result<T, Failure>>>(
             .unwrap_or_else(|_| Err(late()));
     }
     // Pinned here, because a future that is handed on is kept twice.
-    let mut work = std::pin::pin!(work(call.conversation.clone()));
+    let turn = Turn { conversation: call.conversation.clone(), clock: None };
+    let mut work = std::pin::pin!(work(turn));
     let start = Instant::now();
     let mut until = start + limit;
     loop {
@@ -68,13 +86,15 @@ async fn beside_questions<T, F: Future<Output = Result<T, Failure>>>(
     limit: Duration,
     conversation: Arc<dyn Conversation>,
     sink: Option<&dyn ResponseSink>,
-    work: impl FnOnce(Talk) -> F,
+    work: impl FnOnce(Turn) -> F,
 ) -> Result<Result<T, Failure>, Late> {
     let clock = Arc::new(Mutex::new(Clock::default()));
+    let _vacate = Vacate(Arc::clone(&clock));
     let watched: Arc<dyn Conversation> =
         Arc::new(Watched { inner: conversation, clock: Arc::clone(&clock) });
     let start = Instant::now();
-    let mut work = std::pin::pin!(work(Some(watched)));
+    let turn = Turn { conversation: Some(watched), clock: Some(Arc::clone(&clock)) };
+    let mut work = std::pin::pin!(work(turn));
     let mut until = start + limit;
     loop {
         if let Ok(result) = tokio::time::timeout_at(until, &mut work).await {
@@ -99,6 +119,18 @@ struct Clock {
     asking: u32,
     since: Option<Instant>,
     total: Duration,
+    /// The call's place among those that run at the server.
+    place: Option<Permit>,
+}
+
+/// Gives back the place of a call that has ended.
+struct Vacate(Arc<Mutex<Clock>>);
+
+impl Drop for Vacate {
+    fn drop(&mut self) {
+        let place = self.0.lock().place.take();
+        drop(place);
+    }
 }
 
 impl Clock {
@@ -119,7 +151,9 @@ impl Asking {
         let mut state = clock.lock();
         state.asking += 1;
         state.since.get_or_insert_with(Instant::now);
+        let place = state.place.take();
         drop(state);
+        drop(place);
         Self(Arc::clone(clock))
     }
 }

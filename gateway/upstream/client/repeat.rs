@@ -45,7 +45,7 @@ impl Shared {
             _ => return Err(failure),
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
-        let connection = self.connection_for(call.caller).await?;
+        let connection = self.connection_for(call.caller, (call.method, call.target)).await?;
         self.send(&connection, call, conversation).await
     }
 }

@@ -1,45 +1,76 @@
-//! Connections that belong to one legacy client session each, for legacy servers that keep state or
-//! ask questions.
+//! Connections that belong to one client each, for servers that keep state or ask questions in the
+//! legacy era: a legacy client's session, or what stands for a modern client.
 
 use std::sync::Arc;
 
+use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 
 use crate::call::{Call, Caller, ClientSession};
-use crate::config;
+use crate::config::{self, Transport};
 use crate::connection::Connection;
 use crate::failure::{Failure, Kind};
 use crate::health;
 use crate::health::SilentEnds;
 use crate::open::{Role, follow_session, open};
-use crate::session_connections::MAX_SESSIONS;
+use crate::session_connections::{MAX_PROCESSES, MAX_SESSIONS};
 use crate::shared::Shared;
 
 impl Shared {
     /// The connection for what a caller asks: the session's own where the server's configuration
     /// and era ask for one.
-    pub(super) async fn connection_for(&self, caller: &Caller) -> Result<Arc<Connection>, Failure> {
+    pub(super) async fn connection_for(
+        &self,
+        caller: &Caller,
+        about: (Method, &str),
+    ) -> Result<Arc<Connection>, Failure> {
         let shared = self.shared_connection().await?;
-        let Some(session) = caller.session.as_ref().filter(|_| shared.era() == Era::Legacy) else {
-            return Ok(shared);
-        };
-        let own = self.asks(&shared)
-            && (caller.interactive || self.config.sessions == config::Sessions::Client);
-        if !own {
-            return Ok(shared);
+        match &caller.session {
+            Some(session) if self.wants_own(&shared, caller, about) => {
+                Box::pin(self.own_connection(session, caller, shared)).await
+            }
+            _ => Ok(shared),
         }
-        Box::pin(self.own_connection(session, caller)).await
+    }
+
+    /// Whether a call goes out on a connection of its client's own.
+    fn wants_own(&self, shared: &Connection, caller: &Caller, about: (Method, &str)) -> bool {
+        let by_caller = match self.config.sessions {
+            config::Sessions::Shared => false,
+            config::Sessions::Client => true,
+            config::Sessions::Auto => caller.interactive,
+        };
+        match shared.era() {
+            Era::Legacy => by_caller,
+            // What it offers in the legacy era alone is for legacy clients.
+            Era::Modern => {
+                by_caller
+                    && caller.era == Era::Legacy
+                    && self.survey.is_dual()
+                    && self.survey.offers(about.0, about.1)
+            }
+        }
     }
 
     async fn own_connection(
         &self,
         session: &Arc<dyn ClientSession>,
         caller: &Caller,
+        shared: Arc<Connection>,
     ) -> Result<Arc<Connection>, Failure> {
-        let Some(slot) = self.sessions.slot(session.key()) else {
-            let words =
-                format!("{MAX_SESSIONS} client sessions have a connection of their own already");
-            return Err(Failure::new(Kind::Overloaded, words));
+        let most = match self.config.transport {
+            Transport::Stdio { .. } => MAX_PROCESSES,
+            Transport::Http { .. } | Transport::Sse { .. } => MAX_SESSIONS,
+        };
+        let Some(slot) = self.sessions.slot(session.key(), most) else {
+            if self.config.sessions == config::Sessions::Client {
+                let words = format!("{most} clients have a connection of their own already");
+                return Err(Failure::new(Kind::Overloaded, words));
+            }
+            // Without a question it is answered there as well.
+            tracing::info!(server = %self.slug, most, "a client shares the connection of all: too \
+                many have their own");
+            return Ok(shared);
         };
         let connection =
             slot.get_or_try_init(|| self.open_for(session, &caller.capabilities)).await?;

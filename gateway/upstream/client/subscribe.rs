@@ -30,9 +30,11 @@ impl Shared {
         uri: &str,
         caller: &Caller,
     ) -> Result<Subscription, Failure> {
-        let connection = match self.connection_for(caller).await {
+        let connection = match self.connection_for(caller, (Method::Subscribe, uri)).await {
             // Nothing was asked on the one that has ended.
-            Err(failure) if failure.kind == Kind::Lost => self.connection_for(caller).await?,
+            Err(failure) if failure.kind == Kind::Lost => {
+                self.connection_for(caller, (Method::Subscribe, uri)).await?
+            }
             other => other?,
         };
         if !connection.peer.offers.subscribe {
@@ -213,7 +215,7 @@ async fn keep_connection(shared: Arc<Shared>, caller: Caller, first: Arc<Connect
         let mut pause = FIRST_PAUSE;
         connection = loop {
             tokio::time::sleep(pause).await;
-            match shared.connection_for(&caller).await {
+            match shared.connection_for(&caller, (Method::Subscribe, "")).await {
                 Ok(connection) if connection.session_key().is_some() => break connection,
                 // Its calls share a connection with others by now.
                 Ok(_) => return,

@@ -1,0 +1,267 @@
+//! Calls of modern clients at legacy servers that may ask while they run: begun in a task of their
+//! own, so that they go on between two requests of the client. What the server asks becomes the
+//! answer to the client's request, and what the client answers then goes to the call that waits.
+//! Pages: basic/patterns/mrtr.mdx (2026-07-28), client/elicitation.mdx (2025-11-25).
+
+use std::sync::Arc;
+
+use lockgate_protocol::capabilities::declares;
+use lockgate_protocol::code;
+use lockgate_protocol::jsonrpc::{self, Message, SentBy};
+use lockgate_protocol::method::Method;
+use lockgate_protocol::revision::Era;
+use lockgate_protocol::scan;
+use lockgate_upstream::{
+    Answer, AnswerKind, BackChannel, Call, Caller, Conversation, Failure, Upstream,
+};
+use serde_json::{Map, Value, json};
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::authorize::{Parked, Permitted};
+use crate::client_channel::CallChannel;
+use crate::context::RequestContext;
+use crate::gateway::Gateway;
+use crate::modern_clients::Lease;
+use crate::parked::{Bridge, ParkedCall};
+use crate::rescue::RequestError;
+use crate::tokens::{Replaced, Resumption};
+
+/// Most elicitations that one error asks for.
+const MAX_ELICITATIONS: usize = 32;
+/// Longest `data` of such an error: it is read into a tree, which takes many times its bytes.
+const MAX_DATA: usize = 1 << 20;
+
+/// What a call needs, once it runs apart from the request that began it.
+struct OwnedCall {
+    server: Arc<dyn Upstream>,
+    method: Method,
+    target: String,
+    request: jsonrpc::Request,
+    replaced: Vec<Replaced>,
+    caller: Caller,
+    trace: Option<(String, Option<String>)>,
+}
+
+impl OwnedCall {
+    async fn run(&self, conversation: Option<Arc<dyn Conversation>>) -> Result<Answer, Failure> {
+        let call = Call {
+            method: self.method,
+            target: &self.target,
+            request: &self.request,
+            replaced: &self.replaced,
+            caller: &self.caller,
+            caller_view: None,
+            conversation,
+            sink: None,
+            trace: self.trace.clone(),
+            timeout: None,
+        };
+        self.server.call(call).await
+    }
+}
+
+/// Whether the server may ask while the call runs, or does so already.
+pub(super) fn may_park(context: &RequestContext, permitted: &Permitted) -> bool {
+    if permitted.is_parked() {
+        return true;
+    }
+    context.caller.interactive
+        && context.era() == Era::Modern
+        && matches!(
+            permitted.method(),
+            Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead
+        )
+        && permitted.server().back_channel() != BackChannel::None
+}
+
+/// Begins a call, or goes on with one, until the server answers or asks.
+///
+/// # Errors
+/// The call that it should go on with is over, or there is no room for one that waits.
+pub(super) async fn make_call(
+    gateway: &Gateway,
+    context: &RequestContext,
+    permitted: &mut Permitted,
+    channel: Option<Arc<CallChannel>>,
+    trace: Option<(String, Option<String>)>,
+) -> Result<Result<Answer, Failure>, RequestError> {
+    let call = match permitted.take_parked() {
+        Some(parked) => resume(gateway, &parked, channel)?,
+        None => match lease(gateway, context, &**permitted.server()) {
+            Some(lease) => begin(gateway, context, permitted, channel, lease, trace),
+            None => return Ok(call_alone(context, permitted, channel, trace).await),
+        },
+    };
+    match call.bridge.step().await {
+        Some(answer) => Ok(answer),
+        None => {
+            let questions = call.bridge.questions();
+            let slug = permitted.server().slug();
+            let limits = &context.snapshot.config.limits;
+            let handle = gateway.parked.keep(call, &context.principal, slug, limits)?;
+            permitted.resume_at(Resumption::Parked(handle));
+            Ok(Ok(write_questions(questions, limits.depth)?))
+        }
+    }
+}
+
+/// The connection of this client at the server.
+fn lease(gateway: &Gateway, context: &RequestContext, server: &dyn Upstream) -> Option<Lease> {
+    let declared = (context.principal.clone(), context.caller.capabilities.clone());
+    let alone = server.back_channel() == BackChannel::PerConnection;
+    let most = context.snapshot.config.limits.sessions;
+    gateway
+        .modern_clients
+        .lease(declared, server.slug(), alone, most, || gateway.sessions.next_key())
+}
+
+fn own(
+    context: &RequestContext,
+    permitted: &Permitted,
+    caller: Caller,
+    trace: Option<(String, Option<String>)>,
+) -> OwnedCall {
+    OwnedCall {
+        server: Arc::clone(permitted.server()),
+        method: permitted.method(),
+        target: permitted.target().to_owned(),
+        request: context.request.clone(),
+        replaced: permitted.replaced().to_vec(),
+        caller,
+        trace,
+    }
+}
+
+fn begin(
+    gateway: &Gateway,
+    context: &RequestContext,
+    permitted: &Permitted,
+    channel: Option<Arc<CallChannel>>,
+    lease: Lease,
+    trace: Option<(String, Option<String>)>,
+) -> ParkedCall {
+    let bridge = Bridge::new(
+        permitted.server().slug(),
+        context.caller.capabilities.clone(),
+        context.revision,
+        context.snapshot.config.limits.question_timeout,
+        &gateway.modern_clients,
+        channel,
+    );
+    let caller = Caller { session: Some(lease.session()), ..context.caller.clone() };
+    let call = own(context, permitted, caller, trace);
+    let way_back = Arc::clone(&bridge);
+    let task = tokio::spawn(async move {
+        let answer = call.run(Some(way_back.clone())).await;
+        way_back.finish(answer);
+    });
+    ParkedCall::new(bridge, AbortOnDropHandle::new(task), lease)
+}
+
+/// Without a connection of the client's own, the server has nobody whom it could ask.
+async fn call_alone(
+    context: &RequestContext,
+    permitted: &Permitted,
+    channel: Option<Arc<CallChannel>>,
+    trace: Option<(String, Option<String>)>,
+) -> Result<Answer, Failure> {
+    let caller = Caller { interactive: false, ..context.caller.clone() };
+    own(context, permitted, caller, trace).run(channel.map(|channel| channel as _)).await
+}
+
+/// Takes the answers to the call that waits for them.
+fn resume(
+    gateway: &Gateway,
+    parked: &Parked,
+    channel: Option<Arc<CallChannel>>,
+) -> Result<ParkedCall, RequestError> {
+    let call = gateway.parked.take(&parked.handle).ok_or_else(|| {
+        RequestError::invalid(
+            "the call that asked this is over: it was answered already, waited too long \
+                (limits.question_timeout), or the gateway was restarted; make the request anew \
+                without requestState",
+        )
+    })?;
+    call.bridge.attach(channel);
+    let answers = parked.answers.as_deref().unwrap_or(b"{}");
+    let answers: Map<String, Value> = serde_json::from_slice(answers).unwrap_or_default();
+    for (key, answer) in answers {
+        call.bridge.answer(&key, answer.to_string().into());
+    }
+    Ok(call)
+}
+
+/// The questions of a running call as a modern server would ask them.
+fn write_questions(
+    questions: Vec<(String, Method, bytes::Bytes)>,
+    depth: usize,
+) -> Result<Answer, RequestError> {
+    let mut requests = Map::new();
+    for (key, method, params) in questions {
+        let mut params: Value = serde_json::from_slice(&params).unwrap_or_default();
+        remove_hop_members(&mut params);
+        requests.insert(key, json!({"method": method.as_str(), "params": params}));
+    }
+    write_input_required(requests, depth)
+}
+
+/// What belongs to the server's own hop, or to the legacy era.
+fn remove_hop_members(params: &mut Value) {
+    if let Value::Object(params) = params {
+        params.remove("elicitationId");
+        params.remove("task");
+        params.remove("_meta");
+    }
+}
+
+fn write_input_required(
+    requests: Map<String, Value>,
+    depth: usize,
+) -> Result<Answer, RequestError> {
+    let result = json!({"resultType": "input_required", "inputRequests": Value::Object(requests)});
+    let message = json!({"jsonrpc": "2.0", "id": 0, "result": result});
+    // A result of ours is two levels deeper than the question in it.
+    match jsonrpc::parse(message.to_string().into(), depth + 4, SentBy::Server) {
+        Ok(Message::Response(response)) => Ok(Answer {
+            text: response.text,
+            outcome: response.outcome,
+            kind: AnswerKind::InputRequired,
+        }),
+        _ => Err(RequestError::new(code::INTERNAL, "the server's question is not readable")),
+    }
+}
+
+/// An error of a legacy server that wants its user to open something first, as a modern server
+/// would say it; nothing for other errors, and for clients that did not declare that they can.
+pub(super) fn ask_to_open(
+    context: &RequestContext,
+    permitted: &mut Permitted,
+    answer: &Answer,
+) -> Option<Result<Answer, RequestError>> {
+    let jsonrpc::Outcome::Error(error) = &answer.outcome else { return None };
+    let capabilities = &context.caller.capabilities;
+    if context.era() != Era::Modern
+        || error.code != code::URL_ELICITATION
+        || !declares(capabilities, &["elicitation", "url"])
+    {
+        return None;
+    }
+    let data = error.data(&answer.text).filter(|data| data.len() <= MAX_DATA)?;
+    let data: Value = serde_json::from_slice(data).ok()?;
+    let wanted = data.get("elicitations")?.as_array()?;
+    let mut requests = Map::new();
+    for (number, elicitation) in wanted.iter().take(MAX_ELICITATIONS).enumerate() {
+        let mut params = elicitation.clone();
+        remove_hop_members(&mut params);
+        params["mode"] = "url".into();
+        requests.insert(
+            format!("u{}", number + 1),
+            json!({"method": Method::Elicit.as_str(), "params": params}),
+        );
+    }
+    if requests.is_empty() {
+        return None;
+    }
+    permitted.resume_at(Resumption::Anew);
+    Some(write_input_required(requests, scan::MAX_DEPTH))
+}

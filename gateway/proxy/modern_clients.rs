@@ -1,0 +1,170 @@
+//! What stands for modern clients towards legacy servers that ask things: such a server keeps a
+//! connection for each client, and a modern client has no session to keep it for. Requests of one
+//! principal that declare the same capabilities share one, unless a server cannot tell which call
+//! it asks about.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use lockgate_authn::Principal;
+use lockgate_protocol::jsonrpc::Request;
+use lockgate_protocol::method::Method;
+use lockgate_upstream::{BoxFuture, ClientSession, QuestionError};
+use parking_lot::Mutex;
+
+/// Connections of one client at a server that asks, and cannot tell which call it asks about.
+const LANES: usize = 8;
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct ModernClients {
+    lanes: Mutex<HashMap<Declared, Vec<Arc<Lane>>>>,
+    /// Servers that have asked something on a connection of one client.
+    askers: Mutex<HashSet<Box<str>>>,
+}
+
+/// Who it is, and the capabilities that were declared as JSON text.
+type Declared = (Principal, Bytes);
+
+/// One connection at each server.
+struct Lane {
+    key: u64,
+    state: Mutex<LaneState>,
+}
+
+struct LaneState {
+    /// Calls that run, by server.
+    running: HashMap<Box<str>, usize>,
+    used: Instant,
+}
+
+/// A lane for the time of one call.
+pub(crate) struct Lease {
+    lane: Arc<Lane>,
+    slug: Box<str>,
+}
+
+impl ModernClients {
+    /// A lane for a call at server `slug`, `alone` if the server cannot tell which call it asks
+    /// about. `None` when there are as many as one client may have, or clients as one principal
+    /// may have, or in all `most`.
+    pub(crate) fn lease(
+        &self,
+        declared: Declared,
+        slug: &str,
+        alone: bool,
+        most: usize,
+        next_key: impl FnOnce() -> u64,
+    ) -> Option<Lease> {
+        let is_alone = alone && self.askers.lock().contains(slug);
+        let mut all = self.lanes.lock();
+        if !all.contains_key(&declared) && all.len() >= most {
+            return None;
+        }
+        let lanes = all.entry(declared).or_default();
+        let free = lanes.iter().find(|lane| !is_alone || lane.is_free(slug));
+        let lane = match free {
+            Some(lane) => Arc::clone(lane),
+            None if lanes.len() >= LANES => return None,
+            None => {
+                let lane = Arc::new(Lane::new(next_key()));
+                lanes.push(Arc::clone(&lane));
+                lane
+            }
+        };
+        lane.enter(slug);
+        Some(Lease { lane, slug: slug.into() })
+    }
+
+    /// A server has asked something: from now on its calls run alone, where that is needed to tell
+    /// whose question it is.
+    pub(crate) fn record_asker(&self, slug: &str) {
+        let mut askers = self.askers.lock();
+        if !askers.contains(slug) {
+            askers.insert(slug.into());
+        }
+    }
+
+    /// Forgets the lanes that nothing has run on for so long, and gives their keys.
+    pub(crate) fn expire(&self, idle: Duration) -> Vec<u64> {
+        let mut expired = Vec::new();
+        self.lanes.lock().retain(|_, lanes| {
+            lanes.retain(|lane| {
+                let is_idle = lane.is_idle(idle);
+                if is_idle {
+                    expired.push(lane.key);
+                }
+                !is_idle
+            });
+            !lanes.is_empty()
+        });
+        expired
+    }
+}
+
+impl Lane {
+    fn new(key: u64) -> Self {
+        let state = LaneState { running: HashMap::new(), used: Instant::now() };
+        Self { key, state: Mutex::new(state) }
+    }
+
+    fn is_free(&self, slug: &str) -> bool {
+        !self.state.lock().running.contains_key(slug)
+    }
+
+    fn is_idle(&self, idle: Duration) -> bool {
+        let state = self.state.lock();
+        state.running.is_empty() && state.used.elapsed() > idle
+    }
+
+    fn enter(&self, slug: &str) {
+        *self.state.lock().running.entry(slug.into()).or_default() += 1;
+    }
+
+    fn leave(&self, slug: &str) {
+        let mut state = self.state.lock();
+        state.used = Instant::now();
+        if let Some(count) = state.running.get_mut(slug) {
+            *count -= 1;
+            if *count == 0 {
+                state.running.remove(slug);
+            }
+        }
+    }
+}
+
+impl Lease {
+    /// Stands for the client, as its session would.
+    pub(crate) fn session(&self) -> Arc<dyn ClientSession> {
+        self.lane.clone()
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.lane.leave(&self.slug);
+    }
+}
+
+impl ClientSession for Lane {
+    fn key(&self) -> u64 {
+        self.key
+    }
+
+    /// A modern client hears only what belongs to one of its requests.
+    fn log(&self, _slug: &str, _note: &Request) {}
+
+    fn ask<'a>(
+        &'a self,
+        _slug: &'a str,
+        _method: Method,
+        _params: Bytes,
+    ) -> BoxFuture<'a, Result<Bytes, QuestionError>> {
+        Box::pin(std::future::ready(Err(QuestionError::Gone)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,129 @@
+//! Calls that have asked their modern clients something in the legacy era's way, while they run.
+//! The client has its questions as the answer to one request and brings the answers with another
+//! one; in between the call is parked here. What nobody comes back for ends: the server hears that
+//! the user has cancelled. They do not outlive the process.
+
+mod bridge;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use dashmap::DashMap;
+use lockgate_authn::Principal;
+use tokio::runtime::Handle;
+use tokio_util::task::AbortOnDropHandle;
+
+pub(crate) use bridge::Bridge;
+
+use crate::config::Limits;
+use crate::modern_clients::Lease;
+use crate::quota::{QuotaPermit, Quotas};
+use crate::rescue::RequestError;
+
+/// How long a server has to end a call that nobody comes back for, once it has heard so.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct ParkedCalls {
+    calls: DashMap<Box<str>, ParkedCall>,
+    shares: Arc<Quotas>,
+}
+
+/// A call at a server that may ask while it runs. Dropping it cancels the call.
+pub(crate) struct ParkedCall {
+    pub(crate) bridge: Arc<Bridge>,
+    task: Option<AbortOnDropHandle<()>>,
+    _lease: Lease,
+    /// Unguessable, once the call has been parked.
+    handle: Option<Box<str>>,
+    since: Instant,
+    share: Option<QuotaPermit>,
+    rounds: usize,
+}
+
+impl ParkedCalls {
+    pub(crate) fn len(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Keeps a call until somebody brings answers, at most for the time that one question has.
+    /// Gives the handle by which it is found.
+    ///
+    /// # Errors
+    /// There are as many as there may be, of all or of this principal, or it has asked too often.
+    pub(crate) fn keep(
+        self: &Arc<Self>,
+        mut call: ParkedCall,
+        principal: &Principal,
+        slug: &str,
+        limits: &Limits,
+    ) -> Result<Box<str>, RequestError> {
+        call.rounds += 1;
+        if call.rounds > limits.question_rounds {
+            return Err(RequestError::too_many_rounds(slug));
+        }
+        if call.share.is_none() {
+            let share = self.shares.take(principal, limits.parked_calls_per_principal);
+            call.share = Some(
+                share.ok_or_else(|| RequestError::too_many_parked("parked_calls_per_principal"))?,
+            );
+        }
+        if self.calls.len() >= limits.parked_calls {
+            return Err(RequestError::too_many_parked("parked_calls"));
+        }
+        let handle = match &call.handle {
+            Some(handle) => handle.clone(),
+            None => new_handle().ok_or_else(|| RequestError::too_many_parked("parked_calls"))?,
+        };
+        call.handle = Some(handle.clone());
+        call.since = Instant::now();
+        call.bridge.park(Arc::downgrade(self), &handle);
+        self.calls.insert(handle.clone(), call);
+        Ok(handle)
+    }
+
+    /// Takes a call out, to go on with it or to end it.
+    pub(crate) fn take(&self, handle: &str) -> Option<ParkedCall> {
+        self.calls.remove(handle).map(|(_, call)| call)
+    }
+
+    /// Ends those that have been here for longer.
+    pub(crate) fn expire(&self, longest: Duration) {
+        self.calls.retain(|_, call| call.since.elapsed() <= longest);
+    }
+}
+
+impl ParkedCall {
+    pub(crate) fn new(bridge: Arc<Bridge>, task: AbortOnDropHandle<()>, lease: Lease) -> Self {
+        Self {
+            bridge,
+            task: Some(task),
+            _lease: lease,
+            handle: None,
+            since: Instant::now(),
+            share: None,
+            rounds: 0,
+        }
+    }
+}
+
+impl Drop for ParkedCall {
+    fn drop(&mut self) {
+        let has_unanswered = self.bridge.close();
+        let Some(task) = self.task.take().filter(|_| has_unanswered) else { return };
+        // The server is to hear that nobody answers before its call is cancelled.
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async move {
+                tokio::time::sleep(FAREWELL).await;
+                drop(task);
+            });
+        }
+    }
+}
+
+fn new_handle() -> Option<Box<str>> {
+    let mut random = [0u8; 16];
+    getrandom::fill(&mut random).ok()?;
+    Some(random.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into())
+}

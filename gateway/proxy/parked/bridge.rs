@@ -1,0 +1,243 @@
+//! The way back from a running call to its client, over several requests of the client: progress
+//! and log messages go to the request that waits just now, questions wait for answers.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use lockgate_protocol::jsonrpc::Request;
+use lockgate_protocol::method::Method;
+use lockgate_protocol::question;
+use lockgate_protocol::revision::Revision;
+use lockgate_upstream::{Answer, BoxFuture, Conversation, Failure, QuestionError};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, oneshot};
+
+use super::{FAREWELL, ParkedCalls};
+use crate::client_channel::CallChannel;
+use crate::modern_clients::ModernClients;
+
+/// Questions of one call that wait at once.
+const MAX_QUESTIONS: usize = 32;
+/// Questions that come within this time are asked together.
+const TOGETHER: Duration = Duration::from_millis(5);
+
+/// See the module.
+pub(crate) struct Bridge {
+    slug: Box<str>,
+    /// JSON text of what the client declared.
+    capabilities: Bytes,
+    revision: Revision,
+    /// How long the client may take to answer one question.
+    patience: Duration,
+    /// The client gave a progress token with its first request.
+    wants_progress: bool,
+    clients: Arc<ModernClients>,
+    state: Mutex<State>,
+    /// There is a question or the answer.
+    news: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    /// The request that waits.
+    channel: Option<Arc<CallChannel>>,
+    asked: BTreeMap<u64, Asked>,
+    next: u64,
+    answer: Option<Result<Answer, Failure>>,
+    /// Where the call is kept between two requests.
+    parked: Option<(Weak<ParkedCalls>, Box<str>)>,
+    is_closed: bool,
+}
+
+/// A question that waits for its answer.
+struct Asked {
+    method: Method,
+    /// JSON text of the `params`.
+    params: Bytes,
+    answer: oneshot::Sender<Bytes>,
+}
+
+impl Bridge {
+    pub(crate) fn new(
+        slug: &str,
+        capabilities: Bytes,
+        revision: Revision,
+        patience: Duration,
+        clients: &Arc<ModernClients>,
+        channel: Option<Arc<CallChannel>>,
+    ) -> Arc<Self> {
+        let wants_progress = channel.as_ref().is_some_and(|channel| channel.wants_progress());
+        Arc::new(Self {
+            slug: slug.into(),
+            capabilities,
+            revision,
+            patience,
+            wants_progress,
+            clients: Arc::clone(clients),
+            state: Mutex::new(State { channel, ..State::default() }),
+            news: Notify::new(),
+        })
+    }
+
+    /// Another request of the client waits from now on.
+    pub(crate) fn attach(&self, channel: Option<Arc<CallChannel>>) {
+        self.state.lock().channel = channel;
+    }
+
+    /// Nobody waits from now on; the call is kept under this handle.
+    pub(super) fn park(&self, calls: Weak<ParkedCalls>, handle: &str) {
+        let mut state = self.state.lock();
+        state.channel = None;
+        state.parked = Some((calls, handle.into()));
+    }
+
+    /// The server has answered.
+    pub(crate) fn finish(&self, answer: Result<Answer, Failure>) {
+        self.state.lock().answer = Some(answer);
+        self.news.notify_waiters();
+    }
+
+    /// Waits until the server has answered; nothing when it wants answers itself.
+    pub(crate) async fn step(&self) -> Option<Result<Answer, Failure>> {
+        loop {
+            let news = self.news.notified();
+            if let Some(answer) = self.state.lock().answer.take() {
+                return Some(answer);
+            }
+            if !self.is_asking() {
+                news.await;
+                continue;
+            }
+            tokio::time::sleep(TOGETHER).await;
+            let answer = self.state.lock().answer.take();
+            // The server may have taken it back.
+            if answer.is_some() || self.is_asking() {
+                return answer;
+            }
+        }
+    }
+
+    fn is_asking(&self) -> bool {
+        !self.state.lock().asked.is_empty()
+    }
+
+    /// What waits for answers: key, method and JSON text of the `params` of each.
+    pub(crate) fn questions(&self) -> Vec<(String, Method, Bytes)> {
+        let state = self.state.lock();
+        let mut all = Vec::with_capacity(state.asked.len());
+        for (number, asked) in &state.asked {
+            all.push((write_key(*number), asked.method, asked.params.clone()));
+        }
+        all
+    }
+
+    /// Gives the server an answer, if it waits for one with this key.
+    pub(crate) fn answer(&self, key: &str, answer: Bytes) {
+        let asked = read_key(key).and_then(|number| self.state.lock().asked.remove(&number));
+        if let Some(asked) = asked {
+            let _ = asked.answer.send(answer);
+        }
+    }
+
+    /// Nobody answers any more. Whether the server waited for an answer.
+    pub(super) fn close(&self) -> bool {
+        let mut state = self.state.lock();
+        state.is_closed = true;
+        state.channel = None;
+        let unanswered = std::mem::take(&mut state.asked);
+        drop(state);
+        !unanswered.is_empty()
+    }
+
+    /// The client did not come back in time: the call ends, after its server has heard so.
+    fn give_up(&self) {
+        let Some((calls, handle)) = self.state.lock().parked.clone() else { return };
+        tracing::info!(server = &*self.slug, "a call is given up: nobody answered its question");
+        tokio::spawn(async move {
+            tokio::time::sleep(FAREWELL).await;
+            if let Some(calls) = calls.upgrade() {
+                drop(calls.take(&handle));
+            }
+        });
+    }
+
+    fn enter(&self, method: Method, params: Bytes) -> Option<(u64, oneshot::Receiver<Bytes>)> {
+        let (sender, receiver) = oneshot::channel();
+        let mut state = self.state.lock();
+        if state.is_closed || state.asked.len() >= MAX_QUESTIONS {
+            return None;
+        }
+        state.next += 1;
+        let number = state.next;
+        state.asked.insert(number, Asked { method, params, answer: sender });
+        drop(state);
+        self.news.notify_waiters();
+        Some((number, receiver))
+    }
+
+    fn channel(&self) -> Option<Arc<CallChannel>> {
+        self.state.lock().channel.clone()
+    }
+}
+
+/// Takes a question back that the server waits for no more.
+struct TakeBack<'a> {
+    bridge: &'a Bridge,
+    number: u64,
+}
+
+impl Drop for TakeBack<'_> {
+    fn drop(&mut self) {
+        let asked = self.bridge.state.lock().asked.remove(&self.number);
+        drop(asked);
+    }
+}
+
+impl Conversation for Bridge {
+    fn wants_progress(&self) -> bool {
+        self.wants_progress
+    }
+
+    fn progress(&self, note: &Request) {
+        if let Some(channel) = self.channel() {
+            channel.progress(note);
+        }
+    }
+
+    fn log(&self, note: &Request) {
+        if let Some(channel) = self.channel() {
+            channel.log(note);
+        }
+    }
+
+    fn waiting(&self) {}
+
+    fn ask(&self, method: Method, params: Bytes) -> BoxFuture<'_, Result<Bytes, QuestionError>> {
+        Box::pin(async move {
+            self.clients.record_asker(&self.slug);
+            if !question::may_ask(&self.capabilities, method, &params, self.revision) {
+                return Err(QuestionError::Undeclared);
+            }
+            let (number, answer) = self.enter(method, params).ok_or(QuestionError::Gone)?;
+            let _take_back = TakeBack { bridge: self, number };
+            match tokio::time::timeout(self.patience, answer).await {
+                Ok(Ok(answer)) => Ok(answer),
+                Ok(Err(_)) => Err(QuestionError::Gone),
+                Err(_) => {
+                    self.give_up();
+                    Err(QuestionError::Timeout)
+                }
+            }
+        })
+    }
+}
+
+fn write_key(number: u64) -> String {
+    format!("q{number}")
+}
+
+fn read_key(key: &str) -> Option<u64> {
+    key.strip_prefix('q')?.parse().ok()
+}
