@@ -168,12 +168,12 @@ fn check_standard_headers(
     let target = request.method.target().filter(|_| request.method.exists_in(Era::Modern));
     let Some(key) = target else { return Ok(()) };
     let Some(name) = request.param_str(key) else {
-        let unfounded = || {
-            RequestError::header(format!(
+        return match single_header(headers, &NAME)? {
+            None => Ok(()),
+            Some(_) => Err(RequestError::header(format!(
                 "the header Mcp-Name has nothing in `params.{key}` to repeat"
-            ))
+            ))),
         };
-        return single_header(headers, &NAME)?.map_or(Ok(()), |_| Err(unfounded()));
     };
     let value = single_header(headers, &NAME)?
         .ok_or_else(|| RequestError::header("the header Mcp-Name is missing"))?;
