@@ -8,14 +8,17 @@ use rmcp::{
     model::{
         ClientCapabilities, ClientResult, InputRequest, InputRequiredResult, InputResponses,
         LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam, ProtocolVersion,
-        ServerRequest,
+        ResourceUpdatedNotificationParam, ServerRequest,
     },
-    service::RequestContext,
+    service::{Peer, RequestContext, ServiceError},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use crate::shared::{Session, Shared};
+use crate::{
+    era::Era,
+    shared::{Change, Session, Shared},
+};
 
 /// What came of a question to the client.
 pub(crate) enum Asked {
@@ -48,6 +51,7 @@ pub(crate) struct Call {
     session: Arc<Session>,
     responses: InputResponses,
     state: Option<String>,
+    like_examples: bool,
 }
 
 impl Call {
@@ -58,7 +62,21 @@ impl Call {
         responses: Option<InputResponses>,
         state: Option<String>,
     ) -> Self {
-        Self { context, shared, session, responses: responses.unwrap_or_default(), state }
+        let responses = responses.unwrap_or_default();
+        Self { context, shared, session, responses, state, like_examples: false }
+    }
+
+    pub(crate) fn like_examples(self, like_examples: bool) -> Self {
+        Self { like_examples, ..self }
+    }
+
+    pub(crate) fn is_like_examples(&self) -> bool {
+        self.like_examples
+    }
+
+    /// A tool of an example knows one way to ask, whoever calls; alone in an era, it is that era's.
+    fn asks_in_one_way(&self) -> bool {
+        self.like_examples && self.shared.era == Era::Both
     }
 
     pub(crate) fn is_modern(&self) -> bool {
@@ -100,12 +118,9 @@ impl Call {
         questions: &[(&str, Value)],
         state: Option<String>,
     ) -> Result<Asked, ErrorData> {
-        let questions = questions
-            .iter()
-            .map(|(key, question)| Ok(((*key).to_owned(), question_of(question)?)))
-            .collect::<Result<BTreeMap<_, _>, ErrorData>>()?;
+        let questions = questions_of(questions)?;
         self.require(questions.values())?;
-        if !self.is_modern() {
+        if !self.is_modern() && !self.asks_in_one_way() {
             return self.ask_directly(questions).await;
         }
         let answers: BTreeMap<_, _> = questions
@@ -117,6 +132,17 @@ impl Call {
             return Ok(Asked::Answered(Answers(answers)));
         }
         Ok(Asked::Pending(InputRequiredResult::new(Some(questions), state)))
+    }
+
+    /// As `ask`, for a tool that is older than `input_required`.
+    pub(crate) async fn ask_as_before(
+        &self,
+        questions: &[(&str, Value)],
+    ) -> Result<Asked, ErrorData> {
+        if self.asks_in_one_way() {
+            return self.ask_directly(questions_of(questions)?).await;
+        }
+        self.ask(questions, None).await
     }
 
     async fn ask_directly(
@@ -176,6 +202,12 @@ impl Call {
         ErrorData::missing_required_client_capability(required)
     }
 
+    /// Tells the session of this call, and nobody else, of a change.
+    pub(crate) async fn tell(&self, change: Change) {
+        // A client that went away is not an error.
+        let _ = tell(&self.context.peer, &self.session, change).await;
+    }
+
     /// Reports progress when the client asked for it. A client that went away is not an error.
     pub(crate) async fn progress(&self, progress: f64, total: f64) {
         if let Some(token) = self.context.meta.get_progress_token() {
@@ -200,6 +232,31 @@ impl Call {
             let _ = self.context.peer.notify_logging_message(message).await;
         }
     }
+}
+
+/// Tells one legacy session of a change, if it wants to hear of it.
+pub(crate) async fn tell(
+    peer: &Peer<RoleServer>,
+    session: &Session,
+    change: Change,
+) -> Result<(), ServiceError> {
+    match change {
+        Change::Tools => peer.notify_tool_list_changed().await,
+        Change::Prompts => peer.notify_prompt_list_changed().await,
+        Change::Resources => peer.notify_resource_list_changed().await,
+        Change::Resource(uri) if session.is_subscribed(&uri) => {
+            peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri)).await
+        }
+        Change::Resource(_) => Ok(()),
+    }
+}
+
+fn questions_of(questions: &[(&str, Value)]) -> Result<BTreeMap<String, InputRequest>, ErrorData> {
+    let mut parsed = BTreeMap::new();
+    for (key, question) in questions {
+        parsed.insert((*key).to_owned(), question_of(question)?);
+    }
+    Ok(parsed)
 }
 
 fn question_of(question: &Value) -> Result<InputRequest, ErrorData> {

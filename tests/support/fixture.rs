@@ -11,16 +11,15 @@ use rmcp::{
         GetTaskParams, GetTaskResult, Implementation, ListPromptsResult,
         ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
         ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult,
-        ResourceUpdatedNotificationParam, ServerCapabilities, ServerConfig, SetLevelRequestParams,
-        SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
-        UpdateTaskParams,
+        ServerCapabilities, ServerConfig, SetLevelRequestParams, SubscribeRequestParams,
+        SubscriptionFilter, Tool, UnsubscribeRequestParams, UpdateTaskParams,
     },
     service::{NotificationContext, Peer, RequestContext, SubscriptionContext},
 };
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 
 use crate::{
-    call::Call,
+    call::{self, Call},
     completion,
     era::Era,
     prompts, resources,
@@ -37,6 +36,7 @@ pub struct Fixture {
     shared: Arc<Shared>,
     session: Arc<Session>,
     shy: bool,
+    like_examples: bool,
 }
 
 impl Fixture {
@@ -49,17 +49,27 @@ impl Fixture {
             shared: Arc::new(Shared::new(era, page_size)?),
             session: Arc::default(),
             shy: false,
+            like_examples: false,
         })
     }
 
     pub(crate) fn new_session(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), session: Arc::default(), shy: self.shy }
+        Self { session: Arc::default(), ..self.clone() }
     }
 
     /// Whether tools that ask the client are only listed to clients that can be asked.
     #[must_use]
     pub fn shy(self, shy: bool) -> Self {
         Self { shy, ..self }
+    }
+
+    /// Whether to be as the examples of the SDK are: older tools ask by requests of the server's own
+    /// and newer ones by `input_required`, whoever calls; completions are not advertised, and not
+    /// all that can be read is listed; changes are of lists that read the same, and in a legacy
+    /// session they are announced to that session alone.
+    #[must_use]
+    pub fn like_examples(self, like_examples: bool) -> Self {
+        Self { like_examples, ..self }
     }
 
     pub(crate) fn era(&self) -> Era {
@@ -73,6 +83,7 @@ impl Fixture {
         state: Option<String>,
     ) -> Call {
         Call::new(context, Arc::clone(&self.shared), Arc::clone(&self.session), responses, state)
+            .like_examples(self.like_examples)
     }
 
     /// One page of a list. A cursor is the offset of its first entry.
@@ -121,6 +132,9 @@ impl ServerHandler for Fixture {
             .enable_tools()
             .enable_tool_list_changed()
             .build();
+        if self.like_examples {
+            capabilities.completions = None;
+        }
         if self.shared.era != Era::Legacy {
             let tasks = ServerCapabilities::builder().enable_tasks().build();
             capabilities.extensions = tasks.extensions;
@@ -182,7 +196,10 @@ impl ServerHandler for Fixture {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let entries = resources::list(&self.shared);
+        let mut entries = resources::list(&self.shared);
+        if self.like_examples {
+            entries.retain(|resource| resource.uri.starts_with("test://static-"));
+        }
         listed!(self, ListResourcesResult, resources, entries, request, context)
     }
 
@@ -315,13 +332,8 @@ async fn tell(peer: Peer<RoleServer>, mut changes: Receiver<Change>, session: Ar
     // A session that ends is noticed at the next change: the peer refuses it.
     loop {
         let told = match changes.recv().await {
-            Ok(Change::Tools) => peer.notify_tool_list_changed().await,
-            Ok(Change::Prompts) => peer.notify_prompt_list_changed().await,
-            Ok(Change::Resources) => peer.notify_resource_list_changed().await,
-            Ok(Change::Resource(uri)) if session.is_subscribed(&uri) => {
-                peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri)).await
-            }
-            Ok(Change::Resource(_)) | Err(RecvError::Lagged(_)) => Ok(()),
+            Ok(change) => call::tell(&peer, &session, change).await,
+            Err(RecvError::Lagged(_)) => Ok(()),
             Err(RecvError::Closed) => return,
         };
         if told.is_err() {

@@ -28,12 +28,17 @@ struct Arguments {
     /// List tools that ask the client only to clients that declared that they can be asked.
     #[arg(long)]
     shy: bool,
+    /// Be as the examples of the SDK are, which ask in one way whoever calls.
+    #[arg(long)]
+    like_examples: bool,
 }
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    let fixture = Fixture::new(arguments.era, arguments.page_size)?.shy(arguments.shy);
+    let fixture = Fixture::new(arguments.era, arguments.page_size)?
+        .shy(arguments.shy)
+        .like_examples(arguments.like_examples);
     let mut terminate = signal(SignalKind::terminate()).context("cannot watch for SIGTERM")?;
     match arguments.http {
         Some(address) => {

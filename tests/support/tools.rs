@@ -65,6 +65,7 @@ pub(crate) async fn call(call: &Call, name: &str, arguments: &JsonObject) -> Ans
         return answer;
     }
     changes::call(call, name, arguments)
+        .await
         .unwrap_or_else(|| Err(ErrorData::invalid_params(format!("unknown tool: {name}"), None)))
 }
 

@@ -31,7 +31,10 @@ pub(super) fn list(shared: &Shared) -> Vec<Tool> {
     tools
 }
 
-pub(super) fn call(call: &Call, name: &str, arguments: &JsonObject) -> Option<Answer> {
+pub(super) async fn call(call: &Call, name: &str, arguments: &JsonObject) -> Option<Answer> {
+    if call.is_like_examples() {
+        return announce(call, name, arguments).await;
+    }
     let shared = &call.shared;
     let present = match name {
         "test_trigger_tool_change" => shared.toggle(&shared.extra_tool, Change::Tools),
@@ -46,4 +49,24 @@ pub(super) fn call(call: &Call, name: &str, arguments: &JsonObject) -> Option<An
         _ => return None,
     };
     Some(text(if present { "Added" } else { "Removed" }))
+}
+
+/// Announces a change that there is not: an example builds its lists for each session.
+async fn announce(call: &Call, name: &str, arguments: &JsonObject) -> Option<Answer> {
+    let change = match name {
+        "test_trigger_tool_change" => Change::Tools,
+        "test_trigger_prompt_change" => Change::Prompts,
+        "test_trigger_resource_change" => Change::Resources,
+        "test_trigger_resource_update" => {
+            let uri = arguments.get("uri").and_then(Value::as_str).unwrap_or(WATCHED);
+            Change::Resource(uri.to_owned())
+        }
+        _ => return None,
+    };
+    if call.is_modern() {
+        call.shared.announce(change);
+    } else {
+        call.tell(change).await;
+    }
+    Some(text("Announced"))
 }

@@ -1,9 +1,6 @@
 //! Tools that ask the client for a completion or the user for a form, once.
 
-use rmcp::{
-    ErrorData,
-    model::{JsonObject, Tool},
-};
+use rmcp::model::{JsonObject, Tool};
 use serde_json::{Value, json};
 
 use super::{Answer, plain, required, text, with_schema};
@@ -41,7 +38,10 @@ pub(super) async fn call(call: &Call, name: &str, arguments: &JsonObject) -> Opt
         "test_elicitation" => required(arguments, "message").map(contact),
         "test_elicitation_sep1034_defaults" => Ok(defaults()),
         "test_elicitation_sep1330_enums" => Ok(enumerations()),
-        "test_streaming_elicitation" => Ok(contact("Who are you?")),
+        "test_streaming_elicitation" => {
+            let asked = call.ask(&[("form", contact("Who are you?"))], None).await;
+            return Some(asked.and_then(said_of));
+        }
         "test_missing_capability" => {
             return Some(if call.capabilities().sampling.is_some() {
                 text("The client can sample")
@@ -63,7 +63,7 @@ async fn sample(call: &Call, arguments: &JsonObject) -> Answer {
         "messages": [{"role": "user", "content": {"type": "text", "text": prompt}}],
         "maxTokens": 100
     }});
-    match call.ask(&[("sample", question)], None).await? {
+    match call.ask_as_before(&[("sample", question)]).await? {
         Asked::Pending(pending) => Ok(pending.into()),
         Asked::Answered(answers) => {
             let content = &answers.get("sample")["content"];
@@ -76,8 +76,12 @@ async fn sample(call: &Call, arguments: &JsonObject) -> Answer {
     }
 }
 
-async fn elicit(call: &Call, form: Value) -> Result<rmcp::model::CallToolResponse, ErrorData> {
-    match call.ask(&[("form", form)], None).await? {
+async fn elicit(call: &Call, form: Value) -> Answer {
+    said_of(call.ask_as_before(&[("form", form)]).await?)
+}
+
+fn said_of(asked: Asked) -> Answer {
+    match asked {
         Asked::Pending(pending) => Ok(pending.into()),
         Asked::Answered(answers) => {
             let answer = answers.get("form");
