@@ -41,12 +41,25 @@ def own(_: Cache) -> list[str]:
     return [str(fixture_binary())]
 
 
+def rmcp(_: Cache) -> list[str]:
+    return [str(fixture_binary()), "--like-examples"]
+
+
 def python(cache: Cache) -> list[str]:
     return [str(cache.python), str(HERE / "fixtures" / "python_server.py")]
 
 
-# `own` asks in both eras, whatever the tool. The others are made as the examples of their SDK are.
+def typescript(cache: Cache) -> list[str]:
+    return [str(cache.node), str(HERE / "fixtures" / "typescript_server.mjs"), str(cache.folder)]
+
+
+# `own` asks in the way of its client's era, whatever the tool. The others are as the examples of their SDK are.
 FIXTURES = {
     fixture.name: fixture
-    for fixture in (Fixture("own", own), Fixture("python", python))
+    for fixture in (
+        Fixture("own", own),
+        Fixture("rmcp", rmcp),
+        Fixture("python", python),
+        Fixture("typescript", typescript),
+    )
 }
