@@ -270,7 +270,8 @@ fn is_offered(method: Method, view: &View) -> bool {
         Method::ToolsList | Method::ToolsCall => offers.tools,
         Method::PromptsList | Method::PromptsGet => offers.prompts,
         Method::ResourcesList | Method::TemplatesList | Method::ResourcesRead => offers.resources,
-        Method::Complete => offers.completions,
+        // Servers complete without saying that they do.
+        Method::Complete => offers.completions || offers.prompts || offers.resources,
         Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => offers.tasks,
         _ => false,
     }

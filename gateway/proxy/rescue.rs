@@ -282,6 +282,18 @@ impl RequestError {
         problem
     }
 
+    /// A completion where there is nothing that completes: no error, but no values.
+    pub(crate) fn no_values(era: Era) -> Self {
+        let mut result = json!({"completion": {"values": [], "total": 0, "hasMore": false}});
+        if era == Era::Modern {
+            result["resultType"] = "complete".into();
+        }
+        let mut problem = Self::new(code::METHOD_NOT_FOUND, "the server completes nothing");
+        problem.result = Some(result);
+        problem.outcome = Outcome::Ok;
+        problem
+    }
+
     /// Names the policy that decided, for the log.
     pub(crate) fn denied(mut self, rule: Arc<str>) -> Self {
         self.rule = Some(rule);

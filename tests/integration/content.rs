@@ -182,3 +182,42 @@ async fn structured_content_fits_the_revision() {
         assert!(called["content"][0]["text"].is_string(), "{revision} {tool}: {called}");
     }
 }
+
+/// B5: completions are there in both eras, whether the server announces them or not; one that has
+/// none gives no values, and what does not exist stays unknown.
+#[tokio::test]
+async fn what_completes_without_saying_so_completes_for_everybody() {
+    let with_prompt = |completes: bool| {
+        let plain = modern(&["t"]);
+        move |heard: &Heard| match heard.method() {
+            "server/discover" => Say::Json(heard.result(json!({
+                "resultType": "complete", "supportedVersions": ["2026-07-28"], "ttlMs": 0,
+                "cacheScope": "private", "capabilities": {"tools": {}, "prompts": {}},
+            }))),
+            "prompts/list" => Say::Json(heard.result(json!({
+                "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
+                "prompts": [{"name": "p", "arguments": [{"name": "x"}]}],
+            }))),
+            "completion/complete" if completes => Say::Json(
+                heard.result(json!({"resultType": "complete", "completion": {"values": ["one"]}})),
+            ),
+            _ => plain(heard),
+        }
+    };
+    let (does, does_not) =
+        (Upstream::http(with_prompt(true)).await, Upstream::http(with_prompt(false)).await);
+    let servers = json!({"does": does.config(), "doesnot": does_not.config()});
+    let gate = Gate::start(json!({"servers": servers})).await;
+    let session = gate.session("/mcp", "2025-06-18").await;
+    let wanted = |name: &str| json!({"ref": {"type": "ref/prompt", "name": name}, "argument": {"name": "x", "value": ""}});
+    for (name, values) in [("does__p", json!(["one"])), ("doesnot__p", json!([]))] {
+        let modern = gate.modern("/mcp", "completion/complete", wanted(name)).await;
+        let legacy = session.ask("completion/complete", wanted(name)).await;
+        assert_eq!(modern.result()["resultType"], "complete", "{}", modern.text());
+        for answer in [modern, legacy] {
+            assert_eq!(answer.result()["completion"]["values"], values, "{}", answer.text());
+        }
+    }
+    let unknown = gate.modern("/mcp", "completion/complete", wanted("does__no")).await;
+    assert_eq!(unknown.code(), -32602, "{}", unknown.text());
+}

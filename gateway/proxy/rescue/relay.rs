@@ -51,6 +51,10 @@ impl RequestError {
                     &context.request.param_str("name").unwrap_or_default(),
                 );
             }
+            // Servers that complete nothing have no values.
+            Method::Complete if error.code == code::METHOD_NOT_FOUND => {
+                return Self::no_values(context.era());
+            }
             _ => {}
         }
         let mut problem = translated(context, error, text, peer);
