@@ -11,7 +11,7 @@ use lockgate_policy::pin::Pins;
 use lockgate_protocol::name::{Naming, Slug};
 use lockgate_protocol::revision::Era;
 use lockgate_telemetry::Metrics;
-use lockgate_upstream::{Events, State, Upstream};
+use lockgate_upstream::{Announcement, Events, State, Upstream};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, broadcast};
 
@@ -41,8 +41,8 @@ pub(crate) struct Directory {
 /// What listeners hear.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
-    /// There is another catalog.
-    Catalog,
+    /// There is another catalog, or servers say of lists that they have changed.
+    Catalog(Arc<[Announcement]>),
     /// A resource of a server, by its own URI, has changed.
     Updated { slug: Arc<str>, uri: Arc<str> },
     /// A task of a server, by its own id, has news.
@@ -159,8 +159,15 @@ impl Directory {
         before != after
     }
 
-    /// Merges again, if that would give another catalog, or `anyway`. Tells whether it did.
-    pub(crate) fn rebuild(&self, snapshot: &Snapshot, metrics: &Metrics, anyway: bool) -> bool {
+    /// Merges again, if that would give another catalog, or `anyway`. Tells whether there is
+    /// something to tell clients of.
+    pub(crate) fn rebuild(
+        &self,
+        snapshot: &Snapshot,
+        metrics: &Metrics,
+        anyway: bool,
+        announced: &Arc<[Announcement]>,
+    ) -> bool {
         let servers = self.servers.lock().clone();
         let pending = servers.values().any(|s| s.status().state == State::Pending);
         let before = self.catalog.load_full();
@@ -170,13 +177,16 @@ impl Directory {
             let after = Catalog::merge(servers, snapshot.naming, pins, Some(&before), metrics);
             log_new_suspects(&before, &after, pins);
             self.catalog.store(Arc::new(after));
-            let _ = self.changes.send(Change::Catalog);
+        }
+        let tells = changed || !announced.is_empty();
+        if tells {
+            let _ = self.changes.send(Change::Catalog(Arc::clone(announced)));
         }
         if !pending {
             self.settled.store(true, Ordering::Release);
             self.settling.notify_waiters();
         }
-        changed
+        tells
     }
 
     /// Something outside the servers changed what is visible (policy, names).

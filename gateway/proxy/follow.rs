@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use lockgate_protocol::name::Slug;
 use lockgate_telemetry::{Metrics, ServerState};
-use lockgate_upstream::{Event, State, Subscription};
+use lockgate_upstream::{Announcement, Event, State, Subscription};
 use tokio::sync::broadcast;
 
 use crate::catalog::Catalog;
@@ -19,18 +19,28 @@ use crate::gateway::Gateway;
 use coalesce::{Update, Updates};
 use pace::Pace;
 
+/// Announcements that wait to be told together.
+const MAX_ANNOUNCED: usize = 4096;
+
 /// Follows the servers until the gateway is gone.
 pub(crate) async fn follow(gateway: Arc<Gateway>) {
     let directory = &gateway.directory;
     let mut events = directory.events.subscribe();
     let mut pace = Pace::default();
     let mut updates = Updates::default();
+    let mut announced = Vec::new();
     let mut rules_changed = true;
     let mut reported = Reported::default();
     loop {
         tokio::select! {
             event = events.recv() => match event {
                 Ok(Event::Changed { .. }) => pace.announce(Instant::now()),
+                Ok(Event::Announced(announcement)) => {
+                    if announced.len() < MAX_ANNOUNCED {
+                        announced.push(announcement);
+                    }
+                    pace.announce(Instant::now());
+                }
                 Ok(Event::Updated { slug, uri, session }) => {
                     let on = session.map_or(Subscription::Shared, Subscription::Session);
                     let update = Update { slug, uri: uri.into(), on };
@@ -58,8 +68,9 @@ pub(crate) async fn follow(gateway: Arc<Gateway>) {
                 let began = Instant::now();
                 let gateway = Arc::clone(&gateway);
                 let anyway = std::mem::take(&mut rules_changed);
+                let announced = std::mem::take(&mut announced).into();
                 let merging = tokio::task::spawn_blocking(move || {
-                    merge(&gateway, &mut reported, anyway);
+                    merge(&gateway, &mut reported, anyway, &announced);
                     reported
                 });
                 reported = merging.await.unwrap_or_default();
@@ -80,12 +91,17 @@ fn tell_updated(gateway: &Gateway, update: Update) {
     }
 }
 
-fn merge(gateway: &Gateway, reported: &mut Reported, anyway: bool) {
+fn merge(
+    gateway: &Gateway,
+    reported: &mut Reported,
+    anyway: bool,
+    announced: &Arc<[Announcement]>,
+) {
     let snapshot = gateway.snapshot();
-    let changed = gateway.directory.rebuild(&snapshot, &gateway.metrics, anyway);
+    let tells = gateway.directory.rebuild(&snapshot, &gateway.metrics, anyway, announced);
     reported.report(&gateway.directory.catalog(), &gateway.metrics);
-    if changed {
-        gateway.notify_list_changes(&snapshot);
+    if tells {
+        gateway.notify_list_changes(&snapshot, announced);
     }
 }
 

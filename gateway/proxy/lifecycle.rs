@@ -105,6 +105,6 @@ async fn sweep(gateway: Arc<Gateway>) {
                 gateway.end_session(&session);
             }
         }
-        let _ = gateway.directory.changes.send(Change::Catalog);
+        let _ = gateway.directory.changes.send(Change::Catalog(Arc::default()));
     }
 }

@@ -17,7 +17,7 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Revision;
 use lockgate_protocol::uri;
 use lockgate_protocol::write::{self, Object};
-use lockgate_upstream::{Caller, ListKind};
+use lockgate_upstream::{Announcement, Caller, ListKind};
 use serde_json::{Map, Value, json};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
@@ -29,6 +29,7 @@ use crate::context::RequestContext;
 use crate::directory::Change;
 use crate::dispatch::{audit_denial, audit_listen};
 use crate::gateway::Gateway;
+use crate::notify::announced_lists;
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
 use crate::session::covers;
@@ -171,7 +172,7 @@ impl Listener {
                         }
                     };
                     match change {
-                        Ok(Change::Catalog) => self.compare_lists(),
+                        Ok(Change::Catalog(announced)) => self.compare_lists(&announced),
                         Ok(Change::Updated { slug, uri }) => self.notify_updated(&slug, &uri),
                         Ok(Change::Task { slug, id }) => {
                             self.tasks.read_changed(&slug, &id, |token| requests.make(token))
@@ -226,11 +227,13 @@ impl Listener {
         self.gateway.directory.view(&self.endpoint, &snapshot, &rights)
     }
 
-    /// Tells of lists that look different now to this caller.
-    fn compare_lists(&mut self) {
+    /// Tells of lists that look different now to this caller, and of those that servers announced.
+    fn compare_lists(&mut self, announced: &[Announcement]) {
         let after = self.current_view();
         let lists = after.as_ref().map_or_else(ListMarks::none, |view| view.marks(false));
-        for kind in std::mem::replace(&mut self.lists_notified, lists).changes(lists) {
+        let before = std::mem::replace(&mut self.lists_notified, lists);
+        let announced = announced_lists(after.as_deref(), announced, None);
+        for kind in before.changes(lists, &announced) {
             self.notify_list_changed(kind);
         }
         match after {
@@ -275,7 +278,7 @@ impl Listener {
 
     /// So much has happened that some of it was lost: everything may have changed.
     fn notify_everything(&mut self) {
-        self.compare_lists();
+        self.compare_lists(&[]);
         if self.stage == Stage::Over {
             return;
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use lockgate_policy::Kind;
 use lockgate_protocol::jsonrpc::Request;
-use lockgate_upstream::Subscription;
+use lockgate_upstream::{Announcement, ClientSession, ListKind, Subscription};
 
 use crate::catalog::View;
 use crate::gateway::Gateway;
@@ -16,10 +16,29 @@ use crate::rights::CallerRights;
 use crate::session::Session;
 use crate::snapshot::Snapshot;
 
+/// The lists of a view that servers said have changed, to everybody or to one session. A server
+/// of which the view shows nothing in a list has nothing to say of it.
+pub(crate) fn announced_lists(
+    view: Option<&View>,
+    announced: &[Announcement],
+    session: Option<u64>,
+) -> Vec<ListKind> {
+    let mut lists = Vec::new();
+    let Some(view) = view else { return lists };
+    for announcement in announced.iter().filter(|announcement| announcement.session == session) {
+        for kind in &announcement.lists {
+            if !lists.contains(kind) && view.lists_of(&announcement.slug, *kind) {
+                lists.push(*kind);
+            }
+        }
+    }
+    lists
+}
+
 impl Gateway {
     /// Tells sessions of lists that look different to them now, and ends those whose owner's key is
     /// good no more.
-    pub(crate) fn notify_list_changes(&self, snapshot: &Snapshot) {
+    pub(crate) fn notify_list_changes(&self, snapshot: &Snapshot, announced: &[Announcement]) {
         let mut views = HashMap::new();
         for session in self.sessions.all() {
             let Some(principal) = session.renew(|owner| snapshot.authenticator.current(owner))
@@ -29,10 +48,14 @@ impl Gateway {
             };
             let rights = CallerRights::new(&snapshot.policy, principal, &session.endpoint);
             let key = (session.endpoint.clone(), rights.class.mark());
-            let view: &Option<Arc<View>> = views
-                .entry(key)
-                .or_insert_with(|| self.directory.view(&session.endpoint, snapshot, &rights));
-            session.notify_changes(view.as_deref());
+            let (view, lists): &(Option<Arc<View>>, _) = views.entry(key).or_insert_with(|| {
+                let view = self.directory.view(&session.endpoint, snapshot, &rights);
+                let lists = announced_lists(view.as_deref(), announced, None);
+                (view, lists)
+            });
+            let mut lists: Vec<ListKind> = lists.clone();
+            lists.extend(announced_lists(view.as_deref(), announced, Some(session.key())));
+            session.notify_changes(view.as_deref(), &lists);
             if session.has_subscriptions() {
                 self.end_hidden_subscriptions(&session, view.as_deref());
             }
@@ -78,7 +101,7 @@ impl Gateway {
         {
             let view = self.view_of(session, &snapshot);
             if view.is_some_and(|view| view.servers.keys().any(|s| s.as_str() == slug)) {
-                lockgate_upstream::ClientSession::log(&**session, slug, note);
+                ClientSession::log(&**session, slug, note);
             }
         }
     }

@@ -101,17 +101,18 @@ impl Catalog {
     /// Whether it says the same as another one, versions aside.
     #[must_use]
     pub fn same_as(&self, other: &Self) -> bool {
-        let same = |kind| {
-            let a = self.items(kind);
-            let b = other.items(kind);
-            alike(a, b) && alike(self.asking_items(kind), other.asking_items(kind))
-        };
-        Kind::ALL.into_iter().all(same)
+        Kind::ALL.into_iter().all(|kind| self.lists_alike(other, kind))
             && self.offers == other.offers
             && self.instructions == other.instructions
             && self.extensions == other.extensions
             && self.public == other.public
             && self.asking_era == other.asking_era
+    }
+
+    /// Whether one list says the same as in another catalog.
+    pub(crate) fn lists_alike(&self, other: &Self, kind: Kind) -> bool {
+        alike(self.items(kind), other.items(kind))
+            && alike(self.asking_items(kind), other.asking_items(kind))
     }
 
     /// The items of one list that are only offered to clients that can be asked things.

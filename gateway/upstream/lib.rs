@@ -7,6 +7,7 @@
     allow(clippy::disallowed_methods, reason = "tests make their own files and sockets")
 )]
 
+mod announced;
 mod breaker;
 mod call;
 mod caller_view;
@@ -140,6 +141,8 @@ pub trait Upstream: Send + Sync + 'static {
 pub enum Event {
     /// Its status or its catalog is another one now.
     Changed { slug: Arc<str> },
+    /// It said that lists have changed which read as before.
+    Announced(Announcement),
     /// A resource (own URI) that was subscribed to has changed, as the server said on the
     /// connection of one session, or on the one that all clients share.
     Updated { slug: Arc<str>, uri: String, session: Option<u64> },
@@ -148,6 +151,15 @@ pub enum Event {
     /// It logged something (`notifications/message`) outside of any call, on a connection that all
     /// clients share.
     Logged { slug: Arc<str>, note: Arc<lockgate_protocol::jsonrpc::Request> },
+}
+
+/// Lists that a server said have changed.
+#[derive(Clone, Debug)]
+pub struct Announcement {
+    pub slug: Arc<str>,
+    /// The session that it was said to; everybody without one.
+    pub session: Option<u64>,
+    pub lists: Vec<ListKind>,
 }
 
 /// Where servers send their events: a bounded channel that drops the oldest when nobody reads.

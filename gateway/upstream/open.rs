@@ -77,6 +77,7 @@ async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), R
         slug: Arc::clone(&shared.slug),
         events: shared.events().clone(),
         stale,
+        announced: Arc::clone(&shared.announced),
         behind,
         over: over.clone(),
         acknowledgements: Acknowledgements::default(),

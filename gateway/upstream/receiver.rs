@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
 
+use crate::announced::Announced;
 use crate::call::{ClientSession, Conversation, QuestionError};
 use crate::future::BoxFuture;
 use crate::last_heard::LastHeard;
@@ -28,6 +29,7 @@ pub(crate) struct Receiver {
     pub(crate) events: Events,
     /// The lists have changed on the server.
     pub(crate) stale: Arc<Notify>,
+    pub(crate) announced: Arc<Announced>,
     pub(crate) behind: Behind,
     /// Why the connection is over, once it is.
     pub(crate) over: Over,
@@ -133,7 +135,8 @@ impl Inbox for Receiver {
         }
         match note.method {
             Method::ToolsChanged | Method::PromptsChanged | Method::ResourcesChanged => {
-                self.stale.notify_one()
+                self.announced.add(self.behind.session_key(), note.method);
+                self.stale.notify_one();
             }
             Method::ResourceUpdated => {
                 if let Some(uri) = note.param_str("uri") {

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use crate::announced::Announced;
 use crate::breaker::Breaker;
 use crate::catalog::Catalog;
 use crate::config::{Config, Transport};
@@ -63,6 +64,7 @@ pub(crate) struct Shared {
     pub(crate) changed: Notify,
     /// The lists have to be read again.
     pub(crate) stale: Arc<Notify>,
+    pub(crate) announced: Arc<Announced>,
     /// A call could not connect.
     pub(crate) suspect: Notify,
     /// When the server last said anything on any connection.
@@ -122,6 +124,7 @@ impl Shared {
             catalog_hold: Mutex::new(Hold::none(Arc::clone(&around.budget))),
             changed: Notify::new(),
             stale: Arc::default(),
+            announced: Arc::default(),
             suspect: Notify::new(),
             last_heard: Arc::new(LastHeard::new()),
             recovery: Recovery::default(),

@@ -212,9 +212,17 @@ async fn stay(shared: &Arc<Shared>, connection: &Arc<Connection>, over: &Over) -
 
 /// Reads the lists again. An error means that the server is gone.
 async fn refresh(shared: &Arc<Shared>, connection: &Connection) -> Result<(), String> {
-    let limit = shared.config.start_timeout;
-    match tokio::time::timeout(limit, lists::read(connection, &shared.config.limits, CARRIED)).await
-    {
+    let before = shared.catalog.load_full();
+    // What is announced from now on is read once more.
+    let announced = shared.announced.take();
+    let read = read_again(shared, connection).await;
+    shared.tell_announced(announced, &before);
+    read
+}
+
+async fn read_again(shared: &Shared, connection: &Connection) -> Result<(), String> {
+    let reading = lists::read(connection, &shared.config.limits, CARRIED);
+    match tokio::time::timeout(shared.config.start_timeout, reading).await {
         Ok(Ok(catalog)) => {
             shared.publish(catalog);
             if matches!(connection.link, Link::Duplex(_)) {

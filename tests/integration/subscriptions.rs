@@ -143,7 +143,7 @@ async fn subscriptions_of_a_session_outlive_its_connection() {
     server.restart().await;
     let told = loop {
         let message = stream.next().await.unwrap();
-        if message["method"] != "notifications/tools/list_changed" {
+        if !message["method"].as_str().unwrap().ends_with("list_changed") {
             break message;
         }
     };
@@ -215,4 +215,42 @@ async fn what_can_be_read_can_be_subscribed_to() {
         .collect();
     assert!(!asked.contains(&json!("test://hidden")), "{asked:?}");
     assert_eq!(server.count("resources/subscribe"), 1);
+}
+
+/// B6: a list that reads as before is told of when its server says that it has changed: to all who
+/// see the server's part of it, or to the session that was told alone, and once.
+#[tokio::test]
+async fn an_announced_change_is_told_though_the_list_reads_the_same() {
+    let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+    let kept = keeping();
+    let server = Upstream::verbs(move |heard| match heard.method() {
+        "tools/call" => {
+            let done = heard.result(json!({"content": []}));
+            Say::Sse(format!("data: {changed}\n\ndata: {changed}\n\ndata: {done}\n\n"))
+        }
+        _ => kept(heard),
+    })
+    .await;
+    let other = Upstream::http(crate::rig::upstream::modern(&["o"])).await;
+    let gate = Gate::start(json!({"servers": {"a": server.config(), "b": other.config()}})).await;
+    let able = gate.session_with("/mcp", "2025-11-25", json!({"elicitation": {}})).await;
+    let plain = gate.session("/mcp", "2025-11-25").await;
+    let mut own = able.listen().await;
+    let mut shared = plain.listen().await;
+    let filter = json!({"notifications": {"toolsListChanged": true, "promptsListChanged": true}});
+    let open = |path: &str| Request::modern(path, "subscriptions/listen", filter.clone());
+    let mut modern = open("/mcp").open(gate.address).await;
+    let mut elsewhere = open("/servers/b/mcp").open(gate.address).await;
+    modern.next().await.unwrap();
+    elsewhere.next().await.unwrap();
+    let told = async |stream: &mut Stream| stream.next().await.unwrap()["method"].clone();
+    assert_eq!(plain.call("a__touch").await.code(), 0);
+    for stream in [&mut own, &mut shared, &mut modern] {
+        assert_eq!(told(stream).await, "notifications/tools/list_changed");
+    }
+    assert_eq!(able.call("a__touch").await.code(), 0);
+    assert_eq!(told(&mut own).await, "notifications/tools/list_changed");
+    for stream in [&mut own, &mut shared, &mut modern, &mut elsewhere] {
+        assert!(is_silent(stream).await, "that is all");
+    }
 }

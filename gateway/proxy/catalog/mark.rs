@@ -10,9 +10,21 @@ use super::entry::index;
 pub(crate) struct ListMarks(pub(super) [u64; 4]);
 
 impl ListMarks {
-    /// The lists that differ.
-    pub(crate) fn changes(self, after: Self) -> impl Iterator<Item = ListKind> {
-        ListKind::ALL.into_iter().filter(move |kind| self.0[index(*kind)] != after.0[index(*kind)])
+    /// The lists to tell of: those that differ, and those that servers announced. Templates are
+    /// told of with resources.
+    pub(crate) fn changes(self, after: Self, announced: &[ListKind]) -> Vec<ListKind> {
+        let mut lists = Vec::new();
+        for kind in ListKind::ALL {
+            let differs = self.0[index(kind)] != after.0[index(kind)];
+            let told = match kind {
+                ListKind::Templates => ListKind::Resources,
+                other => other,
+            };
+            if (differs || announced.contains(&kind)) && !lists.contains(&told) {
+                lists.push(told);
+            }
+        }
+        lists
     }
 
     /// Of a caller who sees nothing.

@@ -76,6 +76,19 @@ impl View {
         self.items[index(kind)].iter().filter(move |entry| entry.audience.includes(asked))
     }
 
+    /// Whether a list of a server shows here: it has an entry, or may have one later.
+    pub(crate) fn lists_of(&self, slug: &str, kind: ListKind) -> bool {
+        let mut servers = self.servers.values();
+        let Some(server) = servers.find(|server| server.slug() == slug) else { return false };
+        self.has_entries(slug, kind)
+            || kind == ListKind::Resources && self.has_entries(slug, ListKind::Templates)
+            || server.catalog().items(kind).is_empty()
+    }
+
+    fn has_entries(&self, slug: &str, kind: ListKind) -> bool {
+        self.entries(kind, true).any(|entry| entry.slug.as_str() == slug)
+    }
+
     /// Of the lists as clients see them that can be asked things, or not.
     pub(crate) fn marks(&self, asked: bool) -> ListMarks {
         *self.marks[usize::from(asked)]
