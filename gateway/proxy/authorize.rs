@@ -1,6 +1,7 @@
 //! May they? What policy hides is not in the view, and answers like what does not exist; then
 //! rates, then arguments. Only here is a [`Permitted`] made, and without one no server is reached.
 
+mod missing;
 mod permitted;
 
 use std::borrow::Cow;
@@ -18,6 +19,7 @@ use lockgate_protocol::write;
 use lockgate_upstream::Upstream;
 
 use crate::context::RequestContext;
+use missing::find_verdict;
 use permitted::{Judgement, describe_reason};
 pub(crate) use permitted::{Parked, Permitted};
 
@@ -158,6 +160,16 @@ fn answer_missing(context: &RequestContext, problem: RequestError) -> RequestErr
         .unwrap_or(problem)
 }
 
+/// The answer about a name that nothing has: that it is unknown, or that a server which may have it
+/// is not there yet. Of what policy would hide, it is the former in any case.
+fn unknown_name(context: &RequestContext, kind: Kind, name: &str) -> RequestError {
+    if let Some(server) = missing::find_server(context, kind, name) {
+        server.revive();
+        return RequestError::not_there_yet(&**server).of_server(server.slug());
+    }
+    RequestError::unknown(if kind == Kind::Tool { "tool" } else { "prompt" }, name)
+}
+
 fn require_string<'a>(request: &'a Request, name: &str) -> Result<Cow<'a, str>, RequestError> {
     request
         .param_str(name)
@@ -170,7 +182,7 @@ fn authorize_tool(context: &RequestContext) -> Result<Permitted, RequestError> {
         .view
         .tool(&name)
         .filter(|seen| context.sees(&seen.entry))
-        .ok_or_else(|| answer_missing(context, RequestError::unknown("tool", &name)))?;
+        .ok_or_else(|| answer_missing(context, unknown_name(context, Kind::Tool, &name)))?;
     let entry = &seen.entry;
     if context.request.param("arguments").is_some_and(|a| !a.starts_with(b"{")) {
         return Err(RequestError::invalid("`params.arguments` must be an object"));
@@ -199,7 +211,7 @@ fn authorize_prompt(context: &RequestContext) -> Result<Permitted, RequestError>
         .view
         .prompt(&name)
         .filter(|seen| context.sees(&seen.entry))
-        .ok_or_else(|| answer_missing(context, RequestError::unknown("prompt", &name)))?;
+        .ok_or_else(|| answer_missing(context, unknown_name(context, Kind::Prompt, &name)))?;
     let judged = evaluate(context, &seen.verdict, &seen.entry.target(Kind::Prompt))?;
     let permitted = permit_round(
         context,
@@ -299,16 +311,6 @@ fn authorize_completion(context: &RequestContext) -> Result<Permitted, RequestEr
     object.close();
     let replaced = vec![("ref", Some(own_reference))];
     Ok(Permitted::new(server, Method::Complete, own, replaced).with_judgement(judged))
-}
-
-/// What policy says of something that is not in the view by itself; nothing when it hides it.
-fn find_verdict(context: &RequestContext, target: &Target<'_>) -> Option<Verdict> {
-    let subject = context.rights.subject();
-    let verdict = context
-        .snapshot
-        .policy
-        .verdict(&context.rights.class, &context.rights.question(&subject, target));
-    verdict.is_visible().then_some(verdict)
 }
 
 /// A task is found by the token that we made of its server and id; a foreign token is an unknown

@@ -22,7 +22,7 @@ use lockgate_protocol::name::{Naming, Slug};
 use lockgate_telemetry::Metrics;
 use lockgate_upstream::{ListKind, State, Status, Upstream};
 
-pub(crate) use entry::{Audience, Entry, ViewEntry, index};
+pub(crate) use entry::{Audience, Entry, ViewEntry, category, index};
 pub(crate) use hidden::Asking;
 use keep::{KEEP_MS, keep_ms};
 use merge::{Merger, ServerLists};
@@ -274,7 +274,7 @@ impl Catalog {
             if let Some(text) = &declared.instructions {
                 view.instructions.push((slug.clone(), Arc::clone(text)));
             }
-            view.degraded.extend(degraded(slug, &declared.status));
+            view.degraded.extend(degraded(slug, declared));
             view.keep_ms = view.keep_ms.min(declared.keep_ms.unwrap_or(KEEP_MS));
         }
         view
@@ -306,14 +306,19 @@ fn judge_entry(
     verdict.is_visible().then(|| ViewEntry { entry: Arc::clone(entry), verdict: Arc::new(verdict) })
 }
 
-fn degraded(slug: &Slug, status: &Status) -> Option<Degraded> {
-    let reason = match (status.state, &status.trouble) {
-        (State::Connected | State::Disabled, _) => return None,
+fn degraded(slug: &Slug, declared: &Declared) -> Option<Degraded> {
+    let status = &declared.status;
+    if matches!(status.state, State::Connected | State::Disabled) {
+        return None;
+    }
+    Some(Degraded {
+        server: slug.to_string(),
+        state: status.state.as_str(),
+        since: status.since_text(),
         // The words may name commands and addresses, which are the operator's business.
-        (_, Some(trouble)) => format!("{} failed: {}", trouble.stage.as_str(), trouble.reason()),
-        (_, None) => "still starting".to_owned(),
-    };
-    Some(Degraded { server: slug.to_string(), state: status.state.as_str(), reason })
+        reason: status.reason(),
+        offers: declared.offers(),
+    })
 }
 
 /// The table that calls are routed by: exposed names first, then other spellings as far as only one

@@ -29,7 +29,7 @@ use crate::connection::{Ask, Connection};
 use crate::failure::{Failure, Kind};
 use crate::future::BoxFuture;
 use crate::shared::{Shared, Surroundings, Unusable};
-use crate::status::{Load, Status};
+use crate::status::{Load, State, Status};
 use crate::{Upstream, supervise};
 
 /// An upstream: see the module.
@@ -230,6 +230,12 @@ impl Upstream for Client {
         if self.shared.is_out_of_date() && self.shared.live.load().is_some() {
             self.shared.stale.notify_one();
             self.shared.survey.stale.notify_one();
+        }
+    }
+
+    fn revive(&self) {
+        if self.shared.status.load().state == State::Failed {
+            let _ = self.shared.recovery.want();
         }
     }
 

@@ -30,6 +30,7 @@ mod outstanding;
 mod process;
 mod receiver;
 mod recovery;
+mod refresh;
 mod reread;
 mod screen;
 mod session_connections;
@@ -128,6 +129,10 @@ pub trait Upstream: Send + Sync + 'static {
 
     /// Somebody used its lists: it may look whether they are out of date. Never waits.
     fn touch(&self);
+
+    /// Somebody wants to call it: one that is down is tried, unless that has just been done. Never
+    /// waits.
+    fn revive(&self) {}
 
     /// A legacy client session has ended; what was kept for it can go.
     fn forget_session(&self, session: u64);

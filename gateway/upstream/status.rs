@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use lockgate_protocol::revision::{Era, Revision};
+use lockgate_text::date;
 use serde_json::{Map, Value, json};
 
 /// A snapshot of how a server is.
@@ -206,6 +207,34 @@ impl Trouble {
             },
             |(_, reason)| *reason,
         )
+    }
+}
+
+impl Status {
+    /// Why the server does not answer, for those who may not read the words of its trouble.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        match (self.state, &self.trouble) {
+            (State::Disabled, _) => "it is switched off in the configuration".to_owned(),
+            (State::Connected, _) => "it is connected".to_owned(),
+            (_, Some(trouble)) => {
+                format!("{} failed: {}", trouble.stage.as_str(), trouble.reason())
+            }
+            (_, None) => "still starting".to_owned(),
+        }
+    }
+
+    /// Whether it may answer soon, without anybody doing something about it.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        !matches!(self.state, State::NeedsAuth | State::Disabled)
+    }
+
+    /// Since when it is as it is (RFC 3339).
+    #[must_use]
+    pub fn since_text(&self) -> String {
+        let since = self.since.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        date::of_seconds(i64::try_from(since.as_secs()).unwrap_or_default())
     }
 }
 

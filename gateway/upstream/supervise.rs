@@ -17,6 +17,7 @@ use crate::failure::{Failure, Kind};
 use crate::handshake::Refused;
 use crate::open::{Role, open};
 use crate::receiver::Over;
+use crate::refresh::{CARRIED, refresh};
 use crate::reread::Rereading;
 use crate::shared::Shared;
 use crate::status::{self, Stage, State, Trouble};
@@ -171,6 +172,7 @@ async fn bring_up(shared: &Arc<Shared>) -> Result<(Arc<Connection>, Catalog, Ove
     let catalog =
         lists::read(&connection, &shared.config.limits, CARRIED).await.map_err(|failure| {
             Refused {
+                needs_auth: failure.kind == Kind::NeedsAuth,
                 trouble: Trouble {
                     stage: Stage::Discovery,
                     words: failure.words.to_string(),
@@ -181,9 +183,6 @@ async fn bring_up(shared: &Arc<Shared>) -> Result<(Arc<Connection>, Catalog, Ove
         })?;
     Ok((Arc::new(connection), catalog, over))
 }
-
-/// What we can carry to a modern server, declared when its lists are read: they may depend on it.
-const CARRIED: &[u8] = br#"{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{},"extensions":{"io.modelcontextprotocol/tasks":{},"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}"#;
 
 /// Follows a connected server until it is lost; gives the words why.
 async fn stay(shared: &Arc<Shared>, connection: &Arc<Connection>, over: &Over) -> String {
@@ -208,41 +207,6 @@ async fn stay(shared: &Arc<Shared>, connection: &Arc<Connection>, over: &Over) -
             }
         }
     }
-}
-
-/// Reads the lists again. An error means that the server is gone.
-async fn refresh(shared: &Arc<Shared>, connection: &Connection) -> Result<(), String> {
-    let before = shared.catalog.load_full();
-    // What is announced from now on is read once more.
-    let announced = shared.announced.take();
-    let read = read_again(shared, connection).await;
-    shared.tell_announced(announced, &before);
-    read
-}
-
-async fn read_again(shared: &Shared, connection: &Connection) -> Result<(), String> {
-    let reading = lists::read(connection, &shared.config.limits, CARRIED);
-    match tokio::time::timeout(shared.config.start_timeout, reading).await {
-        Ok(Ok(catalog)) => {
-            shared.publish(catalog);
-            if matches!(connection.link, Link::Duplex(_)) {
-                shared.survey.stale.notify_one();
-            }
-        }
-        Ok(Err(failure))
-            if matches!(failure.kind, Kind::Garbage | Kind::TooLarge | Kind::NoMemory) =>
-        {
-            tracing::warn!(server = %shared.slug, %failure, "its lists could not be read again; \
-                the old ones stay");
-        }
-        Ok(Err(failure)) => return Err(failure.words.to_string()),
-        // It may be at something else, and then the old lists are good enough.
-        Err(_) if !connection.outstanding.is_empty() && shared.config.health.is_some() => {}
-        Err(_) => {
-            return Err("the server did not answer in time when its lists were read again".into());
-        }
-    }
-    Ok(())
 }
 
 /// The stream on which the server tells of changes; gives words when that shows that the server is

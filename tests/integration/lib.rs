@@ -35,6 +35,7 @@ mod limits;
 mod lists;
 mod liveness;
 mod memory;
+mod missing;
 mod oauth;
 mod outbound;
 mod parked;

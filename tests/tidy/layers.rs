@@ -15,7 +15,7 @@ const TABLE: [(&str, &[&str]); 13] = [
     ("telemetry", &["text"]),
     ("egress", &[]),
     ("authn", &["text", "egress"]),
-    ("upstream", &["admission", "protocol", "egress", "telemetry"]),
+    ("upstream", &["text", "admission", "protocol", "egress", "telemetry"]),
     ("tools", &["text", "admission", "protocol", "policy", "egress", "upstream"]),
     ("proxy", &["admission", "protocol", "authn", "policy", "upstream", "telemetry"]),
     ("listener", &["admission", "protocol", "authn", "proxy", "telemetry"]),

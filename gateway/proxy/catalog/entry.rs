@@ -98,7 +98,7 @@ pub(crate) fn index(kind: ListKind) -> usize {
 }
 
 /// The category of a built-in server is its slug.
-pub(super) fn category(server: &dyn Upstream) -> Option<Arc<str>> {
+pub(crate) fn category(server: &dyn Upstream) -> Option<Arc<str>> {
     let status = server.status();
     status
         .peer

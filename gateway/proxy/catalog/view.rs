@@ -26,7 +26,22 @@ const VIEW_WEIGHT: usize = 4 * 1024;
 pub(crate) struct Degraded {
     pub(crate) server: String,
     pub(crate) state: &'static str,
+    /// RFC 3339.
+    pub(crate) since: String,
     pub(crate) reason: String,
+    /// What it offers; everything, as long as it has never been asked.
+    pub(super) offers: Offers,
+}
+
+impl Degraded {
+    /// Whether something may be missing of a list, or be out of date in it.
+    fn concerns(&self, kind: ListKind) -> bool {
+        match kind {
+            ListKind::Tools => self.offers.tools,
+            ListKind::Prompts => self.offers.prompts,
+            ListKind::Resources | ListKind::Templates => self.offers.resources,
+        }
+    }
 }
 
 /// What one endpoint shows: the catalog under its policy and names.
@@ -86,7 +101,7 @@ impl View {
     }
 
     fn has_entries(&self, slug: &str, kind: ListKind) -> bool {
-        self.entries(kind, true).any(|entry| entry.slug.as_str() == slug)
+        self.items[index(kind)].iter().any(|entry| entry.slug.as_str() == slug)
     }
 
     /// Of the lists as clients see them that can be asked things, or not.
@@ -98,6 +113,13 @@ impl View {
     fn mark(&self, kind: ListKind, asked: bool) -> u64 {
         let asked = asked.then_some(Era::Legacy);
         let mut hasher = blake3::Hasher::new();
+        // What a list says of servers that are missing is a part of it, but for the time.
+        for degraded in self.degraded.iter().filter(|degraded| degraded.concerns(kind)) {
+            for part in [&degraded.server, degraded.state] {
+                hasher.update(&part.len().to_le_bytes());
+                hasher.update(part.as_bytes());
+            }
+        }
         for entry in self.entries(kind, asked) {
             for part in [entry.exposed.as_bytes(), &entry.item.text] {
                 hasher.update(&part.len().to_le_bytes());

@@ -106,11 +106,13 @@ fn write_list_meta(object: &mut Object<'_>, context: &RequestContext) {
     inner.close();
 }
 
-/// The servers whose items are missing, and why.
+/// The servers whose items are missing or may be out of date, since when and why.
 fn list_degraded(view: &View) -> Value {
     view.degraded
         .iter()
-        .map(|d| json!({"server": d.server, "state": d.state, "reason": d.reason}))
+        .map(
+            |d| json!({"server": d.server, "state": d.state, "since": d.since, "reason": d.reason}),
+        )
         .collect()
 }
 

@@ -163,7 +163,7 @@ fn report(server: &dyn Upstream, failure: &Failure, record: &CallRecord<'_>) -> 
     } else {
         tracing::info!(server = server.slug(), %failure, ms, "call failed");
     }
-    RequestError::failed(server.slug(), failure)
+    RequestError::of_call(server, failure)
 }
 
 /// Writes the answer for the client; a large one apart, so that nothing else on this thread waits

@@ -47,8 +47,9 @@ async fn permit_subscription(
     let permitted = authorize(context)?;
     let uri = context.request.param_str("uri").unwrap_or_default();
     if !context.view.describes(&uri) {
-        let unknown = || RequestError::unknown_resource(&uri, context.era());
-        let read = make_read(context, &uri).ok_or_else(unknown)?;
+        let Some(read) = make_read(context, &uri) else {
+            return Err(RequestError::unknown_resource(&uri, context.era()));
+        };
         check_readable(gateway, read).await?;
     }
     let known = permitted.server().catalog();
@@ -81,7 +82,7 @@ async fn subscribe_to(context: &RequestContext, permitted: &Permitted) -> Result
                     FailureKind::NotFound => {
                         RequestError::unknown_resource(&exposed, context.era())
                     }
-                    _ => RequestError::failed(server.slug(), &failure),
+                    _ => RequestError::of_call(&**server, &failure),
                 }
             })?;
             if !session.confirm_subscription(&exposed, given) {

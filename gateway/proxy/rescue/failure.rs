@@ -1,16 +1,70 @@
 //! What a client is told of a call that its server did not answer.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use http::StatusCode;
 use lockgate_protocol::code;
 use lockgate_telemetry::Outcome;
-use lockgate_upstream::{Failure, FailureKind};
+use lockgate_upstream::{Failure, FailureKind, State, Status, Upstream};
 use serde_json::json;
 
 use super::RequestError;
 
 impl RequestError {
+    /// A server gave no answer to a call, or cannot be called as it is.
+    pub(crate) fn of_call(server: &dyn Upstream, failure: &Failure) -> Self {
+        let problem = Self::failed(server.slug(), failure);
+        let is_of_state = matches!(failure.kind, FailureKind::Unavailable | FailureKind::NeedsAuth);
+        let status = server.status();
+        match (status.state, failure.retry_after) {
+            _ if failure.sent || !is_of_state => problem,
+            // The breaker is open.
+            (State::Connected, Some(wait)) => problem.with_advice(&format!(
+                "; it keeps failing and is left alone, so try again in {:.0} s",
+                wait.as_secs_f64().ceil()
+            )),
+            (State::Connected, None) => problem,
+            _ => problem.with_status(&status),
+        }
+    }
+
+    /// A tool or prompt that may be one of a server whose lists nobody has read yet.
+    pub(crate) fn not_there_yet(server: &dyn Upstream) -> Self {
+        let mut failure = Failure::new(FailureKind::Unavailable, "");
+        failure.retry_after = Some(Duration::from_secs(1));
+        Self::of_call(server, &failure)
+    }
+
+    /// Says what state the server is in, since when, and whether to try again.
+    fn with_status(self, status: &Status) -> Self {
+        let advice = if status.is_passing() {
+            "it is tried again by itself, so try again in a moment"
+        } else {
+            "trying again does not help until its operator has done something about it"
+        };
+        let state = status.state.as_str();
+        let since = status.since_text();
+        let mut told =
+            self.with_advice(&format!(" ({state} since {since}: {}); {advice}", status.reason()));
+        if let Some(data) = &mut told.data {
+            data["state"] = state.into();
+            data["since"] = since.into();
+            data["retry"] = status.is_passing().into();
+            if !status.is_passing()
+                && let Some(data) = data.as_object_mut()
+            {
+                data.remove("retryAfterMs");
+            }
+        }
+        told
+    }
+
+    fn with_advice(mut self, words: &str) -> Self {
+        self.message = format!("{}{words}", self.message).into();
+        self
+    }
+
     /// A server gave no answer.
     pub(crate) fn failed(slug: &str, failure: &Failure) -> Self {
         let mut data = json!({"upstream": slug, "reason": reason(failure.kind)});

@@ -91,9 +91,10 @@ impl Shared {
     ) -> Result<Arc<Connection>, Failure> {
         let capabilities = serde_json::from_slice(capabilities).unwrap_or_default();
         let role = Role::Session(session.key(), Arc::downgrade(session), capabilities);
-        let (connection, _) = open(self, role)
-            .await
-            .map_err(|refused| Failure::new(Kind::Unavailable, refused.trouble.to_string()))?;
+        let (connection, _) = open(self, role).await.map_err(|refused| {
+            let kind = if refused.needs_auth { Kind::NeedsAuth } else { Kind::Unavailable };
+            Failure::new(kind, refused.trouble.to_string())
+        })?;
         let connection = Arc::new(connection);
         follow_session(&connection).await;
         self.renew_subscriptions(&connection, session.key()).await;

@@ -1,0 +1,78 @@
+//! Reading the lists of a connected server again, and telling of what it announced meanwhile.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::catalog::{Catalog, Kind as ListKind};
+use crate::connection::{Connection, Link};
+use crate::failure::Kind;
+use crate::lists;
+use crate::shared::Shared;
+use crate::{Announcement, Event};
+
+/// What we can carry to a modern server, declared when its lists are read: they may depend on it.
+pub(crate) const CARRIED: &[u8] = br#"{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{},"extensions":{"io.modelcontextprotocol/tasks":{},"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}"#;
+
+/// The lists that servers announce changes of; templates with resources.
+const TOLD: [ListKind; 3] = [ListKind::Tools, ListKind::Prompts, ListKind::Resources];
+
+/// Reads the lists again. An error means that the server is gone.
+pub(crate) async fn refresh(shared: &Arc<Shared>, connection: &Connection) -> Result<(), String> {
+    let before = shared.catalog.load_full();
+    // What is announced from now on is read once more.
+    let announced = shared.announced.take();
+    let read = read_again(shared, connection).await;
+    shared.tell_announced(announced, &before);
+    read
+}
+
+async fn read_again(shared: &Shared, connection: &Connection) -> Result<(), String> {
+    let reading = lists::read(connection, &shared.config.limits, CARRIED);
+    match tokio::time::timeout(shared.config.start_timeout, reading).await {
+        Ok(Ok(catalog)) => {
+            shared.publish(catalog);
+            if matches!(connection.link, Link::Duplex(_)) {
+                shared.survey.stale.notify_one();
+            }
+        }
+        Ok(Err(failure))
+            if matches!(failure.kind, Kind::Garbage | Kind::TooLarge | Kind::NoMemory) =>
+        {
+            tracing::warn!(server = %shared.slug, %failure, "its lists could not be read again; \
+                the old ones stay");
+        }
+        Ok(Err(failure)) => return Err(failure.words.to_string()),
+        // It may be at something else, and then the old lists are good enough.
+        Err(_) if !connection.outstanding.is_empty() && shared.config.health.is_some() => {}
+        Err(_) => {
+            return Err("the server did not answer in time when its lists were read again".into());
+        }
+    }
+    Ok(())
+}
+
+impl Shared {
+    /// Tells of lists that were announced and that read as they did before: those that read
+    /// otherwise are seen by everybody who can see what is new.
+    fn tell_announced(&self, announced: BTreeMap<Option<u64>, [bool; 3]>, before: &Catalog) {
+        let after = self.catalog.load();
+        for (session, lists) in announced {
+            let mut kinds = Vec::new();
+            for (said, kind) in lists.into_iter().zip(TOLD) {
+                if said && (session.is_some() || reads_alike(before, &after, kind)) {
+                    kinds.push(kind);
+                }
+            }
+            if !kinds.is_empty() {
+                let slug = Arc::clone(&self.slug);
+                let announcement = Announcement { slug, session, lists: kinds };
+                let _ = self.events().send(Event::Announced(announcement));
+            }
+        }
+    }
+}
+
+fn reads_alike(before: &Catalog, after: &Catalog, kind: ListKind) -> bool {
+    before.lists_alike(after, kind)
+        && (kind != ListKind::Resources || before.lists_alike(after, ListKind::Templates))
+}

@@ -1,0 +1,148 @@
+//! Servers that are not there: what lists and calls say of them, and who is told when that changes.
+
+use std::time::Duration;
+
+use crate::rig::client::Request;
+use crate::rig::upstream::{legacy, modern};
+use crate::rig::{Gate, Heard, Say, Stream, Upstream, Value, json, until};
+
+fn degraded(list: &Value) -> Value {
+    list["_meta"]["lockgate/degraded"].clone()
+}
+
+/// A dead server, one that never answers and one that is there.
+async fn three() -> (Upstream, Upstream, Upstream) {
+    let mut dead = Upstream::http(modern(&["d"])).await;
+    dead.stop().await;
+    (dead, Upstream::http(|_| Say::Nothing).await, Upstream::http(modern(&["ok"])).await)
+}
+
+/// A call of a tool whose server is down or still starting says so, and whether to try again; what
+/// policy would hide is as unknown as ever.
+#[tokio::test]
+async fn a_call_to_a_server_that_is_not_there_says_how_it_is() {
+    let (dead, silent, good) = three().await;
+    let servers = json!({"dead": dead.config(), "silent": silent.config(), "good": good.config()});
+    let policy = json!({"tools": {"allow": ["*"], "deny": ["dead__hidden"]}});
+    let limits = json!({"discovery_deadline": "1s"});
+    let gate = Gate::launch(json!({"servers": servers, "policy": policy, "limits": limits})).await;
+    until("the good one is listed", async || {
+        gate.tools("/mcp").await.0.contains(&"good__ok".to_owned()).then_some(())
+    })
+    .await;
+    let session = gate.session("/mcp", "2025-11-25").await;
+    for (tool, state) in [("dead__d", "failed"), ("silent__x", "pending")] {
+        for answer in [gate.call(tool).await, session.call(tool).await] {
+            assert_eq!(answer.code(), -32603, "{}", answer.text());
+            let error = answer.json()["error"].clone();
+            let data = &error["data"];
+            let said = (&data["upstream"], &data["state"], &data["retry"]);
+            let slug = tool.split("__").next().unwrap();
+            assert_eq!(said, (&json!(slug), &json!(state), &json!(true)), "{error}");
+            assert!(data["since"].as_str().unwrap().ends_with('Z'), "{error}");
+            let words = error["message"].as_str().unwrap();
+            assert!(words.contains(state) && words.contains("try again in a moment"), "{words}");
+            assert!(!words.contains("127.0.0.1"), "{words}");
+        }
+    }
+    let own = gate.modern("/servers/silent/mcp", "tools/call", json!({"name": "x"})).await;
+    assert_eq!(own.json()["error"]["data"]["state"], "pending", "{}", own.text());
+    let prompt = gate.modern("/mcp", "prompts/get", json!({"name": "dead__p"})).await;
+    assert_eq!(prompt.json()["error"]["data"]["state"], "failed", "{}", prompt.text());
+    // Of what policy hides, and of servers that are there, nothing else is said than before.
+    for (hidden, unknown) in [("dead__hidden", "nobody__hidden"), ("good__no", "nobody__no")] {
+        for (a, b) in [
+            (gate.call(hidden).await, gate.call(unknown).await),
+            (session.call(hidden).await, session.call(unknown).await),
+        ] {
+            assert_eq!(a.code(), -32602, "{}", a.text());
+            assert_eq!(a.text().replace(hidden, unknown), b.text());
+        }
+    }
+    // Lists say it too, since when and why.
+    let missing = degraded(&gate.tools("/mcp").await.1);
+    for entry in missing.as_array().unwrap() {
+        let since = entry["since"].as_str().unwrap_or_default();
+        assert!(since.len() == 20 && entry["reason"].is_string(), "{missing}");
+    }
+}
+
+async fn changed(stream: &mut Stream) -> Value {
+    let message = tokio::time::timeout(Duration::from_secs(10), stream.next()).await;
+    message.expect("a notification").unwrap()["method"].clone()
+}
+
+/// Whoever sees a server is told when its state changes, in both eras, and nobody else; its lists
+/// say then how it is.
+#[tokio::test]
+async fn a_changed_state_is_told_to_whom_it_concerns() {
+    let mut server = Upstream::lines(modern(&["t"])).await;
+    let other = Upstream::lines(modern(&["o"])).await;
+    let gate = Gate::start(json!({"servers": {"a": server.config(), "b": other.config()}})).await;
+    let filter = json!({"notifications": {"toolsListChanged": true, "promptsListChanged": true}});
+    let listen = |path: &str| Request::modern(path, "subscriptions/listen", filter.clone());
+    let mut concerned = listen("/mcp").open(gate.address).await;
+    let mut elsewhere = listen("/servers/b/mcp").open(gate.address).await;
+    concerned.next().await.unwrap();
+    elsewhere.next().await.unwrap();
+    let session = gate.session("/mcp", "2025-11-25").await;
+    let mut legacy = session.listen().await;
+    server.stop().await;
+    for stream in [&mut concerned, &mut legacy] {
+        assert_eq!(changed(stream).await, "notifications/tools/list_changed");
+    }
+    let missing = degraded(&gate.tools("/mcp").await.1);
+    assert_eq!(missing[0]["server"], "a", "{missing}");
+    server.restart().await;
+    for stream in [&mut concerned, &mut legacy] {
+        assert_eq!(changed(stream).await, "notifications/tools/list_changed");
+    }
+    until("the list is whole", async || {
+        degraded(&gate.tools("/mcp").await.1).is_null().then_some(())
+    })
+    .await;
+    let silent = tokio::time::timeout(Duration::from_millis(100), elsewhere.next()).await;
+    assert!(silent.is_err(), "{silent:?}");
+}
+
+/// A server that wants credentials is told from one that is broken: also when it says so only when
+/// its lists are read, or to a session's own connection.
+#[tokio::test]
+async fn a_server_that_wants_credentials_says_so_wherever_it_does() {
+    let refusal = || Say::Status(401, Vec::new(), json!({"error": "who are you"}));
+    let kept = modern(&["t"]);
+    let lists = Upstream::http(move |heard: &Heard| match heard.method() {
+        "tools/list" => refusal(),
+        _ => kept(heard),
+    })
+    .await;
+    let old = legacy("2025-11-25", &["t"]);
+    let sessions = Upstream::http(move |heard: &Heard| {
+        let declared = &heard.body["params"]["capabilities"]["elicitation"];
+        match heard.method() {
+            "initialize" if declared.is_object() => refusal(),
+            _ => old(heard),
+        }
+    })
+    .await;
+    let gate =
+        Gate::launch(json!({"servers": {"lists": lists.config(), "sessions": sessions.config()}}))
+            .await;
+    let missing = until("the state is known", async || {
+        let missing = degraded(&gate.tools("/mcp").await.1);
+        (missing[0]["state"] == "needs-auth").then_some(missing)
+    })
+    .await;
+    assert_eq!(missing.as_array().unwrap().len(), 1, "{missing}");
+    assert!(missing[0]["reason"].as_str().unwrap().contains("wants credentials"), "{missing}");
+    let call = gate.call("lists__t").await.json()["error"].clone();
+    assert_eq!(
+        (&call["data"]["state"], &call["data"]["retry"]),
+        (&json!("needs-auth"), &json!(false))
+    );
+    assert!(call["data"].get("retryAfterMs").is_none(), "{call}");
+    let able = gate.session_with("/mcp", "2025-11-25", json!({"elicitation": {}})).await;
+    let call = able.call("sessions__t").await;
+    assert_eq!(call.json()["error"]["data"]["reason"], "needs_auth", "{}", call.text());
+    assert_eq!(gate.call("sessions__t").await.code(), 0);
+}
