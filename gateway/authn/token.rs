@@ -311,7 +311,11 @@ fn audiences(value: Option<&Value>) -> Option<Vec<String>> {
         Value::Array(many) if (1..=MAX_AUDIENCES).contains(&many.len()) => many,
         _ => return None,
     };
-    many.iter().map(|one| one.as_str().map(str::to_owned)).collect()
+    let mut audiences = Vec::new();
+    for one in many {
+        audiences.push(one.as_str()?.to_owned());
+    }
+    Some(audiences)
 }
 
 /// Unix time in seconds.

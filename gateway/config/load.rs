@@ -248,10 +248,8 @@ fn one_spelling(root: &mut Node) {
 }
 
 fn keys_at(root: &Node, path: &[&str]) -> Vec<String> {
-    match root.get(path).and_then(Node::as_map) {
-        Some(map) => map.keys().cloned().collect(),
-        None => Vec::new(),
-    }
+    let Some(map) = root.get(path).and_then(Node::as_map) else { return Vec::new() };
+    map.keys().cloned().collect()
 }
 
 /// Stands for a file that could not be read: nothing that is missing is worth a further message.

@@ -193,8 +193,7 @@ pub(crate) fn post(path: &str, head: &str, body: &str) -> String {
     let length = body.len();
     format!(
         "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: \
-            application/json\r\n\
-         content-length: {length}\r\n{head}\r\n{body}"
+            application/json\r\ncontent-length: {length}\r\n{head}\r\n{body}"
     )
 }
 

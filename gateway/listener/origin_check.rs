@@ -34,17 +34,21 @@ pub(crate) struct OriginCheck {
 impl OriginCheck {
     pub(crate) fn new(config: &Config) -> Self {
         let bound = config.listen.ip();
-        let hosts = config.hosts.iter().filter_map(|host| {
-            let (name, port) = split(host)?;
-            Some((name.to_ascii_lowercase(), port))
-        });
-        let origins = config.origins.iter().map(|origin| origin.trim_end_matches('/'));
-        Self {
+        let mut check = Self {
             any_host: config.hosts.iter().any(|host| host == "*"),
-            hosts: hosts.collect(),
+            hosts: Vec::new(),
             bound: if bound.is_unspecified() { None } else { Some(bound) },
-            origins: origins.map(normalised).collect(),
+            origins: Vec::new(),
+        };
+        for host in &config.hosts {
+            if let Some((name, port)) = split(host) {
+                check.hosts.push((name.to_ascii_lowercase(), port));
+            }
         }
+        for origin in &config.origins {
+            check.origins.push(normalised(origin.trim_end_matches('/')));
+        }
+        check
     }
 
     /// Checks Host, then Origin; gives the origin that is to get CORS headers, if there is one.

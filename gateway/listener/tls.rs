@@ -135,9 +135,8 @@ fn load_config(files: &Tls) -> Result<ServerConfig, TlsError> {
 }
 
 fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    CertificateDer::pem_file_iter(path)
-        .and_then(|certificates| certificates.collect())
-        .map_err(|cause| TlsError::File { path: path.to_owned(), cause })
+    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    read.map_err(|cause| TlsError::File { path: path.to_owned(), cause })
 }
 
 fn make_verifier(

@@ -75,8 +75,11 @@ pub fn supported(data: Option<&[u8]>) -> Vec<String> {
 }
 
 fn strings(value: &Value) -> Option<Vec<String>> {
-    let first = value.as_array()?.iter().take(32);
-    Some(first.filter_map(Value::as_str).map(Into::into).collect())
+    let mut strings = Vec::new();
+    for item in value.as_array()?.iter().take(32) {
+        strings.extend(item.as_str().map(str::to_owned));
+    }
+    Some(strings)
 }
 
 /// `data` of the version error that we give.

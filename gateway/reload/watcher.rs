@@ -126,7 +126,8 @@ impl Ways {
     /// As the kernel walks an absolute path: the folder of each link matters, that of the file, and
     /// of what is missing the nearest one that is there.
     fn walk(&mut self, path: &Path) {
-        let mut left: Vec<OsString> = path.iter().rev().map(OsString::from).collect();
+        let mut left: Vec<OsString> = Vec::new();
+        left.extend(path.iter().rev().map(OsString::from));
         let mut links = 0;
         let mut at = PathBuf::from("/");
         while let Some(step) = left.pop() {

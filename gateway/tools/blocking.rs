@@ -30,8 +30,9 @@ impl BlockingPool {
         &self,
         work: impl FnOnce(&CancellationToken) -> Result<T, ToolError> + Send + 'static,
     ) -> Result<T, ToolError> {
-        let ended = |_| ToolError::new("the gateway is stopping");
-        let place = Arc::clone(&self.0).acquire_owned().await.map_err(ended)?;
+        let Ok(place) = Arc::clone(&self.0).acquire_owned().await else {
+            return Err(ToolError::new("the gateway is stopping"));
+        };
         let stop = CancellationToken::default();
         let guard = Guard(stop.clone());
         let done = tokio::task::spawn_blocking(move || {

@@ -191,18 +191,18 @@ async fn watch(shared: Arc<Shared>, teller: ChangeNotifier, interval: Duration) 
     turns.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         turns.tick().await;
-        let files: Vec<(String, String)> = shared
-            .watched
-            .lock()
-            .iter()
-            .map(|(uri, (path, _))| (uri.clone(), path.clone()))
-            .collect();
+        let mut files = Vec::new();
+        for (uri, (path, _)) in shared.watched.lock().iter() {
+            files.push((uri.clone(), path.clone()));
+        }
         let looking = Arc::clone(&shared);
         let looked = tokio::task::spawn_blocking(move || {
-            let print = |path: &str| {
-                looking.folder.as_ref().map(|folder| folder.print(path)).unwrap_or_default()
-            };
-            files.into_iter().map(|(uri, path)| (uri, print(&path))).collect::<Vec<_>>()
+            let mut looked = Vec::new();
+            for (uri, path) in files {
+                let folder = looking.folder.as_ref();
+                looked.push((uri, folder.map(|folder| folder.print(&path)).unwrap_or_default()));
+            }
+            looked
         });
         let Ok(looked) = looked.await else { continue };
         let mut changed = Vec::new();
@@ -237,7 +237,11 @@ fn resource(resource: &Resource) -> Value {
 }
 
 fn template(template: &Template) -> Value {
-    let mut item = json!({"uriTemplate": template.template, "name": template.name, "mimeType": template.mime_type});
+    let mut item = json!({
+        "uriTemplate": template.template,
+        "name": template.name,
+        "mimeType": template.mime_type,
+    });
     described(&mut item, template.title.as_deref(), template.description.as_deref());
     item
 }

@@ -11,6 +11,7 @@ use lockgate_upstream::{BoxFuture, ListKind};
 use serde_json::{Map, Number, Value, json};
 
 use crate::provider::{CompletionRequest, CompletionTarget, Contents, Provider};
+use crate::schema;
 use crate::server::ServerDefinition;
 use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec};
 
@@ -60,17 +61,12 @@ impl Tool for Add {
 
 /// Exact for whole numbers, as doubles otherwise; `None` when no number can hold it.
 fn sum(a: Option<&Value>, b: Option<&Value>) -> Option<Number> {
-    let whole = |v: Option<&Value>| {
-        v.and_then(|v| v.as_i64().map(i128::from).or_else(|| v.as_u64().map(i128::from)))
-    };
-    if let (Some(a), Some(b)) = (whole(a), whole(b)) {
-        let sum = a + b;
-        return u64::try_from(sum)
-            .map(Number::from)
-            .or_else(|_| i64::try_from(sum).map(Number::from))
-            .ok();
+    let a = a?;
+    let b = b?;
+    if let (Some(a), Some(b)) = (schema::as_whole(a), schema::as_whole(b)) {
+        return Number::from_i128(a + b);
     }
-    Number::from_f64(a?.as_f64()? + b?.as_f64()?)
+    Number::from_f64(a.as_f64()? + b.as_f64()?)
 }
 
 struct Count;
@@ -85,9 +81,19 @@ impl Tool for Count {
         )
         .input(
             json!({
-                "n": {"type": "integer", "minimum": 1, "maximum": 20, "description": "How far to \
-                    count"},
-                "pause_ms": {"type": "integer", "minimum": 0, "maximum": 500, "default": 100, "description": "Pause before each step"}
+                "n": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": 20,
+                    "description": "How far to count",
+                },
+                "pause_ms": {
+                    "type": "integer",
+                    "minimum": 0,
+                    "maximum": 500,
+                    "default": 100,
+                    "description": "Pause before each step",
+                },
             }),
             &["n"],
         )
@@ -129,12 +135,18 @@ impl Provider for Examples {
                 "arguments": [{"name": "name", "description": "Whom to greet", "required": true}]
             })],
             ListKind::Resources => vec![json!({
-                "uri": README, "name": "readme", "title": "About the example server", "mimeType": "text/markdown",
-                "description": "What the example server is for, in Markdown."
+                "uri": README,
+                "name": "readme",
+                "title": "About the example server",
+                "mimeType": "text/markdown",
+                "description": "What the example server is for, in Markdown.",
             })],
             ListKind::Templates => vec![json!({
-                "uriTemplate": NOTES, "name": "note", "title": "A note about somebody", "mimeType": "text/plain",
-                "description": "A made-up note about the person of that name."
+                "uriTemplate": NOTES,
+                "name": "note",
+                "title": "A note about somebody",
+                "mimeType": "text/plain",
+                "description": "A made-up note about the person of that name.",
             })],
         }
     }
@@ -161,9 +173,10 @@ impl Provider for Examples {
                 None => return Err("the argument `name` is missing; expected a string".into()),
             };
             let words = format!("Please greet {whom} warmly, in one sentence.");
-            Ok(
-                json!({"description": "A greeting", "messages": [{"role": "user", "content": {"type": "text", "text": words}}]}),
-            )
+            Ok(json!({
+                "description": "A greeting",
+                "messages": [{"role": "user", "content": {"type": "text", "text": words}}],
+            }))
         })
     }
 
@@ -195,15 +208,13 @@ impl Provider for Examples {
     }
 
     fn complete(&self, wanted: &CompletionRequest<'_>) -> Vec<String> {
-        let known = matches!(
-            wanted.target,
+        match wanted.target {
             CompletionTarget::Prompt("greet") | CompletionTarget::Resource(NOTES)
-        );
-        let fits = |name: &&&str| {
-            known
-                && wanted.argument == "name"
-                && name.to_lowercase().starts_with(&wanted.typed.to_lowercase())
-        };
-        NAMES.iter().filter(fits).map(|name| (*name).to_owned()).collect()
+                if wanted.argument == "name" => {}
+            _ => return Vec::new(),
+        }
+        let typed = wanted.typed.to_lowercase();
+        let fitting = NAMES.iter().filter(|name| name.to_lowercase().starts_with(&typed));
+        fitting.map(ToString::to_string).collect()
     }
 }

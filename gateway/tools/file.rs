@@ -34,8 +34,7 @@ pub(crate) fn build(config: &Config) -> Result<ServerDefinition, String> {
         .collect();
     let instructions = format!(
         "Files in these folders: {}. Paths are absolute, or relative to the first folder. Call \
-            `list` to look around and \
-         `search` to find something before you read.",
+            `list` to look around and `search` to find something before you read.",
         roots.join(", ")
     );
     Ok(ServerDefinition {

@@ -56,6 +56,11 @@ pub(crate) struct Registry {
     observers: Vec<Arc<dyn Observer>>,
 }
 
+fn is_valid_name(own: &str) -> bool {
+    (1..=100).contains(&own.len())
+        && own.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b))
+}
+
 impl Registry {
     pub(crate) fn new(observers: Vec<Arc<dyn Observer>>) -> Self {
         Self { entries: RwLock::default(), observers }
@@ -78,12 +83,8 @@ impl Registry {
         for tool in tools {
             let spec = tool.spec();
             let name: Arc<str> = (*spec.name).into();
-            let valid = |own: &str| {
-                (1..=100).contains(&own.len())
-                    && own.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b))
-            };
             match spec.split_name() {
-                Some((own_category, own)) if own_category == category && valid(own) => {}
+                Some((own_category, own)) if own_category == category && is_valid_name(own) => {}
                 _ => {
                     return Err(format!(
                         "the tool `{name}` must be named {category}/NAME, of a-z, A-Z, 0-9, _, - \

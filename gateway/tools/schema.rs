@@ -34,21 +34,27 @@ pub(crate) fn is_checkable(schema: &Value) -> Result<(), String> {
     let Some(all) = schema.as_object() else {
         return if schema.is_boolean() { Ok(()) } else { Err("a schema must be an object".into()) };
     };
-    if let Some(word) =
-        all.keys().find(|k| !NOTES.contains(&k.as_str()) && !CHECKED.contains(&k.as_str()))
-    {
-        return Err(format!("the keyword `{word}` is not checked"));
+    for word in all.keys() {
+        if !NOTES.contains(&word.as_str()) && !CHECKED.contains(&word.as_str()) {
+            return Err(format!("the keyword `{word}` is not checked"));
+        }
     }
-    if let Some(kind) = declared_types(schema).into_iter().find(|kind| !TYPES.contains(kind)) {
-        return Err(format!("there is no type `{kind}`"));
+    for kind in declared_types(schema) {
+        if !TYPES.contains(&kind) {
+            return Err(format!("there is no type `{kind}`"));
+        }
     }
-    let properties = all.get("properties").and_then(Value::as_object);
-    let mut below = properties
-        .into_iter()
-        .flat_map(Map::values)
-        .chain(all.get("items"))
-        .chain(all.get("additionalProperties"));
-    below.try_for_each(is_checkable)
+    if let Some(properties) = properties_of(schema) {
+        for property in properties.values() {
+            is_checkable(property)?;
+        }
+    }
+    for word in ["items", "additionalProperties"] {
+        if let Some(below) = all.get(word) {
+            is_checkable(below)?;
+        }
+    }
+    Ok(())
 }
 
 /// Checks the arguments of a call and fills in defaults; whole numbers written as `3.0` become `3`.
@@ -60,29 +66,27 @@ pub(crate) fn check_arguments(
 }
 
 fn check_members(schema: &Value, given: &mut Map<String, Value>, path: &str) -> Result<(), String> {
-    let name = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
-    let properties = schema.get("properties").and_then(Value::as_object);
-    let known = |key: &str| properties.and_then(|p| p.get(key));
+    let properties = properties_of(schema);
     let others = schema.get("additionalProperties").unwrap_or(&Value::Bool(true));
     for (key, value) in given.iter_mut() {
-        match (known(key), others) {
-            (Some(property), _) => check_value(property, value, &name(key))?,
-            (None, Value::Bool(false)) => {
-                return Err(describe_unknown(properties, &name(key), path));
-            }
-            (None, other) => check_value(other, value, &name(key))?,
+        let name = join_path(path, key);
+        match (properties.and_then(|all| all.get(key)), others) {
+            (Some(property), _) => check_value(property, value, &name)?,
+            (None, Value::Bool(false)) => return Err(describe_unknown(properties, &name, path)),
+            (None, other) => check_value(other, value, &name)?,
         }
     }
-    for key in schema
-        .get("required")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-    {
-        if !given.contains_key(key) {
-            let expected = known(key).map_or_else(|| "a value".to_owned(), describe_schema);
-            return Err(format!("the argument `{}` is missing; expected {expected}", name(key)));
+    if let Some(Value::Array(required)) = schema.get("required") {
+        for key in required.iter().filter_map(Value::as_str) {
+            if given.contains_key(key) {
+                continue;
+            }
+            let name = join_path(path, key);
+            let expected = match properties.and_then(|all| all.get(key)) {
+                Some(property) => describe_schema(property),
+                None => "a value".to_owned(),
+            };
+            return Err(format!("the argument `{name}` is missing; expected {expected}"));
         }
     }
     for (key, property) in properties.into_iter().flatten() {
@@ -93,8 +97,19 @@ fn check_members(schema: &Value, given: &mut Map<String, Value>, path: &str) -> 
     Ok(())
 }
 
+fn properties_of(schema: &Value) -> Option<&Map<String, Value>> {
+    schema.get("properties").and_then(Value::as_object)
+}
+
+fn join_path(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}
+
 fn describe_unknown(properties: Option<&Map<String, Value>>, name: &str, path: &str) -> String {
-    let known: Vec<&str> = properties.into_iter().flatten().map(|(key, _)| key.as_str()).collect();
+    let mut known: Vec<&str> = Vec::new();
+    if let Some(properties) = properties {
+        known.extend(properties.keys().map(String::as_str));
+    }
     let takes = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
     let taker = if path.is_empty() { "this tool".to_owned() } else { format!("`{path}`") };
     let name: String = name.chars().take(SHOWN).collect();
@@ -102,25 +117,21 @@ fn describe_unknown(properties: Option<&Map<String, Value>>, name: &str, path: &
 }
 
 fn check_value(schema: &Value, value: &mut Value, name: &str) -> Result<(), String> {
-    let wrong = |value: &Value| {
-        Err(format!(
-            "`{name}` must be {}, received {}",
-            describe_schema(schema),
-            describe_value(value)
-        ))
-    };
     let types = declared_types(schema);
     let mut integer = types.contains(&"integer") && !types.contains(&"number");
     integer = integer && normalize_integer(value);
     let fits_type = types.is_empty() || integer || types.iter().any(|kind| has_type(value, kind));
     if !fits_type || !is_within_bounds(schema, value) {
-        return wrong(value);
+        let expected = describe_schema(schema);
+        return Err(format!("`{name}` must be {expected}, received {}", describe_value(value)));
     }
     match value {
         Value::Array(list) => {
             let Some(items) = schema.get("items") else { return Ok(()) };
-            let mut each = list.iter_mut().enumerate();
-            each.try_for_each(|(at, item)| check_value(items, item, &format!("{name}[{at}]")))
+            for (at, item) in list.iter_mut().enumerate() {
+                check_value(items, item, &format!("{name}[{at}]"))?;
+            }
+            Ok(())
         }
         Value::Object(all) => check_members(schema, all, name),
         _ => Ok(()),
@@ -160,32 +171,46 @@ fn normalize_integer(value: &mut Value) -> bool {
 }
 
 fn is_within_bounds(schema: &Value, value: &Value) -> bool {
-    let bound = |word: &str| schema.get(word);
-    let count =
-        |word: &str| bound(word).and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok());
-    let sized = |size: usize, least: &str, most: &str| {
-        count(least).is_none_or(|least| size >= least)
-            && count(most).is_none_or(|most| size <= most)
-    };
-    let listed = bound("enum").and_then(Value::as_array).is_none_or(|words| words.contains(value));
-    listed
-        && match value {
-            Value::Number(_) => {
-                bound("minimum").is_none_or(|least| at_most(least, value))
-                    && bound("maximum").is_none_or(|most| at_most(value, most))
-            }
-            Value::String(text) => sized(text.chars().count(), "minLength", "maxLength"),
-            Value::Array(list) => sized(list.len(), "minItems", "maxItems"),
-            _ => true,
+    if let Some(Value::Array(words)) = schema.get("enum")
+        && !words.contains(value)
+    {
+        return false;
+    }
+    match value {
+        Value::Number(_) => {
+            schema.get("minimum").is_none_or(|least| at_most(least, value))
+                && schema.get("maximum").is_none_or(|most| at_most(value, most))
         }
+        Value::String(text) => is_sized(schema, text.chars().count(), "minLength", "maxLength"),
+        Value::Array(list) => is_sized(schema, list.len(), "minItems", "maxItems"),
+        _ => true,
+    }
+}
+
+fn is_sized(schema: &Value, size: usize, least: &str, most: &str) -> bool {
+    let size = size as u64;
+    let least = schema.get(least).and_then(Value::as_u64);
+    let most = schema.get(most).and_then(Value::as_u64);
+    least.is_none_or(|least| size >= least) && most.is_none_or(|most| size <= most)
 }
 
 /// Compares whole numbers exactly, others as doubles.
 fn at_most(a: &Value, b: &Value) -> bool {
-    let whole = |v: &Value| v.as_i64().map(i128::from).or_else(|| v.as_u64().map(i128::from));
-    match (whole(a), whole(b)) {
+    if let (Some(a), Some(b)) = (as_whole(a), as_whole(b)) {
+        return a <= b;
+    }
+    match (a.as_f64(), b.as_f64()) {
         (Some(a), Some(b)) => a <= b,
-        _ => a.as_f64().zip(b.as_f64()).is_some_and(|(a, b)| a <= b),
+        _ => false,
+    }
+}
+
+/// A whole number of any size that JSON has here.
+pub(crate) fn as_whole(value: &Value) -> Option<i128> {
+    match (value.as_i64(), value.as_u64()) {
+        (Some(number), _) => Some(number.into()),
+        (None, Some(number)) => Some(number.into()),
+        (None, None) => None,
     }
 }
 
@@ -203,33 +228,37 @@ fn describe_schema(schema: &Value) -> String {
     if types.is_empty() {
         return "a value".into();
     }
-    types.iter().map(|kind| describe_type(schema, kind)).collect::<Vec<_>>().join(" or ")
+    let words: Vec<String> = types.iter().map(|kind| describe_type(schema, kind)).collect();
+    words.join(" or ")
 }
 
 fn describe_type(schema: &Value, kind: &str) -> String {
-    let bound = |word: &str| schema.get(word).map(Value::to_string);
-    let range = |least: &str, most: &str, unit: &str| match (bound(least), bound(most)) {
-        (Some(least), Some(most)) => {
-            format!(" {}from {least} to {most}{unit}", if unit.is_empty() { "" } else { "of " })
-        }
-        (Some(least), None) => format!(" of at least {least}{unit}"),
-        (None, Some(most)) => format!(" of at most {most}{unit}"),
-        (None, None) => String::new(),
-    };
     match kind {
-        "string" => format!("a string{}", range("minLength", "maxLength", " characters")),
-        "integer" => format!("a whole number{}", range("minimum", "maximum", "")),
-        "number" => format!("a number{}", range("minimum", "maximum", "")),
+        "string" => {
+            format!("a string{}", describe_range(schema, "minLength", "maxLength", " characters"))
+        }
+        "integer" => format!("a whole number{}", describe_range(schema, "minimum", "maximum", "")),
+        "number" => format!("a number{}", describe_range(schema, "minimum", "maximum", "")),
         "boolean" => "true or false".into(),
         "array" => {
-            let each = schema
-                .get("items")
-                .map(|items| format!(", each {}", describe_schema(items)))
-                .unwrap_or_default();
-            format!("a list{}{each}", range("minItems", "maxItems", " items"))
+            let range = describe_range(schema, "minItems", "maxItems", " items");
+            match schema.get("items") {
+                Some(items) => format!("a list{range}, each {}", describe_schema(items)),
+                None => format!("a list{range}"),
+            }
         }
         "object" => "an object".into(),
         _ => "null".into(),
+    }
+}
+
+fn describe_range(schema: &Value, least: &str, most: &str, unit: &str) -> String {
+    match (schema.get(least), schema.get(most)) {
+        (Some(least), Some(most)) if unit.is_empty() => format!(" from {least} to {most}"),
+        (Some(least), Some(most)) => format!(" of from {least} to {most}{unit}"),
+        (Some(least), None) => format!(" of at least {least}{unit}"),
+        (None, Some(most)) => format!(" of at most {most}{unit}"),
+        (None, None) => String::new(),
     }
 }
 

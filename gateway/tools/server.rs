@@ -115,22 +115,18 @@ impl Server {
 
     /// Reads every list again.
     fn rebuild_catalog(&self) {
-        let list = |kind: ListKind| -> Vec<Item> {
-            let own = self
-                .tools
-                .iter()
-                .filter(|_| kind == ListKind::Tools)
-                .map(|entry| entry.spec.list_item());
-            let more = self.provider.as_ref().map(|m| m.items(kind)).unwrap_or_default();
-            own.chain(more).filter_map(|item| build_item(&item, kind)).collect()
-        };
+        let mut tools = Vec::new();
+        for entry in &self.tools {
+            tools.extend(build_item(&entry.spec.list_item(), ListKind::Tools));
+        }
+        tools.extend(self.provided_items(ListKind::Tools));
         let offers = self.provider.as_ref().map(|m| m.offers()).unwrap_or_default();
         let catalog = Catalog {
             version: self.catalog.load().version + 1,
-            tools: list(ListKind::Tools),
-            prompts: list(ListKind::Prompts),
-            resources: list(ListKind::Resources),
-            templates: list(ListKind::Templates),
+            tools,
+            prompts: self.provided_items(ListKind::Prompts),
+            resources: self.provided_items(ListKind::Resources),
+            templates: self.provided_items(ListKind::Templates),
             instructions: Some(Arc::clone(&self.instructions)),
             offers: Offers { tools: !self.tools.is_empty(), ..offers },
             ..Catalog::default()
@@ -139,8 +135,12 @@ impl Server {
         self.send_event(Event::Changed { slug: self.slug.into() });
     }
 
+    fn provided_items(&self, kind: ListKind) -> Vec<Item> {
+        let Some(provider) = &self.provider else { return Vec::new() };
+        provider.items(kind).iter().filter_map(|item| build_item(item, kind)).collect()
+    }
+
     async fn answer_call(&self, call: &Call<'_>) -> Result<Value, (i64, String)> {
-        let invalid = |words: String| (code::INVALID_PARAMS, words);
         let client =
             Client { conversation: call.conversation.clone(), caller_view: call.caller_view };
         let provider = self.provider.as_ref();
@@ -234,18 +234,23 @@ impl Server {
     fn complete_argument(&self, call: &Call<'_>) -> Result<Value, String> {
         let reference = read_object(call, "ref")?;
         let argument = read_object(call, "argument")?;
-        let part = |name: &str| argument.get(name).and_then(Value::as_str).unwrap_or_default();
         let target = match reference.get("type").and_then(Value::as_str) {
             Some("ref/prompt") => CompletionTarget::Prompt(call.target),
             Some("ref/resource") => CompletionTarget::Resource(call.target),
             _ => return Err("`params.ref` must be a ref/prompt or a ref/resource".into()),
         };
-        let wanted = CompletionRequest { target, argument: part("name"), typed: part("value") };
+        let name = argument.get("name").and_then(Value::as_str).unwrap_or_default();
+        let typed = argument.get("value").and_then(Value::as_str).unwrap_or_default();
+        let wanted = CompletionRequest { target, argument: name, typed };
         let mut values = self.provider.as_ref().map(|m| m.complete(&wanted)).unwrap_or_default();
         let total = values.len();
         values.truncate(VALUES);
         Ok(json!({"completion": {"values": values, "total": total, "hasMore": total > VALUES}}))
     }
+}
+
+fn invalid(words: String) -> (i64, String) {
+    (code::INVALID_PARAMS, words)
 }
 
 impl ChangeListener for Server {
@@ -282,15 +287,17 @@ impl Upstream for Server {
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer, Failure>> {
         Box::pin(async move {
             let limit = call.timeout.unwrap_or(TIMEOUT).min(MAX_TIMEOUT);
-            let late = |_| {
-                let words = format!("it did not end within {} s", limit.as_secs_f64());
-                Failure::new(FailureKind::Timeout, words).after_send()
-            };
             let _permit = self.acquire_permit(&call, limit).await?;
             let answer = match call.method {
                 // Tools have limits of their own, and results that say so.
                 Method::ToolsCall => self.answer_call(&call).await,
-                _ => tokio::time::timeout(limit, self.answer_call(&call)).await.map_err(late)?,
+                _ => match tokio::time::timeout(limit, self.answer_call(&call)).await {
+                    Ok(answer) => answer,
+                    Err(_) => {
+                        let words = format!("it did not end within {} s", limit.as_secs_f64());
+                        return Err(Failure::new(FailureKind::Timeout, words).after_send());
+                    }
+                },
             };
             let text = match answer {
                 Ok(result) => write::result(b"0", result.to_string().as_bytes()),
@@ -319,11 +326,10 @@ impl Upstream for Server {
         Box::pin(async move {
             // What cannot be read cannot be subscribed to either, and is not there, whatever is
             // wrong with it.
-            let refused = |words: String| Failure::new(FailureKind::NotFound, words);
-            let provider = self
-                .provider
-                .as_ref()
-                .ok_or_else(|| refused("the server does not offer subscriptions".into()))?;
+            let Some(provider) = &self.provider else {
+                let words = "the server does not offer subscriptions";
+                return Err(Failure::new(FailureKind::NotFound, words));
+            };
             let mut all = self.subscriptions.lock();
             if let Some(count) = all.get_mut(uri) {
                 *count += 1;
@@ -335,7 +341,7 @@ impl Upstream for Server {
                     "too many resources are subscribed to",
                 ));
             }
-            provider.subscribe(uri).map_err(refused)?;
+            provider.subscribe(uri).map_err(|words| Failure::new(FailureKind::NotFound, words))?;
             all.insert(uri.to_owned(), 1);
             Ok(Subscription::Shared)
         })

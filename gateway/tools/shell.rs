@@ -88,8 +88,7 @@ pub(crate) fn build(config: &Config) -> Result<ServerDefinition, String> {
     Ok(ServerDefinition {
         instructions:
             "Runs allowed programs, such as grep, find and git, in the folders it was given. There \
-                is no shell: \
-                       no pipes, no redirection, no wildcards, one program a call."
+                is no shell: no pipes, no redirection, no wildcards, one program a call."
                 .into(),
         tools: vec![Box::new(execute::Execute::new(shell))],
         provider: None,

@@ -46,11 +46,9 @@ impl Stats {
         sorted.sort_unstable();
         let at = (sorted.len() * 95).div_ceil(100).saturating_sub(1);
         let runs = u32::try_from(count.figures.invocations).unwrap_or(u32::MAX);
-        ToolStats {
-            average: count.total.checked_div(runs).unwrap_or_default(),
-            p95: sorted.get(at).copied().unwrap_or_default(),
-            ..count.figures.clone()
-        }
+        let average = count.total.checked_div(runs).unwrap_or_default();
+        let p95 = sorted.get(at).copied().unwrap_or_default();
+        ToolStats { average, p95, ..count.figures.clone() }
     }
 }
 

@@ -250,6 +250,11 @@ impl Arguments {
         })
     }
 
+    /// The same, as a count of what is in memory.
+    pub(crate) fn count(&self, name: &str) -> Result<usize, ToolError> {
+        Ok(usize::try_from(self.whole(name)?).unwrap_or(usize::MAX))
+    }
+
     pub(crate) fn maybe_whole(&self, name: &str) -> Option<u64> {
         self.get(name).and_then(Value::as_u64)
     }

@@ -54,8 +54,7 @@ fn resolving(
     Ok(ServerDefinition {
         instructions:
             "Reach web servers: `fetch` reads a page as text, `request` talks to an API. Only \
-                allowed hosts can be \
-                       reached, and never addresses of the own network."
+                allowed hosts can be reached, and never addresses of the own network."
                 .into(),
         tools: vec![Box::new(request::Request(Arc::clone(&web))), Box::new(fetch::Fetch(web))],
         provider: None,

@@ -12,7 +12,9 @@ use lockgate_policy::{Annotations, DEFAULT, Explanation, Kind, Question, Target}
 use super::configured::{Configured, Printed, compile, misspelt};
 
 #[derive(Args)]
-#[command(group = ArgGroup::new("asked").args(["call", "prompt", "resource", "completion", "template"]).required(true))]
+#[command(group = ArgGroup::new("asked")
+    .args(["call", "prompt", "resource", "completion", "template"])
+    .required(true))]
 pub(crate) struct Explain {
     /// The caller: `issuer|subject`, and words such as `role=analyst organisation=acme`; with
     /// quotes around what has blanks in it: `'"certificate:My CA|cn:alice" role=ops'`
@@ -69,16 +71,20 @@ impl Explain {
         let Self { caller, arguments, at, category, annotations, .. } = self;
         let caller = Caller::parse(caller).map_err(|words| anyhow!("--as: {words}"))?;
         let (kind, name) = self.asked().context("name a tool with --call")?;
-        let claims =
-            |text: &String| Annotations::of_tool(format!("{{\"annotations\":{text}}}").as_bytes());
         let asked = configured.context.asked(kind, name, at).map_err(anyhow::Error::msg)?;
+        let annotations = match annotations {
+            Some(text) => {
+                Some(Annotations::of_tool(format!("{{\"annotations\":{text}}}").as_bytes()))
+            }
+            None => asked.annotations,
+        };
         let target = Target {
             kind,
             server: &asked.server,
             exposed: &asked.exposed,
             own: &asked.own,
             category: category.as_deref().or(asked.category.as_deref()),
-            annotations: annotations.as_ref().map(claims).or(asked.annotations).unwrap_or_default(),
+            annotations: annotations.unwrap_or_default(),
         };
         let policy = compile(&configured.config)?;
         let caller = configured.context.known(caller);

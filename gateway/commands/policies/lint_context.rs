@@ -104,18 +104,16 @@ impl LintContext {
     pub(crate) fn known(&self, mut caller: Caller) -> Caller {
         let silent = caller.roles.is_empty() && caller.scopes.is_empty();
         let silent = silent && caller.organisation.is_none() && caller.agent.is_none();
-        let auth = self
-            .config()
-            .map(|context| &context.authn)
-            .filter(|_| silent && caller.issuer == "key");
-        let key = |auth: &lockgate_authn::Config| {
-            auth.keys.iter().flatten().find(|key| key.id == caller.subject).cloned()
-        };
-        if let Some((auth, key)) = auth.and_then(|auth| Some((auth, key(auth)?))) {
+        let Some(auth) = self.config().map(|context| &context.authn) else { return caller };
+        let keys = auth.keys.as_deref().unwrap_or_default();
+        if silent
+            && caller.issuer == "key"
+            && let Some(key) = keys.iter().find(|key| key.id == caller.subject)
+        {
             caller.roles = key.roles.iter().map(|role| role.as_str().into()).collect();
             caller.scopes = auth.scopes.expand(&key.scopes).into_vec();
-            caller.organisation = key.organisation;
-            caller.agent = key.agent;
+            caller.organisation = key.organisation.clone();
+            caller.agent = key.agent.clone();
         }
         caller
     }
@@ -139,9 +137,15 @@ impl LintContext {
     /// A built-in server's category is its name, which no other server has while it runs. Policies
     /// for one that does not run here are tested all the same.
     fn category(&self, server: &str) -> Option<String> {
-        let foreign = |context: &Config| context.servers.iter().any(|one| one.slug == server);
-        let known = builtin::CATEGORIES.contains(&server) && !self.config().is_some_and(foreign);
-        known.then(|| server.to_owned())
+        if !builtin::CATEGORIES.contains(&server) {
+            return None;
+        }
+        if let Some(context) = self.config()
+            && context.servers.iter().any(|one| one.slug == server)
+        {
+            return None;
+        }
+        Some(server.to_owned())
     }
 }
 
@@ -154,29 +158,29 @@ fn resource(name: &str, endpoint: &str) -> Result<(String, String), String> {
         let own = written.filter(|(server, _)| *server == here).map_or(name, |(_, own)| own);
         return Ok((here.to_owned(), own.to_owned()));
     }
-    let exposed = || uri::own(name).map(|(server, own)| (server.to_owned(), own.into_owned()));
-    let found = written.map(|(server, own)| (server.to_owned(), own.to_owned())).or_else(exposed);
-    found.ok_or_else(|| {
-        let exposed = uri::expose("server", name);
-        let other = if exposed == name {
-            String::new()
-        } else {
-            format!(", or as it is at /mcp, {exposed}")
-        };
-        format!("`{name}` does not say which server has it: write server/{name}{other}")
-    })
+    if let Some((server, own)) = written {
+        return Ok((server.to_owned(), own.to_owned()));
+    }
+    if let Some((server, own)) = uri::own(name) {
+        return Ok((server.to_owned(), own.into_owned()));
+    }
+    let exposed = uri::expose("server", name);
+    let other =
+        if exposed == name { String::new() } else { format!(", or as it is at /mcp, {exposed}") };
+    Err(format!("`{name}` does not say which server has it: write server/{name}{other}"))
 }
 
 /// What something is called at `/mcp`, as if nothing else had its name.
 fn exposed(naming: &Naming, kind: Kind, server: &str, own: &str) -> String {
-    let name = |slug: Slug| naming.expose([(&slug, own)]).into_iter().next();
-    match kind {
-        Kind::Resource | Kind::ResourceCompletion => uri::expose(server, own).into_owned(),
-        _ => Slug::new(server)
-            .ok()
-            .and_then(name)
-            .unwrap_or_else(|| [server, naming.separator.as_str(), own].concat()),
+    if matches!(kind, Kind::Resource | Kind::ResourceCompletion) {
+        return uri::expose(server, own).into_owned();
     }
+    if let Ok(slug) = Slug::new(server)
+        && let Some(name) = naming.expose([(&slug, own)]).pop()
+    {
+        return name;
+    }
+    [server, naming.separator.as_str(), own].concat()
 }
 
 #[cfg(test)]

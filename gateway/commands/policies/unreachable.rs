@@ -47,18 +47,22 @@ fn of_policy(policy: &Policy, context: &LintContext, config: &Config) -> Vec<(St
         servers.insert(name);
     }
     let mut found = Vec::new();
-    let mut each = |key: &str,
-                    list: &Option<Vec<String>>,
-                    wrong: &dyn Fn(&str) -> Option<Words>| {
-        let items = list.iter().flatten().enumerate();
-        found.extend(items.filter_map(|(at, text)| Some((format!("{key}.{at}"), wrong(text)?))));
-    };
-    each("who.principals", &policy.who.principals, &|text| principal(text, config));
-    each("what.servers", &policy.what.servers, &|text| {
-        let known = text.contains(OPEN) || servers.contains(text);
-        (!known).then(|| (format!("there is no server `{text}`"), there_are(&servers)))
-    });
-    each("what.tools", &policy.what.tools, &|text| tool(text, &servers, context, config));
+    for (at, text) in policy.who.principals.iter().flatten().enumerate() {
+        if let Some(words) = principal(text, config) {
+            found.push((format!("who.principals.{at}"), words));
+        }
+    }
+    for (at, text) in policy.what.servers.iter().flatten().enumerate() {
+        if !text.contains(OPEN) && !servers.contains(text.as_str()) {
+            let words = (format!("there is no server `{text}`"), there_are(&servers));
+            found.push((format!("what.servers.{at}"), words));
+        }
+    }
+    for (at, text) in policy.what.tools.iter().flatten().enumerate() {
+        if let Some(words) = tool(text, &servers, context, config) {
+            found.push((format!("what.tools.{at}"), words));
+        }
+    }
     found.extend(arguments(policy, context));
     found
 }
@@ -67,7 +71,6 @@ fn of_policy(policy: &Policy, context: &LintContext, config: &Config) -> Vec<(St
 fn principal(text: &str, config: &Config) -> Option<Words> {
     let (issuer, subject) = text.split_once('|').filter(|(issuer, _)| !issuer.contains(OPEN))?;
     let auth = &config.authn;
-    let nobody = |hint: &str| Some(("no caller can have this issuer".to_owned(), hint.to_owned()));
     match issuer {
         "local" | "anonymous" => None,
         "key" if subject == "default" => match auth.key {
@@ -96,6 +99,10 @@ fn principal(text: &str, config: &Config) -> Option<Words> {
     }
 }
 
+fn nobody(hint: &str) -> Option<Words> {
+    Some(("no caller can have this issuer".to_owned(), hint.to_owned()))
+}
+
 /// What is wrong with a pattern over tools.
 fn tool(
     text: &str,
@@ -106,13 +113,13 @@ fn tool(
     let plain = text.split(OPEN).next().unwrap_or(text);
     let literal = plain.len() == text.len();
     let separators = ["/", "__", config.proxy.names.separator.as_str()];
-    let fits = |server: &&str| {
+    let fits = servers.iter().any(|server| {
         separators.iter().any(|separator| {
             let start = [server, *separator].concat();
             plain.starts_with(&start) || !literal && start.starts_with(plain)
         })
-    };
-    if !servers.iter().any(fits) {
+    });
+    if !fits {
         let named = plain.split_once('/').or_else(|| plain.split_once("__"));
         if let Some((server, _)) = named {
             return Some((format!("there is no server `{server}`"), there_are(servers)));
@@ -137,48 +144,62 @@ fn tool(
     let hashed = own.rsplit_once('_').is_some_and(|(_, end)| {
         matches!(end.len(), 8 | 16 | 32) && end.bytes().all(|b| b.is_ascii_hexdigit())
     });
-    let exposed = |name: &String| {
-        *name == own
-            || context
-                .asked(Kind::Tool, &format!("{server}/{name}"), "/mcp")
-                .is_ok_and(|asked| asked.exposed == text)
-    };
-    let known = tools.is_empty() || hashed || tools.iter().any(exposed);
-    (!known).then(|| {
-        let names: BTreeSet<&str> = tools.iter().map(String::as_str).collect();
-        (
-            format!("server `{server}` has no tool `{own}`, as far as is known here"),
-            there_are(&names),
-        )
-    })
+    if tools.is_empty() || hashed {
+        return None;
+    }
+    for name in &tools {
+        if name == own {
+            return None;
+        }
+        let asked = context.asked(Kind::Tool, &format!("{server}/{name}"), "/mcp");
+        if asked.is_ok_and(|asked| asked.exposed == text) {
+            return None;
+        }
+    }
+    let names: BTreeSet<&str> = tools.iter().map(String::as_str).collect();
+    let what = format!("server `{server}` has no tool `{own}`, as far as is known here");
+    Some((what, there_are(&names)))
 }
 
 /// Pointers to arguments that none of the tools has. Every tool has to be named, and its arguments
 /// known.
 fn arguments(policy: &Policy, context: &LintContext) -> Vec<(String, Words)> {
-    let taken = |text: &String| {
-        let (server, own) = text.split_once('/').or_else(|| text.split_once("__"))?;
-        properties(&context.definition(server, own).ok()??)
-    };
-    let tools = policy.what.tools.iter().flatten();
-    let Some(known) =
-        tools.map(taken).collect::<Option<Vec<_>>>().filter(|known| !known.is_empty())
-    else {
+    let mut known = BTreeSet::new();
+    let tools = policy.what.tools.as_deref().unwrap_or_default();
+    for text in tools {
+        let Some(taken) = taken_by(text, context) else { return Vec::new() };
+        known.extend(taken);
+    }
+    if tools.is_empty() {
         return Vec::new();
-    };
-    let known: BTreeSet<String> = known.into_iter().flatten().collect();
-    let rules = policy.arguments.iter().filter(|(_, rule)| !rule.forbid);
-    let first = |pointer: &str| {
-        Some(pointer.strip_prefix('/')?.split('/').next()?.replace("~1", "/").replace("~0", "~"))
-    };
-    let other =
-        |pointer: &str| first(pointer).is_some_and(|name| name != "*" && !known.contains(&name));
+    }
     let names: BTreeSet<&str> = known.iter().map(String::as_str).collect();
-    let words = || ("none of these tools has such an argument".to_owned(), there_are(&names));
-    rules
-        .filter(|(pointer, _)| other(pointer))
-        .map(|(pointer, _)| (format!("arguments.{pointer}"), words()))
-        .collect()
+    let mut found = Vec::new();
+    for (pointer, rule) in &policy.arguments {
+        if rule.forbid {
+            continue;
+        }
+        if let Some(name) = first_part(pointer)
+            && name != "*"
+            && !known.contains(&name)
+        {
+            let what = "none of these tools has such an argument".to_owned();
+            found.push((format!("arguments.{pointer}"), (what, there_are(&names))));
+        }
+    }
+    found
+}
+
+/// The arguments that a tool takes, where the pattern names one and they are known.
+fn taken_by(text: &str, context: &LintContext) -> Option<BTreeSet<String>> {
+    let (server, own) = text.split_once('/').or_else(|| text.split_once("__"))?;
+    properties(&context.definition(server, own).ok()??)
+}
+
+/// The member of the arguments that a pointer is in.
+fn first_part(pointer: &str) -> Option<String> {
+    let part = pointer.strip_prefix('/')?.split('/').next()?;
+    Some(part.replace("~1", "/").replace("~0", "~"))
 }
 
 /// The arguments that a tool takes, where its schema names them all.

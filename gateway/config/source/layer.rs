@@ -244,6 +244,9 @@ impl Layers {
     pub fn damaged<S: AsRef<str>>(&self, path: &[S]) -> bool {
         let mut damaged = self.0.iter().flat_map(|layer| &layer.damaged);
         // Of two paths of which one goes on, the shorter one decides.
-        damaged.any(|taken| taken.iter().zip(path).all(|(a, b)| a == b.as_ref()))
+        damaged.any(|taken| {
+            let mut both = taken.iter().zip(path);
+            both.all(|(a, b)| a == b.as_ref())
+        })
     }
 }

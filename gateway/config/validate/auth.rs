@@ -70,8 +70,7 @@ impl Check<'_> {
                 self.error(&path, "nobody can call: there is no way to show who one is", hint);
             } else if self.production {
                 let hint = "write `auth: { key: \"${LOCKGATE_KEY}\" }` and set that variable, or \
-                    set `auth.keys_file`, \
-                            `auth.issuers` or `http.tls.client_ca`";
+                    set `auth.keys_file`, `auth.issuers` or `http.tls.client_ca`";
                 self.missing(&["auth", "key"], hint);
             }
         }

@@ -163,11 +163,12 @@ impl Check<'_> {
         if !self.program(slug, command, raw) {
             return None;
         }
+        let cwd = raw.cwd.as_ref().map(|cwd| PathBuf::from(&cwd.0));
         Some(Transport::Stdio {
             command: command.0.clone(),
             args: raw.args.iter().map(|arg| arg.0.clone()).collect(),
             env: plain(&raw.env),
-            cwd: raw.cwd.as_ref().map(|cwd| PathBuf::from(&cwd.0)),
+            cwd,
         })
     }
 

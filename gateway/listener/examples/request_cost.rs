@@ -140,10 +140,9 @@ async fn load(address: SocketAddr, requests: usize) -> Outcome<()> {
     );
     let head = format!(
         "POST /mcp HTTP/1.1\r\nhost: {address}\r\naccept: application/json, \
-            text/event-stream\r\ncontent-type: \
-         application/json\r\nmcp-protocol-version: 2026-07-28\r\nmcp-method: \
-         tools/call\r\nmcp-name: echo\r\n\
-         authorization: Bearer 0123456789abcdef0123456789abcdef\r\ncontent-length: {}\r\n\r\n",
+            text/event-stream\r\ncontent-type: application/json\r\nmcp-protocol-version: \
+            2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: echo\r\nauthorization: Bearer \
+            0123456789abcdef0123456789abcdef\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );
     let request: Arc<[u8]> = (head + &body).into_bytes().into();

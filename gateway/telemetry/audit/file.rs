@@ -320,8 +320,7 @@ fn begin_alike(one: &[u8], other: &[u8]) -> bool {
 }
 
 const UNVERIFIED: &str = "its last records do not verify: they were changed, or written with \
-    another key (`audit.key`); \
-                          run `lockgate audit verify` and move the files away";
+    another key (`audit.key`); run `lockgate audit verify` and move the files away";
 
 fn read_tip(end: &End, seal: &Seal, found: &mut Found) -> io::Result<Tip> {
     let Some((record, hash)) = end.record(seal) else {
@@ -349,8 +348,7 @@ fn read_head(path: &Path) -> io::Result<Option<Tip>> {
         Some(tip) => Ok(Some(tip)),
         None => Err(io::Error::other(
             "the last anchor, in the file beside it whose name ends in `.head`, is none: somebody \
-                changed it; run `lockgate \
-             audit verify`, then move it away",
+                changed it; run `lockgate audit verify`, then move it away",
         )),
     }
 }

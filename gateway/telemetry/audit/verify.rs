@@ -238,8 +238,7 @@ impl Verifier<'_> {
         let last = span.first().unwrap_or_default().saturating_sub(1);
         let why = format!(
             "records up to {last} are missing at the beginning, or {words} were changed; give all \
-                files of the trail, or \
-             `--part` if others are kept elsewhere"
+                files of the trail, or `--part` if others are kept elsewhere"
         );
         Err(Broken { seq: Some(last), why, ..Broken::default() })
     }
@@ -349,8 +348,7 @@ impl Verifier<'_> {
         if report.records > 0 && !report.closed {
             report.notes.push(
                 "the last record does not say that the writer ended: it is still running, was \
-                    killed, or the end was cut \
-                 after the last anchor"
+                    killed, or the end was cut after the last anchor"
                     .into(),
             );
         }

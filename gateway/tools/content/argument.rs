@@ -6,11 +6,7 @@ use super::words::is_break;
 
 /// The value as it is put into a text.
 pub(super) fn read(argument: &Argument, given: &str) -> Result<String, String> {
-    let wrong = |expected: String| {
-        let shown: String = given.chars().take(60).collect();
-        Err(format!("the argument `{}` must be {expected}, received {shown:?}", argument.name))
-    };
-    match &argument.kind {
+    let read = match &argument.kind {
         Kind::Text { max_chars, multiline } => {
             let count = given.chars().count();
             if count > *max_chars {
@@ -28,32 +24,32 @@ pub(super) fn read(argument: &Argument, given: &str) -> Result<String, String> {
                     argument.name
                 ));
             }
-            Ok(given.to_owned())
+            Some(given.to_owned())
         }
-        Kind::Integer { min, max } => {
-            let number = given.trim().parse::<i64>().ok();
-            let fits = |n: &i64| min.is_none_or(|min| *n >= min) && max.is_none_or(|max| *n <= max);
-            match number.filter(fits) {
-                Some(number) => Ok(number.to_string()),
-                None => wrong(kind(&argument.kind)),
+        Kind::Integer { min, max } => match given.trim().parse::<i64>() {
+            Ok(number)
+                if number >= min.unwrap_or(i64::MIN) && number <= max.unwrap_or(i64::MAX) =>
+            {
+                Some(number.to_string())
             }
-        }
-        Kind::Number => {
-            match given.trim().parse::<f64>().ok().filter(|number| number.is_finite()) {
-                Some(number) => Ok(number.to_string()),
-                None => wrong(kind(&argument.kind)),
-            }
-        }
+            _ => None,
+        },
+        Kind::Number => match given.trim().parse::<f64>() {
+            Ok(number) if number.is_finite() => Some(number.to_string()),
+            _ => None,
+        },
         Kind::Boolean => match given.trim() {
-            "true" => Ok("true".into()),
-            "false" => Ok("false".into()),
-            _ => wrong(kind(&argument.kind)),
+            "true" => Some("true".into()),
+            "false" => Some("false".into()),
+            _ => None,
         },
-        Kind::Choice(values) => match values.iter().find(|value| *value == given) {
-            Some(value) => Ok(value.clone()),
-            None => wrong(kind(&argument.kind)),
-        },
-    }
+        Kind::Choice(values) => values.iter().find(|value| *value == given).cloned(),
+    };
+    read.ok_or_else(|| {
+        let expected = kind(&argument.kind);
+        let shown: String = given.chars().take(60).collect();
+        format!("the argument `{}` must be {expected}, received {shown:?}", argument.name)
+    })
 }
 
 /// Values to choose from; none when anything goes.

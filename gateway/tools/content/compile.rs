@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::argument;
-use super::config::{Body, Config, Kind, Problem, Prompt, Role};
+use super::config::{Argument, Body, Config, Kind, Problem, Prompt, Role, Template};
 use super::template::{UriTemplate, Values};
 use super::words::Words;
 
@@ -82,21 +82,21 @@ impl Compiled {
         problems.count("prompts", problems.config.prompts.len());
         for (at, resource) in problems.config.resources.iter().enumerate() {
             let number = at.to_string();
-            let path = |key| ["resources", &number, key];
-            problems.name(path("name"), &resource.name);
+            problems.name(["resources", &number, "name"], &resource.name);
             if url::Url::parse(&resource.uri).is_err()
                 || resource.uri.chars().any(|c| c.is_control() || c == ' ')
             {
-                problems.say(path("uri"), "is no absolute URI such as notes://welcome");
+                let what = "is no absolute URI such as notes://welcome";
+                problems.say(["resources", &number, "uri"], what);
             }
             if self.by_uri.insert(resource.uri.clone(), at).is_some() {
-                problems.say(path("uri"), "is the URI of another resource");
+                problems.say(["resources", &number, "uri"], "is the URI of another resource");
             }
             match &resource.body {
                 Body::Base64(text) if STANDARD.decode(text).is_err() => {
-                    problems.say(path("base64"), "is no base64")
+                    problems.say(["resources", &number, "base64"], "is no base64")
                 }
-                Body::File(file) => problems.file(path("file"), file),
+                Body::File(file) => problems.file(["resources", &number, "file"], file),
                 Body::Text(_) | Body::Base64(_) => {}
             }
         }
@@ -105,37 +105,39 @@ impl Compiled {
     fn uri_templates(&mut self, problems: &mut Problems<'_>) {
         for (at, template) in problems.config.templates.iter().enumerate() {
             let number = at.to_string();
-            let path = |key| ["templates", &number, key];
-            problems.name(path("name"), &template.name);
+            problems.name(["templates", &number, "name"], &template.name);
             if problems.config.templates[..at]
                 .iter()
                 .any(|other| other.template == template.template)
             {
-                problems.say(path("template"), "is the template of another entry");
+                let what = "is the template of another entry";
+                problems.say(["templates", &number, "template"], what);
             }
             let parsed = match UriTemplate::parse(&template.template) {
                 Ok(parsed) => parsed,
                 Err(words) => {
-                    problems.say(path("template"), words);
+                    problems.say(["templates", &number, "template"], words);
                     continue;
                 }
             };
             let known: HashSet<&str> = parsed.names().collect();
             if template.values.keys().any(|name| !known.contains(name.as_str())) {
-                problems.say(path("values"), "names a variable that the template does not have");
+                let what = "names a variable that the template does not have";
+                problems.say(["templates", &number, "values"], what);
             }
             let (key, text) = match &template.body {
                 Body::Text(text) => ("text", text),
                 Body::File(file) => {
-                    problems.file(path("file"), file);
+                    problems.file(["templates", &number, "file"], file);
                     ("file", file)
                 }
                 Body::Base64(_) => {
-                    problems.say(path("base64"), "has no gaps to fill; use text or file");
+                    let what = "has no gaps to fill; use text or file";
+                    problems.say(["templates", &number, "base64"], what);
                     continue;
                 }
             };
-            let words = problems.words(path(key), text, &known);
+            let words = problems.words(["templates", &number, key], text, &known);
             self.templates.push((parsed, words));
         }
     }
@@ -151,78 +153,39 @@ impl Compiled {
             };
             return Some(Found { place, mime_type: resource.mime_type.clone() });
         }
-        self.templates.iter().zip(&self.config.templates).find_map(
-            |((template, words), declared)| {
-                let values = template.values(uri)?;
-                let listed = |(name, value): (&String, &String)| {
-                    declared.values.get(name).is_none_or(|list| list.contains(value))
-                };
-                if !values.iter().all(listed) {
-                    return None;
-                }
-                let fill = |values: &Values| {
-                    words
-                        .as_ref()
-                        .map(|words| words.fill(|name| values.get(name).map(String::as_str)))
-                };
-                let place = match &declared.body {
-                    Body::File(_) if values.values().all(|value| is_plain_path(value)) => {
-                        Place::File(fill(&values)?)
-                    }
-                    Body::File(_) => return None,
-                    _ => Place::Text(fill(&values)?),
-                };
-                Some(Found { place, mime_type: declared.mime_type.clone() })
-            },
-        )
+        for ((template, words), declared) in self.templates.iter().zip(&self.config.templates) {
+            if let Some(values) = template.values(uri)
+                && let Some(words) = words
+                && let Some(place) = place_of(declared, words, &values)
+            {
+                return Some(Found { place, mime_type: declared.mime_type.clone() });
+            }
+        }
+        None
     }
 
     /// The result of `prompts/get`.
     pub(super) fn prompt(&self, name: &str, given: &Map<String, Value>) -> Result<Value, String> {
-        let unknown = || format!("unknown prompt: {name}");
-        let (at, words) = self.prompts.get(name).ok_or_else(unknown)?;
-        let prompt = self.config.prompts.get(*at).ok_or_else(unknown)?;
-        if let Some(name) =
-            given.keys().find(|key| !prompt.arguments.iter().any(|a| a.name == **key))
-        {
-            let known: Vec<&str> =
-                prompt.arguments.iter().map(|argument| argument.name.as_str()).collect();
-            let name: String = name.chars().take(60).collect();
-            return Err(format!(
-                "unknown argument {name:?}: this prompt takes {}",
-                known.join(", ")
-            ));
-        }
-        let mut values: HashMap<&str, String> = HashMap::new();
-        for declared in &prompt.arguments {
-            let value = match given.get(&declared.name) {
-                Some(Value::String(text)) => Some(text.as_str()),
-                Some(_) => {
-                    return Err(format!(
-                        "the argument `{}` must be a string, as all arguments of prompts",
-                        declared.name
-                    ));
-                }
-                None => declared.default.as_deref(),
-            };
-            match value {
-                Some(value) => {
-                    drop(values.insert(&declared.name, argument::read(declared, value)?))
-                }
-                None if declared.required => {
-                    return Err(format!("the argument `{}` is missing", declared.name));
-                }
-                None => {}
-            }
-        }
+        let (at, words) =
+            self.prompts.get(name).ok_or_else(|| format!("unknown prompt: {name}"))?;
+        let prompt = &self.config.prompts[*at];
+        let values = read_arguments(prompt, given)?;
         let messages = prompt.messages.iter().zip(words).map(|(message, words)| {
             let text = words.fill(|name| values.get(name).map(String::as_str));
             match message.role {
                 Role::User => json!({"role": "user", "content": {"type": "text", "text": text}}),
-                Role::Assistant => json!({"role": "assistant", "content": {"type": "text", "text": text}}),
-                Role::System => json!({"role": "user", "content": {
-                    "type": "text", "text": text, "annotations": {"audience": ["assistant"], "priority": 1.0}
-                }}),
+                Role::Assistant => json!({
+                    "role": "assistant",
+                    "content": {"type": "text", "text": text},
+                }),
+                Role::System => json!({
+                    "role": "user",
+                    "content": {
+                        "type": "text",
+                        "text": text,
+                        "annotations": {"audience": ["assistant"], "priority": 1.0},
+                    },
+                }),
             }
         });
         let messages: Vec<Value> = messages.collect();
@@ -243,8 +206,61 @@ impl Compiled {
     /// Values of a template's variable to choose from.
     pub(super) fn template_values(&self, template: &str, variable: &str) -> Vec<String> {
         let declared = self.config.templates.iter().find(|declared| declared.template == template);
-        declared.and_then(|declared| declared.values.get(variable)).cloned().unwrap_or_default()
+        match declared.and_then(|declared| declared.values.get(variable)) {
+            Some(values) => values.clone(),
+            None => Vec::new(),
+        }
     }
+}
+
+/// Where the content of a template is for these values; nothing when one of them is not listed.
+fn place_of(declared: &Template, words: &Words, values: &Values) -> Option<Place> {
+    for (name, value) in values {
+        if declared.values.get(name).is_some_and(|list| !list.contains(value)) {
+            return None;
+        }
+    }
+    let is_file = matches!(declared.body, Body::File(_));
+    if is_file && !values.values().all(|value| is_plain_path(value)) {
+        return None;
+    }
+    let text = words.fill(|name| values.get(name).map(String::as_str));
+    Some(if is_file { Place::File(text) } else { Place::Text(text) })
+}
+
+/// The values of a prompt's arguments, by their names.
+fn read_arguments<'a>(
+    prompt: &'a Prompt,
+    given: &Map<String, Value>,
+) -> Result<HashMap<&'a str, String>, String> {
+    if let Some(name) = given.keys().find(|key| !prompt.arguments.iter().any(|a| a.name == **key)) {
+        let known: Vec<&str> = prompt.arguments.iter().map(|one| one.name.as_str()).collect();
+        let name: String = name.chars().take(60).collect();
+        return Err(format!("unknown argument {name:?}: this prompt takes {}", known.join(", ")));
+    }
+    let mut values: HashMap<&str, String> = HashMap::new();
+    for declared in &prompt.arguments {
+        let value = match given.get(&declared.name) {
+            Some(Value::String(text)) => Some(text.as_str()),
+            Some(_) => {
+                return Err(format!(
+                    "the argument `{}` must be a string, as all arguments of prompts",
+                    declared.name
+                ));
+            }
+            None => declared.default.as_deref(),
+        };
+        match value {
+            Some(value) => {
+                values.insert(&declared.name, argument::read(declared, value)?);
+            }
+            None if declared.required => {
+                return Err(format!("the argument `{}` is missing", declared.name));
+            }
+            None => {}
+        }
+    }
+    Ok(values)
 }
 
 /// Whether a value may be a part of a path: it goes down, and not to what is hidden.
@@ -282,9 +298,11 @@ impl Problems<'_> {
         if self.config.folder.is_none() {
             self.say(["folder"], "must be given, since a file is named: files lie below it");
         }
-        let plain = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(['\\', '\0']);
-        if !file.split('/').all(plain) {
-            self.say(path, "must be a path below `folder`, such as notes/welcome.md");
+        for part in file.split('/') {
+            if matches!(part, "" | "." | "..") || part.contains(['\\', '\0']) {
+                self.say(path, "must be a path below `folder`, such as notes/welcome.md");
+                break;
+            }
         }
     }
 
@@ -309,6 +327,34 @@ impl Problems<'_> {
         }
     }
 
+    fn argument<'p>(
+        &mut self,
+        path: impl Fn(&'p str) -> [&'p str; 5],
+        declared: &Argument,
+        is_new: bool,
+    ) {
+        self.name(path("name"), &declared.name);
+        if !is_new {
+            self.say(path("name"), "is the name of another argument");
+        }
+        if let Kind::Choice(values) = &declared.kind
+            && !(1..=PARTS).contains(&values.len())
+        {
+            self.say(path("values"), format!("must be 1 to {PARTS} values"));
+        }
+        if let Some(default) = &declared.default
+            && argument::read(declared, default).is_err()
+        {
+            self.say(path("default"), "is not what the argument may be");
+        }
+        if declared.required && declared.default.is_some() {
+            self.say(
+                path("required"),
+                "an argument with a default is never missing; leave one of the two out",
+            );
+        }
+    }
+
     fn prompt(&mut self, at: usize, prompt: &Prompt) -> Vec<Words> {
         let at = at.to_string();
         self.name(["prompts", &at, "name"], &prompt.name);
@@ -321,28 +367,8 @@ impl Problems<'_> {
         let mut known = HashSet::new();
         for (number, declared) in prompt.arguments.iter().enumerate() {
             let number = number.to_string();
-            let path = |key| ["prompts", &at, "arguments", &number, key];
-            self.name(path("name"), &declared.name);
-            if !known.insert(declared.name.as_str()) {
-                self.say(path("name"), "is the name of another argument");
-            }
-            if matches!(&declared.kind, Kind::Choice(values) if values.is_empty() || values.len() > PARTS)
-            {
-                self.say(path("values"), format!("must be 1 to {PARTS} values"));
-            }
-            if declared
-                .default
-                .as_ref()
-                .is_some_and(|default| argument::read(declared, default).is_err())
-            {
-                self.say(path("default"), "is not what the argument may be");
-            }
-            if declared.required && declared.default.is_some() {
-                self.say(
-                    path("required"),
-                    "an argument with a default is never missing; leave one of the two out",
-                );
-            }
+            let is_new = known.insert(declared.name.as_str());
+            self.argument(|key| ["prompts", &at, "arguments", &number, key], declared, is_new);
         }
         let mut words = Vec::new();
         let mut spoken = false;

@@ -98,7 +98,11 @@ impl Answer {
     pub(super) fn objects(self) -> impl Iterator<Item = Value> {
         let names: Vec<String> = self.columns.into_iter().map(|column| column.name).collect();
         self.rows.into_iter().map(move |row| {
-            names.iter().cloned().zip(row).collect::<serde_json::Map<_, _>>().into()
+            let mut object = serde_json::Map::new();
+            for (name, value) in names.iter().zip(row) {
+                object.insert(name.clone(), value);
+            }
+            object.into()
         })
     }
 }
@@ -178,8 +182,8 @@ pub(super) fn unreachable(error: &str) -> ToolError {
     ToolError::new(match error.contains("invalid peer certificate") {
         true => {
             "the database's certificate is not valid for this gateway: its operator names the \
-                authority that made it in \
-             `egress.ca_file`, or mends the certificate, and finds more in the log"
+                authority that made it in `egress.ca_file`, or mends the certificate, and finds \
+                more in the log"
         }
         false => {
             "the database cannot be reached, or refuses the gateway: its operator finds the reason \

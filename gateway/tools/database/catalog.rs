@@ -24,29 +24,24 @@ struct Statements {
 
 const POSTGRES: Statements = Statements {
     tables: "SELECT n.nspname AS schema, c.relname AS name, CASE c.relkind WHEN 'v' THEN 'view' \
-        WHEN 'm' THEN \
-        'materialized view' WHEN 'f' THEN 'foreign table' ELSE 'table' END AS type, \
+        WHEN 'm' THEN 'materialized view' WHEN 'f' THEN 'foreign table' ELSE 'table' END AS type, \
         greatest(c.reltuples, 0)::bigint AS estimated_rows, pg_catalog.obj_description(c.oid, \
-        'pg_class') AS comment \
-        FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
-        WHERE n.nspname = $1 AND c.relkind IN ('r', 'p', 'v', 'm', 'f') \
-        AND pg_catalog.has_any_column_privilege(c.oid, 'SELECT') ORDER BY 2 OFFSET $2",
+        'pg_class') AS comment FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid \
+        = c.relnamespace WHERE n.nspname = $1 AND c.relkind IN ('r', 'p', 'v', 'm', 'f') AND \
+        pg_catalog.has_any_column_privilege(c.oid, 'SELECT') ORDER BY 2 OFFSET $2",
     columns: "SELECT a.attname AS name, pg_catalog.format_type(a.atttypid, a.atttypmod) AS type, \
         NOT a.attnotnull AS nullable, pg_catalog.pg_get_expr(d.adbin, d.adrelid) AS default, \
-        pg_catalog.col_description(c.oid, a.attnum) AS comment \
-        FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid \
-        JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
-        LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum \
-        WHERE n.nspname = $1 AND c.relname = $2 AND a.attnum > 0 AND NOT a.attisdropped \
+        pg_catalog.col_description(c.oid, a.attnum) AS comment FROM pg_catalog.pg_attribute a JOIN \
+        pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = \
+        c.relnamespace LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = \
+        a.attnum WHERE n.nspname = $1 AND c.relname = $2 AND a.attnum > 0 AND NOT a.attisdropped \
         AND pg_catalog.has_any_column_privilege(c.oid, 'SELECT') ORDER BY a.attnum",
     keys: "SELECT k.conname AS name, CASE k.contype WHEN 'p' THEN 'primary key' WHEN 'f' THEN \
-        'foreign key' WHEN 'u' \
-        THEN 'unique' WHEN 'c' THEN 'check' ELSE 'exclusion' END AS type, \
-        pg_catalog.pg_get_constraintdef(k.oid) AS definition \
-        FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_class c ON c.oid = k.conrelid \
-        JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND \
-        c.relname = $2 \
-        AND k.contype IN ('p', 'f', 'u', 'c', 'x') ORDER BY k.contype DESC, 1",
+        'foreign key' WHEN 'u' THEN 'unique' WHEN 'c' THEN 'check' ELSE 'exclusion' END AS type, \
+        pg_catalog.pg_get_constraintdef(k.oid) AS definition FROM pg_catalog.pg_constraint k JOIN \
+        pg_catalog.pg_class c ON c.oid = k.conrelid JOIN pg_catalog.pg_namespace n ON n.oid = \
+        c.relnamespace WHERE n.nspname = $1 AND c.relname = $2 AND k.contype IN ('p', 'f', 'u', \
+        'c', 'x') ORDER BY k.contype DESC, 1",
     indexes: "SELECT indexname AS name, indexdef AS definition FROM pg_catalog.pg_indexes \
         WHERE schemaname = $1 AND tablename = $2 ORDER BY 1",
 };
@@ -56,40 +51,31 @@ const _: () = assert!(MAX_ROWS + 1 == 2001, "the LIMIT below follows the bound")
 
 const MYSQL: Statements = Statements {
     tables: "SELECT table_schema AS `schema`, table_name AS name, CASE table_type WHEN 'VIEW' THEN \
-        'view' ELSE 'table' END \
-        AS type, table_rows AS estimated_rows, nullif(table_comment, '') AS comment \
-        FROM information_schema.tables WHERE table_schema = coalesce(nullif(?, ''), database()) \
-        ORDER BY 2 \
-        LIMIT 2001 OFFSET ?",
+        'view' ELSE 'table' END AS type, table_rows AS estimated_rows, nullif(table_comment, '') \
+        AS comment FROM information_schema.tables WHERE table_schema = coalesce(nullif(?, ''), \
+        database()) ORDER BY 2 LIMIT 2001 OFFSET ?",
     // MariaDB tells defaults as SQL, MySQL the bare text of those that are no expressions.
     columns: "SELECT column_name AS name, column_type AS type, is_nullable = 'YES' AS nullable, \
         CASE WHEN column_default IS NULL THEN NULL WHEN version() LIKE '%MariaDB%' OR extra LIKE \
-        '%DEFAULT_GENERATED%' \
-        THEN nullif(column_default, 'NULL') WHEN numeric_precision IS NOT NULL OR data_type IN \
-        ('year', 'binary', 'varbinary') \
-        THEN column_default ELSE quote(column_default) END AS `default`, \
-        nullif(column_comment, '') AS comment FROM information_schema.columns \
-        WHERE table_schema = coalesce(nullif(?, ''), database()) AND table_name = ? ORDER BY \
-        ordinal_position",
+        '%DEFAULT_GENERATED%' THEN nullif(column_default, 'NULL') WHEN numeric_precision IS NOT \
+        NULL OR data_type IN ('year', 'binary', 'varbinary') THEN column_default ELSE \
+        quote(column_default) END AS `default`, nullif(column_comment, '') AS comment FROM \
+        information_schema.columns WHERE table_schema = coalesce(nullif(?, ''), database()) AND \
+        table_name = ? ORDER BY ordinal_position",
     // `table_constraints` shows nothing to a role that may only SELECT; a foreign key may be called
     // like an index.
     keys: "SELECT constraint_name AS name, CASE WHEN referenced_table_name IS NOT NULL THEN \
-        'foreign key' \
-        WHEN constraint_name = 'PRIMARY' THEN 'primary key' ELSE 'unique' END AS type, concat('(', \
-        group_concat(column_name ORDER BY ordinal_position SEPARATOR ', '), ')', coalesce(concat(' \
-        REFERENCES ', \
-        referenced_table_name, ' (', group_concat(referenced_column_name ORDER BY ordinal_position \
-        SEPARATOR ', '), ')'), '')) \
-        AS definition FROM information_schema.key_column_usage \
-        WHERE table_schema = coalesce(nullif(?, ''), database()) AND table_name = ? \
-        GROUP BY constraint_name, referenced_table_name ORDER BY 2 DESC, 1",
+        'foreign key' WHEN constraint_name = 'PRIMARY' THEN 'primary key' ELSE 'unique' END AS \
+        type, concat('(', group_concat(column_name ORDER BY ordinal_position SEPARATOR ', '), ')', \
+        coalesce(concat(' REFERENCES ', referenced_table_name, ' (', \
+        group_concat(referenced_column_name ORDER BY ordinal_position SEPARATOR ', '), ')'), '')) \
+        AS definition FROM information_schema.key_column_usage WHERE table_schema = \
+        coalesce(nullif(?, ''), database()) AND table_name = ? GROUP BY constraint_name, \
+        referenced_table_name ORDER BY 2 DESC, 1",
     indexes: "SELECT index_name AS name, concat(CASE min(non_unique) WHEN 0 THEN 'UNIQUE ' ELSE '' \
-        END, '(', \
-        group_concat(coalesce(column_name, 'an expression') ORDER BY seq_in_index SEPARATOR ', '), \
-        ')') AS definition \
-        FROM information_schema.statistics WHERE table_schema = coalesce(nullif(?, ''), \
-        database()) AND table_name = ? \
-        GROUP BY index_name ORDER BY 1",
+        END, '(', group_concat(coalesce(column_name, 'an expression') ORDER BY seq_in_index \
+        SEPARATOR ', '), ')') AS definition FROM information_schema.statistics WHERE table_schema \
+        = coalesce(nullif(?, ''), database()) AND table_name = ? GROUP BY index_name ORDER BY 1",
 };
 
 const SQLITE: Statements = Statements {
@@ -99,11 +85,9 @@ const SQLITE: Statements = Statements {
     columns: "SELECT name, type, \"notnull\" = 0 AND pk = 0 AS nullable, dflt_value AS \"default\" \
         FROM pragma_table_xinfo(?2) WHERE ?1 = 'main'",
     keys: "SELECT NULL AS name, 'primary key' AS type, '(' || group_concat(name, ', ') || ')' AS \
-        definition \
-        FROM (SELECT name FROM pragma_table_xinfo(?2) WHERE pk > 0 AND ?1 = 'main' ORDER BY pk) \
-        HAVING count(*) > 0 \
-        UNION ALL SELECT NULL, 'foreign key', '(' || group_concat(\"from\", ', ') || ') REFERENCES \
-        ' || \"table\" || ' (' || \
+        definition FROM (SELECT name FROM pragma_table_xinfo(?2) WHERE pk > 0 AND ?1 = 'main' \
+        ORDER BY pk) HAVING count(*) > 0 UNION ALL SELECT NULL, 'foreign key', '(' || \
+        group_concat(\"from\", ', ') || ') REFERENCES ' || \"table\" || ' (' || \
         coalesce(group_concat(\"to\", ', '), '') || ')' FROM pragma_foreign_key_list(?2) WHERE ?1 \
         = 'main' GROUP BY id",
     indexes: "SELECT l.name, CASE l.\"unique\" WHEN 1 THEN 'UNIQUE ' ELSE '' END || '(' || (SELECT \
@@ -134,9 +118,10 @@ impl Link {
 
 fn schema_argument() -> Value {
     json!({
-        "type": "string", "maxLength": 64,
+        "type": "string",
+        "maxLength": 64,
         "description": "Default: public (PostgreSQL), the connection's database (MySQL), main \
-            (SQLite)"
+            (SQLite)",
     })
 }
 
@@ -149,23 +134,33 @@ impl Tool for Tables {
             "Tables of a database",
             format!(
                 "Lists the tables and views of one schema that can be read, by name, at most \
-                    {MAX_ROWS} at once; `next` is the \
-                 `offset` to go on with. Begin here, then ask for the `schema` of a table."
+                    {MAX_ROWS} at once; `next` is the `offset` to go on with. Begin here, then ask \
+                    for the `schema` of a table."
             ),
         )
         .input(
             json!({
-                "connection": self.0.connection_schema(), "schema": schema_argument(),
-                "offset": {"type": "integer", "minimum": 0, "maximum": MAX_OFFSET, "default": 0, "description": "Tables to pass over"}
+                "connection": self.0.connection_schema(),
+                "schema": schema_argument(),
+                "offset": {
+                    "type": "integer",
+                    "minimum": 0,
+                    "maximum": MAX_OFFSET,
+                    "default": 0,
+                    "description": "Tables to pass over",
+                },
             }),
             &[],
         )
         .output(
             json!({
-                "tables": {"type": "array", "items": {"type": "object"}}, "count": {"type": "integer"},
-                "truncated": {"type": "boolean", "description": "There are more: go on with \
-                    `offset` = `next`"},
-                "next": {"type": "integer"}
+                "tables": {"type": "array", "items": {"type": "object"}},
+                "count": {"type": "integer"},
+                "truncated": {
+                    "type": "boolean",
+                    "description": "There are more: go on with `offset` = `next`",
+                },
+                "next": {"type": "integer"},
             }),
             &["tables", "count", "truncated"],
         )
@@ -217,10 +212,14 @@ impl Tool for Schema {
         )
         .output(
             json!({
-                "table": {"type": "string"}, "columns": {"type": "array", "items": {"type": "object"}},
-                "keys": {"type": "array", "items": {"type": "object"}}, "indexes": {"type": "array", "items": {"type": "object"}},
-                "truncated": {"type": "boolean", "description": "There are more columns, keys or \
-                    indexes than are shown"}
+                "table": {"type": "string"},
+                "columns": {"type": "array", "items": {"type": "object"}},
+                "keys": {"type": "array", "items": {"type": "object"}},
+                "indexes": {"type": "array", "items": {"type": "object"}},
+                "truncated": {
+                    "type": "boolean",
+                    "description": "There are more columns, keys or indexes than are shown",
+                },
             }),
             &["table", "columns", "keys", "indexes", "truncated"],
         )
@@ -238,15 +237,11 @@ impl Tool for Schema {
             let link = self.0.link(&arguments)?;
             let table = arguments.text("table")?;
             let owner = Owner::of(&client);
-            let names = || vec![link.schema(&arguments).into(), table.into()];
+            let names = vec![link.schema(&arguments).into(), table.into()];
             let Statements { tables: _, columns, keys, indexes } = link.statements();
-            let mut truncated = false;
-            let mut objects = async |sql| {
-                let answer = link.run(&self.0.own(sql, names()), Some(&owner)).await?;
-                truncated |= answer.truncated.is_some();
-                Ok::<Vec<Value>, ToolError>(answer.objects().collect())
-            };
-            let mut columns = objects(columns).await?;
+            let columns = link.run(&self.0.own(columns, names.clone()), Some(&owner)).await?;
+            let mut truncated = columns.truncated.is_some();
+            let mut columns: Vec<Value> = columns.objects().collect();
             if columns.is_empty() {
                 return Err(ToolError::new(
                     "there is no such table, or it may not be read: `tables` lists them",
@@ -256,10 +251,17 @@ impl Tool for Schema {
                 // MySQL and SQLite have no booleans of their own.
                 column["nullable"] = (column["nullable"] == 1 || column["nullable"] == true).into();
             }
-            let keys = objects(keys).await?;
-            let indexes = objects(indexes).await?;
-            Ok(json!({"table": table, "columns": columns, "keys": keys, "indexes": indexes, "truncated": truncated})
-                .into())
+            let keys = link.run(&self.0.own(keys, names.clone()), Some(&owner)).await?;
+            let indexes = link.run(&self.0.own(indexes, names), Some(&owner)).await?;
+            truncated |= keys.truncated.is_some() || indexes.truncated.is_some();
+            Ok(json!({
+                "table": table,
+                "columns": columns,
+                "keys": keys.objects().collect::<Vec<Value>>(),
+                "indexes": indexes.objects().collect::<Vec<Value>>(),
+                "truncated": truncated,
+            })
+            .into())
         })
     }
 }

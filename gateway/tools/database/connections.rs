@@ -58,9 +58,10 @@ impl Shared {
     /// The connection that a call names, and its owner's part of it.
     pub(super) fn link(&self, arguments: &Arguments) -> Result<&Link, ToolError> {
         let name = arguments.maybe_text("connection").unwrap_or(&self.default);
-        let known = || self.links.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
         self.links.get(name).ok_or_else(|| {
-            ToolError::new(format!("there is no connection of this name; there are: {}", known()))
+            let known: Vec<&str> = self.links.keys().map(String::as_str).collect();
+            let known = known.join(", ");
+            ToolError::new(format!("there is no connection of this name; there are: {known}"))
         })
     }
 
@@ -70,8 +71,10 @@ impl Shared {
 
     /// A statement of the caller's.
     pub(super) fn ask(&self, sql: String, arguments: &Arguments) -> Result<Ask, ToolError> {
-        let parameters =
-            arguments.get("parameters").and_then(Value::as_array).cloned().unwrap_or_default();
+        let parameters = match arguments.get("parameters") {
+            Some(Value::Array(parameters)) => parameters.clone(),
+            _ => Vec::new(),
+        };
         let timeout =
             arguments.maybe_whole("timeout_ms").map_or(self.limits.timeout, Duration::from_millis);
         let rows = arguments.maybe_whole("limit").and_then(|rows| usize::try_from(rows).ok());
@@ -100,16 +103,23 @@ impl Shared {
     /// The argument that chooses a connection.
     pub(super) fn connection_schema(&self) -> Value {
         let names: Vec<&String> = self.links.keys().collect();
-        json!({"type": "string", "enum": names, "default": self.default, "description": "Which database"})
+        json!({
+            "type": "string",
+            "enum": names,
+            "default": self.default,
+            "description": "Which database",
+        })
     }
 
     pub(super) fn timeout_schema(&self) -> Value {
         let most = self.limits.max_timeout.as_millis();
         let default = self.limits.timeout.as_millis();
         json!({
-            "type": "integer", "minimum": 1, "maximum": u64::try_from(most).unwrap_or(u64::MAX),
-            "default": u64::try_from(default).unwrap_or(u64::MAX), "description": "How long the \
-                statement may run"
+            "type": "integer",
+            "minimum": 1,
+            "maximum": u64::try_from(most).unwrap_or(u64::MAX),
+            "default": u64::try_from(default).unwrap_or(u64::MAX),
+            "description": "How long the statement may run",
         })
     }
 

@@ -110,7 +110,8 @@ impl Sheet {
     }
 
     pub(super) fn columns(&self) -> impl Iterator<Item = (&str, Kind)> {
-        self.names.iter().map(String::as_str).zip(self.seen.iter().map(|seen| seen.settled()))
+        let columns = self.names.iter().zip(&self.seen);
+        columns.map(|(name, seen)| (name.as_str(), seen.settled()))
     }
 
     /// What a table of these columns would change of the values, in words, if it is so.
@@ -145,8 +146,11 @@ pub(super) struct Rows<'a> {
 
 impl Rows<'_> {
     pub(super) fn next_row(&mut self) -> Result<Option<Vec<Option<&str>>>, ToolError> {
-        let more = self.records.next(&mut self.record).map_err(damaged)?;
-        Ok(more.map(|_| self.record.iter().map(Field::value).collect()))
+        let next = self.records.next(&mut self.record).map_err(damaged)?;
+        if next.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(self.record.iter().map(Field::value).collect()))
     }
 }
 
@@ -165,11 +169,14 @@ fn fit(value: &str) -> Kind {
 fn plain_real(value: &str) -> bool {
     let digits = value.strip_prefix('-').unwrap_or(value);
     let Some((whole, fraction)) = digits.split_once('.') else { return false };
-    let numeric = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-    numeric(whole)
-        && numeric(fraction)
+    are_digits(whole)
+        && are_digits(fraction)
         && whole.len() + fraction.len() <= MAX_DIGITS
         && (whole == "0" || !whole.starts_with('0'))
+}
+
+fn are_digits(part: &str) -> bool {
+    !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit())
 }
 
 fn header(record: &[Field<'_>]) -> Result<Vec<String>, ToolError> {

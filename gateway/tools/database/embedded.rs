@@ -163,11 +163,10 @@ impl Embedded {
 
     /// Forgets an imported table. Blocks.
     pub(super) fn drop_table(&self, owner: &Owner, table: &str) -> Result<(), ToolError> {
-        let unknown =
-            || ToolError::new(format!("there is no imported table {table}: `imports` lists them"));
-        let mut connection = self.open(&self.file(owner).ok_or_else(unknown)?)?;
+        let file = self.file(owner).ok_or_else(|| unknown_table(table))?;
+        let mut connection = self.open(&file)?;
         let transaction = writing(&mut connection)?;
-        registered(&transaction, table)?.ok_or_else(unknown)?;
+        registered(&transaction, table)?.ok_or_else(|| unknown_table(table))?;
         transaction
             .execute_batch(&format!("DROP TABLE IF EXISTS {}", quoted(table)))
             .map_err(full)?;
@@ -192,18 +191,23 @@ impl Embedded {
     fn open(&self, path: &Path) -> Result<Connection, ToolError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags).map_err(full)?;
-        let ready = || -> rusqlite::Result<()> {
-            connection.busy_timeout(self.turn)?;
-            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
-            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
-            connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
-            connection.pragma_update(None, "page_size", PAGE)?;
-            let pages = (self.max_bytes / u64::from(PAGE)).max(16);
-            connection.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(()))
-        };
-        ready().map_err(full)?;
+        self.confine(&connection).map_err(full)?;
         Ok(connection)
     }
+
+    fn confine(&self, connection: &Connection) -> rusqlite::Result<()> {
+        connection.busy_timeout(self.turn)?;
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+        connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
+        connection.pragma_update(None, "page_size", PAGE)?;
+        let pages = (self.max_bytes / u64::from(PAGE)).max(16);
+        connection.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(()))
+    }
+}
+
+fn unknown_table(table: &str) -> ToolError {
+    ToolError::new(format!("there is no imported table {table}: `imports` lists them"))
 }
 
 /// Takes the lock for writing at its beginning, so that it waits its turn: one that has read before
@@ -286,8 +290,9 @@ fn forget(transaction: &Transaction<'_>, table: &str) -> Result<(), ToolError> {
 fn columns(transaction: &Transaction<'_>, table: &str) -> Result<Vec<(String, Kind)>, ToolError> {
     let mut statement =
         transaction.prepare("SELECT name, type FROM pragma_table_info(?1)").map_err(full)?;
-    let column = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, Kind::of(row.get_ref(1)?.as_str()?)));
-    statement.query_map([table], column).and_then(Iterator::collect).map_err(full)
+    let columns =
+        statement.query_map([table], |row| Ok((row.get(0)?, Kind::of(row.get_ref(1)?.as_str()?))));
+    columns.and_then(Iterator::collect).map_err(full)
 }
 
 /// Rows are appended to a table of the same columns only, and only where each value stays as it is.

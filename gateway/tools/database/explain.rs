@@ -19,15 +19,19 @@ impl Tool for Explain {
             "database/explain",
             "Explain a query",
             "Tells how the database would run a SELECT (which indexes, in which order, how many \
-                rows it expects), without \
-             running it. Use it when `query` is slow or times out.",
+                rows it expects), without running it. Use it when `query` is slow or times out.",
         )
         .input(
             json!({
-                "sql": {"type": "string", "minLength": 1, "maxLength": 65536, "description": "One SELECT statement"},
+                "sql": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": 65536,
+                    "description": "One SELECT statement",
+                },
                 "parameters": Shared::parameters_schema(),
                 "connection": self.0.connection_schema(),
-                "timeout_ms": self.0.timeout_schema()
+                "timeout_ms": self.0.timeout_schema(),
             }),
             &["sql"],
         )

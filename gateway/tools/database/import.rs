@@ -19,8 +19,12 @@ use crate::tool::{
 };
 
 fn table_argument() -> Value {
-    json!({"type": "string", "minLength": 1, "maxLength": 63, "description": "Letters, digits and \
-        _, beginning with a letter"})
+    json!({
+        "type": "string",
+        "minLength": 1,
+        "maxLength": 63,
+        "description": "Letters, digits and _, beginning with a letter",
+    })
 }
 
 fn table(arguments: &Arguments) -> Result<&str, ToolError> {
@@ -63,9 +67,8 @@ impl Tool for Import {
             "database/import",
             "Import CSV",
             "Makes a table of a CSV resource (`uri` as your resource list shows it), which `query` \
-                then reads with connection \
-             `embedded`. The first line names the columns; types are found out. The table belongs \
-             to your organisation.",
+                then reads with connection `embedded`. The first line names the columns; types are \
+                found out. The table belongs to your organisation.",
         )
         .input(
             json!({
@@ -77,8 +80,11 @@ impl Tool for Import {
         )
         .output(
             json!({
-                "connection": {"type": "string"}, "table": {"type": "string"}, "imported": {"type": "integer"},
-                "rows": {"type": "integer"}, "columns": columns_schema()
+                "connection": {"type": "string"},
+                "table": {"type": "string"},
+                "imported": {"type": "integer"},
+                "rows": {"type": "integer"},
+                "columns": columns_schema(),
             }),
             &["connection", "table", "imported", "rows", "columns"],
         )
@@ -100,9 +106,10 @@ impl Tool for Import {
             let uri = arguments.text("uri")?.to_owned();
             let mode =
                 if arguments.text("mode")? == "append" { Mode::Append } else { Mode::Replace };
-            let nobody =
-                || ToolError::new("nobody in particular calls, so there is no resource to read");
-            let caller_view = client.caller_view().ok_or_else(nobody)?;
+            let Some(caller_view) = client.caller_view() else {
+                let words = "nobody in particular calls, so there is no resource to read";
+                return Err(ToolError::new(words));
+            };
             let text = csv_text(
                 caller_view.read(&uri).await.map_err(ToolError)?,
                 self.0.limits.import_bytes,
@@ -142,11 +149,7 @@ fn csv_text(result: Bytes, most: usize) -> Result<String, ToolError> {
             kind.chars().take(60).collect::<String>().escape_default()
         )));
     }
-    let mut part = |name: &str| match content.get_mut(name).map(Value::take) {
-        Some(Value::String(text)) => Some(text),
-        _ => None,
-    };
-    let text = match (part("text"), part("blob")) {
+    let text = match (take_text(content, "text"), take_text(content, "blob")) {
         (Some(text), _) => text,
         (None, Some(blob)) => {
             let bytes =
@@ -159,6 +162,13 @@ fn csv_text(result: Bytes, most: usize) -> Result<String, ToolError> {
         return Err(ToolError::new(format!("the CSV has {} bytes, more than {most}", text.len())));
     }
     Ok(text)
+}
+
+fn take_text(content: &mut Value, name: &str) -> Option<String> {
+    match content.get_mut(name).map(Value::take) {
+        Some(Value::String(text)) => Some(text),
+        _ => None,
+    }
 }
 
 pub(super) struct Imports(pub(super) Arc<Shared>);
@@ -174,8 +184,10 @@ impl Tool for Imports {
         .output(
             json!({"imports": list_schema(
                 json!({
-                    "table": {"type": "string"}, "uri": {"type": "string"}, "rows": {"type": "integer"},
-                    "imported_at": {"type": "string"}
+                    "table": {"type": "string"},
+                    "uri": {"type": "string"},
+                    "rows": {"type": "integer"},
+                    "imported_at": {"type": "string"},
                 }),
                 &["table", "uri", "rows", "imported_at"],
             )}),

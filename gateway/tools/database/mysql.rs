@@ -55,9 +55,9 @@ struct Session {
 /// against.
 fn options(network: &Network, limits: &Limits, connector: &Connector) -> Opts {
     let Network { host, port, user, password, database, tls, privileged: _ } = network;
-    let authorities = || connector.authorities().map(|der| der.to_vec().into()).collect();
     let tls = tls.then(|| {
-        SslOpts::default().with_disable_built_in_roots(true).with_root_certs(authorities())
+        let authorities = connector.authorities().map(|der| der.to_vec().into());
+        SslOpts::default().with_disable_built_in_roots(true).with_root_certs(authorities.collect())
     });
     let options = OptsBuilder::default()
         .ip_or_hostname(host.clone())
@@ -112,22 +112,26 @@ impl Mysql {
         tokio::time::timeout(ask.timeout + GRACE, whole).await.map_err(|_| ask.late())?
     }
 
+    fn report_unreachable(&self, error: &Error) -> ToolError {
+        let Network { database, host, .. } = &self.network;
+        tracing::warn!(%database, %host, %error, "no connection");
+        unreachable(&error.to_string())
+    }
+
     /// Connects and looks at the role.
     async fn open(&self) -> Result<Session, ToolError> {
-        let Network { host, user, database, privileged, .. } = &self.network;
-        let unreachable = |error: Error| {
-            tracing::warn!(%database, %host, %error, "no connection");
-            unreachable(&error.to_string())
-        };
+        let Network { user, privileged, .. } = &self.network;
         let connect = tokio::time::timeout(PATIENCE, Conn::new(self.ending.options.clone()));
         let mut conn = connect
             .await
             .map_err(|_| ToolError::new("the database does not answer"))?
-            .map_err(unreachable)?;
-        let (version, server) = place::server(&mut conn).await.map_err(unreachable)?;
+            .map_err(|error| self.report_unreachable(&error))?;
+        let (version, server) =
+            place::server(&mut conn).await.map_err(|error| self.report_unreachable(&error))?;
         let name = Name { server, id: conn.id() };
         if !privileged {
-            let grants: Vec<String> = conn.query("SHOW GRANTS").await.map_err(unreachable)?;
+            let grants = conn.query("SHOW GRANTS").await;
+            let grants: Vec<String> = grants.map_err(|error| self.report_unreachable(&error))?;
             if let Some(found) = grants.iter().find_map(|grant| too_much(grant)) {
                 tracing::error!(role = %user, %found, "the role may do more than read tables");
                 return Err(ToolError::new(
@@ -156,10 +160,9 @@ impl Mysql {
         // cut off the texts that GROUP_CONCAT makes, at 1 KiB.
         conn.query_drop(format!(
             "SET SESSION {timeout}, lock_wait_timeout = {lock}, innodb_lock_wait_timeout = {lock}, \
-                time_zone = '+00:00', \
-             sql_select_limit = {rows}, autocommit = 1, group_concat_max_len = {text}, \
-             character_set_client = utf8mb4, \
-             character_set_connection = utf8mb4, character_set_results = utf8mb4"
+                time_zone = '+00:00', sql_select_limit = {rows}, autocommit = 1, \
+                group_concat_max_len = {text}, character_set_client = utf8mb4, \
+                character_set_connection = utf8mb4, character_set_results = utf8mb4"
         ))
         .await?;
         conn.query_drop("START TRANSACTION READ ONLY").await?;
@@ -194,13 +197,14 @@ impl Mysql {
     }
 }
 
+const NO_ROWS: &str = "the statement gives no rows";
+
 async fn collect(conn: &mut Conn, ask: &Ask) -> Result<Answer, Error> {
-    let other = |words: &'static str| Error::Other(words.into());
     let statement = conn.prep(ask.sql.as_str()).await?;
     // MySQL says of an EXPLAIN only when it runs which columns it has.
     if statement.num_columns() == 0 && !ask.sql.starts_with(EXPLAIN) {
         conn.close(statement).await?;
-        return Err(other("the statement gives no rows"));
+        return Err(Error::Other(NO_ROWS.into()));
     }
     if usize::from(statement.num_params()) != ask.parameters.len() {
         let words = format!(
@@ -214,16 +218,15 @@ async fn collect(conn: &mut Conn, ask: &Ask) -> Result<Answer, Error> {
     let values: Vec<Sql> = ask.parameters.iter().map(parameter).collect();
     let values = if values.is_empty() { Params::Empty } else { Params::Positional(values) };
     let mut result = conn.exec_iter(&statement, values).await?;
-    let fields = result.columns().ok_or_else(|| other("the statement gives no rows"))?;
-    let column = |field: &Field| Column { name: field.name_str().into_owned(), kind: kind(field) };
-    let mut answer = Answer::new(fields.iter().map(column).collect());
+    let fields = result.columns().ok_or_else(|| Error::Other(NO_ROWS.into()))?;
+    let mut columns = Vec::new();
+    for field in fields.iter() {
+        columns.push(Column { name: field.name_str().into_owned(), kind: kind(field) });
+    }
+    let mut answer = Answer::new(columns);
     while let Some(row) = result.next().await? {
-        let row = row
-            .unwrap()
-            .into_iter()
-            .zip(fields.iter())
-            .map(|(value, field)| json(value, field))
-            .collect();
+        let values = row.unwrap().into_iter().zip(fields.iter());
+        let row = values.map(|(value, field)| json(value, field)).collect();
         if !answer.push(row, ask) {
             break;
         }
@@ -238,10 +241,12 @@ fn too_much(grant: &str) -> Option<String> {
     if !place.starts_with("*.*") {
         return None;
     }
-    let extra = allowed.split(',').map(str::trim).find(|privilege| !HARMLESS.contains(privilege));
-    extra
-        .map(str::to_owned)
-        .or_else(|| place.contains("WITH GRANT OPTION").then(|| "GRANT OPTION".into()))
+    let mut privileges = allowed.split(',').map(str::trim);
+    match privileges.find(|privilege| !HARMLESS.contains(privilege)) {
+        Some(extra) => Some(extra.to_owned()),
+        None if place.contains("WITH GRANT OPTION") => Some("GRANT OPTION".into()),
+        None => None,
+    }
 }
 
 fn parameter(value: &Value) -> Sql {

@@ -35,24 +35,19 @@ const MAX_NAMES: usize = 1000;
 
 /// Both are a query, after which PostgreSQL does not let the transaction become one that writes.
 const SETTINGS: &str = "SELECT set_config('statement_timeout', $1, true), \
-    set_config('lock_timeout', $2, true), \
-    set_config('idle_in_transaction_session_timeout', $1, true), set_config('TimeZone', 'UTC', \
-    true), \
-    set_config('DateStyle', 'ISO, YMD', true), set_config('IntervalStyle', 'iso_8601', true), \
-    set_config('extra_float_digits', '1', true), set_config('bytea_output', 'hex', true), \
-    set_config('standard_conforming_strings', 'on', true)";
+    set_config('lock_timeout', $2, true), set_config('idle_in_transaction_session_timeout', $1, \
+    true), set_config('TimeZone', 'UTC', true), set_config('DateStyle', 'ISO, YMD', true), \
+    set_config('IntervalStyle', 'iso_8601', true), set_config('extra_float_digits', '1', true), \
+    set_config('bytea_output', 'hex', true), set_config('standard_conforming_strings', 'on', true)";
 
 /// What the role may do besides reading tables.
-const PRIVILEGES: &str = "SELECT concat_ws(', ', CASE WHEN r.rolsuper THEN 'superuser' END, \
-    CASE WHEN r.rolreplication THEN 'replication' END, CASE WHEN r.rolcreaterole THEN 'createrole' \
-    END, \
+const PRIVILEGES: &str = "SELECT concat_ws(', ', CASE WHEN r.rolsuper THEN 'superuser' END, CASE \
+    WHEN r.rolreplication THEN 'replication' END, CASE WHEN r.rolcreaterole THEN 'createrole' END, \
     CASE WHEN r.rolbypassrls THEN 'bypassrls' END, (SELECT string_agg(p.rolname, ', ') FROM \
-    pg_catalog.pg_roles p \
-    WHERE p.rolname IN ('pg_read_server_files', 'pg_write_server_files', \
-    'pg_execute_server_program', \
-    'pg_signal_backend', 'pg_write_all_data') AND pg_catalog.pg_has_role(current_user, p.oid, \
-    'MEMBER'))) \
-    FROM pg_catalog.pg_roles r WHERE r.rolname = current_user";
+    pg_catalog.pg_roles p WHERE p.rolname IN ('pg_read_server_files', 'pg_write_server_files', \
+    'pg_execute_server_program', 'pg_signal_backend', 'pg_write_all_data') AND \
+    pg_catalog.pg_has_role(current_user, p.oid, 'MEMBER'))) FROM pg_catalog.pg_roles r WHERE \
+    r.rolname = current_user";
 
 const NAMES: &str = "SELECT o::text, pg_catalog.format_type(o, NULL) FROM unnest($1::oid[]) AS o";
 
@@ -95,8 +90,10 @@ impl Postgres {
                 return done;
             }
             let session = self.open().await?;
-            let lost = || ToolError::new("the connection to the database was lost: try again");
-            self.attempt(&mut held, session, ask, false).await.unwrap_or_else(|| Err(lost()))
+            match self.attempt(&mut held, session, ask, false).await {
+                Some(done) => done,
+                None => Err(ToolError::new("the connection to the database was lost: try again")),
+            }
         };
         tokio::time::timeout(ask.timeout + GRACE, whole).await.map_err(|_| ask.late())?
     }
@@ -107,20 +104,17 @@ impl Postgres {
 
     /// Connects and looks at the role.
     async fn open(&self) -> Result<Session, ToolError> {
-        let unreachable = |trouble: &Trouble| {
-            tracing::warn!(database = %self.network.database, host = %self.network.host, ?trouble, "no connection");
-            unreachable(match trouble {
-                Trouble::Lost(words) | Trouble::Refused { words, .. } => words,
-                Trouble::Large => "an answer to its first question is too large",
-            })
-        };
-        let mut session =
-            Session::open(&self.connector, &self.network).await.map_err(|e| unreachable(&e))?;
+        let mut session = Session::open(&self.connector, &self.network)
+            .await
+            .map_err(|trouble| self.report_unreachable(&trouble))?;
         if !self.network.privileged {
-            let rows = own(&mut session, PRIVILEGES, &[]).await.map_err(|e| unreachable(&e))?;
-            let found = rows.first().and_then(|row| row.first()).cloned().flatten();
-            if found.as_deref() != Some("") {
-                let found = found.unwrap_or_else(|| "unknown".into());
+            let rows = own(&mut session, PRIVILEGES, &[]).await;
+            let rows = rows.map_err(|trouble| self.report_unreachable(&trouble))?;
+            let found = match rows.first().and_then(|row| row.first()) {
+                Some(Some(found)) => found.as_str(),
+                _ => "unknown",
+            };
+            if !found.is_empty() {
                 tracing::error!(role = %self.network.user, %found, "the role may do more than read \
                     tables");
                 return Err(ToolError::new(
@@ -130,6 +124,15 @@ impl Postgres {
             }
         }
         Ok(session)
+    }
+
+    fn report_unreachable(&self, trouble: &Trouble) -> ToolError {
+        let Network { database, host, .. } = &self.network;
+        tracing::warn!(%database, %host, ?trouble, "no connection");
+        unreachable(match trouble {
+            Trouble::Lost(words) | Trouble::Refused { words, .. } => words,
+            Trouble::Large => "an answer to its first question is too large",
+        })
     }
 
     /// Runs the statement in a session; `None` when the session turned out to be dead before
@@ -187,8 +190,8 @@ impl Postgres {
     async fn begin(&self, session: &mut Session, ask: &Ask) -> Result<Vec<(u32, Column)>, Trouble> {
         session.add("BEGIN TRANSACTION READ ONLY")?;
         session.prepare("", SETTINGS)?;
-        let milliseconds = |duration: Duration| Some(duration.as_millis().max(1).to_string());
-        session.bind("", &[milliseconds(ask.timeout), milliseconds(self.limits.lock_timeout)])?;
+        let timeouts = [ask.timeout, self.limits.lock_timeout];
+        session.bind("", &timeouts.map(|time| Some(time.as_millis().max(1).to_string())))?;
         session.execute(0)?;
         session.prepare("caller", &ask.sql)?;
         session.sync();
@@ -223,19 +226,20 @@ impl Postgres {
         session: &mut Session,
         rows: &RowDescriptionBody,
     ) -> Result<Vec<(u32, Column)>, Trouble> {
-        let named = |field: postgres_protocol::message::backend::Field<'_>| {
-            Ok((field.type_oid(), field.name().to_owned()))
-        };
-        let fields: Vec<(u32, String)> =
-            rows.fields().map(named).collect().map_err(|e| Trouble::Lost(e.to_string()))?;
-        let unknown: Vec<u32> = {
+        let mut fields = Vec::new();
+        let mut all = rows.fields();
+        while let Some(field) = all.next().map_err(|error| Trouble::Lost(error.to_string()))? {
+            fields.push((field.type_oid(), field.name().to_owned()));
+        }
+        let mut unknown = Vec::new();
+        {
             let names = self.names.lock();
-            fields
-                .iter()
-                .map(|(oid, _)| *oid)
-                .filter(|oid| value::known(*oid).is_none() && !names.contains_key(oid))
-                .collect()
-        };
+            for (oid, _) in &fields {
+                if value::known(*oid).is_none() && !names.contains_key(oid) {
+                    unknown.push(*oid);
+                }
+            }
+        }
         if !unknown.is_empty() {
             let list: Vec<String> = unknown.iter().map(u32::to_string).collect();
             let found = own(session, NAMES, &[Some(format!("{{{}}}", list.join(",")))]).await?;
@@ -250,13 +254,15 @@ impl Postgres {
             }
         }
         let names = self.names.lock();
-        let kind = |oid: u32| {
-            value::known(oid)
-                .or_else(|| names.get(&oid).map(String::as_str))
-                .unwrap_or("unknown")
-                .to_owned()
-        };
-        Ok(fields.into_iter().map(|(oid, name)| (oid, Column { name, kind: kind(oid) })).collect())
+        let mut columns = Vec::with_capacity(fields.len());
+        for (oid, name) in fields {
+            let kind = match value::known(oid) {
+                Some(kind) => kind,
+                None => names.get(&oid).map_or("unknown", String::as_str),
+            };
+            columns.push((oid, Column { name, kind: kind.to_owned() }));
+        }
+        Ok(columns)
     }
 
     /// Runs the prepared statement, ends the transaction and makes the session forget, in one round

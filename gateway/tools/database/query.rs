@@ -22,20 +22,30 @@ impl Tool for Query {
             "database/query",
             "Query a database",
             "Runs one SELECT, or EXPLAIN of one, with `parameters` for its values, and gives \
-                `columns` (name, type), `rows` (a list of values \
-             each, in the order of the columns) and `row_count`. Nothing can be changed. \
-             `truncated` says that there are \
-             more rows than `limit` or than fit: use WHERE, aggregates or LIMIT … OFFSET. \
-             Decimals, dates and whole numbers \
-             beyond 2^53 come as strings, bytes as {\"base64\": …}.",
+                `columns` (name, type), `rows` (a list of values each, in the order of the \
+                columns) and `row_count`. Nothing can be changed. `truncated` says that there are \
+                more rows than `limit` or than fit: use WHERE, aggregates or LIMIT … OFFSET. \
+                Decimals, dates and whole numbers beyond 2^53 come as strings, bytes as \
+                {\"base64\": …}.",
         )
         .input(
             json!({
-                "sql": {"type": "string", "minLength": 1, "maxLength": 65536, "description": "One SELECT statement"},
+                "sql": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": 65536,
+                    "description": "One SELECT statement",
+                },
                 "parameters": Shared::parameters_schema(),
                 "connection": self.0.connection_schema(),
-                "limit": {"type": "integer", "minimum": 1, "maximum": most, "default": DEFAULT_ROWS.min(most), "description": "Most rows"},
-                "timeout_ms": self.0.timeout_schema()
+                "limit": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": most,
+                    "default": DEFAULT_ROWS.min(most),
+                    "description": "Most rows",
+                },
+                "timeout_ms": self.0.timeout_schema(),
             }),
             &["sql"],
         )
@@ -44,9 +54,11 @@ impl Tool for Query {
                 "columns": columns_schema(),
                 "rows": {"type": "array", "items": {"type": "array"}},
                 "row_count": {"type": "integer"},
-                "truncated": {"type": ["string", "null"], "description": "Why rows are missing: \
-                    max_rows or max_bytes"},
-                "duration_ms": {"type": "number"}
+                "truncated": {
+                    "type": ["string", "null"],
+                    "description": "Why rows are missing: max_rows or max_bytes",
+                },
+                "duration_ms": {"type": "number"},
             }),
             &["columns", "rows", "row_count", "truncated", "duration_ms"],
         )

@@ -41,11 +41,13 @@ pub(super) struct Sqlite {
 impl Sqlite {
     /// Runs one statement on a thread of its own.
     pub(super) async fn run(&self, ask: &Ask) -> Result<Answer, ToolError> {
-        let busy =
-            || ToolError::new("too many statements run on this database: try again in a moment");
         let place =
             tokio::time::timeout(ask.timeout, Arc::clone(&self.places).acquire_owned()).await;
-        let place = place.map_err(|_| busy())?.map_err(|_| busy())?;
+        let Ok(Ok(place)) = place else {
+            return Err(ToolError::new(
+                "too many statements run on this database: try again in a moment",
+            ));
+        };
         let gone = Gone(Arc::new(AtomicBool::new(false)));
         let path = self.path.clone();
         let rule = Arc::clone(&self.rule);
@@ -77,24 +79,17 @@ fn blocking(
     ask: &Ask,
     gone: Arc<AtomicBool>,
 ) -> Result<Answer, ToolError> {
-    let wrong = |error: rusqlite::Error| match error.sqlite_error_code() {
-        Some(ErrorCode::OperationInterrupted) => ask.late(),
-        Some(ErrorCode::TooBig) => ask.large(),
-        _ => ToolError::new(format!(
-            "SQLite refuses the statement: {}",
-            error.to_string().chars().take(500).collect::<String>()
-        )),
-    };
     let connection = open(path).map_err(|error| {
         tracing::warn!(?path, %error, "no database");
         ToolError::new(
             "the database file cannot be opened: its operator finds the reason in the log",
         )
     })?;
-    confine(&connection, rule, patience, ask, gone).map_err(wrong)?;
+    confine(&connection, rule, patience, ask, gone).map_err(|error| refused(&error, ask))?;
     let mut batch = Batch::new(&connection, &ask.sql);
-    let mut statement =
-        batch.next().map_err(wrong)?.ok_or_else(|| ToolError::new("the statement is empty"))?;
+    let Some(mut statement) = batch.next().map_err(|error| refused(&error, ask))? else {
+        return Err(ToolError::new("the statement is empty"));
+    };
     if !matches!(batch.next(), Ok(None)) {
         return Err(ToolError::new("only one SQL statement is allowed"));
     }
@@ -108,7 +103,18 @@ fn blocking(
             "the statement takes {takes} parameters, received {received}"
         )));
     }
-    collect(&mut statement, ask).map_err(wrong)
+    collect(&mut statement, ask).map_err(|error| refused(&error, ask))
+}
+
+fn refused(error: &rusqlite::Error, ask: &Ask) -> ToolError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::OperationInterrupted) => ask.late(),
+        Some(ErrorCode::TooBig) => ask.large(),
+        _ => {
+            let words: String = error.to_string().chars().take(500).collect();
+            ToolError::new(format!("SQLite refuses the statement: {words}"))
+        }
+    }
 }
 
 fn open(path: Option<&Path>) -> rusqlite::Result<Connection> {
@@ -185,11 +191,13 @@ fn permitted(rule: &Sql, own: bool, action: &AuthAction<'_>) -> bool {
 }
 
 fn collect(statement: &mut Statement<'_>, ask: &Ask) -> rusqlite::Result<Answer> {
-    let declared = |column: &rusqlite::Column<'_>| Column {
-        name: column.name().to_owned(),
-        kind: column.decl_type().unwrap_or_default().to_ascii_lowercase(),
-    };
-    let columns: Vec<Column> = statement.columns().iter().map(declared).collect();
+    let mut columns = Vec::new();
+    for column in statement.columns() {
+        columns.push(Column {
+            name: column.name().to_owned(),
+            kind: column.decl_type().unwrap_or_default().to_ascii_lowercase(),
+        });
+    }
     let count = columns.len();
     let mut answer = Answer::new(columns);
     let values: Vec<Owned> = ask.parameters.iter().map(parameter).collect();

@@ -28,21 +28,25 @@ impl Tool for Delete {
             "file/delete",
             "Delete a file or folder",
             "Deletes a file, a link or an empty folder; with `recursive` a folder and everything \
-                in it, which cannot be undone. \
-             Tells what went. A root cannot be deleted.",
+                in it, which cannot be undone. Tells what went. A root cannot be deleted.",
         )
         .input(
             json!({
                 "path": path_schema("The file or folder"),
-                "recursive": {"type": "boolean", "default": false, "description": "Also what is in \
-                    the folder"}
+                "recursive": {
+                    "type": "boolean",
+                    "default": false,
+                    "description": "Also what is in the folder",
+                },
             }),
             &["path"],
         )
         .output(
             json!({
-                "path": {"type": "string"}, "type": {"type": "string"}, "count": {"type": "integer"},
-                "deleted": {"type": "array", "items": {"type": "string"}}
+                "path": {"type": "string"},
+                "type": {"type": "string"},
+                "count": {"type": "integer"},
+                "deleted": {"type": "array", "items": {"type": "string"}},
             }),
             &["path", "type", "count", "deleted"],
         )
@@ -138,17 +142,11 @@ impl Gone<'_> {
         path: &str,
         depth: usize,
     ) -> Result<(), ToolError> {
-        let said = |count: usize| {
-            move |ToolError(words): ToolError| {
-                ToolError(format!("{words}; {count} entries had been deleted"))
-            }
-        };
-        let fault = |errno| words(path, errno);
         if depth == 0 {
             return Err(ToolError(format!("{path} is too deep to be deleted at once")));
         }
-        let folder = enter(holder, name).map_err(fault).map_err(said(self.count))?;
-        let entries = Dir::read_from(&folder).map_err(fault).map_err(said(self.count))?;
+        let folder = enter(holder, name).map_err(|errno| self.stopped(words(path, errno)))?;
+        let entries = Dir::read_from(&folder).map_err(|errno| self.stopped(words(path, errno)))?;
         let mut names = Vec::new();
         for entry in entries.flatten() {
             if let Ok(name) = entry.file_name().to_str()
@@ -158,7 +156,7 @@ impl Gone<'_> {
             }
         }
         for inner in names {
-            self.stop.check().map_err(said(self.count))?;
+            self.stop.check().map_err(|error| self.stopped(error))?;
             let below = format!("{path}/{inner}");
             let is_folder = match look(&folder, &inner) {
                 Ok(stat) => FileType::from_raw_mode(stat.st_mode) == FileType::Directory,
@@ -167,15 +165,19 @@ impl Gone<'_> {
             if is_folder {
                 self.tree(&folder, &inner, &below, depth - 1)?;
             } else {
-                let fault = |errno| words(&below, errno);
                 fs::unlinkat(&folder, &inner, AtFlags::empty())
-                    .map_err(fault)
-                    .map_err(said(self.count))?;
+                    .map_err(|errno| self.stopped(words(&below, errno)))?;
                 self.add(&below);
             }
         }
-        fs::unlinkat(holder, name, AtFlags::REMOVEDIR).map_err(fault).map_err(said(self.count))?;
+        fs::unlinkat(holder, name, AtFlags::REMOVEDIR)
+            .map_err(|errno| self.stopped(words(path, errno)))?;
         self.add(path);
         Ok(())
+    }
+
+    /// The error of a deletion that ended on its way.
+    fn stopped(&self, ToolError(words): ToolError) -> ToolError {
+        ToolError(format!("{words}; {} entries had been deleted", self.count))
     }
 }

@@ -20,30 +20,32 @@ impl Tool for List {
             "file/list",
             "List a folder",
             "Lists what is in a folder, in the order of names; also what is below it with \
-                `recursive`. Without `path` it lists \
-             the first root and names all of them. Names that begin with a dot are left out unless \
-             `hidden`. `next` is the \
-             `offset` of the next page, when there is one; `partial` says that some of it was \
-             passed over.",
+                `recursive`. Without `path` it lists the first root and names all of them. Names \
+                that begin with a dot are left out unless `hidden`. `next` is the `offset` of the \
+                next page, when there is one; `partial` says that some of it was passed over.",
         )
         .input(
             json!({
                 "path": path_schema("The folder"),
                 "recursive": {"type": "boolean", "default": false},
                 "hidden": {"type": "boolean", "default": false},
-                "metadata": {"type": "boolean", "default": true, "description": "Sizes and dates \
-                    besides path and type"},
+                "metadata": {
+                    "type": "boolean",
+                    "default": true,
+                    "description": "Sizes and dates besides path and type",
+                },
                 "offset": {"type": "integer", "minimum": 0, "default": 0},
-                "limit": {"type": "integer", "minimum": 1, "maximum": PAGE, "default": 200}
+                "limit": {"type": "integer", "minimum": 1, "maximum": PAGE, "default": 200},
             }),
             &[],
         )
         .output(
             json!({
-                "path": {"type": "string"}, "entries": list_schema(entry_schema(), &["path", "type"]),
-                "roots": list_schema(json!({"path": {"type": "string"}, "write": {"type": "boolean"}}), &["path", "write"]),
+                "path": {"type": "string"},
+                "entries": list_schema(entry_schema(), &["path", "type"]),
+                "roots": roots_schema(),
                 "next": {"type": "integer"},
-                "partial": {"type": "boolean"}
+                "partial": {"type": "boolean"},
             }),
             &["path", "entries", "partial"],
         )
@@ -64,15 +66,19 @@ impl Tool for List {
     }
 }
 
+fn roots_schema() -> Value {
+    let root = json!({"path": {"type": "string"}, "write": {"type": "boolean"}});
+    list_schema(root, &["path", "write"])
+}
+
 fn list(
     files: &Files,
     arguments: &Arguments,
     stop: &CancellationToken,
 ) -> Result<Output, ToolError> {
     let place = files.find(arguments.maybe_text("path").unwrap_or("."))?;
-    let number = |name| arguments.whole(name).map(|n| usize::try_from(n).unwrap_or(usize::MAX));
-    let offset = number("offset")?;
-    let limit = number("limit")?;
+    let offset = arguments.count("offset")?;
+    let limit = arguments.count("limit")?;
     let recursive = arguments.flag("recursive");
     let hidden = arguments.flag("hidden");
     let metadata = arguments.flag("metadata");
@@ -96,8 +102,10 @@ fn list(
             return Ok(Next::End);
         }
         if at >= offset {
-            let short = || json!({"path": path, "type": kind(&found.stat)});
-            entries.push(if metadata { describe(&path, &found.stat) } else { short() });
+            entries.push(match metadata {
+                true => describe(&path, &found.stat),
+                false => json!({"path": path, "type": kind(&found.stat)}),
+            });
         }
         at += 1;
         Ok(if recursive { Next::On } else { Next::Past })

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use serde_json::{Value, json};
 
 use super::config::Config;
-use super::root::{self, Root};
+use super::root::{self, Root, split_names};
 use crate::blocking::BlockingPool;
 use crate::tool::ToolError;
 
@@ -42,43 +42,43 @@ impl Files {
         let opened: Vec<_> = config.roots.iter().map(Root::open).collect::<Result<_, _>>()?;
         // Relative paths never mean another root than the one that was meant for them.
         let based = opened.first().is_some_and(Option::is_some);
-        for missing in opened
-            .iter()
-            .zip(&config.roots)
-            .filter(|(root, _)| root.is_none())
-            .map(|(_, root)| &root.path)
-        {
-            tracing::warn!(root = %missing.display(), "this root of the file tools is not there; \
-                the others are served");
+        for (root, configured) in opened.iter().zip(&config.roots) {
+            if root.is_none() {
+                let root = configured.path.display();
+                tracing::warn!(
+                    %root,
+                    "this root of the file tools is not there; the others are served"
+                );
+            }
         }
         let roots: Vec<_> = opened.into_iter().flatten().collect();
-        if roots.is_empty() {
-            let missing = config
-                .roots
-                .first()
-                .map(|root| root.path.display().to_string())
-                .unwrap_or_default();
-            return Err(format!("the root {missing} is not there"));
+        let Some(first) = roots.first() else {
+            let missing = config.roots.first().map(|root| root.path.display().to_string());
+            return Err(format!("the root {} is not there", missing.unwrap_or_default()));
+        };
+        let mut identities = Vec::new();
+        for root in &roots {
+            let identity = root.identity()?;
+            if identities.contains(&identity) {
+                return Err(format!("the root {} is there twice", root.path));
+            }
+            identities.push(identity);
         }
-        let identities: Vec<_> = roots.iter().map(Root::identity).collect::<Result<_, _>>()?;
-        if let Some(at) =
-            identities.iter().enumerate().position(|(at, id)| identities[..at].contains(id))
-        {
-            return Err(format!("the root {} is there twice", roots[at].path));
-        }
-        let spec = |deny: Vec<String>| Spec {
+        let spec = Spec {
             roots: roots.iter().map(|root| root.path.clone()).collect(),
-            base: roots.first().filter(|_| based).map(|root| root.path.clone()),
-            deny,
+            base: if based { Some(first.path.clone()) } else { None },
             uris: true,
             literal: true,
             ..Spec::default()
         };
-        let all = config.deny.iter().chain(&config.deny_write).cloned().collect();
+        let all = [config.deny.as_slice(), &config.deny_write].concat();
+        let read = Path::compile(&Spec { deny: config.deny.clone(), ..spec.clone() })?;
+        let change = Path::compile(&Spec { deny: all, ..spec.clone() })?;
+        let name = Path::compile(&spec)?;
         Ok(Self {
-            read: Path::compile(&spec(config.deny.clone()))?,
-            change: Path::compile(&spec(all))?,
-            name: Path::compile(&spec(Vec::new()))?,
+            read,
+            change,
+            name,
             guarded: !config.deny.is_empty(),
             roots: roots.into_iter().map(Arc::new).collect(),
             blocking: BlockingPool::new(config.limits.concurrent),
@@ -116,8 +116,7 @@ impl Files {
         let root = self.roots.iter().find(|root| root.path == checked.root);
         let root = Arc::clone(root.ok_or_else(|| ToolError::new("the path is in no root"))?);
         let below = checked.path.strip_prefix(&root.path).unwrap_or_default();
-        let names = below.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect();
-        Ok(Place { root, names, path: checked.path })
+        Ok(Place { root, names: split_names(below), path: checked.path })
     }
 
     /// Whether an absolute path may be read by its name.
@@ -235,7 +234,10 @@ pub(super) fn kind(stat: &Stat) -> &'static str {
 )]
 pub(super) fn describe(path: &str, stat: &Stat) -> Value {
     let mut entry = json!({
-        "path": path, "type": kind(stat), "size": stat.st_size, "modified": date::of_seconds(stat.st_mtime as i64)
+        "path": path,
+        "type": kind(stat),
+        "size": stat.st_size,
+        "modified": date::of_seconds(stat.st_mtime as i64),
     });
     if kind(stat) == "file" {
         entry["mimeType"] = super::media::of(path).into();

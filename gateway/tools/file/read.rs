@@ -22,31 +22,26 @@ impl Tool for Read {
             "Read a file",
             format!(
                 "Reads a file, whole or in part, at most {limit} bytes at once. Text comes as \
-                    UTF-8; use `encoding` base64 or \
-                 hex for other files. `offset` and `length` count bytes; `head` or `tail` give the \
-                 first or last lines \
-                 instead. `next` is the `offset` to go on with, when the file goes on; `truncated` \
-                 says that `tail` would have \
-                 more lines before the first.",
+                    UTF-8; use `encoding` base64 or hex for other files. `offset` and `length` \
+                    count bytes; `head` or `tail` give the first or last lines instead. `next` is \
+                    the `offset` to go on with, when the file goes on; `truncated` says that \
+                    `tail` would have more lines before the first.",
             ),
         )
-        .input(
-            json!({
-                "path": path_schema("The file"),
-                "encoding": {"type": "string", "enum": NAMES, "default": "utf-8"},
-                "offset": {"type": "integer", "minimum": 0, "maximum": i64::MAX, "default": 0, "description": "First byte to read"},
-                "length": {"type": "integer", "minimum": 1, "description": "Bytes to read, at most"},
-                "head": {"type": "integer", "minimum": 1, "maximum": 100_000, "description": "Only so many first lines"},
-                "tail": {"type": "integer", "minimum": 1, "maximum": 100_000, "description": "Only so many last lines"}
-            }),
-            &["path"],
-        )
+        .input(input_schema(), &["path"])
         .output(
             json!({
-                "path": {"type": "string"}, "type": {"type": "string"}, "mimeType": {"type": "string"},
-                "size": {"type": "integer"}, "modified": {"type": "string"}, "encoding": {"enum": NAMES},
-                "offset": {"type": "integer"}, "length": {"type": "integer"}, "next": {"type": "integer"},
-                "truncated": {"type": "boolean"}, "content": {"type": "string"}
+                "path": {"type": "string"},
+                "type": {"type": "string"},
+                "mimeType": {"type": "string"},
+                "size": {"type": "integer"},
+                "modified": {"type": "string"},
+                "encoding": {"enum": NAMES},
+                "offset": {"type": "integer"},
+                "length": {"type": "integer"},
+                "next": {"type": "integer"},
+                "truncated": {"type": "boolean"},
+                "content": {"type": "string"},
             }),
             &["path", "type", "size", "modified", "encoding", "offset", "length", "content"],
         )
@@ -86,6 +81,38 @@ struct Found {
     bytes: Vec<u8>,
     /// There are more of the wanted lines before it.
     truncated: bool,
+}
+
+/// What a caller may say.
+fn input_schema() -> Value {
+    json!({
+        "path": path_schema("The file"),
+        "encoding": {"type": "string", "enum": NAMES, "default": "utf-8"},
+        "offset": {
+            "type": "integer",
+            "minimum": 0,
+            "maximum": i64::MAX,
+            "default": 0,
+            "description": "First byte to read",
+        },
+        "length": {
+            "type": "integer",
+            "minimum": 1,
+            "description": "Bytes to read, at most",
+        },
+        "head": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": 100_000,
+            "description": "Only so many first lines",
+        },
+        "tail": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": 100_000,
+            "description": "Only so many last lines",
+        },
+    })
 }
 
 impl Found {
@@ -213,7 +240,7 @@ pub(super) fn part(file: &OwnedFd, offset: u64, length: usize) -> rustix::io::Re
 }
 
 fn end_of_lines(bytes: &[u8], lines: u64) -> usize {
-    let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
+    let ends = ends_of_lines(bytes);
     ends.take(usize::try_from(lines).unwrap_or(usize::MAX))
         .nth(usize::try_from(lines - 1).unwrap_or(usize::MAX))
         .unwrap_or(bytes.len())
@@ -223,9 +250,12 @@ fn end_of_lines(bytes: &[u8], lines: u64) -> usize {
 fn start_of_lines(bytes: &[u8], lines: u64) -> Option<usize> {
     // The end of the last line is no start of another one.
     let body = bytes.strip_suffix(b"\n").unwrap_or(bytes);
-    let starts =
-        body.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
-    starts.into_iter().nth(usize::try_from(lines - 1).unwrap_or(usize::MAX))
+    ends_of_lines(body).rev().nth(usize::try_from(lines - 1).unwrap_or(usize::MAX))
+}
+
+fn ends_of_lines(bytes: &[u8]) -> impl DoubleEndedIterator<Item = usize> {
+    let all = bytes.iter().enumerate();
+    all.filter_map(|(at, byte)| (*byte == b'\n').then_some(at + 1))
 }
 
 /// How many bytes at the beginning belong to a character that began before.

@@ -23,8 +23,8 @@ impl Tool for Move {
             "file/move",
             "Move or rename",
             "Gives a file or folder another name or place, within the folders that may be written, \
-                and makes the folders that \
-             it goes to. Refuses if something is there already, unless `overwrite` (files only).",
+                and makes the folders that it goes to. Refuses if something is there already, \
+                unless `overwrite` (files only).",
         )
         .input(
             json!({

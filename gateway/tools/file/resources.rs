@@ -99,8 +99,10 @@ impl Provider for Resources {
 fn template(root: &str) -> Value {
     let start = if root == "/" { String::new() } else { encoded(root) };
     json!({
-        "uriTemplate": format!("file://{start}/{{+path}}"), "name": root, "title": format!("Files in {root}"),
-        "description": "A file in this folder; `path` is its path below it, percent-encoded."
+        "uriTemplate": format!("file://{start}/{{+path}}"),
+        "name": root,
+        "title": format!("Files in {root}"),
+        "description": "A file in this folder; `path` is its path below it, percent-encoded.",
     })
 }
 
@@ -205,8 +207,13 @@ impl Inner {
         )]
         let modified = date::of_seconds(stat.st_mtime as i64);
         Some(json!({
-            "uri": uri, "name": names.join("/"), "title": names.last(), "mimeType": media::of(path),
-            "description": format!("The file {path}"), "size": stat.st_size, "annotations": {"lastModified": modified}
+            "uri": uri,
+            "name": names.join("/"),
+            "title": names.last(),
+            "mimeType": media::of(path),
+            "description": format!("The file {path}"),
+            "size": stat.st_size,
+            "annotations": {"lastModified": modified},
         }))
     }
 }

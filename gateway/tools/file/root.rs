@@ -114,8 +114,14 @@ impl Root {
         if !below.is_empty() && root != "/" && !below.starts_with('/') {
             return None;
         }
-        Some(below.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect())
+        Some(split_names(below))
     }
+}
+
+/// The names of a path below a root.
+pub(super) fn split_names(below: &str) -> Vec<String> {
+    let names = below.split('/').filter(|name| !name.is_empty());
+    names.map(str::to_owned).collect()
 }
 
 /// Opens a folder in a folder, unless it is a link.

@@ -36,19 +36,23 @@ impl Tool for Search {
             "file/search",
             "Search files",
             "Finds files below a folder by `glob` (`*.rs`, `src/**/*.md`; one without `/` is held \
-                against names), and the lines \
-             in them that hold `text`, or both. Gives paths, and line numbers with the lines. \
-             `partial` says that it stopped \
-             early: narrow the search.",
+                against names), and the lines in them that hold `text`, or both. Gives paths, and \
+                line numbers with the lines. `partial` says that it stopped early: narrow the \
+                search.",
         )
         .input(
             json!({
                 "path": path_schema("Where to begin; default the first root"),
                 "glob": {"type": "string", "minLength": 1, "maxLength": 500},
-                "text": {"type": "string", "minLength": 1, "maxLength": 500, "description": "Plain text, no pattern"},
+                "text": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": 500,
+                    "description": "Plain text, no pattern",
+                },
                 "ignore_case": {"type": "boolean", "default": false},
                 "hidden": {"type": "boolean", "default": false},
-                "limit": {"type": "integer", "minimum": 1, "maximum": MOST, "default": 100}
+                "limit": {"type": "integer", "minimum": 1, "maximum": MOST, "default": 100},
             }),
             &[],
         )
@@ -126,15 +130,22 @@ fn search(
         hunt.look(found, &path)
     })?;
     let partial = walk.partial || hunt.partial || odd;
-    Ok(json!({"path": place.path, "matches": hunt.matches, "looked": hunt.looked, "partial": partial}).into())
+    Ok(json!({
+        "path": place.path,
+        "matches": hunt.matches,
+        "looked": hunt.looked,
+        "partial": partial,
+    })
+    .into())
 }
 
 fn compile(glob: &str, ignore_case: bool) -> Result<(GlobMatcher, bool), ToolError> {
     let built =
         GlobBuilder::new(glob).literal_separator(true).case_insensitive(ignore_case).build();
-    let glob_error =
-        |error: globset::Error| ToolError(format!("`glob` is not a glob: {}", error.kind()));
-    Ok((built.map_err(glob_error)?.compile_matcher(), glob.contains('/')))
+    match built {
+        Ok(built) => Ok((built.compile_matcher(), glob.contains('/'))),
+        Err(error) => Err(ToolError(format!("`glob` is not a glob: {}", error.kind()))),
+    }
 }
 
 impl Hunt {

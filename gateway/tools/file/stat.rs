@@ -18,18 +18,27 @@ impl Tool for Stat {
             "file/stat",
             "Describe a file",
             "Tells the type (`file`, `folder`, `symlink`, `other`), size in bytes, dates (UTC), \
-                rights and number of names of a \
-             file or folder, and whether it can be changed here.",
+                rights and number of names of a file or folder, and whether it can be changed \
+                here.",
         )
         .input(json!({"path": path_schema("The file or folder")}), &["path"])
         .output(
             json!({
-                "path": {"type": "string"}, "type": {"type": "string"}, "mimeType": {"type": "string"},
-                "size": {"type": "integer"}, "modified": {"type": "string"}, "accessed": {"type": "string"},
-                "changed": {"type": "string"}, "mode": {"type": "string"}, "links": {"type": "integer"},
-                "writable": {"type": "boolean"}
+                "path": {"type": "string"},
+                "type": {"type": "string"},
+                "mimeType": {"type": "string"},
+                "size": {"type": "integer"},
+                "modified": {"type": "string"},
+                "accessed": {"type": "string"},
+                "changed": {"type": "string"},
+                "mode": {"type": "string"},
+                "links": {"type": "integer"},
+                "writable": {"type": "boolean"},
             }),
-            &["path", "type", "size", "modified", "accessed", "changed", "mode", "links", "writable"],
+            &[
+                "path", "type", "size", "modified", "accessed", "changed", "mode", "links",
+                "writable",
+            ],
         )
         .tags(&["files"])
         .permissions(&["file:read"])
@@ -55,13 +64,13 @@ impl Tool for Stat {
 )]
 fn stat(files: &Files, path: &str) -> Result<Output, ToolError> {
     let place = files.find(path)?;
-    let words = |errno| place.words(errno);
     let stat = if place.names.is_empty() {
-        rustix::fs::fstat(place.root.folder(&[]).map_err(words)?).map_err(words)?
+        place.root.folder(&[]).and_then(rustix::fs::fstat)
     } else {
         let (folder, leaf) = place.parent()?;
-        look(&folder, leaf).map_err(words)?
+        look(&folder, leaf)
     };
+    let stat = stat.map_err(|errno| place.words(errno))?;
     let mut entry = describe(&place.path, &stat);
     entry["accessed"] = date::of_seconds(stat.st_atime as i64).into();
     entry["changed"] = date::of_seconds(stat.st_ctime as i64).into();

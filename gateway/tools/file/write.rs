@@ -29,10 +29,9 @@ impl Tool for Write {
             "Write a file",
             format!(
                 "Writes a file of at most {limit} bytes and makes the folders it is in. `mode`: \
-                    `replace` (the default) \
-                 writes the whole file in one step, `create` refuses if it is there already, \
-                 `append` adds to its end. Gives \
-                 its size and whether it is new.",
+                    `replace` (the default) writes the whole file in one step, `create` refuses if \
+                    it is there already, `append` adds to its end. Gives its size and whether it \
+                    is new.",
             ),
         )
         .input(
@@ -40,15 +39,24 @@ impl Tool for Write {
                 "path": path_schema("The file"),
                 "content": {"type": "string", "description": "What is in it, in `encoding`"},
                 "encoding": {"type": "string", "enum": NAMES, "default": "utf-8"},
-                "mode": {"type": "string", "enum": ["replace", "create", "append"], "default": "replace"}
+                "mode": {
+                    "type": "string",
+                    "enum": ["replace", "create", "append"],
+                    "default": "replace",
+                },
             }),
             &["path", "content"],
         )
         .output(
             json!({
-                "path": {"type": "string"}, "type": {"type": "string"}, "mimeType": {"type": "string"},
-                "size": {"type": "integer"}, "modified": {"type": "string"}, "written": {"type": "integer"},
-                "created": {"type": "boolean"}, "foldersMade": {"type": "integer"}
+                "path": {"type": "string"},
+                "type": {"type": "string"},
+                "mimeType": {"type": "string"},
+                "size": {"type": "integer"},
+                "modified": {"type": "string"},
+                "written": {"type": "integer"},
+                "created": {"type": "boolean"},
+                "foldersMade": {"type": "integer"},
             }),
             &["path", "type", "size", "modified", "written", "created", "foldersMade"],
         )
@@ -88,15 +96,14 @@ fn write(
     let Some((leaf, parents)) = place.names.split_last() else {
         return Err(place.words(Errno::ISDIR));
     };
-    let words = |errno| place.words(errno);
-    let (folder, made) = place.root.make_folder(parents).map_err(words)?;
+    let (folder, made) = place.root.make_folder(parents).map_err(|errno| place.words(errno))?;
     let mode = arguments.text("mode")?;
     let mut attempts = 0;
     let old = loop {
         let old = match look(&folder, leaf) {
             Ok(stat) => Some(stat),
             Err(Errno::NOENT) => None,
-            Err(errno) => return Err(words(errno)),
+            Err(errno) => return Err(place.words(errno)),
         };
         if let Some(stat) = &old {
             is_replaceable(&place, stat, mode)?;
@@ -109,10 +116,11 @@ fn write(
         match replace(&folder, leaf, &bytes, old.as_ref(), mode != "replace") {
             // Somebody else has made it meanwhile: there is something to add to now.
             Err(Errno::EXIST) if mode == "append" && attempts < ATTEMPTS => attempts += 1,
-            done => break done.map(|()| old).map_err(words)?,
+            Err(errno) => return Err(place.words(errno)),
+            Ok(()) => break old,
         }
     };
-    let stat = look(&folder, leaf).map_err(words)?;
+    let stat = look(&folder, leaf).map_err(|errno| place.words(errno))?;
     let mut entry = describe(&place.path, &stat);
     entry["written"] = bytes.len().into();
     entry["created"] = old.is_none().into();
@@ -139,18 +147,18 @@ fn append(place: &Place, folder: &OwnedFd, leaf: &str, bytes: &[u8]) -> Result<(
         | OFlags::NONBLOCK
         | OFlags::CLOEXEC
         | OFlags::NOCTTY;
-    let words = |errno| place.words(errno);
-    let file = fs::openat(folder, leaf, flags, Mode::empty()).map_err(words)?;
-    let stat = fs::fstat(&file).map_err(words)?;
+    let file = fs::openat(folder, leaf, flags, Mode::empty());
+    let file = file.map_err(|errno| place.words(errno))?;
+    let stat = fs::fstat(&file).map_err(|errno| place.words(errno))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err(words(Errno::NXIO));
+        return Err(place.words(Errno::NXIO));
     }
     if stat.st_nlink > 1 {
         let what = "has several names (hard links) and is not changed in place: write the whole \
             file with `mode` replace";
         return Err(ToolError(format!("{} {what}", place.path)));
     }
-    put(&file, bytes).map_err(words)
+    put(&file, bytes).map_err(|errno| place.words(errno))
 }
 
 /// Writes beside and renames.

@@ -19,8 +19,7 @@ pub(super) fn timeout_error(spec: &ToolSpec, limit: Duration) -> ToolError {
     let name = &spec.name;
     ToolError(format!(
         "`{name}` did not end within {} s, its time limit, and was stopped. Ask for less at once, \
-            such as a narrower \
-         place or fewer results, or try again later.{done}",
+            such as a narrower place or fewer results, or try again later.{done}",
         limit.as_secs_f64()
     ))
 }

@@ -69,10 +69,9 @@ impl Reader {
 /// How many of the bytes there is room for, which they take. A control character takes as much as
 /// it does in JSON, so that an answer full of them is no larger than others.
 fn fitting(bytes: &[u8], room: &mut usize) -> usize {
-    let takes =
-        |byte: &u8| if byte.is_ascii_control() && !byte.is_ascii_whitespace() { 6 } else { 1 };
     for (at, byte) in bytes.iter().enumerate() {
-        match room.checked_sub(takes(byte)) {
+        let escaped = byte.is_ascii_control() && !byte.is_ascii_whitespace();
+        match room.checked_sub(if escaped { 6 } else { 1 }) {
             Some(left) => *room = left,
             None => {
                 *room = 0;

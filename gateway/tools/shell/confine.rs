@@ -10,7 +10,7 @@ use std::process::Command;
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd,
-    Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, Scope,
+    Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
 };
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Resource, Rlimit, Signal, setrlimit};
@@ -52,10 +52,8 @@ pub(super) fn wanted(setting: Landlock, found: bool) -> Result<bool, String> {
         (Landlock::Off, _) | (Landlock::BestEffort, false) => Ok(false),
         (_, true) => Ok(true),
         (Landlock::Required, false) => Err("this kernel has no Landlock, which holds programs \
-            inside the roots; use one \
-             from 5.13 on with `landlock` in its list of security modules, or set `landlock: \
-             best-effort` and confine the \
-             gateway otherwise"
+            inside the roots; use one from 5.13 on with `landlock` in its list of security \
+            modules, or set `landlock: best-effort` and confine the gateway otherwise"
             .into()),
     }
 }
@@ -114,11 +112,18 @@ pub(super) fn confine(plan: &Plan) -> Result<Command, String> {
 pub(super) fn close_inherited() -> Result<(), String> {
     let open = std::fs::read_dir("/proc/self/fd")
         .map_err(|error| format!("its open files are not known: {error}"))?;
-    let open: Vec<RawFd> =
-        open.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-    for inherited in open.into_iter().filter(|fd| *fd > 2) {
+    let mut inherited: Vec<RawFd> = Vec::new();
+    for entry in open.flatten() {
+        if let Some(name) = entry.file_name().to_str()
+            && let Ok(descriptor) = name.parse()
+            && descriptor > 2
+        {
+            inherited.push(descriptor);
+        }
+    }
+    for descriptor in inherited {
         // That of the folder itself is closed already.
-        let _ = nix::unistd::close(inherited);
+        let _ = nix::unistd::close(descriptor);
     }
     Ok(())
 }
@@ -144,13 +149,16 @@ pub(super) fn read_plan(children: bool) -> Result<Plan, String> {
 
 /// Opens a folder, if it is still the one that is meant.
 fn open(folder: &Held) -> Result<OwnedFd, String> {
-    let cannot = |error: &dyn std::fmt::Display| format!("{}: {error}", folder.path.display());
+    let path = folder.path.display();
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let open =
-        rustix::fs::open(&folder.path, flags, Mode::empty()).map_err(|error| cannot(&error))?;
-    match identity(&open).map_err(|error| cannot(&error))? {
-        found if found == (folder.device, folder.inode) => Ok(open),
-        _ => Err(cannot(&"it is another folder than at the start; name one that is still there")),
+    let opened = rustix::fs::open(&folder.path, flags, Mode::empty())
+        .and_then(|open| Ok((identity(&open)?, open)));
+    match opened {
+        Ok((found, open)) if found == (folder.device, folder.inode) => Ok(open),
+        Ok(_) => Err(format!(
+            "{path}: it is another folder than at the start; name one that is still there"
+        )),
+        Err(error) => Err(format!("{path}: {error}")),
     }
 }
 
@@ -175,18 +183,19 @@ fn limit(plan: &Plan) -> Result<(), String> {
     Ok(())
 }
 
-fn landlock(plan: &Plan) -> Result<(), String> {
-    let words = |error: &dyn std::fmt::Display| error.to_string();
-    let mut rules = Ruleset::default()
+fn create_ruleset() -> Result<RulesetCreated, RulesetError> {
+    Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
-        .handle_access(AccessFs::from_all(NEEDED))
-        .map_err(|error| words(&error))?
+        .handle_access(AccessFs::from_all(NEEDED))?
         .set_compatibility(CompatLevel::BestEffort)
-        .handle_access(AccessFs::from_all(NEWEST))
-        .and_then(|rules| rules.handle_access(AccessNet::from_all(NEWEST)))
-        .and_then(|rules| rules.scope(Scope::from_all(NEWEST)))
-        .and_then(|rules| rules.create())
-        .map_err(|error| words(&error))?;
+        .handle_access(AccessFs::from_all(NEWEST))?
+        .handle_access(AccessNet::from_all(NEWEST))?
+        .scope(Scope::from_all(NEWEST))?
+        .create()
+}
+
+fn landlock(plan: &Plan) -> Result<(), String> {
+    let mut rules = create_ruleset().map_err(|error| error.to_string())?;
     let read = AccessFs::from_read(NEWEST) & !BitFlags::from(AccessFs::Execute);
     for root in &plan.roots {
         // One that is gone or replaced is left out; the others go on. The working folder was
@@ -196,7 +205,8 @@ fn landlock(plan: &Plan) -> Result<(), String> {
         if plan.children {
             access |= AccessFs::Execute;
         }
-        rules = rules.add_rule(PathBeneath::new(folder, access)).map_err(|error| words(&error))?;
+        rules =
+            rules.add_rule(PathBeneath::new(folder, access)).map_err(|error| error.to_string())?;
     }
     for path in &plan.read {
         // Programs open the empty device to write as well.
@@ -210,7 +220,8 @@ fn landlock(plan: &Plan) -> Result<(), String> {
     for path in &plan.execute {
         rules = allow(rules, path, read | AccessFs::Execute)?;
     }
-    rules.restrict_self().map(drop).map_err(|error| words(&error))
+    rules.restrict_self().map_err(|error| error.to_string())?;
+    Ok(())
 }
 
 /// Allows access to a path, if it is there.

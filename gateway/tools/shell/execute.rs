@@ -56,12 +56,10 @@ impl Tool for Execute {
         let roots = shell.folders.paths().join(", ");
         let description = format!(
             "Runs one program and gives its output and exit code. Programs: {programs}. Folders: \
-                {roots}. There is no \
-             shell: no pipes, redirection, variables, wildcards or chaining; quote arguments with \
-             '…'. Only options that \
-             look and print are allowed, written in full; a refusal says which one was wrong. An \
-             exit code other than 0 is \
-             a result, not an error of this tool."
+                {roots}. There is no shell: no pipes, redirection, variables, wildcards or \
+                chaining; quote arguments with '…'. Only options that look and print are allowed, \
+                written in full; a refusal says which one was wrong. An exit code other than 0 is \
+                a result, not an error of this tool."
         );
         // The built-in models allow no option that changes anything.
         let reads =
@@ -121,19 +119,34 @@ fn input_schema(shell: &Shell) -> Value {
     let limits = &shell.config.limits;
     let rule = &shell.config.rule;
     json!({
-        "command": {"type": "string", "minLength": 1, "maxLength": rule.max_bytes,
-            "description": "The command line, such as: grep -rn 'fn main' src. Either \
-                this or argv"},
-        "argv": {"type": "array", "minItems": 1, "maxItems": rule.max_arguments + 1,
+        "command": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": rule.max_bytes,
+            "description": "The command line, such as: grep -rn 'fn main' src. Either this or argv",
+        },
+        "argv": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": rule.max_arguments + 1,
             "items": {"type": "string"},
-            "description": "The program and its arguments, each as it is, with nothing \
-                to quote; no line breaks"},
-        "cwd": {"type": "string", "minLength": 1, "maxLength": MAX_PATH,
-            "description": "The folder to work in: absolute, or relative to the first \
-                folder, which is the default"},
-        "timeout_ms": {"type": "integer", "minimum": 1, "maximum": millis(limits.max_timeout),
-            "default": millis(limits.timeout), "description": "The program is ended \
-                after this time"}
+            "description": "The program and its arguments, each as it is, with nothing to quote; \
+                no line breaks",
+        },
+        "cwd": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": MAX_PATH,
+            "description": "The folder to work in: absolute, or relative to the first folder, \
+                which is the default",
+        },
+        "timeout_ms": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": millis(limits.max_timeout),
+            "default": millis(limits.timeout),
+            "description": "The program is ended after this time",
+        },
     })
 }
 
@@ -141,20 +154,17 @@ fn input_schema(shell: &Shell) -> Value {
 fn output_schema() -> Value {
     json!({
         "program": {"type": "string"},
-        "exitCode": {"type": ["integer", "null"], "description": "null when a signal \
-            ended it"},
+        "exitCode": {"type": ["integer", "null"], "description": "null when a signal ended it"},
         "signal": {"type": ["integer", "null"]},
         "timedOut": {"type": "boolean"},
         "stdout": {"type": "string"},
         "stderr": {"type": "string"},
         "stdoutTruncated": {"type": "boolean"},
         "stderrTruncated": {"type": "boolean"},
-        "stdoutBytes": {"type": "integer", "description": "All that was written, kept \
-            or not"},
+        "stdoutBytes": {"type": "integer", "description": "All that was written, kept or not"},
         "stderrBytes": {"type": "integer"},
-        "binary": {"type": "boolean", "description": "Bytes that are not UTF-8 were \
-            replaced"},
-        "durationMs": {"type": "number"}
+        "binary": {"type": "boolean", "description": "Bytes that are not UTF-8 were replaced"},
+        "durationMs": {"type": "number"},
     })
 }
 
@@ -163,14 +173,15 @@ fn millis(duration: Duration) -> u64 {
 }
 
 fn judge(shell: &Shell, arguments: &Arguments, folder: &Folder) -> Result<Invocation, ToolError> {
-    let argv = match (
-        arguments.maybe_text("command"),
-        arguments.get("argv").and_then(Value::as_array),
-    ) {
+    let command = arguments.maybe_text("command");
+    let argv = match (command, arguments.get("argv").and_then(Value::as_array)) {
         (Some(command), None) => {
             shell.rule.words(command).map_err(|refusal| ToolError(refusal.0))?
         }
-        (None, Some(argv)) => argv.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        (None, Some(argv)) => {
+            let words = argv.iter().filter_map(Value::as_str);
+            words.map(str::to_owned).collect()
+        }
         _ => {
             return Err(ToolError::new(
                 "give either `command`, a command line, or `argv`, a list of words; received both \
@@ -206,42 +217,56 @@ async fn follow(
                 down; the program was ended")),
             _ = ticks.tick() => {
                 let seconds = began.elapsed().as_secs();
-                client.progress(seconds, Some(limit.as_secs().max(seconds)), Some(&format!("running for {seconds} s")));
+                let total = limit.as_secs().max(seconds);
+                client.progress(seconds, Some(total), Some(&format!("running for {seconds} s")));
             }
         }
     }
+}
+
+fn add_line(text: &mut String, words: &str) {
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text.push_str(words);
 }
 
 fn tell(program: &str, ran: &Ran, limit: Duration) -> Output {
     let (stdout, odd_stdout) = ran.stdout.text();
     let (stderr, odd_stderr) = ran.stderr.text();
     let mut text = stdout.clone();
-    let mut say = |words: String| {
-        if !text.is_empty() && !text.ends_with('\n') {
-            text.push('\n');
-        }
-        text.push_str(&words);
-    };
     for (name, output) in [("stdout", &ran.stdout), ("stderr", &ran.stderr)] {
         if output.truncated() {
-            say(format!("[{name} truncated: {} of {} bytes]\n", output.kept.len(), output.total));
+            let kept = output.kept.len();
+            let words = format!("[{name} truncated: {kept} of {} bytes]\n", output.total);
+            add_line(&mut text, &words);
         }
     }
     if !stderr.is_empty() {
-        say(format!("[stderr]\n{stderr}"));
+        add_line(&mut text, &format!("[stderr]\n{stderr}"));
     }
     match (ran.timed_out, ran.code(), ran.signal()) {
-        (true, _, _) => say(format!("[ended after {} ms, its time limit]", limit.as_millis())),
+        (true, _, _) => {
+            let words = format!("[ended after {} ms, its time limit]", limit.as_millis());
+            add_line(&mut text, &words);
+        }
         (_, Some(0), _) => {}
-        (_, Some(code), _) => say(format!("[exit code {code}]")),
-        (_, _, Some(signal)) => say(format!("[ended by signal {signal}]")),
-        _ => say("[ended in an unknown way]".into()),
+        (_, Some(code), _) => add_line(&mut text, &format!("[exit code {code}]")),
+        (_, _, Some(signal)) => add_line(&mut text, &format!("[ended by signal {signal}]")),
+        _ => add_line(&mut text, "[ended in an unknown way]"),
     }
     let structured = json!({
-        "program": program, "exitCode": ran.code(), "signal": ran.signal(), "timedOut": ran.timed_out,
-        "stdout": stdout, "stderr": stderr,
-        "stdoutTruncated": ran.stdout.truncated(), "stderrTruncated": ran.stderr.truncated(),
-        "stdoutBytes": ran.stdout.total, "stderrBytes": ran.stderr.total, "binary": odd_stdout || odd_stderr,
+        "program": program,
+        "exitCode": ran.code(),
+        "signal": ran.signal(),
+        "timedOut": ran.timed_out,
+        "stdout": stdout,
+        "stderr": stderr,
+        "stdoutTruncated": ran.stdout.truncated(),
+        "stderrTruncated": ran.stderr.truncated(),
+        "stdoutBytes": ran.stdout.total,
+        "stderrBytes": ran.stderr.total,
+        "binary": odd_stdout || odd_stderr,
         "durationMs": (ran.took.as_secs_f64() * 1e6).round() / 1e3,
     });
     Output::with_text(structured, text)

@@ -45,22 +45,21 @@ const OTHER_NUMBERS: i64 = 0;
 
 /// Puts the filter on this thread and what it becomes.
 pub(super) fn apply(children: bool) -> Result<(), String> {
-    let words = |error: &dyn std::fmt::Display| {
-        format!("the system call filter cannot be applied: {error}")
-    };
-    let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|error| words(&error))?;
+    try_apply(children)
+        .map_err(|error| format!("the system call filter cannot be applied: {error}"))
+}
+
+fn try_apply(children: bool) -> Result<(), Box<dyn std::error::Error>> {
+    let arch = TargetArch::try_from(std::env::consts::ARCH)?;
     let mut refused: BTreeMap<i64, Vec<SeccompRule>> =
         NEVER.iter().map(|call| (*call, Vec::new())).collect();
     let mut absent = BTreeMap::new();
     if !children {
         refused.extend(FORKS.iter().map(|call| (*call, Vec::new())));
         // Threads are no processes.
-        let thread = u64::try_from(libc::CLONE_THREAD).map_err(|error| words(&error))?;
-        let no_thread =
-            SeccompCondition::new(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(thread), 0)
-                .and_then(|condition| SeccompRule::new(vec![condition]))
-                .map_err(|error| words(&error))?;
-        refused.insert(libc::SYS_clone, vec![no_thread]);
+        let thread = SeccompCmpOp::MaskedEq(u64::try_from(libc::CLONE_THREAD)?);
+        let no_thread = SeccompCondition::new(0, SeccompCmpArgLen::Qword, thread, 0)?;
+        refused.insert(libc::SYS_clone, vec![SeccompRule::new(vec![no_thread])?]);
         // Its flags are behind a pointer, where no filter sees them: libraries fall back to
         // `clone`.
         absent.insert(libc::SYS_clone3, Vec::new());
@@ -72,11 +71,9 @@ pub(super) fn apply(children: bool) -> Result<(), String> {
             continue;
         }
         let errno = SeccompAction::Errno(errno.unsigned_abs());
-        let filter = SeccompFilter::new(all, SeccompAction::Allow, errno, arch)
-            .map_err(|error| words(&error))?;
-        let program: seccompiler::BpfProgram =
-            filter.try_into().map_err(|error: seccompiler::BackendError| words(&error))?;
-        apply_filter(&program).map_err(|error| words(&error))?;
+        let filter = SeccompFilter::new(all, SeccompAction::Allow, errno, arch)?;
+        let program: seccompiler::BpfProgram = filter.try_into()?;
+        apply_filter(&program)?;
     }
     Ok(())
 }

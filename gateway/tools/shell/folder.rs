@@ -2,6 +2,7 @@
 //! asked of the kernel, which resolves links as the program will; a path that leaves is refused
 //! before anything starts.
 
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
@@ -38,20 +39,40 @@ impl Folder {
     }
 }
 
+impl Open {
+    fn new(root: &Root) -> io::Result<Self> {
+        let path = root.path.canonicalize()?;
+        let Some(text) = path.to_str().map(str::to_owned) else {
+            return Err(io::Error::other("the path is not UTF-8"));
+        };
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = open(&path, flags, Mode::empty())?;
+        let (device, inode) = identity(&folder)?;
+        let held = Held { path, write: root.write, device, inode };
+        Ok(Self { path: text, folder, held })
+    }
+
+    /// Whether a path is the folder, or below it.
+    fn is_around(&self, path: &str) -> bool {
+        if self.path == "/" {
+            return true;
+        }
+        match path.strip_prefix(&*self.path) {
+            Some(rest) => rest.is_empty() || rest.starts_with('/'),
+            None => false,
+        }
+    }
+}
+
 impl Folders {
     pub(super) fn open(roots: &[Root]) -> Result<Self, String> {
-        let opened = roots.iter().map(|root| {
-            let shown = root.path.display();
-            let cannot = |error: &dyn std::fmt::Display| format!("roots: `{shown}`: {error}");
-            let path = root.path.canonicalize().map_err(|error| cannot(&error))?;
-            let text = path.to_str().ok_or_else(|| cannot(&"the path is not UTF-8"))?.to_owned();
-            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let folder = open(&path, flags, Mode::empty()).map_err(|error| cannot(&error))?;
-            let (device, inode) = identity(&folder).map_err(|error| cannot(&error))?;
-            let held = Held { path, write: root.write, device, inode };
-            Ok(Open { path: text, folder, held })
-        });
-        opened.collect::<Result<_, String>>().map(Self)
+        let mut opened = Vec::with_capacity(roots.len());
+        for root in roots {
+            let one = Open::new(root)
+                .map_err(|error| format!("roots: `{}`: {error}", root.path.display()))?;
+            opened.push(one);
+        }
+        Ok(Self(opened))
     }
 
     /// Their absolute paths, without links.
@@ -113,19 +134,11 @@ impl Folders {
 
     /// The innermost root that a path begins with, and the rest of the path as it was written.
     fn root<'a>(&self, path: &'a str) -> Result<(&Open, &'a str), String> {
-        let inside = |root: &&Open| {
-            root.path == "/"
-                || path
-                    .strip_prefix(&*root.path)
-                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        let around = self.0.iter().filter(|root| root.is_around(path));
+        let Some(root) = around.max_by_key(|root| root.path.len()) else {
+            let all = self.paths().join(", ");
+            return Err(format!("`{path}` is outside of the folders that may be used: {all}"));
         };
-        let root =
-            self.0.iter().filter(inside).max_by_key(|root| root.path.len()).ok_or_else(|| {
-                format!(
-                    "`{path}` is outside of the folders that may be used: {}",
-                    self.paths().join(", ")
-                )
-            })?;
         let rest = if root.path == "/" { path } else { &path[root.path.len()..] };
         Ok((root, rest))
     }

@@ -21,28 +21,40 @@ use super::plan::Plan;
 /// stays until the gateway kills the group or is gone: what the program left behind is guarded too.
 /// Standard input is the socket to the gateway.
 pub(super) fn guard_program() -> Result<Infallible, String> {
-    let failed = |error: io::Error| format!("its guard failed: {error}");
     confine::close_inherited()?;
-    rustix::thread::set_name(c"program-guard").map_err(|error| failed(error.into()))?;
-    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|error| failed(error.into()))?;
-    let control = io::stdin().as_fd().try_clone_to_owned().map_err(failed)?;
-    let mut control = UnixStream::from(control);
+    let mut control = prepare().map_err(|error| failed(&error))?;
     // The gateway asks the group to end, to which this process belongs.
-    let _handlers = lockgate_upstream::outlive_signals().map_err(failed)?;
+    let _handlers = lockgate_upstream::outlive_signals().map_err(|error| failed(&error))?;
     let plan = confine::read_plan(true)?;
-    let mut answer = control.try_clone().map_err(failed)?;
-    let run = move || {
+    start_confined(plan, &control).map_err(|error| failed(&error))?;
+    wait_for_close(&mut control);
+    let _ = kill_current_process_group(Signal::KILL);
+    Err("the gateway is gone".into())
+}
+
+fn failed(error: &io::Error) -> String {
+    format!("its guard failed: {error}")
+}
+
+/// Gives the socket to the gateway.
+fn prepare() -> io::Result<UnixStream> {
+    rustix::thread::set_name(c"program-guard")?;
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    Ok(UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?))
+}
+
+/// Runs the program from a thread that is confined, and this one is not.
+fn start_confined(plan: Plan, control: &UnixStream) -> io::Result<()> {
+    let mut answer = control.try_clone()?;
+    std::thread::Builder::new().name("confined".into()).spawn(move || {
         let status = run_program(&plan).unwrap_or_else(|words| {
             confine::write_last_words(&words);
             ExitStatus::from_raw(i32::from(FAILED) << 8)
         });
         // The gateway may be gone.
         let _ = answer.write_all(&status.into_raw().to_le_bytes());
-    };
-    std::thread::Builder::new().name("confined".into()).spawn(run).map_err(failed)?;
-    wait_for_close(&mut control);
-    let _ = kill_current_process_group(Signal::KILL);
-    Err("the gateway is gone".into())
+    })?;
+    Ok(())
 }
 
 /// Confines this thread, starts the program from it and waits for the program's end.

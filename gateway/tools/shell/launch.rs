@@ -115,13 +115,12 @@ impl Launchers {
         let (more, wanted) = sync_channel(1);
         let filled = Arc::clone(&line);
         let runtime = Handle::current();
-        let fill = move || {
+        std::thread::Builder::new().name("launchers".into()).spawn(move || {
             let _runtime = runtime.enter();
             while wanted.recv().is_ok() {
                 filled.fill();
             }
-        };
-        std::thread::Builder::new().name("launchers".into()).spawn(fill)?;
+        })?;
         Ok(Self { line, more })
     }
 

@@ -76,10 +76,10 @@ impl Program {
             None => (found, Vec::new()),
             Some((interpreter, mut before)) => {
                 // A script comes with the files of its package around it.
-                let package = found
-                    .parent()
-                    .map(|bin| bin.parent().filter(|p| p.components().count() > 2).unwrap_or(bin));
-                read.extend(package.map(Path::to_path_buf));
+                if let Some(bin) = found.parent() {
+                    let package = bin.parent().filter(|folder| folder.components().count() > 2);
+                    read.push(package.unwrap_or(bin).to_path_buf());
+                }
                 before.push(found.to_str()?.to_owned());
                 (interpreter, before)
             }
@@ -133,16 +133,18 @@ fn interpreter(script: &Path, search: &[PathBuf]) -> Option<(PathBuf, Vec<String
 /// The files that the kernel executes to load a dynamically linked program.
 #[allow(clippy::disallowed_methods, reason = "looks for the system's loaders, at the start")]
 fn loaders() -> Vec<PathBuf> {
-    let entries = LOADERS
-        .iter()
-        .filter_map(|folder| std::fs::read_dir(folder).ok())
-        .flatten()
-        .filter_map(Result::ok);
-    let is_loader = |name: &str| {
-        name.starts_with("ld-linux") || name.starts_with("ld-musl") || name.starts_with("ld64.so")
-    };
-    entries
-        .filter(|entry| entry.file_name().to_str().is_some_and(is_loader))
-        .map(|entry| entry.path())
-        .collect()
+    let mut loaders = Vec::new();
+    for folder in LOADERS {
+        let Ok(entries) = std::fs::read_dir(folder) else { continue };
+        for entry in entries.flatten() {
+            if entry.file_name().to_str().is_some_and(is_loader) {
+                loaders.push(entry.path());
+            }
+        }
+    }
+    loaders
+}
+
+fn is_loader(name: &str) -> bool {
+    name.starts_with("ld-linux") || name.starts_with("ld-musl") || name.starts_with("ld64.so")
 }

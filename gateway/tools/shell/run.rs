@@ -64,13 +64,9 @@ pub(super) async fn start(
     place: OwnedSemaphorePermit,
 ) -> Result<oneshot::Receiver<Ran>, String> {
     let began = Instant::now();
-    let cannot =
-        |error: &dyn std::fmt::Display| format!("`{}` could not be started: {error}", program.name);
-    let plan = plan(shell, program, call, folder, limit).map_err(|error| cannot(&error))?;
-    let mut plan = serde_json::to_vec(&plan).map_err(|error| cannot(&error))?;
-    plan.push(b'\n');
-    let mut launcher = shell.launchers.take(program.runs_code()).map_err(|error| cannot(&error))?;
-    launcher.become_program(&plan).await.map_err(|error| cannot(&error))?;
+    let launched = launch(shell, program, call, folder, limit).await;
+    let mut launcher =
+        launched.map_err(|error| format!("`{}` could not be started: {error}", program.name))?;
     let child = &mut launcher.child;
     let cap = shell.config.limits.output_bytes;
     let output = (Reader::start(child.stdout.take(), cap), Reader::start(child.stderr.take(), cap));
@@ -79,6 +75,20 @@ pub(super) async fn start(
     let launchers = Arc::clone(&shell.launchers);
     tokio::spawn(watch(launcher, output, (began, limit), result, (place, launchers)));
     Ok(wanted)
+}
+
+async fn launch(
+    shell: &Shell,
+    program: &Program,
+    call: &Invocation,
+    folder: &Folder,
+    limit: Duration,
+) -> std::io::Result<Launcher> {
+    let mut plan = serde_json::to_vec(&plan(shell, program, call, folder, limit)?)?;
+    plan.push(b'\n');
+    let mut launcher = shell.launchers.take(program.runs_code())?;
+    launcher.become_program(&plan).await?;
+    Ok(launcher)
 }
 
 fn plan(
@@ -99,6 +109,8 @@ fn plan(
         }
         _ => arguments.extend_from_slice(&call.arguments),
     }
+    let mut read = program.read.clone();
+    read.extend_from_slice(&shell.config.read);
     Ok(Plan {
         gateway: std::process::id(),
         program: program.file.clone(),
@@ -112,7 +124,7 @@ fn plan(
         folder: if program.kind == Kind::Version { None } else { Some(folder.held()?) },
         landlock: shell.landlock,
         roots: shell.folders.held(),
-        read: program.read.iter().chain(&shell.config.read).cloned().collect(),
+        read,
         execute: program.execute.clone(),
         children: program.runs_code(),
         // Whole seconds of one process; its threads count together.
@@ -176,9 +188,13 @@ async fn watch(
         stderr.end().await;
     })
     .await;
-    let take = |reader: &Reader| std::mem::take(&mut *reader.output.lock());
-    let ran =
-        Ran { status: ended.ok(), timed_out, took, stdout: take(&stdout), stderr: take(&stderr) };
+    let ran = Ran {
+        status: ended.ok(),
+        timed_out,
+        took,
+        stdout: std::mem::take(&mut *stdout.output.lock()),
+        stderr: std::mem::take(&mut *stderr.output.lock()),
+    };
     // The caller may have gone.
     let _ = result.send(ran);
 }

@@ -23,8 +23,11 @@ impl Tool for Info {
         )
         .output(
             json!({
-                "name": {"type": "string"}, "version": {"type": "string"}, "uptimeSeconds": {"type": "integer"},
-                "revisions": {"type": "array", "items": {"type": "string"}}, "platform": {"type": "string"}
+                "name": {"type": "string"},
+                "version": {"type": "string"},
+                "uptimeSeconds": {"type": "integer"},
+                "revisions": {"type": "array", "items": {"type": "string"}},
+                "platform": {"type": "string"},
             }),
             &["name", "version", "uptimeSeconds", "revisions", "platform"],
         )
@@ -35,8 +38,11 @@ impl Tool for Info {
         Box::pin(async move {
             let revisions: Vec<_> = Revision::ALL.iter().map(|r| r.as_str()).collect();
             Ok(json!({
-                "name": self.0.name, "version": self.0.version, "uptimeSeconds": self.0.started.elapsed().as_secs(),
-                "revisions": revisions, "platform": format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH)
+                "name": self.0.name,
+                "version": self.0.version,
+                "uptimeSeconds": self.0.started.elapsed().as_secs(),
+                "revisions": revisions,
+                "platform": format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH),
             })
             .into())
         })
@@ -51,16 +57,15 @@ impl Tool for Health {
             "system/health",
             "Health",
             "Tells in one word whether every server that you can see is there: `ok`, `degraded` \
-                (some are missing) or \
-             `down` (all are), how many are in each state, and the names of those that are \
-             missing. Call \
-             `system/servers` for details.",
+                (some are missing) or `down` (all are), how many are in each state, and the names \
+                of those that are missing. Call `system/servers` for details.",
         )
         .output(
             json!({
-                "status": {"enum": ["ok", "degraded", "down"]}, "uptimeSeconds": {"type": "integer"},
+                "status": {"enum": ["ok", "degraded", "down"]},
+                "uptimeSeconds": {"type": "integer"},
                 "servers": {"type": "object", "additionalProperties": {"type": "integer"}},
-                "missing": {"type": "array", "items": {"type": "string"}}
+                "missing": {"type": "array", "items": {"type": "string"}},
             }),
             &["status", "uptimeSeconds", "servers", "missing"],
         )
@@ -89,7 +94,13 @@ impl Tool for Health {
                 _ => "down",
             };
             let uptime = self.0.started.elapsed().as_secs();
-            Ok(json!({"status": status, "uptimeSeconds": uptime, "servers": states, "missing": missing}).into())
+            Ok(json!({
+                "status": status,
+                "uptimeSeconds": uptime,
+                "servers": states,
+                "missing": missing,
+            })
+            .into())
         })
     }
 }
@@ -102,9 +113,8 @@ impl Tool for Servers {
             "system/servers",
             "Servers behind the gateway",
             "Tells of each server that you can see whether it is connected, which protocol era it \
-                speaks, how much it \
-             offers you, how busy it is within its bounds, and which stage failed and why if it is \
-             not there.",
+                speaks, how much it offers you, how busy it is within its bounds, and which stage \
+                failed and why if it is not there.",
         )
         .output(json!({"servers": {"type": "array", "items": {"type": "object"}}}), &["servers"])
         .tags(&["system"])

@@ -19,23 +19,26 @@ impl Tool for List {
             "system/resources",
             "Resources",
             "Lists the resources and resource templates of all servers that you can see, with the \
-                URI that \
-             `system/read_resource` takes. `next` is the `offset` of the next page, when there is \
-             one.",
+                URI that `system/read_resource` takes. `next` is the `offset` of the next page, \
+                when there is one.",
         )
         .input(
             json!({
-                "server": {"type": "string", "maxLength": 64, "description": "Only those of this \
-                    server"},
+                "server": {
+                    "type": "string",
+                    "maxLength": 64,
+                    "description": "Only those of this server",
+                },
                 "offset": {"type": "integer", "minimum": 0, "default": 0},
-                "limit": {"type": "integer", "minimum": 1, "maximum": PAGE, "default": 50}
+                "limit": {"type": "integer", "minimum": 1, "maximum": PAGE, "default": 50},
             }),
             &[],
         )
         .output(
             json!({
-                "count": {"type": "integer"}, "resources": {"type": "array", "items": {"type": "object"}},
-                "next": {"type": "integer"}
+                "count": {"type": "integer"},
+                "resources": {"type": "array", "items": {"type": "object"}},
+                "next": {"type": "integer"},
             }),
             &["count", "resources"],
         )
@@ -50,30 +53,27 @@ impl Tool for List {
         Box::pin(async move {
             let caller_view = caller_view(&client)?;
             let server = arguments.maybe_text("server");
-            let number =
-                |name| arguments.whole(name).map(|n| usize::try_from(n).unwrap_or(usize::MAX));
-            let offset = number("offset")?;
-            let limit = number("limit")?;
-            let all = [ListKind::Resources, ListKind::Templates]
-                .into_iter()
-                .flat_map(|kind| caller_view.items(kind).into_iter().map(move |seen| (kind, seen)));
-            let all: Vec<_> =
-                all.filter(|(_, seen)| server.is_none_or(|wanted| *seen.slug == *wanted)).collect();
-            let page: Vec<Value> = all
-                .iter()
-                .skip(offset)
-                .take(limit)
-                .filter_map(|(kind, seen)| {
-                    let mut item: Value = serde_json::from_slice(&seen.text).ok()?;
-                    let mut entry = json!({"server": &*seen.slug, kind.key(): &*seen.exposed});
-                    for key in ["name", "title", "description", "mimeType", "size"] {
-                        if let Some(value) = item.get_mut(key) {
-                            entry[key] = value.take();
-                        }
+            let offset = arguments.count("offset")?;
+            let limit = arguments.count("limit")?;
+            let mut all = Vec::new();
+            for kind in [ListKind::Resources, ListKind::Templates] {
+                for seen in caller_view.items(kind) {
+                    if server.is_none_or(|wanted| *seen.slug == *wanted) {
+                        all.push((kind, seen));
                     }
-                    Some(entry)
-                })
-                .collect();
+                }
+            }
+            let mut page = Vec::new();
+            for (kind, seen) in all.iter().skip(offset).take(limit) {
+                let Ok(mut item) = serde_json::from_slice::<Value>(&seen.text) else { continue };
+                let mut entry = json!({"server": &*seen.slug, kind.key(): &*seen.exposed});
+                for key in ["name", "title", "description", "mimeType", "size"] {
+                    if let Some(value) = item.get_mut(key) {
+                        entry[key] = value.take();
+                    }
+                }
+                page.push(entry);
+            }
             let end = offset.saturating_add(limit);
             let mut result = json!({"count": all.len(), "resources": page});
             if end < all.len() {
@@ -92,8 +92,7 @@ impl Tool for Read {
             "system/read_resource",
             "Read a resource",
             "Reads one resource by the URI that `system/resources` lists, or by one made from a \
-                template there. Gives \
-             its contents: `text`, or `blob` in base64.",
+                template there. Gives its contents: `text`, or `blob` in base64.",
         )
         .input(json!({"uri": {"type": "string", "minLength": 1, "maxLength": 4096}}), &["uri"])
         .output(json!({"contents": {"type": "array", "items": {"type": "object"}}}), &["contents"])

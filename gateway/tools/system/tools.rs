@@ -26,18 +26,25 @@ impl Tools {
     fn describe(&self, entry: &Entry, whole: bool) -> Value {
         let spec = &entry.spec;
         let figures = self.stats.get(&entry.name);
-        let ms = |duration: Duration| (duration.as_secs_f64() * 1e6).round() / 1e3;
-        let last =
-            figures.last.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).map(|d| d.as_secs());
+        let last = figures.last.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        let last = last.map(|since| since.as_secs());
         let mut tool = json!({
-            "name": &*entry.name, "title": spec.title, "version": spec.version, "tags": spec.tags,
-            "permissions": spec.permissions, "readOnly": spec.effect == Effect::Reads,
+            "name": &*entry.name,
+            "title": spec.title,
+            "version": spec.version,
+            "tags": spec.tags,
+            "permissions": spec.permissions,
+            "readOnly": spec.effect == Effect::Reads,
             "timeoutSeconds": spec.timeout.as_secs(),
             "runs": {
-                "invocations": figures.invocations, "successes": figures.successes, "failures": figures.failures,
-                "cancelled": figures.cancelled, "averageMs": ms(figures.average), "p95Ms": ms(figures.p95),
-                "lastInvokedUnix": last
-            }
+                "invocations": figures.invocations,
+                "successes": figures.successes,
+                "failures": figures.failures,
+                "cancelled": figures.cancelled,
+                "averageMs": milliseconds(figures.average),
+                "p95Ms": milliseconds(figures.p95),
+                "lastInvokedUnix": last,
+            },
         });
         if whole {
             let item = spec.list_item();
@@ -55,16 +62,21 @@ impl Tool for Tools {
             "system/tools",
             "Built-in tools",
             "Lists the gateway's built-in tools that you can use, how many there are, and how \
-                often and how fast each \
-             has run. Give `category` for one category, or `name` (such as `file/read`) for one \
-             tool with its schemas.",
+                often and how fast each has run. Give `category` for one category, or `name` (such \
+                as `file/read`) for one tool with its schemas.",
         )
         .input(
             json!({
-                "category": {"type": "string", "maxLength": 64, "description": "Such as `file` or \
-                    `system`"},
-                "name": {"type": "string", "maxLength": 200, "description": "`category/name` of \
-                    one tool, or `category__name`"}
+                "category": {
+                    "type": "string",
+                    "maxLength": 64,
+                    "description": "Such as `file` or `system`",
+                },
+                "name": {
+                    "type": "string",
+                    "maxLength": 200,
+                    "description": "`category/name` of one tool, or `category__name`",
+                },
             }),
             &[],
         )
@@ -121,22 +133,27 @@ impl Tool for Tools {
 
 /// The registered tools that are in the caller's list.
 fn visible(registry: &Registry, caller_view: &dyn CallerView) -> Vec<Arc<Entry>> {
-    let builtin: BTreeSet<String> = caller_view
-        .servers()
-        .iter()
-        .filter(|server| {
-            server.status().peer.as_ref().is_some_and(|peer| peer.transport == "builtin")
-        })
-        .map(|server| server.slug().to_owned())
-        .collect();
-    let seen: BTreeSet<String> = caller_view
-        .items(ListKind::Tools)
-        .iter()
-        .filter(|seen| builtin.contains(&*seen.slug))
-        .filter_map(|seen| {
-            let item: Value = serde_json::from_slice(&seen.text).ok()?;
-            Some(format!("{}/{}", seen.slug, item.get("name")?.as_str()?))
-        })
-        .collect();
-    registry.all().into_iter().filter(|entry| seen.contains(&*entry.name)).collect()
+    let mut builtin = BTreeSet::new();
+    for server in caller_view.servers() {
+        if server.status().peer.as_ref().is_some_and(|peer| peer.transport == "builtin") {
+            builtin.insert(server.slug().to_owned());
+        }
+    }
+    let mut names = BTreeSet::new();
+    for seen in caller_view.items(ListKind::Tools) {
+        if !builtin.contains(&*seen.slug) {
+            continue;
+        }
+        let Ok(item) = serde_json::from_slice::<Value>(&seen.text) else { continue };
+        if let Some(own) = item.get("name").and_then(Value::as_str) {
+            names.insert(format!("{}/{own}", seen.slug));
+        }
+    }
+    let mut entries = registry.all();
+    entries.retain(|entry| names.contains(&*entry.name));
+    entries
+}
+
+fn milliseconds(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1e6).round() / 1e3
 }

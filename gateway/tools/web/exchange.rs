@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use lockgate_egress::{Cause, Class, ConnectError, GuardedError, classify};
+use lockgate_egress::{Cause, Class, ConnectError, GuardedError, ResponseBody, classify};
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
@@ -42,13 +42,16 @@ impl Web {
     pub(super) async fn exchange(&self, wish: Wish) -> Result<Reply, ToolError> {
         let deadline = wish.deadline;
         let began = Instant::now();
-        let late = |_| {
-            let after = deadline.duration_since(began).as_millis();
-            let words =
-                "raise `timeout_ms`, or ask for less; the request may have been carried out";
-            ToolError(format!("there was no complete answer within {after} ms; {words}"))
-        };
-        timeout_at(deadline, self.follow(wish)).await.map_err(late)?
+        match timeout_at(deadline, self.follow(wish)).await {
+            Ok(reply) => reply,
+            Err(_) => {
+                let after = deadline.duration_since(began).as_millis();
+                Err(ToolError(format!(
+                    "there was no complete answer within {after} ms; raise `timeout_ms`, or ask \
+                        for less; the request may have been carried out"
+                )))
+            }
+        }
     }
 
     async fn follow(&self, mut wish: Wish) -> Result<Reply, ToolError> {
@@ -76,16 +79,10 @@ impl Web {
                 continue;
             }
             let (parts, mut page) = response.into_parts();
-            let broken = |words: String| {
+            let read = read_body(&parts.headers, &mut page, wish.max).await;
+            let (body, truncated) = read.map_err(|words| {
                 ToolError(format!("{} answered {}, but {words}", host(&url), parts.status.as_u16()))
-            };
-            let mut intake = Intake::new(&parts.headers, wish.max).map_err(broken)?;
-            while let Some(chunk) = page.chunk().await.map_err(|error| broken(error.to_string()))? {
-                if !intake.take(&chunk).map_err(broken)? {
-                    break;
-                }
-            }
-            let (body, truncated) = intake.end().map_err(broken)?;
+            })?;
             return Ok(Reply {
                 url,
                 status: parts.status,
@@ -119,13 +116,10 @@ impl Web {
         };
         let Some(location) = response.headers().get(header::LOCATION) else { return Ok(None) };
         let location = String::from_utf8_lossy(location.as_bytes());
-        let refused = |words: &str| {
-            ToolError(format!("{} redirects to a URL that is refused: {words}", host(from)))
-        };
-        let next = from.join(&location).map_err(|error| refused(&error.to_string()))?;
-        let next = self.checked(&escaped(next)).map_err(|error| refused(&error.0))?;
+        let next = from.join(&location).map_err(|error| refused(from, &error.to_string()))?;
+        let next = self.checked(&escaped(next)).map_err(|error| refused(from, &error.0))?;
         if from.scheme() == "https" && next.scheme() != "https" {
-            return Err(refused("it leaves https"));
+            return Err(refused(from, "it leaves https"));
         }
         if !keeps {
             wish.method = Method::GET;
@@ -141,6 +135,25 @@ impl Web {
         }
         Ok(Some(next))
     }
+}
+
+fn refused(from: &Url, words: &str) -> ToolError {
+    ToolError(format!("{} redirects to a URL that is refused: {words}", host(from)))
+}
+
+/// The body up to its bound, and whether there was more; or what is wrong with it.
+async fn read_body(
+    headers: &HeaderMap,
+    page: &mut ResponseBody,
+    max: usize,
+) -> Result<(Vec<u8>, bool), String> {
+    let mut intake = Intake::new(headers, max)?;
+    while let Some(chunk) = page.chunk().await.map_err(|error| error.to_string())? {
+        if !intake.take(&chunk)? {
+            break;
+        }
+    }
+    intake.end()
 }
 
 /// A server's URL in the strict form that the rule wants.

@@ -126,9 +126,8 @@ pub(super) fn drop_body(headers: &mut HeaderMap) {
 }
 
 fn keep(headers: &mut HeaderMap, which: impl Fn(&str) -> bool) {
-    let gone: Vec<HeaderName> =
-        headers.keys().filter(|name| !which(name.as_str())).cloned().collect();
-    for name in gone {
+    let gone = headers.keys().filter(|name| !which(name.as_str()));
+    for name in gone.cloned().collect::<Vec<HeaderName>>() {
         headers.remove(name);
     }
 }

@@ -198,6 +198,14 @@ struct Part {
 }
 
 impl Part {
+    /// What it is of the whole text, if that is much.
+    fn text<'a>(&self, whole: &'a str, cut: bool) -> Option<&'a str> {
+        let (start, end) = self.range?;
+        let end = if self.depth > 0 || cut { whole.len() } else { end.min(whole.len()) };
+        let text = whole.get(start..end)?;
+        (text.len() >= MAIN_BYTES || text.len() * 2 >= whole.len()).then_some(text)
+    }
+
     fn start(&mut self, at: usize) {
         self.depth += 1;
         self.range.get_or_insert((at, at));
@@ -343,14 +351,8 @@ impl Reader<'_> {
         let title = short(&title.split_whitespace().collect::<Vec<_>>().join(" "));
         let cut = self.writer.full();
         let whole = self.writer.finish();
-        let part = |part: &Part| {
-            let (start, end) = part.range?;
-            let end = if part.depth > 0 || cut { whole.len() } else { end.min(whole.len()) };
-            whole
-                .get(start..end)
-                .filter(|text| text.len() >= MAIN_BYTES || text.len() * 2 >= whole.len())
-        };
-        let text = part(&self.main).or_else(|| part(&self.article)).unwrap_or(&whole);
+        let main = self.main.text(&whole, cut);
+        let text = main.or_else(|| self.article.text(&whole, cut)).unwrap_or(&whole);
         Page { title, text: text.trim().to_owned(), links: self.links, cut }
     }
 }
@@ -361,11 +363,21 @@ fn attribute<'a>(attributes: &'a Attributes, name: &str) -> Option<Cow<'a, str>>
 
 /// Hidden from people, and so from models.
 fn is_hidden(name: &str, attributes: &Attributes) -> bool {
-    !WHOLE.contains(&name)
-        && (attributes.contains_key(&b"hidden"[..])
-            || attribute(attributes, "aria-hidden")
-                .is_some_and(|value| value.trim().eq_ignore_ascii_case("true"))
-            || attribute(attributes, "style").is_some_and(|style| style.split(';').any(hides)))
+    if WHOLE.contains(&name) {
+        return false;
+    }
+    if attributes.contains_key(&b"hidden"[..]) {
+        return true;
+    }
+    if let Some(value) = attribute(attributes, "aria-hidden")
+        && value.trim().eq_ignore_ascii_case("true")
+    {
+        return true;
+    }
+    match attribute(attributes, "style") {
+        Some(style) => style.split(';').any(hides),
+        None => false,
+    }
 }
 
 /// Whether a declaration of a style, such as `opacity: 0`, hides what it is for.

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::Web;
+use super::config::Config;
 use super::exchange::{Reply, Wish};
 use super::reading;
 use crate::tool::{Arguments, Client, Effect, Output, Tool, ToolError, ToolSpec};
@@ -19,6 +20,20 @@ use crate::tool::{Arguments, Client, Effect, Output, Tool, ToolError, ToolSpec};
 /// Most response headers that are told, and the most bytes of one.
 const HEADERS: usize = 128;
 const HEADER_BYTES: usize = 4 << 10;
+
+/// What every answer holds.
+const ANSWERED: [&str; 10] = [
+    "status",
+    "url",
+    "headers",
+    "content_type",
+    "body",
+    "encoding",
+    "size",
+    "truncated",
+    "duration_ms",
+    "redirects",
+];
 
 pub(super) struct Request(pub(super) Arc<Web>);
 
@@ -31,42 +46,20 @@ impl Tool for Request {
             "Send an HTTP request",
             format!(
             "Sends one HTTP request to an allowed host and gives status, headers and body. Use it \
-                for APIs; use `fetch` to read \
-             pages. Give at most one of `json`, `form` and `text` as the body. An answer with an \
-             error status is a result, not a \
-             failure: look at `status`. Redirects are followed for GET and HEAD, and within the \
-             same host for others. Allowed are {}.",
+                for APIs; use `fetch` to read pages. Give at most one of `json`, `form` and `text` \
+                as the body. An answer with an error status is a result, not a failure: look at \
+                `status`. Redirects are followed for GET and HEAD, and within the same host for \
+                others. Allowed are {}.",
                 self.0.rule.allowed()
             ),
         )
         .input(
-            json!({
-                "url": {"type": "string", "minLength": 1, "maxLength": 8192, "description": "Absolute, such as https://api.example.com/v1/items?page=1"},
-                "method": {"type": "string", "enum": config.methods, "default": config.methods.first(), "description": "The HTTP method"},
-                "headers": {"type": "object", "additionalProperties": {"type": "string"}, "description": "Request headers; Host, User-Agent and those of the connection are set for you"},
-                "json": {"description": "Body: any JSON value, sent as application/json"},
-                "form": {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}, "description": "Body: fields, sent as application/x-www-form-urlencoded"},
-                "text": {"type": "string", "description": "Body: text, sent as text/plain unless a \
-                    content-type header is given"},
-                "follow_redirects": {"type": "boolean", "default": true, "description": "false gives the redirect itself"},
-                "timeout_ms": {"type": "integer", "minimum": 1, "maximum": limit, "default": limit, "description": "For the whole exchange with its redirects"}
-            }),
+            input_schema(config, limit),
             &["url"],
         )
         .output(
-            json!({
-                "status": {"type": "integer", "description": "HTTP status"},
-                "url": {"type": "string", "description": "Where the answer is from, after redirects"},
-                "headers": {"type": "object", "additionalProperties": {"type": "string"}, "description": "Names in lower case; more than one value on lines of their own"},
-                "content_type": {"type": "string"},
-                "body": {"type": "string", "description": "Text, or base64 as `encoding` says"},
-                "encoding": {"type": "string", "enum": ["text", "base64"]},
-                "size": {"type": "integer", "description": "Bytes of the body that were read"},
-                "truncated": {"type": "boolean", "description": "The body was longer"},
-                "duration_ms": {"type": "number"},
-                "redirects": {"type": "array", "items": {"type": "string"}, "description": "URLs that led elsewhere"}
-            }),
-            &["status", "url", "headers", "content_type", "body", "encoding", "size", "truncated", "duration_ms", "redirects"],
+            output_schema(),
+            &ANSWERED,
         )
         .effect(Effect::Writes { destructive: true, idempotent: false })
         .open_world()
@@ -89,6 +82,79 @@ impl Tool for Request {
             Ok(told(&reply, began.elapsed()).into())
         })
     }
+}
+
+/// What a caller may say; `limit` is the longest time in milliseconds.
+fn input_schema(config: &Config, limit: u64) -> Value {
+    json!({
+        "url": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": 8192,
+            "description": "Absolute, such as https://api.example.com/v1/items?page=1",
+        },
+        "method": {
+            "type": "string",
+            "enum": config.methods,
+            "default": config.methods.first(),
+            "description": "The HTTP method",
+        },
+        "headers": {
+            "type": "object",
+            "additionalProperties": {"type": "string"},
+            "description": "Request headers; Host, User-Agent and those of the connection \
+                are set for you",
+        },
+        "json": {"description": "Body: any JSON value, sent as application/json"},
+        "form": {
+            "type": "object",
+            "additionalProperties": {"type": ["string", "number", "boolean"]},
+            "description": "Body: fields, sent as application/x-www-form-urlencoded",
+        },
+        "text": {
+            "type": "string",
+            "description": "Body: text, sent as text/plain unless a content-type header is given",
+        },
+        "follow_redirects": {
+            "type": "boolean",
+            "default": true,
+            "description": "false gives the redirect itself",
+        },
+        "timeout_ms": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": limit,
+            "default": limit,
+            "description": "For the whole exchange with its redirects",
+        },
+    })
+}
+
+/// What the answer holds.
+fn output_schema() -> Value {
+    json!({
+        "status": {"type": "integer", "description": "HTTP status"},
+        "url": {
+            "type": "string",
+            "description": "Where the answer is from, after redirects",
+        },
+        "headers": {
+            "type": "object",
+            "additionalProperties": {"type": "string"},
+            "description": "Names in lower case; more than one value on lines of their own",
+        },
+        "content_type": {"type": "string"},
+        "body": {"type": "string", "description": "Text, or base64 as `encoding` says"},
+        "encoding": {"type": "string", "enum": ["text", "base64"]},
+        "size": {"type": "integer", "description": "Bytes of the body that were read"},
+        "truncated": {"type": "boolean", "description": "The body was longer"},
+        "duration_ms": {"type": "number"},
+        "redirects": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "URLs that led elsewhere",
+        },
+    })
 }
 
 impl Request {
@@ -179,8 +245,15 @@ fn told(reply: &Reply, took: Duration) -> Value {
         }
     }
     json!({
-        "status": reply.status.as_u16(), "url": reply.url.as_str(), "headers": headers, "content_type": kind, "body": body,
-        "encoding": encoding, "size": reply.body.len(), "truncated": reply.truncated,
-        "duration_ms": (took.as_secs_f64() * 1e6).round() / 1e3, "redirects": reply.hops
+        "status": reply.status.as_u16(),
+        "url": reply.url.as_str(),
+        "headers": headers,
+        "content_type": kind,
+        "body": body,
+        "encoding": encoding,
+        "size": reply.body.len(),
+        "truncated": reply.truncated,
+        "duration_ms": (took.as_secs_f64() * 1e6).round() / 1e3,
+        "redirects": reply.hops,
     })
 }

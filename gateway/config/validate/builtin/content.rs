@@ -31,8 +31,9 @@ const KINDS: [(&str, &str); 16] = [
 
 impl Check<'_> {
     pub(super) fn content(&mut self, raw: &raw::Content) -> Config {
+        let folder = raw.folder.as_ref().map(|folder| folder.0.clone().into());
         let mut content = Config {
-            folder: raw.folder.as_ref().map(|folder| folder.0.clone().into()),
+            folder,
             file_bytes: raw.file_size.size(),
             check_interval: raw.check_interval.duration(),
             resources: Vec::new(),

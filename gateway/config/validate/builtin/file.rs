@@ -86,8 +86,7 @@ impl Check<'_> {
             }
             if !path.is_dir() {
                 let hint = "make it, then start again; until then the other roots are served, and \
-                    no relative paths \
-                            when it is the first";
+                    no relative paths when it is the first";
                 self.warning(&key, "there is no such folder", hint);
             }
             roots.push(FileRoot { path, write: root.write.0 });

@@ -39,7 +39,8 @@ impl Check<'_> {
         }
         let networks = self.web_networks(&raw.addresses);
         let methods = self.web_methods(&given_or(raw.methods.as_ref(), &METHODS));
-        let headers = given_or(raw.headers.as_ref(), &HEADERS);
+        let mut headers = given_or(raw.headers.as_ref(), &HEADERS);
+        headers.iter_mut().for_each(|name| name.make_ascii_lowercase());
         let user_agent = raw.user_agent.as_ref().map_or(USER_AGENT, |text| text.0.as_str());
         let proxy = raw.proxy.as_ref().and_then(|proxy| self.web_proxy(proxy));
         let ports = raw.ports.iter().map(|port| u16::try_from(port.get()).unwrap_or(u16::MAX));
@@ -50,7 +51,7 @@ impl Check<'_> {
             ports: ports.collect(),
             networks,
             methods,
-            headers: headers.iter().map(|name| name.to_ascii_lowercase()).collect(),
+            headers,
             user_agent: user_agent.to_owned(),
             timeout: raw.timeout.duration(),
             redirects: raw.redirects.size(),

@@ -135,8 +135,7 @@ impl Span {
     /// No hash came.
     pub(super) fn unhashed(&self) -> Broken {
         let why = "the writer is about to write it (verify again) or was killed before, or \
-            somebody changed or added \
-                   records, or cut off the hash";
+            somebody changed or added records, or cut off the hash";
         self.broken(format!("no hash is over {}: {why}", self.words()))
     }
 

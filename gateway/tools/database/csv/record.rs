@@ -94,11 +94,12 @@ impl<'a> Records<'a> {
         };
         let text = &body[..end];
         let rest = &body[end + 1..];
-        let lone = text
-            .bytes()
-            .zip(text.bytes().skip(1).chain([0]))
-            .filter(|pair| pair.0 == b'\r' && pair.1 != b'\n');
-        self.line += text.bytes().filter(|byte| *byte == b'\n').count() + lone.count();
+        // A line ends with LF, or with a CR alone.
+        let bytes = text.as_bytes();
+        for (at, byte) in bytes.iter().enumerate() {
+            let lone = *byte == b'\r' && bytes.get(at + 1) != Some(&b'\n');
+            self.line += usize::from(*byte == b'\n' || lone);
+        }
         self.rest = rest;
         let text = if doubled { text.replace("\"\"", "\"").into() } else { text.into() };
         Ok(Field { text, quoted: true })

@@ -19,14 +19,18 @@ pub(super) fn forget(session: &mut Session) -> Result<(), Trouble> {
 }
 
 pub(super) async fn forgotten(session: &mut Session) -> Result<(), Trouble> {
-    let lost = |trouble| match trouble {
-        Trouble::Refused { words, .. } => Trouble::Lost(words),
-        lost @ (Trouble::Lost(_) | Trouble::Large) => lost,
-    };
-    session.ready().await.map_err(lost)?;
-    match session.ready().await.map_err(lost)? {
+    session.ready().await.map_err(lose_session)?;
+    match session.ready().await.map_err(lose_session)? {
         b'I' => Ok(()),
         _ => Err(Trouble::Lost("the transaction did not end".into())),
+    }
+}
+
+/// A session that refuses to be cleaned is not used again.
+fn lose_session(trouble: Trouble) -> Trouble {
+    match trouble {
+        Trouble::Refused { words, .. } => Trouble::Lost(words),
+        lost @ (Trouble::Lost(_) | Trouble::Large) => lost,
     }
 }
 
@@ -55,7 +59,11 @@ pub(super) async fn own(
         };
         match message {
             Message::DataRow(body) => {
-                rows.push(texts(&body)?.into_iter().map(|t| t.map(str::to_owned)).collect())
+                let mut row = Vec::new();
+                for text in texts(&body)? {
+                    row.push(text.map(str::to_owned));
+                }
+                rows.push(row);
             }
             Message::ReadyForQuery(_) => return Ok(rows),
             _ => {}
@@ -64,21 +72,30 @@ pub(super) async fn own(
 }
 
 fn texts(body: &DataRowBody) -> Result<Vec<Option<&str>>, Trouble> {
-    let wrong = |_| Trouble::Lost("a row is damaged".into());
-    let text = |range: Option<std::ops::Range<usize>>| {
-        let bytes = range.map(|range| body.buffer().get(range).unwrap_or_default());
-        Ok(bytes.and_then(|bytes| std::str::from_utf8(bytes).ok()))
-    };
-    body.ranges().map(text).collect().map_err(wrong)
+    let mut ranges = body.ranges();
+    let mut texts = Vec::new();
+    loop {
+        match ranges.next() {
+            Ok(Some(Some(range))) => {
+                let bytes = body.buffer().get(range).unwrap_or_default();
+                texts.push(std::str::from_utf8(bytes).ok());
+            }
+            Ok(Some(None)) => texts.push(None),
+            Ok(None) => return Ok(texts),
+            Err(_) => return Err(Trouble::Lost("a row is damaged".into())),
+        }
+    }
 }
 
 pub(super) fn row(body: &DataRowBody, oids: &[u32]) -> Result<Vec<Value>, Trouble> {
-    let texts = texts(body)?;
-    Ok(oids
-        .iter()
-        .zip(texts)
-        .map(|(oid, text)| text.map_or(Value::Null, |text| value::json(*oid, text)))
-        .collect())
+    let mut row = Vec::with_capacity(oids.len());
+    for (oid, text) in oids.iter().zip(texts(body)?) {
+        row.push(match text {
+            Some(text) => value::json(*oid, text),
+            None => Value::Null,
+        });
+    }
+    Ok(row)
 }
 
 /// The text of a parameter; PostgreSQL reads it as the type that the statement wants.

@@ -41,15 +41,17 @@ pub(super) fn known(oid: u32) -> Option<&'static str> {
     KNOWN.iter().find(|(known, _)| *known == oid).map(|(_, name)| *name)
 }
 
+fn bytes(text: &str) -> Option<Value> {
+    let digits = text.strip_prefix("\\x")?;
+    Some(binary(&hex::decode(digits.as_bytes())?))
+}
+
 /// What text does not become something better stays text: dates, numeric, arrays, ranges, types of
 /// the owner's own.
 pub(super) fn json(oid: u32, text: &str) -> Value {
     let better = match oid {
         16 => Some(Value::Bool(text == "t")),
-        17 => text
-            .strip_prefix("\\x")
-            .and_then(|digits| hex::decode(digits.as_bytes()))
-            .map(|bytes| binary(&bytes)),
+        17 => bytes(text),
         20 | 21 | 23 | 26 => text.parse().ok().map(signed),
         700 | 701 => text.parse().ok().map(float),
         114 | 3802 => Some(document(text)),

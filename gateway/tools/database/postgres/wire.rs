@@ -138,16 +138,7 @@ impl Session {
         statement: &str,
         values: &[Option<String>],
     ) -> Result<(), Trouble> {
-        let write = |value: &Option<String>, buffer: &mut BytesMut| {
-            Ok(match value {
-                Some(text) => {
-                    buffer.extend_from_slice(text.as_bytes());
-                    IsNull::No
-                }
-                None => IsNull::Yes,
-            })
-        };
-        frontend::bind("", statement, [0], values, write, [0], &mut self.output)
+        frontend::bind("", statement, [0], values, write_parameter, [0], &mut self.output)
             .map_err(|_| lost("the parameters do not fit into a message"))
     }
 
@@ -240,18 +231,31 @@ async fn dial(connector: &Connector, network: &Network) -> Result<Stream, Troubl
     connector.connect_upgraded(&target, Policy::Operator, &request, b'S').await.map_err(lost)
 }
 
+fn write_parameter(
+    value: &Option<String>,
+    buffer: &mut BytesMut,
+) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+    Ok(match value {
+        Some(text) => {
+            buffer.extend_from_slice(text.as_bytes());
+            IsNull::No
+        }
+        None => IsNull::Yes,
+    })
+}
+
 fn refused(mut fields: ErrorFields<'_>) -> Trouble {
     let mut code = String::new();
     let mut words = String::new();
     let mut hint = String::new();
     while let Ok(Some(field)) = fields.next() {
-        let text = || String::from_utf8_lossy(field.value_bytes()).chars().take(500).collect();
-        match field.type_() {
-            b'C' => code = text(),
-            b'M' => words = text(),
-            b'H' => hint = text(),
-            _ => {}
-        }
+        let part = match field.type_() {
+            b'C' => &mut code,
+            b'M' => &mut words,
+            b'H' => &mut hint,
+            _ => continue,
+        };
+        *part = String::from_utf8_lossy(field.value_bytes()).chars().take(500).collect();
     }
     if !hint.is_empty() {
         words = format!("{words} ({hint})");
