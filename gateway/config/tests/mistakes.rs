@@ -393,16 +393,3 @@ fn every_mistake_is_reported_at_once_with_its_place_key_and_a_hint() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
-
-/// A glob of files that nothing can fit is one as well, given the roots that there are.
-#[test]
-fn what_is_denied_of_files_is_in_a_root() {
-    let given = |deny: &str| {
-        Given::yaml(&format!(
-            "builtin: {{ file: {{ roots: [{{ path: /srv/project }}], deny: [{deny}] }} }}"
-        ))
-    };
-    let said = given("/etc/*").messages().join("\n");
-    assert!(said.contains("builtin.file.deny: deny: \"/etc/*\" is outside of all roots"), "{said}");
-    assert!(given("/srv/project/keys/, secrets/").loaded().config.tools.file.is_some());
-}

@@ -1,4 +1,5 @@
-//! `builtin.shell`: what it becomes, and the mistakes that are told.
+//! `builtin.shell`, and what is denied in `builtin.file`: what they become, and the mistakes that
+//! are told.
 
 use super::Given;
 
@@ -122,4 +123,17 @@ fn folders_of_tools_hold_nothing_of_the_gateway() {
         ),
         ""
     );
+}
+
+/// A glob of files that nothing can fit is one as well, given the roots that there are.
+#[test]
+fn what_is_denied_of_files_is_in_a_root() {
+    let given = |deny: &str| {
+        Given::yaml(&format!(
+            "builtin: {{ file: {{ roots: [{{ path: /srv/project }}], deny: [{deny}] }} }}"
+        ))
+    };
+    let said = given("/etc/*").messages().join("\n");
+    assert!(said.contains("builtin.file.deny: deny: \"/etc/*\" is outside of all roots"), "{said}");
+    assert!(given("/srv/project/keys/, secrets/").loaded().config.tools.file.is_some());
 }

@@ -16,14 +16,15 @@ use super::verify::{Anchor, Extent, Part, Report, Text, verify};
 use super::*;
 use crate::counters::{Outcome, Rejection};
 
+/// What stands at the end of a file when its writer was stopped.
+mod ends;
 /// Disks without room.
 mod full;
 /// What is on the disk before what, and in which pieces it is written.
 mod order;
 /// Parts as they are read: how many are open, and which stay so.
 mod parts;
-/// Records that one hash is over: what a change in them leaves, and what a writer leaves that ends
-/// before it.
+/// Records that one hash is over: what a change in them leaves.
 mod spans;
 /// Streams, which have no file.
 mod streams;

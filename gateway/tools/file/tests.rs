@@ -7,6 +7,7 @@
     reason = "tests make files around the server, and say figures"
 )]
 
+mod changes;
 mod confinement;
 mod operations;
 mod race;

@@ -1,0 +1,178 @@
+//! Tests of `audit`: what stands at the end of a file when its writer was stopped.
+
+use std::io::Write;
+
+use super::super::chain::{Chain, MAX_LINE, MAX_SPAN, Seal, Tip};
+use super::super::event::{self, name};
+use super::super::pieces::without_zeros;
+use super::spans::{chain, of, report};
+use super::*;
+
+/// A writer that is killed while it writes leaves records, or half of one, behind the last hash.
+#[test]
+fn what_no_hash_is_over_is_taken_away_at_the_next_start_and_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    let rest = "{\"seq\":8,\"kind\":\"decision\"}\n{\"seq\":9,\"ki";
+    for rest in [rest, &rest[..30], &rest[..31], &rest[..5]] {
+        let good = chain(None, &[5, 1]).concat();
+        fs::write(&path, format!("{good}{rest}")).unwrap();
+        start(&config(&path)).close();
+        let all = lines(&path);
+        assert_eq!(all.len(), 9);
+        assert_eq!((&all[7]["kind"], &all[7]["seq"]), (&"open".into(), &8.into()));
+        assert_eq!((&all[7]["torn_bytes"], &all[7]["unclean"]), (&rest.len().into(), &true.into()));
+        assert!(fs::read_to_string(&path).unwrap().starts_with(&good));
+        assert!(verified(&path, None, &[head(&path)]).intact);
+        fs::remove_file(folder.path().join("audit.jsonl.head")).unwrap();
+    }
+    // A first record that was not finished, and zeros in place of one.
+    for first in ["{\"seq\":1,\"ti", "{\"seq\":1,\"ti\0\0\0", "\0\0"] {
+        fs::write(&path, first).unwrap();
+        start(&config(&path)).close();
+        assert_eq!((&lines(&path)[0]["torn_bytes"], lines(&path).len()), (&first.len().into(), 2));
+        fs::remove_file(folder.path().join("audit.jsonl.head")).unwrap();
+    }
+}
+
+/// A writer that is killed right before the last break leaves all that the hash is over.
+#[test]
+fn a_last_line_without_its_break_gets_it_at_the_next_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    for spans in [&[5, 3][..], &[]] {
+        let good = chain(None, spans).concat();
+        for zeros in [0, 20] {
+            let bare = good.trim_end();
+            fs::write(&path, [bare.as_bytes(), &vec![0; zeros as usize]].concat()).unwrap();
+            fs::write(folder.path().join("audit.jsonl.head"), bare.lines().last().unwrap())
+                .unwrap();
+            let report = verified(&path, None, &[head(&path)]);
+            assert_eq!(report.intact, zeros == 0, "{report:?}");
+            assert!(zeros > 0 || report.notes[0].contains("has no line break"), "{report:?}");
+            start(&config(&path)).close();
+            assert!(fs::read_to_string(&path).unwrap().starts_with(&good));
+            let open = &lines(&path)[good.lines().count()];
+            assert_eq!(
+                (open["torn_bytes"].as_u64().unwrap_or(0), &open["unclean"]),
+                (zeros, &true.into())
+            );
+            assert!(open.get("missing_from").is_none(), "{open}");
+            assert!(verified(&path, None, &[head(&path)]).intact);
+            fs::remove_file(folder.path().join("audit.jsonl.head")).unwrap();
+        }
+    }
+    // One whose hash is another one is not what a writer leaves.
+    let changed = chain(None, &[5, 3]).concat().replace("\"seq\":9", "\"seq\":8");
+    fs::write(&path, changed.trim_end()).unwrap();
+    assert!(!verified(&path, None, &[]).intact);
+    let refused = Trail::start(&config(&path), Arc::default(), Box::new(<[u8]>::to_vec))
+        .unwrap_err()
+        .to_string();
+    assert!(refused.contains("do not verify"), "{refused}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), changed.trim_end());
+}
+
+/// Only the last line of a file may lack its break.
+#[test]
+fn a_line_without_its_break_is_the_last_of_its_file() {
+    let mut bare = chain(Some(KEY), &[2, 2]);
+    for at in [2, 4] {
+        bare[at].pop();
+    }
+    let whole = of(&[&bare[..3], &bare[3..]], Some(KEY), &[], Extent::Whole);
+    assert!(whole.intact && whole.records == 5 && whole.notes.len() == 3, "{whole:?}");
+    let broken = report(&bare, Some(KEY), &[]).broken.unwrap();
+    assert!(broken.line == 3 && broken.why.contains("no record"), "{broken:?}");
+    // Nor where so much is read at once that its end is not seen.
+    let long = |bytes: usize| {
+        let mut chain = Chain::new(Seal::new(None), Tip::default(), 0);
+        chain.add(|out, _| out.extend_from_slice(br#","kind":"open","output":"file","oldest":1"#));
+        chain.close();
+        (0..2)
+            .for_each(|_| chain.add(|out, _| event::plain(out, name!("kind"), &"x".repeat(bytes))));
+        chain.close();
+        String::from_utf8(chain.bytes().to_vec())
+            .unwrap()
+            .lines()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let lines = long(MAX_LINE - long(20_000)[1].len() + 20_000);
+    assert_eq!(lines[1].len(), MAX_LINE);
+    let broken =
+        report(&[format!("{}\n{}{}\n", lines[0], lines[1], lines[2])], None, &[]).broken.unwrap();
+    assert!(broken.line == 2 && broken.why.contains("cut off, or too long"), "{broken:?}");
+    // A hash that is not right is not excused.
+    bare[4] = bare[4].replace("decision", "decided");
+    assert!(!of(&[&bare[..3], &bare[3..]], Some(KEY), &[], Extent::Whole).intact);
+}
+
+/// Nothing is taken from a file that is no trail, or has more behind the last hash than a writer
+/// leaves.
+#[test]
+fn a_file_that_is_no_trail_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    let good = chain(None, &[5]).concat();
+    let long = format!("{good}{}", "{\"seq\":7}\n".repeat(MAX_SPAN / 10));
+    let changed = format!("{}{{\"seq\":7}}\n", good.replacen("decision", "decided", 1));
+    let own = r#"{"seq":1,"title":"mine","#;
+    let large = format!(r#"{{"seq":1,"time":"{}"#, "x".repeat(MAX_SPAN));
+    for text in [
+        "notes of mine",
+        "notes\nof mine\n",
+        "{\"seq\":1}\n",
+        "{\"seq\":1}",
+        "{\"a\":1}",
+        own,
+        &large,
+        &long,
+        &changed,
+    ] {
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        let refused = Trail::start(&config(&path), Arc::default(), Box::new(<[u8]>::to_vec))
+            .unwrap_err()
+            .to_string();
+        assert!(refused.contains("move"), "{refused}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644);
+    }
+}
+
+/// After a loss of power there may be zeros in place of what was written last, more than any hash
+/// is over.
+#[test]
+fn zeros_at_the_end_are_what_was_not_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    for zeros in [1, 100_000, 3_000_000] {
+        let good = chain(None, &[5]).concat();
+        fs::write(&path, [good.as_bytes(), b"{\"seq\":8,\"ki", &vec![0; zeros]].concat()).unwrap();
+        start(&config(&path)).close();
+        assert_eq!(lines(&path)[6]["torn_bytes"], 12 + zeros);
+        assert!(verified(&path, None, &[head(&path)]).intact);
+        fs::remove_file(folder.path().join("audit.jsonl.head")).unwrap();
+    }
+}
+
+/// Up to a bound; more are something else, and stay.
+#[test]
+fn zeros_are_counted_to_a_bound() {
+    let line = MAX_LINE as u64;
+    for most in [100, line - 1, line, line + 1, 3 * line] {
+        for text in ["{\"seq\":1", "x", ""] {
+            for (zeros, taken) in
+                [(0, true), (1, true), (most, true), (most + 1, false), (most + line, false)]
+            {
+                let mut file = tempfile::tempfile().unwrap();
+                file.write_all(text.as_bytes()).unwrap();
+                file.set_len(text.len() as u64 + zeros).unwrap();
+                let left = without_zeros(&mut file, most).unwrap();
+                let wanted = text.len() as u64 + if taken { 0 } else { zeros };
+                assert_eq!(left, wanted, "{zeros} of {most} behind {text:?}");
+            }
+        }
+    }
+}
