@@ -8,7 +8,7 @@ use lockgate_policy::response::Response;
 use lockgate_policy::{DenyReason, Held, Passed};
 use lockgate_protocol::method::Method;
 use lockgate_telemetry::ToolMetrics;
-use lockgate_telemetry::audit::Would;
+use lockgate_telemetry::audit::DryRunDenial;
 use lockgate_upstream::Upstream;
 
 use crate::tokens::{Replaced, Resumption};
@@ -44,7 +44,7 @@ pub(crate) struct Permitted {
     /// The policy that allows it.
     rule: Option<Arc<str>>,
     /// The policy on trial that would have denied it, and why.
-    would: Option<Box<Would>>,
+    would: Option<Box<DryRunDenial>>,
     /// What may come back.
     response: Option<Arc<Response>>,
     /// Places among the requests that may run at the same time.
@@ -106,7 +106,7 @@ impl Permitted {
         let Judgement { passed, held, response } = judgement;
         if let Some(denied) = passed.dry_run {
             let reason = describe_reason(&denied.reason);
-            self.would = Some(Box::new(Would { reason, rule: denied.rule }));
+            self.would = Some(Box::new(DryRunDenial { reason, rule: denied.rule }));
         }
         self.rule = Some(passed.rule);
         if passed.arguments.is_some() {
@@ -161,7 +161,7 @@ impl Permitted {
     }
 
     /// What a policy on trial would have done.
-    pub(crate) fn would(&self) -> Option<&Would> {
+    pub(crate) fn would(&self) -> Option<&DryRunDenial> {
         self.would.as_deref()
     }
 

@@ -66,7 +66,7 @@ pub struct Refused<'a> {
 pub enum Decision<'a> {
     /// By this rule; none for requests that belong to an earlier one. With what a rule on trial
     /// would have done.
-    Allow(Option<&'a str>, Option<&'a Would>),
+    Allow(Option<&'a str>, Option<&'a DryRunDenial>),
     /// By this rule, with these words for the caller. Without a rule it is no request that could be
     /// allowed.
     Deny(Option<&'a str>, &'a str),
@@ -74,7 +74,7 @@ pub enum Decision<'a> {
 
 /// A denial by a rule on trial, which changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Would {
+pub struct DryRunDenial {
     pub rule: Arc<str>,
     pub reason: Cow<'static, str>,
 }

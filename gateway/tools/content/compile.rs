@@ -277,8 +277,8 @@ struct Problems<'a> {
 }
 
 impl Problems<'_> {
-    fn say<const N: usize>(&mut self, path: [&str; N], words: impl Into<String>) {
-        self.all.push(Problem { path: path.map(str::to_owned).to_vec(), words: words.into() });
+    fn say<const N: usize>(&mut self, path: [&str; N], message: impl Into<String>) {
+        self.all.push(Problem { path: path.map(str::to_owned).to_vec(), message: message.into() });
     }
 
     fn count(&mut self, list: &str, count: usize) {

@@ -101,11 +101,11 @@ pub enum Role {
 pub struct Problem {
     /// Below `builtin.content`.
     pub path: Vec<String>,
-    pub words: String,
+    pub message: String,
 }
 
 impl std::fmt::Display for Problem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.path.join("."), self.words)
+        write!(f, "{}: {}", self.path.join("."), self.message)
     }
 }

@@ -130,7 +130,7 @@ impl Postgres {
         let Network { database, host, .. } = &self.network;
         tracing::warn!(%database, %host, ?trouble, "no connection");
         unreachable(match trouble {
-            Trouble::Lost(words) | Trouble::Refused { words, .. } => words,
+            Trouble::Lost(words) | Trouble::Refused { message: words, .. } => words,
             Trouble::Large => "an answer to its first question is too large",
         })
     }
@@ -168,14 +168,14 @@ impl Postgres {
                 }
                 Some(Ok(answer))
             }
-            Err(Trouble::Refused { code, words }) => {
+            Err(Trouble::Refused { code, message }) => {
                 self.idle.lock().extend(held.session.take());
                 // The same code is used when somebody else cancels it.
                 if code == CANCELED && began.elapsed() >= ask.timeout {
                     return Some(Err(ask.late()));
                 }
                 Some(Err(ToolError::new(format!(
-                    "PostgreSQL refuses the statement: {words} [{code}]"
+                    "PostgreSQL refuses the statement: {message} [{code}]"
                 ))))
             }
             Err(Trouble::Lost(words)) => {
@@ -215,7 +215,7 @@ impl Postgres {
         let Some(described) = described else {
             return Err(Trouble::Refused {
                 code: "-".into(),
-                words: "the statement gives no rows".into(),
+                message: "the statement gives no rows".into(),
             });
         };
         self.columns(session, &described).await

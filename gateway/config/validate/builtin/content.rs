@@ -54,7 +54,7 @@ impl Check<'_> {
         for problem in content.problems() {
             let mut path = vec!["builtin", "content"];
             path.extend(problem.path.iter().map(String::as_str));
-            self.error(&path, problem.words, "docs/tools.md explains the settings");
+            self.error(&path, problem.message, "docs/tools.md explains the settings");
         }
         content
     }

@@ -29,7 +29,7 @@ pub(super) async fn forgotten(session: &mut Session) -> Result<(), Trouble> {
 /// A session that refuses to be cleaned is not used again.
 fn lose_session(trouble: Trouble) -> Trouble {
     match trouble {
-        Trouble::Refused { words, .. } => Trouble::Lost(words),
+        Trouble::Refused { message, .. } => Trouble::Lost(message),
         lost @ (Trouble::Lost(_) | Trouble::Large) => lost,
     }
 }

@@ -25,7 +25,7 @@ pub(super) enum Trouble {
     /// of no use.
     Large,
     /// The server refused a statement.
-    Refused { code: String, words: String },
+    Refused { code: String, message: String },
 }
 
 fn lost(error: impl std::fmt::Display) -> Trouble {
@@ -246,19 +246,19 @@ fn write_parameter(
 
 fn refused(mut fields: ErrorFields<'_>) -> Trouble {
     let mut code = String::new();
-    let mut words = String::new();
+    let mut message = String::new();
     let mut hint = String::new();
     while let Ok(Some(field)) = fields.next() {
         let part = match field.type_() {
             b'C' => &mut code,
-            b'M' => &mut words,
+            b'M' => &mut message,
             b'H' => &mut hint,
             _ => continue,
         };
         *part = String::from_utf8_lossy(field.value_bytes()).chars().take(500).collect();
     }
     if !hint.is_empty() {
-        words = format!("{words} ({hint})");
+        message = format!("{message} ({hint})");
     }
-    Trouble::Refused { code, words }
+    Trouble::Refused { code, message }
 }
