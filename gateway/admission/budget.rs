@@ -102,8 +102,10 @@ impl Budget {
         if bytes == 0 {
             return Ok(());
         }
-        let more = |used: usize| used.checked_add(bytes).filter(|used| *used <= all);
-        match self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
+        let taken = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
+            used.checked_add(bytes).filter(|used| *used <= all)
+        });
+        match taken {
             Ok(_) => Ok(()),
             Err(_) => Err(Full),
         }

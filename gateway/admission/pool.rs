@@ -74,8 +74,10 @@ impl Pool {
         let members = self.members.load(Ordering::Relaxed);
         let dealt = self.share().saturating_mul(members);
         let common = self.total.load(Ordering::Relaxed).saturating_sub(dealt);
-        let more = |lent: usize| (lent < common).then_some(lent + 1);
-        self.lent.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).is_ok()
+        let borrowed = self.lent.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |lent| {
+            if lent < common { Some(lent + 1) } else { None }
+        });
+        borrowed.is_ok()
     }
 
     pub(crate) fn give_back(&self) {

@@ -66,13 +66,12 @@ impl Readers {
         if state.told.is_some_and(|told| now.duration_since(told) < LOOK) {
             return true;
         }
-        let stays = |entry: &&Arc<Entry>| !entry.has_to_go.load(Ordering::Relaxed);
-        let largest =
-            state.open.iter().filter(stays).max_by_key(|entry| entry.bytes.load(Ordering::Relaxed));
-        let Some(largest) = largest.filter(|entry| entry.bytes.load(Ordering::Relaxed) >= total)
-        else {
+        let stay = state.open.iter().filter(|entry| !entry.has_to_go.load(Ordering::Relaxed));
+        let largest = stay.max_by_key(|entry| entry.bytes.load(Ordering::Relaxed));
+        let Some(largest) = largest else { return false };
+        if largest.bytes.load(Ordering::Relaxed) < total {
             return false;
-        };
+        }
         largest.has_to_go.store(true, Ordering::Release);
         largest.told.notify_one();
         state.told = Some(now);

@@ -99,15 +99,6 @@ impl Method {
         }
     }
 
-    /// The four methods that answer with pages.
-    #[must_use]
-    pub fn is_list(self) -> bool {
-        matches!(
-            self,
-            Self::ToolsList | Self::PromptsList | Self::ResourcesList | Self::TemplatesList
-        )
-    }
-
     /// Whether sending it twice does no harm: everything but calls and task changes.
     #[must_use]
     pub fn is_safe(self) -> bool {
