@@ -2,14 +2,16 @@
 //! out of, and time and memory grow with the page alone. Menus, scripts and hidden parts are left
 //! out; `<main>` or `<article>` is preferred.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
+mod attributes;
 
-use html5gum::{DefaultEmitter, HtmlString, Spanned, Token, Tokenizer};
+use std::borrow::Cow;
+
+use html5gum::{DefaultEmitter, Token, Tokenizer};
 use lockgate_text::unseen::is_unseen;
 use url::Url;
 
 use super::writer::Writer;
+use attributes::{Attributes, attribute, is_hidden};
 
 /// Most links of a page that are told.
 const LINKS: usize = 500;
@@ -36,8 +38,6 @@ pub(super) struct Link {
     pub(super) url: String,
 }
 
-type Attributes = BTreeMap<HtmlString, Spanned<HtmlString, ()>>;
-
 /// Elements that nobody reads.
 const SILENT: [&str; 20] = [
     "script", "style", "noscript", "template", "svg", "math", "iframe", "object", "embed",
@@ -51,8 +51,6 @@ const VOID: [&str; 13] = [
     "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track",
     "wbr",
 ];
-/// Elements that are the whole page, whatever is said of them.
-const WHOLE: [&str; 3] = ["body", "head", "html"];
 /// Elements whose end may be left out, with those that end them when they begin; a paragraph
 /// besides by any block.
 const OPEN_ENDED: [(&[&str], &[&str]); 6] = [
@@ -354,43 +352,6 @@ impl Reader<'_> {
         let main = self.main.text(&whole, cut);
         let text = main.or_else(|| self.article.text(&whole, cut)).unwrap_or(&whole);
         Page { title, text: text.trim().to_owned(), links: self.links, cut }
-    }
-}
-
-fn attribute<'a>(attributes: &'a Attributes, name: &str) -> Option<Cow<'a, str>> {
-    attributes.get(name.as_bytes()).map(|value| String::from_utf8_lossy(value))
-}
-
-/// Hidden from people, and so from models.
-fn is_hidden(name: &str, attributes: &Attributes) -> bool {
-    if WHOLE.contains(&name) {
-        return false;
-    }
-    if attributes.contains_key(&b"hidden"[..]) {
-        return true;
-    }
-    if let Some(value) = attribute(attributes, "aria-hidden")
-        && value.trim().eq_ignore_ascii_case("true")
-    {
-        return true;
-    }
-    match attribute(attributes, "style") {
-        Some(style) => style.split(';').any(hides),
-        None => false,
-    }
-}
-
-/// Whether a declaration of a style, such as `opacity: 0`, hides what it is for.
-fn hides(declaration: &str) -> bool {
-    let Some((property, value)) = declaration.split_once(':') else { return false };
-    let value = value.trim().to_ascii_lowercase();
-    let value = value.trim_end_matches("!important").trim_end();
-    let number = value.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == '%');
-    match &*property.trim().to_ascii_lowercase() {
-        "display" => value == "none",
-        "visibility" => matches!(value, "hidden" | "collapse"),
-        "opacity" | "font-size" => number.trim().parse().is_ok_and(|number: f64| number < 0.01),
-        _ => false,
     }
 }
 
