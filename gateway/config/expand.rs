@@ -19,6 +19,7 @@ const FILE_KEYS: &[&[&str]] = &[
     &["auth", "key"],
     &["builtin", "database", "connections", "*", "url"],
     &["builtin", "web", "proxy", "password"],
+    &["old_secrets", "*"],
     &["secret"],
     &["servers", "*", "headers", "*"],
 ];

@@ -76,6 +76,9 @@ pub struct Root {
     /// At least 32 characters, from which the keys of cursors and other tokens are derived. Without
     /// it each start makes a new one. A reference: `${LOCKGATE_SECRET}` or `file:PATH`.
     pub secret: Option<Text>,
+    /// Former values of `secret`, 7 at most, which still open the tokens that were made with them:
+    /// to change the secret, or to add one on all replicas before any of them uses it.
+    pub old_secrets: Vec<Text>,
     /// What is logged, to stderr.
     pub log: Log,
     /// Traces and metrics.

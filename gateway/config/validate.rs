@@ -176,6 +176,7 @@ impl Check<'_> {
             },
             limits: limits(&root.limits),
             secret: self.secret(root.secret.as_ref()),
+            old_secrets: self.old_secrets(root),
             pins,
         }
     }

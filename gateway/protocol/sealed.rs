@@ -1,5 +1,5 @@
-//! Tokens that the gateway mints and later takes back: cursors, request states, task ids. Nobody
-//! else can read, change, move or lengthen them.
+//! Tokens that the gateway mints and later takes back: cursors, request states, task and session
+//! ids. Nobody else can read, change, move or lengthen them.
 //!
 //! A token is `lg1.<key id>.<base64url of nonce, ciphertext, tag>`, AES-256-GCM with a key of its
 //! own for each purpose. It refuses without saying why, except to the log. It keeps no state:
@@ -33,6 +33,8 @@ pub enum Purpose {
     RequestState,
     /// A task id.
     Task,
+    /// A session id.
+    Session,
 }
 
 impl Purpose {
@@ -41,6 +43,7 @@ impl Purpose {
             Self::Cursor => "cursor",
             Self::RequestState => "request state",
             Self::Task => "task",
+            Self::Session => "session",
         }
     }
 }
@@ -125,6 +128,7 @@ struct Key {
     cursor: RandomizedNonceKey,
     request_state: RandomizedNonceKey,
     task: RandomizedNonceKey,
+    session: RandomizedNonceKey,
 }
 
 impl Sealer {
@@ -258,6 +262,7 @@ impl Key {
             cursor: derive_key(&root, Purpose::Cursor)?,
             request_state: derive_key(&root, Purpose::RequestState)?,
             task: derive_key(&root, Purpose::Task)?,
+            session: derive_key(&root, Purpose::Session)?,
         })
     }
 
@@ -266,6 +271,7 @@ impl Key {
             Purpose::Cursor => &self.cursor,
             Purpose::RequestState => &self.request_state,
             Purpose::Task => &self.task,
+            Purpose::Session => &self.session,
         }
     }
 }

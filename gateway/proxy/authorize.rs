@@ -27,7 +27,7 @@ use crate::rescue::RequestError;
 use crate::rights::CallerRights;
 use crate::snapshot::Snapshot;
 use crate::tokens::Resumption;
-use crate::{answers, tokens};
+use crate::{answers, tokens, unix_time};
 
 /// Decides on a request that is for one server.
 pub(crate) fn authorize(context: &RequestContext) -> Result<Permitted, RequestError> {
@@ -344,8 +344,11 @@ pub(crate) struct Task {
 /// The task behind a token that this caller was given here. What policy hides meanwhile takes its
 /// tasks along.
 pub(crate) fn find_task(context: &RequestContext, token: &str) -> Option<Task> {
-    let plain =
-        context.snapshot.sealer.open(Purpose::Task, &context.bind(), tokens::now(), token).ok()?;
+    let plain = context
+        .snapshot
+        .sealer
+        .open(Purpose::Task, &context.bind(), unix_time::now(), token)
+        .ok()?;
     let plain = String::from_utf8(plain).ok()?;
     let (slug, rest) = plain.split_once('\0')?;
     let (tool, own) = rest.split_once('\0')?;

@@ -18,6 +18,8 @@ pub struct Config {
     /// Secret from which the keys of sealed tokens (cursors, request states, task ids) are derived.
     /// Without one each start makes a new one, and tokens do not outlive the process.
     pub secret: Option<String>,
+    /// Secrets that still open tokens and seal none.
+    pub old_secrets: Vec<String>,
     /// Tools as they were approved.
     pub pins: Pins,
 }

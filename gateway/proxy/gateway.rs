@@ -16,7 +16,8 @@ use tokio_util::sync::CancellationToken;
 use crate::directory::Directory;
 use crate::modern_clients::ModernClients;
 use crate::parked::ParkedCalls;
-use crate::session::{Session, Sessions};
+use crate::rights::CallerRights;
+use crate::session::{Session, Sessions, portable};
 use crate::single_principal::SinglePrincipal;
 use crate::snapshot::Snapshot;
 use crate::streams::{OpenStream, Streams};
@@ -116,7 +117,40 @@ impl Gateway {
         principal: &Principal,
         exchange: &Exchange,
     ) -> Option<Arc<Session>> {
-        self.sessions.find(id?, principal, &exchange.endpoint)
+        let id = id?;
+        let known = self.sessions.find(id, principal, &exchange.endpoint);
+        known.or_else(|| self.go_on_with(id, principal, exchange))
+    }
+
+    /// Goes on with a session that another process has opened, or this gateway before a restart.
+    #[cold]
+    fn go_on_with(
+        &self,
+        id: &str,
+        principal: &Principal,
+        exchange: &Exchange,
+    ) -> Option<Arc<Session>> {
+        let snapshot = self.snapshot();
+        if snapshot.config.secret.is_none() || !self.sessions.may_go_on(id) {
+            return None;
+        }
+        let endpoint = &exchange.endpoint;
+        let opening = portable::open(&snapshot.sealer, principal, endpoint, id)?;
+        let rights = CallerRights::new(&snapshot.policy, principal.clone(), endpoint);
+        let view = self.directory.view(endpoint, &snapshot, &rights)?;
+        let limits = &snapshot.config.limits;
+        let opened = self.sessions.open(
+            principal.clone(),
+            endpoint.clone(),
+            opening,
+            Some(id.into()),
+            limits,
+            &view,
+        );
+        let session = opened.ok()?;
+        session.distrust_lists();
+        tracing::info!("a session goes on that was opened elsewhere");
+        self.sessions.find(&session.id, principal, endpoint)
     }
 
     /// Ends a session and gives back what it held.

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use http::{HeaderMap, HeaderName, StatusCode};
 use lockgate_authn::Principal;
-use lockgate_protocol::capabilities::Offers;
+use lockgate_protocol::capabilities::{self, Offers};
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
@@ -24,6 +24,7 @@ use crate::gateway::Gateway;
 use crate::headers::{SESSION, VERSION, header, session_header};
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
+use crate::session::portable::{self, Opening};
 use crate::session::{Session, parse_event_id};
 use crate::session_stream::{self, silence};
 use crate::snapshot::Snapshot;
@@ -65,11 +66,19 @@ pub(crate) fn initialize(
         Err(problem) => return refuse(&problem),
     };
     let limits = &snapshot.config.limits;
+    let endpoint = &exchange.endpoint;
+    let opening = Opening { revision, capabilities: capabilities::carried(declared) };
+    // Without a secret of the operator's there is nobody who could go on with it.
+    let portable = snapshot
+        .config
+        .secret
+        .as_ref()
+        .and_then(|_| portable::seal(&snapshot.sealer, &principal, endpoint, &opening));
     let session = match gateway.sessions.open(
         principal,
-        exchange.endpoint.clone(),
-        revision,
-        declared,
+        endpoint.clone(),
+        opening,
+        portable,
         limits,
         &view,
     ) {
@@ -341,6 +350,7 @@ pub(crate) fn end_session(
     let Some(session) = gateway.session(named, principal, exchange) else {
         return gateway.refuse_unknown_session(exchange, None);
     };
+    gateway.sessions.record_ended(&session.id);
     gateway.end_session(&session);
     Reply::Empty { status: StatusCode::NO_CONTENT, headers: HeaderMap::new() }
 }

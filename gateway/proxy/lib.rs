@@ -43,6 +43,7 @@ mod suspects;
 mod tokens;
 mod trace_context;
 pub mod transport;
+mod unix_time;
 
 pub use config::{Config, Limits, Names};
 pub use gateway::Gateway;

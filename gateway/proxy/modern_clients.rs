@@ -14,6 +14,8 @@ use lockgate_protocol::method::Method;
 use lockgate_upstream::{BoxFuture, ClientSession, QuestionError};
 use parking_lot::Mutex;
 
+/// Different capabilities that the requests of one principal declare.
+const PROFILES: usize = 16;
 /// Connections of one client at a server that asks, and cannot tell which call it asks about.
 const LANES: usize = 8;
 
@@ -48,8 +50,8 @@ pub(crate) struct Lease {
 
 impl ModernClients {
     /// A lane for a call at server `slug`, `alone` if the server cannot tell which call it asks
-    /// about. `None` when there are as many as one client may have, or clients as one principal
-    /// may have, or in all `most`.
+    /// about. `None` when there are as many as one client or one principal may have, or `most` in
+    /// all.
     pub(crate) fn lease(
         &self,
         declared: Declared,
@@ -60,8 +62,11 @@ impl ModernClients {
     ) -> Option<Lease> {
         let is_alone = alone && self.askers.lock().contains(slug);
         let mut all = self.lanes.lock();
-        if !all.contains_key(&declared) && all.len() >= most {
-            return None;
+        if !all.contains_key(&declared) {
+            let own = all.keys().filter(|(principal, _)| *principal == declared.0).count();
+            if own >= PROFILES || all.len() >= most {
+                return None;
+            }
         }
         let lanes = all.entry(declared).or_default();
         let free = lanes.iter().find(|lane| !is_alone || lane.is_free(slug));

@@ -4,6 +4,7 @@
 
 mod client_session;
 mod log;
+pub(crate) mod portable;
 mod question;
 mod subscribed;
 
@@ -24,6 +25,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use log::{Log, Reader, parse_event_id};
+use portable::{Ended, Opening};
 pub(crate) use subscribed::{AtServer, Subscribed, covers};
 
 use crate::catalog::{View, mark::ListMarks};
@@ -102,6 +104,7 @@ pub(crate) struct Sessions {
     next_key: AtomicU64,
     shares: Arc<Quotas>,
     budget: Arc<Budget>,
+    ended: Ended,
 }
 
 impl Sessions {
@@ -113,6 +116,7 @@ impl Sessions {
             next_key: AtomicU64::new(1),
             shares: Arc::default(),
             budget,
+            ended: Ended::default(),
         }
     }
 
@@ -129,7 +133,8 @@ impl Sessions {
         self.table.len()
     }
 
-    /// Opens a session; `view` is what its client is going to list.
+    /// Opens a session, or goes on with one under its id; `view` is what its client is going to
+    /// list.
     ///
     /// # Errors
     /// [`TooMany`].
@@ -137,8 +142,8 @@ impl Sessions {
         &self,
         principal: Principal,
         endpoint: Endpoint,
-        revision: Revision,
-        declared: &[u8],
+        opening: Opening,
+        id: Option<Box<str>>,
         limits: &crate::Limits,
         view: &View,
     ) -> Result<Arc<Session>, TooMany> {
@@ -149,11 +154,12 @@ impl Sessions {
             .shares
             .take(&principal, limits.sessions_per_principal)
             .ok_or(TooMany::OfPrincipal)?;
-        let mut random = [0u8; 16];
-        getrandom::fill(&mut random).map_err(|_| TooMany::All)?;
-        let id: Box<str> = random.iter().map(|b| format!("{b:02x}")).collect::<String>().into();
-        let carried = capabilities::carried(declared);
-        let interactive = capabilities::is_interactive(&carried);
+        let id = match id {
+            Some(id) => id,
+            None => random_id().ok_or(TooMany::All)?,
+        };
+        let Opening { revision, capabilities } = opening;
+        let interactive = capabilities::is_interactive(&capabilities);
         let session = Arc::new_cyclic(|this| Session {
             key: self.next_key(),
             principal: RwLock::new(principal),
@@ -162,7 +168,7 @@ impl Sessions {
             interactive,
             lists: Mutex::new(view.marks(interactive)),
             survey_awaited: AtomicBool::new(false),
-            capabilities: carried,
+            capabilities,
             level: AtomicU8::new(0),
             touched: AtomicU64::new(self.now()),
             dirty: AtomicU8::new(0),
@@ -178,8 +184,18 @@ impl Sessions {
             this: this.clone(),
             id: id.clone(),
         });
-        self.table.insert(id, Arc::clone(&session));
-        Ok(session)
+        // Two requests may go on with a session at once.
+        Ok(Arc::clone(self.table.entry(id).or_insert(session).value()))
+    }
+
+    /// Remembers that a client has ended its session.
+    pub(crate) fn record_ended(&self, id: &str) {
+        self.ended.record(id);
+    }
+
+    /// Whether a session may be gone on with: it is not here, and its client has not ended it.
+    pub(crate) fn may_go_on(&self, id: &str) -> bool {
+        !self.table.contains_key(id) && !self.ended.contains(id)
     }
 
     /// Whether there is a session with this id, whoever's it is.
@@ -364,6 +380,13 @@ impl Session {
         }
     }
 
+    /// Tells the client to list everything anew.
+    pub(crate) fn distrust_lists(&self) {
+        for kind in [ListKind::Tools, ListKind::Prompts, ListKind::Resources] {
+            self.list_changed(kind);
+        }
+    }
+
     /// Tells the client that a list is another one now, at once or when it listens again.
     fn list_changed(&self, kind: ListKind) {
         let (bit, method) = match kind {
@@ -383,6 +406,12 @@ impl Session {
 
 const CHANGES: [(u8, Method); 3] =
     [(1, Method::ToolsChanged), (2, Method::PromptsChanged), (4, Method::ResourcesChanged)];
+
+fn random_id() -> Option<Box<str>> {
+    let mut random = [0u8; 16];
+    getrandom::fill(&mut random).ok()?;
+    Some(random.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into())
+}
 
 /// A running call of a session.
 pub(crate) struct Running {

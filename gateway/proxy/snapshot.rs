@@ -51,7 +51,10 @@ impl Snapshot {
             .parse()
             .map_err(|_| RulesError::Separator(config.names.separator.clone()))?;
         let sealer = match (&config.secret, old) {
-            (Some(secret), _) => Arc::new(Sealer::new(secret.as_bytes())?),
+            (Some(secret), _) => {
+                let ring = std::iter::once(secret).chain(&config.old_secrets);
+                Arc::new(Sealer::with_ring(ring.map(String::as_bytes))?)
+            }
             // Without a secret of their own, tokens live as long as the process, through reloads.
             (None, Some(old)) if old.config.secret.is_none() => Arc::clone(&old.sealer),
             (None, _) => Arc::new(Sealer::random()?),

@@ -1,7 +1,7 @@
 //! Tokens that a client gives back: request states and task ids. Sealed, bound to the caller, the
 //! endpoint, the server and the request they were made for, and short-lived.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::sealed::Purpose;
@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::answers::Questions;
 use crate::context::RequestContext;
 use crate::rescue::RequestError;
+use crate::unix_time;
 
 /// A member of `params` with another value for the server; without one it is left out.
 pub(crate) type Replaced = (&'static str, Option<Vec<u8>>);
@@ -22,11 +23,6 @@ const STATE_LIFE: Duration = Duration::from_secs(600);
 const TASK_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Longest state of a server.
 const MAX_STATE: usize = 32 * 1024;
-
-/// Unix time in seconds.
-pub(crate) fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
-}
 
 /// What a round leaves behind: the server's own state as JSON text of a string, if it gave one,
 /// what it asked, and where the call goes on.
@@ -93,7 +89,7 @@ pub(crate) fn seal(
     let sealed = context.snapshot.sealer.seal(
         Purpose::RequestState,
         &bound,
-        now() + STATE_LIFE.as_secs(),
+        unix_time::now() + STATE_LIFE.as_secs(),
         &plain,
     );
     sealed.map_err(|_| "a request state that is too long")
@@ -104,7 +100,7 @@ fn open(context: &RequestContext, slug: &str, target: &str, token: &str) -> Opti
     let digest = digest(context);
     let bind = context.bind();
     let bound = [bind[0], bind[1], bind[2], slug.as_bytes(), target.as_bytes(), &digest];
-    match context.snapshot.sealer.open(Purpose::RequestState, &bound, now(), token) {
+    match context.snapshot.sealer.open(Purpose::RequestState, &bound, unix_time::now(), token) {
         Ok(plain) => read(&plain),
         Err(refused) => {
             tracing::info!(
@@ -189,7 +185,12 @@ pub(crate) fn seal_task(context: &RequestContext, slug: &str, own: &str) -> Opti
     context
         .snapshot
         .sealer
-        .seal(Purpose::Task, &context.bind(), now() + TASK_LIFE.as_secs(), plain.as_bytes())
+        .seal(
+            Purpose::Task,
+            &context.bind(),
+            unix_time::now() + TASK_LIFE.as_secs(),
+            plain.as_bytes(),
+        )
         .ok()
 }
 

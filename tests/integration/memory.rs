@@ -284,6 +284,37 @@ async fn an_open_stream_costs_little() {
     }
 }
 
+/// Calls that wait for their clients' answers: what one of them takes of memory, all in all, and
+/// that a call without a question goes as fast beside them.
+#[tokio::test]
+async fn a_call_that_waits_for_an_answer_costs_little() {
+    const CALLS: usize = 1000;
+    const EACH: usize = 48 << 10;
+    let server = Upstream::http(crate::parked::asking()).await;
+    let limits = json!({"parked_calls_per_principal": CALLS});
+    let gate = Gate::start(json!({"servers": {"a": server.config()}, "limits": limits})).await;
+    let able = json!({"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}});
+    let call = |tool: &str| {
+        let params = json!({"name": tool, "arguments": {}, "_meta": able});
+        Request::modern("/mcp", "tools/call", params)
+    };
+    let ask = call("a__ask");
+    assert_eq!(ask.send(gate.address).await.result()["resultType"], "input_required");
+    let before = memory(&gate, "VmRSS");
+    for _ in 1..CALLS {
+        assert_eq!(ask.send(gate.address).await.result()["resultType"], "input_required");
+    }
+    let each = memory(&gate, "VmRSS").saturating_sub(before) / CALLS;
+    eprintln!("{each} bytes of resident memory for each call that waits");
+    assert!(each <= EACH, "{each} bytes");
+    assert_eq!(ask.send(gate.address).await.status, 503, "one more than there may be");
+    let began = Instant::now();
+    for _ in 0..20 {
+        assert!(call("a__open").send(gate.address).await.code() != 0);
+    }
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+}
+
 /// What is kept of a server's lists counts for as long as it is kept, and a list that there is no
 /// room for leaves the old one.
 #[tokio::test]

@@ -52,7 +52,7 @@ fn question(asked: &Value) -> &Value {
 
 /// A legacy server over HTTP whose tool `ask` asks at once and never answers, whose tool `open`
 /// wants a page opened first, and which hears what becomes of its questions.
-fn asking() -> impl Fn(&Heard) -> Say + Send + Sync {
+pub fn asking() -> impl Fn(&Heard) -> Say + Send + Sync {
     let listed = legacy("2025-11-25", &["ask", "open"]);
     move |heard| match (heard.method(), heard.body["params"]["name"].as_str()) {
         ("tools/call", Some("ask")) => {

@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
+use crate::rig::client::Request;
 use crate::rig::upstream::{legacy, modern};
-use crate::rig::{Gate, Say, Upstream, alive, children, fixture, json, signal, until};
+
+use crate::rig::{Gate, Say, Upstream, Value, alive, children, fixture, json, signal, until};
 
 /// Calls one tool over and over; gives how many calls were answered and the slowest of them. None
 /// may fail.
@@ -142,17 +144,12 @@ async fn a_running_call_is_finished_before_the_end() {
     let server = tokio::task::spawn(server).await.unwrap();
     let mut gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
     let listen = json!({"notifications": {"toolsListChanged": true}});
-    let mut listen = crate::rig::client::Request::modern("/mcp", "subscriptions/listen", listen)
-        .open(gate.address)
-        .await;
+    let mut listen =
+        Request::modern("/mcp", "subscriptions/listen", listen).open(gate.address).await;
     assert_eq!(listen.next().await.unwrap()["method"], "notifications/subscriptions/acknowledged");
     let session = gate.session("/mcp", "2025-11-25").await;
     let mut stream = session.listen().await;
-    let call = crate::rig::client::Request::modern(
-        "/mcp",
-        "tools/call",
-        json!({"name": "a__slow", "arguments": {}}),
-    );
+    let call = Request::modern("/mcp", "tools/call", json!({"name": "a__slow", "arguments": {}}));
     let call = call.open(gate.address);
     let stop = async {
         until("the call runs", async || (server.count("tools/call") == 1).then_some(())).await;
@@ -269,4 +266,61 @@ async fn a_listen_is_sent_again_after_a_restart() {
             (&json!("notifications/resources/updated"), &json!("a+test://x"))
         );
     }
+}
+
+/// A session goes on after a restart, and at a replica, where the secret is the same: for its owner
+/// alone, not once it was ended, and not without a secret. The secret can be changed meanwhile.
+#[tokio::test]
+async fn a_session_goes_on_where_the_secret_is_the_same() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let (old, new) = ("0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210");
+    let config = |more: Value| {
+        let mut config = json!({"servers": {"a": server.config()}});
+        for (key, value) in more.as_object().unwrap() {
+            config[key] = value.clone();
+        }
+        config
+    };
+    let first = Gate::start(config(json!({"secret": old}))).await;
+    let session = first.session("/mcp", "2025-06-18").await;
+    let ended = first.session("/mcp", "2025-06-18").await;
+    assert_eq!(session.call("a__t").await.result()["content"][0]["text"], "t");
+    let ids = [session.id.clone(), ended.id.clone()];
+    let end = |gate: &Gate, id: &str| {
+        let request = Request::bare("DELETE", "/mcp", "").with("Mcp-Session-Id", id);
+        let address = gate.address;
+        async move { request.send(address).await.status }
+    };
+    assert_eq!(end(&first, &ids[1]).await, 204);
+    let call = json!({"name": "a__t", "arguments": {}});
+    let ask = |gate: &Gate, path: &str, id: &str| {
+        let request = Request::legacy(path, id, 5, "tools/call", &call);
+        let address = gate.address;
+        async move { request.send(address).await }
+    };
+    assert_eq!(ask(&first, "/mcp", &ids[1]).await.status, 404, "it was ended");
+    // A replica, with the next secret; and one that knows nothing of the first.
+    let second = Gate::start(config(json!({"secret": new, "old_secrets": [old]}))).await;
+    let other = Gate::start(config(json!({"secret": new}))).await;
+    assert_eq!(ask(&other, "/mcp", &ids[0]).await.status, 404);
+    assert_eq!(ask(&second, "/servers/a/mcp", &ids[0]).await.status, 404, "another endpoint");
+    let (one, two) = tokio::join!(ask(&second, "/mcp", &ids[0]), ask(&second, "/mcp", &ids[0]));
+    for answer in [one, two] {
+        assert_eq!(answer.result()["content"][0]["text"], "t");
+    }
+    // The lists may be others here.
+    let mut stream = Request::bare("GET", "/mcp", "")
+        .with("Mcp-Session-Id", &ids[0])
+        .with("Accept", "text/event-stream")
+        .open(second.address)
+        .await;
+    assert_eq!(stream.next().await.unwrap()["method"], "notifications/tools/list_changed");
+    assert_eq!(end(&second, &ids[0]).await, 204);
+    assert_eq!(ask(&second, "/mcp", &ids[0]).await.status, 404);
+    // What has no secret mints nothing that anybody could go on with.
+    let lone = Gate::start(config(json!({}))).await;
+    assert_eq!(lone.session("/mcp", "2025-06-18").await.id.len(), 32);
+    assert_eq!(ask(&lone, "/mcp", &ids[0]).await.status, 404);
+    let sealed = other.session("/mcp", "2025-06-18").await.id;
+    assert!(sealed.starts_with("lg1.") && !sealed.contains("2025"), "{sealed}");
 }

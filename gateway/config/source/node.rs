@@ -21,6 +21,7 @@ const SENSITIVE: &[&[&str]] = &[
     &["auth", "key"],
     &["builtin", "database", "connections"],
     &["builtin", "web", "proxy"],
+    &["old_secrets"],
     &["secret"],
     &["servers", "*", "command"],
     &["servers", "*", "args"],

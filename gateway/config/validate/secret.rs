@@ -3,12 +3,15 @@
 
 use super::Check;
 use crate::problem::Place;
+use crate::raw::Root;
 use crate::raw::leaf::Text;
 use crate::source::node::Node;
 
 const KEY_CHARS: usize = 16;
 const SECRET_CHARS: usize = 32;
 const LONGEST: usize = 4096;
+/// As many as a ring of keys has room for beside the one that seals.
+const OLD_SECRETS: usize = 7;
 /// Fewer distinct characters than this are no random value.
 const DISTINCT: usize = 6;
 const PLACEHOLDERS: [&str; 7] =
@@ -29,6 +32,24 @@ impl Check<'_> {
 
     pub fn secret(&mut self, secret: Option<&Text>) -> Option<String> {
         self.long_secret(&["secret"], secret)
+    }
+
+    /// Those that open tokens and seal none.
+    pub fn old_secrets(&mut self, root: &Root) -> Vec<String> {
+        let old = &root.old_secrets;
+        let path = ["old_secrets"];
+        if root.secret.is_none() && !old.is_empty() {
+            self.error(&path, "needs `secret`, which makes new tokens", "add secret");
+        }
+        if old.len() > OLD_SECRETS {
+            self.error(&path, format!("has more than {OLD_SECRETS}"), "remove the oldest");
+        }
+        let mut secrets = Vec::with_capacity(old.len());
+        for (number, secret) in old.iter().enumerate() {
+            let number = number.to_string();
+            secrets.extend(self.long_secret(&["old_secrets", &number], Some(secret)));
+        }
+        secrets
     }
 
     /// One from which keys are made.

@@ -15,7 +15,7 @@ use crate::context::RequestContext;
 use crate::rescue::RequestError;
 use crate::snapshot::Snapshot;
 use crate::transport::Text;
-use crate::{list, tokens};
+use crate::{list, unix_time};
 
 /// How long a cursor can be used.
 const CURSOR_LIFE: u64 = 3600;
@@ -45,7 +45,7 @@ pub(super) fn write_page(context: &RequestContext, kind: ListKind) -> Result<Tex
             let plain = context
                 .snapshot
                 .sealer
-                .open(Purpose::Cursor, &bound, tokens::now(), &token)
+                .open(Purpose::Cursor, &bound, unix_time::now(), &token)
                 .map_err(|_| invalid())?;
             let plain = std::str::from_utf8(&plain)
                 .ok()
@@ -66,7 +66,7 @@ pub(super) fn write_page(context: &RequestContext, kind: ListKind) -> Result<Tex
     }
     if number + 1 < list.pages.len() {
         let plain = format!("{} {}", list.mark, number + 1);
-        let expires = tokens::now() + CURSOR_LIFE;
+        let expires = unix_time::now() + CURSOR_LIFE;
         if let Ok(cursor) =
             context.snapshot.sealer.seal(Purpose::Cursor, &bound, expires, plain.as_bytes())
         {
