@@ -19,7 +19,7 @@ use lockgate_proxy::{Gateway, Rules};
 use lockgate_telemetry::audit::Trail;
 use lockgate_telemetry::{Metrics, Rejection, Tracer};
 use lockgate_tools::{About, Builtin, Shell};
-use lockgate_upstream::{Client, Surroundings, Upstream};
+use lockgate_upstream::{Client, SoleClient, Surroundings, Upstream};
 use parking_lot::Mutex;
 
 use crate::trail;
@@ -41,8 +41,11 @@ pub(crate) struct App {
 }
 
 impl App {
-    /// Starts the gateway and its servers; needs a runtime.
-    pub(crate) fn start(config: &Config) -> anyhow::Result<Arc<Self>> {
+    /// Starts the gateway and its servers, for one client alone or for many; needs a runtime.
+    pub(crate) fn start(
+        config: &Config,
+        sole: Option<Arc<SoleClient>>,
+    ) -> anyhow::Result<Arc<Self>> {
         let metrics = Arc::new(Metrics::new(&config.telemetry));
         let tracer = Tracer::start(&config.telemetry, &metrics)?;
         let audit = trail::start(&config.telemetry, &metrics)?;
@@ -51,7 +54,8 @@ impl App {
         let authenticator =
             Arc::new(Authenticator::start(&config.authn, &outside, None).context("auth.scopes")?);
         let rules = rules(config, Arc::clone(&authenticator));
-        let gateway = Gateway::start(rules, Arc::clone(&metrics), tracer, audit.clone())?;
+        let gateway =
+            Gateway::start(rules, Arc::clone(&metrics), tracer, audit.clone(), sole.clone())?;
         let limits = &config.proxy.limits;
         let pools = Pools {
             running: Pool::new(limits.concurrent_requests),
@@ -61,6 +65,7 @@ impl App {
             connector,
             egress: config.egress.clone(),
             events: gateway.events(),
+            sole,
             pools,
             budget: Arc::clone(gateway.budget()),
             apart: Arc::clone(gateway.apart()),

@@ -16,6 +16,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use lockgate_config::{Config, Loaded, Sources};
 use lockgate_listener::{OperatorServer, Remote, Server, Stdio};
+use lockgate_upstream::SoleClient;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
@@ -44,7 +45,7 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
         let threads =
             std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(MAX_WORKERS);
         let servers = Server::bind_many(loaded.config.listener.clone(), threads)?;
-        let app = App::start(&loaded.config)?;
+        let app = App::start(&loaded.config, None)?;
         let admin = start_admin(&loaded.config, &app)?;
         if let Some(first) = servers.first() {
             greet(first.address(), &loaded.config, admin);
@@ -121,7 +122,7 @@ pub(crate) fn serve_stdio(loaded: Loaded, sources: Sources) -> anyhow::Result<(S
     runtime.block_on(async {
         let mut config = loaded.config.clone();
         trail::leave_stdout(&mut config.telemetry);
-        let app = App::start(&config)?;
+        let app = App::start(&config, Some(SoleClient::new()))?;
         let limits = &loaded.config.listener.limits;
         let calls = &loaded.config.proxy.limits;
         let bounds = Stdio {

@@ -41,7 +41,7 @@ pub(crate) fn with_gateway(
     let deadline = &mut loaded.config.proxy.limits.discovery_deadline;
     *deadline = (*deadline).max(slowest);
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
-        let app = App::start(&loaded.config)?;
+        let app = App::start(&loaded.config, None)?;
         app.gateway.settle().await;
         let answer = question(&app.gateway).await;
         app.close().await;

@@ -9,7 +9,7 @@ use lockgate_admission::Apart;
 use lockgate_authn::Principal;
 use lockgate_telemetry::audit::Trail;
 use lockgate_telemetry::{Metrics, Tracer};
-use lockgate_upstream::{Events, Subscription, Upstream};
+use lockgate_upstream::{Events, SoleClient, Subscription, Upstream};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -31,6 +31,8 @@ pub struct Gateway {
     pub(crate) directory: Directory,
     pub(crate) sessions: Sessions,
     pub(crate) modern_clients: Arc<ModernClients>,
+    /// Where one client alone is served.
+    pub(crate) sole: Option<Arc<SoleClient>>,
     pub(crate) parked: Arc<ParkedCalls>,
     /// The gateway is going away: streams end, nothing new is begun.
     pub(crate) stopping: CancellationToken,

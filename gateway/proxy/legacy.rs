@@ -15,7 +15,7 @@ use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::write;
-use lockgate_upstream::LogLevel;
+use lockgate_upstream::{ClientSession, LogLevel};
 use serde_json::{Value, json};
 
 use crate::catalog::View;
@@ -85,6 +85,19 @@ pub(crate) fn initialize(
         Ok(session) => session,
         Err(too_many) => return refuse(&RequestError::too_many_sessions(too_many)),
     };
+    tell_servers(gateway, &session, &view);
+    let result = write_initialize_result(snapshot, &view, revision);
+    let body = Text::Whole(write::result(id, result.to_string().as_bytes()).into());
+    Reply::Message { status: StatusCode::OK, headers: session_header(&session.id), body }
+}
+
+/// Lets servers know of a new session whose client can be asked things.
+fn tell_servers(gateway: &Gateway, session: &Arc<Session>, view: &View) {
+    if let Some(sole) = &gateway.sole {
+        sole.declare(&session.capabilities);
+        let session: Arc<dyn ClientSession> = session.clone();
+        sole.open_session(&session);
+    }
     if session.interactive {
         // Begun now, so that the first list has less to wait for.
         for server in view.servers.values() {
@@ -92,9 +105,6 @@ pub(crate) fn initialize(
             tokio::spawn(async move { server.survey(Era::Legacy).await });
         }
     }
-    let result = write_initialize_result(snapshot, &view, revision);
-    let body = Text::Whole(write::result(id, result.to_string().as_bytes()).into());
-    Reply::Message { status: StatusCode::OK, headers: session_header(&session.id), body }
 }
 
 /// What the client declares that it can do.

@@ -9,6 +9,7 @@ use lockgate_admission::budget::Budget;
 use lockgate_admission::{Apart, Bounds};
 use lockgate_telemetry::audit::Trail;
 use lockgate_telemetry::{Metrics, Tracer};
+use lockgate_upstream::SoleClient;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -26,7 +27,8 @@ const PARTING: Duration = Duration::from_secs(5);
 pub struct Prepared(Snapshot);
 
 impl Gateway {
-    /// Makes a gateway without servers, and starts to follow those that it will get.
+    /// Makes a gateway without servers, and starts to follow those that it will get; `sole` where
+    /// it serves one client alone.
     ///
     /// # Errors
     /// [`RulesError`].
@@ -35,6 +37,7 @@ impl Gateway {
         metrics: Arc<Metrics>,
         tracer: Option<Tracer>,
         audit: Option<Trail>,
+        sole: Option<Arc<SoleClient>>,
     ) -> Result<Arc<Self>, RulesError> {
         let snapshot = Snapshot::new(rules, None)?;
         let budget = Arc::new(Budget::new(snapshot.config.limits.bytes_in_flight));
@@ -46,6 +49,7 @@ impl Gateway {
             snapshot: ArcSwap::from_pointee(snapshot),
             sessions: Sessions::new(Arc::clone(&budget)),
             modern_clients: Arc::default(),
+            sole,
             parked: Arc::default(),
             stopping: CancellationToken::new(),
             ending: watch::Sender::new(false),

@@ -45,6 +45,11 @@ pub(crate) async fn receive(
         return Reply::accepted();
     }
     let id = request.id_bytes();
+    if let Some(sole) = gateway.sole.as_ref().filter(|sole| sole.is_new()) {
+        // Servers begin when they know what their client can do.
+        let declared = request.meta(meta::CLIENT_CAPABILITIES).unwrap_or(b"{}");
+        sole.declare(&capabilities::carried(declared));
+    }
     gateway.directory.settle(snapshot.config.limits.discovery_deadline).await;
     match check_request(gateway, snapshot, principal, exchange, request) {
         Err(problem) => {

@@ -33,6 +33,8 @@ type Declared = (Principal, Bytes);
 /// One connection at each server.
 struct Lane {
     key: u64,
+    /// There is one before it.
+    is_further: bool,
     state: Mutex<LaneState>,
 }
 
@@ -74,7 +76,7 @@ impl ModernClients {
             Some(lane) => Arc::clone(lane),
             None if lanes.len() >= LANES => return None,
             None => {
-                let lane = Arc::new(Lane::new(next_key()));
+                let lane = Arc::new(Lane::new(next_key(), !lanes.is_empty()));
                 lanes.push(Arc::clone(&lane));
                 lane
             }
@@ -110,9 +112,9 @@ impl ModernClients {
 }
 
 impl Lane {
-    fn new(key: u64) -> Self {
+    fn new(key: u64, is_further: bool) -> Self {
         let state = LaneState { running: HashMap::new(), used: Instant::now() };
-        Self { key, state: Mutex::new(state) }
+        Self { key, is_further, state: Mutex::new(state) }
     }
 
     fn is_free(&self, slug: &str) -> bool {
@@ -156,6 +158,10 @@ impl Drop for Lease {
 impl ClientSession for Lane {
     fn key(&self) -> u64 {
         self.key
+    }
+
+    fn is_further(&self) -> bool {
+        self.is_further
     }
 
     /// A modern client hears only what belongs to one of its requests.

@@ -2,6 +2,7 @@
 //! small: streams and subscriptions are made when they are first needed. `Gateway::end_session` alone
 //! ends one (DELETE, idle, a key no longer good); here it is only taken out of the table.
 
+mod changes;
 mod client_session;
 mod log;
 pub(crate) mod portable;
@@ -16,10 +17,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use lockgate_authn::Principal;
 use lockgate_protocol::capabilities;
-use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Revision;
-use lockgate_protocol::write;
-use lockgate_upstream::{Caller, ClientSession, ListKind, LogLevel, QuestionError};
+use lockgate_upstream::{Caller, ClientSession, LogLevel, QuestionError};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -356,56 +355,7 @@ impl Session {
     fn outside(&self) -> Arc<Log> {
         self.state(|state| Arc::clone(state.logs.entry(0).or_insert_with(|| self.new_stream(0))))
     }
-
-    /// The stream outside of calls, with what changed since the last one was open.
-    pub(crate) fn listen(&self) -> Arc<Log> {
-        let log = self.outside();
-        let dirty = self.dirty.swap(0, Ordering::AcqRel);
-        for (bit, method) in CHANGES {
-            if dirty & bit != 0 {
-                // Small, and so always taken.
-                let _ = log.push_once(write::notification(method.as_str(), b"{}").into());
-            }
-        }
-        log
-    }
-
-    /// Tells the client of lists that are not those it was last told of, and of those that a server
-    /// announced.
-    pub(crate) fn notify_changes(&self, view: Option<&View>, announced: &[ListKind]) {
-        let marks = view.map_or_else(ListMarks::none, |view| view.marks(self.interactive));
-        let before = std::mem::replace(&mut *self.lists.lock(), marks);
-        for kind in before.changes(marks, announced) {
-            self.list_changed(kind);
-        }
-    }
-
-    /// Tells the client to list everything anew.
-    pub(crate) fn distrust_lists(&self) {
-        for kind in [ListKind::Tools, ListKind::Prompts, ListKind::Resources] {
-            self.list_changed(kind);
-        }
-    }
-
-    /// Tells the client that a list is another one now, at once or when it listens again.
-    fn list_changed(&self, kind: ListKind) {
-        let (bit, method) = match kind {
-            ListKind::Tools => CHANGES[0],
-            ListKind::Prompts => CHANGES[1],
-            ListKind::Resources | ListKind::Templates => CHANGES[2],
-        };
-        if self.is_listening() {
-            if let Some(log) = self.log(0) {
-                let _ = log.push_once(write::notification(method.as_str(), b"{}").into());
-            }
-        } else {
-            self.dirty.fetch_or(bit, Ordering::AcqRel);
-        }
-    }
 }
-
-const CHANGES: [(u8, Method); 3] =
-    [(1, Method::ToolsChanged), (2, Method::PromptsChanged), (4, Method::ResourcesChanged)];
 
 fn random_id() -> Option<Box<str>> {
     let mut random = [0u8; 16];

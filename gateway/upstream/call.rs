@@ -113,6 +113,10 @@ pub enum SinkError {
 pub trait ClientSession: Send + Sync + 'static {
     /// What distinguishes it from every other session.
     fn key(&self) -> u64;
+    /// Whether it is beside another session of the same client.
+    fn is_further(&self) -> bool {
+        false
+    }
     /// A `notifications/message` of server `slug` that belongs to no call.
     fn log(&self, slug: &str, note: &Request);
     /// Asks the client outside of a call, in the name of server `slug`; as [`Conversation::ask`].

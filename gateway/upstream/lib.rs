@@ -35,6 +35,7 @@ mod reread;
 mod screen;
 mod session_connections;
 mod shared;
+mod sole;
 mod sse;
 mod status;
 mod supervise;
@@ -54,6 +55,7 @@ pub use failure::{Failure, Kind as FailureKind};
 pub use future::BoxFuture;
 pub use process::{Group, guard, outlive_signals};
 pub use shared::Surroundings;
+pub use sole::SoleClient;
 pub use status::{BreakerState, Load, Peer, Stage, State, Status, Trouble};
 
 use std::sync::Arc;

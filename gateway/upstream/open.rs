@@ -69,7 +69,10 @@ async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), R
         Arc::clone(if matches!(role, Role::Scout) { &shared.survey.stale } else { &shared.stale });
     let is_own = !matches!(role, Role::Shared);
     let (behind, capabilities) = match role {
-        Role::Shared => (Behind::Anybody, json!({})),
+        Role::Shared => match &shared.around.sole {
+            None => (Behind::Anybody, json!({})),
+            Some(sole) => (Behind::Sole(Arc::clone(sole)), sole.capabilities().await),
+        },
         Role::Session(key, session, capabilities) => (Behind::Session(key, session), capabilities),
         Role::Scout => (Behind::Nobody, bridged()),
     };

@@ -20,6 +20,7 @@ use crate::call::{ClientSession, Conversation, QuestionError};
 use crate::future::BoxFuture;
 use crate::last_heard::LastHeard;
 use crate::link::Inbox;
+use crate::sole::SoleClient;
 use crate::topics::Topic;
 use crate::{Event, Events};
 
@@ -68,6 +69,8 @@ impl Pace {
 pub(crate) enum Behind {
     /// Whoever calls.
     Anybody,
+    /// Whoever calls, which is always the same client.
+    Sole(Arc<SoleClient>),
     /// One client session, by its key.
     Session(u64, Weak<dyn ClientSession>),
     /// Nobody: the gateway itself looks at lists.
@@ -78,6 +81,7 @@ impl Behind {
     fn session(&self) -> Option<Arc<dyn ClientSession>> {
         match self {
             Self::Session(_, session) => session.upgrade(),
+            Self::Sole(client) => client.session(),
             Self::Anybody | Self::Nobody => None,
         }
     }
@@ -86,7 +90,7 @@ impl Behind {
     pub(crate) fn session_key(&self) -> Option<u64> {
         match self {
             Self::Session(key, _) => Some(*key),
-            Self::Anybody | Self::Nobody => None,
+            Self::Anybody | Self::Sole(_) | Self::Nobody => None,
         }
     }
 }

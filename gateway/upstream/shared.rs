@@ -24,6 +24,7 @@ use crate::health::SilentEnds;
 use crate::last_heard::LastHeard;
 use crate::recovery::Recovery;
 use crate::session_connections::Sessions;
+use crate::sole::SoleClient;
 use crate::status::{State, Status, Trouble};
 use crate::survey_state::Survey;
 use crate::topics::{SessionTopics, Wanted};
@@ -35,6 +36,8 @@ pub struct Surroundings {
     pub connector: Arc<Connector>,
     pub egress: lockgate_egress::Config,
     pub events: Events,
+    /// Where one client alone is served.
+    pub sole: Option<Arc<SoleClient>>,
     /// Places that the calls of all servers share.
     pub pools: Pools,
     /// The account of bytes in flight, which what comes in from servers counts in.

@@ -27,19 +27,24 @@ impl Shared {
     /// Whether clients of this era that can be asked may have connections of their own to the
     /// server behind `connection`.
     fn may_ask(&self, connection: &Connection, era: Era) -> bool {
-        let is_legacy = connection.era() == Era::Legacy;
-        let is_open = is_legacy || era == Era::Legacy && self.config.era == EraChoice::Auto;
+        let is_open = match connection.era() {
+            // The only client has its own lists on the shared connection.
+            Era::Legacy => self.around.sole.is_none(),
+            Era::Modern => era == Era::Legacy && self.config.era == EraChoice::Auto,
+        };
         is_open && self.config.sessions != config::Sessions::Shared
     }
 
     /// How the server asks things of modern clients while their calls run.
     pub(crate) fn back_channel(&self) -> BackChannel {
-        match &*self.live.load() {
-            Some(live) if self.may_ask(live, Era::Modern) => match live.link {
-                Link::Http(_) => BackChannel::PerCall,
-                Link::Duplex(_) => BackChannel::PerConnection,
-            },
-            _ => BackChannel::None,
+        let live = self.live.load();
+        let Some(live) = &*live else { return BackChannel::None };
+        if live.era() == Era::Modern || self.config.sessions == config::Sessions::Shared {
+            return BackChannel::None;
+        }
+        match live.link {
+            Link::Http(_) => BackChannel::PerCall,
+            Link::Duplex(_) => BackChannel::PerConnection,
         }
     }
 

@@ -213,3 +213,56 @@ async fn a_listen_on_stdio_can_be_cancelled() {
     .await;
     assert!(pipe.modern(json!(3), "tools/list", json!({})).await["result"].is_object());
 }
+
+/// One client, one process of each server: a legacy server is told what this client declares, and
+/// asks it, in either era of the client.
+#[tokio::test]
+async fn the_only_client_is_asked_by_one_process() {
+    let servers = json!({"f": fixture(&["--era", "legacy", "--shy"])});
+    let ann = json!({"action": "accept", "content": {"username": "Ann", "email": "a@b.c"}});
+    let call = json!({"name": "f__test_elicitation", "arguments": {"message": "Who?"}});
+    let mut legacy = Pipe::start(json!({"servers": servers}));
+    let able = INITIALIZE.replace(r#""capabilities":{}"#, r#""capabilities":{"elicitation":{}}"#);
+    legacy.say(&able).await;
+    legacy.answer(&json!("i")).await;
+    legacy.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
+    let listed = legacy.legacy(json!(1), "tools/list", json!({})).await.to_string();
+    assert!(listed.contains("f__test_elicitation"), "{listed}");
+    let request = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call});
+    legacy.say(&request.to_string()).await;
+    let question = loop {
+        let message = legacy.hear().await;
+        if message["method"] == "elicitation/create" {
+            break message;
+        }
+    };
+    assert_eq!(question["params"]["message"], "[f] Who?");
+    let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": ann});
+    legacy.say(&answer.to_string()).await;
+    let done = legacy.answer(&json!(2)).await.to_string();
+    assert!(done.contains("Ann"), "{done}");
+    assert_eq!(fixtures_of(&legacy), 1);
+
+    let mut modern = Pipe::start(json!({"servers": servers}));
+    let able = json!({"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}});
+    let with = |more: Value| {
+        let mut params = call.clone();
+        params["_meta"] = able.clone();
+        for (key, value) in more.as_object().unwrap() {
+            params[key] = value.clone();
+        }
+        params
+    };
+    let asked = modern.modern(json!(1), "tools/call", with(json!({}))).await["result"].clone();
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    let state = &asked["requestState"];
+    let answered = json!({"requestState": state, "inputResponses": {"q1": ann}});
+    let done = modern.modern(json!(2), "tools/call", with(answered)).await.to_string();
+    assert!(done.contains("Ann"), "{done}");
+    assert_eq!(fixtures_of(&modern), 1);
+}
+
+/// How many processes of the server there are: each has a guard as its parent.
+fn fixtures_of(pipe: &Pipe) -> usize {
+    children(pipe.pid()).len()
+}

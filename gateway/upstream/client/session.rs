@@ -26,11 +26,21 @@ impl Shared {
     ) -> Result<Arc<Connection>, Failure> {
         let shared = self.shared_connection().await?;
         match &caller.session {
-            Some(session) if self.wants_own(&shared, caller, about) => {
+            Some(session)
+                if !self.is_sole(&shared, caller) && self.wants_own(&shared, caller, about) =>
+            {
                 Box::pin(self.own_connection(session, caller, shared)).await
             }
             _ => Ok(shared),
         }
+    }
+
+    /// Whether the shared connection is the caller's own already.
+    fn is_sole(&self, shared: &Connection, caller: &Caller) -> bool {
+        let Some(sole) = &self.around.sole else { return false };
+        shared.era() == Era::Legacy
+            && sole.has_declared(&caller.capabilities)
+            && caller.session.as_ref().is_some_and(|session| !session.is_further())
     }
 
     /// Whether a call goes out on a connection of its client's own.
