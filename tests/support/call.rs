@@ -3,6 +3,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use futures_util::future;
 use rmcp::{
     ErrorData, RoleServer,
     model::{
@@ -145,29 +146,34 @@ impl Call {
         self.ask(questions, None).await
     }
 
+    /// All at once.
     async fn ask_directly(
         &self,
         questions: BTreeMap<String, InputRequest>,
     ) -> Result<Asked, ErrorData> {
-        let mut answers = BTreeMap::new();
-        for (key, question) in questions {
-            let request = match question {
-                InputRequest::CreateMessage(request) => {
-                    ServerRequest::CreateMessageRequest(request)
-                }
-                InputRequest::Elicitation(request) => ServerRequest::ElicitRequest(request),
-                InputRequest::ListRoots(request) => ServerRequest::ListRootsRequest(request),
-                _ => return Err(ErrorData::internal_error("unknown kind of question", None)),
-            };
-            let answer: ClientResult =
-                self.context.peer.send_request(request).await.map_err(|error| {
-                    ErrorData::internal_error(format!("the client did not answer: {error}"), None)
-                })?;
-            let answer = serde_json::to_value(answer)
-                .map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
-            answers.insert(key, answer);
-        }
-        Ok(Asked::Answered(Answers(answers)))
+        let asked = questions.into_iter().map(|(key, question)| self.ask_one(key, question));
+        let answers = future::try_join_all(asked).await?;
+        Ok(Asked::Answered(Answers(answers.into_iter().collect())))
+    }
+
+    async fn ask_one(
+        &self,
+        key: String,
+        question: InputRequest,
+    ) -> Result<(String, Value), ErrorData> {
+        let request = match question {
+            InputRequest::CreateMessage(request) => ServerRequest::CreateMessageRequest(request),
+            InputRequest::Elicitation(request) => ServerRequest::ElicitRequest(request),
+            InputRequest::ListRoots(request) => ServerRequest::ListRootsRequest(request),
+            _ => return Err(ErrorData::internal_error("unknown kind of question", None)),
+        };
+        let answer: ClientResult =
+            self.context.peer.send_request(request).await.map_err(|error| {
+                ErrorData::internal_error(format!("the client did not answer: {error}"), None)
+            })?;
+        let answer = serde_json::to_value(answer)
+            .map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+        Ok((key, answer))
     }
 
     /// Refuses questions that the client has not declared it can answer.
