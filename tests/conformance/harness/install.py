@@ -72,8 +72,8 @@ def _run(command: list[str], folder: Path) -> None:
     subprocess.run(command, cwd=folder, check=True, timeout=600, stdout=subprocess.DEVNULL)
 
 
-def namespaced(cache: Cache, suite: str, slug: str, names: list[str]) -> str:
-    """A copy of a suite whose string literals name the fixture as the merged endpoint does.
+def namespaced(cache: Cache, suite: str, slug: str, names: list[str]) -> None:
+    """Makes SUITE-SLUG, a copy of a suite whose string literals name the fixture as the merged endpoint does.
 
     A literal that is exactly one of `names` becomes `slug__NAME`; a literal that begins with the
     fixture's URI scheme gets `slug+` before it. Prose around a name is not a literal and stays.
@@ -89,7 +89,6 @@ def namespaced(cache: Cache, suite: str, slug: str, names: list[str]) -> str:
     if not named or not located:
         raise RuntimeError(f"{suite}: found no fixture names to rewrite")
     cache.bundle(copy).write_text(text)
-    return copy
 
 
 def version(cache: Cache, suite: str) -> str:

@@ -13,6 +13,8 @@ from .suite import Outcome
 FILE = HERE / "expected-failures.yaml"
 SECTIONS = ("direct", "server", "client")
 KEYS = {"leg", "check", "reason"}
+# `sometimes: "yes"`: not a mistake when nothing is lost, for what depends on the machine.
+OPTIONAL = {"sometimes"}
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,7 @@ class Expected:
     leg: str
     check: str
     reason: str
+    sometimes: str = ""
 
     def covers(self, leg: str, check: str) -> bool:
         return fnmatchcase(leg, self.leg) and fnmatchcase(check, self.check)
@@ -42,13 +45,13 @@ def expected(section: str, file: Path = FILE) -> list[Expected]:
         elif (entry := re.fullmatch(r'  ([ -]) (\w+): "([^"]+)"', line)) and current:
             if entry[1] == "-":
                 found[current].append({})
-            if not found[current] or entry[2] not in KEYS or entry[2] in found[current][-1]:
+            if not found[current] or entry[2] not in KEYS | OPTIONAL or entry[2] in found[current][-1]:
                 raise ValueError(f"{file.name}:{number}: unexpected key {entry[2]}")
             found[current][-1][entry[2]] = entry[3]
         else:
             raise ValueError(f"{file.name}:{number}: not understood: {line!r}")
     for entry in found.get(section, []):
-        if entry.keys() != KEYS:
+        if not entry.keys() >= KEYS:
             raise ValueError(f"{file.name}: an entry of {section} lacks {KEYS - entry.keys()}")
     return [Expected(**entry) for entry in found.get(section, [])]
 
@@ -108,7 +111,7 @@ class Report:
             print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
         for entry in self.allowed:
             ran = any(fnmatchcase(leg, entry.leg) for leg in self.legs)
-            if whole and ran and entry not in self.used:
+            if whole and ran and entry not in self.used and not entry.sometimes:
                 self.problems.append(f"expected, but not lost: {entry.leg}: {entry.check}")
         for title, lines in (("Expected losses", self.known), ("PROBLEMS", self.problems)):
             if lines:

@@ -1,5 +1,6 @@
 """Which leg runs against which fixture, and how the gateway reaches it. A leg of one era on a server of the other is
-a bridge: nothing can be measured directly there, so what the dual-era fixture does is the aim."""
+a bridge: nothing can be measured directly there, so what the fixture does as a server of the leg's era alone is the
+aim."""
 
 import itertools
 from collections.abc import Iterator
@@ -11,8 +12,8 @@ from .suite import SERVER_LEGS, Leg
 
 SLUG = "fixture"
 ENDPOINTS = {"one": f"/servers/{SLUG}/mcp", "merged": "/mcp"}
-# With the fixtures of the SDKs, the two revisions that people meet most; `--all` runs every leg.
-SHORT_LEGS = ("2025-11-25", "2026-07-28")
+# With the fixtures of the SDKs, the two revisions that people meet most and our own checks; `--all` runs every leg.
+SHORT_LEGS = ("2025-11-25", "2026-07-28", "notices 2025-11-25", "notices 2026-07-28")
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,12 @@ class Run:
     @property
     def base(self) -> tuple[Leg, Fixture, str]:
         """What to run directly, to compare with."""
-        return self.leg, self.fixture, self.era if self.era in self.leg.eras else "both"
+        return self.leg, self.fixture, self.era if self.era in self.leg.eras else self.leg.eras[0]
+
+    @property
+    def base_names(self) -> tuple[str, str, str]:
+        leg, fixture, era = self.base
+        return leg.name, fixture.name, era
 
     @property
     def path(self) -> str:

@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .install import Cache
+from .install import HERE, Cache
 from .processes import running
 
 # A question that nobody answers takes a minute of it.
@@ -29,6 +29,12 @@ def _dated(revision: str, eras: tuple[str, ...]) -> Leg:
     return Leg(revision, "conformance-0.2", options, eras)
 
 
+def _notices(revision: str, eras: tuple[str, ...]) -> Leg:
+    return Leg(f"notices {revision}", NOTICES, (revision,), eras)
+
+
+# Checks of ours beside the suite's: notices.mjs.
+NOTICES = "notices"
 LEGACY = ("legacy", "both")
 MODERN = ("modern", "both")
 SERVER_LEGS = (
@@ -39,6 +45,8 @@ SERVER_LEGS = (
     _dated("2026-07-28", MODERN),
     # The frozen requirements and, beside them, the tasks extension.
     Leg("requirements", "conformance-0.2", ("--requirements", "2026-07-28"), MODERN),
+    _notices("2025-11-25", LEGACY),
+    _notices("2026-07-28", MODERN),
 )
 
 CLIENT_LEGS = tuple(
@@ -118,9 +126,14 @@ class Outcome:
                 self.words[key] = check["errorMessage"]
 
 
-def server(cache: Cache, leg: Leg, url: str, folder: Path, suite: str | None = None) -> Outcome:
-    """Runs a leg against an endpoint."""
-    command = [cache.node, cache.bundle(suite or leg.suite), "server", "--url", url, *leg.options]
+def server(cache: Cache, leg: Leg, url: str, folder: Path, slug: str | None = None) -> Outcome:
+    """Runs a leg against an endpoint; `slug` is before the fixture's names there."""
+    if leg.suite == NOTICES:
+        command = [cache.node, HERE / "notices.mjs", cache.folder, *leg.options, "--url", url]
+        command += ["--slug", slug] if slug else []
+    else:
+        bundle = cache.bundle(f"{leg.suite}-{slug}" if slug else leg.suite)
+        command = [cache.node, bundle, "server", "--url", url, *leg.options]
     return _run(command, folder, "server", LEG_SECONDS)
 
 
@@ -131,6 +144,11 @@ def client(cache: Cache, leg: tuple, command: str, folder: Path) -> Outcome:
     if revision:
         options += ["--spec-version", revision]
     return _run([cache.node, cache.bundle(suite), "client", *options], folder, "", SCENARIO_SECONDS)
+
+
+def kept(folder: Path) -> Outcome:
+    """What a leg of an earlier run gave."""
+    return _read(folder, "server", Outcome())
 
 
 def _run(command: list, folder: Path, kind: str, seconds: int) -> Outcome:
@@ -145,6 +163,11 @@ def _run(command: list, folder: Path, kind: str, seconds: int) -> Outcome:
                 child.wait(seconds)
         except subprocess.TimeoutExpired:
             outcome.error = f"the suite did not end within {seconds} s"
+    return _read(folder, kind, outcome)
+
+
+def _read(folder: Path, kind: str, outcome: Outcome) -> Outcome:
+    results = folder / "results"
     for file in sorted(results.rglob("checks.json")):
         outcome.add(_scenario(file.parent.relative_to(results), kind), json.loads(file.read_text()))
     if not outcome.scenarios and not outcome.error:
