@@ -39,7 +39,7 @@ pub struct Certificate {
 
 /// A certificate that names nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Nameless {
+pub enum ClientCertificateError {
     #[error("the client certificate cannot be read")]
     Unreadable,
     #[error("the client certificate has no usable name")]
@@ -52,19 +52,19 @@ impl Certificate {
     /// common name; the kind of name is part of it.
     ///
     /// # Errors
-    /// [`Nameless`].
-    pub fn read(der: &[u8]) -> Result<Self, Nameless> {
+    /// [`ClientCertificateError`].
+    pub fn read(der: &[u8]) -> Result<Self, ClientCertificateError> {
         let (rest, certificate) =
-            X509Certificate::from_der(der).map_err(|_| Nameless::Unreadable)?;
+            X509Certificate::from_der(der).map_err(|_| ClientCertificateError::Unreadable)?;
         if !rest.is_empty() {
-            return Err(Nameless::Unreadable);
+            return Err(ClientCertificateError::Unreadable);
         }
         let names = names(&certificate)?;
         let subject = ["uri:", "dns:", "email:", "cn:"]
             .iter()
             .find_map(|kind| names.iter().find(|name| name.starts_with(kind)));
-        let subject = subject.ok_or(Nameless::NoName)?;
-        let issuer = distinguished(certificate.issuer()).ok_or(Nameless::NoName)?;
+        let subject = subject.ok_or(ClientCertificateError::NoName)?;
+        let issuer = distinguished(certificate.issuer()).ok_or(ClientCertificateError::NoName)?;
         let mut identity = Identity::new(&format!("{CERTIFICATE}{issuer}"), subject);
         identity.organisation =
             single(certificate.subject(), X509Name::iter_organization).map(Into::into);
@@ -88,8 +88,9 @@ impl Certificate {
     }
 }
 
-fn names(certificate: &X509Certificate<'_>) -> Result<Vec<Box<str>>, Nameless> {
-    let alternative = certificate.subject_alternative_name().map_err(|_| Nameless::Unreadable)?;
+fn names(certificate: &X509Certificate<'_>) -> Result<Vec<Box<str>>, ClientCertificateError> {
+    let alternative =
+        certificate.subject_alternative_name().map_err(|_| ClientCertificateError::Unreadable)?;
     let alternative =
         alternative.iter().flat_map(|extension| &extension.value.general_names).take(MAX_NAMES);
     let named = alternative.filter_map(|name| match name {

@@ -19,7 +19,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-pub use certificate::{CERTIFICATE, Certificate, Nameless};
+pub use certificate::{CERTIFICATE, Certificate, ClientCertificateError};
 pub use config::{Anonymous, Claims, Config, Issuer, Scopes, ToolScopes};
 pub use fetch::Outside;
 pub use identity::{ANONYMOUS, Identity, KEY, LOCAL};

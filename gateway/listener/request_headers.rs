@@ -6,6 +6,7 @@ use http::header::{
     TRANSFER_ENCODING,
 };
 use http::{HeaderMap, Version};
+use lockgate_protocol::header::is_token_char;
 
 use crate::connection::ConnectionState;
 use crate::error::ListenerError;
@@ -124,9 +125,7 @@ pub(crate) fn bearer(headers: &mut HeaderMap) -> Result<Option<String>, Listener
 fn token(value: &HeaderValue) -> Option<String> {
     let (scheme, token) = value.as_bytes().split_at_checked(b"bearer".len())?;
     // RFC 9110, 11.1: the scheme is a token, which may go on.
-    let whole = !token
-        .first()
-        .is_some_and(|&b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
+    let whole = !token.first().is_some_and(|&b| is_token_char(b));
     if whole && scheme.eq_ignore_ascii_case(b"bearer") {
         Some(String::from_utf8_lossy(token.trim_ascii()).into_owned())
     } else {

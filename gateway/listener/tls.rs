@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
-use lockgate_authn::{Certificate, Nameless};
+use lockgate_authn::{Certificate, ClientCertificateError};
 use parking_lot::Mutex;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
@@ -92,7 +92,7 @@ fn take_stamps(files: &Tls) -> [FileStamp; 3] {
 /// What the client's verified certificate says, if it showed one.
 pub(crate) fn read_client_certificate(
     connection: &ServerConnection,
-) -> Result<Option<Arc<Certificate>>, Nameless> {
+) -> Result<Option<Arc<Certificate>>, ClientCertificateError> {
     let shown = connection.peer_certificates().and_then(|chain| chain.first());
     shown.map(|certificate| Certificate::read(certificate).map(Arc::new)).transpose()
 }

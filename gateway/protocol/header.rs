@@ -77,7 +77,7 @@ struct ParamHeader {
 /// Why a tool's annotations are refused, and under which property.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{fault} (at {at:?})")]
-pub struct InvalidAnnotation {
+pub struct AnnotationError {
     pub fault: AnnotationFault,
     /// The properties on the way, joined by `/`; the server's words, cut at 200 characters.
     pub at: String,
@@ -108,8 +108,8 @@ impl ParamHeaders {
     /// are accepted when they are one of the permitted types and `null`.
     ///
     /// # Errors
-    /// [`InvalidAnnotation`]: an HTTP client must leave the tool out.
-    pub fn from_schema(input_schema: &[u8]) -> Result<Self, InvalidAnnotation> {
+    /// [`AnnotationError`]: an HTTP client must leave the tool out.
+    pub fn from_schema(input_schema: &[u8]) -> Result<Self, AnnotationError> {
         if !may_have_annotations(input_schema) {
             return Ok(Self::default());
         }
@@ -270,12 +270,17 @@ fn checked(json: &[u8]) -> Option<&str> {
 
 /// RFC 9110 `1*tchar`.
 fn is_token(name: &str) -> bool {
-    (1..=MAX_NAME).contains(&name.len())
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+    (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(is_token_char)
 }
 
-fn refuse<T>(fault: AnnotationFault, path: &[String]) -> Result<T, InvalidAnnotation> {
-    Err(InvalidAnnotation { fault, at: path.join("/").chars().take(MAX_AT).collect() })
+/// RFC 9110 `tchar`.
+#[must_use]
+pub fn is_token_char(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b)
+}
+
+fn refuse<T>(fault: AnnotationFault, path: &[String]) -> Result<T, AnnotationError> {
+    Err(AnnotationError { fault, at: path.join("/").chars().take(MAX_AT).collect() })
 }
 
 /// Whether a `type` is a primitive one, alone or beside `null`.

@@ -19,7 +19,7 @@ pub struct Welcome {
 
 /// Why a handshake result is of no use.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadWelcome {
+pub enum WelcomeError {
     #[error("the result has no `protocolVersion`")]
     NoVersion,
     #[error("the server wants protocol version {0:?}, which is not one of ours")]
@@ -37,13 +37,13 @@ pub fn initialize_params(revision: Revision, capabilities: &Value, info: &Value)
 /// Reads an `initialize` result.
 ///
 /// # Errors
-/// [`BadWelcome`]; the caller disconnects.
-pub fn read_welcome(result: &[u8]) -> Result<Welcome, BadWelcome> {
-    let result: Value = serde_json::from_slice(result).map_err(|_| BadWelcome::Json)?;
+/// [`WelcomeError`]; the caller disconnects.
+pub fn read_welcome(result: &[u8]) -> Result<Welcome, WelcomeError> {
+    let result: Value = serde_json::from_slice(result).map_err(|_| WelcomeError::Json)?;
     let version =
-        result.get("protocolVersion").and_then(Value::as_str).ok_or(BadWelcome::NoVersion)?;
+        result.get("protocolVersion").and_then(Value::as_str).ok_or(WelcomeError::NoVersion)?;
     let Some(revision) = parse_legacy(version) else {
-        return Err(BadWelcome::Version(version.chars().take(64).collect()));
+        return Err(WelcomeError::Version(version.chars().take(64).collect()));
     };
     let capabilities = result.get("capabilities").cloned().unwrap_or_default();
     let mut offers = Offers::of(&capabilities);

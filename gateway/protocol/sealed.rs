@@ -63,7 +63,7 @@ pub enum BadSecret {
 
 /// Why a token cannot be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SealFailed {
+pub enum SealError {
     #[error("the content is too long for a token")]
     TooLong,
     #[error("the cryptographic library failed")]
@@ -176,21 +176,21 @@ impl Sealer {
     /// part: principal, endpoint, method and whatever else it must not be carried across.
     ///
     /// # Errors
-    /// [`SealFailed`].
+    /// [`SealError`].
     pub fn seal(
         &self,
         purpose: Purpose,
         bind: &[&[u8]],
         expires: u64,
         plain: &[u8],
-    ) -> Result<String, SealFailed> {
+    ) -> Result<String, SealError> {
         let key = &self.newest;
         let secret = key.of(purpose);
         let tag = secret.algorithm().tag_len();
         let sealed_len = NONCE_LEN + EXPIRES_LEN + plain.len() + tag;
         let head = VERSION.len() + key.id.len() + 2;
         if plain.len() > MAX_TOKEN || head + base64_len(sealed_len) > MAX_TOKEN {
-            return Err(SealFailed::TooLong);
+            return Err(SealError::TooLong);
         }
         let mut sealed = Vec::with_capacity(sealed_len);
         sealed.extend_from_slice(&[0; NONCE_LEN]);
@@ -199,7 +199,7 @@ impl Sealer {
         let (place, content) = sealed.split_at_mut(NONCE_LEN);
         let (nonce, tag) = secret
             .seal_in_place_separate_tag(Aad::from(associated(key, purpose, bind)), content)
-            .map_err(|_| SealFailed::Crypto)?;
+            .map_err(|_| SealError::Crypto)?;
         place.copy_from_slice(nonce.as_ref());
         sealed.extend_from_slice(tag.as_ref());
         let mut token = String::with_capacity(head + base64_len(sealed_len));

@@ -13,7 +13,7 @@ use lockgate_text::percent::decode;
 use crate::name::Slug;
 
 use spelling::split;
-pub use spelling::{BadUri, check_spelling};
+pub use spelling::{UriError, check_spelling};
 
 /// Longest URI in bytes that [`validate`] should be asked for.
 pub const MAX_URI: usize = 8 * 1024;
@@ -79,16 +79,16 @@ fn is_web(scheme: &str, rest: &str) -> bool {
 /// path of a web URI is free.
 ///
 /// # Errors
-/// The first [`BadUri`] found.
-pub fn validate(uri: &str, max_len: usize) -> Result<(), BadUri> {
+/// The first [`UriError`] found.
+pub fn validate(uri: &str, max_len: usize) -> Result<(), UriError> {
     if uri.is_empty() {
-        return Err(BadUri::Empty);
+        return Err(UriError::Empty);
     }
     if uri.len() > max_len {
-        return Err(BadUri::TooLong);
+        return Err(UriError::TooLong);
     }
     if uri.chars().any(|c| c.is_control() || c.is_whitespace()) {
-        return Err(BadUri::Character);
+        return Err(UriError::Character);
     }
     let (scheme, mut rest) = split(uri).unwrap_or(("", uri));
     if is_web(scheme, rest) {
@@ -105,14 +105,14 @@ pub fn validate(uri: &str, max_len: usize) -> Result<(), BadUri> {
     check_segments(&text)
 }
 
-fn check_segments(text: &[u8]) -> Result<(), BadUri> {
+fn check_segments(text: &[u8]) -> Result<(), UriError> {
     if memchr::memchr(0, text).is_some() {
-        return Err(BadUri::Nul);
+        return Err(UriError::Nul);
     }
     // `slug+:../x` and `ui://slug+../x` hide a first segment behind their marks.
     let mut segments = text.split(|b| matches!(b, b'/' | b'\\' | b'?' | b'#' | b'+' | b':'));
     if segments.any(|segment| matches!(segment, b"." | b"..")) {
-        Err(BadUri::DotSegment)
+        Err(UriError::DotSegment)
     } else {
         Ok(())
     }

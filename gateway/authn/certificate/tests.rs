@@ -4,7 +4,7 @@ use rcgen::{CertificateParams, CertifiedIssuer, DnType, DnValue, KeyPair, SanTyp
 
 use super::*;
 
-fn read(edit: impl FnOnce(&mut CertificateParams)) -> Result<Certificate, Nameless> {
+fn read(edit: impl FnOnce(&mut CertificateParams)) -> Result<Certificate, ClientCertificateError> {
     read_from(&[(DnType::CommonName, "Test CA".into())], edit)
 }
 
@@ -12,7 +12,7 @@ fn read(edit: impl FnOnce(&mut CertificateParams)) -> Result<Certificate, Namele
 fn read_from(
     name: &[(DnType, DnValue)],
     edit: impl FnOnce(&mut CertificateParams),
-) -> Result<Certificate, Nameless> {
+) -> Result<Certificate, ClientCertificateError> {
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
     authority.distinguished_name = rcgen::DistinguishedName::new();
     name.iter()
@@ -69,16 +69,18 @@ fn a_common_name_cannot_pass_for_another_kind() {
 
 #[test]
 fn certificates_without_a_usable_name_are_nobody() {
-    assert_eq!(read(|_| {}).unwrap_err(), Nameless::NoName);
+    assert_eq!(read(|_| {}).unwrap_err(), ClientCertificateError::NoName);
     assert_eq!(
         read(|p| p.distinguished_name.push(DnType::CommonName, "a\nb")).unwrap_err(),
-        Nameless::NoName
+        ClientCertificateError::NoName
     );
     let long =
         |bytes: usize| read(|p| p.distinguished_name.push(DnType::CommonName, "a".repeat(bytes)));
-    assert!(long(MAX_TEXT).is_ok() && long(MAX_TEXT + 1).unwrap_err() == Nameless::NoName);
+    assert!(
+        long(MAX_TEXT).is_ok() && long(MAX_TEXT + 1).unwrap_err() == ClientCertificateError::NoName
+    );
     for garbage in [&b""[..], b"\x30\x03abc", &[0x30; 100]] {
-        assert_eq!(Certificate::read(garbage).unwrap_err(), Nameless::Unreadable);
+        assert_eq!(Certificate::read(garbage).unwrap_err(), ClientCertificateError::Unreadable);
     }
 }
 

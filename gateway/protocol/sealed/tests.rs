@@ -151,7 +151,7 @@ fn what_can_be_sealed_can_be_opened_up_to_the_limit() {
     for length in [longest + 1, MAX_TOKEN, MAX_TOKEN * 2] {
         assert_eq!(
             sealer.seal(Purpose::Cursor, BIND, LATER, &vec![7; length]),
-            Err(SealFailed::TooLong)
+            Err(SealError::TooLong)
         );
     }
 }

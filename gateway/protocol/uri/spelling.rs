@@ -9,7 +9,7 @@ use url::Url;
 
 /// Why a URI is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadUri {
+pub enum UriError {
     #[error("the URI is empty")]
     Empty,
     #[error("the URI is too long")]
@@ -38,8 +38,8 @@ const SPECIAL: [&str; 6] = ["file", "ftp", "http", "https", "ws", "wss"];
 /// without `//`, with `localhost` or with user information.
 ///
 /// # Errors
-/// [`BadUri::Spelling`].
-pub fn check_spelling(uri: &str) -> Result<(), BadUri> {
+/// [`UriError::Spelling`].
+pub fn check_spelling(uri: &str) -> Result<(), UriError> {
     let Some((scheme, _)) = split(uri) else { return Ok(()) };
     let special = SPECIAL.iter().any(|known| scheme.eq_ignore_ascii_case(known));
     // `c|` is the drive `c:` to the standard, though not to the parser.
@@ -52,7 +52,7 @@ pub fn check_spelling(uri: &str) -> Result<(), BadUri> {
         // What the standard does not take, servers that go by it do not read at all.
         Err(_) => !special && !scheme.contains(|c: char| c.is_ascii_uppercase()),
     };
-    if usual { Ok(()) } else { Err(BadUri::Spelling) }
+    if usual { Ok(()) } else { Err(UriError::Spelling) }
 }
 
 fn plain(uri: &str) -> Cow<'_, [u8]> {

@@ -87,7 +87,7 @@ fn what_expose_never_gives_has_no_owner() {
 
 #[test]
 fn validation_refuses_what_servers_could_misread() {
-    use BadUri::{Character, DotSegment, Empty, Nul, TooLong};
+    use UriError::{Character, DotSegment, Empty, Nul, TooLong};
     let long = format!("file:///{}", "a".repeat(MAX_URI));
     let table = [
         ("file:///a/b..c/.d/e.", Ok(())),
@@ -199,7 +199,7 @@ fn one_resource_has_one_spelling() {
         "note://private:080/a",
         "note://private/x/../a",
     ] {
-        assert_eq!(check_spelling(uri), Err(BadUri::Spelling), "{uri}");
+        assert_eq!(check_spelling(uri), Err(UriError::Spelling), "{uri}");
     }
 }
 
