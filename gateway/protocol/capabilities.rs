@@ -4,6 +4,7 @@
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
+use crate::revision::Revision;
 use crate::scan::{self, Keys, Scanner};
 
 /// The tasks extension (2026-07-28).
@@ -136,6 +137,33 @@ pub fn declares(capabilities: &[u8], path: &[&str]) -> bool {
         }
     }
     !matches!(at, b"null" | b"false")
+}
+
+/// [`carried`] of a client of a legacy revision: what that revision does not have is not told, so
+/// that no server asks what the client would be spared. Says too whether the client tells of changed
+/// roots.
+#[must_use]
+pub fn carried_of(declared: &[u8], revision: Revision) -> Bytes {
+    let carried = carried(declared);
+    let Ok(Value::Object(mut all)) = serde_json::from_slice::<Value>(&carried) else { return NONE };
+    if let Some(Value::Object(roots)) = all.get_mut("roots")
+        && declares(declared, &["roots", "listChanged"])
+    {
+        roots.insert("listChanged".into(), true.into());
+    }
+    if revision >= Revision::V2025_11_25 {
+        return Value::Object(all).to_string().into();
+    }
+    if revision < Revision::V2025_06_18 {
+        all.remove("elicitation");
+    } else if let Some(Value::Object(modes)) = all.get_mut("elicitation") {
+        // Forms alone, which need no mention.
+        modes.clear();
+    }
+    if let Some(Value::Object(sampling)) = all.get_mut("sampling") {
+        sampling.clear();
+    }
+    Value::Object(all).to_string().into()
 }
 
 /// The parts of a client's capabilities that the gateway carries to a server of either era, as JSON

@@ -86,10 +86,7 @@ async fn answer_one(
     text: Bytes,
 ) -> Reply {
     match jsonrpc::parse(text.clone(), snapshot.config.limits.depth, SentBy::Client) {
-        Ok(Message::Response(response)) => {
-            session.answer(&response);
-            Reply::accepted()
-        }
+        Ok(Message::Response(response)) => gateway.take_answer(&session, exchange, &response),
         Ok(Message::Request(request) | Message::Notification(request)) => {
             let principal = exchange.principal.clone();
             legacy::receive(gateway, snapshot, principal, session, exchange, request).await

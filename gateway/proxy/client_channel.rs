@@ -264,7 +264,12 @@ impl Conversation for CallChannel {
             let clean = self.response.as_ref().and_then(|rule| scrub::question(rule, &params));
             let params = clean.map_or(params, Bytes::from);
             session
-                .question(log, method, &question::label(self.label.as_deref(), method, &params))
+                .question(
+                    log,
+                    &self.slug,
+                    method,
+                    &question::label(self.label.as_deref(), method, &params),
+                )
                 .await
         })
     }

@@ -142,10 +142,14 @@ fn open_channel(
     outlet: Destination,
 ) -> Arc<CallChannel> {
     let slug = permitted.server().slug();
+    let level = match &context.session {
+        Some(session) => Some(session.wanted_level()),
+        None => context.caller.log_level,
+    };
     CallChannel::new(
         outlet,
         &context.request,
-        context.caller.log_level,
+        level,
         context.revision,
         slug,
         context.view.namespaced,

@@ -67,7 +67,7 @@ pub(crate) fn initialize(
     };
     let limits = &snapshot.config.limits;
     let endpoint = &exchange.endpoint;
-    let opening = Opening { revision, capabilities: capabilities::carried(declared) };
+    let opening = Opening { revision, capabilities: capabilities::carried_of(declared, revision) };
     // Without a secret of the operator's there is nobody who could go on with it.
     let portable = snapshot
         .config
@@ -152,7 +152,7 @@ pub(crate) async fn receive(
     }
     if request.id().is_empty() {
         gateway.record_refused_notification(&request, exchange);
-        take_notification(&session, &request);
+        take_notification(gateway, &session, &request);
         return Reply::accepted();
     }
     let id = request.id_bytes();
@@ -266,11 +266,19 @@ fn check_version(headers: &HeaderMap) -> Option<RequestError> {
         .then(|| RequestError::new(code::INVALID_REQUEST, words).status(StatusCode::BAD_REQUEST))
 }
 
-fn take_notification(session: &Session, note: &Request) {
-    if note.method == Method::Cancelled
-        && let Some(id) = note.param("requestId")
-    {
-        session.cancel(id);
+fn take_notification(gateway: &Gateway, session: &Session, note: &Request) {
+    match note.method {
+        Method::Cancelled => {
+            if let Some(id) = note.param("requestId") {
+                session.cancel(id);
+            }
+        }
+        Method::RootsChanged if session.tells_roots_changes() => {
+            for server in gateway.directory.servers() {
+                server.tell_roots_changed(session.key());
+            }
+        }
+        _ => {}
     }
 }
 

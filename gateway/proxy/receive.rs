@@ -125,10 +125,7 @@ impl Gateway {
         let session_id = header(&exchange.headers, &SESSION);
         match message {
             Message::Response(response) => match self.session(session_id, &principal, exchange) {
-                Some(session) => {
-                    session.answer(&response);
-                    Reply::accepted()
-                }
+                Some(session) => self.take_answer(&session, exchange, &response),
                 None => self.refuse_unknown_session(exchange, None),
             },
             Message::Request(request) | Message::Notification(request) => {

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use http::StatusCode;
 use lockgate_authn::{Principal, Unknown};
 use lockgate_protocol::code;
-use lockgate_protocol::jsonrpc::Request;
+use lockgate_protocol::jsonrpc::{Request, Response};
 use lockgate_protocol::revision::Era;
 use lockgate_telemetry::Rejection;
 use lockgate_telemetry::audit::Refused;
@@ -14,6 +14,7 @@ use lockgate_telemetry::audit::Refused;
 use crate::gateway::Gateway;
 use crate::headers::{SESSION, header};
 use crate::rescue::RequestError;
+use crate::session::Session;
 use crate::transport::{Endpoint, Exchange, Reply};
 
 impl Gateway {
@@ -51,6 +52,25 @@ impl Gateway {
                 &RequestError::invalid(format!("`{name}` needs an id: nothing is done")),
                 exchange,
             );
+        }
+    }
+
+    /// A client's answer to a request of a server; one that is no answer to anything is an error to
+    /// that client.
+    pub(crate) fn take_answer(
+        &self,
+        session: &Session,
+        exchange: &Exchange,
+        response: &Response,
+    ) -> Reply {
+        match session.answer(response) {
+            Ok(()) => Reply::accepted(),
+            Err(words) => {
+                let problem =
+                    RequestError::new(code::INVALID_REQUEST, words).status(StatusCode::BAD_REQUEST);
+                self.record_refused_request(&problem, exchange);
+                problem.reply(None, Era::Legacy)
+            }
         }
     }
 

@@ -4,6 +4,7 @@
 
 mod changes;
 mod client_session;
+mod elicitation;
 mod log;
 pub(crate) mod portable;
 mod question;
@@ -18,13 +19,14 @@ use bytes::Bytes;
 use lockgate_authn::Principal;
 use lockgate_protocol::capabilities;
 use lockgate_protocol::revision::Revision;
-use lockgate_upstream::{Caller, ClientSession, LogLevel, QuestionError};
+use lockgate_upstream::{Caller, ClientSession, LogLevel};
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use elicitation::Elicitations;
 pub(crate) use log::{Log, Reader, parse_event_id};
 use portable::{Ended, Opening};
+use question::Asked;
 pub(crate) use subscribed::{AtServer, Subscribed, covers};
 
 use crate::catalog::{View, mark::ListMarks};
@@ -49,6 +51,8 @@ pub(crate) struct Session {
     pub(crate) capabilities: Bytes,
     /// Servers can ask its client things.
     pub(crate) interactive: bool,
+    /// Its client tells when its roots change.
+    roots_changes: bool,
     /// What servers offer to such clients alone has been waited for.
     pub(crate) survey_awaited: AtomicBool,
     /// Log level, plus one; 0 when none was set.
@@ -81,8 +85,9 @@ struct State {
     logs: HashMap<u64, Arc<Log>>,
     next_log: u64,
     running: HashMap<Bytes, CancellationToken>,
-    questions: HashMap<u64, oneshot::Sender<Result<Bytes, QuestionError>>>,
+    questions: HashMap<u64, Asked>,
     next_question: u64,
+    elicitations: Elicitations,
     /// Subscriptions by exposed URI.
     subscriptions: HashMap<String, AtServer>,
 }
@@ -158,6 +163,9 @@ impl Sessions {
             None => random_id().ok_or(TooMany::All)?,
         };
         let Opening { revision, capabilities } = opening;
+        let roots_changes = capabilities::declares(&capabilities, &["roots", "listChanged"]);
+        // Told where the client's session has a connection of its own.
+        let capabilities = capabilities::carried(&capabilities);
         let interactive = capabilities::is_interactive(&capabilities);
         let session = Arc::new_cyclic(|this| Session {
             key: self.next_key(),
@@ -165,6 +173,7 @@ impl Sessions {
             endpoint,
             revision,
             interactive,
+            roots_changes,
             lists: Mutex::new(view.marks(interactive)),
             survey_awaited: AtomicBool::new(false),
             capabilities,
@@ -304,6 +313,12 @@ impl Session {
 
     pub(crate) fn level(&self) -> Option<LogLevel> {
         LogLevel::ALL.get(usize::from(self.level.load(Ordering::Relaxed)).checked_sub(1)?).copied()
+    }
+
+    /// The least severe messages that its client gets: as long as it has named none, whatever the
+    /// server says to it, as it would directly.
+    pub(crate) fn wanted_level(&self) -> LogLevel {
+        self.level().unwrap_or(LogLevel::Debug)
     }
 
     pub(crate) fn set_level(&self, level: LogLevel) {

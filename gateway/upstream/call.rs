@@ -117,6 +117,12 @@ pub trait ClientSession: Send + Sync + 'static {
     fn is_further(&self) -> bool {
         false
     }
+    /// Its client tells when its roots change.
+    fn tells_roots_changes(&self) -> bool {
+        false
+    }
+    /// An elicitation of server `slug` that led elsewhere is complete, by the server's own id.
+    fn complete_elicitation(&self, _slug: &str, _id: &str) {}
     /// A `notifications/message` of server `slug` that belongs to no call.
     fn log(&self, slug: &str, note: &Request);
     /// Asks the client outside of a call, in the name of server `slug`; as [`Conversation::ask`].

@@ -18,6 +18,7 @@ use lockgate_protocol::header::ParamHeaders;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::outbound::Outbound;
 use lockgate_protocol::revision::Era;
+use lockgate_protocol::write;
 use parking_lot::Mutex;
 
 use outcome::{Verdict, is_header_mismatch, read};
@@ -236,6 +237,15 @@ impl Upstream for Client {
     fn revive(&self) {
         if self.shared.status.load().state == State::Failed {
             let _ = self.shared.recovery.want();
+        }
+    }
+
+    fn tell_roots_changed(&self, session: u64) {
+        if let Some(connection) = self.shared.sessions.find(session)
+            && connection.era() == Era::Legacy
+        {
+            let note = write::notification(Method::RootsChanged.as_str(), b"{}");
+            connection.link.notify(note.into());
         }
     }
 

@@ -145,6 +145,7 @@ impl Connection {
         info: Arc<[u8]>,
         receiver: Arc<Receiver>,
     ) -> Self {
+        receiver.modern.store(peer.revision.era() == Era::Modern, Ordering::Relaxed);
         if let (Era::Modern, Link::Http(link)) = (peer.revision.era(), &link) {
             let version = HeaderValue::from_static(peer.revision.as_str());
             link.carry(

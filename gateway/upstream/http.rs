@@ -250,6 +250,10 @@ impl HttpLink {
                 (Method::Progress, Some(conversation)) => conversation.progress(&note),
                 _ => self.inbox.notification(note, conversation.cloned()),
             },
+            Message::Request(question) if !self.inbox.answers() => {
+                tracing::debug!(method = %question.method_name(), "a request of a modern server \
+                    was dropped");
+            }
             Message::Request(question) => {
                 while questions.try_join_next().is_some() {}
                 if questions.len() < MAX_QUESTIONS {

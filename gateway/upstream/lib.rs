@@ -136,6 +136,10 @@ pub trait Upstream: Send + Sync + 'static {
     /// waits.
     fn revive(&self) {}
 
+    /// The roots of a legacy client have changed: told on the connection of its session, if it has
+    /// one. Never waits.
+    fn tell_roots_changed(&self, _session: u64) {}
+
     /// A legacy client session has ended; what was kept for it can go.
     fn forget_session(&self, session: u64);
 

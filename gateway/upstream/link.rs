@@ -22,6 +22,11 @@ pub(crate) trait Inbox: Send + Sync + 'static {
         running: Option<Arc<dyn Conversation>>,
     ) -> BoxFuture<'static, Bytes>;
 
+    /// Whether the server's requests are answered: in the modern era servers have none.
+    fn answers(&self) -> bool {
+        true
+    }
+
     /// Bytes of the server have come in, whatever they mean.
     fn heard(&self) {}
 

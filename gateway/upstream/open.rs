@@ -1,7 +1,7 @@
 //! Opens a connection to a server in the way that its configuration says: what carries the bytes,
 //! then the handshake. A connection declares what whoever is behind it declared, and nothing else.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -82,6 +82,7 @@ async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), R
         stale,
         announced: Arc::clone(&shared.announced),
         behind,
+        modern: AtomicBool::new(false),
         over: over.clone(),
         acknowledgements: Acknowledgements::default(),
         logged: Pace::default(),

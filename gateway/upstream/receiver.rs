@@ -2,6 +2,7 @@
 //! session that it belongs to; what belongs to nobody is answered or dropped here.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -32,6 +33,8 @@ pub(crate) struct Receiver {
     pub(crate) stale: Arc<Notify>,
     pub(crate) announced: Arc<Announced>,
     pub(crate) behind: Behind,
+    /// The server speaks the modern era, as far as it is known.
+    pub(crate) modern: AtomicBool,
     /// Why the connection is over, once it is.
     pub(crate) over: Over,
     pub(crate) acknowledgements: Acknowledgements,
@@ -171,6 +174,13 @@ impl Inbox for Receiver {
                         .send(Event::Task { slug: Arc::clone(&self.slug), id: id.into_owned() });
                 }
             }
+            Method::ElicitationComplete => {
+                if let (Some(session), Some(id)) =
+                    (self.behind.session(), note.param_str("elicitationId"))
+                {
+                    session.complete_elicitation(&self.slug, &id);
+                }
+            }
             Method::Progress | Method::Cancelled => {}
             _ => {
                 tracing::debug!(server = %self.slug, method = %note.method_name(), "notification \
@@ -223,6 +233,10 @@ impl Inbox for Receiver {
                 Err(unasked) => refuse(code::INTERNAL, &unasked.to_string()),
             }
         })
+    }
+
+    fn answers(&self) -> bool {
+        !self.modern.load(Ordering::Relaxed)
     }
 
     fn heard(&self) {

@@ -42,6 +42,7 @@ mod parked;
 mod policy;
 mod principals;
 mod probing;
+mod questions;
 mod reload;
 mod remote;
 mod restart;

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::question;
-use lockgate_upstream::{BoxFuture, ClientSession, LogLevel, QuestionError};
+use lockgate_upstream::{BoxFuture, ClientSession, QuestionError};
 
 use super::Session;
 use crate::log_message::write_log_message;
@@ -15,8 +15,16 @@ impl ClientSession for Session {
         self.key
     }
 
+    fn tells_roots_changes(&self) -> bool {
+        self.roots_changes
+    }
+
+    fn complete_elicitation(&self, slug: &str, id: &str) {
+        self.tell_elicitation_complete(slug, id);
+    }
+
     fn log(&self, slug: &str, note: &Request) {
-        if let Some(text) = write_log_message(slug, note, self.level().unwrap_or(LogLevel::Info))
+        if let Some(text) = write_log_message(slug, note, self.wanted_level())
             && let Some(log) = self.log(0)
         {
             log.push(text.into());
@@ -32,7 +40,7 @@ impl ClientSession for Session {
         Box::pin(async move {
             let log = self.log(0).ok_or(QuestionError::Gone)?;
             let label = (self.endpoint == Endpoint::All).then_some(slug);
-            self.question(&log, method, &question::label(label, method, &params)).await
+            self.question(&log, slug, method, &question::label(label, method, &params)).await
         })
     }
 }

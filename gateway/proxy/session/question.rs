@@ -5,7 +5,7 @@ use bytes::Bytes;
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::{Outcome, Response};
 use lockgate_protocol::method::Method;
-use lockgate_protocol::question;
+use lockgate_protocol::question::{may_ask, write_request};
 use lockgate_upstream::QuestionError;
 use tokio::sync::oneshot;
 
@@ -15,68 +15,89 @@ use crate::answers::Question;
 /// Questions of one session that wait for answers.
 const MAX_QUESTIONS: usize = 64;
 
+/// A question that waits for its answer.
+pub(super) struct Asked {
+    question: Question,
+    waiting: oneshot::Sender<Result<Bytes, QuestionError>>,
+}
+
 impl Session {
-    /// The client answers a question.
-    pub(crate) fn answer(&self, response: &Response) {
-        let Some(waiting) =
-            response.number().and_then(|id| self.state(|state| state.questions.remove(&id)))
-        else {
-            return; // late, or never asked
+    /// The client answers a question. What is no answer to it ends the question.
+    ///
+    /// # Errors
+    /// What is wrong with it, for the client.
+    pub(crate) fn answer(&self, response: &Response) -> Result<(), String> {
+        let id = response.number();
+        let asked = id.and_then(|id| self.state(|state| state.questions.remove(&id)));
+        let Some(Asked { question, waiting }) = asked else {
+            return Err("no request with this id waits for an answer: it was never made, is \
+                answered, or has ended"
+                .into());
         };
         let answer = match &response.outcome {
-            Outcome::Result(span, _) => Ok(response.text.slice(span.range())),
-            Outcome::Error(error) => Err(QuestionError::Refused {
-                code: error.code,
-                message: error.message(&response.text).into_owned(),
-            }),
+            Outcome::Result(span, _) => {
+                self.check_answer(&question, &response.text.slice(span.range()))
+            }
+            Outcome::Error(error) => {
+                let message = error.message(&response.text).into_owned();
+                let _ = waiting.send(Err(QuestionError::Refused { code: error.code, message }));
+                return Ok(());
+            }
         };
-        let _ = waiting.send(answer);
+        match answer {
+            Ok(answer) => {
+                let _ = waiting.send(Ok(answer));
+                Ok(())
+            }
+            Err(words) => {
+                let message = "the client's answer does not fit".into();
+                let refused = QuestionError::Refused { code: code::INVALID_PARAMS, message };
+                let _ = waiting.send(Err(refused));
+                Err(format!("the answer does not fit the request: {words}"))
+            }
+        }
     }
 
     /// An answer as far as it is one to what was asked.
-    fn check_answer(&self, asked: &Question, answer: &[u8]) -> Result<Bytes, QuestionError> {
-        let refused = |words: String| {
-            tracing::debug!(words, "a client's answer to a question does not fit");
-            QuestionError::Refused {
-                code: code::INVALID_PARAMS,
-                message: "the client's answer does not fit".into(),
-            }
-        };
+    fn check_answer(&self, asked: &Question, answer: &[u8]) -> Result<Bytes, String> {
         let most = self.limits.answer_bytes;
         if answer.len() > most {
-            return Err(refused(format!("more than {most} bytes (limits.answer_bytes)")));
+            return Err(format!("more than {most} bytes (limits.answer_bytes)"));
         }
-        asked.take(answer).map(Bytes::from).map_err(refused)
+        asked.take(answer).map(Bytes::from)
     }
 
     /// Sends a question on a stream and waits for the answer.
     pub(crate) async fn question(
         &self,
         log: &Log,
+        slug: &str,
         method: Method,
         params: &[u8],
     ) -> Result<Bytes, QuestionError> {
-        if !question::may_ask(&self.capabilities, method, params, self.revision) {
+        if !may_ask(&self.capabilities, method, params, self.revision) {
             return Err(QuestionError::Undeclared);
         }
         let asked = serde_json::from_slice(params).unwrap_or_default();
-        let asked = Question::of(method, &asked).ok_or(QuestionError::Undeclared)?;
+        let question = Question::of(method, &asked).ok_or(QuestionError::Undeclared)?;
+        let marked = self.mark_elicitation(slug, method, params);
+        let params = marked.as_deref().unwrap_or(params);
         let (sender, receiver) = oneshot::channel();
         let id = self.state(|state| {
             if state.questions.len() >= MAX_QUESTIONS {
                 return None;
             }
             state.next_question += 1;
-            state.questions.insert(state.next_question, sender);
+            state.questions.insert(state.next_question, Asked { question, waiting: sender });
             Some(state.next_question)
         });
         let id = id.ok_or(QuestionError::Gone)?;
         let _forget = Forget { session: self, id };
-        log.push_awaited(question::write_request(id, method, params).into())
+        log.push_awaited(write_request(id, method, params).into())
             .map_err(|_| QuestionError::Gone)?;
         tokio::select! {
             answer = tokio::time::timeout(self.limits.question_timeout, receiver) => match answer {
-                Ok(Ok(answer)) => self.check_answer(&asked, &answer?),
+                Ok(Ok(answer)) => answer,
                 Ok(Err(_)) => Err(QuestionError::Gone),
                 Err(_) => Err(QuestionError::Timeout),
             },

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
+use serde_json::Value;
 
 use crate::call::{Call, Caller, ClientSession};
 use crate::config::{self, Transport};
@@ -99,7 +100,12 @@ impl Shared {
         session: &Arc<dyn ClientSession>,
         capabilities: &[u8],
     ) -> Result<Arc<Connection>, Failure> {
-        let capabilities = serde_json::from_slice(capabilities).unwrap_or_default();
+        let mut capabilities: Value = serde_json::from_slice(capabilities).unwrap_or_default();
+        if let Some(Value::Object(roots)) = capabilities.get_mut("roots")
+            && session.tells_roots_changes()
+        {
+            roots.insert("listChanged".into(), true.into());
+        }
         let role = Role::Session(session.key(), Arc::downgrade(session), capabilities);
         let (connection, _) = open(self, role).await.map_err(|refused| {
             let kind = if refused.needs_auth { Kind::NeedsAuth } else { Kind::Unavailable };

@@ -254,6 +254,10 @@ impl Exchange {
     }
 
     fn question(self: &Arc<Self>, question: Request) {
+        if !self.inbox.answers() {
+            let ends = Ends::of(&question.text);
+            return self.drop_message("a request, which modern servers have none of", &ends);
+        }
         let id = Bytes::copy_from_slice(question.id());
         let asked = self.questions.lock();
         if asked.contains_key(&id) {

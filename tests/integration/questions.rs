@@ -1,0 +1,212 @@
+//! What servers ask legacy clients: elicitations that lead elsewhere and their ids, answers that
+//! are none, and what is told of a client so that nobody asks in vain (B7, B10).
+
+use std::sync::Mutex;
+
+use crate::rig::client::{Answer, Request};
+use crate::rig::upstream::{legacy, modern};
+use crate::rig::{Gate, Heard, Say, Session, Stream, Upstream, Value, json, until};
+
+const URL: &str = "https://example.com/consent";
+
+fn lines(messages: &[Value]) -> Say {
+    let all: Vec<String> = messages.iter().map(Value::to_string).collect();
+    Say::Text("", all.join("\n").into_bytes())
+}
+
+/// A legacy server that asks while a call runs, and says then that what it asked is complete.
+fn asking() -> impl Fn(&Heard) -> Say + Send + Sync {
+    let plain = legacy("2025-11-25", &["ask", "log"]);
+    let call = Mutex::new(Value::Null);
+    move |heard| match (heard.method(), heard.body["params"]["name"].as_str()) {
+        ("tools/call", Some("ask")) => {
+            *call.lock().unwrap() = heard.body["id"].clone();
+            let params =
+                json!({"mode": "url", "message": "Agree?", "url": URL, "elicitationId": "own-7"});
+            lines(&[
+                json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": params}),
+            ])
+        }
+        ("tools/call", _) => {
+            let note = json!({"jsonrpc": "2.0", "method": "notifications/message",
+                "params": {"level": "debug", "data": "a detail"}});
+            lines(&[note, heard.result(json!({"content": []}))])
+        }
+        ("", _) if heard.body["id"] == "q" => {
+            let done = json!({"jsonrpc": "2.0", "method": "notifications/elicitation/complete",
+                "params": {"elicitationId": "own-7"}});
+            let said = heard.body.get("result").or_else(|| heard.body.get("error"));
+            let text = said.unwrap().to_string();
+            let result = json!({"content": [{"type": "text", "text": text}]});
+            lines(&[done, json!({"jsonrpc": "2.0", "id": *call.lock().unwrap(), "result": result})])
+        }
+        _ => plain(heard),
+    }
+}
+
+async fn begin(gate: &Gate, session: &Session<'_>, tool: &str) -> (Stream, Value) {
+    let params = json!({"name": tool, "arguments": {}});
+    let call = Request::legacy("/mcp", &session.id, 3, "tools/call", &params);
+    let mut stream = call.open(gate.address).await;
+    let question = stream.next().await.unwrap();
+    assert_eq!(question["method"], "elicitation/create", "{question}");
+    (stream, question)
+}
+
+async fn reply(gate: &Gate, session: &Session<'_>, id: &Value, result: Value) -> Answer {
+    let answer = json!({"jsonrpc": "2.0", "id": id, "result": result});
+    session.post(answer.to_string()).send(gate.address).await
+}
+
+fn able() -> Value {
+    json!({"elicitation": {"form": {}, "url": {}}, "roots": {"listChanged": true}})
+}
+
+/// An elicitation that leads elsewhere has an id of ours, also where the server is modern and gave
+/// none; a server's word that it is complete reaches the client that was asked under that id.
+#[tokio::test]
+async fn an_elicitation_elsewhere_has_an_id_and_its_completion_arrives() {
+    let old = Upstream::lines(asking()).await;
+    let plain = modern(&["ask"]);
+    let new = Upstream::lines(move |heard| match heard.method() {
+        "tools/call" if heard.body["params"]["inputResponses"].is_null() => {
+            let params = json!({"mode": "url", "message": "Agree?", "url": URL});
+            let asked = json!({"k": {"method": "elicitation/create", "params": params}});
+            Say::Json(heard.result(
+                json!({"resultType": "input_required", "inputRequests": asked, "requestState": "s"}),
+            ))
+        }
+        "tools/call" => {
+            heard.text_result(&heard.body["params"]["inputResponses"]["k"].to_string())
+        }
+        _ => plain(heard),
+    })
+    .await;
+    let gate = Gate::start(json!({"servers": {"old": old.config(), "new": new.config()}})).await;
+    let session = gate.session_with("/mcp", "2025-11-25", able()).await;
+    let mut outside = session.listen().await;
+    let mut ids = Vec::new();
+    for tool in ["new__ask", "old__ask"] {
+        let (mut stream, question) = begin(&gate, &session, tool).await;
+        let id = question["params"]["elicitationId"].as_str().unwrap().to_owned();
+        assert!(id.len() == 32 && question["params"]["url"] == URL, "{question}");
+        ids.push(id);
+        let taken = reply(&gate, &session, &question["id"], json!({"action": "accept"})).await;
+        assert_eq!(taken.status, 202, "{}", taken.text());
+        let done = stream.next().await.unwrap();
+        let text = done["result"]["content"][0]["text"].as_str().unwrap();
+        assert!(text.contains("accept"), "{done}");
+    }
+    assert_ne!(ids[0], ids[1]);
+    let told = loop {
+        let told = outside.next().await.unwrap();
+        if !told["method"].as_str().unwrap().ends_with("list_changed") {
+            break told;
+        }
+    };
+    assert_eq!(told["method"], "notifications/elicitation/complete", "{told}");
+    assert_eq!(told["params"], json!({"elicitationId": ids[1]}));
+}
+
+/// An answer to what nobody asked, a second one, and one that does not fit are errors to the client
+/// that sent them; nobody else notices.
+#[tokio::test]
+async fn answers_that_are_none_are_errors_to_their_client_alone() {
+    let server = Upstream::lines(asking()).await;
+    let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+    let one = gate.session_with("/mcp", "2025-11-25", able()).await;
+    let two = gate.session_with("/mcp", "2025-11-25", able()).await;
+    let refused = |answer: &Answer| {
+        assert_eq!((answer.status, answer.code()), (400, -32600), "{}", answer.text());
+    };
+    refused(&reply(&gate, &one, &json!(1), json!({"action": "accept"})).await);
+    let (mut stream, question) = begin(&gate, &one, "a__ask").await;
+    let id = &question["id"];
+    refused(&reply(&gate, &two, id, json!({"action": "accept"})).await);
+    refused(&reply(&gate, &one, &json!("q"), json!({"action": "accept"})).await);
+    let accepted = reply(&gate, &one, id, json!({"action": "accept"})).await;
+    assert_eq!(accepted.status, 202, "{}", accepted.text());
+    refused(&reply(&gate, &one, id, json!({"action": "accept"})).await);
+    assert!(stream.next().await.unwrap().to_string().contains("accept"));
+    let (mut stream, question) = begin(&gate, &one, "a__ask").await;
+    let odd = reply(&gate, &one, &question["id"], json!({"action": "perhaps"})).await;
+    refused(&odd);
+    assert!(odd.text().contains("`action` must be"), "{}", odd.text());
+    let ended = stream.next().await.unwrap().to_string();
+    assert!(!ended.contains("perhaps"), "{ended}");
+}
+
+/// A legacy client's change of roots is told where it was declared: on its own connection.
+#[tokio::test]
+async fn changed_roots_are_told_to_the_clients_own_connection() {
+    let server = Upstream::lines(asking()).await;
+    let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+    let one = gate.session_with("/mcp", "2025-11-25", able()).await;
+    let mute = gate.session_with("/mcp", "2025-11-25", json!({"roots": {}})).await;
+    assert_eq!(one.call("a__log").await.code(), 0);
+    assert_eq!(mute.call("a__log").await.code(), 0);
+    let declared = |heard: &Heard| heard.body["params"]["capabilities"]["roots"].clone();
+    let roots: Vec<Value> = server.heard_of("initialize").iter().map(declared).collect();
+    assert_eq!(roots.iter().filter(|roots| **roots == json!({"listChanged": true})).count(), 1);
+    let note = json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"});
+    for session in [&mute, &one] {
+        let noted = session.post(note.to_string()).send(gate.address).await;
+        assert_eq!(noted.status, 202);
+    }
+    until("the server hears of it", async || {
+        (server.count("notifications/roots/list_changed") == 1).then_some(())
+    })
+    .await;
+    assert_eq!(one.call("a__log").await.code(), 0);
+    assert_eq!(server.count("notifications/roots/list_changed"), 1, "nobody else's is told");
+}
+
+/// A legacy client that named no level hears what the server says in its calls, as it would
+/// directly; one that named a level what is as severe.
+#[tokio::test]
+async fn without_a_level_the_server_decides_what_is_logged() {
+    let server = Upstream::lines(asking()).await;
+    let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+    let session = gate.session("/mcp", "2025-06-18").await;
+    let logged = |answer: Answer| answer.text().contains("a detail");
+    assert!(logged(session.call("a__log").await));
+    assert_eq!(session.ask("logging/setLevel", json!({"level": "info"})).await.code(), 0);
+    assert!(!logged(session.call("a__log").await));
+    assert!(!logged(gate.call("a__log").await), "a modern client that asked for nothing");
+}
+
+/// A modern server gets requests alone: no response to what it may not ask; and it is told of no
+/// capability that the client's own revision does not have.
+#[tokio::test]
+async fn a_modern_server_gets_no_responses_and_no_empty_promises() {
+    let plain = modern(&["t"]);
+    let server = Upstream::http(move |heard| match heard.method() {
+        "tools/call" => {
+            let asked = json!({"jsonrpc": "2.0", "id": "q", "method": "roots/list"});
+            let done = heard.result(json!({"resultType": "complete", "content": []}));
+            Say::Sse(format!("data: {asked}\n\ndata: {done}\n\n"))
+        }
+        _ => plain(heard),
+    })
+    .await;
+    let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+    let declared = json!({"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}});
+    for (revision, told) in [
+        ("2025-03-26", json!({"sampling": {}})),
+        ("2025-06-18", json!({"elicitation": {}, "sampling": {}})),
+        ("2025-11-25", declared.clone()),
+    ] {
+        let session = gate.session_with("/mcp", revision, declared.clone()).await;
+        assert_eq!(session.call("a__t").await.code(), 0);
+        let call = server.heard_of("tools/call").pop().unwrap();
+        let meta = &call.body["params"]["_meta"];
+        let mut got = meta["io.modelcontextprotocol/clientCapabilities"].clone();
+        if let Some(all) = got.as_object_mut() {
+            all.remove("extensions");
+        }
+        assert_eq!(got, told, "{revision}");
+    }
+    assert_eq!(gate.call("a__t").await.code(), 0);
+    let answers = server.heard().into_iter().filter(|heard| heard.body["id"] == "q");
+    assert_eq!(answers.count(), 0);
+}
