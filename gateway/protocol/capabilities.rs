@@ -140,8 +140,8 @@ pub fn declares(capabilities: &[u8], path: &[&str]) -> bool {
 }
 
 /// [`carried`] of a client of a legacy revision: what that revision does not have is not told, so
-/// that no server asks what the client would be spared. Says too whether the client tells of changed
-/// roots.
+/// that no server asks what the client would be spared. Says too whether the client tells when its
+/// roots change.
 #[must_use]
 pub fn carried_of(declared: &[u8], revision: Revision) -> Bytes {
     let carried = carried(declared);
@@ -164,6 +164,18 @@ pub fn carried_of(declared: &[u8], revision: Revision) -> Bytes {
         sampling.clear();
     }
     Value::Object(all).to_string().into()
+}
+
+/// The same capabilities, and the tasks extension.
+#[must_use]
+pub fn with_tasks(carried: &[u8]) -> Vec<u8> {
+    let all = serde_json::from_slice(carried);
+    let mut all: Map<String, Value> = all.unwrap_or_default();
+    let extensions = all.entry("extensions").or_insert_with(|| json!({}));
+    if let Value::Object(extensions) = extensions {
+        extensions.insert(TASKS.to_owned(), json!({}));
+    }
+    Value::Object(all).to_string().into_bytes()
 }
 
 /// The parts of a client's capabilities that the gateway carries to a server of either era, as JSON

@@ -16,7 +16,11 @@ pub const TRACESTATE: &str = "tracestate";
 /// Ours: servers whose items are missing from a list, and why.
 pub const DEGRADED: &str = "lockgate/degraded";
 
-const HOP_SCOPED: [&str; 10] = [
+/// The task that a message is about (2025-11-25).
+pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+
+const HOP_SCOPED: [&str; 11] = [
+    RELATED_TASK,
     PROTOCOL_VERSION,
     CLIENT_CAPABILITIES,
     CLIENT_INFO,

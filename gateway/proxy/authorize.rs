@@ -3,6 +3,7 @@
 
 mod missing;
 mod permitted;
+mod task_support;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,7 +13,6 @@ use lockgate_policy::{ALWAYS_QUICK, Denied, DenyReason, Held, Kind, Target, Verd
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::revision::Era;
 use lockgate_protocol::scan;
 use lockgate_protocol::sealed::Purpose;
 use lockgate_protocol::write;
@@ -22,6 +22,7 @@ use crate::context::RequestContext;
 use missing::find_verdict;
 use permitted::{Judgement, describe_reason};
 pub(crate) use permitted::{Parked, Permitted};
+use task_support::find_use;
 
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
@@ -38,7 +39,9 @@ pub(crate) fn authorize(context: &RequestContext) -> Result<Permitted, RequestEr
             authorize_resource(context)
         }
         Method::Complete => authorize_completion(context),
-        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => authorize_task(context),
+        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel | Method::TasksResult => {
+            authorize_task(context)
+        }
         other => Err(RequestError::method_not_found(other.as_str())),
     }
 }
@@ -197,11 +200,13 @@ fn authorize_tool(context: &RequestContext) -> Result<Permitted, RequestError> {
     scopes.map_err(|(why, challenge)| {
         RequestError::insufficient_scope(why, &challenge).of_server(&entry.slug)
     })?;
+    let task_use = find_use(context, entry)?;
     let judged = evaluate(context, &seen.verdict, &entry.target(Kind::Tool))?;
     let permitted =
         permit_round(context, Arc::clone(&entry.server), entry.item.key.to_string(), "name")?
             .with_metrics(entry.metrics.clone())
-            .with_listed(context.view.shown(entry));
+            .with_listed(context.view.shown(entry))
+            .with_task(context.request.param("task").is_some(), task_use);
     Ok(permitted.with_judgement(judged))
 }
 
@@ -246,11 +251,6 @@ fn permit_round(
         if let Resumption::Parked(handle) = round.resumption {
             parked = Some(Parked { handle, answers: round.answers });
         }
-    }
-    // A legacy client's wish for a task of 2025-11-25, which the gateway does not offer: the
-    // request is an ordinary one.
-    if context.era() == Era::Legacy && context.request.param("task").is_some() {
-        replaced.push(("task", None));
     }
     let permitted = Permitted::new(server, context.request.method, target, replaced);
     Ok(permitted.with_parked(parked))

@@ -7,6 +7,7 @@ mod detached;
 mod parking;
 mod record;
 mod rounds;
+mod task;
 
 use std::sync::{Arc, OnceLock};
 
@@ -15,7 +16,8 @@ use futures_util::future::BoxFuture;
 use http::{HeaderMap, StatusCode};
 use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::revision::Era;
+use lockgate_protocol::revision::{Era, Revision};
+use lockgate_protocol::write;
 use lockgate_upstream::ListKind;
 use tokio::sync::{Notify, mpsc};
 
@@ -56,6 +58,19 @@ pub(crate) async fn answer_request(gateway: &Arc<Gateway>, context: Box<RequestC
         {
             return forward_request(gateway, context).await;
         }
+        Method::TasksGet | Method::TasksCancel | Method::TasksResult
+            if has_legacy_tasks(&context) =>
+        {
+            return forward_request(gateway, context).await;
+        }
+        Method::TasksList if has_legacy_tasks(&context) => {
+            let tasks = match admit_list(gateway, &context) {
+                Ok(()) => task::list(gateway, &context, forward_nested).await,
+                Err(problem) => Err(problem),
+            };
+            let answer = tasks.map(|tasks| write::result(context.request.id(), &tasks).into());
+            return write_reply(&context, answer);
+        }
         _ => {
             let problem = RequestError::method_not_found(&context.request.method_name());
             audit_denial(gateway, &context, &problem);
@@ -70,6 +85,11 @@ pub(crate) async fn answer_request(gateway: &Arc<Gateway>, context: Box<RequestC
     }
     let answer = write_page(&context, kind);
     write_reply(&context, answer)
+}
+
+/// Whether a session has tasks: those of 2025-11-25, where a server has them.
+fn has_legacy_tasks(context: &RequestContext) -> bool {
+    context.revision == Revision::V2025_11_25 && context.view.offers.legacy_tasks
 }
 
 /// Lists and discovery: how often.

@@ -125,6 +125,10 @@ fn write_initialize_result(snapshot: &Snapshot, view: &View, revision: Revision)
     if revision < Revision::V2025_03_26 {
         capabilities.as_object_mut().map(|all| all.remove("completions"));
     }
+    if revision == Revision::V2025_11_25 && view.offers.legacy_tasks {
+        capabilities["tasks"] =
+            json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
+    }
     let info: Value = serde_json::from_slice(&snapshot.info).unwrap_or_default();
     let mut result = json!({
         "protocolVersion": revision.as_str(),

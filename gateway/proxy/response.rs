@@ -1,6 +1,7 @@
 //! A server's result in the client's era: its id, its `_meta`, its URIs. What needs no change is
 //! not copied when it is large, and never parsed into a tree.
 
+mod legacy_task;
 pub(crate) mod scrub;
 
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use crate::context::RequestContext;
 use crate::rescue::RequestError;
 use crate::tokens;
 use crate::transport::Text;
+use legacy_task::{related_task, write_task};
 
 /// Results up to this size are copied into one piece.
 const COPIED: usize = 16 * 1024;
@@ -242,10 +244,14 @@ fn meta(
     let raw = clean.as_deref().unwrap_or(raw);
     let members = meta::members(raw, scan::MAX_DEPTH).unwrap_or_default();
     let modern = context.era() == Era::Modern;
-    if !modern && !meta::has_end_to_end(raw, &members) {
+    let task = related_task(context);
+    if !modern && task.is_none() && !meta::has_end_to_end(raw, &members) {
         return;
     }
     let mut inner = Object::open(object.key("_meta"));
+    if let Some(task) = task {
+        inner.raw(meta::RELATED_TASK, task.as_bytes());
+    }
     if modern {
         inner.raw(meta::SERVER_INFO, &context.snapshot.info);
     }
@@ -287,6 +293,10 @@ fn rewrite(
         }
         b"taskId" if is_task(permitted.method()) => {
             Change::To(write::quoted(&context.request.param_str("taskId").unwrap_or_default()))
+        }
+        b"task" if permitted.makes_task() => {
+            let task = write_task(context, permitted, value);
+            Change::To(task.map_err(|what| broken(permitted, what))?)
         }
         // One of ours stands for it, also where the server gave none.
         b"requestState" if answer.kind == AnswerKind::InputRequired => Change::Drop,

@@ -2,15 +2,18 @@
 //! small: streams and subscriptions are made when they are first needed. `Gateway::end_session` alone
 //! ends one (DELETE, idle, a key no longer good); here it is only taken out of the table.
 
+mod asked;
 mod changes;
 mod client_session;
 mod elicitation;
+mod level;
 mod log;
 pub(crate) mod portable;
 mod question;
 mod subscribed;
+mod tasks;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -19,14 +22,13 @@ use bytes::Bytes;
 use lockgate_authn::Principal;
 use lockgate_protocol::capabilities;
 use lockgate_protocol::revision::Revision;
-use lockgate_upstream::{Caller, ClientSession, LogLevel};
 use parking_lot::{Mutex, RwLock};
 use tokio_util::sync::CancellationToken;
 
+use asked::Asked;
 use elicitation::Elicitations;
 pub(crate) use log::{Log, Reader, parse_event_id};
 use portable::{Ended, Opening};
-use question::Asked;
 pub(crate) use subscribed::{AtServer, Subscribed, covers};
 
 use crate::catalog::{View, mark::ListMarks};
@@ -88,6 +90,8 @@ struct State {
     questions: HashMap<u64, Asked>,
     next_question: u64,
     elicitations: Elicitations,
+    /// Tasks that the client follows, by the ids that it knows.
+    tasks: VecDeque<String>,
     /// Subscriptions by exposed URI.
     subscriptions: HashMap<String, AtServer>,
 }
@@ -286,17 +290,6 @@ impl Session {
             .is_some_and(|s| s.logs.get(&0).is_some_and(|log| log.has_reader()))
     }
 
-    pub(crate) fn caller(&self) -> Caller {
-        Caller {
-            principal: self.principal.read().key(),
-            capabilities: self.capabilities.clone(),
-            interactive: self.interactive,
-            log_level: self.level(),
-            session: self.this.upgrade().map(|s| s as Arc<dyn ClientSession>),
-            era: lockgate_protocol::revision::Era::Legacy,
-        }
-    }
-
     pub(crate) fn principal(&self) -> Principal {
         self.principal.read().clone()
     }
@@ -309,20 +302,6 @@ impl Session {
         let mut owner = self.principal.write();
         *owner = now(&owner)?;
         Some(owner.clone())
-    }
-
-    pub(crate) fn level(&self) -> Option<LogLevel> {
-        LogLevel::ALL.get(usize::from(self.level.load(Ordering::Relaxed)).checked_sub(1)?).copied()
-    }
-
-    /// The least severe messages that its client gets: as long as it has named none, whatever the
-    /// server says to it, as it would directly.
-    pub(crate) fn wanted_level(&self) -> LogLevel {
-        self.level().unwrap_or(LogLevel::Debug)
-    }
-
-    pub(crate) fn set_level(&self, level: LogLevel) {
-        self.level.store(level as u8 + 1, Ordering::Relaxed);
     }
 
     /// Remembers a running call until the guard is dropped, so that it can be cancelled by its id.

@@ -10,10 +10,12 @@ mod repeat;
 mod session;
 mod subscribe;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_admission::ConcurrencyLimit;
+use lockgate_protocol::capabilities;
 use lockgate_protocol::header::ParamHeaders;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::outbound::Outbound;
@@ -131,6 +133,7 @@ impl Shared {
             Box::pin(connection.ensure_level(level)).await;
         }
         let trace = call.trace.as_ref().map(|(parent, state)| (parent.as_str(), state.as_deref()));
+        let capabilities = declared_for(call, modern);
         let headers = self.param_headers(connection, call);
         let params = headers
             .as_ref()
@@ -148,7 +151,7 @@ impl Shared {
                 log_level: call.caller.log_level.map(crate::call::LogLevel::as_str),
                 trace,
             },
-            capabilities: &call.caller.capabilities,
+            capabilities: &capabilities,
             params: &params,
             conversation,
             sink: call.sink.clone(),
@@ -167,6 +170,16 @@ impl Shared {
         let tools = if catalog.has_headers { catalog.tools.as_slice() } else { &[] };
         tools.iter().find(|tool| &*tool.key == call.target)?.headers.clone()
     }
+}
+
+/// What a call tells the server that its client can do. A legacy client knows nothing of the tasks
+/// of modern servers: the gateway follows them in its place.
+fn declared_for<'a>(call: &'a Call<'_>, modern: bool) -> Cow<'a, [u8]> {
+    let own = &call.caller.capabilities[..];
+    if !modern || call.caller.era == Era::Modern || call.method != Method::ToolsCall {
+        return own.into();
+    }
+    capabilities::with_tasks(own).into()
 }
 
 impl Upstream for Client {

@@ -94,8 +94,7 @@ async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), R
     let choice = if known || is_own { EraChoice::Legacy } else { shared.config.era };
     let intro = Introduction { info: Arc::clone(&shared.around.info), capabilities };
     let (link, transport, child) = carry(shared, &inbox).await?;
-    let result = handshake::open(&link, choice, transport, &intro).await;
-    match result {
+    match handshake::open(&link, choice, transport, &intro).await {
         Ok(peer) => {
             let info = Arc::clone(&shared.around.info);
             Ok((Connection::new(link, peer, child, info, receiver), over))

@@ -54,6 +54,7 @@ mod stdio;
 mod streams;
 mod strict;
 mod subscriptions;
+mod tasks;
 mod tls;
 mod trust;
 mod visible;

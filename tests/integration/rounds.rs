@@ -274,7 +274,8 @@ async fn answers_that_do_not_fit_reach_nobody() {
     }
 }
 
-/// What a legacy client answers has to fit as well: what does not counts as no answer.
+/// What a legacy client answers has to fit as well: what does not is an error to that client, and
+/// counts as no answer.
 #[tokio::test]
 async fn a_legacy_client_that_answers_something_else_has_not_answered() {
     let rig = Rig::new().await;
@@ -292,7 +293,7 @@ async fn a_legacy_client_that_answers_something_else_has_not_answered() {
             .await;
         let question = stream.next().await.expect("a question");
         let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": result});
-        assert_eq!(session.post(answer.to_string()).send(rig.gate.address).await.status, 202);
+        assert_eq!(session.post(answer.to_string()).send(rig.gate.address).await.status, 400);
         assert!(stream.next().await.expect("an answer")["result"]["content"].is_array());
         let sent = rig.calls().last().unwrap().body["params"]["inputResponses"].clone();
         assert_eq!(sent, json!({"sure": {"action": "cancel"}}));

@@ -11,6 +11,7 @@ use lockgate_telemetry::ToolMetrics;
 use lockgate_telemetry::audit::DryRunDenial;
 use lockgate_upstream::Upstream;
 
+use super::task_support::TaskUse;
 use crate::tokens::{Replaced, Resumption};
 
 /// What policy says of one request that it allows.
@@ -53,7 +54,11 @@ pub(crate) struct Permitted {
     parked: Option<Box<Parked>>,
     /// Where the next round goes on, when the server asks.
     resumption: Resumption,
+    task_use: TaskUse,
 }
+
+/// What the gateway asks for a task that it follows: that its result stays for an hour.
+const TASK: &[u8] = br#"{"ttl":3600000}"#;
 
 impl Permitted {
     pub(super) fn new(
@@ -75,7 +80,29 @@ impl Permitted {
             held: None,
             parked: None,
             resumption: Resumption::default(),
+            task_use: TaskUse::None,
         }
+    }
+
+    /// As the tool wants it: with a task that its client follows or the gateway does, or without.
+    pub(super) fn with_task(mut self, is_asked: bool, task_use: TaskUse) -> Self {
+        match task_use {
+            TaskUse::OfGateway => self.replaced.push(("task", Some(TASK.to_vec()))),
+            TaskUse::None if is_asked => self.replaced.push(("task", None)),
+            TaskUse::None | TaskUse::OfClient => {}
+        }
+        self.task_use = task_use;
+        self
+    }
+
+    /// The call runs as a task that the gateway follows.
+    pub(crate) fn runs_task(&self) -> bool {
+        self.task_use == TaskUse::OfGateway
+    }
+
+    /// The call makes a task that its client follows.
+    pub(crate) fn makes_task(&self) -> bool {
+        self.task_use == TaskUse::OfClient
     }
 
     pub(super) fn with_parked(mut self, parked: Option<Parked>) -> Self {
@@ -199,6 +226,7 @@ impl Permitted {
             held: self.held.clone(),
             parked: None,
             resumption: Resumption::default(),
+            task_use: self.task_use,
         }
     }
 }

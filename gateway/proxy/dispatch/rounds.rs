@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc;
+use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use lockgate_telemetry::Outcome;
 use lockgate_upstream::{Answer, AnswerKind, Call, Conversation, Failure, ResponseSink, Upstream};
 
-use super::parking;
 use super::record::CallRecord;
+use super::{parking, task};
 use crate::authorize::Permitted;
 use crate::caller_view::{Forward, RequestCallerView};
 use crate::client_channel::CallChannel;
@@ -50,6 +50,9 @@ pub(super) async fn run_rounds(
     let mut permitted = permitted;
     let mut rounds = 0;
     let eyes = RequestCallerView { gateway, context, forward };
+    if permitted.method() == Method::TasksResult {
+        Box::pin(task::wait(context, &permitted)).await?;
+    }
     loop {
         let server = Arc::clone(permitted.server());
         if parking::may_park(context, &permitted) {
@@ -57,9 +60,11 @@ pub(super) async fn run_rounds(
             let answer =
                 Box::pin(park_call(gateway, context, &mut permitted, paths.channel, record))
                     .await?;
+            let answer = settle(context, &permitted, answer, None).await?;
             return finish(gateway, context, permitted, answer, record).await;
         }
         let answer = make_call(context, &permitted, &paths, &eyes, record).await?;
+        let answer = settle(context, &permitted, answer, paths.channel.as_ref()).await?;
         if let Some(outcome) = paths.relay.as_ref().and_then(|relay| relay.outcome()) {
             record.outcome = outcome;
             return Ok(Text::default());
@@ -81,15 +86,23 @@ pub(super) async fn run_rounds(
                 permitted =
                     interact::ask_client(&permitted, &answer, paths.channel.as_deref()).await?;
             }
-            (AnswerKind::Task, Era::Legacy, _) => {
-                return Err(broken(
-                    &*server,
-                    "answered with a task, which this client cannot follow",
-                ));
-            }
             _ => return finish(gateway, context, permitted, answer, record).await,
         }
     }
+}
+
+/// The answer, or what it ends with where it is a task that its client cannot follow.
+async fn settle(
+    context: &RequestContext,
+    permitted: &Permitted,
+    answer: Answer,
+    channel: Option<&Arc<CallChannel>>,
+) -> Result<Answer, RequestError> {
+    if !task::is_to_follow(context, permitted, &answer) {
+        return Ok(answer);
+    }
+    // Boxed, as is everything that is rare, so that the future of a request stays small.
+    Box::pin(task::follow(context, permitted, &answer, channel)).await
 }
 
 /// Makes a call that may ask its modern client things while it runs.
@@ -123,11 +136,6 @@ async fn finish(
     let failed = answer.member("isError") == Some(b"true");
     record.outcome = if failed { Outcome::ToolError } else { Outcome::Ok };
     write_answer(gateway, context, permitted, answer).await
-}
-
-/// What a server did that cannot be answered to this client.
-fn broken(server: &dyn Upstream, what: &str) -> RequestError {
-    RequestError::new(code::INTERNAL, format!("server {} {what}", server.slug()))
 }
 
 /// Calls the server once.

@@ -1,14 +1,31 @@
 //! A session as servers reach it: what they log outside of calls, and what they ask its client.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::question;
-use lockgate_upstream::{BoxFuture, ClientSession, QuestionError};
+use lockgate_protocol::revision::Era;
+use lockgate_upstream::{BoxFuture, Caller, ClientSession, QuestionError};
 
 use super::Session;
 use crate::log_message::write_log_message;
 use crate::transport::Endpoint;
+
+impl Session {
+    /// What servers must know of the client.
+    pub(crate) fn caller(&self) -> Caller {
+        Caller {
+            principal: self.principal.read().key(),
+            capabilities: self.capabilities.clone(),
+            interactive: self.interactive,
+            log_level: self.level(),
+            session: self.this.upgrade().map(|s| s as Arc<dyn ClientSession>),
+            era: Era::Legacy,
+        }
+    }
+}
 
 impl ClientSession for Session {
     fn key(&self) -> u64 {

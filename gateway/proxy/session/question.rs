@@ -6,20 +6,18 @@ use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::{Outcome, Response};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::question::{may_ask, write_request};
+use lockgate_protocol::write::{self, Object};
 use lockgate_upstream::QuestionError;
+use serde_json::Value;
 use tokio::sync::oneshot;
 
+use super::asked::Asked;
+use super::elicitation::new_id;
 use super::{Log, Session};
 use crate::answers::Question;
 
 /// Questions of one session that wait for answers.
 const MAX_QUESTIONS: usize = 64;
-
-/// A question that waits for its answer.
-pub(super) struct Asked {
-    question: Question,
-    waiting: oneshot::Sender<Result<Bytes, QuestionError>>,
-}
 
 impl Session {
     /// The client answers a question. What is no answer to it ends the question.
@@ -103,6 +101,39 @@ impl Session {
             },
             () = self.over.cancelled() => Err(QuestionError::Gone),
         }
+    }
+}
+
+impl Session {
+    /// An elicitation as this session's client gets it: one that leads elsewhere has an id of ours.
+    /// `None` where nothing changes.
+    fn mark_elicitation(&self, slug: &str, method: Method, params: &[u8]) -> Option<Vec<u8>> {
+        if method != Method::Elicit {
+            return None;
+        }
+        let Ok(Value::Object(mut all)) = serde_json::from_slice(params) else { return None };
+        if all.get("mode").and_then(Value::as_str) != Some("url") {
+            return None;
+        }
+        let shown = new_id()?;
+        let own = all.insert("elicitationId".into(), shown.as_str().into());
+        if let Some(Value::String(own)) = own {
+            self.state(|state| state.elicitations.add(shown, slug, own));
+        }
+        Some(Value::Object(all).to_string().into_bytes())
+    }
+
+    /// Tells the client that an elicitation of a server is complete, once.
+    pub(super) fn tell_elicitation_complete(&self, slug: &str, own: &str) {
+        let Some(shown) = self.state(|state| state.elicitations.complete(slug, own)) else {
+            return;
+        };
+        let Some(log) = self.log(0) else { return };
+        let mut params = Vec::new();
+        let mut object = Object::open(&mut params);
+        object.string("elicitationId", &shown);
+        object.close();
+        log.push(write::notification(Method::ElicitationComplete.as_str(), &params).into());
     }
 }
 

@@ -1,0 +1,316 @@
+//! Tasks that the gateway follows in its client's place: it starts one where a legacy server's tool
+//! wants nothing else (2025-11-25), asks how it is until it has ended, and gives the result as if
+//! there had been no task. The same for a modern server that answers a legacy client with a task.
+//! A task whose client has left is cancelled.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use lockgate_protocol::code;
+use lockgate_protocol::jsonrpc::{self, Message, Outcome, Request, SentBy};
+use lockgate_protocol::method::Method;
+use lockgate_protocol::revision::Era;
+use lockgate_protocol::scan::{self, MAX_DEPTH};
+use lockgate_protocol::write;
+use lockgate_upstream::{
+    Answer, AnswerKind, Call, Caller, Conversation, Failure, FailureKind, Upstream,
+};
+use serde_json::{Map, Value, json};
+
+use crate::authorize::Permitted;
+use crate::caller_view::Forward;
+use crate::client_channel::CallChannel;
+use crate::context::RequestContext;
+use crate::gateway::Gateway;
+use crate::interact;
+use crate::rescue::RequestError;
+
+/// The longest that a task is waited for.
+const LONGEST: Duration = Duration::from_secs(3600);
+/// Between two looks at a task, whatever its server says.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// Where the server says nothing.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Tasks that are looked at together for a list.
+const TOGETHER: usize = 8;
+
+/// Whether the gateway has to wait for a task in its client's place.
+pub(super) fn is_to_follow(
+    context: &RequestContext,
+    permitted: &Permitted,
+    answer: &Answer,
+) -> bool {
+    answer.kind == AnswerKind::Task && context.era() == Era::Legacy
+        || permitted.runs_task() && answer.member("task").is_some()
+}
+
+/// Waits for the task that a server has answered with; gives what it ended with.
+pub(super) async fn follow(
+    context: &RequestContext,
+    permitted: &Permitted,
+    answer: &Answer,
+    channel: Option<&Arc<CallChannel>>,
+) -> Result<Answer, RequestError> {
+    let is_modern = answer.kind == AnswerKind::Task;
+    let created = if is_modern { None } else { answer.member("task") };
+    let id = match created {
+        Some(task) => lockgate_protocol::list::member(task, "taskId"),
+        None => answer.member("taskId"),
+    };
+    let Some(own) = id.and_then(scan::as_str) else {
+        return Err(broken(&**permitted.server(), "answered with a task without an id"));
+    };
+    let mut task = Followed::new(context, permitted, own.into_owned());
+    let ended = if is_modern {
+        task.follow_modern(channel).await
+    } else {
+        task.wait().await?;
+        task.ask(Method::TasksResult, &json!({"taskId": task.own}), channel).await
+    };
+    task.is_over = true;
+    ended
+}
+
+/// Waits until a task of a legacy server has ended, or wants to ask something: its result is there,
+/// or the server has a way to ask.
+pub(super) async fn wait(
+    context: &RequestContext,
+    permitted: &Permitted,
+) -> Result<(), RequestError> {
+    let mut task = Followed::new(context, permitted, permitted.target().to_owned());
+    // Its client can ask again, and cancel it.
+    task.is_over = true;
+    task.wait().await
+}
+
+/// The tasks of a session, each as its server describes it now.
+pub(super) async fn list(
+    gateway: &Gateway,
+    context: &RequestContext,
+    forward: Forward,
+) -> Result<Vec<u8>, RequestError> {
+    let Some(session) = &context.session else { return Ok(br#"{"tasks":[]}"#.to_vec()) };
+    let described = session.tasks().into_iter().map(|token| async move {
+        let params = json!({"taskId": token});
+        let request = make_request(Method::TasksGet, &params)?;
+        let answer = forward(gateway, Box::new(context.instead(request))).await;
+        let text = answer.ok()?.into_bytes();
+        let mut whole: Value = serde_json::from_slice(&text).ok()?;
+        let described = whole.get_mut("result").map(Value::take);
+        if described.is_none() {
+            session.forget_task(&token);
+        }
+        described
+    });
+    let described = futures_util::stream::iter(described).buffered(TOGETHER);
+    let described: Vec<Option<Value>> = described.collect().await;
+    let tasks: Vec<Value> = described.into_iter().flatten().collect();
+    Ok(json!({"tasks": tasks}).to_string().into_bytes())
+}
+
+struct Followed<'a> {
+    context: &'a RequestContext,
+    permitted: &'a Permitted,
+    server: Arc<dyn Upstream>,
+    caller: Caller,
+    /// The server's own id.
+    own: String,
+    began: Instant,
+    /// There is nothing to cancel.
+    is_over: bool,
+}
+
+impl<'a> Followed<'a> {
+    fn new(context: &'a RequestContext, permitted: &'a Permitted, own: String) -> Self {
+        Self {
+            context,
+            permitted,
+            server: Arc::clone(permitted.server()),
+            caller: context.caller.clone(),
+            own,
+            began: Instant::now(),
+            is_over: false,
+        }
+    }
+
+    /// Asks the server about the task.
+    async fn ask(
+        &self,
+        method: Method,
+        params: &Value,
+        channel: Option<&Arc<CallChannel>>,
+    ) -> Result<Answer, RequestError> {
+        let Some(request) = make_request(method, params) else {
+            return Err(broken(&*self.server, "has a task whose id cannot be used"));
+        };
+        let answer = call(&*self.server, &self.caller, &self.own, &request, channel).await;
+        answer.map_err(|failure| RequestError::of_call(&*self.server, &failure))
+    }
+
+    /// How the task is: its status, and the whole answer.
+    async fn look(&self) -> Result<(String, Answer), RequestError> {
+        let answer = self.ask(Method::TasksGet, &json!({"taskId": self.own}), None).await?;
+        if let Outcome::Error(error) = &answer.outcome {
+            let problem = RequestError::relayed(self.context, self.permitted, *error, &answer.text);
+            return Err(problem);
+        }
+        let Some(status) = answer.member("status").and_then(scan::as_str) else {
+            return Err(broken(&*self.server, "has a task without a status"));
+        };
+        let status = status.into_owned();
+        Ok((status, answer))
+    }
+
+    /// Waits for as long as the server wants between two looks.
+    async fn pause(&self, answer: &Answer) -> Result<(), RequestError> {
+        if self.began.elapsed() > LONGEST {
+            let words = "the task has not ended within an hour, and is cancelled";
+            let failure = Failure::new(FailureKind::Timeout, words);
+            return Err(RequestError::failed(self.server.slug(), &failure));
+        }
+        let wanted = answer.member("pollIntervalMs").or_else(|| answer.member("pollInterval"));
+        let wanted = wanted.and_then(|ms| serde_json::from_slice(ms).ok());
+        let pause = wanted.map_or(PAUSE, Duration::from_millis);
+        tokio::time::sleep(pause.clamp(SHORTEST_PAUSE, LONGEST_PAUSE)).await;
+        Ok(())
+    }
+
+    async fn wait(&self) -> Result<(), RequestError> {
+        loop {
+            let (status, answer) = self.look().await?;
+            if status != "working" {
+                return Ok(());
+            }
+            self.pause(&answer).await?;
+        }
+    }
+
+    /// A task of the extension: its result comes with its state, and so do its questions.
+    async fn follow_modern(
+        &self,
+        channel: Option<&Arc<CallChannel>>,
+    ) -> Result<Answer, RequestError> {
+        let mut asked = HashSet::new();
+        loop {
+            let (status, answer) = self.look().await?;
+            match (status.as_str(), answer.member("result"), answer.member("error")) {
+                ("completed", Some(result), _) => {
+                    return self.read(write::result(b"0", result));
+                }
+                ("failed", _, Some(error)) => {
+                    let error = [br#"{"jsonrpc":"2.0","id":0,"error":"#, error, b"}"].concat();
+                    return self.read(error);
+                }
+                ("cancelled", ..) => return Err(broken(&*self.server, "cancelled the task")),
+                ("input_required", ..) => {
+                    let new = unasked(&answer, &mut asked);
+                    if !new.is_empty() {
+                        self.answer(new, channel).await?;
+                        continue;
+                    }
+                }
+                ("working", ..) => {}
+                _ => return Err(broken(&*self.server, "has a task that is not understood")),
+            }
+            self.pause(&answer).await?;
+        }
+    }
+
+    /// Asks the client what the task wants to know, and tells the server.
+    async fn answer(
+        &self,
+        questions: Map<String, Value>,
+        channel: Option<&Arc<CallChannel>>,
+    ) -> Result<(), RequestError> {
+        let asks = json!({"inputRequests": questions}).to_string();
+        let asks = self.read(write::result(b"0", asks.as_bytes()))?;
+        let channel = channel.map(|channel| &**channel);
+        let next = interact::ask_client(self.permitted, &asks, channel).await?;
+        let answers = next.replaced().iter().find(|(name, _)| *name == "inputResponses");
+        let answers = answers.and_then(|(_, answers)| answers.as_deref()).unwrap_or(b"{}");
+        let answers: Value = serde_json::from_slice(answers).unwrap_or_default();
+        let params = json!({"taskId": self.own, "inputResponses": answers});
+        let taken = self.ask(Method::TasksUpdate, &params, None).await?;
+        match &taken.outcome {
+            Outcome::Error(error) => {
+                Err(RequestError::relayed(self.context, self.permitted, *error, &taken.text))
+            }
+            Outcome::Result(..) => Ok(()),
+        }
+    }
+
+    /// A response that stands in a task.
+    fn read(&self, text: Vec<u8>) -> Result<Answer, RequestError> {
+        match jsonrpc::parse(text.into(), MAX_DEPTH, SentBy::Server) {
+            Ok(Message::Response(response)) => {
+                let is_error = matches!(response.outcome, Outcome::Error(_));
+                let kind = if is_error { AnswerKind::Error } else { AnswerKind::Complete };
+                Ok(Answer { text: response.text, outcome: response.outcome, kind })
+            }
+            _ => Err(broken(&*self.server, "has a task that ended with no result")),
+        }
+    }
+}
+
+impl Drop for Followed<'_> {
+    fn drop(&mut self) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if self.is_over {
+            return;
+        }
+        let server = Arc::clone(&self.server);
+        let caller = self.caller.clone();
+        let own = std::mem::take(&mut self.own);
+        runtime.spawn(async move {
+            if let Some(request) = make_request(Method::TasksCancel, &json!({"taskId": own})) {
+                let _ = call(&*server, &caller, &own, &request, None).await;
+            }
+        });
+    }
+}
+
+/// The questions that were not asked yet.
+fn unasked(answer: &Answer, asked: &mut HashSet<String>) -> Map<String, Value> {
+    let all = answer.member("inputRequests").and_then(|all| serde_json::from_slice(all).ok());
+    let mut new: Map<String, Value> = all.unwrap_or_default();
+    new.retain(|key, _| asked.insert(key.clone()));
+    new
+}
+
+async fn call(
+    server: &dyn Upstream,
+    caller: &Caller,
+    own: &str,
+    request: &Request,
+    channel: Option<&Arc<CallChannel>>,
+) -> Result<Answer, Failure> {
+    let conversation = channel.map(|channel| Arc::clone(channel) as Arc<dyn Conversation>);
+    let call = Call {
+        method: request.method,
+        target: own,
+        request,
+        replaced: &[],
+        caller,
+        caller_view: None,
+        conversation,
+        sink: None,
+        trace: None,
+        timeout: None,
+    };
+    server.call(call).await
+}
+
+fn make_request(method: Method, params: &Value) -> Option<Request> {
+    let text = json!({"jsonrpc": "2.0", "id": 0, "method": method.as_str(), "params": params});
+    match jsonrpc::parse(text.to_string().into(), MAX_DEPTH, SentBy::Client) {
+        Ok(Message::Request(request)) => Some(request),
+        _ => None,
+    }
+}
+
+fn broken(server: &dyn Upstream, what: &str) -> RequestError {
+    RequestError::new(code::INTERNAL, format!("server {} {what}", server.slug()))
+}

@@ -1,0 +1,36 @@
+//! Tasks of 2025-11-25 under the ids that their clients know them by.
+
+use lockgate_protocol::method::Method;
+use serde_json::{Value, json};
+
+use crate::authorize::Permitted;
+use crate::context::RequestContext;
+use crate::tokens;
+
+/// The task that a call has made.
+///
+/// # Errors
+/// What the server sent that is none, in words.
+pub(super) fn write_task(
+    context: &RequestContext,
+    permitted: &Permitted,
+    value: &[u8],
+) -> Result<Vec<u8>, &'static str> {
+    let mut task: Value = serde_json::from_slice(value).unwrap_or_default();
+    let own = task.get("taskId").and_then(Value::as_str).ok_or("a task without an id")?;
+    let token = tokens::seal_task(context, permitted.server().slug(), own);
+    let token = token.ok_or("a task id that is too long")?;
+    if let Some(session) = &context.session {
+        session.remember_task(token.clone());
+    }
+    task["taskId"] = token.into();
+    Ok(task.to_string().into_bytes())
+}
+
+/// The task whose result is asked for.
+pub(super) fn related_task(context: &RequestContext) -> Option<String> {
+    let request = &context.request;
+    let is_result = request.method == Method::TasksResult;
+    let id = request.param_str("taskId").filter(|_| is_result)?;
+    Some(json!({"taskId": id}).to_string())
+}
