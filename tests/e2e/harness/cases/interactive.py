@@ -4,7 +4,7 @@ Legacy client and legacy server, and the modern client for which the gateway has
 """
 
 from . import Case
-from .everything import call, text
+from .everything import TEXT, call, text
 
 HTTP = ("everything-http",)
 OWN = ("direct", "own")
@@ -54,6 +54,15 @@ CASES = [
     Case("elicitation required, as an error", HTTP, [
         call("trigger-url-elicitation", {"url": "https://example.com/${id}", "errorPath": True}, error=-32042),
     ], {"elicitation": {"action": "accept"}}, ("legacy",), OWN, errors=True),
+    # Such a client has a session of its own at the server, which keeps subscriptions for each session.
+    Case("resource updates of a client that can be asked", HTTP, [
+        {"do": "mark"},
+        {"do": "subscribe", "uri": TEXT, "expect": {}},
+        call("toggle-subscriber-updates", expect=text({"$regex": "^Started"})),
+        {"do": "wait_for", "method": "notifications/resources/updated", "timeout": 8, "expect": {}},
+        call("toggle-subscriber-updates", expect=text({"$regex": "^Stopped"})),
+        {"do": "unsubscribe", "uri": TEXT, "expect": {}},
+    ], ACCEPT, ("legacy",), OWN, exclusive=True),
     Case("sampling", HTTP, SAMPLING_STEPS, MODEL, ("legacy",), OWN),
     Case("roots", HTTP, [
         {"do": "wait", "seconds": 0.7},  # the server asks 350 ms after `initialized`
