@@ -1,13 +1,16 @@
 """Cases in which server-everything asks the client: elicitation, sampling and roots.
 
-Legacy client and legacy server, and the modern client for which the gateway has to park the call.
+Clients of both eras, over HTTP and over stdio: for a modern client the gateway parks the call while it asks.
 """
 
 from . import Case
 from .everything import TEXT, call, text
 
+SERVERS = ("everything", "everything-http")
 HTTP = ("everything-http",)
 OWN = ("direct", "own")
+EVERYWHERE = ("direct", "merged", "own", "stdio")
+BOTH = ("legacy", "modern")
 PERSON = {"name": "Ann", "integer": 7, "untitledSingleSelectEnum": "Ross"}
 ACCEPT = {"elicitation": {"action": "accept", "content": PERSON}}
 DECLINE = {"elicitation": {"action": "decline"}}
@@ -41,16 +44,16 @@ SAMPLING_STEPS = [
 ]
 
 CASES = [
-    Case("elicitation, accepted", HTTP, FORM_STEPS, ACCEPT, ("legacy",), OWN),
-    Case("elicitation, declined", HTTP, [
+    Case("elicitation, accepted", SERVERS, FORM_STEPS, ACCEPT, BOTH, EVERYWHERE),
+    Case("elicitation, declined", SERVERS, [
         call("trigger-elicitation-request", asked=[FORM], expect={"content": {"$has": [
             {"text": {"$regex": "User declined"}}]}}),
-    ], DECLINE, ("legacy",), OWN),
-    Case("elicitation of a URL", HTTP, [
+    ], DECLINE, BOTH, EVERYWHERE),
+    Case("elicitation of a URL", SERVERS, [
         shows("trigger-url-elicitation"),
         call("trigger-url-elicitation", {"url": "https://example.com/consent"}, asked=[LINK],
              expect={"content": {"$has": [{"text": {"$regex": "User completed the URL elicitation"}}]}}),
-    ], {"elicitation": {"action": "accept"}}, ("legacy",), OWN),
+    ], {"elicitation": {"action": "accept"}}, BOTH, EVERYWHERE),
     Case("elicitation required, as an error", HTTP, [
         call("trigger-url-elicitation", {"url": "https://example.com/${id}", "errorPath": True}, error=-32042),
     ], {"elicitation": {"action": "accept"}}, ("legacy",), OWN, errors=True),
@@ -63,7 +66,7 @@ CASES = [
         call("toggle-subscriber-updates", expect=text({"$regex": "^Stopped"})),
         {"do": "unsubscribe", "uri": TEXT, "expect": {}},
     ], ACCEPT, ("legacy",), OWN, exclusive=True),
-    Case("sampling", HTTP, SAMPLING_STEPS, MODEL, ("legacy",), OWN),
+    Case("sampling", SERVERS, SAMPLING_STEPS, MODEL, BOTH, EVERYWHERE),
     Case("roots", HTTP, [
         {"do": "wait", "seconds": 0.7},  # the server asks 350 ms after `initialized`
         shows("get-roots-list"),
@@ -72,5 +75,5 @@ CASES = [
     Case("interactive tools are hidden from a client that cannot answer", HTTP, [
         {"do": "list_tools", "expect": {"tools": {"$lacks": [{"name": {"$name": "trigger-elicitation-request"}},
                                                             {"name": {"$name": "trigger-sampling-request"}}]}}},
-    ], {}, ("legacy",), OWN),
+    ], {}, BOTH, OWN),
 ]
