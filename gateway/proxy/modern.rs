@@ -60,7 +60,7 @@ pub(crate) async fn receive(
             listen::open_stream(gateway, &context)
         }
         Ok(mut context) => {
-            if context.caller.interactive {
+            if context.caller.interactive && context.request.method != Method::Discover {
                 await_survey(gateway, &mut context).await;
             }
             dispatch::answer_request(gateway, context).await

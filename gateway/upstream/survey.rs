@@ -52,8 +52,11 @@ impl Shared {
     /// cannot be known now.
     pub(crate) async fn survey(&self, era: Era) {
         let survey = &self.survey;
-        if self.live.load().as_ref().is_some_and(|live| !self.may_ask(live, era)) {
-            return;
+        match &*self.live.load() {
+            Some(live) if !self.may_ask(live, era) => return,
+            // Which era it has is not known, and modern clients wait for its lists no longer.
+            None if era == Era::Modern => return,
+            _ => {}
         }
         if !survey.wanted.swap(true, Ordering::AcqRel) {
             survey.begin.notify_one();
