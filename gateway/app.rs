@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
-use lockgate_admin::{Health, LifeCycle, State};
+use lockgate_admin::{AnswerError, Approvals, Health, LifeCycle, State};
 use lockgate_admission::budget::Budget;
 use lockgate_admission::{Pool, Pools};
 use lockgate_authn::{Authenticator, Credentials, Outside, Principal};
@@ -205,6 +205,25 @@ impl Handler for App {
 
     fn handle(&self, exchange: Exchange) -> impl Future<Output = Reply> + Send {
         self.gateway.receive(exchange)
+    }
+}
+
+impl Approvals for App {
+    type Approver = Principal;
+
+    fn list(&self, approver: &Principal) -> Vec<serde_json::Value> {
+        self.gateway.list_approvals(approver)
+    }
+
+    fn answer(
+        &self,
+        approver: &Principal,
+        id: &str,
+        approve: bool,
+    ) -> Result<serde_json::Value, AnswerError> {
+        let answered = self.gateway.answer_approval(approver, id, approve);
+        answered
+            .map_err(|error| AnswerError { words: error.to_string(), is_unknown: error.is_unknown })
     }
 }
 

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use lockgate_config::{Flags, Loaded, Report, Sources, Transport};
 
-use crate::commands::{ask, keys, pins, remote, show, verify};
+use crate::commands::{approvals, ask, keys, pins, remote, show, verify};
 use crate::serve;
 use arguments::{At, Cli, Command, Common};
 
@@ -19,6 +19,11 @@ use arguments::{At, Cli, Command, Common};
 pub fn run() -> ExitCode {
     let cli = Cli::parse();
     let mut sources = sources(&cli.common);
+    if let Some(Command::Approvals { at, command }) = &cli.command {
+        let key = at.key.clone().or_else(|| sources.env.get("LOCKGATE_KEY").cloned());
+        let json = cli.common.json;
+        return finish(approvals::run(command, &at.url, key.as_deref(), sources, json));
+    }
     let at = cli.command.as_ref().and_then(Command::at).cloned();
     let elsewhere = at.as_ref().is_some_and(|at| at.url.is_some());
     if let Some(At { url: Some(url), key }) = at {
@@ -73,7 +78,10 @@ fn run_configured(
             )),
         }),
         Command::Pins(command) => finish(pins_command(loaded, command, json)),
-        Command::Schema { .. } | Command::Policy(_) | Command::Audit(_) => ExitCode::SUCCESS,
+        Command::Schema { .. }
+        | Command::Policy(_)
+        | Command::Audit(_)
+        | Command::Approvals { .. } => ExitCode::SUCCESS,
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the command line does besides serving: it asks a gateway, looks at configuration, policies,
 //! keys and pins, and checks audit trails. Nothing here runs while a gateway serves.
 
+pub(crate) mod approvals;
 pub(crate) mod ask;
 pub(crate) mod keys;
 pub(crate) mod pins;

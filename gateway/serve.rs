@@ -52,6 +52,7 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
         }
         let health = lockgate_admin::health_router(Arc::clone(&app));
         let other = if admin.is_some() { health } else { health.merge(guarded_metrics(&app)) };
+        let other = other.merge(guarded_approvals(&app));
         let time_to_drain = loaded.config.listener.drain;
         reload::watch(Arc::clone(&app), loaded, sources, log);
         let ready = Arc::clone(&app);
@@ -168,12 +169,22 @@ fn log_warnings(loaded: &Loaded) {
 
 /// `/metrics` beside MCP: for whoever may call tools, because names of tools are in it.
 pub(crate) fn guarded_metrics(app: &Arc<App>) -> Router {
+    guard(app, lockgate_admin::metrics_router(Arc::clone(app)))
+}
+
+/// `/approvals` beside MCP: who may approve what is for policies to say.
+pub(crate) fn guarded_approvals(app: &Arc<App>) -> Router {
+    guard(app, lockgate_admin::approvals_router(Arc::clone(app)))
+}
+
+/// Lets those pass who may call the gateway, and says who they are.
+fn guard(app: &Arc<App>, router: Router) -> Router {
     let receive = Arc::clone(app);
     let guard = middleware::from_fn(move |request: Request, next: Next| {
         let receive = Arc::clone(&receive);
         async move { guarded(&receive, request, next).await }
     });
-    lockgate_admin::metrics_router(Arc::clone(app)).layer(guard)
+    router.layer(guard)
 }
 
 async fn guarded(app: &App, mut request: Request, next: Next) -> Response {
@@ -181,7 +192,10 @@ async fn guarded(app: &App, mut request: Request, next: Next) -> Response {
         return StatusCode::UNAUTHORIZED.into_response();
     };
     match remote.admit(app, request.headers_mut()).await {
-        Ok(()) => next.run(request).await,
+        Ok(principal) => {
+            request.extensions_mut().insert(principal);
+            next.run(request).await
+        }
         Err(answer) => answer.map(Body::from),
     }
 }

@@ -1,12 +1,15 @@
-//! HTTP for operators: is it alive, is it ready, how much does it do. It decides nothing and shows
-//! no names of servers without `metrics`, which the composition root puts behind authentication.
+//! HTTP for operators: is it alive, is it ready, how much does it do, what waits for a person. It
+//! decides nothing and shows no names of servers without `metrics` and `approvals`, which the
+//! composition root puts behind authentication.
 
+mod approvals;
 mod config;
 mod life;
 mod router;
 
 use std::collections::BTreeMap;
 
+pub use approvals::{AnswerError, Approvals, approvals_router};
 pub use config::Config;
 pub use life::{LifeCycle, State};
 pub use router::{health_router, metrics_router, router};

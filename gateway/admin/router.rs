@@ -21,7 +21,9 @@ pub fn health_router(health: Arc<impl Health>) -> Router {
     Router::new()
         .route("/healthz", get(move || async move { healthz(&*alive) }))
         .route("/readyz", get(move || async move { readyz(&*health) }))
-        .fallback(|| async { json(StatusCode::NOT_FOUND, r#"{"error":"not found"}"#.to_owned()) })
+        .fallback(|| async {
+            json_response(StatusCode::NOT_FOUND, r#"{"error":"not found"}"#.to_owned())
+        })
 }
 
 /// `/metrics`, as Prometheus reads it. Names of servers and tools are in it.
@@ -48,13 +50,14 @@ fn readyz(health: &impl Health) -> Response {
     let state = health.state();
     let status =
         if state == State::Ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    json(
+    json_response(
         status,
         serde_json::json!({"state": state.as_str(), "servers": health.servers()}).to_string(),
     )
 }
 
-fn json(status: StatusCode, body: String) -> Response {
+/// JSON that nobody may keep.
+pub(crate) fn json_response(status: StatusCode, body: String) -> Response {
     let head = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];
     (status, head, body).into_response()
 }

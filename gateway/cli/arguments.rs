@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{keys, pins, policies, verify};
+use crate::commands::{approvals, keys, pins, policies, verify};
 
 /// One gate in front of many MCP servers, across both protocol eras.
 ///
@@ -84,6 +84,13 @@ pub(super) enum Command {
         #[arg(default_value = "{}")]
         arguments: String,
     },
+    /// See what waits for an approval of yours at a gateway that is running, and answer
+    Approvals {
+        #[command(flatten)]
+        at: Running,
+        #[command(subcommand)]
+        command: approvals::Command,
+    },
     /// Compare tools with the lock file, and approve them
     #[command(subcommand)]
     Pins(pins::Command),
@@ -116,6 +123,17 @@ pub(super) struct At {
     pub(super) url: Option<String>,
     /// Its bearer key [default: the variable LOCKGATE_KEY]
     #[arg(long, value_name = "KEY", requires = "url")]
+    pub(super) key: Option<String>,
+}
+
+/// The same, where none is started instead.
+#[derive(Args, Clone)]
+pub(super) struct Running {
+    /// Where the gateway runs
+    #[arg(long, global = true, value_name = "URL", default_value = approvals::DEFAULT_URL)]
+    pub(super) url: String,
+    /// Your bearer key [default: the variable LOCKGATE_KEY]
+    #[arg(long, global = true, value_name = "KEY")]
     pub(super) key: Option<String>,
 }
 

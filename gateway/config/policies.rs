@@ -254,6 +254,7 @@ fn stand_in(name: &str) -> Written {
         other_arguments: None,
         rate: None,
         response: None,
+        approval: None,
     }
 }
 

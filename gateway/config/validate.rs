@@ -278,6 +278,9 @@ fn limits(raw: &raw::Limits) -> lockgate_proxy::Limits {
         parked_calls: raw.parked_calls.size(),
         parked_calls_per_principal: raw.parked_calls_per_principal.size(),
         answer_bytes: raw.answer_bytes.size(),
+        approvals: raw.approvals.size(),
+        approvals_per_principal: raw.approvals_per_principal.size(),
+        approval_timeout: raw.approval_timeout.duration(),
     }
 }
 

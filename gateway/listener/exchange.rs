@@ -12,7 +12,7 @@ use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderVa
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use lockgate_admission::budget::Hold;
-use lockgate_authn::{Certificate, Credentials, Peer, WELL_KNOWN};
+use lockgate_authn::{Certificate, Credentials, Peer, Principal, WELL_KNOWN};
 use lockgate_protocol::write;
 use lockgate_proxy::transport::{Endpoint, Exchange, ExchangeKind, Reply, Text};
 use lockgate_telemetry::request::Tag;
@@ -41,7 +41,7 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Lets a request pass whose sender may call the gateway: read and judged like one to `/mcp`.
+    /// Who sent a request that may call the gateway: read and judged like one to `/mcp`.
     ///
     /// # Errors
     /// The answer to somebody who is not let in.
@@ -49,14 +49,14 @@ impl Remote {
         &self,
         handler: &H,
         headers: &mut HeaderMap,
-    ) -> Result<(), Response<Bytes>> {
+    ) -> Result<Principal, Response<Bytes>> {
         let bearer = bearer(headers).map_err(|refusal| {
             refusal.record(handler);
             refusal.response()
         })?;
         let peer = Peer::Address(self.address.ip());
         let credentials = Credentials { peer, bearer, certificate: self.certificate.clone() };
-        handler.identify(&Endpoint::All, &credentials).await.map(|_| ()).map_err(plain)
+        handler.identify(&Endpoint::All, &credentials).await.map_err(plain)
     }
 }
 

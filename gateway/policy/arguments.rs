@@ -150,10 +150,10 @@ impl Rule {
             spec.value.as_ref().map(Bounds::compile).transpose().map_err(|w| (vec!["value"], w))?;
         let set = match &spec.set {
             None => None,
-            Some(_) if effect == Effect::Deny => {
+            Some(_) if effect != Effect::Allow => {
                 return Err((
                     vec!["set"],
-                    "belongs into an `allow` policy: a `deny` policy only refuses".into(),
+                    "belongs into an `allow` policy: others only judge".into(),
                 ));
             }
             Some(_) if !at.is_single() || at.steps.is_empty() => {

@@ -86,6 +86,8 @@ pub struct Case {
 pub enum Expect {
     /// The call is made.
     Allow,
+    /// The call is made once a person has approved it.
+    Ask,
     /// It is there, but not with these arguments.
     Deny,
     /// It is not listed, and answers like what does not exist.
@@ -295,6 +297,7 @@ impl Expect {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Allow => "allow",
+            Self::Ask => "ask",
             Self::Deny => "deny",
             Self::Hidden => "hidden",
         }
@@ -320,19 +323,23 @@ impl Policy {
         let question = &Question { target: &target, ..*question };
         let verdict = self.verdict(&class, question);
         match self.evaluate(&verdict, question, arguments) {
-            Ok(passed) => Outcome {
-                decision: Expect::Allow,
-                rule: passed.rule.to_string(),
-                words: None,
-                forwards: passed.arguments.and_then(|text| serde_json::from_slice(&text).ok()),
-            },
+            Ok(passed) => {
+                let forwards = passed.arguments.and_then(|text| serde_json::from_slice(&text).ok());
+                let Some(first) = passed.approvals.first() else {
+                    let rule = passed.rule.to_string();
+                    return Outcome { decision: Expect::Allow, rule, words: None, forwards };
+                };
+                let each = passed.approvals.iter().map(|one| one.needs());
+                let words = Some(each.collect::<Vec<_>>().join("; "));
+                Outcome { decision: Expect::Ask, rule: first.rule.to_string(), words, forwards }
+            }
             Err(denied) => {
                 let decision = if verdict.is_visible() { Expect::Deny } else { Expect::Hidden };
                 let words = match denied.reason {
                     DenyReason::Hidden if *denied.rule == *DEFAULT => {
                         Some("no policy allows it".into())
                     }
-                    DenyReason::Hidden => None,
+                    DenyReason::Hidden | DenyReason::Unapproved => None,
                     DenyReason::Arguments(refusal) => Some(refusal.0),
                     DenyReason::Failure(words) => Some(words),
                     DenyReason::Unjudged(words, argument) => Some(format!("{words} ({argument})")),

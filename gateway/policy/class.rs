@@ -48,7 +48,7 @@ impl Class {
                 hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
             };
             text("personal");
-            for (at, list) in crate::rule::Who::names(subject).iter().enumerate() {
+            for (at, list) in crate::who::Who::names(subject).iter().enumerate() {
                 text(&format!("{at} {}", list.len()));
                 list.iter().for_each(|name| text(name));
             }

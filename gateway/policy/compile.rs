@@ -1,9 +1,11 @@
 //! From what is written to what decides. Every mistake is found, each with the key it is about.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use globset::Glob;
 
+use crate::approval::{self, ApprovalRule};
 use crate::arguments::Arguments;
 use crate::condition::Condition;
 use crate::config::Config;
@@ -13,7 +15,8 @@ use crate::names;
 use crate::pattern::{self, MAX_PATTERNS};
 use crate::rate;
 use crate::response::Response;
-use crate::rule::{DEFAULT, Rule, What, Who};
+use crate::rule::{DEFAULT, Rule, What};
+use crate::who::Who;
 use crate::words::{self, MAX_WORDS, Word};
 
 /// Most policies of all files together.
@@ -111,7 +114,11 @@ fn rule(policy: &file::Policy, place: String) -> Result<Rule, Vec<Mistake>> {
         mistakes.push(mistake(&["name"], what, "text for people goes into `description`"));
     }
     let who = who(&policy.who, &mut mistakes);
-    let what = what(&policy.what, &mut mistakes);
+    let mut what = what(&policy.what, &mut mistakes);
+    if policy.effect == Effect::Ask && what.tools.is_none() {
+        // Tools alone are called: it says nothing of other kinds.
+        what.tools = pattern::compile("*").ok().map(|every| vec![every]);
+    }
     let when = policy.when.as_deref().map(Condition::compile).transpose().unwrap_or_else(|words| {
         mistakes.push(mistake(&["when"], words, "docs/policy.md lists what conditions may use"));
         None
@@ -135,6 +142,8 @@ fn rule(policy: &file::Policy, place: String) -> Result<Rule, Vec<Mistake>> {
             }
             None
         });
+    let by = approvers(policy, &mut mistakes);
+    let approval = (policy.effect == Effect::Ask).then(|| Arc::new(ApprovalRule::new(policy, by)));
     let rule = Rule {
         name: policy.name.as_str().into(),
         place,
@@ -146,9 +155,30 @@ fn rule(policy: &file::Policy, place: String) -> Result<Rule, Vec<Mistake>> {
         arguments,
         rate: policy.rate.clone(),
         response,
+        approval,
     };
     methods(&rule, &mut mistakes);
     if mistakes.is_empty() { Ok(rule) } else { Err(mistakes) }
+}
+
+/// Who may approve what the policy asks about.
+fn approvers(policy: &file::Policy, mistakes: &mut Vec<Mistake>) -> Option<Who> {
+    for (path, what) in approval::check(policy) {
+        let hint = "such as approval: { by: { roles: [approver] }, approvals: 2, expires: 300 }";
+        mistakes.push(mistake(&path, what, hint));
+    }
+    if let Some(key) = approval::check_kinds(policy) {
+        let what = "cannot be in an `ask` policy, which is about calls of tools";
+        mistakes.push(mistake(&["what", key], what, "leave it out, or deny what it names"));
+    }
+    let spec = policy.approval.as_ref()?.by.as_ref()?;
+    let mut found = Vec::new();
+    let who = who(spec, &mut found);
+    for mut inner in found {
+        inner.path.splice(..1, ["approval".to_owned(), "by".to_owned()]);
+        mistakes.push(inner);
+    }
+    Some(who)
 }
 
 /// What a rate may be, and what may not stand beside it.

@@ -20,6 +20,22 @@ pub struct Config {
     pub documents: Vec<Document>,
 }
 
+impl Config {
+    /// Stands for what is written.
+    pub(crate) fn fingerprint(&self) -> [u8; 32] {
+        let mut texts = vec![format!("{:?}", self.lists)];
+        for document in &self.documents {
+            texts.push(document.name.clone());
+            texts.extend(document.policies.iter().map(|entry| entry.source.to_string()));
+        }
+        let mut hasher = blake3::Hasher::new();
+        for text in texts {
+            hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
+        }
+        *hasher.finalize().as_bytes()
+    }
+}
+
 /// Policies in short.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lists {

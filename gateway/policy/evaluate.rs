@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::Refusal;
 use crate::arguments::{self, Arguments, Pass};
 use crate::condition::World;
+use crate::file::Effect;
 use crate::policy::{Denied, DenyReason, Passed, Policy, Question};
 use crate::rule::DEFAULT;
 use crate::rule::Rule;
 use crate::verdict::{Dry, Hidden, Judged, State, Verdict};
+use crate::{ApprovalRule, Refusal};
 
 /// Bytes of arguments that are judged in less than 5 ms, whatever the rules and the arguments are.
 pub const ALWAYS_QUICK: usize = 128;
@@ -38,7 +39,8 @@ impl Policy {
                         arguments::read(arguments)
                     })
                 });
-                Ok(Passed { rule: self.name(*at), arguments: None, dry_run })
+                let rule = self.name(*at);
+                Ok(Passed { rule, arguments: None, dry_run, approvals: Vec::new() })
             }
             State::Hidden(hidden) => Err(self.denied(hidden)),
             State::Judged(judged) => self.decide(judged, dry, question, arguments),
@@ -59,7 +61,7 @@ impl Policy {
         let mut rules: Vec<u32> =
             verdict.dry.as_deref().map(|dry| dry.guards.to_vec()).unwrap_or_default();
         if let State::Judged(judged) = &verdict.state {
-            rules.extend(judged.allows.iter().chain(&judged.guards));
+            rules.extend(judged.allows.iter().chain(&judged.guards).chain(&judged.asks));
         }
         let parses = |at: u32| {
             self.rule(at).and_then(|rule| rule.arguments.as_ref()).is_some_and(Arguments::parses)
@@ -102,7 +104,8 @@ impl Policy {
             .open
             .into_iter()
             .chain(judged.allows.iter().copied())
-            .chain(judged.guards.iter().copied());
+            .chain(judged.guards.iter().copied())
+            .chain(judged.asks.iter().copied());
         let first = first.map(|at| self.name(at)).next().unwrap_or_else(|| DEFAULT.into());
         let read = arguments::read(text);
         let mut arguments =
@@ -112,14 +115,15 @@ impl Policy {
             Some(at) => self.name(at),
             None => self.permit(&judged.allows, question, &mut arguments, &mut pass)?,
         };
+        let approvals = self.approvals(&judged.asks, question, &mut arguments, &mut pass)?;
         self.guard(&judged.guards, question, &mut arguments, &mut pass)?;
         let dry_run =
             dry.and_then(|dry| self.dry_run_denial(dry, question, pass.aside(), || Ok(arguments)));
         if pass.edits.is_empty() {
-            return Ok(Passed { rule, arguments: None, dry_run });
+            return Ok(Passed { rule, arguments: None, dry_run, approvals });
         }
         match arguments::write(text, &pass.edits) {
-            Some(arguments) => Ok(Passed { rule, arguments: Some(arguments), dry_run }),
+            Some(text) => Ok(Passed { rule, arguments: Some(text), dry_run, approvals }),
             None => Err(Denied {
                 rule,
                 reason: DenyReason::Failure("the arguments could not be written anew".into()),
@@ -182,6 +186,40 @@ impl Policy {
         Err(refused.unwrap_or(Denied { rule: DEFAULT.into(), reason: DenyReason::Hidden }))
     }
 
+    /// What has to be approved before the call is made. What a policy that asks holds against
+    /// arguments is what needs no approval.
+    fn approvals(
+        &self,
+        asks: &[u32],
+        question: &Question<'_>,
+        arguments: &mut Value,
+        pass: &mut Pass,
+    ) -> Result<Vec<Arc<ApprovalRule>>, Denied> {
+        let mut needed = Vec::new();
+        for rule in asks.iter().filter_map(|&at| self.rule(at)) {
+            let holds = match rule.undisguised(arguments) {
+                Ok(()) => self.holds(rule, question, arguments),
+                Err(refusal) => Err(DenyReason::Arguments(refusal)),
+            };
+            match holds {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(reason) => return Err(Denied { rule: Arc::clone(&rule.name), reason }),
+            }
+            let before = pass.edits.len();
+            let mut own = arguments.clone();
+            let keeps =
+                rule.arguments.as_ref().is_some_and(|rules| rules.check(&mut own, pass).is_ok());
+            if keeps {
+                *arguments = own;
+                continue;
+            }
+            pass.edits.truncate(before);
+            needed.extend(rule.approval.clone());
+        }
+        Ok(needed)
+    }
+
     /// Every policy that may deny the call for its arguments.
     fn guard(
         &self,
@@ -201,7 +239,10 @@ impl Policy {
                 Some(rules) => rules.check(arguments, pass),
                 None => Err(Refusal("such calls are not allowed".into())),
             };
-            checked.map_err(|refusal| denied(DenyReason::Arguments(refusal)))?;
+            checked.map_err(|refusal| match rule.effect {
+                Effect::Ask => denied(DenyReason::Unapproved),
+                _ => denied(DenyReason::Arguments(refusal)),
+            })?;
         }
         Ok(())
     }

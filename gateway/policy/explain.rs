@@ -19,7 +19,7 @@ const MAX_CHANGES: usize = 10;
 /// See the module.
 #[derive(Clone, Debug, Serialize)]
 pub struct Explanation {
-    /// `allow`, `deny` or `hidden`.
+    /// `allow`, `ask`, `deny` or `hidden`.
     pub decision: &'static str,
     /// The policy that decides, or `default`.
     pub rule: String,
@@ -76,7 +76,7 @@ impl Policy {
             let says = match &read {
                 Ok(sent) => {
                     let got = forwards.as_ref().filter(|_| rule.dry_run).or(permitted.as_ref());
-                    let seen = got.filter(|_| rule.effect == Effect::Deny).unwrap_or(sent);
+                    let seen = got.filter(|_| rule.effect != Effect::Allow).unwrap_or(sent);
                     says_of_any(rule, question, Some(seen))
                 }
                 Err(refusal) => match says_of_any(rule, question, None) {
@@ -163,20 +163,31 @@ fn step(rule: &Rule, says: &Says, target: &Target<'_>) -> Option<Step> {
         },
         (Says::Holds, Effect::Allow) if judged => "allows it with these arguments".into(),
         (Says::Holds, Effect::Allow) => format!("allows it{named}"),
+        (Says::Holds, Effect::Ask) if judged => "does not ask about these arguments".into(),
+        (Says::Holds, Effect::Ask) => format!("asks{named}: {}", needs(rule)),
         (Says::Holds, Effect::Deny) if judged => "has nothing against these arguments".into(),
         (Says::Holds, Effect::Deny) => format!("denies it{named}"),
         (Says::Refuses(words), Effect::Allow) => {
             format!("would allow it with other arguments: {words}")
         }
+        (Says::Refuses(words), Effect::Ask) => {
+            format!("asks with these arguments ({words}): {}", needs(rule))
+        }
         (Says::Refuses(words), Effect::Deny) => format!("denies it with these arguments: {words}"),
     };
     let effect = match rule.effect {
         Effect::Allow => "allow",
+        Effect::Ask => "ask",
         Effect::Deny => "deny",
     };
     let policy = rule.name.to_string();
     let place = rule.place.clone();
     Some(Step { policy, place, effect, dry_run: rule.dry_run, says: words })
+}
+
+/// Whose approval a policy that asks needs.
+fn needs(rule: &Rule) -> String {
+    rule.approval.as_ref().map(|approval| approval.needs()).unwrap_or_default()
 }
 
 /// The word that makes a policy be about a tool, as the end of a sentence.
@@ -196,7 +207,16 @@ fn change(rule: &Rule, says: &Says, decision: Expect) -> Option<String> {
         {
             Some(format!("policy {name} would judge it too, if this fitted: {}", all.concat()))
         }
-        (Expect::Allow, ..) => None,
+        (Expect::Allow | Expect::Ask, Effect::Ask, Says::Misfits(all)) if all.len() == 1 => {
+            Some(format!("policy {name} would ask too, if this fitted: {}", all.concat()))
+        }
+        (Expect::Ask, Effect::Ask, Says::Refuses(words)) => {
+            Some(format!("policy {name} would not ask with other arguments: {words}"))
+        }
+        (Expect::Ask, Effect::Ask, Says::Holds) if rule.arguments.is_none() => {
+            Some(format!("policy {name} asks, whatever others allow: narrow its `who` or `what`"))
+        }
+        (Expect::Allow | Expect::Ask, ..) => None,
         (_, _, Says::Failed(words)) => {
             Some(format!("policy {name} denies until its condition can be evaluated: {words}"))
         }

@@ -29,8 +29,13 @@ pub struct Policy {
     /// A name of its own, for logs and answers: letters, digits, `.`, `_` and `-`, at most 64.
     pub name: String,
     /// `allow`: what fits may be seen and used. `deny`: what fits may not, whatever other policies
-    /// say; with `arguments` or `rate` it denies only calls that do not keep to these.
+    /// say; with `arguments` or `rate` it denies only calls that do not keep to these. `ask`: of
+    /// the tools that fit, each call that other policies allow waits until a person has approved
+    /// it; with `arguments` only calls that do not keep to these.
     pub effect: Effect,
+    /// Who approves what an `ask` policy is about; the caller without it.
+    #[serde(default)]
+    pub approval: Option<Approval>,
     /// For people. Not read.
     #[serde(default)]
     pub description: Option<String>,
@@ -49,7 +54,7 @@ pub struct Policy {
     pub when: Option<String>,
     /// What the arguments of a call must be, by JSON Pointer (`/sql`, `/files/*/path`, or `""` for
     /// all of them). An `allow` policy allows only calls that keep to it, a `deny` policy denies
-    /// those that do not.
+    /// those that do not, an `ask` policy asks about those that do not.
     #[serde(default)]
     pub arguments: BTreeMap<String, Argument>,
     /// What becomes of arguments that `arguments` does not name, at the top level: members of an
@@ -72,7 +77,22 @@ pub struct Policy {
 #[serde(rename_all = "lowercase")]
 pub enum Effect {
     Allow,
+    Ask,
     Deny,
+}
+
+/// Who approves a call, and for how long they may think.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Approval {
+    /// Others who may approve it; never who makes the call. Without it the caller is asked.
+    pub by: Option<Who>,
+    /// How many different people have to approve it, 1–10; more than one only with `by`. Default
+    /// 1.
+    pub approvals: Option<u32>,
+    /// Seconds in which it has to be approved, 1–3600; at most `limits.approval_timeout`, which is
+    /// the default.
+    pub expires: Option<u32>,
 }
 
 /// Whom a policy is about. Everything that is given must fit; of a list, one pattern has to.
@@ -93,6 +113,16 @@ pub struct Who {
     pub certificates: Option<Vec<String>>,
     /// `true`: callers without a credential alone. `false`: all others.
     pub anonymous: Option<bool>,
+}
+
+impl Who {
+    /// Whether nothing is asked for.
+    pub(crate) fn is_anybody(&self) -> bool {
+        let Self { principals, roles, organisations, scopes, agents, certificates, anonymous } =
+            self;
+        let lists = [principals, roles, organisations, scopes, agents, certificates];
+        anonymous.is_none() && lists.into_iter().all(Option::is_none)
+    }
 }
 
 /// What a policy is about. `words`, `not_words`, `servers`, `not_servers`, `categories`,

@@ -5,8 +5,9 @@ use globset::Glob;
 
 use crate::bitset::BitSet;
 use crate::pattern;
-use crate::rule::{Rule, Who};
+use crate::rule::Rule;
 use crate::target::Kind;
+use crate::who::Who;
 use crate::words::{Word, WordIndex};
 use crate::{Subject, Target};
 

@@ -2,6 +2,7 @@
 //! decision for lists and calls. It reads no file, knows no wire format and denies what it cannot
 //! decide.
 
+mod approval;
 mod arguments;
 mod bitset;
 pub mod cases;
@@ -32,8 +33,10 @@ mod target;
 mod uri_variants;
 pub mod url;
 mod verdict;
+mod who;
 mod words;
 
+pub use approval::ApprovalRule;
 pub use class::Class;
 pub use compile::{MAX_POLICIES, Mistake};
 pub use config::{Allow, Config, Document, Entry, Lists, differences};

@@ -80,5 +80,6 @@ fn deny(name: &str, what: What) -> Policy {
         other_arguments: None,
         rate: None,
         response: None,
+        approval: None,
     }
 }

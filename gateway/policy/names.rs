@@ -23,11 +23,8 @@ pub(crate) fn check(policy: &Policy) -> Vec<Misnomer> {
     let mut found = Vec::new();
     for (part, key, list) in lists(policy) {
         let path = |item: Option<usize>| {
-            [part, key]
-                .into_iter()
-                .map(str::to_owned)
-                .chain(item.map(|at| at.to_string()))
-                .collect()
+            let part = part.split('.').chain([key]).map(str::to_owned);
+            part.chain(item.map(|at| at.to_string())).collect()
         };
         if list.is_empty() {
             found.push((path(None), "is empty: nothing fits it".to_owned()));
@@ -47,8 +44,6 @@ pub(crate) fn check(policy: &Policy) -> Vec<Misnomer> {
 }
 
 fn lists(policy: &Policy) -> impl Iterator<Item = (&'static str, &'static str, &[String])> {
-    let Who { principals, roles, organisations, scopes, agents, certificates, anonymous: _ } =
-        &policy.who;
     let What {
         tools,
         prompts,
@@ -62,12 +57,6 @@ fn lists(policy: &Policy) -> impl Iterator<Item = (&'static str, &'static str, &
     } = &policy.what;
     let What { words, not_words, .. } = &policy.what;
     let all = [
-        ("who", "principals", principals),
-        ("who", "roles", roles),
-        ("who", "organisations", organisations),
-        ("who", "scopes", scopes),
-        ("who", "agents", agents),
-        ("who", "certificates", certificates),
         ("what", "tools", tools),
         ("what", "words", words),
         ("what", "not_words", not_words),
@@ -80,7 +69,25 @@ fn lists(policy: &Policy) -> impl Iterator<Item = (&'static str, &'static str, &
         ("what", "endpoints", endpoints),
         ("what", "methods", &policy.what.methods),
     ];
-    all.into_iter().filter_map(|(part, key, list)| Some((part, key, list.as_deref()?)))
+    let approvers = policy.approval.as_ref().and_then(|approval| approval.by.as_ref());
+    let approvers = approvers.map(|who| who_lists("approval.by", who));
+    let all = who_lists("who", &policy.who).into_iter().chain(all);
+    let all = all.chain(approvers.into_iter().flatten());
+    all.filter_map(|(part, key, list)| Some((part, key, list.as_deref()?)))
+}
+
+type List<'a> = (&'static str, &'static str, &'a Option<Vec<String>>);
+
+fn who_lists<'a>(part: &'static str, who: &'a Who) -> [List<'a>; 6] {
+    let Who { principals, roles, organisations, scopes, agents, certificates, anonymous: _ } = who;
+    [
+        (part, "principals", principals),
+        (part, "roles", roles),
+        (part, "organisations", organisations),
+        (part, "scopes", scopes),
+        (part, "agents", agents),
+        (part, "certificates", certificates),
+    ]
 }
 
 /// What is wrong with a pattern over callers.

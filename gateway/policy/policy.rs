@@ -15,7 +15,7 @@ use crate::rate::{Limited, Limits};
 use crate::response::Response;
 use crate::rule::{DEFAULT, Rule};
 use crate::verdict::{Dry, Hidden, Judged, State, Verdict};
-use crate::{Refusal, Subject, Target};
+use crate::{ApprovalRule, Refusal, Subject, Target};
 
 /// See the module.
 #[derive(Debug)]
@@ -29,6 +29,7 @@ pub struct Policy {
     /// Policies may deny a resource by how its URI is written.
     denies_by_uri: bool,
     version: u64,
+    fingerprint: [u8; 32],
 }
 
 /// What is asked, by whom and where.
@@ -41,7 +42,7 @@ pub struct Question<'a> {
 }
 
 /// A call that may be made.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Passed {
     /// The policy that allows it.
     pub rule: Arc<str>,
@@ -49,6 +50,8 @@ pub struct Passed {
     pub arguments: Option<Vec<u8>>,
     /// How a policy in dry run would have denied it.
     pub dry_run: Option<Denied>,
+    /// What has to be approved before it is made.
+    pub approvals: Vec<Arc<ApprovalRule>>,
 }
 
 /// A call that may not be made.
@@ -71,6 +74,8 @@ pub enum DenyReason {
     /// The same, because of an argument: words for the log, and for the caller, whose argument it
     /// is.
     Unjudged(String, Refusal),
+    /// A person would have to approve it. Of policies in dry run alone.
+    Unapproved,
 }
 
 impl Policy {
@@ -97,6 +102,7 @@ impl Policy {
             everybody: None,
             denies_by_uri: rules.iter().any(Rule::denies_by_uri),
             version: VERSION.fetch_add(1, Ordering::Relaxed),
+            fingerprint: config.fingerprint(),
             rules,
             index,
         };
@@ -104,6 +110,12 @@ impl Policy {
         let endpoint = new.rules.iter().any(|rule| rule.when.is_some());
         new.everybody = (alike && !endpoint).then(|| Arc::new(new.find(&Subject::default(), "")));
         Ok(new)
+    }
+
+    /// The same for policies that are written alike.
+    #[must_use]
+    pub fn fingerprint(&self) -> [u8; 32] {
+        self.fingerprint
     }
 
     /// How many policies there are.
@@ -326,11 +338,13 @@ fn state<'a>(
     let mut open = None;
     let mut allows = Vec::new();
     let mut guards = Vec::new();
+    let mut asks = Vec::new();
     for (at, rule) in rules {
         let late = rule.arguments.is_some() || !rule.is_settled_early();
         match (rule.effect, late) {
             (Effect::Allow, false) => open = open.or(Some(at)),
             (Effect::Allow, true) => allows.push(at),
+            (Effect::Ask, _) => asks.push(at),
             (Effect::Deny, _) if rule.only_limits() => {}
             (Effect::Deny, false) => {
                 return State::Hidden(Hidden { rule: Some(at), failure: None });
@@ -338,12 +352,13 @@ fn state<'a>(
             (Effect::Deny, true) => guards.push(at),
         }
     }
-    match (open, allows.is_empty(), guards.is_empty()) {
+    match (open, allows.is_empty(), guards.is_empty() && asks.is_empty()) {
         (None, true, _) => State::Hidden(Hidden { rule: None, failure: None }),
         (Some(at), _, true) => State::Open(at),
         (open, ..) => {
             let allows = if open.is_some() { Box::default() } else { allows.into() };
-            State::Judged(Box::new(Judged { open, allows, guards: guards.into() }))
+            let asks = asks.into();
+            State::Judged(Box::new(Judged { open, allows, guards: guards.into(), asks }))
         }
     }
 }
@@ -358,8 +373,10 @@ fn dry_run<'a>(
         return Some(Dry::denies(Hidden { rule: Some(*at), failure: Some(words.clone()) }));
     }
     let mut guards = Vec::new();
-    for (at, rule) in rules.filter(|(_, rule)| rule.effect == Effect::Deny && !rule.only_limits()) {
-        if rule.arguments.is_none() && rule.is_settled_early() {
+    for (at, rule) in rules.filter(|(_, rule)| rule.effect != Effect::Allow && !rule.only_limits())
+    {
+        let whole = rule.arguments.is_none() && rule.is_settled_early();
+        if whole && rule.effect == Effect::Deny {
             return Some(Dry::denies(Hidden { rule: Some(at), failure: None }));
         }
         guards.push(at);

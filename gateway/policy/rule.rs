@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use globset::Glob;
 
+use crate::approval::ApprovalRule;
 use crate::arguments::Arguments;
 use crate::condition::{Condition, World};
 use crate::file::{Effect, Hints, Rate};
 use crate::pattern;
 use crate::response::Response;
 use crate::target::{Annotations, Kind};
+use crate::who::{Who, shown, wanted};
 use crate::words::{self, Word};
 use crate::{Refusal, Subject, Target};
 
@@ -31,18 +33,8 @@ pub(crate) struct Rule {
     pub(crate) arguments: Option<Arguments>,
     pub(crate) rate: Option<Rate>,
     pub(crate) response: Option<Response>,
-}
-
-/// Patterns over callers; `None` where anybody fits.
-#[derive(Debug, Default)]
-pub(crate) struct Who {
-    pub(crate) principals: Option<Vec<Glob>>,
-    pub(crate) roles: Option<Vec<Glob>>,
-    pub(crate) organisations: Option<Vec<Glob>>,
-    pub(crate) scopes: Option<Vec<Glob>>,
-    pub(crate) agents: Option<Vec<Glob>>,
-    pub(crate) certificates: Option<Vec<Glob>>,
-    pub(crate) anonymous: Option<bool>,
+    /// Who approves; `ask` policies alone have it.
+    pub(crate) approval: Option<Arc<ApprovalRule>>,
 }
 
 /// Patterns over what is asked for; `None` where anything fits.
@@ -108,49 +100,6 @@ impl Rule {
     ) -> Vec<String> {
         let mut all = self.who.misfits(subject);
         all.extend(self.what.misfits(endpoint, target));
-        all
-    }
-}
-
-impl Who {
-    /// The kinds of patterns, their names, and what each is held against.
-    pub(crate) fn lists(&self) -> [(&'static str, &Option<Vec<Glob>>); 6] {
-        [
-            ("principals", &self.principals),
-            ("roles", &self.roles),
-            ("organisations", &self.organisations),
-            ("scopes", &self.scopes),
-            ("agents", &self.agents),
-            ("certificates", &self.certificates),
-        ]
-    }
-
-    /// The names of a caller, in the order of [`Who::lists`].
-    pub(crate) fn names(subject: &Subject<'_>) -> [Vec<String>; 6] {
-        let own = |all: &[Arc<str>]| all.iter().map(ToString::to_string).collect();
-        [
-            vec![subject.principal()],
-            own(subject.roles),
-            subject.organisation.map(str::to_owned).into_iter().collect(),
-            own(subject.scopes),
-            subject.agent.map(str::to_owned).into_iter().collect(),
-            subject.certificates(),
-        ]
-    }
-
-    fn misfits(&self, subject: &Subject<'_>) -> Vec<String> {
-        let names = Self::names(subject);
-        let mut all = Vec::new();
-        for ((key, globs), names) in self.lists().into_iter().zip(&names) {
-            if let Some(globs) = globs
-                && !pattern::any(globs, names)
-            {
-                all.push(format!("who.{key}: {}", wanted(globs)));
-            }
-        }
-        if self.anonymous.is_some_and(|wanted| wanted != subject.is_anonymous()) {
-            all.push(format!("who.anonymous: {}", self.anonymous.unwrap_or_default()));
-        }
         all
     }
 }
@@ -275,22 +224,6 @@ fn fits(hints: Hints, has: Annotations) -> bool {
         && one(hints.destructive, has.destructive)
         && one(hints.idempotent, has.idempotent)
         && one(hints.open_world, has.open_world)
-}
-
-fn wanted(globs: &[Glob]) -> String {
-    let patterns: Vec<&str> = globs.iter().map(Glob::glob).collect();
-    shown(&patterns)
-}
-
-/// The first of a list, for people.
-fn shown(list: &[impl ToString]) -> String {
-    let first: Vec<String> = list.iter().take(5).map(ToString::to_string).collect();
-    match first.is_empty() {
-        true => "nothing fits an empty list".into(),
-        false => {
-            format!("{}{}", first.join(", "), if list.len() > first.len() { ", …" } else { "" })
-        }
-    }
 }
 
 #[cfg(test)]

@@ -43,6 +43,8 @@ pub(crate) struct Judged {
     pub(crate) allows: Box<[u32]>,
     /// Policies that deny it with some arguments, by name.
     pub(crate) guards: Box<[u32]>,
+    /// Policies that may have it approved first, by name.
+    pub(crate) asks: Box<[u32]>,
 }
 
 /// What policies in dry run would deny.
@@ -50,7 +52,7 @@ pub(crate) struct Judged {
 pub(crate) struct Dry {
     /// Every call.
     pub(crate) denies: Option<Hidden>,
-    /// Policies that would deny it with some arguments, by name.
+    /// Policies that would deny it with some arguments, or ask about it, by name.
     pub(crate) guards: Box<[u32]>,
 }
 

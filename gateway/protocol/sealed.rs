@@ -35,6 +35,8 @@ pub enum Purpose {
     Task,
     /// A session id.
     Session,
+    /// The state of a question whether a call may be made.
+    Approval,
 }
 
 impl Purpose {
@@ -44,6 +46,7 @@ impl Purpose {
             Self::RequestState => "request state",
             Self::Task => "task",
             Self::Session => "session",
+            Self::Approval => "approval",
         }
     }
 }
@@ -129,6 +132,7 @@ struct Key {
     request_state: RandomizedNonceKey,
     task: RandomizedNonceKey,
     session: RandomizedNonceKey,
+    approval: RandomizedNonceKey,
 }
 
 impl Sealer {
@@ -263,6 +267,7 @@ impl Key {
             request_state: derive_key(&root, Purpose::RequestState)?,
             task: derive_key(&root, Purpose::Task)?,
             session: derive_key(&root, Purpose::Session)?,
+            approval: derive_key(&root, Purpose::Approval)?,
         })
     }
 
@@ -272,6 +277,7 @@ impl Key {
             Purpose::RequestState => &self.request_state,
             Purpose::Task => &self.task,
             Purpose::Session => &self.session,
+            Purpose::Approval => &self.approval,
         }
     }
 }

@@ -28,7 +28,7 @@ use crate::rescue::RequestError;
 use crate::rights::CallerRights;
 use crate::snapshot::Snapshot;
 use crate::tokens::Resumption;
-use crate::{answers, tokens, unix_time};
+use crate::{answers, approve, tokens, unix_time};
 
 /// Decides on a request that is for one server.
 pub(crate) fn authorize(context: &RequestContext) -> Result<Permitted, RequestError> {
@@ -146,7 +146,7 @@ fn write_denial(context: &RequestContext, target: &Target<'_>, denied: Denied) -
         DenyReason::Arguments(refusal) => format!("refused by policy {rule}: {refusal}"),
         DenyReason::Failure(failure) => unjudged(failure, String::new()),
         DenyReason::Unjudged(failure, argument) => unjudged(failure, format!(": {argument}")),
-        DenyReason::Hidden => format!("refused by policy {rule}"),
+        DenyReason::Hidden | DenyReason::Unapproved => format!("refused by policy {rule}"),
     };
     let problem = match target.kind {
         Kind::Tool => RequestError::tool_error(words, context.era()),
@@ -245,15 +245,28 @@ fn permit_round(
 ) -> Result<Permitted, RequestError> {
     let mut replaced = vec![(key, Some(write::quoted(&target)))];
     let mut parked = None;
+    let mut answer = None;
     if tokens::is_next_round(&context.request) {
-        let round = tokens::next_round(context, server.slug(), &target)?;
-        replaced.extend(round.replaced);
-        if let Resumption::Parked(handle) = round.resumption {
-            parked = Some(Parked { handle, answers: round.answers });
+        let slug = server.slug();
+        if context.request.method == Method::ToolsCall {
+            answer = approve::answer::read(context, slug, &target)?;
+        }
+        if answer.is_some() {
+            replaced.extend([("requestState", None), ("inputResponses", None)]);
+        } else {
+            let round = tokens::next_round(context, slug, &target)?;
+            replaced.extend(round.replaced);
+            if let Resumption::Parked(handle) = round.resumption {
+                parked = Some(Parked { handle, answers: round.answers });
+            }
         }
     }
     let permitted = Permitted::new(server, context.request.method, target, replaced);
-    Ok(permitted.with_parked(parked))
+    let permitted = permitted.with_parked(parked);
+    Ok(match answer {
+        Some(answer) => permitted.with_answer(answer),
+        None => permitted,
+    })
 }
 
 fn authorize_completion(context: &RequestContext) -> Result<Permitted, RequestError> {

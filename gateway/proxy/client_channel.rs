@@ -180,6 +180,15 @@ impl CallChannel {
         }
     }
 
+    /// Asks a legacy client something of the gateway's own: an elicitation.
+    pub(crate) async fn ask_own(&self, params: &[u8]) -> Result<Bytes, QuestionError> {
+        let Destination::Log { session, .. } = &self.outlet else {
+            return Err(QuestionError::Undeclared);
+        };
+        let log = self.begin().ok_or(QuestionError::Undeclared)?;
+        session.question(log, &self.slug, Method::Elicit, params).await
+    }
+
     /// The stream of a legacy call, made now if there is none yet.
     fn begin(&self) -> Option<&Arc<Log>> {
         let Destination::Log { session, log, begun } = &self.outlet else { return None };

@@ -73,6 +73,13 @@ pub struct Limits {
     pub parked_calls_per_principal: usize,
     /// Bytes of a client's answers to the questions of one round.
     pub answer_bytes: usize,
+    /// Calls that wait for others than their callers to approve them, and as many questions to
+    /// callers.
+    pub approvals: usize,
+    /// The same of one principal.
+    pub approvals_per_principal: usize,
+    /// How long a call waits for its approval at most.
+    pub approval_timeout: Duration,
 }
 
 /// Never shows the secret.

@@ -28,6 +28,7 @@ use record::CallRecord;
 pub(crate) use record::{audit_allow, audit_denial, audit_listen};
 use rounds::{ClientPaths, run_rounds};
 
+use crate::approve::{self, Step, obtain_approval};
 use crate::authorize::{self, Permitted};
 use crate::client_channel::{CallChannel, Destination, Waiting};
 use crate::context::RequestContext;
@@ -355,6 +356,8 @@ pub(crate) fn forward_nested(
 ) -> BoxFuture<'_, Result<Text, RequestError>> {
     Box::pin(async move {
         let (context, permitted) = authorize_request(gateway, context).await;
+        let permitted = permitted
+            .and_then(|permitted| approve::refuse_nested(&context, &permitted).map(|()| permitted));
         let permitted =
             permitted.inspect_err(|problem| audit_denial(gateway, &context, problem))?;
         call_server(gateway, &context, permitted, ClientPaths::default()).await
@@ -368,6 +371,15 @@ async fn call_server(
     permitted: Permitted,
     paths: ClientPaths,
 ) -> Result<Text, RequestError> {
+    let mut permitted = permitted;
+    if permitted.awaits_approval() {
+        let channel = paths.channel.as_deref();
+        let step = Box::pin(obtain_approval(gateway, context, permitted, channel)).await;
+        permitted = match step.inspect_err(|problem| audit_denial(gateway, context, problem))? {
+            Step::Go(approved) => approved,
+            Step::Ask(question) => return Ok(question),
+        };
+    }
     let mut record = CallRecord::begin(gateway, context, &permitted)?;
     let mut ending = gateway.ending.subscribe();
     let server = Arc::clone(permitted.server());

@@ -13,6 +13,7 @@ use lockgate_upstream::{Events, SoleClient, Subscription, Upstream};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::approvals::Approvals;
 use crate::directory::Directory;
 use crate::modern_clients::ModernClients;
 use crate::parked::ParkedCalls;
@@ -40,6 +41,8 @@ pub struct Gateway {
     pub(crate) ending: watch::Sender<bool>,
     /// Streams open now.
     pub(crate) streams: Arc<Streams>,
+    /// Calls that wait for a person.
+    pub(crate) approvals: Approvals,
     pub(crate) single_principal: SinglePrincipal,
     pub(crate) budget: Arc<Budget>,
     /// Where work is done that would hold up others.

@@ -2,6 +2,9 @@
 //! sockets, no files.
 
 mod answers;
+mod approvals;
+mod approve;
+mod approvers;
 mod authorize;
 mod batch;
 mod caller_view;
@@ -45,6 +48,7 @@ mod trace_context;
 pub mod transport;
 mod unix_time;
 
+pub use approvers::ApproverError;
 pub use config::{Config, Limits, Names};
 pub use gateway::Gateway;
 pub use lifecycle::Prepared;

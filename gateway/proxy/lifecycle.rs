@@ -13,6 +13,7 @@ use lockgate_upstream::SoleClient;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::approvals::Approvals;
 use crate::directory::{Change, Directory};
 use crate::follow::follow;
 use crate::gateway::Gateway;
@@ -54,6 +55,7 @@ impl Gateway {
             stopping: CancellationToken::new(),
             ending: watch::Sender::new(false),
             streams: Arc::default(),
+            approvals: Approvals::default(),
             single_principal: SinglePrincipal::default(),
             budget,
             apart: Arc::new(Apart::new(apart)),

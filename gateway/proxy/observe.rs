@@ -23,6 +23,7 @@ impl Gateway {
         self.metrics.sessions().set(self.session_count());
         self.metrics.streams().set(self.stream_count());
         self.metrics.parked().set(self.parked.len());
+        self.metrics.approvals().set(self.approvals.len());
         let budget = self.budget();
         self.metrics.bytes_in_flight().set(budget.used());
         self.metrics.bytes_limit().set(budget.limit());

@@ -1,6 +1,7 @@
 //! Every error of the request path becomes an answer here, once: code, HTTP status, words for the
 //! client. Words for the log are written where the error is found.
 
+mod approval;
 mod failure;
 mod relay;
 
@@ -22,6 +23,8 @@ use lockgate_protocol::write;
 use lockgate_telemetry::Outcome;
 use lockgate_telemetry::audit::Unwritable;
 use serde_json::{Value, json};
+
+pub(crate) use approval::ApprovalError;
 
 use crate::session::TooMany;
 use crate::transport::{Reply, Text};

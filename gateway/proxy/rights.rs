@@ -40,7 +40,8 @@ impl CallerRights {
     }
 }
 
-fn subject(principal: &Principal) -> Subject<'_> {
+/// A principal as policy sees it.
+pub(crate) fn subject(principal: &Principal) -> Subject<'_> {
     Subject {
         key: principal.key(),
         issuer: &principal.issuer,

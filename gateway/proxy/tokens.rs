@@ -196,7 +196,7 @@ pub(crate) fn seal_task(context: &RequestContext, slug: &str, own: &str) -> Opti
 
 /// What a request is about, whatever order its keys have: method and parameters without `_meta` and
 /// the round's own.
-fn digest(context: &RequestContext) -> [u8; 32] {
+pub(crate) fn digest(context: &RequestContext) -> [u8; 32] {
     let request = &context.request;
     let mut hasher = blake3::Hasher::new();
     hasher.update(request.method.as_str().as_bytes());

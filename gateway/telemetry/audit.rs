@@ -20,7 +20,7 @@ mod writer;
 
 pub use config::{Config, OnFull, Output, Redact};
 pub use counters::AuditCounters;
-pub use event::{Arguments, Asked, Decision, DryRunDenial, MAX_TEXT, Refused};
+pub use event::{Approval, Arguments, Asked, Decision, DryRunDenial, MAX_TEXT, Refused};
 pub use line::{Record, TARGET};
 pub use trail::{StartError, Ticket, Trail, Unwritable};
 

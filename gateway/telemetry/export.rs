@@ -93,6 +93,7 @@ fn gauges(meter: &Meter, numbers: &Numbers) {
     for (name, help, gauge) in [
         ("sessions", "Legacy sessions alive", &numbers.sessions),
         ("parked_calls", "Calls that wait for their clients' answers", &numbers.parked),
+        ("approvals_waiting", "Calls that wait for a person", &numbers.approvals),
         ("streams", "Event streams open towards clients", &numbers.streams),
         ("requests_in_flight", "Requests that run now", &numbers.in_flight),
         ("requests_queued", "Requests that wait for a place", &numbers.queued),

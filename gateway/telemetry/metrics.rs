@@ -101,6 +101,11 @@ impl Metrics {
         &self.numbers.streams
     }
 
+    /// Calls that wait for a person.
+    pub fn approvals(&self) -> &Gauge {
+        &self.numbers.approvals
+    }
+
     /// Requests that run now.
     pub fn in_flight(&self) -> &Gauge {
         &self.numbers.in_flight

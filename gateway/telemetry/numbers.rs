@@ -19,6 +19,7 @@ pub(crate) struct Numbers {
     pub(crate) sessions: Gauge,
     pub(crate) streams: Gauge,
     pub(crate) parked: Gauge,
+    pub(crate) approvals: Gauge,
     pub(crate) in_flight: Gauge,
     pub(crate) queued: Gauge,
     pub(crate) bytes_in_flight: Gauge,

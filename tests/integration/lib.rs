@@ -16,6 +16,7 @@
 mod rig;
 
 mod alike;
+mod approvals;
 mod audit;
 mod bodies;
 mod builtin;

@@ -17,7 +17,7 @@ const TABLE: [(&str, &[&str]); 13] = [
     ("authn", &["text", "egress"]),
     ("upstream", &["text", "admission", "protocol", "egress", "telemetry"]),
     ("tools", &["text", "admission", "protocol", "policy", "egress", "upstream"]),
-    ("proxy", &["admission", "protocol", "authn", "policy", "upstream", "telemetry"]),
+    ("proxy", &["text", "admission", "protocol", "authn", "policy", "upstream", "telemetry"]),
     ("listener", &["admission", "protocol", "authn", "proxy", "telemetry"]),
     ("admin", &["protocol", "authn", "policy", "upstream", "proxy", "telemetry"]),
     (

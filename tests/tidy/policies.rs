@@ -8,7 +8,8 @@ use lockgate_policy::{Kind, Policy};
 use crate::tree::{files, root};
 
 /// Policy files and how many cases each has.
-const POLICIES: [(&str, usize); 8] = [
+const POLICIES: [(&str, usize); 9] = [
+    ("approvals.yaml", 13),
     ("commands.yaml", 28),
     ("databases.yaml", 21),
     ("deny-all.yaml", 5),

@@ -55,4 +55,12 @@ pub struct Limits {
     /// Bytes of a client's answers to the questions of one round, 1KiB–64MiB; longer ones are
     /// refused.
     pub answer_bytes: Size<0x400, 0x400_0000, 0x10_0000>,
+    /// Calls that wait until others than their callers have approved them, and as many questions to
+    /// callers, 1–100000; one more is refused.
+    pub approvals: Whole<1, 100_000, 1000>,
+    /// The same of one caller, 1–1000; one more call of it is refused, and of its questions the
+    /// oldest makes room.
+    pub approvals_per_principal: Whole<1, 1000, 16>,
+    /// How long a call may wait for its approval, 1–3600 s; `expires` of a policy may be less.
+    pub approval_timeout: Seconds<1, 3600, 300>,
 }

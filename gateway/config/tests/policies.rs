@@ -108,7 +108,7 @@ policies:
         "lockgate.yaml:1:22: policy.files.1: there is no such file or folder",
         "lockgate.yaml:2:9: listen:",
         "p/a.yaml:3:5: policies.0.efect: there is no such key — did you mean `effect`?",
-        "p/a.yaml:4:13: policies.0.effect: must be `allow` or `deny`",
+        "p/a.yaml:4:13: policies.0.effect: must be `allow`, `ask` or `deny`",
         "p/a.yaml:5:5: policies.0.who: has no value",
         "p/a.yaml:6:13: policies.0.what.tols: there is no such key — did you mean `tools`?",
         "policies.0.what.tools: must be a list, not text",
@@ -161,7 +161,7 @@ policies:
     let alone: Vec<String> = alone.problems.iter().map(ToString::to_string).collect();
     for told in [given.messages(), alone] {
         let mut expected = vec![
-            "p/a.yaml:2:24: policies.0.effect: must be `allow` or `deny`",
+            "p/a.yaml:2:24: policies.0.effect: must be `allow`, `ask` or `deny`",
             "p/a.yaml:3:16: policies.1.efect: there is no such key",
             "p/a.yaml:4:5: policies.2: lacks `effect`",
             "p/a.yaml:5:50: policies.3.rate.per_minute: must be from 1 to 1000000",

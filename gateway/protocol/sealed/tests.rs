@@ -10,7 +10,8 @@ use super::*;
 const NOW: u64 = 1_800_000_000;
 const LATER: u64 = NOW + 60;
 const BIND: &[&[u8]] = &[b"https://issuer|alice", b"/mcp", b"tools/list"];
-const ALL: [Purpose; 3] = [Purpose::Cursor, Purpose::RequestState, Purpose::Task];
+const ALL: [Purpose; 5] =
+    [Purpose::Cursor, Purpose::RequestState, Purpose::Task, Purpose::Session, Purpose::Approval];
 
 fn sealer(byte: u8) -> Sealer {
     Sealer::new(&[byte; 32]).unwrap()
@@ -215,7 +216,7 @@ fn sealers_are_shared_between_threads() {
 #[test]
 fn key_ids_and_labels_stay_the_same() {
     assert_eq!(sealer(1).newest.id, "40ed2bc1");
-    assert_eq!(ALL.map(Purpose::label), ["cursor", "request state", "task"]);
+    assert_eq!(ALL.map(Purpose::label), ["cursor", "request state", "task", "session", "approval"]);
     let minted = "lg1.40ed2bc1.AAECAwQFBgcICQoL7QCrWcmbgJT2WIpG9Sog0q5-HpLR9pWuIOW_YlSl";
     assert_eq!(sealer(1).open(Purpose::Cursor, BIND, NOW, minted).unwrap(), b"pinned");
 }

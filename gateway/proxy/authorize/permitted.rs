@@ -5,13 +5,14 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use lockgate_policy::response::Response;
-use lockgate_policy::{DenyReason, Held, Passed};
+use lockgate_policy::{ApprovalRule, DenyReason, Held, Passed};
 use lockgate_protocol::method::Method;
 use lockgate_telemetry::ToolMetrics;
 use lockgate_telemetry::audit::DryRunDenial;
 use lockgate_upstream::Upstream;
 
 use super::task_support::TaskUse;
+use crate::approve::answer::CallerAnswer;
 use crate::tokens::{Replaced, Resumption};
 
 /// What policy says of one request that it allows.
@@ -29,6 +30,15 @@ pub(crate) struct Parked {
     pub(crate) handle: Box<str>,
     /// JSON text of an object.
     pub(crate) answers: Option<Vec<u8>>,
+}
+
+/// What a person has to say before the server is reached.
+#[derive(Clone, Default)]
+struct Approval {
+    rules: Vec<Arc<ApprovalRule>>,
+    answer: Option<CallerAnswer>,
+    /// What was approved.
+    given: Option<[u8; 32]>,
 }
 
 /// Leave to reach one server with one request.
@@ -55,6 +65,8 @@ pub(crate) struct Permitted {
     /// Where the next round goes on, when the server asks.
     resumption: Resumption,
     task_use: TaskUse,
+    /// Who has to approve it first, where somebody has to.
+    approval: Option<Box<Approval>>,
 }
 
 /// What the gateway asks for a task that it follows: that its result stays for an hour.
@@ -81,6 +93,7 @@ impl Permitted {
             parked: None,
             resumption: Resumption::default(),
             task_use: TaskUse::None,
+            approval: None,
         }
     }
 
@@ -136,10 +149,44 @@ impl Permitted {
             self.would = Some(Box::new(DryRunDenial { reason, rule: denied.rule }));
         }
         self.rule = Some(passed.rule);
+        if !passed.approvals.is_empty() {
+            self.approval.get_or_insert_default().rules = passed.approvals;
+        }
         if passed.arguments.is_some() {
             self.replaced.push(("arguments", passed.arguments));
         }
         self.with_held(held).with_response(response)
+    }
+
+    /// What the caller answered to the question whether the call may be made.
+    pub(super) fn with_answer(mut self, answer: CallerAnswer) -> Self {
+        self.approval.get_or_insert_default().answer = Some(answer);
+        self
+    }
+
+    /// The same once it is approved.
+    pub(crate) fn with_approval(mut self, digest: [u8; 32]) -> Self {
+        self.approval.get_or_insert_default().given = Some(digest);
+        self
+    }
+
+    /// Whether somebody has to approve it before the server is reached.
+    pub(crate) fn awaits_approval(&self) -> bool {
+        self.approval.as_ref().is_some_and(|approval| approval.given.is_none())
+    }
+
+    /// The policies that have it approved.
+    pub(crate) fn approvals(&self) -> &[Arc<ApprovalRule>] {
+        self.approval.as_ref().map_or(&[], |approval| &approval.rules)
+    }
+
+    pub(crate) fn answer(&self) -> Option<&CallerAnswer> {
+        self.approval.as_ref()?.answer.as_ref()
+    }
+
+    /// The digest of the call that was approved, where one was.
+    pub(crate) fn approved(&self) -> Option<&[u8; 32]> {
+        self.approval.as_ref()?.given.as_ref()
     }
 
     /// What the request holds until it has ended.
@@ -227,6 +274,7 @@ impl Permitted {
             parked: None,
             resumption: Resumption::default(),
             task_use: self.task_use,
+            approval: self.approval.clone(),
         }
     }
 }
@@ -235,6 +283,7 @@ impl Permitted {
 pub(super) fn describe_reason(because: &DenyReason) -> Cow<'static, str> {
     match because {
         DenyReason::Hidden => "the policy hides it".into(),
+        DenyReason::Unapproved => "a person would have to approve it".into(),
         DenyReason::Arguments(refusal) => refusal.to_string().into(),
         DenyReason::Failure(failure) | DenyReason::Unjudged(failure, _) => {
             format!("the policy could not be evaluated: {failure}").into()

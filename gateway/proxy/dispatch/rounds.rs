@@ -11,6 +11,7 @@ use lockgate_upstream::{Answer, AnswerKind, Call, Conversation, Failure, Respons
 
 use super::record::CallRecord;
 use super::{parking, task};
+use crate::approve::open_round;
 use crate::authorize::Permitted;
 use crate::caller_view::{Forward, RequestCallerView};
 use crate::client_channel::CallChannel;
@@ -182,6 +183,9 @@ async fn write_answer(
     permitted: Permitted,
     answer: Answer,
 ) -> Result<Text, RequestError> {
+    if answer.kind == AnswerKind::InputRequired {
+        open_round(gateway, context, &permitted);
+    }
     if answer.text.len() <= LARGE {
         return response::write_response(context, &permitted, &answer, gateway.budget());
     }

@@ -61,6 +61,24 @@ pub struct Refused<'a> {
     pub endpoint: &'a str,
 }
 
+/// A call that a person has to approve, and what became of that.
+#[derive(Clone, Copy, Debug)]
+pub struct Approval<'a> {
+    /// `asked`, `approved`, `denied`, `expired` or `gone`.
+    pub state: &'static str,
+    /// The policies that ask.
+    pub rule: &'a str,
+    pub issuer: &'a str,
+    pub subject: &'a str,
+    /// Who answered, as `issuer|subject`; empty where nobody has.
+    pub by: &'a str,
+    pub server: &'a str,
+    /// The name under which the tool is listed.
+    pub name: &'a str,
+    /// Of the call that was asked about.
+    pub digest: &'a str,
+}
+
 /// What was decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision<'a> {
@@ -157,6 +175,21 @@ pub(super) fn refusal(out: &mut Vec<u8>, refused: Refused<'_>, more: u64) {
     if more > 0 {
         number(out, name!("more"), more);
     }
+}
+
+/// The same of an approval.
+pub(super) fn approval(out: &mut Vec<u8>, about: &Approval<'_>) {
+    plain(out, name!("kind"), "approval");
+    plain(out, name!("state"), about.state);
+    text(out, name!("rule"), about.rule);
+    text(out, name!("issuer"), about.issuer);
+    text(out, name!("who"), about.subject);
+    if !about.by.is_empty() {
+        text(out, name!("by"), about.by);
+    }
+    text(out, name!("server"), about.server);
+    text(out, name!("name"), about.name);
+    plain(out, name!("digest"), about.digest);
 }
 
 /// The first member after those of the chain.

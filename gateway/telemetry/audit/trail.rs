@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use super::chain::Seal;
 use super::config::{Config, OnFull, Redact};
 use super::counters::AuditCounters;
-use super::event::{self, Arguments, Asked, Decision, MAX_HELD, Refused};
+use super::event::{self, Approval, Arguments, Asked, Decision, MAX_HELD, Refused};
 use super::queue::{Draft, Queue, Shared};
 use super::sink::Sink;
 use super::writer::Writer;
@@ -194,6 +194,26 @@ impl Trail {
         if !taken {
             refusals.counted.fetch_add(more + 1, Relaxed);
         }
+    }
+
+    /// Records a step of an approval.
+    ///
+    /// # Errors
+    /// [`Unwritable`], when calls are not to be made without a record.
+    pub fn approval(&self, about: &Approval<'_>) -> Result<(), Unwritable> {
+        let Inner { shared, on_full, .. } = &*self.0;
+        let refuse = *on_full == OnFull::Deny;
+        let at = SystemTime::now();
+        let failing = refuse && shared.counters.is_failing();
+        let taken = !failing
+            && scratch(|members| {
+                event::approval(members, about);
+                shared.queue.offer(1, 0, Draft { at, members, held: None })
+            });
+        if !taken {
+            self.lost(1);
+        }
+        if taken || !refuse { Ok(()) } else { Err(Unwritable) }
     }
 
     /// Writes what is left and the last record. Later records are lost.

@@ -1,0 +1,56 @@
+//! The routes of approvers: each answer goes where it is meant to, and its refusal has a status.
+
+use axum::body::{Body, to_bytes};
+use axum::http::Request;
+use parking_lot::Mutex;
+use tower::ServiceExt;
+
+use super::*;
+
+#[derive(Default)]
+struct Fake(Mutex<Vec<(String, String, bool)>>);
+
+impl Approvals for Fake {
+    type Approver = String;
+
+    fn list(&self, approver: &String) -> Vec<Value> {
+        vec![json!({"id": "1", "for": approver})]
+    }
+
+    fn answer(&self, approver: &String, id: &str, approve: bool) -> Result<Value, AnswerError> {
+        self.0.lock().push((approver.clone(), id.to_owned(), approve));
+        match id {
+            "1" => Ok(json!({"state": "approved"})),
+            other => Err(AnswerError { words: "no".into(), is_unknown: other == "2" }),
+        }
+    }
+}
+
+async fn ask(fake: &Arc<Fake>, method: &str, path: &str) -> (u16, String) {
+    let router = approvals_router(Arc::clone(fake));
+    let mut request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
+    request.extensions_mut().insert("ann".to_owned());
+    let response = router.oneshot(request).await.unwrap();
+    let status = response.status().as_u16();
+    let body = to_bytes(response.into_body(), 65536).await.unwrap();
+    (status, String::from_utf8(body.to_vec()).unwrap())
+}
+
+#[tokio::test]
+async fn answers_go_where_they_are_meant_to() {
+    let fake = Arc::new(Fake::default());
+    let listed = ask(&fake, "GET", "/approvals").await;
+    assert_eq!(listed, (200, r#"{"approvals":[{"id":"1","for":"ann"}]}"#.into()));
+    let done = ask(&fake, "POST", "/approvals/1/approve").await;
+    assert_eq!(done, (200, r#"{"state":"approved"}"#.into()));
+    assert_eq!(ask(&fake, "POST", "/approvals/2/deny").await, (404, r#"{"error":"no"}"#.into()));
+    assert_eq!(ask(&fake, "POST", "/approvals/3/approve").await.0, 409);
+    // Looking at something answers nothing, and there are two answers.
+    assert_eq!(ask(&fake, "GET", "/approvals/1/approve").await.0, 405);
+    assert_eq!(ask(&fake, "POST", "/approvals").await.0, 405);
+    assert_eq!(ask(&fake, "POST", "/approvals/1/perhaps").await.0, 404);
+    let ann = "ann".to_owned();
+    let wanted = [("1", true), ("2", false), ("3", true)];
+    let wanted = wanted.map(|(id, approve)| (ann.clone(), id.to_owned(), approve));
+    assert_eq!(*fake.0.lock(), wanted);
+}

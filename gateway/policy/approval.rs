@@ -1,0 +1,111 @@
+//! Who has to approve a call that a policy asks about. It names people and numbers; it waits for
+//! nobody.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::Subject;
+use crate::file::{self, Effect};
+use crate::who::Who;
+
+/// Most people who have to approve one call.
+const MAX_APPROVALS: u32 = 10;
+/// Longest time for an approval, in seconds.
+const MAX_EXPIRES: u32 = 3600;
+
+/// What one `ask` policy wants.
+#[derive(Debug)]
+pub struct ApprovalRule {
+    /// The policy.
+    pub rule: Arc<str>,
+    /// How many different people have to approve.
+    pub approvals: usize,
+    /// How long they may take, where the policy says so.
+    pub expires: Option<Duration>,
+    /// Who they are; the caller without it.
+    by: Option<Who>,
+}
+
+impl ApprovalRule {
+    pub(crate) fn new(policy: &file::Policy, by: Option<Who>) -> Self {
+        let spec = policy.approval.clone().unwrap_or_default();
+        let seconds = spec.expires.map(u64::from);
+        Self {
+            rule: policy.name.as_str().into(),
+            approvals: spec.approvals.map_or(1, |count| count as usize),
+            expires: seconds.map(Duration::from_secs),
+            by,
+        }
+    }
+
+    /// Whether the caller itself is asked.
+    #[must_use]
+    pub fn is_for_caller(&self) -> bool {
+        self.by.is_none()
+    }
+
+    /// Whether somebody else than the caller is one of those who may approve.
+    #[must_use]
+    pub fn accepts(&self, subject: &Subject<'_>) -> bool {
+        self.by.as_ref().is_some_and(|who| who.fits(subject))
+    }
+
+    /// Whose approval it needs, in words.
+    #[must_use]
+    pub fn needs(&self) -> String {
+        let rule = &self.rule;
+        match (&self.by, self.approvals) {
+            (None, _) => format!("policy {rule} needs an approval of the caller"),
+            (Some(who), 1) => format!("policy {rule} needs an approval by {}", who.describe()),
+            (Some(who), count) => {
+                format!("policy {rule} needs {count} approvals by {}", who.describe())
+            }
+        }
+    }
+}
+
+/// What is wrong with the `approval` of a policy: the keys that lead to it, and words.
+pub(crate) fn check(policy: &file::Policy) -> Vec<(Vec<&'static str>, &'static str)> {
+    let Some(approval) = &policy.approval else { return Vec::new() };
+    let mut found = Vec::new();
+    if policy.effect != Effect::Ask {
+        found.push((vec!["approval"], "is only for an `ask` policy"));
+    }
+    let count = approval.approvals.unwrap_or(1);
+    if !(1..=MAX_APPROVALS).contains(&count) {
+        found.push((vec!["approval", "approvals"], "must be from 1 to 10"));
+    }
+    if count > 1 && approval.by.is_none() {
+        let what = "needs a `by`: the caller is one person";
+        found.push((vec!["approval", "approvals"], what));
+    }
+    if approval.expires.is_some_and(|seconds| !(1..=MAX_EXPIRES).contains(&seconds)) {
+        found.push((vec!["approval", "expires"], "must be from 1 to 3600 seconds"));
+    }
+    if approval.by.as_ref().is_some_and(file::Who::is_anybody) {
+        let what = "names nobody: say whose approval counts, such as roles: [approver]";
+        found.push((vec!["approval", "by"], what));
+    }
+    if approval.by.as_ref().is_some_and(|who| who.anonymous == Some(true)) {
+        let what = "cannot be true: whoever approves has to be known";
+        found.push((vec!["approval", "by", "anonymous"], what));
+    }
+    found
+}
+
+/// What an `ask` policy cannot be about.
+pub(crate) fn check_kinds(policy: &file::Policy) -> Option<&'static str> {
+    let what = &policy.what;
+    let others = [
+        ("prompts", &what.prompts),
+        ("resources", &what.resources),
+        ("completion", &what.completion),
+    ];
+    if policy.effect != Effect::Ask {
+        return None;
+    }
+    others.into_iter().find_map(|(key, list)| list.is_some().then_some(key))
+}
+
+#[cfg(test)]
+mod tests;

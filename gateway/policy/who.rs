@@ -1,0 +1,97 @@
+//! Whom a policy is about, or who may approve what it asks about: patterns over what a caller's
+//! credential says.
+
+use std::sync::Arc;
+
+use globset::Glob;
+
+use crate::pattern;
+use crate::subject::Subject;
+
+/// Patterns over callers; `None` where anybody fits.
+#[derive(Debug, Default)]
+pub(crate) struct Who {
+    pub(crate) principals: Option<Vec<Glob>>,
+    pub(crate) roles: Option<Vec<Glob>>,
+    pub(crate) organisations: Option<Vec<Glob>>,
+    pub(crate) scopes: Option<Vec<Glob>>,
+    pub(crate) agents: Option<Vec<Glob>>,
+    pub(crate) certificates: Option<Vec<Glob>>,
+    pub(crate) anonymous: Option<bool>,
+}
+
+impl Who {
+    /// The kinds of patterns, their names, and what each is held against.
+    pub(crate) fn lists(&self) -> [(&'static str, &Option<Vec<Glob>>); 6] {
+        [
+            ("principals", &self.principals),
+            ("roles", &self.roles),
+            ("organisations", &self.organisations),
+            ("scopes", &self.scopes),
+            ("agents", &self.agents),
+            ("certificates", &self.certificates),
+        ]
+    }
+
+    /// The names of a caller, in the order of [`Who::lists`].
+    pub(crate) fn names(subject: &Subject<'_>) -> [Vec<String>; 6] {
+        let own = |all: &[Arc<str>]| all.iter().map(ToString::to_string).collect();
+        [
+            vec![subject.principal()],
+            own(subject.roles),
+            subject.organisation.map(str::to_owned).into_iter().collect(),
+            own(subject.scopes),
+            subject.agent.map(str::to_owned).into_iter().collect(),
+            subject.certificates(),
+        ]
+    }
+
+    pub(crate) fn fits(&self, subject: &Subject<'_>) -> bool {
+        self.misfits(subject).is_empty()
+    }
+
+    /// Whom it names, in words.
+    pub(crate) fn describe(&self) -> String {
+        let mut parts = Vec::new();
+        for (key, globs) in self.lists() {
+            if let Some(globs) = globs {
+                parts.push(format!("{key} {}", wanted(globs)));
+            }
+        }
+        parts.join(" and ")
+    }
+
+    /// What of a caller does not fit, in words.
+    pub(crate) fn misfits(&self, subject: &Subject<'_>) -> Vec<String> {
+        let names = Self::names(subject);
+        let mut all = Vec::new();
+        for ((key, globs), names) in self.lists().into_iter().zip(&names) {
+            if let Some(globs) = globs
+                && !pattern::any(globs, names)
+            {
+                all.push(format!("who.{key}: {}", wanted(globs)));
+            }
+        }
+        if self.anonymous.is_some_and(|wanted| wanted != subject.is_anonymous()) {
+            all.push(format!("who.anonymous: {}", self.anonymous.unwrap_or_default()));
+        }
+        all
+    }
+}
+
+/// Patterns, for people.
+pub(crate) fn wanted(globs: &[Glob]) -> String {
+    let patterns: Vec<&str> = globs.iter().map(Glob::glob).collect();
+    shown(&patterns)
+}
+
+/// The first of a list, for people.
+pub(crate) fn shown(list: &[impl ToString]) -> String {
+    let first: Vec<String> = list.iter().take(5).map(ToString::to_string).collect();
+    match first.is_empty() {
+        true => "nothing fits an empty list".into(),
+        false => {
+            format!("{}{}", first.join(", "), if list.len() > first.len() { ", …" } else { "" })
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What modern callers were asked and have not answered, and approved calls that their servers have
+//! paused with questions. Each is taken once; of one caller's, the oldest makes room.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use lockgate_authn::Principal;
+use parking_lot::Mutex;
+
+use crate::approvals::bounds::{Bounds, NoRoom};
+
+/// How long the next round of an approved call may take: as long as the state that its client was
+/// given is good.
+const ROUND_LIFE: Duration = Duration::from_secs(600);
+
+/// What stands for one question.
+pub(crate) type Nonce = [u8; 16];
+
+/// A question to a caller.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct AskedCall {
+    pub(crate) owner: Principal,
+    /// Of the very call that was asked about.
+    pub(crate) digest: [u8; 32],
+    /// Of the policies that asked.
+    pub(crate) policies: [u8; 32],
+    pub(crate) expires: Instant,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct AskedCalls(Mutex<Tables>);
+
+#[derive(Default)]
+struct Tables {
+    asked: HashMap<Nonce, AskedCall>,
+    rounds: HashMap<[u8; 32], Instant>,
+}
+
+impl AskedCalls {
+    /// Remembers a question until it is answered or expires.
+    ///
+    /// # Errors
+    /// There are as many of all callers as there may be.
+    pub(crate) fn ask(&self, nonce: Nonce, call: AskedCall, bounds: Bounds) -> Result<(), NoRoom> {
+        let mut tables = self.0.lock();
+        let now = Instant::now();
+        tables.asked.retain(|_, asked| asked.expires > now);
+        let of_owner = tables.asked.iter().filter(|(_, asked)| asked.owner == call.owner);
+        if of_owner.clone().count() >= bounds.of_principal {
+            let oldest = of_owner.min_by_key(|(_, asked)| asked.expires);
+            let oldest = oldest.map(|(nonce, _)| *nonce);
+            oldest.and_then(|nonce| tables.asked.remove(&nonce));
+        }
+        if tables.asked.len() >= bounds.all {
+            return Err(NoRoom::All);
+        }
+        tables.asked.insert(nonce, call);
+        Ok(())
+    }
+
+    /// Takes a question that is answered: once.
+    pub(crate) fn take(&self, nonce: &Nonce) -> Option<AskedCall> {
+        let asked = self.0.lock().asked.remove(nonce)?;
+        (asked.expires > Instant::now()).then_some(asked)
+    }
+
+    /// The server of an approved call has paused it: its next round needs no other approval.
+    pub(crate) fn open_round(&self, digest: [u8; 32], bounds: Bounds) {
+        let mut tables = self.0.lock();
+        let now = Instant::now();
+        tables.rounds.retain(|_, until| *until > now);
+        if tables.rounds.len() < bounds.all {
+            tables.rounds.insert(digest, now + ROUND_LIFE);
+        }
+    }
+
+    /// Takes the next round of an approved call: once.
+    pub(crate) fn take_round(&self, digest: &[u8; 32]) -> bool {
+        let until = self.0.lock().rounds.remove(digest);
+        until.is_some_and(|until| until > Instant::now())
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        let now = Instant::now();
+        self.0.lock().asked.values().filter(|asked| asked.expires > now).count()
+    }
+}
+
+#[cfg(test)]
+mod tests;

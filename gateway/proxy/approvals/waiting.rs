@@ -1,0 +1,210 @@
+//! Calls that are held until others than their callers have approved them. Whoever approves is told
+//! that it counted only when the call can still go on; a call whose client has left is gone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use lockgate_authn::Principal;
+use lockgate_policy::{ApprovalRule, Subject};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use crate::approvals::bounds::{Bounds, NoRoom};
+
+/// How the wait for others ended.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Ending {
+    /// By these people.
+    Approved(Vec<Principal>),
+    Denied(Principal),
+}
+
+/// Why an answer of an approver does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum VoteError {
+    #[error("no call with this id waits for an approval of yours")]
+    Unknown,
+    #[error("you made this call: somebody else has to approve it")]
+    Own,
+    #[error("you have approved this call already: somebody else has to approve it too")]
+    Twice,
+}
+
+/// One call that waits.
+pub(crate) struct WaitingCall {
+    pub(crate) id: String,
+    pub(crate) requester: Principal,
+    /// What approvers are shown of it.
+    pub(crate) shown: Value,
+    pub(crate) rules: Vec<Arc<ApprovalRule>>,
+    pub(crate) asked: SystemTime,
+    pub(crate) expires: SystemTime,
+    votes: Mutex<Votes>,
+}
+
+struct Votes {
+    /// Who has approved, and for which of the rules that counts.
+    approved: Vec<(Principal, Vec<bool>)>,
+    sender: Option<oneshot::Sender<Ending>>,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct WaitingCalls(Arc<Mutex<BTreeMap<String, Arc<WaitingCall>>>>);
+
+/// A place among the calls that wait, given back when dropped.
+pub(crate) struct WaitingPermit {
+    calls: Arc<Mutex<BTreeMap<String, Arc<WaitingCall>>>>,
+    id: String,
+}
+
+impl Drop for WaitingPermit {
+    fn drop(&mut self) {
+        self.calls.lock().remove(&self.id);
+    }
+}
+
+impl WaitingCall {
+    pub(crate) fn new(
+        id: String,
+        requester: Principal,
+        shown: Value,
+        rules: Vec<Arc<ApprovalRule>>,
+        expires: SystemTime,
+    ) -> (Self, oneshot::Receiver<Ending>) {
+        let (sender, receiver) = oneshot::channel();
+        let votes = Mutex::new(Votes { approved: Vec::new(), sender: Some(sender) });
+        let asked = SystemTime::now();
+        (Self { id, requester, shown, rules, asked, expires, votes }, receiver)
+    }
+
+    /// For which of the rules somebody's approval counts; nothing where it does for none.
+    fn counts(&self, subject: &Subject<'_>) -> Option<Vec<bool>> {
+        if subject.is_anonymous() {
+            return None;
+        }
+        let counts: Vec<bool> = self.rules.iter().map(|rule| rule.accepts(subject)).collect();
+        counts.contains(&true).then_some(counts)
+    }
+
+    /// How many approvals each rule has and needs, as approvers see it.
+    fn progress(&self, votes: &Votes) -> Value {
+        let mut rules = Vec::new();
+        for (at, rule) in self.rules.iter().enumerate() {
+            let has = approvals_of(votes, at);
+            rules.push(json!({"policy": &*rule.rule, "approvals": has, "needed": rule.approvals}));
+        }
+        rules.into()
+    }
+
+    fn vote(
+        &self,
+        voter: &Principal,
+        subject: &Subject<'_>,
+        approve: bool,
+    ) -> Result<Value, VoteError> {
+        let counts = self.counts(subject).ok_or(VoteError::Unknown)?;
+        if *voter == self.requester {
+            return Err(VoteError::Own);
+        }
+        let mut votes = self.votes.lock();
+        if votes.sender.is_none() {
+            return Err(VoteError::Unknown);
+        }
+        if votes.approved.iter().any(|(earlier, _)| earlier == voter) && approve {
+            return Err(VoteError::Twice);
+        }
+        if approve {
+            votes.approved.push((voter.clone(), counts));
+        }
+        let mut needed = self.rules.iter().enumerate();
+        let enough = needed.all(|(at, rule)| approvals_of(&votes, at) >= rule.approvals);
+        let ending = match (approve, enough) {
+            (false, _) => Some(Ending::Denied(voter.clone())),
+            (true, true) => {
+                let all = votes.approved.iter().map(|(voter, _)| voter.clone());
+                Some(Ending::Approved(all.collect()))
+            }
+            (true, false) => None,
+        };
+        let decided = ending.is_some();
+        if let Some(ending) = ending {
+            let sender = votes.sender.take().ok_or(VoteError::Unknown)?;
+            sender.send(ending).map_err(|_| VoteError::Unknown)?;
+        }
+        let state = match (approve, decided) {
+            (false, _) => "denied",
+            (true, true) => "approved",
+            (true, false) => "waiting",
+        };
+        Ok(json!({"id": self.id, "state": state, "policies": self.progress(&votes)}))
+    }
+}
+
+fn approvals_of(votes: &Votes, rule: usize) -> usize {
+    votes.approved.iter().filter(|(_, counts)| counts.get(rule) == Some(&true)).count()
+}
+
+impl WaitingCalls {
+    /// Lets a call wait.
+    ///
+    /// # Errors
+    /// As many wait as may, of all callers or of this one.
+    pub(crate) fn hold(&self, call: WaitingCall, bounds: Bounds) -> Result<WaitingPermit, NoRoom> {
+        let mut calls = self.0.lock();
+        if calls.len() >= bounds.all {
+            return Err(NoRoom::All);
+        }
+        let of_same = calls.values().filter(|other| other.requester == call.requester);
+        if of_same.count() >= bounds.of_principal {
+            return Err(NoRoom::OfPrincipal);
+        }
+        let id = call.id.clone();
+        calls.insert(id.clone(), Arc::new(call));
+        Ok(WaitingPermit { calls: Arc::clone(&self.0), id })
+    }
+
+    /// What somebody may approve, the oldest first.
+    pub(crate) fn list(&self, approver: &Principal, subject: &Subject<'_>) -> Vec<Value> {
+        let mut calls: Vec<Arc<WaitingCall>> = self.0.lock().values().cloned().collect();
+        calls.sort_by_key(|call| call.asked);
+        let mut all = Vec::new();
+        for call in calls {
+            if call.requester == *approver || call.counts(subject).is_none() {
+                continue;
+            }
+            let seconds = call.expires.duration_since(SystemTime::now()).unwrap_or_default();
+            let mut shown = call.shown.clone();
+            shown["id"] = call.id.as_str().into();
+            shown["expires_in"] = seconds.as_secs().into();
+            shown["policies"] = call.progress(&call.votes.lock());
+            all.push(shown);
+        }
+        all
+    }
+
+    /// Counts the answer of an approver; gives how the call stands then.
+    ///
+    /// # Errors
+    /// [`VoteError`].
+    pub(crate) fn vote(
+        &self,
+        id: &str,
+        voter: &Principal,
+        subject: &Subject<'_>,
+        approve: bool,
+    ) -> Result<(Arc<WaitingCall>, Value), VoteError> {
+        let call = self.0.lock().get(id).cloned().ok_or(VoteError::Unknown)?;
+        let state = call.vote(voter, subject, approve)?;
+        Ok((call, state))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.lock().len()
+    }
+}
+
+#[cfg(test)]
+mod tests;

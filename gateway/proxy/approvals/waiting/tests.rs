@@ -1,0 +1,125 @@
+//! Whose approval counts, how many are needed, and that nobody is told of an approval that came too
+//! late.
+
+use std::time::Duration;
+
+use lockgate_authn::Identity;
+use lockgate_policy::{Config, Document, Entry, Kind, Policy, Question, Target, file};
+
+use super::*;
+use crate::rights::subject;
+
+const BOUNDS: Bounds = Bounds { all: 3, of_principal: 2 };
+
+fn principal(name: &str, roles: &[&str]) -> Principal {
+    let mut identity = Identity::new("key", name);
+    identity.roles = roles.iter().map(|role| Arc::from(*role)).collect();
+    Principal::new(identity)
+}
+
+/// What policies with these approvals ask of a call.
+fn rules(approvals: &[Value]) -> Vec<Arc<ApprovalRule>> {
+    let mut policies = vec![json!({"name": "all", "effect": "allow"})];
+    for (at, approval) in approvals.iter().enumerate() {
+        let name = format!("p{at}");
+        policies.push(json!({"name": name, "effect": "ask", "approval": approval}));
+    }
+    let file: file::File = serde_json::from_value(json!({ "policies": policies })).unwrap();
+    let entries = file.policies.into_iter();
+    let entries = entries.map(|policy| Entry { policy, line: 0, source: Value::Null });
+    let document = Document { name: "p.yaml".into(), policies: entries.collect() };
+    let config = Config { documents: vec![document], ..Config::default() };
+    let policy = Policy::compile(&config).unwrap();
+    let caller = Subject::default();
+    let target = Target {
+        kind: Kind::Tool,
+        server: "a",
+        exposed: "a__b",
+        own: "b",
+        category: None,
+        annotations: Default::default(),
+    };
+    let question = Question { subject: &caller, endpoint: "/mcp", target: &target };
+    let verdict = policy.verdict(&policy.class(&caller, "/mcp"), &question);
+    policy.evaluate(&verdict, &question, None).unwrap().approvals
+}
+
+fn call(
+    id: &str,
+    requester: &Principal,
+    rules: Vec<Arc<ApprovalRule>>,
+) -> (WaitingCall, oneshot::Receiver<Ending>) {
+    let expires = SystemTime::now() + Duration::from_secs(60);
+    WaitingCall::new(id.into(), requester.clone(), json!({"tool": "a__b"}), rules, expires)
+}
+
+#[test]
+fn every_policy_gets_its_number_of_different_people() {
+    let needed = rules(&[
+        json!({"by": {"roles": ["dba"]}, "approvals": 2}),
+        json!({"by": {"roles": ["lead"]}}),
+    ]);
+    let ann = principal("ann", &["dba", "lead"]);
+    let calls = WaitingCalls::default();
+    let (waiting, mut receiver) = call("1", &ann, needed);
+    let _permit = calls.hold(waiting, BOUNDS).unwrap();
+    let vote = |who: &Principal, approve: bool| calls.vote("1", who, &subject(who), approve);
+    let bob = principal("bob", &["dba"]);
+    let eve = principal("eve", &["dba"]);
+    let joe = principal("joe", &["lead"]);
+    assert_eq!(vote(&ann, true).err(), Some(VoteError::Own));
+    assert_eq!(vote(&ann, false).err(), Some(VoteError::Own));
+    assert_eq!(vote(&principal("sue", &["other"]), false).err(), Some(VoteError::Unknown));
+    assert_eq!(vote(&bob, true).unwrap().1["state"], "waiting");
+    assert_eq!(vote(&bob, true).err(), Some(VoteError::Twice));
+    // The same person with another role is the same person.
+    assert_eq!(vote(&principal("bob", &["lead"]), true).err(), Some(VoteError::Twice));
+    assert_eq!(vote(&joe, true).unwrap().1["state"], "waiting");
+    let listed = calls.list(&eve, &subject(&eve));
+    let wanted = json!([
+        {"policy": "p0", "approvals": 1, "needed": 2},
+        {"policy": "p1", "approvals": 1, "needed": 1},
+    ]);
+    assert_eq!((listed.len(), &listed[0]["policies"]), (1, &wanted));
+    assert!(calls.list(&ann, &subject(&ann)).is_empty());
+    assert!(receiver.try_recv().is_err());
+    assert_eq!(vote(&eve, true).unwrap().1["state"], "approved");
+    assert_eq!(receiver.try_recv(), Ok(Ending::Approved(vec![bob, joe, eve.clone()])));
+    assert_eq!(vote(&eve, false).err(), Some(VoteError::Unknown), "it is over");
+}
+
+#[test]
+fn one_who_denies_is_enough_also_after_having_approved() {
+    let needed = || rules(&[json!({"by": {"roles": ["dba"]}, "approvals": 2})]);
+    let ann = principal("ann", &[]);
+    let bob = principal("bob", &["dba"]);
+    let calls = WaitingCalls::default();
+    let (waiting, mut receiver) = call("1", &ann, needed());
+    let permit = calls.hold(waiting, BOUNDS).unwrap();
+    calls.vote("1", &bob, &subject(&bob), true).unwrap();
+    assert_eq!(calls.vote("1", &bob, &subject(&bob), false).unwrap().1["state"], "denied");
+    assert_eq!(receiver.try_recv(), Ok(Ending::Denied(bob.clone())));
+    drop(permit);
+    assert_eq!(calls.len(), 0);
+    // Nobody waits any more: whoever answers is told so.
+    let (waiting, receiver) = call("2", &ann, needed());
+    let _permit = calls.hold(waiting, BOUNDS).unwrap();
+    drop(receiver);
+    assert_eq!(calls.vote("2", &bob, &subject(&bob), false).err(), Some(VoteError::Unknown));
+}
+
+#[test]
+fn as_many_wait_as_may() {
+    let needed = || rules(&[json!({"by": {"roles": ["dba"]}})]);
+    let ann = principal("ann", &[]);
+    let bob = principal("bob", &[]);
+    let calls = WaitingCalls::default();
+    let hold = |id: &str, who: &Principal| calls.hold(call(id, who, needed()).0, BOUNDS);
+    let one = hold("1", &ann).unwrap();
+    let _two = hold("2", &ann).unwrap();
+    assert_eq!(hold("3", &ann).err(), Some(NoRoom::OfPrincipal));
+    let _three = hold("3", &bob).unwrap();
+    assert_eq!(hold("4", &bob).err(), Some(NoRoom::All));
+    drop(one);
+    let _four = hold("4", &bob).unwrap();
+}

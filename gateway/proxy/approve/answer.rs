@@ -1,0 +1,88 @@
+//! What a modern caller is given along with the question whether a call may be made, and what it
+//! brings back: a sealed state that is good for that request of that caller, and its answer.
+
+use std::time::Duration;
+
+use lockgate_protocol::scan;
+use lockgate_protocol::sealed::{Purpose, Reason};
+use serde_json::Value;
+
+use crate::answers::Questions;
+use crate::approvals::asked::Nonce;
+use crate::context::RequestContext;
+use crate::rescue::{ApprovalError, RequestError};
+use crate::{tokens, unix_time};
+
+/// The key of the question.
+pub(crate) const KEY: &str = "approval";
+
+/// What a caller answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CallerAnswer {
+    /// The question that it is an answer to.
+    pub(crate) nonce: Nonce,
+    pub(crate) approves: bool,
+}
+
+/// Seals the state of a question to the caller.
+pub(crate) fn seal(
+    context: &RequestContext,
+    slug: &str,
+    target: &str,
+    nonce: &Nonce,
+    life: Duration,
+) -> Option<String> {
+    let digest = tokens::digest(context);
+    let [issuer, subject, endpoint] = context.bind();
+    let bound = [issuer, subject, endpoint, slug.as_bytes(), target.as_bytes(), &digest];
+    // A second more than the question is remembered, so that whoever comes late is told so.
+    let expires = unix_time::now() + life.as_secs() + 1;
+    context.snapshot.sealer.seal(Purpose::Approval, &bound, expires, nonce).ok()
+}
+
+/// The answer that a request brings; nothing when its state is not of a question of ours.
+///
+/// # Errors
+/// The answer is none to what was asked, or comes too late.
+pub(crate) fn read(
+    context: &RequestContext,
+    slug: &str,
+    target: &str,
+) -> Result<Option<CallerAnswer>, RequestError> {
+    let Some(token) = context.request.param("requestState").and_then(scan::as_str) else {
+        return Ok(None);
+    };
+    let digest = tokens::digest(context);
+    let [issuer, subject, endpoint] = context.bind();
+    let bound = [issuer, subject, endpoint, slug.as_bytes(), target.as_bytes(), &digest];
+    let opened = context.snapshot.sealer.open(Purpose::Approval, &bound, unix_time::now(), &token);
+    let plain = match opened {
+        Ok(plain) => plain,
+        Err(refused) if refused.reason() == Reason::Expired => {
+            return Err(RequestError::unapproved(&ApprovalError::Expired, None, context.era()));
+        }
+        Err(_) => return Ok(None),
+    };
+    let Ok(nonce) = Nonce::try_from(plain.as_slice()) else { return Ok(None) };
+    let approves = match context.request.param("inputResponses") {
+        Some(responses) => read_decision(context, responses)?,
+        None => false,
+    };
+    Ok(Some(CallerAnswer { nonce, approves }))
+}
+
+fn read_decision(context: &RequestContext, responses: &[u8]) -> Result<bool, RequestError> {
+    let asked = serde_json::json!({KEY: {"method": "elicitation/create", "params": {
+        "requestedSchema": {"type": "object", "required": ["decision"], "properties": {
+            "decision": {"type": "string", "enum": ["approve", "deny"]}}}}}});
+    let questions = Questions::of(asked.to_string().as_bytes()).unwrap_or_default();
+    let taken = tokens::take_answers(context, responses, |raw| questions.take(raw))?;
+    let answers: Value = serde_json::from_slice(&taken).unwrap_or_default();
+    Ok(answers.get(KEY).is_some_and(is_approval))
+}
+
+/// Whether the result of an elicitation approves the call.
+pub(crate) fn is_approval(result: &Value) -> bool {
+    let decision = result.pointer("/content/decision").and_then(Value::as_str);
+    result.get("action").and_then(Value::as_str) == Some("accept") && decision == Some("approve")
+}

@@ -1,0 +1,71 @@
+//! The canonical form that a digest is made of: alike for what is the same, and for nothing else.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn canonical(text: &str) -> String {
+    let mut out = Vec::new();
+    write_canonical(text.as_bytes(), &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn order_and_spelling_make_no_difference_and_everything_else_does() {
+    let same = r#"{"a": [1, {"b": "x\u0041"}], "c": null}"#;
+    for other in
+        [r#"{"c":null,"a":[1,{"b":"xA"}]}"#, "{ \"c\" : null, \"a\" : [ 1 , {\"b\":\"xA\"} ] }"]
+    {
+        assert_eq!(canonical(same), canonical(other));
+    }
+    let texts = [
+        r#"{"a":[1,{"b":"xA"}],"c":0}"#,
+        r#"{"a":[{"b":"xA"},1],"c":null}"#,
+        r#"{"a":[1],"b":"xA","c":null}"#,
+        r#"{"a":"[1,{\"b\":\"xA\"}]","c":null}"#,
+        r#"{"a":1}"#,
+        r#"{"a":1.0}"#,
+        r#"{"a":9007199254740993}"#,
+        r#"{"a":9007199254740992}"#,
+        r#"{"a":"1"}"#,
+        r#"{"a,":1}"#,
+    ];
+    let mut forms: Vec<String> = texts.iter().map(|text| canonical(text)).collect();
+    forms.push(canonical(same));
+    let count = forms.len();
+    forms.sort();
+    forms.dedup();
+    assert_eq!(forms.len(), count, "{forms:?}");
+}
+
+#[test]
+fn long_texts_are_cut_and_what_cannot_be_seen_is_written_out() {
+    let mut value = json!({"a": ["x".repeat(MAX_STRING + 5), "y".repeat(MAX_STRING)]});
+    cut_strings(&mut value);
+    assert!(value["a"][0].as_str().unwrap().ends_with("x… (5 more characters)"));
+    assert_eq!(value["a"][1].as_str().unwrap().len(), MAX_STRING);
+    assert_eq!(shown_text("a\u{202e}b\u{200b}\nc"), r"a\u{202e}b\u{200b}\u{a}c");
+}
+
+fn json_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        "[a-c\"\\\\\u{e9}]{0,4}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 20, 4, |inner| {
+        let object = proptest::collection::btree_map("[a-c]{1,2}", inner.clone(), 0..4);
+        let object = object.prop_map(|all| Value::Object(all.into_iter().collect()));
+        prop_oneof![proptest::collection::vec(inner, 0..4).prop_map(Value::from), object]
+    })
+}
+
+proptest! {
+    #[test]
+    fn two_values_have_one_form_only_when_they_are_the_same(a in json_value(), b in json_value()) {
+        let spaced = serde_json::to_string_pretty(&a).unwrap();
+        prop_assert_eq!(canonical(&spaced), canonical(&a.to_string()));
+        prop_assert_eq!(canonical(&a.to_string()) == canonical(&b.to_string()), a == b);
+    }
+}

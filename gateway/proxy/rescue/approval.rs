@@ -1,0 +1,69 @@
+//! What a client is told of a call that was not approved.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use lockgate_protocol::code;
+use lockgate_protocol::revision::Era;
+use serde_json::json;
+
+use super::RequestError;
+use crate::approvals::bounds::NoRoom;
+
+/// Why a call that has to be approved is not made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ApprovalError {
+    #[error(
+        "it needs an approval of the caller, and this client did not declare that it can be asked \
+         (elicitation)"
+    )]
+    CannotAsk,
+    #[error("a call that another tool makes cannot wait for an approval")]
+    Nested,
+    #[error("it cannot be asked about: {0}")]
+    Unshowable(String),
+    #[error("it was denied by {0}")]
+    Denied(String),
+    #[error("nobody approved it in time")]
+    Expired,
+    #[error(
+        "its approval is not known: it was used already, has expired, made room for others, or the \
+         gateway was restarted"
+    )]
+    Unknown,
+    #[error("it is not the call that was asked about")]
+    Other,
+    #[error("what it was approved under has changed meanwhile: {0}")]
+    Changed(&'static str),
+    #[error("the gateway shuts down, and nobody has approved it")]
+    Stopping,
+    #[error("too many calls wait for an approval ({})", reason(*.0))]
+    NoRoom(NoRoom),
+}
+
+fn reason(no_room: NoRoom) -> &'static str {
+    match no_room {
+        NoRoom::All => "limits.approvals",
+        NoRoom::OfPrincipal => "limits.approvals_per_principal",
+    }
+}
+
+impl RequestError {
+    /// A call that waits for a person and is not made: for the model to read, unless the client is
+    /// wrong or there is no room.
+    pub(crate) fn unapproved(error: &ApprovalError, rule: Option<&Arc<str>>, era: Era) -> Self {
+        let by = rule.map(|rule| format!(" by policy {rule}")).unwrap_or_default();
+        let words = format!("the call was not made, refused{by}: {error}");
+        let problem = match error {
+            ApprovalError::Unknown | ApprovalError::Other => Self::invalid(words),
+            ApprovalError::NoRoom(no_room) => {
+                let name = reason(*no_room).trim_start_matches("limits.");
+                Self::new(code::OVERLOADED, words)
+                    .status(StatusCode::SERVICE_UNAVAILABLE)
+                    .data(json!({"reason": name}))
+            }
+            _ => Self::tool_error(words, era),
+        };
+        problem.denied(rule.map_or_else(|| "approval".into(), Arc::clone))
+    }
+}

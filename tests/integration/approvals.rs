@@ -1,0 +1,704 @@
+//! Calls that a policy asks about: the caller approves them, or others do, in both eras. What was
+//! approved is what runs, once; without an approval no server hears of a call.
+
+use std::time::Duration;
+
+use crate::principals::{By, key};
+use crate::rig::client::Request;
+use crate::rig::gate::command;
+use crate::rig::upstream::{modern, modern_with, tool};
+use crate::rig::{Answer, Gate, Heard, Say, Stream, Upstream, Value, json, until};
+
+const ALLOW: &str = "policies:\n  - { name: all, effect: allow }\n";
+/// Callers approve what drops something themselves.
+const OWN: &str = "  - { name: sure, effect: ask, what: { words: [drop] } }\n";
+/// Two people of a role approve what wipes something.
+const TWO: &str = "  - { name: two, effect: ask, what: { words: [wipe] }, approval: { by: { roles: [approver] }, approvals: 2 } }\n";
+/// One does.
+const ONE: &str = "  - { name: one, effect: ask, what: { words: [wipe] }, approval: { by: { roles: [approver] } } }\n";
+
+struct Rig {
+    server: Upstream,
+    gate: Gate,
+    folder: tempfile::TempDir,
+}
+
+impl Rig {
+    async fn new(policies: &str, more: Value) -> Self {
+        Self::with(modern(&["drop", "wipe", "read"]), policies, more).await
+    }
+
+    async fn with(
+        script: impl Fn(&Heard) -> Say + Send + Sync + 'static,
+        policies: &str,
+        more: Value,
+    ) -> Self {
+        let server = Upstream::http(script).await;
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("p.yaml"), format!("{ALLOW}{policies}")).unwrap();
+        let gate = Gate::start(Self::config(&server, &folder, more)).await;
+        Self { server, gate, folder }
+    }
+
+    fn config(server: &Upstream, folder: &tempfile::TempDir, more: Value) -> Value {
+        let mut config = json!({"servers": {"a": server.config()}, "auth": {"keys_file": "keys.yaml"},
+            "policy": {"files": [folder.path().join("p.yaml")]}});
+        for (name, value) in more.as_object().unwrap() {
+            config[name] = value.clone();
+        }
+        config
+    }
+
+    /// A modern call of a client that can be asked.
+    async fn call(&self, key: &str, tool: &str, more: Value) -> Answer {
+        modern_call(tool, more).by(key).send(self.gate.address).await
+    }
+
+    fn calls(&self) -> usize {
+        self.server.count("tools/call")
+    }
+
+    /// The calls that wait for somebody.
+    async fn list(&self, key: &str) -> Vec<Value> {
+        let answer = Request::bare("GET", "/approvals", "").by(key).send(self.gate.address).await;
+        answer.json()["approvals"].as_array().unwrap().clone()
+    }
+
+    /// The only call that waits for somebody.
+    async fn waiting(&self, key: &str) -> Value {
+        until("a call waits", async || self.list(key).await.pop()).await
+    }
+
+    async fn answer(&self, key: &str, id: &Value, decision: &str) -> Answer {
+        let path = format!("/approvals/{}/{decision}", id.as_str().unwrap());
+        Request::bare("POST", &path, "").by(key).send(self.gate.address).await
+    }
+
+    async fn person(&self, name: &str) -> String {
+        key(&self.gate, name, &[]).await
+    }
+
+    async fn approver(&self, name: &str) -> String {
+        key(&self.gate, name, &["--role", "approver"]).await
+    }
+}
+
+fn modern_call(tool: &str, more: Value) -> Request {
+    let meta = json!({"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}});
+    let mut params = json!({"name": tool, "arguments": {"n": 1}, "_meta": meta});
+    for (key, value) in more.as_object().unwrap() {
+        params[key] = value.clone();
+    }
+    Request::modern("/mcp", "tools/call", params)
+}
+
+fn decision(word: &str) -> Value {
+    json!({"approval": {"action": "accept", "content": {"decision": word}}})
+}
+
+#[track_caller]
+fn refusal(answer: &Answer) -> String {
+    let result = answer.result();
+    assert_eq!(result["isError"], true, "{result}");
+    result["content"][0]["text"].as_str().unwrap().to_owned()
+}
+
+async fn session(rig: &Rig, key: &str, capabilities: Value) -> String {
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities,
+        "clientInfo": {"name": "t", "version": "1"}});
+    let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
+    let opened = Request::bare("POST", "/mcp", body.to_string()).by(key);
+    let opened = opened.send(rig.gate.address).await;
+    opened.header("mcp-session-id").unwrap().to_owned()
+}
+
+async fn legacy_call(rig: &Rig, key: &str, session: &str, tool: &str) -> Stream {
+    let call = json!({"name": tool, "arguments": {"n": 1}});
+    Request::legacy("/mcp", session, 9, "tools/call", &call).by(key).open(rig.gate.address).await
+}
+
+/// The answer that ends a call of a session.
+async fn last(mut stream: Stream) -> Value {
+    match stream.head.header("content-type") {
+        Some("application/json") => stream.whole().await.json(),
+        _ => stream.next().await.unwrap(),
+    }
+}
+
+#[tokio::test]
+async fn a_modern_caller_approves_a_call_which_is_made_once() {
+    let rig = Rig::new(OWN, json!({})).await;
+    let ann = rig.person("ann").await;
+    assert_eq!(rig.call(&ann, "a__read", json!({})).await.result()["resultType"], "complete");
+    let asked = rig.call(&ann, "a__drop", json!({})).await.result();
+    assert_eq!((asked["resultType"].as_str(), rig.calls()), (Some("input_required"), 1));
+    let question = &asked["inputRequests"]["approval"];
+    assert_eq!(question["method"], "elicitation/create");
+    let words = question["params"]["message"].as_str().unwrap();
+    for part in ["Caller: key|", "Tool: a__drop (server a)", r#"{"n":1}"#, "Policy: sure"] {
+        assert!(words.contains(part), "{words}");
+    }
+    let state = &asked["requestState"];
+    let yes = json!({"requestState": state, "inputResponses": decision("approve")});
+    let done = rig.call(&ann, "a__drop", yes.clone()).await.result();
+    assert_eq!((done["resultType"].as_str(), rig.calls()), (Some("complete"), 2));
+    let sent = rig.server.heard_of("tools/call").pop().unwrap().body["params"].clone();
+    assert!(sent.get("requestState").is_none() && sent.get("inputResponses").is_none(), "{sent}");
+    // Once: the same again is an error, and no server hears of it.
+    let again = rig.call(&ann, "a__drop", yes).await;
+    assert_eq!((again.code(), rig.calls()), (-32602, 2), "{}", again.text());
+    assert!(again.text().contains("it was used already"), "{}", again.text());
+}
+
+#[tokio::test]
+async fn no_answer_but_a_clear_yes_makes_the_call() {
+    let rig = Rig::new(OWN, json!({})).await;
+    let ann = rig.person("ann").await;
+    for responses in [
+        decision("deny"),
+        json!({"approval": {"action": "decline"}}),
+        json!({"approval": {"action": "cancel"}}),
+        json!({}),
+        json!({"other": {"action": "accept", "content": {"decision": "approve"}}}),
+    ] {
+        let asked = rig.call(&ann, "a__drop", json!({})).await.result();
+        let more = json!({"requestState": asked["requestState"], "inputResponses": responses});
+        let words = refusal(&rig.call(&ann, "a__drop", more.clone()).await);
+        assert!(words.contains("refused by policy sure: it was denied by its caller"), "{words}");
+        // Who has said no cannot say yes to the same question.
+        let mut later = more;
+        later["inputResponses"] = decision("approve");
+        assert_eq!(rig.call(&ann, "a__drop", later).await.code(), -32602);
+    }
+    // What does not fit the question is an error, and leaves the question open.
+    let asked = rig.call(&ann, "a__drop", json!({})).await.result();
+    let state = &asked["requestState"];
+    let odd = json!({"approval": {"action": "accept", "content": {"decision": "perhaps"}}});
+    let odd =
+        rig.call(&ann, "a__drop", json!({"requestState": state, "inputResponses": odd})).await;
+    assert_eq!((odd.code(), rig.calls()), (-32602, 0), "{}", odd.text());
+    let yes = json!({"requestState": state, "inputResponses": decision("approve")});
+    assert_eq!(rig.call(&ann, "a__drop", yes).await.result()["resultType"], "complete");
+    // A state without an answer is no answer.
+    let asked = rig.call(&ann, "a__drop", json!({})).await.result();
+    refusal(&rig.call(&ann, "a__drop", json!({"requestState": asked["requestState"]})).await);
+    // A client that cannot be asked is told so.
+    let unable = Request::modern("/mcp", "tools/call", json!({"name": "a__drop", "arguments": {}}));
+    let words = refusal(&unable.by(&ann).send(rig.gate.address).await);
+    assert!(words.contains("did not declare that it can be asked"), "{words}");
+    assert_eq!(rig.calls(), 1);
+}
+
+#[tokio::test]
+async fn an_approval_is_good_for_its_own_call_of_its_own_caller_alone() {
+    let rig = Rig::new(OWN, json!({})).await;
+    let ann = rig.person("ann").await;
+    let bob = rig.person("bob").await;
+    let asked = rig.call(&ann, "a__drop", json!({})).await.result();
+    let state = asked["requestState"].as_str().unwrap().to_owned();
+    let yes = |state: &str| json!({"requestState": state, "inputResponses": decision("approve")});
+    let mut cases = Vec::new();
+    for at in [0, 5, 14, state.len() / 2, state.len() - 2] {
+        let mut flipped = state.clone().into_bytes();
+        flipped[at] = if flipped[at] == b'A' { b'B' } else { b'A' };
+        let flipped = String::from_utf8(flipped).unwrap();
+        cases.push((format!("byte {at}"), rig.call(&ann, "a__drop", yes(&flipped)).await));
+    }
+    cases.push(("of another caller".into(), rig.call(&bob, "a__drop", yes(&state)).await));
+    cases.push(("another tool".into(), rig.call(&ann, "a__read", yes(&state)).await));
+    for arguments in [json!({"n": 2}), json!({"n": 1, "m": 1}), json!({"n": "1"}), json!({})] {
+        let mut more = yes(&state);
+        more["arguments"] = arguments.clone();
+        cases.push((arguments.to_string(), rig.call(&ann, "a__drop", more).await));
+    }
+    for (case, answer) in cases {
+        assert_eq!(answer.code(), -32602, "{case}: {}", answer.text());
+    }
+    assert_eq!(rig.calls(), 0, "no server heard of any of them");
+    let done = rig.call(&ann, "a__drop", yes(&state)).await.result();
+    assert_eq!((done["resultType"].as_str(), rig.calls()), (Some("complete"), 1));
+}
+
+#[tokio::test]
+async fn a_question_expires_and_dies_with_the_policies_it_was_asked_under() {
+    let rig = Rig::new(
+        "  - { name: sure, effect: ask, what: { words: [drop] }, approval: { expires: 1 } }\n",
+        json!({}),
+    )
+    .await;
+    let ann = rig.person("ann").await;
+    let yes = |asked: &Value| json!({"requestState": asked["requestState"], "inputResponses": decision("approve")});
+    let asked = rig.call(&ann, "a__drop", json!({})).await.result();
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    let late = rig.call(&ann, "a__drop", yes(&asked)).await;
+    // By its state, whose time is in whole seconds, or by what the gateway remembers.
+    let words = late.text();
+    let is_told = words.contains("nobody approved it in time") || words.contains("has expired");
+    assert!(is_told, "{words}");
+    // Another policy file: what was approved was approved under other policies.
+    std::fs::write(rig.folder.path().join("p.yaml"), format!("{ALLOW}{OWN}")).unwrap();
+    until("the policies are replaced", async || rig.gate.log().contains("~ sure").then_some(()))
+        .await;
+    let asked = rig.call(&ann, "a__drop", json!({})).await.result();
+    std::fs::write(rig.folder.path().join("p.yaml"), ALLOW).unwrap();
+    until("the policy is gone", async || rig.gate.log().contains("- sure").then_some(())).await;
+    let words = refusal(&rig.call(&ann, "a__drop", yes(&asked)).await);
+    assert!(words.contains("has changed meanwhile: the policies"), "{words}");
+    assert_eq!(rig.calls(), 0);
+}
+
+#[tokio::test]
+async fn a_legacy_caller_is_asked_on_its_session() {
+    let rig = Rig::new(OWN, json!({})).await;
+    let ann = rig.person("ann").await;
+    let id = session(&rig, &ann, json!({"elicitation": {}})).await;
+    for (result, made) in [
+        (json!({"action": "accept", "content": {"decision": "approve"}}), true),
+        (json!({"action": "accept", "content": {"decision": "deny"}}), false),
+        (json!({"action": "decline"}), false),
+        (json!({"action": "accept", "content": {"decision": 1}}), false),
+    ] {
+        let before = rig.calls();
+        let mut stream = legacy_call(&rig, &ann, &id, "a__drop").await;
+        let question = stream.next().await.unwrap();
+        assert_eq!(question["method"], "elicitation/create", "{question}");
+        let words = question["params"]["message"].as_str().unwrap();
+        assert!(words.starts_with("Approve this call?\nCaller: key|"), "{words}");
+        assert_eq!(rig.calls(), before, "nothing runs while the caller thinks");
+        let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": result});
+        let posted = Request::bare("POST", "/mcp", answer.to_string()).by(&ann);
+        posted.with("Mcp-Session-Id", &id).send(rig.gate.address).await;
+        let last = stream.next().await.unwrap();
+        assert_eq!(last["result"]["isError"] == true, !made, "{last}");
+        assert_eq!(rig.calls(), before + usize::from(made), "{result}");
+    }
+    let unable = session(&rig, &ann, json!({})).await;
+    let told = last(legacy_call(&rig, &ann, &unable, "a__drop").await).await;
+    let words = told["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(words.contains("did not declare that it can be asked"), "{words}");
+    assert_eq!(rig.calls(), 1);
+}
+
+#[tokio::test]
+async fn two_other_people_approve_a_call_of_either_era() {
+    let rig = Rig::new(TWO, json!({})).await;
+    let ann = rig.approver("ann").await;
+    let bob = rig.approver("bob").await;
+    let eve = rig.approver("eve").await;
+    let guest = rig.person("guest").await;
+    let id = session(&rig, &ann, json!({})).await;
+    for modern in [true, false] {
+        let before = rig.calls();
+        let call = async {
+            match modern {
+                true => rig.call(&ann, "a__wipe", json!({})).await.json(),
+                false => last(legacy_call(&rig, &ann, &id, "a__wipe").await).await,
+            }
+        };
+        let people = async {
+            let waiting = rig.waiting(&bob).await;
+            assert_eq!(waiting["tool"], "a__wipe");
+            assert_eq!(waiting["arguments"], r#"{"n":1}"#);
+            assert_eq!(
+                waiting["policies"],
+                json!([{"policy": "two", "approvals": 0, "needed": 2}])
+            );
+            assert!(waiting["caller"].as_str().unwrap().starts_with("key|"), "{waiting}");
+            let id = &waiting["id"];
+            // Neither who called, nor who is no approver, nor the same person twice counts.
+            assert!(rig.list(&ann).await.is_empty() && rig.list(&guest).await.is_empty());
+            assert_eq!(rig.answer(&guest, id, "approve").await.status, 404);
+            assert_eq!(rig.answer(&guest, id, "deny").await.status, 404);
+            let own = rig.answer(&ann, id, "approve").await;
+            assert_eq!((own.status, own.text().contains("somebody else")), (409, true));
+            let first = rig.answer(&bob, id, "approve").await;
+            assert_eq!((first.status, &first.json()["state"]), (200, &json!("waiting")));
+            assert_eq!(rig.answer(&bob, id, "approve").await.status, 409);
+            assert_eq!(rig.calls(), before, "one of two is not enough");
+            let second = rig.answer(&eve, id, "approve").await;
+            assert_eq!((second.status, &second.json()["state"]), (200, &json!("approved")));
+            assert_eq!(rig.answer(&eve, id, "approve").await.status, 404, "it is over");
+        };
+        let (answer, ()) = tokio::join!(call, people);
+        assert!(answer["result"]["isError"] != true && answer["result"].is_object(), "{answer}");
+        assert_eq!(rig.calls(), before + 1);
+    }
+    // Without a credential there is nobody who could approve.
+    let nobody = Request::bare("GET", "/approvals", "").send(rig.gate.address).await;
+    assert_eq!(nobody.status, 401);
+}
+
+#[tokio::test]
+async fn the_command_line_lists_approves_and_denies() {
+    let rig = Rig::new(ONE, json!({})).await;
+    let ann = rig.person("ann").await;
+    let bob = rig.approver("bob").await;
+    let url = format!("http://{}", rig.gate.address);
+    let ask = async |arguments: &[&str]| {
+        let mut command = command();
+        command.args(["approvals"]).args(arguments).args(["--url", &url]).env("LOCKGATE_KEY", &bob);
+        let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (code, none, _) = ask(&["list"]).await;
+    assert_eq!((code, none.trim()), (Some(0), "no call waits for an approval of yours"));
+    for (decision, made) in [("approve", true), ("deny", false)] {
+        let person = async {
+            let id = rig.waiting(&bob).await["id"].as_str().unwrap().to_owned();
+            let (_, listed, _) = ask(&["list"]).await;
+            assert!(listed.starts_with(&id) && listed.contains("calls a__wipe"), "{listed}");
+            let (_, listed, _) = ask(&["list", "--json"]).await;
+            let listed: Value = serde_json::from_str(&listed).unwrap();
+            assert_eq!(listed["approvals"][0]["id"], id.as_str());
+            let (code, told, error) = ask(&[decision, &id]).await;
+            assert_eq!(code, Some(0), "{error}");
+            assert!(told.starts_with(&format!("{id} {decision}")[..id.len() + 4]), "{told}");
+        };
+        let (answer, ()) = tokio::join!(rig.call(&ann, "a__wipe", json!({})), person);
+        match made {
+            true => assert_eq!(answer.result()["resultType"], "complete"),
+            false => assert!(refusal(&answer).contains("it was denied by key|"), "{answer:?}"),
+        }
+    }
+    assert_eq!(rig.calls(), 1);
+    let (code, _, error) = ask(&["approve", "0123456789abcdef"]).await;
+    assert_eq!((code == Some(0), error.contains("no call with this id")), (false, true), "{error}");
+    let (code, _, error) = ask(&["approve", "../../mcp"]).await;
+    assert_eq!((code == Some(0), error.contains("is no id of a call")), (false, true), "{error}");
+}
+
+#[tokio::test]
+async fn a_call_that_nobody_approves_is_told_so_and_one_whose_client_left_is_gone() {
+    let rig = Rig::new(ONE, json!({"limits": {"approval_timeout": 1}})).await;
+    let ann = rig.person("ann").await;
+    let bob = rig.approver("bob").await;
+    let words = refusal(&rig.call(&ann, "a__wipe", json!({})).await);
+    assert!(words.contains("refused by policy one: nobody approved it in time"), "{words}");
+    assert!(rig.list(&bob).await.is_empty());
+    let rig = Rig::new(ONE, json!({})).await;
+    let ann = rig.person("ann").await;
+    let bob = rig.approver("bob").await;
+    let mut socket = tokio::net::TcpStream::connect(rig.gate.address).await.unwrap();
+    let bytes = modern_call("a__wipe", json!({})).by(&ann).bytes();
+    tokio::io::AsyncWriteExt::write_all(&mut socket, &bytes).await.unwrap();
+    let id = rig.waiting(&bob).await["id"].clone();
+    drop(socket);
+    until("the call is gone", async || rig.list(&bob).await.is_empty().then_some(())).await;
+    assert_eq!(rig.answer(&bob, &id, "approve").await.status, 404);
+    assert_eq!(rig.calls(), 0);
+}
+
+#[tokio::test]
+async fn a_policy_that_changes_while_a_call_waits_denies_it() {
+    let rig = Rig::new(ONE, json!({})).await;
+    let ann = rig.person("ann").await;
+    let bob = rig.approver("bob").await;
+    let person = async {
+        let id = rig.waiting(&bob).await["id"].clone();
+        std::fs::write(rig.folder.path().join("p.yaml"), format!("{ALLOW}{OWN}{ONE}")).unwrap();
+        until("the policies are replaced", async || {
+            rig.gate.log().contains("+ sure").then_some(())
+        })
+        .await;
+        assert_eq!(rig.answer(&bob, &id, "approve").await.json()["state"], "approved");
+    };
+    let (answer, ()) = tokio::join!(rig.call(&ann, "a__wipe", json!({})), person);
+    assert!(refusal(&answer).contains("has changed meanwhile: the policies"), "{answer:?}");
+    assert_eq!(rig.calls(), 0);
+}
+
+#[tokio::test]
+async fn an_approval_does_not_outlive_the_gateway() {
+    let secret = json!({"secret": "0123456789abcdef0123456789abcdef"});
+    let rig = Rig::new(&format!("{OWN}{ONE}"), secret.clone()).await;
+    let ann = rig.person("ann").await;
+    let bob = rig.approver("bob").await;
+    let asked = rig.call(&ann, "a__drop", json!({})).await.result();
+    let mut waiting = modern_call("a__wipe", json!({})).by(&ann).bytes();
+    let mut socket = tokio::net::TcpStream::connect(rig.gate.address).await.unwrap();
+    tokio::io::AsyncWriteExt::write_all(&mut socket, &waiting).await.unwrap();
+    let id = rig.waiting(&bob).await["id"].clone();
+    crate::rig::signal(rig.gate.pid(), rustix::process::Signal::KILL);
+    waiting.clear();
+    tokio::io::AsyncReadExt::read_to_end(&mut socket, &mut waiting).await.unwrap_or_default();
+    assert!(waiting.is_empty(), "a gateway that was killed answers nobody");
+    // Another one with the same secret, keys and policies.
+    let keys = rig.gate.folder.path().join("keys.yaml");
+    let mut more = secret;
+    more["auth"] = json!({"keys_file": keys});
+    let gate = Gate::start(Rig::config(&rig.server, &rig.folder, more)).await;
+    let yes = json!({"requestState": asked["requestState"], "inputResponses": decision("approve")});
+    let old = modern_call("a__drop", yes).by(&ann).send(gate.address).await;
+    assert_eq!(old.code(), -32602);
+    assert!(old.text().contains("or the gateway was restarted"), "{}", old.text());
+    let path = format!("/approvals/{}/approve", id.as_str().unwrap());
+    let old = Request::bare("POST", &path, "").by(&bob).send(gate.address).await;
+    assert_eq!((old.status, rig.calls()), (404, 0));
+}
+
+#[tokio::test]
+async fn calls_that_wait_are_bounded() {
+    let limits = json!({"limits": {"approvals": 3, "approvals_per_principal": 2}});
+    let rig = Rig::new(&format!("{OWN}{ONE}"), limits).await;
+    let ann = rig.person("ann").await;
+    let bob = rig.person("bob").await;
+    let eve = rig.approver("eve").await;
+    let open = async |key: &str| {
+        let bytes = modern_call("a__wipe", json!({})).by(key).bytes();
+        let mut socket = tokio::net::TcpStream::connect(rig.gate.address).await.unwrap();
+        tokio::io::AsyncWriteExt::write_all(&mut socket, &bytes).await.unwrap();
+        socket
+    };
+    let mut held = vec![open(&ann).await, open(&ann).await];
+    until("two wait", async || (rig.list(&eve).await.len() == 2).then_some(())).await;
+    let full = rig.call(&ann, "a__wipe", json!({})).await;
+    assert_eq!(full.status, 503, "{}", full.text());
+    assert_eq!(full.json()["error"]["data"]["reason"], "approvals_per_principal");
+    held.push(open(&bob).await);
+    until("three wait", async || (rig.list(&eve).await.len() == 3).then_some(())).await;
+    let full = rig.call(&bob, "a__wipe", json!({})).await;
+    assert_eq!((full.status, &full.json()["error"]["data"]["reason"]), (503, &json!("approvals")));
+    let metrics = Request::bare("GET", "/metrics", "").by(&ann).send(rig.gate.address).await.text();
+    assert!(metrics.contains("lockgate_approvals_waiting 3"), "{metrics}");
+    drop(held);
+    // Of a caller's own questions, the oldest makes room.
+    let mut states = Vec::new();
+    for _ in 0..3 {
+        let asked = rig.call(&ann, "a__drop", json!({})).await.result();
+        states.push(asked["requestState"].clone());
+    }
+    let mut codes = Vec::new();
+    for state in &states {
+        let yes = json!({"requestState": state, "inputResponses": decision("approve")});
+        codes.push(rig.call(&ann, "a__drop", yes).await.code());
+    }
+    assert_eq!((codes, rig.calls()), (vec![-32602, 0, 0], 2));
+    // What is too long to be looked at is not asked about.
+    let long = json!({"arguments": {"text": "x".repeat(65 * 1024)}});
+    let words = refusal(&rig.call(&ann, "a__drop", long).await);
+    assert!(words.contains("it cannot be asked about: it has more than 64 KiB"), "{words}");
+}
+
+/// A server that has questions of its own within an approved call.
+#[tokio::test]
+async fn an_approved_call_goes_on_through_its_servers_questions_once() {
+    let listed = modern_with(vec![tool("drop")]);
+    let script = move |heard: &Heard| {
+        let params = &heard.body["params"];
+        if heard.method() != "tools/call" || params.get("inputResponses").is_some() {
+            return listed(heard);
+        }
+        let form = json!({"method": "elicitation/create", "params": {"mode": "form", "message": "Sure?",
+            "requestedSchema": {"type": "object", "properties": {"ok": {"type": "boolean"}}}}});
+        Say::Json(
+            heard.result(json!({"resultType": "input_required", "inputRequests": {"sure": form},
+            "requestState": "own"})),
+        )
+    };
+    let rig = Rig::with(script, OWN, json!({})).await;
+    let ann = rig.person("ann").await;
+    let asked = rig.call(&ann, "a__drop", json!({})).await.result();
+    let yes = json!({"requestState": asked["requestState"], "inputResponses": decision("approve")});
+    let paused = rig.call(&ann, "a__drop", yes).await.result();
+    assert_eq!(paused["inputRequests"]["sure"]["params"]["message"], "[a] Sure?");
+    let sure = json!({"sure": {"action": "accept", "content": {"ok": true}}});
+    let next = json!({"requestState": paused["requestState"], "inputResponses": sure});
+    let done = rig.call(&ann, "a__drop", next.clone()).await.result();
+    assert_eq!((done["resultType"].as_str(), rig.calls()), (Some("complete"), 2));
+    let again = rig.call(&ann, "a__drop", next).await;
+    assert_eq!((again.code(), rig.calls()), (-32602, 2), "{}", again.text());
+}
+
+/// Secrets are shown to nobody, and what cannot be seen is shown as what it is.
+#[tokio::test]
+async fn what_is_shown_hides_secrets_and_nothing_else() {
+    let rig = Rig::new(OWN, json!({})).await;
+    let ann = rig.person("ann").await;
+    let arguments = json!({"password": "hunter2-hunter2", "name": "a\u{202e}b", "n": 7});
+    let asked = rig.call(&ann, "a__drop", json!({"arguments": arguments})).await.result();
+    let words = asked["inputRequests"]["approval"]["params"]["message"].as_str().unwrap();
+    assert!(!words.contains("hunter2") && !words.contains('\u{202e}'), "{words}");
+    assert!(words.contains(r"\u{202e}") && words.contains(r#""n":7"#), "{words}");
+}
+
+/// The trail says who was asked, who answered, and what ran; and it holds.
+#[tokio::test]
+async fn the_audit_trail_has_every_step_of_an_approval() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("audit.jsonl");
+    let rig = Rig::new(&format!("{OWN}{ONE}"), json!({"audit": {"file": file}})).await;
+    let ann = rig.person("ann").await;
+    let bob = rig.approver("bob").await;
+    let asked = rig.call(&ann, "a__drop", json!({})).await.result();
+    let yes = json!({"requestState": asked["requestState"], "inputResponses": decision("approve")});
+    rig.call(&ann, "a__drop", yes).await.result();
+    let person = async {
+        let id = rig.waiting(&bob).await["id"].clone();
+        rig.answer(&bob, &id, "deny").await;
+    };
+    tokio::join!(rig.call(&ann, "a__wipe", json!({})), person);
+    let records = async || {
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        let records = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        records.filter(|one| one["name"].is_string()).collect::<Vec<_>>()
+    };
+    let all = until("all is recorded", async || {
+        let all = records().await;
+        (all.len() >= 6).then_some(all)
+    })
+    .await;
+    let step = |record: &Value| {
+        let word = |name: &str| record[name].as_str().unwrap_or_default().to_owned();
+        let state = match word("kind").as_str() {
+            "approval" => word("state"),
+            _ => word("decision"),
+        };
+        (word("name"), state, word("rule"))
+    };
+    let steps: Vec<_> = all.iter().map(step).collect();
+    let wanted = [
+        ("a__drop", "asked", "sure"),
+        ("a__drop", "approved", "sure"),
+        ("a__drop", "allow", "all"),
+        ("a__wipe", "asked", "one"),
+        ("a__wipe", "denied", "one"),
+        ("a__wipe", "deny", "one"),
+    ];
+    let wanted = wanted.map(|(name, state, rule)| (name.into(), state.into(), rule.into()));
+    assert_eq!(steps, wanted);
+    let people = |at: usize| all[at]["by"].as_str().unwrap_or_default().trim_start_matches("key|");
+    assert_eq!((people(0), people(1)), ("", all[1]["who"].as_str().unwrap()));
+    assert!(people(4) != all[4]["who"].as_str().unwrap() && !people(4).is_empty(), "{all:?}");
+    assert_eq!(all[0]["digest"], all[1]["digest"]);
+    let done = command().args(["audit", "verify", "--part"]).arg(&file).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
+}
+
+/// What somebody does about one call of the next test.
+#[derive(Clone, Copy, Debug)]
+enum Fate {
+    Approve,
+    Deny,
+    /// Nobody answers: the client leaves.
+    Leave,
+    /// The state is brought back with other arguments, then without an answer.
+    Change,
+    /// Somebody else brings the state.
+    Steal,
+    /// It is approved, and sent three times at once.
+    Replay,
+}
+
+/// Many calls at once, in both eras, of two callers, each with a fate of its own, in any order: the
+/// server hears of those that were approved, once each, and of no other.
+#[tokio::test]
+async fn no_call_reaches_its_server_without_its_own_approval() {
+    const CALLS: u64 = 72;
+    let seed = fastrand::u64(..);
+    let mut random = fastrand::Rng::with_seed(seed);
+    let limits = json!({"limits": {"approvals_per_principal": 100}});
+    let rig = Rig::new(&format!("{OWN}{ONE}"), limits).await;
+    let callers = [rig.approver("ann").await, rig.approver("bob").await];
+    let judge = rig.approver("judge").await;
+    let mut sessions = Vec::new();
+    for caller in &callers {
+        sessions.push(session(&rig, caller, json!({"elicitation": {}})).await);
+    }
+    let fates = [Fate::Approve, Fate::Deny, Fate::Leave, Fate::Change, Fate::Steal, Fate::Replay];
+    let mut plan = Vec::new();
+    for n in 1..=CALLS {
+        plan.push((n, random.usize(..2), random.bool(), random.choice(fates).unwrap()));
+    }
+    let own = async |n: u64, who: usize, fate: Fate, pause: u64| {
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+        let arguments = json!({"n": n});
+        let asked = rig.call(&callers[who], "a__drop", json!({"arguments": arguments})).await;
+        let state = asked.result()["requestState"].clone();
+        let bring = |word: &str| json!({"arguments": arguments, "requestState": state, "inputResponses": decision(word)});
+        let send = async |key: &str, more: Value| rig.call(key, "a__drop", more).await;
+        match fate {
+            Fate::Approve => drop(send(&callers[who], bring("approve")).await.result()),
+            Fate::Deny => drop(send(&callers[who], bring("deny")).await),
+            Fate::Leave => {}
+            Fate::Change => {
+                let mut other = bring("approve");
+                other["arguments"] = json!({"n": n + 1000});
+                assert_eq!(send(&callers[who], other).await.code(), -32602);
+                let none = json!({"arguments": arguments, "requestState": state});
+                refusal(&send(&callers[who], none).await);
+            }
+            Fate::Steal => {
+                assert_eq!(send(&callers[1 - who], bring("approve")).await.code(), -32602);
+            }
+            Fate::Replay => {
+                let key = &callers[who];
+                let three = tokio::join!(
+                    send(key, bring("approve")),
+                    send(key, bring("approve")),
+                    send(key, bring("approve"))
+                );
+                let codes = [three.0.code(), three.1.code(), three.2.code()];
+                assert_eq!(codes.iter().filter(|code| **code == 0).count(), 1, "{codes:?}");
+            }
+        }
+    };
+    let others = async |n: u64, who: usize, modern: bool, fate: Fate, pause: u64| {
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+        let key = &callers[who];
+        let stream = match modern {
+            true => modern_call("a__wipe", json!({"arguments": {"n": n}})).by(key),
+            false => {
+                let call = json!({"name": "a__wipe", "arguments": {"n": n}});
+                let id = i64::try_from(n).unwrap() + 100;
+                Request::legacy("/mcp", &sessions[who], id, "tools/call", &call).by(key)
+            }
+        };
+        let mut held = tokio::net::TcpStream::connect(rig.gate.address).await.unwrap();
+        tokio::io::AsyncWriteExt::write_all(&mut held, &stream.bytes()).await.unwrap();
+        let id = until("the call waits", async || {
+            let all = rig.list(&judge).await;
+            let mine = format!(r#"{{"n":{n}}}"#);
+            all.into_iter().find(|call| call["arguments"] == mine.as_str())
+        })
+        .await["id"]
+            .clone();
+        // Its caller is an approver too, but not of this call.
+        assert_eq!(rig.answer(key, &id, "approve").await.status, 409);
+        match fate {
+            Fate::Approve | Fate::Replay => {
+                let one = rig.answer(&judge, &id, "approve");
+                let two = rig.answer(&callers[1 - who], &id, "approve");
+                let (one, two) = tokio::join!(one, two);
+                let counted = [one.status, two.status].iter().filter(|s| **s == 200).count();
+                assert_eq!(counted, 1, "{one:?} {two:?}");
+            }
+            Fate::Deny | Fate::Change | Fate::Steal => {
+                assert_eq!(rig.answer(&judge, &id, "deny").await.status, 200);
+                assert_eq!(rig.answer(&callers[1 - who], &id, "approve").await.status, 404);
+            }
+            Fate::Leave => return,
+        }
+        let mut answer = Vec::new();
+        tokio::io::AsyncReadExt::read_to_end(&mut held, &mut answer).await.unwrap();
+        assert!(!answer.is_empty());
+    };
+    let all = plan.iter().map(|&(n, who, modern, fate)| {
+        let pause = random.u64(..200);
+        async move {
+            match n % 2 {
+                0 => own(n, who, fate, pause).await,
+                _ => others(n, who, modern, fate, pause).await,
+            }
+        }
+    });
+    futures_util::future::join_all(all).await;
+    let approved =
+        plan.iter().filter(|(_, _, _, fate)| matches!(fate, Fate::Approve | Fate::Replay));
+    let approved: Vec<u64> = approved.map(|(n, ..)| *n).collect();
+    let heard = rig.server.heard_of("tools/call").into_iter();
+    let heard = heard.map(|call| call.body["params"]["arguments"]["n"].as_u64().unwrap());
+    let mut heard: Vec<u64> = heard.collect();
+    heard.sort_unstable();
+    assert_eq!(heard, approved, "seed {seed}");
+}
