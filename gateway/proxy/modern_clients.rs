@@ -4,14 +4,14 @@
 //! it asks about.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lockgate_authn::Principal;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
-use lockgate_upstream::{BoxFuture, ClientSession, QuestionError};
+use lockgate_upstream::{BoxFuture, ClientSession, Conversation, QuestionError};
 use parking_lot::Mutex;
 
 /// Different capabilities that the requests of one principal declare.
@@ -23,8 +23,24 @@ const LANES: usize = 8;
 #[derive(Default)]
 pub(crate) struct ModernClients {
     lanes: Mutex<HashMap<Declared, Vec<Arc<Lane>>>>,
-    /// Servers that have asked something on a connection of one client.
-    askers: Mutex<HashSet<Box<str>>>,
+    askers: Arc<Askers>,
+}
+
+/// Servers that have asked something without saying which call it is about.
+#[derive(Default)]
+struct Askers(Mutex<HashSet<Box<str>>>);
+
+impl Askers {
+    fn record(&self, slug: &str) {
+        let mut all = self.0.lock();
+        if !all.contains(slug) {
+            all.insert(slug.into());
+        }
+    }
+
+    fn contains(&self, slug: &str) -> bool {
+        self.0.lock().contains(slug)
+    }
 }
 
 /// Who it is, and the capabilities that were declared as JSON text.
@@ -35,12 +51,13 @@ struct Lane {
     key: u64,
     /// There is one before it.
     is_further: bool,
+    askers: Arc<Askers>,
     state: Mutex<LaneState>,
 }
 
 struct LaneState {
-    /// Calls that run, by server.
-    running: HashMap<Box<str>, usize>,
+    /// The ways back to the calls that run, by server.
+    running: HashMap<Box<str>, Vec<Weak<dyn Conversation>>>,
     used: Instant,
 }
 
@@ -48,21 +65,22 @@ struct LaneState {
 pub(crate) struct Lease {
     lane: Arc<Lane>,
     slug: Box<str>,
+    way_back: Weak<dyn Conversation>,
 }
 
 impl ModernClients {
-    /// A lane for a call at server `slug`, `alone` if the server cannot tell which call it asks
-    /// about. `None` when there are as many as one client or one principal may have, or `most` in
-    /// all.
+    /// A lane for a call at server `slug`: one of its own, if that server has asked without saying
+    /// about which call. `None` when there are as many as one client or one principal may have, or
+    /// `most` in all.
     pub(crate) fn lease(
         &self,
         declared: Declared,
         slug: &str,
-        alone: bool,
+        way_back: Weak<dyn Conversation>,
         most: usize,
         next_key: impl FnOnce() -> u64,
     ) -> Option<Lease> {
-        let is_alone = alone && self.askers.lock().contains(slug);
+        let is_alone = self.askers.contains(slug);
         let mut all = self.lanes.lock();
         if !all.contains_key(&declared) {
             let own = all.keys().filter(|(principal, _)| *principal == declared.0).count();
@@ -76,22 +94,19 @@ impl ModernClients {
             Some(lane) => Arc::clone(lane),
             None if lanes.len() >= LANES => return None,
             None => {
-                let lane = Arc::new(Lane::new(next_key(), !lanes.is_empty()));
+                let lane = Arc::new(Lane::new(next_key(), !lanes.is_empty(), &self.askers));
                 lanes.push(Arc::clone(&lane));
                 lane
             }
         };
-        lane.enter(slug);
-        Some(Lease { lane, slug: slug.into() })
+        lane.enter(slug, &way_back);
+        Some(Lease { lane, slug: slug.into(), way_back })
     }
 
     /// A server has asked something: from now on its calls run alone, where that is needed to tell
     /// whose question it is.
     pub(crate) fn record_asker(&self, slug: &str) {
-        let mut askers = self.askers.lock();
-        if !askers.contains(slug) {
-            askers.insert(slug.into());
-        }
+        self.askers.record(slug);
     }
 
     /// Forgets the lanes that nothing has run on for so long, and gives their keys.
@@ -112,9 +127,9 @@ impl ModernClients {
 }
 
 impl Lane {
-    fn new(key: u64, is_further: bool) -> Self {
+    fn new(key: u64, is_further: bool, askers: &Arc<Askers>) -> Self {
         let state = LaneState { running: HashMap::new(), used: Instant::now() };
-        Self { key, is_further, state: Mutex::new(state) }
+        Self { key, is_further, askers: Arc::clone(askers), state: Mutex::new(state) }
     }
 
     fn is_free(&self, slug: &str) -> bool {
@@ -126,18 +141,27 @@ impl Lane {
         state.running.is_empty() && state.used.elapsed() > idle
     }
 
-    fn enter(&self, slug: &str) {
-        *self.state.lock().running.entry(slug.into()).or_default() += 1;
+    fn enter(&self, slug: &str, way_back: &Weak<dyn Conversation>) {
+        self.state.lock().running.entry(slug.into()).or_default().push(Weak::clone(way_back));
     }
 
-    fn leave(&self, slug: &str) {
+    /// The way back to the only call at a server.
+    fn only(&self, slug: &str) -> Option<Arc<dyn Conversation>> {
+        match self.state.lock().running.get(slug)?.as_slice() {
+            [only] => only.upgrade(),
+            _ => None,
+        }
+    }
+
+    fn leave(&self, slug: &str, way_back: &Weak<dyn Conversation>) {
         let mut state = self.state.lock();
         state.used = Instant::now();
-        if let Some(count) = state.running.get_mut(slug) {
-            *count -= 1;
-            if *count == 0 {
-                state.running.remove(slug);
-            }
+        let Some(running) = state.running.get_mut(slug) else { return };
+        if let Some(at) = running.iter().position(|other| other.ptr_eq(way_back)) {
+            running.swap_remove(at);
+        }
+        if running.is_empty() {
+            state.running.remove(slug);
         }
     }
 }
@@ -151,7 +175,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.lane.leave(&self.slug);
+        self.lane.leave(&self.slug, &self.way_back);
     }
 }
 
@@ -167,13 +191,21 @@ impl ClientSession for Lane {
     /// A modern client hears only what belongs to one of its requests.
     fn log(&self, _slug: &str, _note: &Request) {}
 
+    /// A question that names no call: it is about the only one that runs. From now on no other
+    /// runs beside one that may be asked about.
     fn ask<'a>(
         &'a self,
-        _slug: &'a str,
-        _method: Method,
-        _params: Bytes,
+        slug: &'a str,
+        method: Method,
+        params: Bytes,
     ) -> BoxFuture<'a, Result<Bytes, QuestionError>> {
-        Box::pin(std::future::ready(Err(QuestionError::Gone)))
+        Box::pin(async move {
+            self.askers.record(slug);
+            match self.only(slug) {
+                Some(call) => call.ask(method, params).await,
+                None => Err(QuestionError::Gone),
+            }
+        })
     }
 }
 

@@ -21,7 +21,6 @@ use crate::authorize::{Parked, Permitted};
 use crate::client_channel::CallChannel;
 use crate::context::RequestContext;
 use crate::gateway::Gateway;
-use crate::modern_clients::Lease;
 use crate::parked::{Bridge, ParkedCall};
 use crate::rescue::RequestError;
 use crate::tokens::{Replaced, Resumption};
@@ -87,8 +86,8 @@ pub(super) async fn make_call(
 ) -> Result<Result<Answer, Failure>, RequestError> {
     let call = match permitted.take_parked() {
         Some(parked) => resume(gateway, &parked, channel)?,
-        None => match lease(gateway, context, &**permitted.server()) {
-            Some(lease) => begin(gateway, context, permitted, channel, lease, trace),
+        None => match begin(gateway, context, permitted, channel.clone(), trace.clone()) {
+            Some(call) => call,
             None => return Ok(call_alone(context, permitted, channel, trace).await),
         },
     };
@@ -103,16 +102,6 @@ pub(super) async fn make_call(
             Ok(Ok(write_questions(questions, limits.depth)?))
         }
     }
-}
-
-/// The connection of this client at the server.
-fn lease(gateway: &Gateway, context: &RequestContext, server: &dyn Upstream) -> Option<Lease> {
-    let declared = (context.principal.clone(), context.caller.capabilities.clone());
-    let alone = server.back_channel() == BackChannel::PerConnection;
-    let most = context.snapshot.config.limits.sessions;
-    gateway
-        .modern_clients
-        .lease(declared, server.slug(), alone, most, || gateway.sessions.next_key())
 }
 
 fn own(
@@ -132,22 +121,33 @@ fn own(
     }
 }
 
+/// Begins a call on a connection of the client's own; nothing when it may have no further one.
 fn begin(
     gateway: &Gateway,
     context: &RequestContext,
     permitted: &Permitted,
     channel: Option<Arc<CallChannel>>,
-    lease: Lease,
     trace: Option<(String, Option<String>)>,
-) -> ParkedCall {
+) -> Option<ParkedCall> {
+    let server = permitted.server();
+    let limits = &context.snapshot.config.limits;
+    let clients = &gateway.modern_clients;
+    let capabilities = &context.caller.capabilities;
     let bridge = Bridge::new(
-        permitted.server().slug(),
-        context.caller.capabilities.clone(),
+        server.slug(),
+        capabilities.clone(),
         context.revision,
-        context.snapshot.config.limits.question_timeout,
-        &gateway.modern_clients,
+        limits.question_timeout,
+        clients,
+        server.back_channel() == BackChannel::PerConnection,
         channel,
     );
+    let call: Arc<dyn Conversation> = bridge.clone();
+    let declared = (context.principal.clone(), capabilities.clone());
+    let lease =
+        clients.lease(declared, server.slug(), Arc::downgrade(&call), limits.sessions, || {
+            gateway.sessions.next_key()
+        })?;
     let caller = Caller { session: Some(lease.session()), ..context.caller.clone() };
     let call = own(context, permitted, caller, trace);
     let way_back = Arc::clone(&bridge);
@@ -155,7 +155,7 @@ fn begin(
         let answer = call.run(Some(way_back.clone())).await;
         way_back.finish(answer);
     });
-    ParkedCall::new(bridge, AbortOnDropHandle::new(task), lease)
+    Some(ParkedCall::new(bridge, AbortOnDropHandle::new(task), lease))
 }
 
 /// Without a connection of the client's own, the server has nobody whom it could ask.

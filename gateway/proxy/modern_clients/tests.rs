@@ -8,6 +8,24 @@ use lockgate_authn::{Identity, Principal};
 
 use super::*;
 
+struct Talk;
+
+impl Conversation for Talk {
+    fn wants_progress(&self) -> bool {
+        false
+    }
+
+    fn progress(&self, _note: &Request) {}
+
+    fn log(&self, _note: &Request) {}
+
+    fn waiting(&self) {}
+
+    fn ask(&self, _method: Method, _params: Bytes) -> BoxFuture<'_, Result<Bytes, QuestionError>> {
+        Box::pin(std::future::ready(Ok(Bytes::from_static(b"{}"))))
+    }
+}
+
 struct Rig {
     clients: ModernClients,
     next: Cell<u64>,
@@ -23,7 +41,8 @@ impl Rig {
             Principal::new(Identity::new("key", who)),
             Bytes::from_static(capabilities.as_bytes()),
         );
-        self.clients.lease(declared, slug, true, 3, || {
+        let call: Arc<dyn Conversation> = Arc::new(Talk);
+        self.clients.lease(declared, slug, Arc::downgrade(&call), 3, || {
             self.next.set(self.next.get() + 1);
             self.next.get()
         })
@@ -66,4 +85,26 @@ fn only_idle_lanes_expire() {
     drop(held);
     assert_eq!(rig.clients.expire(Duration::ZERO), [1]);
     assert!(rig.clients.lanes.lock().is_empty());
+}
+
+/// What names no call goes to the only one that runs, and to none of several.
+#[tokio::test]
+async fn a_question_that_names_no_call_is_about_the_only_one() {
+    let clients = ModernClients::default();
+    let declared = || (Principal::new(Identity::new("key", "ann")), Bytes::from_static(b"{}"));
+    let call: Arc<dyn Conversation> = Arc::new(Talk);
+    let first = clients.lease(declared(), "a", Arc::downgrade(&call), 3, || 1).unwrap();
+    let other = clients.lease(declared(), "b", Arc::downgrade(&call), 3, || 2).unwrap();
+    let second = clients.lease(declared(), "a", Arc::downgrade(&call), 3, || 3).unwrap();
+    let session = first.session();
+    assert_eq!(session.key(), second.session().key());
+    assert_eq!(other.session().key(), 1, "it shares, too");
+    let ask = async || session.ask("a", Method::Roots, Bytes::new()).await;
+    assert_eq!(ask().await, Err(QuestionError::Gone));
+    drop(second);
+    assert!(ask().await.is_ok());
+    assert_eq!(
+        clients.lease(declared(), "a", Arc::downgrade(&call), 3, || 4).unwrap().session().key(),
+        4
+    );
 }

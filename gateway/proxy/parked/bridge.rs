@@ -34,6 +34,8 @@ pub(crate) struct Bridge {
     /// The client gave a progress token with its first request.
     wants_progress: bool,
     clients: Arc<ModernClients>,
+    /// The server's questions name no call.
+    is_unnamed: bool,
     state: Mutex<State>,
     /// There is a question or the answer.
     news: Notify,
@@ -66,6 +68,7 @@ impl Bridge {
         revision: Revision,
         patience: Duration,
         clients: &Arc<ModernClients>,
+        is_unnamed: bool,
         channel: Option<Arc<CallChannel>>,
     ) -> Arc<Self> {
         let wants_progress = channel.as_ref().is_some_and(|channel| channel.wants_progress());
@@ -76,6 +79,7 @@ impl Bridge {
             patience,
             wants_progress,
             clients: Arc::clone(clients),
+            is_unnamed,
             state: Mutex::new(State { channel, ..State::default() }),
             news: Notify::new(),
         })
@@ -216,7 +220,9 @@ impl Conversation for Bridge {
 
     fn ask(&self, method: Method, params: Bytes) -> BoxFuture<'_, Result<Bytes, QuestionError>> {
         Box::pin(async move {
-            self.clients.record_asker(&self.slug);
+            if self.is_unnamed {
+                self.clients.record_asker(&self.slug);
+            }
             if !question::may_ask(&self.capabilities, method, &params, self.revision) {
                 return Err(QuestionError::Undeclared);
             }
