@@ -17,7 +17,7 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::scan::StreamScanner;
 use lockgate_telemetry::Outcome;
-use lockgate_upstream::{BoxFuture, ResponseSink, SinkError};
+use lockgate_upstream::{BoxFuture, ResponseSink, SinkError, Upstream};
 use parking_lot::Mutex;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::time::Instant;
@@ -42,6 +42,8 @@ const TURN: Duration = Duration::from_millis(1);
 /// Where the large answer to one call goes.
 pub(crate) struct Relay {
     shape: Shape,
+    server: Arc<dyn Upstream>,
+    namespaced: bool,
     depth: usize,
     budget: Arc<Budget>,
     /// An answer that has a stream already goes there.
@@ -91,12 +93,14 @@ impl Relay {
             server_id: 0,
             modern: context.era() == Era::Modern,
             has_ttl: permitted.method() == Method::ResourcesRead,
-            slug: context.view.namespaced.then(|| permitted.server().slug().to_owned()),
+            slug: None,
             info: Arc::clone(&context.snapshot.info),
         };
         let depth = context.snapshot.config.limits.depth;
         Some(Self {
             shape,
+            server: Arc::clone(permitted.server()),
+            namespaced: context.view.namespaced,
             depth,
             budget: Arc::clone(budget),
             channel: None,
@@ -150,7 +154,9 @@ impl ResponseSink for Relay {
             return false;
         }
         let mut scanner = StreamScanner::new(self.depth);
-        let mut rewriter = Rewriter::new(Shape { server_id: id, ..self.shape.clone() });
+        // Written now, because few answers are large.
+        let slug = self.namespaced.then(|| self.server.slug().to_owned());
+        let mut rewriter = Rewriter::new(Shape { server_id: id, slug, ..self.shape.clone() });
         if scanner.push(start, &mut rewriter).is_err() || !rewriter.is_within_content() {
             return false;
         }

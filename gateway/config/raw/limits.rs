@@ -48,9 +48,10 @@ pub struct Limits {
     pub question_rounds: Whole<1, 100, 10>,
     /// How long a client may take to answer one question, 1–300 s.
     pub question_timeout: Seconds<1, 300, 120>,
-    /// Calls that wait for their clients' answers at once.
+    /// Calls of modern clients at legacy servers that wait for answers to the servers' questions at
+    /// once, 1–100000.
     pub parked_calls: Whole<1, 100_000, 1_024>,
-    /// The same of one caller.
+    /// The same of one caller, 1–100000.
     pub parked_calls_per_principal: Whole<1, 100_000, 256>,
     /// Bytes of a client's answers to the questions of one round, 1KiB–64MiB; longer ones are
     /// refused.
