@@ -14,6 +14,8 @@ pub const UI: &str = "io.modelcontextprotocol/ui";
 /// The extensions that the gateway carries.
 const CARRIED: [&str; 2] = [TASKS, UI];
 const NONE: Bytes = Bytes::from_static(b"{}");
+/// Longest capabilities of a client, in bytes of JSON text: they are kept for its connections.
+const MAX_CAPABILITIES: usize = 4096;
 
 /// Capabilities that a server declared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -163,7 +165,8 @@ pub fn carried_of(declared: &[u8], revision: Revision) -> Bytes {
     if let Some(Value::Object(sampling)) = all.get_mut("sampling") {
         sampling.clear();
     }
-    Value::Object(all).to_string().into()
+    let text = Value::Object(all).to_string();
+    if text.len() > MAX_CAPABILITIES { NONE } else { text.into() }
 }
 
 /// The same capabilities, and the tasks extension.

@@ -34,7 +34,7 @@ pub(crate) struct ParkedCalls {
 pub(crate) struct ParkedCall {
     pub(crate) bridge: Arc<Bridge>,
     task: Option<AbortOnDropHandle<()>>,
-    _lease: Lease,
+    lease: Option<Lease>,
     /// Unguessable, once the call has been parked.
     handle: Option<Box<str>>,
     since: Instant,
@@ -99,7 +99,7 @@ impl ParkedCall {
         Self {
             bridge,
             task: Some(task),
-            _lease: lease,
+            lease: Some(lease),
             handle: None,
             since: Instant::now(),
             share: None,
@@ -112,11 +112,13 @@ impl Drop for ParkedCall {
     fn drop(&mut self) {
         let has_unanswered = self.bridge.close();
         let Some(task) = self.task.take().filter(|_| has_unanswered) else { return };
-        // The server is to hear that nobody answers before its call is cancelled.
+        // The server is to hear that nobody answers before its call is cancelled, and no other call
+        // of the client goes beside it meanwhile.
+        let lease = self.lease.take();
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move {
                 tokio::time::sleep(FAREWELL).await;
-                drop(task);
+                drop((task, lease));
             });
         }
     }

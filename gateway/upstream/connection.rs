@@ -320,6 +320,13 @@ impl Connection {
     }
 }
 
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // What follows its stream ends with it.
+        self.receiver.over.set("nobody uses it any more".to_owned());
+    }
+}
+
 /// Posts a request and tells its answer from everything else that a server may say.
 async fn post_for(
     link: &Arc<HttpLink>,

@@ -17,13 +17,13 @@ pub(crate) const MAX_PROCESSES: usize = 16;
 /// A client that was answered just now may be about to call again.
 const SETTLED: Duration = Duration::from_secs(10);
 /// How long a connection may take to end.
-const GRACE: Duration = Duration::from_secs(2);
+pub(crate) const GRACE: Duration = Duration::from_secs(2);
 
 /// The connections of one server that are not shared.
 #[derive(Default)]
 pub(crate) struct Sessions(Mutex<HashMap<u64, Slot>>);
 
-type Slot = Arc<OnceCell<Arc<Connection>>>;
+pub(crate) type Slot = Arc<OnceCell<Arc<Connection>>>;
 
 impl Sessions {
     /// The slot of a client; `None` when there are `most` and all of them are at work.
@@ -31,6 +31,10 @@ impl Sessions {
         let mut slots = self.0.lock();
         if let Some(slot) = slots.get(&key) {
             return Some(Arc::clone(slot));
+        }
+        if slots.len() >= most {
+            // What nobody opens any more has failed, or was given up.
+            slots.retain(|_, slot| slot.initialized() || Arc::strong_count(slot) > 1);
         }
         if slots.len() >= most {
             let idlest = find_idlest(&slots)?;
@@ -51,9 +55,18 @@ impl Sessions {
         close(self.0.lock().remove(&key));
     }
 
-    /// Forgets a session's connection; whoever uses it keeps it.
-    pub(crate) fn remove(&self, key: u64) {
-        self.0.lock().remove(&key);
+    /// Whether this is the slot of a client still.
+    pub(crate) fn holds(&self, key: u64, slot: &Slot) -> bool {
+        self.0.lock().get(&key).is_some_and(|known| Arc::ptr_eq(known, slot))
+    }
+
+    /// Forgets a connection of a client, if it is this one; whoever uses it keeps it.
+    pub(crate) fn remove(&self, key: u64, lost: &Arc<Connection>) {
+        let mut slots = self.0.lock();
+        let known = slots.get(&key).and_then(|slot| slot.get());
+        if known.is_some_and(|known| Arc::ptr_eq(known, lost)) {
+            slots.remove(&key);
+        }
     }
 
     /// Takes all of them, to be closed.

@@ -83,7 +83,9 @@ impl Shared {
 pub(crate) async fn keep(shared: &Shared, connection: &Connection) {
     let survey = &shared.survey;
     let is_modern = connection.era() == Era::Modern;
-    survey.dual.store(false, Ordering::Release);
+    if !is_modern {
+        survey.dual.store(false, Ordering::Release);
+    }
     if !shared.may_ask(connection, Era::Legacy) {
         survey.settle();
         return std::future::pending().await;
@@ -108,6 +110,12 @@ pub(crate) async fn keep(shared: &Shared, connection: &Connection) {
             Ok(Err(refused)) if is_modern => {
                 tracing::debug!(server = %shared.slug, trouble = %refused.trouble, "it is modern \
                     alone");
+                survey.dual.store(false, Ordering::Release);
+                *survey.full.lock() = None;
+                let plain = survey.plain.lock().clone();
+                if let Some(plain) = plain {
+                    shared.publish(plain);
+                }
                 survey.settle();
                 return std::future::pending().await;
             }

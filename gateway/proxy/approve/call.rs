@@ -1,7 +1,7 @@
 //! The very call that a person is asked about: its digest, which what runs is held against, and how
 //! it is shown.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use lockgate_policy::response::{Response, Spec};
 use lockgate_policy::{ApprovalRule, Refusal};
@@ -25,7 +25,7 @@ const MAX_SHOWN: usize = 16 * 1024;
 /// See the module.
 pub(crate) struct ApprovedCall {
     /// Of principal, endpoint, server, tool, its definition, the arguments as the server gets them,
-    /// and the policies that ask.
+    /// and the policies as they are now.
     pub(crate) digest: [u8; 32],
     arguments: Vec<u8>,
 }
@@ -55,7 +55,11 @@ impl ApprovedCall {
         let [issuer, subject, endpoint] = context.bind();
         let slug = permitted.server().slug().as_bytes();
         let target = permitted.target().as_bytes();
+        // Another server under the same name, or other policies under theirs, is another call.
+        let server = Arc::as_ptr(permitted.server()).addr().to_le_bytes();
+        let policies = context.snapshot.policy.fingerprint();
         let mut parts = vec![issuer, subject, endpoint, slug, target, definition, &canonical];
+        parts.extend([server.as_slice(), policies.as_slice()]);
         parts.extend(permitted.approvals().iter().map(|rule| rule.rule.as_bytes()));
         for part in parts {
             hasher.update(&(part.len() as u64).to_le_bytes()).update(part);

@@ -70,6 +70,8 @@ pub(super) fn may_park(context: &RequestContext, permitted: &Permitted) -> bool 
             permitted.method(),
             Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead
         )
+        // A task is followed on the connection that all share.
+        && !permitted.runs_task()
         && permitted.server().back_channel() != BackChannel::None
 }
 
@@ -253,7 +255,8 @@ pub(super) fn ask_to_open(
     for (number, elicitation) in wanted.iter().take(MAX_ELICITATIONS).enumerate() {
         let mut params = elicitation.clone();
         remove_hop_members(&mut params);
-        params["mode"] = "url".into();
+        let Value::Object(members) = &mut params else { continue };
+        members.insert("mode".into(), "url".into());
         requests.insert(
             format!("u{}", number + 1),
             json!({"method": Method::Elicit.as_str(), "params": params}),

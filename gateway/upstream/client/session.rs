@@ -14,7 +14,7 @@ use crate::failure::{Failure, Kind};
 use crate::health;
 use crate::health::SilentEnds;
 use crate::open::{Role, follow_session, open};
-use crate::session_connections::{MAX_PROCESSES, MAX_SESSIONS};
+use crate::session_connections::{GRACE, MAX_PROCESSES, MAX_SESSIONS};
 use crate::shared::Shared;
 
 impl Shared {
@@ -85,10 +85,18 @@ impl Shared {
         };
         let connection =
             slot.get_or_try_init(|| self.open_for(session, &caller.capabilities)).await?;
+        if !self.sessions.holds(session.key(), &slot) {
+            // The client ended its session while the connection was opened.
+            let gone = Arc::clone(connection);
+            tokio::spawn(async move { gone.close(GRACE).await });
+            return Err(Failure::new(Kind::Lost, "the client's session has ended"));
+        }
         if connection.is_open() {
             return Ok(Arc::clone(connection));
         }
-        self.sessions.forget(session.key());
+        self.sessions.remove(session.key(), connection);
+        let lost = Arc::clone(connection);
+        tokio::spawn(async move { lost.close(GRACE).await });
         Err(Failure::new(
             Kind::Lost,
             "the server's connection for this session has ended; the next call opens a new one",
@@ -128,7 +136,7 @@ impl Shared {
             self.live.compare_and_swap(&*shared, None);
             self.set_status(|status| status.state = crate::State::Pending);
         } else if let Some(session) = &call.caller.session {
-            self.sessions.remove(session.key());
+            self.sessions.remove(session.key(), lost);
             lost.mark_lost("the server has forgotten the session");
         }
     }
