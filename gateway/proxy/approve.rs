@@ -144,6 +144,7 @@ impl Asking<'_> {
             approvers.extend(self.wait_for_others().await?);
         }
         self.check_unchanged()?;
+        self.check_approvers(&approvers)?;
         self.record("approved", &approvers)?;
         Ok(self.go())
     }
@@ -289,6 +290,18 @@ impl Asking<'_> {
     fn expire<T>(&self) -> Result<T, Stop> {
         self.record("expired", &[])?;
         Err(ApprovalError::Expired.into())
+    }
+
+    /// Whoever approved the call has to be who it was while others thought about it.
+    fn check_approvers(&self, approvers: &[Principal]) -> Result<(), ApprovalError> {
+        let now = self.gateway.snapshot();
+        for approver in approvers {
+            let current = now.authenticator.current(approver);
+            if !current.is_some_and(|current| current.roles == approver.roles) {
+                return Err(ApprovalError::Changed("the credential of somebody who approved it"));
+            }
+        }
+        Ok(())
     }
 
     /// Nothing may have changed of what was approved while somebody thought about it.

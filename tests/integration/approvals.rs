@@ -702,3 +702,30 @@ async fn no_call_reaches_its_server_without_its_own_approval() {
     heard.sort_unstable();
     assert_eq!(heard, approved, "seed {seed}");
 }
+
+/// An approval counts only as long as whoever gave it is still known.
+#[tokio::test]
+async fn an_approval_goes_with_its_approvers_key() {
+    let rig = Rig::new(TWO, json!({})).await;
+    let ann = rig.person("ann").await;
+    let bob = rig.approver("bob").await;
+    let eve = rig.approver("eve").await;
+    let call = rig.call(&ann, "a__wipe", json!({}));
+    let people = async {
+        let waiting = rig.waiting(&bob).await;
+        assert_eq!(rig.answer(&bob, &waiting["id"], "approve").await.status, 200);
+        let keys = rig.gate.folder.path().join("keys.yaml");
+        let mut revoke = command();
+        revoke.args(["keys", "revoke", &bob, "--file"]).arg(&keys);
+        assert!(revoke.output().unwrap().status.success());
+        until("the key is revoked", async || {
+            let list = Request::bare("GET", "/approvals", "").by(&bob);
+            (list.send(rig.gate.address).await.status == 401).then_some(())
+        })
+        .await;
+        rig.answer(&eve, &waiting["id"], "approve").await;
+    };
+    let (answer, ()) = tokio::join!(call, people);
+    assert!(refusal(&answer).contains("somebody who approved it"), "{}", answer.text());
+    assert_eq!(rig.calls(), 0);
+}
