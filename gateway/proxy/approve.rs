@@ -297,7 +297,7 @@ impl Asking<'_> {
         let now = self.gateway.snapshot();
         for approver in approvers {
             let current = now.authenticator.current(approver);
-            if !current.is_some_and(|current| current.roles == approver.roles) {
+            if current.is_none_or(|current| current.roles != approver.roles) {
                 return Err(ApprovalError::Changed("the credential of somebody who approved it"));
             }
         }
