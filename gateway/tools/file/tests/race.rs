@@ -2,6 +2,7 @@
 //! outside, as fast as the system can, while every tool works through them. `FILE_RACE_SECONDS`
 //! says for how long; 1 without it.
 
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
@@ -21,7 +22,8 @@ fn swap(a: &Path, b: &Path, stop: &AtomicBool, swaps: &AtomicU64) {
     }
 }
 
-/// Makes again what tools have moved or deleted.
+/// Makes again what tools have moved or deleted. Files are only ever created: a folder that turns
+/// into a link meanwhile must not lead this writer to a file of the outside.
 fn repair(yard: &Yard) {
     for folder in ["data/dir/deep", "data/nest/dir"] {
         let _ = std::fs::create_dir_all(yard.path(folder));
@@ -32,8 +34,8 @@ fn repair(yard: &Yard) {
         "data/nest/dir/secret.txt",
         "data/file.txt",
     ] {
-        if !yard.path(file).exists() {
-            let _ = std::fs::write(yard.path(file), "inside");
+        if let Ok(mut made) = std::fs::File::create_new(yard.path(file)) {
+            let _ = made.write_all(b"inside");
         }
     }
     for (to, at) in [
