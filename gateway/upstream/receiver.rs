@@ -89,11 +89,58 @@ impl Behind {
         }
     }
 
+    fn declared(&self) -> Declared {
+        match self {
+            Self::Anybody => Declared::Nothing,
+            Self::Nobody => Declared::ForNobody,
+            Self::Sole(_) | Self::Session(..) => Declared::OfClient,
+        }
+    }
+
     /// The key of the only session that is behind it.
     pub(crate) fn session_key(&self) -> Option<u64> {
         match self {
             Self::Session(key, _) => Some(*key),
             Self::Anybody | Self::Sole(_) | Self::Nobody => None,
+        }
+    }
+}
+
+/// What servers were told on a connection that they may ask.
+enum Declared {
+    /// Nothing.
+    Nothing,
+    /// What the gateway carries, though there is nobody who could answer.
+    ForNobody,
+    /// What the client behind it can answer.
+    OfClient,
+}
+
+/// A question on its way to whom it is for.
+struct Asker {
+    slug: Arc<str>,
+    /// The way back of the only call that runs.
+    running: Option<Arc<dyn Conversation>>,
+    session: Option<Arc<dyn ClientSession>>,
+    declared: Declared,
+}
+
+impl Asker {
+    async fn ask(&self, method: Method, params: Bytes) -> Result<Bytes, QuestionError> {
+        match self.declared {
+            // Whoever calls just now need not be whom the question is about.
+            Declared::Nothing => return Err(QuestionError::Undeclared),
+            // What was declared has to be answered, if only with nothing.
+            Declared::ForNobody if method == Method::Roots => {
+                return Ok(Bytes::from_static(br#"{"roots":[]}"#));
+            }
+            Declared::ForNobody => return Err(QuestionError::Gone),
+            Declared::OfClient => {}
+        }
+        match (&self.running, &self.session) {
+            (Some(conversation), _) => conversation.ask(method, params).await,
+            (None, Some(session)) => session.ask(&self.slug, method, params).await,
+            (None, None) => Err(QuestionError::Undeclared),
         }
     }
 }
@@ -195,9 +242,12 @@ impl Inbox for Receiver {
         running: Option<Arc<dyn Conversation>>,
     ) -> BoxFuture<'static, Bytes> {
         let id = question.id_bytes();
-        let session = self.behind.session();
-        let nobody = matches!(self.behind, Behind::Nobody);
-        let slug = Arc::clone(&self.slug);
+        let asker = Asker {
+            slug: Arc::clone(&self.slug),
+            running,
+            session: self.behind.session(),
+            declared: self.behind.declared(),
+        };
         Box::pin(async move {
             let refuse =
                 |code, words: &str| Bytes::from(write::error(Some(&id), code, words, None));
@@ -209,16 +259,7 @@ impl Inbox for Receiver {
                 Method::Elicit | Method::Sample | Method::Roots => params_text(&question),
                 _ => return refuse(code::METHOD_NOT_FOUND, "method not found"),
             };
-            let answer = match (running, session) {
-                // What was declared has to be answered, if only with nothing.
-                _ if nobody && question.method == Method::Roots => {
-                    Ok(Bytes::from_static(br#"{"roots":[]}"#))
-                }
-                _ if nobody => Err(QuestionError::Gone),
-                (Some(conversation), _) => conversation.ask(question.method, params.into()).await,
-                (None, Some(session)) => session.ask(&slug, question.method, params.into()).await,
-                (None, None) => Err(QuestionError::Undeclared),
-            };
+            let answer = asker.ask(question.method, params.into()).await;
             match answer {
                 Ok(result) => write::result(&id, &result).into(),
                 Err(QuestionError::Undeclared) => {

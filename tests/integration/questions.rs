@@ -3,6 +3,7 @@
 
 use std::sync::Mutex;
 
+use crate::parked;
 use crate::rig::client::{Answer, Request};
 use crate::rig::upstream::{legacy, modern};
 use crate::rig::{Gate, Heard, Say, Session, Stream, Upstream, Value, json, until};
@@ -106,6 +107,28 @@ async fn an_elicitation_elsewhere_has_an_id_and_its_completion_arrives() {
     };
     assert_eq!(told["method"], "notifications/elicitation/complete", "{told}");
     assert_eq!(told["params"], json!({"elicitationId": ids[1]}));
+}
+
+/// On a connection that all clients share nobody can be asked: what a server asks there may be about
+/// anybody's call, and nothing was declared.
+#[tokio::test]
+async fn a_shared_connection_asks_nobody() {
+    for server in [Upstream::lines(asking()).await, Upstream::http(parked::asking()).await] {
+        let config = server.with(json!({"sessions": "shared"}));
+        let gate = Gate::start(json!({"servers": {"a": config}})).await;
+        let session = gate.session_with("/mcp", "2025-11-25", able()).await;
+        let params = json!({"name": "a__ask", "arguments": {}});
+        let call = Request::legacy("/mcp", &session.id, 3, "tools/call", &params);
+        let address = gate.address;
+        let called = tokio::spawn(async move { call.send(address).await });
+        let answer = until("the server has an answer", async || {
+            let is_answer = |heard: &Heard| heard.body["id"] == "q" || heard.body["id"] == 900;
+            server.heard().into_iter().find(is_answer)
+        })
+        .await;
+        assert_eq!(answer.body["error"]["code"], -32601, "{}", answer.text);
+        called.abort();
+    }
 }
 
 /// An answer to what nobody asked, a second one, and one that does not fit are errors to the client
