@@ -77,7 +77,7 @@ impl Shared {
         }
     }
 
-    async fn run(&self, call: &Call<'_>) -> Result<Answer, Failure> {
+    async fn run(self: &Arc<Self>, call: &Call<'_>) -> Result<Answer, Failure> {
         self.breaker.admit(Instant::now()).map_err(|wait| {
             Failure::new(
                 Kind::Unavailable,
@@ -87,8 +87,8 @@ impl Shared {
         })?;
         let verdict = Verdict(Some(&self.breaker));
         let limit = call.timeout.unwrap_or_else(|| self.timeout_of(call));
-        let result = patience::within(limit, call, |turn| async move {
-            let _permit = turn.keep(self.enter(call).await?);
+        let result = patience::within(self, limit, call, |turn| async move {
+            let _permit = turn.keep(self.enter(call.caller.principal).await?);
             self.attempt(call, turn.conversation).await
         })
         .await;

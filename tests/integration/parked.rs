@@ -242,6 +242,49 @@ async fn a_question_takes_no_place() {
     }
 }
 
+/// What a client answers goes to the server when the call has a place there again. Where there is
+/// none, the server hears that the user cancelled, and the client that there was no place.
+#[tokio::test]
+async fn an_answered_call_takes_a_place_again() {
+    let yes = json!({"action": "accept", "content": {"ok": true}});
+    for queue in [1, 0] {
+        let ask = asking();
+        let server = Upstream::http(move |heard| match heard.body["params"]["name"].as_str() {
+            Some("open") => Say::Stream(": at work\n\n".into()),
+            _ => ask(heard),
+        })
+        .await;
+        let config = server.with(json!({"concurrency": 1, "queue": queue}));
+        let gate = Gate::start(json!({"servers": {"a": config}})).await;
+        let client = Client::new(&gate);
+        let asked = client.call("a__ask", json!({})).await.result();
+        let call = json!({"name": "a__open", "arguments": {}});
+        let address = gate.address;
+        let other =
+            tokio::spawn(
+                async move { Request::modern("/mcp", "tools/call", call).send(address).await },
+            );
+        until("the other call runs", async || (server.count("tools/call") == 2).then_some(()))
+            .await;
+        let mut answering = std::pin::pin!(client.answer("a__ask", &asked, yes.clone()));
+        if queue == 0 {
+            let refused = answering.await;
+            assert_eq!(refused.json()["error"]["data"]["reason"], "overloaded");
+            assert_eq!(heard_answer(&server).await["result"], json!({"action": "cancel"}));
+            other.abort();
+            continue;
+        }
+        let early = tokio::time::timeout(Duration::from_millis(400), &mut answering).await;
+        assert!(early.is_err(), "{}", early.unwrap().text());
+        assert!(server.heard().iter().all(|heard| heard.body["id"] != 900), "it has no place");
+        other.abort();
+        tokio::select! {
+            over = answering => panic!("{}", over.text()),
+            heard = heard_answer(&server) => assert_eq!(heard["result"], yes),
+        }
+    }
+}
+
 /// A server of both eras: legacy clients that can be asked get what it offers in theirs, and modern
 /// ones what it offers in theirs.
 #[tokio::test]

@@ -1,20 +1,25 @@
 //! The time that a call may take: the server's time, not that in which the client's user thinks
-//! about a question. Nor does it keep its place at the server then, which others may want.
+//! about a question. Nor does it keep its place at the server then, which others may want: it takes
+//! one again before the answer goes there.
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use lockgate_admission::Permit;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::call::{Call, Conversation, QuestionError, ResponseSink};
 use crate::failure::{Failure, Kind};
 use crate::future::BoxFuture;
+use crate::shared::Shared;
 
 /// The way back to the client, if there is one.
 pub(crate) type Talk = Option<Arc<dyn Conversation>>;
@@ -22,7 +27,7 @@ pub(crate) type Talk = Option<Arc<dyn Conversation>>;
 /// A call that runs: the way back to its client, and where its place is kept.
 pub(super) struct Turn {
     pub(super) conversation: Talk,
-    clock: Option<Arc<Mutex<Clock>>>,
+    clock: Option<Arc<Clock>>,
 }
 
 impl Turn {
@@ -30,7 +35,7 @@ impl Turn {
     /// back where nobody can be asked.
     pub(super) fn keep(&self, place: Permit) -> Option<Permit> {
         let Some(clock) = &self.clock else { return Some(place) };
-        clock.lock().place = Some(place);
+        clock.keep(place);
         None
     }
 }
@@ -40,24 +45,28 @@ const LONGEST_CLIENT_WAIT: Duration = Duration::from_secs(300);
 /// Between two looks at how long the client has been waited for.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// How long a server has to end a call that is given up, once it has heard that its question was
+/// cancelled.
+const FAREWELL: Duration = Duration::from_secs(1);
+
 /// Runs `work` for at most `limit`, not counting the time in which the client is asked something.
 pub(super) async fn within<T, F: Future<Output = Result<T, Failure>>>(
+    shared: &Arc<Shared>,
     limit: Duration,
     call: &Call<'_>,
     work: impl FnOnce(Turn) -> F,
 ) -> Result<T, Failure> {
-    let late = || {
-        Failure::new(
-            Kind::Timeout,
-            format!("the server did not answer within {} s", limit.as_secs()),
-        )
-        .after_send()
-    };
+    let sink = call.sink.as_deref();
     if let Some(conversation) = call.conversation.clone().filter(|_| call.caller.interactive) {
-        let sink = call.sink.as_deref();
-        return Box::pin(beside_questions(limit, conversation, sink, work))
-            .await
-            .unwrap_or_else(|_| Err(late()));
+        let clock = Arc::new(Clock::new(limit));
+        let watched = Watched {
+            inner: conversation,
+            clock: Arc::clone(&clock),
+            shared: Arc::clone(shared),
+            principal: call.caller.principal,
+        };
+        let turn = Turn { conversation: Some(Arc::new(watched)), clock: Some(Arc::clone(&clock)) };
+        return Box::pin(beside_questions(clock, sink, work(turn))).await;
     }
     // Pinned here, because a future that is handed on is kept twice.
     let turn = Turn { conversation: call.conversation.clone(), clock: None };
@@ -68,13 +77,18 @@ pub(super) async fn within<T, F: Future<Output = Result<T, Failure>>>(
         if let Ok(result) = tokio::time::timeout_at(until, &mut work).await {
             return result;
         }
-        let later = start + limit + client_wait(call.sink.as_deref());
+        let later = start + limit + client_wait(sink);
         let now = Instant::now();
         if later <= now {
-            return Err(late());
+            return Err(late(limit));
         }
         until = later.max(now + LOOK);
     }
+}
+
+fn late(limit: Duration) -> Failure {
+    let words = format!("the server did not answer within {} s", limit.as_secs());
+    Failure::new(Kind::Timeout, words).after_send()
 }
 
 /// The time in which the client did not read its answer, which is not the server's.
@@ -82,91 +96,200 @@ fn client_wait(sink: Option<&dyn ResponseSink>) -> Duration {
     sink.map_or(Duration::ZERO, ResponseSink::client_wait).min(LONGEST_CLIENT_WAIT)
 }
 
-async fn beside_questions<T, F: Future<Output = Result<T, Failure>>>(
-    limit: Duration,
-    conversation: Arc<dyn Conversation>,
+async fn beside_questions<T>(
+    clock: Arc<Clock>,
     sink: Option<&dyn ResponseSink>,
-    work: impl FnOnce(Turn) -> F,
-) -> Result<Result<T, Failure>, Late> {
-    let clock = Arc::new(Mutex::new(Clock::default()));
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
     let _vacate = Vacate(Arc::clone(&clock));
-    let watched: Arc<dyn Conversation> =
-        Arc::new(Watched { inner: conversation, clock: Arc::clone(&clock) });
-    let start = Instant::now();
-    let turn = Turn { conversation: Some(watched), clock: Some(Arc::clone(&clock)) };
-    let mut work = std::pin::pin!(work(turn));
-    let mut until = start + limit;
-    loop {
-        if let Ok(result) = tokio::time::timeout_at(until, &mut work).await {
-            return Ok(result);
+    let mut work = std::pin::pin!(work);
+    let mut until = clock.start + clock.limit;
+    let refusal = loop {
+        tokio::select! {
+            biased;
+            result = &mut work => return result,
+            refusal = clock.refused() => break refusal,
+            () = tokio::time::sleep_until(until) => {}
         }
         let now = Instant::now();
-        let clock = clock.lock();
-        let later = start + limit + clock.paused(now) + client_wait(sink);
-        if clock.asking == 0 && later <= now {
-            return Err(Late);
+        let later = clock.deadline(now) + client_wait(sink);
+        if later <= now && clock.is_running() {
+            return Err(late(clock.limit));
         }
         until = later.max(now + LOOK);
-    }
+    };
+    // The server hears that the user has cancelled, before its call ends.
+    let _ = tokio::time::timeout(FAREWELL, work).await;
+    Err(refusal)
 }
 
-/// The server's time is over.
-struct Late;
-
-/// How long the client has been asked things.
-#[derive(Default)]
+/// How long the client has been asked things, and the call's place at the server.
 struct Clock {
+    start: Instant,
+    limit: Duration,
+    state: Mutex<ClockState>,
+    /// Held by the answer that takes a place: those that come with it go there in the same one.
+    returning: tokio::sync::Mutex<()>,
+    /// There is a refusal.
+    news: Notify,
+    /// The call has ended.
+    over: CancellationToken,
+}
+
+#[derive(Default)]
+struct ClockState {
+    /// Questions that the client has not answered.
     asking: u32,
     since: Option<Instant>,
     total: Duration,
+    /// Answers that wait for a place.
+    returning: u32,
     /// The call's place among those that run at the server.
     place: Option<Permit>,
-}
-
-/// Gives back the place of a call that has ended.
-struct Vacate(Arc<Mutex<Clock>>);
-
-impl Drop for Vacate {
-    fn drop(&mut self) {
-        let place = self.0.lock().place.take();
-        drop(place);
-    }
+    /// Why there was no further place.
+    refusal: Option<Failure>,
 }
 
 impl Clock {
-    fn paused(&self, now: Instant) -> Duration {
-        self.total + self.since.map_or(Duration::ZERO, |since| now - since)
+    fn new(limit: Duration) -> Self {
+        Self {
+            start: Instant::now(),
+            limit,
+            state: Mutex::default(),
+            returning: tokio::sync::Mutex::new(()),
+            news: Notify::new(),
+            over: CancellationToken::new(),
+        }
+    }
+
+    fn keep(&self, place: Permit) {
+        let mut state = self.state.lock();
+        if !self.over.is_cancelled() {
+            state.place = Some(place);
+        }
+    }
+
+    fn has_place(&self) -> bool {
+        self.state.lock().place.is_some()
+    }
+
+    /// Whether it is the server that is waited for.
+    fn is_running(&self) -> bool {
+        let state = self.state.lock();
+        state.asking == 0 && state.returning == 0
+    }
+
+    /// When the server's time is over.
+    fn deadline(&self, now: Instant) -> Instant {
+        let state = self.state.lock();
+        let asked = state.since.map_or(Duration::ZERO, |since| now - since);
+        self.start + self.limit + state.total + asked
+    }
+
+    fn refuse(&self, refusal: Failure) {
+        self.state.lock().refusal = Some(refusal);
+        self.news.notify_one();
+    }
+
+    async fn refused(&self) -> Failure {
+        loop {
+            let refusal = self.state.lock().refusal.take();
+            if let Some(refusal) = refusal {
+                return refusal;
+            }
+            self.news.notified().await;
+        }
+    }
+}
+
+/// Gives back the place of a call that has ended.
+struct Vacate(Arc<Clock>);
+
+impl Drop for Vacate {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        self.0.over.cancel();
+        let place = state.place.take();
+        drop(state);
+        drop(place);
     }
 }
 
 struct Watched {
     inner: Arc<dyn Conversation>,
-    clock: Arc<Mutex<Clock>>,
+    clock: Arc<Clock>,
+    shared: Arc<Shared>,
+    principal: u64,
 }
 
-struct Asking(Arc<Mutex<Clock>>);
+impl Watched {
+    /// Takes a place again before an answer goes to the server. Without one the call ends.
+    async fn take_place(&self) -> Result<(), QuestionError> {
+        let clock = &self.clock;
+        let _returning = Returning::begin(clock);
+        let _turn = clock.returning.lock().await;
+        if clock.has_place() {
+            return Ok(());
+        }
+        let deadline = clock.deadline(Instant::now());
+        let entering = tokio::time::timeout_at(deadline, self.shared.enter(self.principal));
+        let refusal = tokio::select! {
+            () = clock.over.cancelled() => return Err(QuestionError::Gone),
+            entered = entering => match entered {
+                Ok(Ok(place)) => {
+                    clock.keep(place);
+                    return Ok(());
+                }
+                Ok(Err(refusal)) => refusal,
+                Err(_) => late(clock.limit),
+            },
+        };
+        // What it has done until it asked is done.
+        clock.refuse(refusal.after_send());
+        Err(QuestionError::Gone)
+    }
+}
 
-impl Asking {
-    fn begin(clock: &Arc<Mutex<Clock>>) -> Self {
-        let mut state = clock.lock();
+/// The time of a question, for which the call leaves its place.
+struct Asking<'a>(&'a Clock);
+
+impl<'a> Asking<'a> {
+    fn begin(clock: &'a Clock) -> Self {
+        let mut state = clock.state.lock();
         state.asking += 1;
         state.since.get_or_insert_with(Instant::now);
         let place = state.place.take();
         drop(state);
         drop(place);
-        Self(Arc::clone(clock))
+        Self(clock)
     }
 }
 
-impl Drop for Asking {
+impl Drop for Asking<'_> {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         state.asking -= 1;
         if state.asking == 0
             && let Some(since) = state.since.take()
         {
             state.total += since.elapsed();
         }
+    }
+}
+
+/// The time in which an answer waits for a place.
+struct Returning<'a>(&'a Clock);
+
+impl<'a> Returning<'a> {
+    fn begin(clock: &'a Clock) -> Self {
+        clock.state.lock().returning += 1;
+        Self(clock)
+    }
+}
+
+impl Drop for Returning<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().returning -= 1;
     }
 }
 
@@ -189,8 +312,16 @@ impl Conversation for Watched {
 
     fn ask(&self, method: Method, params: Bytes) -> BoxFuture<'_, Result<Bytes, QuestionError>> {
         Box::pin(async move {
-            let _asking = Asking::begin(&self.clock);
-            self.inner.ask(method, params).await
+            let mut asked = self.inner.ask(method, params);
+            // What is refused at once keeps nobody waiting.
+            if let Some(answer) = (&mut asked).now_or_never() {
+                return answer;
+            }
+            let asking = Asking::begin(&self.clock);
+            let answer = asked.await;
+            drop(asking);
+            self.take_place().await?;
+            answer
         })
     }
 }

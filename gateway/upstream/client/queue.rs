@@ -8,7 +8,6 @@ use std::time::Duration;
 use lockgate_admission::{Permit, Refused};
 
 use super::Shared;
-use crate::call::Call;
 use crate::failure::{Failure, Kind};
 
 /// How often the log says that calls are turned away, in milliseconds.
@@ -16,10 +15,10 @@ const QUIET_MS: u64 = 10_000;
 
 impl Shared {
     /// A place among the calls that run at once, at once or after waiting for it.
-    pub(super) async fn enter(&self, call: &Call<'_>) -> Result<Permit, Failure> {
-        match self.calls.try_acquire(call.caller.principal) {
+    pub(super) async fn enter(&self, principal: u64) -> Result<Permit, Failure> {
+        match self.calls.try_acquire(principal) {
             Some(permit) => Ok(permit),
-            None => Box::pin(self.queue(call.caller.principal)).await,
+            None => Box::pin(self.queue(principal)).await,
         }
     }
 
