@@ -29,7 +29,7 @@ use asked::Asked;
 use elicitation::Elicitations;
 pub(crate) use log::{Log, Reader, parse_event_id};
 use portable::{Ended, Opening};
-pub(crate) use subscribed::{AtServer, Subscribed, covers};
+pub(crate) use subscribed::{AtServer, NewSubscription, Subscribed, covers};
 
 use crate::catalog::{View, mark::ListMarks};
 use crate::quota::{QuotaPermit, Quotas};
@@ -94,6 +94,7 @@ struct State {
     tasks: VecDeque<String>,
     /// Subscriptions by exposed URI.
     subscriptions: HashMap<String, AtServer>,
+    next_subscription: u64,
 }
 
 /// Why there is no further session.

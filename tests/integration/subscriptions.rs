@@ -104,6 +104,46 @@ async fn a_subscription_stands_where_the_calls_of_its_session_go() {
     assert_eq!(server.count("resources/unsubscribe"), 1);
 }
 
+/// A client that gives up does not take its subscription back: it goes on, and the same request
+/// waits for what the server says.
+#[tokio::test]
+async fn a_subscription_counts_when_its_server_has_confirmed_it() {
+    let kept = keeping();
+    let asked = AtomicUsize::new(0);
+    let server = Upstream::verbs(move |heard| match heard.method() {
+        "resources/subscribe" if asked.fetch_add(1, Ordering::SeqCst) == 0 => {
+            Say::Late(Duration::from_millis(800), heard.error(-32603, "not now"))
+        }
+        "resources/subscribe" => Say::Late(Duration::from_millis(800), heard.result(json!({}))),
+        _ => kept(heard),
+    })
+    .await;
+    let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+    let one = gate.session("/mcp", "2025-11-25").await;
+    let uri = json!({"uri": "a+test://note"});
+    for (times, code) in [(1, -32603), (2, 0)] {
+        let request = Request::legacy("/mcp", &one.id, 3, "resources/subscribe", &uri);
+        let address = gate.address;
+        let first = tokio::spawn(async move { request.send(address).await });
+        until("the server is asked", async || {
+            (server.count("resources/subscribe") == times).then_some(())
+        })
+        .await;
+        first.abort();
+        assert!(first.await.is_err(), "the client has left");
+        // The gateway has noticed when the next request arrives, or will notice soon.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let again = one.ask("resources/subscribe", uri.clone()).await;
+        assert_eq!(again.code(), code, "{}", again.text());
+        assert_eq!(server.count("resources/subscribe"), times, "it was not asked twice");
+    }
+    assert_eq!(one.ask("resources/subscribe", uri).await.code(), 0);
+    assert_eq!(server.count("resources/subscribe"), 2);
+    let mut stream = one.listen().await;
+    assert_eq!(one.call("a__touch").await.code(), 0);
+    assert_eq!(updated(&stream.next().await.unwrap()), UPDATED);
+}
+
 /// A lost connection of a session is opened again for what it subscribed to, and the client is told
 /// that it may have missed something.
 #[tokio::test]

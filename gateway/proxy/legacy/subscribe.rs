@@ -1,6 +1,7 @@
 //! `resources/subscribe` and `resources/unsubscribe` of a session, and what its client is told
 //! then. Page: server/resources.mdx (2025-11-25).
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use lockgate_policy::Kind;
@@ -8,7 +9,7 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::uri;
 use lockgate_protocol::write;
 use lockgate_telemetry::Outcome;
-use lockgate_upstream::FailureKind;
+use lockgate_upstream::{Caller, ClientSession, FailureKind, Upstream};
 use serde_json::json;
 
 use crate::authorize::{Permitted, authorize};
@@ -18,7 +19,7 @@ use crate::dispatch;
 use crate::gateway::Gateway;
 use crate::readable::{check_readable, make_read};
 use crate::rescue::RequestError;
-use crate::session::{Session, Subscribed};
+use crate::session::{NewSubscription, Session, Subscribed};
 use crate::transport::Endpoint;
 
 pub(super) async fn subscribe(
@@ -64,31 +65,63 @@ async fn subscribe_to(context: &RequestContext, permitted: &Permitted) -> Result
     let Some(session) = &context.session else { return Ok(()) };
     let exposed = context.request.param_str("uri").unwrap_or_default();
     let server = permitted.server();
-    match session.subscribe(
-        &exposed,
-        server.slug(),
-        permitted.target(),
-        context.snapshot.config.limits.subscriptions,
-    ) {
-        Subscribed::Already => Ok(()),
+    let own = permitted.target();
+    let most = context.snapshot.config.limits.subscriptions;
+    let outcome = match session.subscribe(&exposed, server.slug(), own, most) {
         Subscribed::TooMany => {
-            Err(RequestError::invalid("too many subscriptions (limits.subscriptions)"))
+            let words = "too many subscriptions (limits.subscriptions)";
+            return Err(RequestError::invalid(words));
         }
-        Subscribed::New => {
-            let given = server.subscribe(permitted.target(), &context.caller).await;
-            let given = given.map_err(|failure| {
-                session.unsubscribe(&exposed);
-                match failure.kind {
-                    FailureKind::NotFound => {
-                        RequestError::unknown_resource(&exposed, context.era())
-                    }
-                    _ => RequestError::of_call(&**server, &failure),
+        Subscribed::Known(outcome) => outcome,
+        Subscribed::New(new) => {
+            let outcome = new.outcome();
+            let making = Making {
+                session: Arc::clone(session),
+                server: Arc::clone(server),
+                exposed: exposed.to_string(),
+                own: own.to_owned(),
+                caller: context.caller.clone(),
+            };
+            // A client that leaves has not taken it back, and may ask again.
+            tokio::spawn(making.run(new));
+            outcome
+        }
+    };
+    outcome.wait().await.map_err(|failure| match failure.kind {
+        FailureKind::NotFound => RequestError::unknown_resource(&exposed, context.era()),
+        _ => RequestError::of_call(&**server, &failure),
+    })
+}
+
+/// A subscription that is being made at a server.
+struct Making {
+    session: Arc<Session>,
+    server: Arc<dyn Upstream>,
+    /// The URI that the client knows, and the server's own.
+    exposed: String,
+    own: String,
+    caller: Caller,
+}
+
+impl Making {
+    async fn run(self, new: NewSubscription) {
+        let Self { session, server, exposed, own, caller } = self;
+        let made = match server.subscribe(&own, &caller).await {
+            Ok(given) => {
+                if !session.confirm_subscription(&exposed, &new, given) {
+                    server.unsubscribe(&own, given).await;
                 }
-            })?;
-            if !session.confirm_subscription(&exposed, given) {
-                server.unsubscribe(permitted.target(), given).await;
+                Ok(())
             }
-            Ok(())
+            Err(failure) => {
+                session.forget_subscription(&exposed, &new);
+                Err(failure)
+            }
+        };
+        new.settle(made);
+        if session.over.is_cancelled() {
+            // A connection may have been opened for it after the session had ended.
+            server.forget_session(session.key());
         }
     }
 }

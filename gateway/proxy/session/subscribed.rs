@@ -1,17 +1,49 @@
 //! What a session is subscribed to: the URI that its client knows, and whose it is. The server's
-//! own subscription is made and ended elsewhere.
+//! own subscription is made and ended elsewhere; whoever asks for one that is being made waits for
+//! what comes of it.
 
 use std::sync::Arc;
 
-use lockgate_upstream::{Subscription, Upstream};
+use lockgate_upstream::{Failure, Subscription, Upstream};
+use tokio::sync::watch;
 
 use super::Session;
 
 /// What became of a subscription.
 pub(crate) enum Subscribed {
-    New,
-    Already,
+    New(NewSubscription),
+    /// It is made, or is being made for an earlier request.
+    Known(Outcome),
     TooMany,
+}
+
+/// A subscription that is to be made at its server.
+pub(crate) struct NewSubscription {
+    number: u64,
+    outcome: watch::Sender<Option<Result<(), Failure>>>,
+}
+
+/// What came of making a subscription; nothing as long as its server has not said.
+#[derive(Clone, Debug)]
+pub(crate) struct Outcome(watch::Receiver<Option<Result<(), Failure>>>);
+
+impl NewSubscription {
+    pub(crate) fn outcome(&self) -> Outcome {
+        Outcome(self.outcome.subscribe())
+    }
+
+    /// Tells everybody who waits.
+    pub(crate) fn settle(&self, made: Result<(), Failure>) {
+        self.outcome.send_replace(Some(made));
+    }
+}
+
+impl Outcome {
+    /// Waits until the server has confirmed the subscription, or has not.
+    pub(crate) async fn wait(mut self) -> Result<(), Failure> {
+        let Ok(settled) = self.0.wait_for(Option::is_some).await else { return Ok(()) };
+        settled.clone().unwrap_or(Ok(()))
+    }
 }
 
 /// A subscription at a server.
@@ -22,6 +54,9 @@ pub(crate) struct AtServer {
     pub(crate) own: String,
     /// On which connection it stands; unknown while the server has not confirmed it.
     pub(crate) given: Option<Subscription>,
+    /// What distinguishes it from earlier ones to the same resource.
+    number: u64,
+    outcome: Outcome,
 }
 
 impl AtServer {
@@ -36,27 +71,51 @@ impl AtServer {
 impl Session {
     pub(crate) fn subscribe(&self, exposed: &str, slug: &str, own: &str, max: usize) -> Subscribed {
         self.state(|state| {
-            if state.subscriptions.contains_key(exposed) {
-                return Subscribed::Already;
+            if let Some(known) = state.subscriptions.get(exposed) {
+                return Subscribed::Known(known.outcome.clone());
             }
             if state.subscriptions.len() >= max {
                 return Subscribed::TooMany;
             }
-            let new = AtServer { slug: slug.to_owned(), own: own.to_owned(), given: None };
-            state.subscriptions.insert(exposed.to_owned(), new);
-            Subscribed::New
+            state.next_subscription += 1;
+            let number = state.next_subscription;
+            let new = NewSubscription { number, outcome: watch::Sender::new(None) };
+            let at = AtServer {
+                slug: slug.to_owned(),
+                own: own.to_owned(),
+                given: None,
+                number,
+                outcome: new.outcome(),
+            };
+            state.subscriptions.insert(exposed.to_owned(), at);
+            Subscribed::New(new)
         })
     }
 
     /// The server has confirmed a subscription; false when the client has taken it back meanwhile.
-    pub(crate) fn confirm_subscription(&self, exposed: &str, given: Subscription) -> bool {
+    pub(crate) fn confirm_subscription(
+        &self,
+        exposed: &str,
+        new: &NewSubscription,
+        given: Subscription,
+    ) -> bool {
         self.state(|state| match state.subscriptions.get_mut(exposed) {
-            Some(subscription) => {
+            Some(subscription) if subscription.number == new.number => {
                 subscription.given = Some(given);
                 true
             }
-            None => false,
+            _ => false,
         })
+    }
+
+    /// The server has not confirmed a subscription.
+    pub(crate) fn forget_subscription(&self, exposed: &str, new: &NewSubscription) {
+        self.state(|state| {
+            let known = state.subscriptions.get(exposed);
+            if known.is_some_and(|subscription| subscription.number == new.number) {
+                state.subscriptions.remove(exposed);
+            }
+        });
     }
 
     pub(crate) fn unsubscribe(&self, exposed: &str) -> Option<AtServer> {

@@ -14,7 +14,7 @@ use crate::call::{Caller, Subscription};
 use crate::connection::{Ask, Connection, refused};
 use crate::failure::{Failure, Kind};
 use crate::shared::Shared;
-use crate::topics::{Topic, Wanted};
+use crate::topics::{SessionTopics, Topic, Wanted};
 
 /// How long a modern server may take to acknowledge.
 const ACKNOWLEDGE: Duration = Duration::from_secs(3);
@@ -24,8 +24,18 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 impl Shared {
-    /// Subscribes on the connection that the caller's calls take.
+    /// Subscribes on the connection that the caller's calls take, within the time of a call.
     pub(super) async fn subscribe(
+        self: &Arc<Self>,
+        uri: &str,
+        caller: &Caller,
+    ) -> Result<Subscription, Failure> {
+        let subscribing = self.subscribe_there(uri, caller);
+        let late = |_| Failure::new(Kind::Timeout, "the server did not confirm the subscription");
+        tokio::time::timeout(self.config.call_timeout, subscribing).await.map_err(late)?
+    }
+
+    async fn subscribe_there(
         self: &Arc<Self>,
         uri: &str,
         caller: &Caller,
@@ -55,8 +65,7 @@ impl Shared {
     async fn subscribe_shared(&self, uri: &str, connection: &Connection) -> Result<(), Failure> {
         let claim = Claim::new(&self.wanted, Topic::Resource(uri.to_owned()));
         match connection.era() {
-            Era::Legacy if claim.first => subscribe_legacy(connection, uri).await?,
-            Era::Legacy => {}
+            Era::Legacy => subscribe_confirmed(connection, uri, claim.first).await?,
             Era::Modern => self.acknowledged(&claim.topic, claim.first).await?,
         }
         claim.keep();
@@ -73,6 +82,7 @@ impl Shared {
         session: u64,
     ) -> Result<(), Failure> {
         let added = self.session_topics.add(session, uri);
+        let claim = SessionClaim { topics: &self.session_topics, session, uri, is_kept: false };
         if let Some(over) = added.begun {
             let closing = self.closing.clone();
             let kept = keep_connection(Arc::clone(self), caller.clone(), Arc::clone(connection));
@@ -84,14 +94,9 @@ impl Shared {
                 }
             });
         }
-        if !added.first {
-            return Ok(());
-        }
-        let subscribed = subscribe_legacy(connection, uri).await;
-        if subscribed.is_err() {
-            self.session_topics.remove(session, uri);
-        }
-        subscribed
+        subscribe_confirmed(connection, uri, added.first).await?;
+        claim.keep();
+        Ok(())
     }
 
     /// After a session's connection was opened again: asks again for what the session wants, and
@@ -207,6 +212,28 @@ impl Drop for Claim<'_> {
     }
 }
 
+/// The same of a session.
+struct SessionClaim<'a> {
+    topics: &'a SessionTopics,
+    session: u64,
+    uri: &'a str,
+    is_kept: bool,
+}
+
+impl SessionClaim<'_> {
+    fn keep(mut self) {
+        self.is_kept = true;
+    }
+}
+
+impl Drop for SessionClaim<'_> {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            self.topics.remove(self.session, self.uri);
+        }
+    }
+}
+
 /// Opens a session's connection again whenever it is lost, for what the server tells on it.
 async fn keep_connection(shared: Arc<Shared>, caller: Caller, first: Arc<Connection>) {
     let mut connection = first;
@@ -227,6 +254,18 @@ async fn keep_connection(shared: Arc<Shared>, caller: Caller, first: Arc<Connect
             pause = (pause * 2).min(LONGEST_PAUSE);
         };
     }
+}
+
+/// Subscribes, unless the server has confirmed that to somebody before on this connection.
+async fn subscribe_confirmed(
+    connection: &Connection,
+    uri: &str,
+    is_first: bool,
+) -> Result<(), Failure> {
+    if !is_first && connection.subscribed.lock().contains(uri) {
+        return Ok(());
+    }
+    subscribe_legacy(connection, uri).await
 }
 
 async fn subscribe_legacy(connection: &Connection, uri: &str) -> Result<(), Failure> {
