@@ -11,7 +11,7 @@ use lockgate_policy::pin::Pins;
 use lockgate_protocol::name::{Naming, Slug};
 use lockgate_protocol::revision::Era;
 use lockgate_telemetry::Metrics;
-use lockgate_upstream::{Announcement, Events, State, Upstream};
+use lockgate_upstream::{Announcement, Events, State, Subscription, Upstream};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, broadcast};
 
@@ -43,8 +43,8 @@ pub(crate) struct Directory {
 pub(crate) enum Change {
     /// There is another catalog, or servers say of lists that they have changed.
     Catalog(Arc<[Announcement]>),
-    /// A resource of a server, by its own URI, has changed.
-    Updated { slug: Arc<str>, uri: Arc<str> },
+    /// A resource of a server, by its own URI, has changed, as was said on this connection.
+    Updated { slug: Arc<str>, uri: Arc<str>, on: Subscription },
     /// A task of a server, by its own id, has news.
     Task { slug: Arc<str>, id: Arc<str> },
 }

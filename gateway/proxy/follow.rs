@@ -81,14 +81,11 @@ pub(crate) async fn follow(gateway: Arc<Gateway>) {
     }
 }
 
-/// Tells of a resource that has changed: listeners only of what was said on the connection that
-/// all clients share.
+/// Tells of a resource that has changed, as was said on this connection.
 fn tell_updated(gateway: &Gateway, update: Update) {
     let Update { slug, uri, on } = update;
     gateway.tell_updated(&slug, &uri, on);
-    if on == Subscription::Shared {
-        let _ = gateway.directory.changes.send(Change::Updated { slug, uri });
-    }
+    let _ = gateway.directory.changes.send(Change::Updated { slug, uri, on });
 }
 
 fn merge(

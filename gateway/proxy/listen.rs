@@ -17,7 +17,7 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Revision;
 use lockgate_protocol::uri;
 use lockgate_protocol::write::{self, Object};
-use lockgate_upstream::{Announcement, Caller, ListKind};
+use lockgate_upstream::{Announcement, Caller, ListKind, Subscription};
 use serde_json::{Map, Value, json};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
@@ -29,6 +29,7 @@ use crate::context::RequestContext;
 use crate::directory::Change;
 use crate::dispatch::{audit_denial, audit_listen};
 use crate::gateway::Gateway;
+use crate::modern_clients::Listening;
 use crate::notify::announced_lists;
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
@@ -52,6 +53,9 @@ struct Listener {
     wanted: Vec<Watched>,
     tasks: Tasks,
     caller: Caller,
+    /// Whose connections servers tell things on that are for the client alone, where it can be
+    /// asked things.
+    lane: Option<Listening>,
     revision: Revision,
     /// The lists that the client was last told of. Not the view itself: a client that does not read
     /// would keep it.
@@ -136,6 +140,7 @@ fn listener(gateway: &Arc<Gateway>, context: &RequestContext) -> Result<Listener
         wanted,
         tasks,
         caller: context.caller.clone(),
+        lane: find_lane(gateway, context),
         revision: context.revision,
         lists_notified: context.view.marks(false),
         changes: gateway.directory.changes.subscribe(),
@@ -145,6 +150,16 @@ fn listener(gateway: &Arc<Gateway>, context: &RequestContext) -> Result<Listener
         info: Arc::clone(&context.snapshot.info),
         _open: open,
     })
+}
+
+/// The lane on which the calls of a client go that can be asked things.
+fn find_lane(gateway: &Gateway, context: &RequestContext) -> Option<Listening> {
+    if !context.caller.interactive {
+        return None;
+    }
+    let declared = (context.principal.clone(), context.caller.capabilities.clone());
+    let most = context.snapshot.config.limits.sessions;
+    gateway.modern_clients.listen(declared, most, || gateway.sessions.next_key())
 }
 
 impl Listener {
@@ -173,7 +188,9 @@ impl Listener {
                     };
                     match change {
                         Ok(Change::Catalog(announced)) => self.compare_lists(&announced),
-                        Ok(Change::Updated { slug, uri }) => self.notify_updated(&slug, &uri),
+                        Ok(Change::Updated { slug, uri, on }) => {
+                            self.notify_updated(&slug, &uri, on);
+                        }
                         Ok(Change::Task { slug, id }) => {
                             self.tasks.read_changed(&slug, &id, |token| requests.make(token))
                         }
@@ -188,8 +205,9 @@ impl Listener {
     /// Subscribes at the servers, then says what was granted.
     async fn grant(&mut self) {
         let wanted = std::mem::take(&mut self.wanted);
-        let asking =
-            wanted.into_iter().map(|watched| watched.subscribe(&self.gateway, &self.caller));
+        let session = self.lane.as_ref().map(Listening::session);
+        let caller = Caller { session, ..self.caller.clone() };
+        let asking = wanted.into_iter().map(|watched| watched.subscribe(&self.gateway, &caller));
         self.resources =
             futures_util::future::join_all(asking).await.into_iter().flatten().collect();
         let mut filter = Map::new();
@@ -232,7 +250,11 @@ impl Listener {
         let after = self.current_view();
         let lists = after.as_ref().map_or_else(ListMarks::none, |view| view.marks(false));
         let before = std::mem::replace(&mut self.lists_notified, lists);
-        let announced = announced_lists(after.as_deref(), announced, None);
+        let lane = self.lane.as_ref();
+        let announced = announced_lists(after.as_deref(), announced, |session| match session {
+            None => true,
+            Some(key) => lane.is_some_and(|lane| lane.covers(key)),
+        });
         for kind in before.changes(lists, &announced) {
             self.notify_list_changed(kind);
         }
@@ -257,11 +279,10 @@ impl Listener {
         }
     }
 
-    fn notify_updated(&mut self, slug: &str, own: &str) {
-        let mine = self
-            .resources
-            .iter()
-            .find(|watched| watched.server.slug() == slug && covers(&watched.own, own));
+    fn notify_updated(&mut self, slug: &str, own: &str, on: Subscription) {
+        let mine = self.resources.iter().find(|watched| {
+            watched.server.slug() == slug && watched.stands_on(on) && covers(&watched.own, own)
+        });
         let Some(watched) = mine else { return };
         // A part of a resource is told by its own URI.
         let shown = match (watched.own == own, &self.endpoint) {

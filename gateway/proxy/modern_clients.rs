@@ -58,6 +58,8 @@ struct Lane {
 struct LaneState {
     /// The ways back to the calls that run, by server.
     running: HashMap<Box<str>, Vec<Weak<dyn Conversation>>>,
+    /// Streams that are open for what servers tell.
+    listeners: usize,
     used: Instant,
 }
 
@@ -68,7 +70,33 @@ pub(crate) struct Lease {
     way_back: Weak<dyn Conversation>,
 }
 
+/// A lane for the time of a stream: servers tell on its connections what is for its client.
+pub(crate) struct Listening {
+    clients: Arc<ModernClients>,
+    declared: Declared,
+    lane: Arc<Lane>,
+}
+
 impl ModernClients {
+    /// The lane on which a client subscribes, which is that of its calls as long as none runs
+    /// beside another one. `None` as for calls.
+    pub(crate) fn listen(
+        self: &Arc<Self>,
+        declared: Declared,
+        most: usize,
+        next_key: impl FnOnce() -> u64,
+    ) -> Option<Listening> {
+        let mut all = self.lanes.lock();
+        let lanes = find_lanes(&mut all, declared.clone(), most)?;
+        let lane = match lanes.first() {
+            Some(lane) => Arc::clone(lane),
+            None => add_lane(lanes, next_key(), &self.askers),
+        };
+        lane.state.lock().listeners += 1;
+        drop(all);
+        Some(Listening { clients: Arc::clone(self), declared, lane })
+    }
+
     /// A lane for a call at server `slug`: one of its own, if that server has asked without saying
     /// about which call. `None` when there are as many as one client or one principal may have, or
     /// `most` in all.
@@ -82,22 +110,12 @@ impl ModernClients {
     ) -> Option<Lease> {
         let is_alone = self.askers.contains(slug);
         let mut all = self.lanes.lock();
-        if !all.contains_key(&declared) {
-            let own = all.keys().filter(|(principal, _)| *principal == declared.0).count();
-            if own >= PROFILES || all.len() >= most {
-                return None;
-            }
-        }
-        let lanes = all.entry(declared).or_default();
+        let lanes = find_lanes(&mut all, declared, most)?;
         let free = lanes.iter().find(|lane| !is_alone || lane.is_free(slug));
         let lane = match free {
             Some(lane) => Arc::clone(lane),
             None if lanes.len() >= LANES => return None,
-            None => {
-                let lane = Arc::new(Lane::new(next_key(), !lanes.is_empty(), &self.askers));
-                lanes.push(Arc::clone(&lane));
-                lane
-            }
+            None => add_lane(lanes, next_key(), &self.askers),
         };
         lane.enter(slug, &way_back);
         Some(Lease { lane, slug: slug.into(), way_back })
@@ -126,9 +144,30 @@ impl ModernClients {
     }
 }
 
+/// The lanes of a client; nothing when there may be no further client.
+fn find_lanes(
+    all: &mut HashMap<Declared, Vec<Arc<Lane>>>,
+    declared: Declared,
+    most: usize,
+) -> Option<&mut Vec<Arc<Lane>>> {
+    if !all.contains_key(&declared) {
+        let own = all.keys().filter(|(principal, _)| *principal == declared.0).count();
+        if own >= PROFILES || all.len() >= most {
+            return None;
+        }
+    }
+    Some(all.entry(declared).or_default())
+}
+
+fn add_lane(lanes: &mut Vec<Arc<Lane>>, key: u64, askers: &Arc<Askers>) -> Arc<Lane> {
+    let lane = Arc::new(Lane::new(key, !lanes.is_empty(), askers));
+    lanes.push(Arc::clone(&lane));
+    lane
+}
+
 impl Lane {
     fn new(key: u64, is_further: bool, askers: &Arc<Askers>) -> Self {
-        let state = LaneState { running: HashMap::new(), used: Instant::now() };
+        let state = LaneState { running: HashMap::new(), listeners: 0, used: Instant::now() };
         Self { key, is_further, askers: Arc::clone(askers), state: Mutex::new(state) }
     }
 
@@ -138,7 +177,7 @@ impl Lane {
 
     fn is_idle(&self, idle: Duration) -> bool {
         let state = self.state.lock();
-        state.running.is_empty() && state.used.elapsed() > idle
+        state.running.is_empty() && state.listeners == 0 && state.used.elapsed() > idle
     }
 
     fn enter(&self, slug: &str, way_back: &Weak<dyn Conversation>) {
@@ -176,6 +215,28 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         self.lane.leave(&self.slug, &self.way_back);
+    }
+}
+
+impl Listening {
+    /// Stands for the client, as its session would.
+    pub(crate) fn session(&self) -> Arc<dyn ClientSession> {
+        self.lane.clone()
+    }
+
+    /// Whether a connection with this key is one of the client's.
+    pub(crate) fn covers(&self, key: u64) -> bool {
+        let all = self.clients.lanes.lock();
+        let lanes = all.get(&self.declared);
+        lanes.is_some_and(|lanes| lanes.iter().any(|lane| lane.key == key))
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let mut state = self.lane.state.lock();
+        state.listeners -= 1;
+        state.used = Instant::now();
     }
 }
 

@@ -16,16 +16,16 @@ use crate::rights::CallerRights;
 use crate::session::Session;
 use crate::snapshot::Snapshot;
 
-/// The lists of a view that servers said have changed, to everybody or to one session. A server
-/// of which the view shows nothing in a list has nothing to say of it.
+/// The lists of a view that servers said have changed, to the sessions that are meant (`None`:
+/// everybody). A server of which the view shows nothing in a list has nothing to say of it.
 pub(crate) fn announced_lists(
     view: Option<&View>,
     announced: &[Announcement],
-    session: Option<u64>,
+    is_meant: impl Fn(Option<u64>) -> bool,
 ) -> Vec<ListKind> {
     let mut lists = Vec::new();
     let Some(view) = view else { return lists };
-    for announcement in announced.iter().filter(|announcement| announcement.session == session) {
+    for announcement in announced.iter().filter(|announcement| is_meant(announcement.session)) {
         for kind in &announcement.lists {
             if !lists.contains(kind) && view.lists_of(&announcement.slug, *kind) {
                 lists.push(*kind);
@@ -50,11 +50,12 @@ impl Gateway {
             let key = (session.endpoint.clone(), rights.class.mark());
             let (view, lists): &(Option<Arc<View>>, _) = views.entry(key).or_insert_with(|| {
                 let view = self.directory.view(&session.endpoint, snapshot, &rights);
-                let lists = announced_lists(view.as_deref(), announced, None);
+                let lists = announced_lists(view.as_deref(), announced, |to| to.is_none());
                 (view, lists)
             });
             let mut lists: Vec<ListKind> = lists.clone();
-            lists.extend(announced_lists(view.as_deref(), announced, Some(session.key())));
+            let own = Some(session.key());
+            lists.extend(announced_lists(view.as_deref(), announced, |to| to == own));
             session.notify_changes(view.as_deref(), &lists);
             if session.has_subscriptions() {
                 self.end_hidden_subscriptions(&session, view.as_deref());

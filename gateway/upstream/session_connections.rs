@@ -82,7 +82,10 @@ fn find_idlest(slots: &HashMap<u64, Slot>) -> Option<u64> {
         // One that is being opened is wanted.
         let Some(connection) = slot.get() else { continue };
         let heard = connection.last_heard();
-        let is_idle = connection.outstanding.is_empty() && heard.elapsed() > SETTLED;
+        // One that has subscriptions would be opened again at once.
+        let is_idle = connection.outstanding.is_empty()
+            && connection.subscribed.lock().is_empty()
+            && heard.elapsed() > SETTLED;
         if is_idle && idlest.is_none_or(|(since, _)| heard < since) {
             idlest = Some((heard, *key));
         }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::rig::client::Request;
+use crate::rig::gate::create_key;
 use crate::rig::upstream::tool;
 use crate::rig::{Gate, Heard, Say, Stream, Upstream, Value, json, until};
 
@@ -102,6 +103,60 @@ async fn a_subscription_stands_where_the_calls_of_its_session_go() {
     let back = until("the server is told", async || server.heard_of("resources/unsubscribe").pop());
     assert_eq!(on(&back.await), heard[1]);
     assert_eq!(server.count("resources/unsubscribe"), 1);
+}
+
+/// The same for a modern client that can be asked things: its stream tells what the server tells on
+/// the connection of its calls, resources and lists, and nobody else's does.
+#[tokio::test]
+async fn a_listen_hears_what_is_told_where_the_calls_of_its_client_go() {
+    let kept = keeping();
+    let server = Upstream::verbs(move |heard| match (heard.method(), kept(heard)) {
+        ("tools/call", Say::Sse(events)) => {
+            let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+            Say::Sse(format!("data: {changed}\n\n{events}"))
+        }
+        (_, said) => said,
+    })
+    .await;
+    let servers = json!({"a": server.config()});
+    let gate = Gate::start(json!({"servers": servers, "auth": {"keys_file": "keys.yaml"}})).await;
+    let ann = format!("Bearer {}", create_key(&gate, "ann").await);
+    let bob = format!("Bearer {}", create_key(&gate, "bob").await);
+    let able = json!({"elicitation": {"form": {}}});
+    let meta =
+        |capabilities: &Value| json!({"io.modelcontextprotocol/clientCapabilities": capabilities});
+    let open = async |key: &str, capabilities: Value| {
+        let wanted = json!({"resourceSubscriptions": ["a+test://note"], "toolsListChanged": true});
+        let params = json!({"notifications": wanted, "_meta": meta(&capabilities)});
+        let request = Request::modern("/mcp", "subscriptions/listen", params);
+        let mut stream = request.with("Authorization", key).open(gate.address).await;
+        let granted = stream.next().await.unwrap()["params"]["notifications"].clone();
+        assert_eq!(granted, wanted);
+        stream
+    };
+    let mut mine = open(&ann, able.clone()).await;
+    let mut others = [
+        open(&ann, json!({"roots": {}})).await,
+        open(&ann, json!({})).await,
+        open(&bob, able.clone()).await,
+    ];
+    let call = json!({"name": "a__touch", "arguments": {}, "_meta": meta(&able)});
+    let request = Request::modern("/mcp", "tools/call", call).with("Authorization", &ann);
+    let called = request.send(gate.address).await.result()["content"][0]["text"].clone();
+    let heard: Vec<String> = server.heard_of("resources/subscribe").iter().map(on).collect();
+    assert_eq!((heard.len(), &called), (4, &json!(heard[0])), "{heard:?}");
+    let mut told = Vec::new();
+    for _ in 0..2 {
+        told.push(mine.next().await.unwrap()["method"].as_str().unwrap().to_owned());
+    }
+    told.sort();
+    assert_eq!(told, ["notifications/resources/updated", "notifications/tools/list_changed"]);
+    for stream in &mut others {
+        assert!(is_silent(stream).await);
+    }
+    drop(mine);
+    let back = until("the server is told", async || server.heard_of("resources/unsubscribe").pop());
+    assert_eq!(on(&back.await), heard[0]);
 }
 
 /// A client that gives up does not take its subscription back: it goes on, and the same request

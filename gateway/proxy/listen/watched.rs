@@ -7,6 +7,7 @@ use std::time::Duration;
 use lockgate_protocol::method::Method;
 use lockgate_telemetry::Outcome;
 use lockgate_upstream::{Caller, Subscription, Upstream};
+use tokio::sync::oneshot;
 
 use crate::authorize::authorize;
 use crate::caller_view::about;
@@ -27,8 +28,15 @@ pub(super) struct Watched {
     pub(super) shown: String,
     /// The read that has to show that it is there, unless that is known.
     read: Option<Box<RequestContext>>,
-    /// Where the server tells of it; nothing until it has confirmed that.
-    given: Option<Subscription>,
+    /// The server's own subscription, once it has confirmed that.
+    held: Option<HeldSubscription>,
+}
+
+/// A subscription at a server, which is taken back at the end.
+struct HeldSubscription {
+    server: Arc<dyn Upstream>,
+    own: String,
+    given: Subscription,
 }
 
 impl Watched {
@@ -57,7 +65,7 @@ impl Watched {
             own: permitted.target().to_owned(),
             shown: shown.to_owned(),
             read,
-            given: None,
+            held: None,
         })
     }
 
@@ -67,19 +75,32 @@ impl Watched {
             let read = tokio::time::timeout(READ, check_readable(gateway, read));
             read.await.ok()?.ok()?;
         }
-        let given = self.server.subscribe(&self.own, caller).await;
-        self.given = Some(given.ok()?);
+        let (sender, receiver) = oneshot::channel();
+        let server = Arc::clone(&self.server);
+        let own = self.own.clone();
+        let caller = caller.clone();
+        // Apart, because a server that is asked has to be told when the client has left meanwhile.
+        tokio::spawn(async move {
+            if let Ok(given) = server.subscribe(&own, &caller).await {
+                let _ = sender.send(HeldSubscription { server, own, given });
+            }
+        });
+        self.held = Some(receiver.await.ok()?);
         Some(self)
+    }
+
+    /// Whether it is what a server tells of on this connection.
+    pub(super) fn stands_on(&self, on: Subscription) -> bool {
+        self.held.as_ref().is_some_and(|held| held.given == on)
     }
 }
 
-impl Drop for Watched {
+impl Drop for HeldSubscription {
     fn drop(&mut self) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        if let Some(given) = self.given.take() {
-            let server = Arc::clone(&self.server);
-            let own = std::mem::take(&mut self.own);
-            runtime.spawn(async move { server.unsubscribe(&own, given).await });
-        }
+        let server = Arc::clone(&self.server);
+        let own = std::mem::take(&mut self.own);
+        let given = self.given;
+        runtime.spawn(async move { server.unsubscribe(&own, given).await });
     }
 }
