@@ -49,6 +49,7 @@ pub(crate) async fn follow(gateway: Arc<Gateway>) {
                     }
                 }
                 Ok(Event::Task { slug, id }) => {
+                    gateway.notify_task(&slug, &id);
                     let _ = directory.changes.send(Change::Task { slug, id: id.into() });
                 }
                 Ok(Event::Logged { slug, note }) => gateway.notify_log_message(&slug, &note),

@@ -43,6 +43,7 @@ mod single_principal;
 mod snapshot;
 mod streams;
 mod suspects;
+mod task_status;
 mod tokens;
 mod trace_context;
 pub mod transport;

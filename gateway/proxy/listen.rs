@@ -35,6 +35,7 @@ use crate::rescue::RequestError;
 use crate::rights::CallerRights;
 use crate::session::covers;
 use crate::streams::OpenStream;
+use crate::task_status;
 use crate::transport::{Endpoint, Outgoing, Reply};
 use tasks::Tasks;
 use watched::Watched;
@@ -177,7 +178,7 @@ impl Listener {
                         change = self.changes.recv() => change,
                         task = self.tasks.next(|token| requests.make(token)) => {
                             if let Some(task) = task {
-                                self.push_notification(Method::TaskUpdated, |params| tasks::write(params, &task));
+                                self.push_notification(Method::TaskUpdated, |params| task_status::write(params, &task));
                             }
                             continue;
                         }
@@ -367,7 +368,7 @@ impl TaskRequests {
             endpoint: self.endpoint.clone(),
             rights,
             principal,
-            request: tasks::request(token, snapshot.config.limits.depth)?,
+            request: task_status::make_request(token, snapshot.config.limits.depth)?,
             revision: self.revision,
             caller: self.caller.clone(),
             session: None,

@@ -2,6 +2,8 @@
 //! what its owner sees at that moment; a session whose owner's key is good no more is told nothing,
 //! and ends.
 
+mod task_news;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -30,6 +30,7 @@ use elicitation::Elicitations;
 pub(crate) use log::{Log, Reader, parse_event_id};
 use portable::{Ended, Opening};
 pub(crate) use subscribed::{AtServer, NewSubscription, Subscribed, covers};
+pub(crate) use tasks::SessionTask;
 
 use crate::catalog::{View, mark::ListMarks};
 use crate::quota::{QuotaPermit, Quotas};
@@ -90,8 +91,8 @@ struct State {
     questions: HashMap<u64, Asked>,
     next_question: u64,
     elicitations: Elicitations,
-    /// Tasks that the client follows, by the ids that it knows.
-    tasks: VecDeque<String>,
+    /// Tasks that the client follows.
+    tasks: VecDeque<SessionTask>,
     /// Subscriptions by exposed URI.
     subscriptions: HashMap<String, AtServer>,
     next_subscription: u64,

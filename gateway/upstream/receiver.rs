@@ -214,7 +214,7 @@ impl Inbox for Receiver {
                 }
             },
             Method::Acknowledged => self.acknowledge(&note),
-            Method::TaskUpdated => {
+            Method::TaskUpdated | Method::TaskStatus => {
                 if let Some(id) = note.param_str("taskId") {
                     let _ = self
                         .events

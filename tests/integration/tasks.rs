@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use crate::principals::{By, gate, key, session};
 use crate::rig::client::Request;
@@ -49,7 +50,13 @@ fn server() -> impl Fn(&Heard) -> Say + Send + Sync {
             "tools/call" if matches!(params["name"].as_str(), Some("must" | "slow")) => {
                 Say::Json(heard.error(-32601, "a task is required"))
             }
-            "tools/call" => Say::Json(heard.result(json!({"content": []}))),
+            "tools/call" => {
+                // What the server says itself of a task is not passed on.
+                let note = json!({"jsonrpc": "2.0", "method": "notifications/tasks/status",
+                    "params": task("own-1-may", "odd")});
+                let done = heard.result(json!({"content": []}));
+                Say::Sse(format!("data: {note}\n\ndata: {done}\n\n"))
+            }
             "tasks/get" if !id.starts_with("own-") => {
                 Say::Json(heard.error(-32602, "no such task"))
             }
@@ -155,6 +162,21 @@ async fn tasks_of_a_legacy_client_are_its_own() {
         assert_eq!(foreign.json()["error"], raw.json()["error"]);
     }
     assert_eq!(server.count("tasks/cancel"), 0);
+    // The server's word that there is news of a task reaches whoever follows it, and nobody else.
+    let listen = async |key: &str, session: &str| {
+        let request = Request::bare("GET", "/mcp", "").with("Mcp-Session-Id", session).by(key);
+        request.with("Accept", "text/event-stream").open(gate.address).await
+    };
+    let mut my_stream = listen(&one, &mine).await;
+    let mut their_stream = listen(&two, &theirs).await;
+    let plain = json!({"name": "a__plain", "arguments": {}});
+    assert_eq!(ask(&two, &theirs, "tools/call", plain).await.code(), 0);
+    let told = my_stream.next().await.unwrap();
+    assert_eq!(told["method"], "notifications/tasks/status", "{told}");
+    let task = &told["params"];
+    assert_eq!((&task["taskId"], &task["status"]), (&json!(id), &json!("completed")), "{told}");
+    let silence = tokio::time::timeout(Duration::from_millis(300), their_stream.next()).await;
+    assert!(silence.is_err(), "it is not theirs");
     let ended = ask(&one, &mine, "tasks/cancel", named).await.result();
     assert_eq!((&ended["taskId"], &ended["status"]), (&json!(id), &json!("cancelled")));
     let refused = ask(&one, &mine, "tools/call", call("a__plain")).await;

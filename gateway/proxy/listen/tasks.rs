@@ -1,23 +1,19 @@
 //! Tasks that a listen follows (tasks extension). When a server says that one has news, it is read
-//! with `tasks/get` in the caller's name: what is told is what the caller would be answered, by the
-//! same path, and nothing of the server's own message.
+//! in the caller's name.
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use lockgate_protocol::jsonrpc::{self, Message, Outcome, Response, SentBy};
-use lockgate_protocol::method::Method;
-use lockgate_protocol::write::Object;
+use lockgate_protocol::jsonrpc::Response;
 use lockgate_upstream::{BoxFuture, Upstream};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::authorize::{Task, find_task, require_tasks};
 use crate::context::RequestContext;
-use crate::dispatch;
 use crate::gateway::Gateway;
 use crate::rescue::RequestError;
+use crate::task_status;
 
 /// The tasks of one listen.
 #[derive(Default)]
@@ -113,7 +109,8 @@ impl Tasks {
         }
         let Some((gateway, context)) = read(&task.token) else { return };
         (task.reading, task.again) = (true, false);
-        self.reading.push(Box::pin(async move { (at, answer(&gateway, context).await) }));
+        self.reading
+            .push(Box::pin(async move { (at, task_status::read(&gateway, context).await) }));
     }
 
     /// The next task that has been read; waits for ever while there is nothing to read. Cancel
@@ -141,34 +138,6 @@ impl Drop for Tasks {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         for task in self.all.drain(..).filter(|task| task.granted) {
             runtime.spawn(async move { task.server.unwatch_task(&task.own).await });
-        }
-    }
-}
-
-/// A request for a task in the caller's name.
-pub(super) fn request(token: &str, depth: usize) -> Option<jsonrpc::Request> {
-    let text = json!({"jsonrpc": "2.0", "id": 0, "method": Method::TasksGet.as_str(), "params": {"taskId": token}});
-    match jsonrpc::parse(Bytes::from(text.to_string()), depth, SentBy::Client) {
-        Ok(Message::Request(request)) => Some(request),
-        _ => None,
-    }
-}
-
-async fn answer(gateway: &Gateway, context: Box<RequestContext>) -> Option<Response> {
-    let depth = context.snapshot.config.limits.depth;
-    let text = dispatch::forward_nested(gateway, context).await.ok()?.into_bytes();
-    match jsonrpc::parse(text, depth, SentBy::Server) {
-        Ok(Message::Response(response)) => Some(response),
-        _ => None,
-    }
-}
-
-/// Writes a task as the parameters of a notification.
-pub(super) fn write(params: &mut Object<'_>, task: &Response) {
-    let Outcome::Result(_, members) = &task.outcome else { return };
-    for member in members {
-        if !matches!(&*member.name(&task.text), "resultType" | "_meta") {
-            params.copy(member.key.of(&task.text), member.value.of(&task.text));
         }
     }
 }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::authorize::Permitted;
 use crate::context::RequestContext;
+use crate::session::SessionTask;
 use crate::tokens;
 
 /// The task that a call has made.
@@ -18,10 +19,10 @@ pub(super) fn write_task(
 ) -> Result<Vec<u8>, &'static str> {
     let mut task: Value = serde_json::from_slice(value).unwrap_or_default();
     let own = task.get("taskId").and_then(Value::as_str).ok_or("a task without an id")?;
-    let token = tokens::seal_task(context, permitted.server().slug(), own);
-    let token = token.ok_or("a task id that is too long")?;
+    let slug = permitted.server().slug();
+    let token = tokens::seal_task(context, slug, own).ok_or("a task id that is too long")?;
     if let Some(session) = &context.session {
-        session.remember_task(token.clone());
+        session.remember_task(SessionTask::new(token.clone(), slug, own));
     }
     task["taskId"] = token.into();
     Ok(task.to_string().into_bytes())

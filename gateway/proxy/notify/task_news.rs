@@ -1,0 +1,68 @@
+//! News of tasks that legacy clients follow (`notifications/tasks/status`): each is read in its
+//! client's name. Page: basic/utilities/tasks.mdx (2025-11-25).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockgate_protocol::method::Method;
+use lockgate_protocol::write::{self, Object};
+
+use crate::context::RequestContext;
+use crate::gateway::Gateway;
+use crate::rights::CallerRights;
+use crate::session::Session;
+use crate::task_status;
+
+/// Between two reads of one task.
+const PAUSE: Duration = Duration::from_millis(100);
+
+impl Gateway {
+    /// Tells the sessions that follow a task how it is now.
+    pub(crate) fn notify_task(self: &Arc<Self>, slug: &str, own: &str) {
+        for session in self.sessions.all() {
+            let Some(token) = session.begin_task_read(slug, own) else { continue };
+            let gateway = Arc::clone(self);
+            tokio::spawn(async move {
+                loop {
+                    gateway.tell_task_status(&session, &token).await;
+                    tokio::time::sleep(PAUSE).await;
+                    if session.over.is_cancelled() || !session.end_task_read(&token) {
+                        return;
+                    }
+                }
+            });
+        }
+    }
+
+    async fn tell_task_status(&self, session: &Arc<Session>, token: &str) {
+        let Some(context) = self.task_request(session, token) else { return };
+        let Some(task) = task_status::read(self, context).await else { return };
+        let Some(log) = session.log(0) else { return };
+        let mut params = Vec::new();
+        let mut object = Object::open(&mut params);
+        task_status::write(&mut object, &task);
+        object.close();
+        log.push(write::notification(Method::TaskStatus.as_str(), &params).into());
+    }
+
+    /// A request for a task of a session, judged by the rules of now.
+    fn task_request(&self, session: &Arc<Session>, token: &str) -> Option<Box<RequestContext>> {
+        let snapshot = self.snapshot();
+        let principal = snapshot.authenticator.current(&session.principal())?;
+        let rights = CallerRights::new(&snapshot.policy, principal.clone(), &session.endpoint);
+        Some(Box::new(RequestContext {
+            view: self.directory.view(&session.endpoint, &snapshot, &rights)?,
+            endpoint: session.endpoint.clone(),
+            rights,
+            principal,
+            request: task_status::make_request(token, snapshot.config.limits.depth)?,
+            revision: session.revision,
+            caller: session.caller(),
+            session: Some(Arc::clone(session)),
+            trace: None,
+            running: None,
+            takes_streamed_body: false,
+            snapshot,
+        }))
+    }
+}
