@@ -169,6 +169,12 @@ impl Authenticator {
         }
     }
 
+    /// Whether there is a way to show who one is.
+    #[must_use]
+    pub fn has_credentials(&self) -> bool {
+        self.has_credentials
+    }
+
     /// What a caller who was let in before has by now: the holder of a key what the key has, if it
     /// is still good; all others what they came with.
     #[must_use]

@@ -4,6 +4,9 @@
 
 pub(crate) mod answer;
 pub(crate) mod call;
+mod record;
+mod shown;
+mod unchanged;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -15,11 +18,10 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::question;
 use lockgate_protocol::revision::Era;
 use lockgate_protocol::write::{self, Object};
-use lockgate_telemetry::audit;
 use lockgate_upstream::QuestionError;
 use serde_json::{Value, json};
 
-use crate::approvals::asked::{AskedCall, Nonce};
+use crate::approvals::asked::{AskedCall, Nonce, TakeError};
 use crate::approvals::bounds::Bounds;
 use crate::approvals::waiting::{Ending, WaitingCall};
 use crate::authorize::Permitted;
@@ -27,7 +29,6 @@ use crate::client_channel::CallChannel;
 use crate::context::RequestContext;
 use crate::gateway::Gateway;
 use crate::rescue::{ApprovalError, RequestError};
-use crate::rights::CallerRights;
 use crate::transport::Text;
 use answer::{CallerAnswer, KEY, is_approval};
 use call::ApprovedCall;
@@ -131,8 +132,19 @@ impl Asking<'_> {
         let rules: Vec<Arc<ApprovalRule>> = self.permitted.approvals().to_vec();
         let mut approvers = Vec::new();
         let own = rules.iter().any(|rule| rule.is_for_caller());
+        let others = rules.iter().any(|rule| !rule.is_for_caller());
+        if others && !self.has_approvers() {
+            return Err(ApprovalError::NobodyToAsk.into());
+        }
         match (answer, own) {
-            (Some(answer), _) => self.take_answer(answer)?,
+            (Some(answer), _) => {
+                self.take_question(&answer)?;
+                match answer.approves {
+                    Some(true) => {}
+                    Some(false) => self.deny(&self.context.principal)?,
+                    None => return self.ask_modern(),
+                }
+            }
             (None, true) if self.context.era() == Era::Modern => return self.ask_modern(),
             (None, true) => self.ask_legacy(channel).await?,
             (None, false) => {}
@@ -140,8 +152,8 @@ impl Asking<'_> {
         if own {
             approvers.push(self.context.principal.clone());
         }
-        if rules.iter().any(|rule| !rule.is_for_caller()) {
-            approvers.extend(self.wait_for_others().await?);
+        if others {
+            approvers.extend(self.wait_for_others(channel).await?);
         }
         self.check_unchanged()?;
         self.check_approvers(&approvers)?;
@@ -152,6 +164,13 @@ impl Asking<'_> {
     fn go(self) -> Step {
         let digest = self.call.digest;
         Step::Go(self.permitted.with_approval(digest))
+    }
+
+    /// Whether anybody but the caller could ever approve something: approvers come over HTTP, with
+    /// a credential of their own.
+    fn has_approvers(&self) -> bool {
+        let authenticator = &self.context.snapshot.authenticator;
+        self.gateway.approvals.are_open() && authenticator.has_credentials()
     }
 
     /// How long somebody has for an answer.
@@ -205,20 +224,21 @@ impl Asking<'_> {
         Ok(Step::Ask(write::result(context.request.id(), &result).into()))
     }
 
-    /// Holds the answer of a modern caller against what it was asked.
-    fn take_answer(&self, answer: CallerAnswer) -> Result<(), Stop> {
-        let asked = self.gateway.approvals.asked.take(&answer.nonce);
-        let asked = asked.ok_or(ApprovalError::Unknown)?;
+    /// Takes the question that a modern caller has answered, or brought back without an answer: it
+    /// was asked about this very call.
+    fn take_question(&self, answer: &CallerAnswer) -> Result<(), ApprovalError> {
+        let asked = match self.gateway.approvals.asked.take(&answer.nonce) {
+            Ok(asked) => asked,
+            Err(TakeError::Expired) => return Err(ApprovalError::StateExpired),
+            Err(TakeError::Unknown) => return Err(ApprovalError::Unknown),
+        };
         if asked.policies != self.context.snapshot.policy.fingerprint() {
-            return Err(ApprovalError::Changed("the policies").into());
+            return Err(ApprovalError::Changed("the policies"));
         }
         if asked.digest != self.call.digest || asked.owner != self.context.principal {
-            return Err(ApprovalError::Other.into());
+            return Err(ApprovalError::Other);
         }
-        match answer.approves {
-            true => Ok(()),
-            false => self.deny(&self.context.principal),
-        }
+        Ok(())
     }
 
     /// Asks a legacy caller on its session.
@@ -226,26 +246,26 @@ impl Asking<'_> {
         let channel = channel.ok_or(ApprovalError::CannotAsk)?;
         let params = self.question().to_string();
         self.record("asked", &[])?;
-        let asked = channel.ask_own(params.as_bytes());
+        let gone = self.watch_departure();
         let answer = tokio::select! {
-            answer = tokio::time::timeout(self.life(true), asked) => answer,
+            answer = channel.ask_own(params.as_bytes(), self.life(true)) => answer,
             () = self.gateway.stopping.cancelled() => return Err(ApprovalError::Stopping.into()),
+            () = channel.client_left() => return Err(ApprovalError::Left.into()),
         };
+        gone.disarm();
         match answer {
-            Ok(Ok(result)) => {
-                match is_approval(&serde_json::from_slice(&result).unwrap_or_default()) {
-                    true => Ok(()),
-                    false => self.deny(&self.context.principal),
-                }
-            }
-            Ok(Err(QuestionError::Undeclared)) => Err(ApprovalError::CannotAsk.into()),
-            Ok(Err(QuestionError::Refused { .. })) => self.deny(&self.context.principal),
-            Ok(Err(_)) | Err(_) => self.expire(),
+            Ok(result) => match is_approval(&serde_json::from_slice(&result).unwrap_or_default()) {
+                true => Ok(()),
+                false => self.deny(&self.context.principal),
+            },
+            Err(QuestionError::Undeclared) => Err(ApprovalError::CannotAsk.into()),
+            Err(QuestionError::Refused { .. }) => self.deny(&self.context.principal),
+            Err(_) => self.expire(),
         }
     }
 
     /// Waits until everybody who has to approve the call has.
-    async fn wait_for_others(&self) -> Result<Vec<Principal>, Stop> {
+    async fn wait_for_others(&self, channel: Option<&CallChannel>) -> Result<Vec<Principal>, Stop> {
         let life = self.life(false);
         let mut random = [0; 8];
         getrandom::fill(&mut random).map_err(|_| ApprovalError::Unknown)?;
@@ -259,10 +279,18 @@ impl Asking<'_> {
         let waiting = &self.gateway.approvals.waiting;
         let _permit = waiting.hold(call, self.bounds).map_err(ApprovalError::NoRoom)?;
         self.record("asked", &[])?;
-        let mut gone = GoneRecord { asking: self, is_over: false };
+        let gone = self.watch_departure();
+        let client_left = async {
+            match channel {
+                Some(channel) => channel.client_left().await,
+                // A modern call ends with its client.
+                None => std::future::pending().await,
+            }
+        };
         let ending = tokio::select! {
             biased;
             ending = &mut receiver => ending.ok(),
+            () = client_left => return Err(ApprovalError::Left.into()),
             () = tokio::time::sleep(life) => {
                 // Whoever was told that an approval counted was told the truth.
                 receiver.close();
@@ -270,108 +298,11 @@ impl Asking<'_> {
             }
             () = self.gateway.stopping.cancelled() => return Err(ApprovalError::Stopping.into()),
         };
-        gone.is_over = true;
+        gone.disarm();
         match ending {
             Some(Ending::Approved(by)) => Ok(by),
             Some(Ending::Denied(by)) => self.deny(&by),
             None => self.expire(),
-        }
-    }
-
-    fn deny<T>(&self, by: &Principal) -> Result<T, Stop> {
-        self.record("denied", std::slice::from_ref(by))?;
-        let who = match *by == self.context.principal {
-            true => "its caller".to_owned(),
-            false => format!("{}|{}", by.issuer, by.subject),
-        };
-        Err(ApprovalError::Denied(who).into())
-    }
-
-    fn expire<T>(&self) -> Result<T, Stop> {
-        self.record("expired", &[])?;
-        Err(ApprovalError::Expired.into())
-    }
-
-    /// Whoever approved the call has to be who it was while others thought about it.
-    fn check_approvers(&self, approvers: &[Principal]) -> Result<(), ApprovalError> {
-        let now = self.gateway.snapshot();
-        for approver in approvers {
-            let current = now.authenticator.current(approver);
-            if current.is_none_or(|current| current.roles != approver.roles) {
-                return Err(ApprovalError::Changed("the credential of somebody who approved it"));
-            }
-        }
-        Ok(())
-    }
-
-    /// Nothing may have changed of what was approved while somebody thought about it.
-    fn check_unchanged(&self) -> Result<(), ApprovalError> {
-        let was = self.context;
-        let now = self.gateway.snapshot();
-        if now.policy.fingerprint() != was.snapshot.policy.fingerprint() {
-            return Err(ApprovalError::Changed("the policies"));
-        }
-        let Some(principal) = now.authenticator.current(&was.principal) else {
-            return Err(ApprovalError::Changed("the caller's credential is not good any more"));
-        };
-        let before = &was.principal;
-        let same = principal.roles == before.roles
-            && principal.scopes == before.scopes
-            && principal.organisation == before.organisation
-            && principal.agent == before.agent;
-        if !same {
-            return Err(ApprovalError::Changed("what the caller's credential grants"));
-        }
-        let rights = CallerRights::new(&now.policy, principal, &was.endpoint);
-        let view = self.gateway.directory.view(&was.endpoint, &now, &rights);
-        let name = was.request.param_str("name").unwrap_or_default();
-        let seen = view.as_ref().and_then(|view| view.tool(&name));
-        let before = was.view.tool(&name);
-        let same = seen.zip(before).is_some_and(|(seen, before)| {
-            seen.entry.item.text == before.entry.item.text
-                && Arc::ptr_eq(&seen.entry.server, self.permitted.server())
-        });
-        if same { Ok(()) } else { Err(ApprovalError::Changed("the tool")) }
-    }
-
-    /// Writes what happened into the log and the audit trail; without a record the call is not
-    /// made, if the operator says so.
-    fn record(&self, state: &'static str, by: &[Principal]) -> Result<(), RequestError> {
-        let Self { gateway, context, permitted, call, .. } = self;
-        let names: Vec<&str> = permitted.approvals().iter().map(|rule| &*rule.rule).collect();
-        let rule = names.join(", ");
-        let people: Vec<String> =
-            by.iter().map(|one| format!("{}|{}", one.issuer, one.subject)).collect();
-        let people = people.join(", ");
-        let who = format!("{}|{}", context.principal.issuer, context.principal.subject);
-        let tool = permitted.listed().unwrap_or_default();
-        tracing::info!(target: "audit", approval = state, who, tool, rule, by = people, "approval");
-        let Some(trail) = &gateway.audit else { return Ok(()) };
-        let digest = call.digest_text();
-        let written = trail.approval(&audit::Approval {
-            state,
-            rule: &rule,
-            issuer: &context.principal.issuer,
-            subject: &context.principal.subject,
-            by: &people,
-            server: permitted.server().slug(),
-            name: tool,
-            digest: &digest,
-        });
-        written.map_err(|unwritable| RequestError::unrecorded(&unwritable))
-    }
-}
-
-/// Records that nobody waits for the approval any more: the client has left, or the gateway ends.
-struct GoneRecord<'a> {
-    asking: &'a Asking<'a>,
-    is_over: bool,
-}
-
-impl Drop for GoneRecord<'_> {
-    fn drop(&mut self) {
-        if !self.is_over {
-            drop(self.asking.record("gone", &[]));
         }
     }
 }

@@ -2,9 +2,10 @@
 //! approve what is said by policies alone.
 
 use lockgate_authn::Principal;
+use lockgate_telemetry::audit;
 use serde_json::Value;
 
-use crate::approvals::waiting::VoteError;
+use crate::approvals::waiting::{VoteError, WaitingCall};
 use crate::gateway::Gateway;
 use crate::rights::subject;
 
@@ -24,6 +25,12 @@ impl From<VoteError> for ApproverError {
 }
 
 impl Gateway {
+    /// Approvers can reach this gateway from now on: without them, what others have to approve is
+    /// refused at once.
+    pub fn admit_approvers(&self) {
+        self.approvals.open();
+    }
+
     /// The calls that this approver may approve, the oldest first.
     #[must_use]
     pub fn list_approvals(&self, approver: &Principal) -> Vec<Value> {
@@ -41,11 +48,32 @@ impl Gateway {
         approve: bool,
     ) -> Result<Value, ApproverError> {
         let waiting = &self.approvals.waiting;
-        let answered = waiting.vote(id, approver, &subject(approver), approve);
+        let subject = subject(approver);
+        let answered = waiting.vote(id, approver, &subject, approve, &|call: &WaitingCall| {
+            self.record_vote(call, approver)
+        });
         let (call, state) = answered?;
         let who = format!("{}|{}", approver.issuer, approver.subject);
         let requester = format!("{}|{}", call.requester.issuer, call.requester.subject);
         tracing::info!(target: "audit", id, who, requester, approve, "approval answered");
         Ok(state)
+    }
+
+    /// Writes into the audit trail that one of several has approved a call.
+    fn record_vote(&self, call: &WaitingCall, approver: &Principal) -> Result<(), VoteError> {
+        let Some(trail) = &self.audit else { return Ok(()) };
+        let names: Vec<&str> = call.rules.iter().map(|rule| &*rule.rule).collect();
+        let shown = |name: &str| call.shown[name].as_str().unwrap_or_default();
+        let written = trail.approval(&audit::Approval {
+            state: "counted",
+            rule: &names.join(", "),
+            issuer: &call.requester.issuer,
+            subject: &call.requester.subject,
+            by: &format!("{}|{}", approver.issuer, approver.subject),
+            server: shown("server"),
+            name: shown("tool"),
+            digest: shown("digest"),
+        });
+        written.map_err(|_| VoteError::Unrecorded)
     }
 }

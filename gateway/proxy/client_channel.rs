@@ -36,7 +36,20 @@ pub(crate) enum Destination {
     Channel(mpsc::Sender<Waiting>, Arc<Budget>),
     /// A legacy session's stream, kept so that it can be resumed. It is made when there is
     /// something to say.
-    Log { session: Arc<Session>, log: OnceLock<Arc<Log>>, begun: Notify },
+    Log {
+        session: Arc<Session>,
+        log: OnceLock<Arc<Log>>,
+        begun: Notify,
+        /// Told when the client leaves before there is a stream.
+        left: Notify,
+    },
+}
+
+impl Destination {
+    /// A stream of a legacy session, once there is something to say.
+    pub(crate) fn of_session(session: Arc<Session>) -> Self {
+        Self::Log { session, log: OnceLock::new(), begun: Notify::new(), left: Notify::new() }
+    }
 }
 
 /// A message that waits for a modern client, and what it takes of the account while it does.
@@ -65,6 +78,8 @@ pub(crate) struct CallChannel {
 
 /// When progress is tried again that a client was too slow to take.
 const RETRY: Duration = Duration::from_millis(100);
+/// Pause between two looks whether a client has come back to its stream.
+const LOOK: Duration = Duration::from_secs(1);
 
 impl CallChannel {
     pub(crate) fn channel() -> (mpsc::Sender<Waiting>, mpsc::Receiver<Waiting>) {
@@ -181,17 +196,49 @@ impl CallChannel {
     }
 
     /// Asks a legacy client something of the gateway's own: an elicitation.
-    pub(crate) async fn ask_own(&self, params: &[u8]) -> Result<Bytes, QuestionError> {
+    pub(crate) async fn ask_own(
+        &self,
+        params: &[u8],
+        limit: Duration,
+    ) -> Result<Bytes, QuestionError> {
         let Destination::Log { session, .. } = &self.outlet else {
             return Err(QuestionError::Undeclared);
         };
         let log = self.begin().ok_or(QuestionError::Undeclared)?;
-        session.question(log, &self.slug, Method::Elicit, params).await
+        session.question(log, &self.slug, Method::Elicit, params, limit).await
+    }
+
+    /// The client has gone away before its call had a stream.
+    pub(crate) fn record_departure(&self) {
+        if let Destination::Log { left, .. } = &self.outlet {
+            left.notify_one();
+        }
+    }
+
+    /// Ready when a legacy client cannot hear the answer of its call any more: its session is over,
+    /// it has left, or it has lost the stream and does not come back.
+    pub(crate) async fn client_left(&self) {
+        let Destination::Log { session, log, left, .. } = &self.outlet else {
+            return std::future::pending().await;
+        };
+        let lost = async {
+            loop {
+                match log.get() {
+                    None => return left.notified().await,
+                    Some(log) if log.is_abandoned() => return,
+                    Some(_) => tokio::time::sleep(LOOK).await,
+                }
+            }
+        };
+        tokio::select! {
+            () = lost => {}
+            () = session.over.cancelled() => {}
+        }
     }
 
     /// The stream of a legacy call, made now if there is none yet.
     fn begin(&self) -> Option<&Arc<Log>> {
-        let Destination::Log { session, log, begun } = &self.outlet else { return None };
+        let Destination::Log { session, log, begun, .. } = &self.outlet else { return None };
         let log = log.get_or_init(|| session.new_log());
         begun.notify_one();
         Some(log)
@@ -278,6 +325,7 @@ impl Conversation for CallChannel {
                     &self.slug,
                     method,
                     &question::label(self.label.as_deref(), method, &params),
+                    session.question_timeout(),
                 )
                 .await
         })

@@ -9,7 +9,7 @@ mod record;
 mod rounds;
 mod task;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -19,7 +19,7 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::write;
 use lockgate_upstream::ListKind;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 
 pub(crate) use answer::join_instructions;
 use answer::{write_discovery, write_page};
@@ -296,11 +296,7 @@ async fn run_legacy(
 ) -> Reply {
     let running = context.running.take().unwrap_or_else(|| session.run(context.request.id_bytes()));
     let server = Arc::clone(permitted.server());
-    let outlet = Destination::Log {
-        session: Arc::clone(&session),
-        log: OnceLock::new(),
-        begun: Notify::new(),
-    };
+    let outlet = Destination::of_session(Arc::clone(&session));
     let conversation = open_channel(&context, &permitted, outlet);
     let relay = Relay::new(&context, &permitted, gateway.budget());
     let relay = relay.map(|relay| Arc::new(relay.beside(&conversation)));
@@ -313,7 +309,7 @@ async fn run_legacy(
         };
         (context, answer)
     });
-    let mut work = Detached::new(work, server);
+    let mut work = Detached::new(work, server, Arc::clone(&conversation));
     tokio::select! {
         biased;
         (context, answer) = &mut work => match (conversation.stream(), answer) {

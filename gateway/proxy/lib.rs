@@ -8,6 +8,7 @@ mod approvers;
 mod authorize;
 mod batch;
 mod caller_view;
+mod canonical;
 mod catalog;
 mod client_channel;
 mod config;

@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 use asked::Asked;
 use elicitation::Elicitations;
-pub(crate) use log::{Log, Reader, parse_event_id};
+pub(crate) use log::{AWAY, Log, Reader, parse_event_id};
 use portable::{Ended, Opening};
 pub(crate) use subscribed::{AtServer, NewSubscription, Subscribed, covers};
 pub(crate) use tasks::SessionTask;

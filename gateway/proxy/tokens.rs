@@ -7,9 +7,9 @@ use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::sealed::Purpose;
 use lockgate_protocol::write::Object;
 use lockgate_protocol::{list, scan};
-use serde_json::Value;
 
 use crate::answers::Questions;
+use crate::canonical::write_canonical;
 use crate::context::RequestContext;
 use crate::rescue::RequestError;
 use crate::unix_time;
@@ -211,37 +211,10 @@ pub(crate) fn digest(context: &RequestContext) -> [u8; 32] {
             continue;
         }
         let mut text = Vec::new();
-        match serde_json::from_slice::<Value>(value) {
-            Ok(value) => canonical(&value, &mut text),
-            Err(_) => text.extend_from_slice(value),
+        if write_canonical(value, &mut text).is_err() {
+            text = value.to_vec();
         }
         hasher.update(&[0]).update(name.as_bytes()).update(&[0]).update(&text);
     }
     *hasher.finalize().as_bytes()
-}
-
-fn canonical(value: &Value, out: &mut Vec<u8>) {
-    match value {
-        Value::Object(all) => {
-            let mut members: Vec<_> = all.iter().collect();
-            members.sort_by_key(|(name, _)| *name);
-            out.push(b'{');
-            for (name, value) in members {
-                lockgate_protocol::write::string(out, name);
-                out.push(b':');
-                canonical(value, out);
-                out.push(b',');
-            }
-            out.push(b'}');
-        }
-        Value::Array(all) => {
-            out.push(b'[');
-            for value in all {
-                canonical(value, out);
-                out.push(b',');
-            }
-            out.push(b']');
-        }
-        scalar => out.extend_from_slice(scalar.to_string().as_bytes()),
-    }
 }

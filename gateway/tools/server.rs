@@ -20,7 +20,7 @@ use lockgate_protocol::scan::MAX_DEPTH;
 use lockgate_protocol::write;
 use lockgate_upstream::{
     Answer, AnswerKind, BoxFuture, Call, Caller, Catalog, Event, Events, Failure, FailureKind,
-    Item, ListKind, Peer, Stage, State, Status, Subscription, Trouble, Upstream,
+    Instance, Item, ListKind, Peer, Stage, State, Status, Subscription, Trouble, Upstream,
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -52,6 +52,7 @@ pub(crate) struct ServerDefinition {
 /// A built-in server.
 pub(crate) struct Server {
     slug: &'static str,
+    instance: Instance,
     status: Arc<Status>,
     catalog: ArcSwap<Catalog>,
     instructions: Arc<str>,
@@ -89,6 +90,7 @@ impl Server {
             tools.iter().map(|entry| (Box::from(entry.own()), Arc::clone(entry))).collect();
         let server = Arc::new(Self {
             slug,
+            instance: Instance::mint(),
             status: Arc::new(status),
             catalog: ArcSwap::default(),
             instructions: instructions.into(),
@@ -270,6 +272,10 @@ impl ChangeListener for Server {
 impl Upstream for Server {
     fn slug(&self) -> &str {
         self.slug
+    }
+
+    fn instance(&self) -> Instance {
+        self.instance
     }
 
     fn status(&self) -> Arc<Status> {

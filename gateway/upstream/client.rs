@@ -31,12 +31,14 @@ use crate::config::{Config, Transport};
 use crate::connection::{Ask, Connection};
 use crate::failure::{Failure, Kind};
 use crate::future::BoxFuture;
+use crate::instance::Instance;
 use crate::shared::{Shared, Surroundings, Unusable};
 use crate::status::{Load, State, Status};
 use crate::{Upstream, supervise};
 
 /// An upstream: see the module.
 pub struct Client {
+    instance: Instance,
     pub(crate) shared: Arc<Shared>,
     supervisor: Mutex<Option<tokio::task::JoinHandle<()>>>,
 }
@@ -48,6 +50,7 @@ impl Client {
     /// The URL or a header cannot be used.
     pub fn new(config: Config, around: Surroundings) -> Result<Arc<Self>, Unusable> {
         Ok(Arc::new(Self {
+            instance: Instance::mint(),
             shared: Arc::new(Shared::new(config, around)?),
             supervisor: Mutex::default(),
         }))
@@ -195,6 +198,10 @@ fn declared_for<'a>(call: &'a Call<'_>, modern: bool) -> Cow<'a, [u8]> {
 impl Upstream for Client {
     fn slug(&self) -> &str {
         &self.shared.slug
+    }
+
+    fn instance(&self) -> Instance {
+        self.instance
     }
 
     fn status(&self) -> Arc<Status> {

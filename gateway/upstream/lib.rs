@@ -22,6 +22,7 @@ mod handshake;
 mod health;
 mod http;
 mod incoming;
+mod instance;
 mod last_heard;
 mod link;
 mod lists;
@@ -53,6 +54,7 @@ pub use client::Client;
 pub use config::{Breaker, Config, EraChoice, Health, Limits, Sessions, Transport};
 pub use failure::{Failure, Kind as FailureKind};
 pub use future::BoxFuture;
+pub use instance::Instance;
 pub use process::{Group, guard, outlive_signals};
 pub use shared::Surroundings;
 pub use sole::SoleClient;
@@ -67,6 +69,9 @@ use lockgate_protocol::revision::Era;
 pub trait Upstream: Send + Sync + 'static {
     /// The operator-given name.
     fn slug(&self) -> &str;
+
+    /// Which one it is, of all that have had or will have its name. No I/O.
+    fn instance(&self) -> Instance;
 
     /// How it is now. No I/O.
     fn status(&self) -> Arc<Status>;

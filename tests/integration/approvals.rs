@@ -9,26 +9,26 @@ use crate::rig::gate::command;
 use crate::rig::upstream::{modern, modern_with, tool};
 use crate::rig::{Answer, Gate, Heard, Say, Stream, Upstream, Value, json, until};
 
-const ALLOW: &str = "policies:\n  - { name: all, effect: allow }\n";
+pub(crate) const ALLOW: &str = "policies:\n  - { name: all, effect: allow }\n";
 /// Callers approve what drops something themselves.
-const OWN: &str = "  - { name: sure, effect: ask, what: { words: [drop] } }\n";
+pub(crate) const OWN: &str = "  - { name: sure, effect: ask, what: { words: [drop] } }\n";
 /// Two people of a role approve what wipes something.
-const TWO: &str = "  - { name: two, effect: ask, what: { words: [wipe] }, approval: { by: { roles: [approver] }, approvals: 2 } }\n";
+pub(crate) const TWO: &str = "  - { name: two, effect: ask, what: { words: [wipe] }, approval: { by: { roles: [approver] }, approvals: 2 } }\n";
 /// One does.
-const ONE: &str = "  - { name: one, effect: ask, what: { words: [wipe] }, approval: { by: { roles: [approver] } } }\n";
+pub(crate) const ONE: &str = "  - { name: one, effect: ask, what: { words: [wipe] }, approval: { by: { roles: [approver] } } }\n";
 
-struct Rig {
-    server: Upstream,
-    gate: Gate,
+pub(crate) struct Rig {
+    pub(crate) server: Upstream,
+    pub(crate) gate: Gate,
     folder: tempfile::TempDir,
 }
 
 impl Rig {
-    async fn new(policies: &str, more: Value) -> Self {
+    pub(crate) async fn new(policies: &str, more: Value) -> Self {
         Self::with(modern(&["drop", "wipe", "read"]), policies, more).await
     }
 
-    async fn with(
+    pub(crate) async fn with(
         script: impl Fn(&Heard) -> Say + Send + Sync + 'static,
         policies: &str,
         more: Value,
@@ -40,7 +40,7 @@ impl Rig {
         Self { server, gate, folder }
     }
 
-    fn config(server: &Upstream, folder: &tempfile::TempDir, more: Value) -> Value {
+    pub(crate) fn config(server: &Upstream, folder: &tempfile::TempDir, more: Value) -> Value {
         let mut config = json!({"servers": {"a": server.config()}, "auth": {"keys_file": "keys.yaml"},
             "policy": {"files": [folder.path().join("p.yaml")]}});
         for (name, value) in more.as_object().unwrap() {
@@ -49,41 +49,46 @@ impl Rig {
         config
     }
 
+    /// The same gateway with another server under the same name.
+    pub(crate) fn reconfigure(&self, server: &Upstream) {
+        self.gate.configure(Self::config(server, &self.folder, json!({})));
+    }
+
     /// A modern call of a client that can be asked.
-    async fn call(&self, key: &str, tool: &str, more: Value) -> Answer {
+    pub(crate) async fn call(&self, key: &str, tool: &str, more: Value) -> Answer {
         modern_call(tool, more).by(key).send(self.gate.address).await
     }
 
-    fn calls(&self) -> usize {
+    pub(crate) fn calls(&self) -> usize {
         self.server.count("tools/call")
     }
 
     /// The calls that wait for somebody.
-    async fn list(&self, key: &str) -> Vec<Value> {
+    pub(crate) async fn list(&self, key: &str) -> Vec<Value> {
         let answer = Request::bare("GET", "/approvals", "").by(key).send(self.gate.address).await;
         answer.json()["approvals"].as_array().unwrap().clone()
     }
 
     /// The only call that waits for somebody.
-    async fn waiting(&self, key: &str) -> Value {
+    pub(crate) async fn waiting(&self, key: &str) -> Value {
         until("a call waits", async || self.list(key).await.pop()).await
     }
 
-    async fn answer(&self, key: &str, id: &Value, decision: &str) -> Answer {
+    pub(crate) async fn answer(&self, key: &str, id: &Value, decision: &str) -> Answer {
         let path = format!("/approvals/{}/{decision}", id.as_str().unwrap());
         Request::bare("POST", &path, "").by(key).send(self.gate.address).await
     }
 
-    async fn person(&self, name: &str) -> String {
+    pub(crate) async fn person(&self, name: &str) -> String {
         key(&self.gate, name, &[]).await
     }
 
-    async fn approver(&self, name: &str) -> String {
+    pub(crate) async fn approver(&self, name: &str) -> String {
         key(&self.gate, name, &["--role", "approver"]).await
     }
 }
 
-fn modern_call(tool: &str, more: Value) -> Request {
+pub(crate) fn modern_call(tool: &str, more: Value) -> Request {
     let meta = json!({"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}});
     let mut params = json!({"name": tool, "arguments": {"n": 1}, "_meta": meta});
     for (key, value) in more.as_object().unwrap() {
@@ -92,18 +97,18 @@ fn modern_call(tool: &str, more: Value) -> Request {
     Request::modern("/mcp", "tools/call", params)
 }
 
-fn decision(word: &str) -> Value {
+pub(crate) fn decision(word: &str) -> Value {
     json!({"approval": {"action": "accept", "content": {"decision": word}}})
 }
 
 #[track_caller]
-fn refusal(answer: &Answer) -> String {
+pub(crate) fn refusal(answer: &Answer) -> String {
     let result = answer.result();
     assert_eq!(result["isError"], true, "{result}");
     result["content"][0]["text"].as_str().unwrap().to_owned()
 }
 
-async fn session(rig: &Rig, key: &str, capabilities: Value) -> String {
+pub(crate) async fn session(rig: &Rig, key: &str, capabilities: Value) -> String {
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities,
         "clientInfo": {"name": "t", "version": "1"}});
     let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
@@ -112,13 +117,13 @@ async fn session(rig: &Rig, key: &str, capabilities: Value) -> String {
     opened.header("mcp-session-id").unwrap().to_owned()
 }
 
-async fn legacy_call(rig: &Rig, key: &str, session: &str, tool: &str) -> Stream {
+pub(crate) async fn legacy_call(rig: &Rig, key: &str, session: &str, tool: &str) -> Stream {
     let call = json!({"name": tool, "arguments": {"n": 1}});
     Request::legacy("/mcp", session, 9, "tools/call", &call).by(key).open(rig.gate.address).await
 }
 
 /// The answer that ends a call of a session.
-async fn last(mut stream: Stream) -> Value {
+pub(crate) async fn last(mut stream: Stream) -> Value {
     match stream.head.header("content-type") {
         Some("application/json") => stream.whole().await.json(),
         _ => stream.next().await.unwrap(),
@@ -158,8 +163,6 @@ async fn no_answer_but_a_clear_yes_makes_the_call() {
         decision("deny"),
         json!({"approval": {"action": "decline"}}),
         json!({"approval": {"action": "cancel"}}),
-        json!({}),
-        json!({"other": {"action": "accept", "content": {"decision": "approve"}}}),
     ] {
         let asked = rig.call(&ann, "a__drop", json!({})).await.result();
         let more = json!({"requestState": asked["requestState"], "inputResponses": responses});
@@ -179,9 +182,6 @@ async fn no_answer_but_a_clear_yes_makes_the_call() {
     assert_eq!((odd.code(), rig.calls()), (-32602, 0), "{}", odd.text());
     let yes = json!({"requestState": state, "inputResponses": decision("approve")});
     assert_eq!(rig.call(&ann, "a__drop", yes).await.result()["resultType"], "complete");
-    // A state without an answer is no answer.
-    let asked = rig.call(&ann, "a__drop", json!({})).await.result();
-    refusal(&rig.call(&ann, "a__drop", json!({"requestState": asked["requestState"]})).await);
     // A client that cannot be asked is told so.
     let unable = Request::modern("/mcp", "tools/call", json!({"name": "a__drop", "arguments": {}}));
     let words = refusal(&unable.by(&ann).send(rig.gate.address).await);
@@ -231,10 +231,8 @@ async fn a_question_expires_and_dies_with_the_policies_it_was_asked_under() {
     let asked = rig.call(&ann, "a__drop", json!({})).await.result();
     tokio::time::sleep(Duration::from_millis(1100)).await;
     let late = rig.call(&ann, "a__drop", yes(&asked)).await;
-    // By its state, whose time is in whole seconds, or by what the gateway remembers.
-    let words = late.text();
-    let is_told = words.contains("nobody approved it in time") || words.contains("has expired");
-    assert!(is_told, "{words}");
+    assert_eq!(late.code(), -32602, "{}", late.text());
+    assert!(late.text().contains("request state expired"), "{}", late.text());
     // Another policy file: what was approved was approved under other policies.
     std::fs::write(rig.folder.path().join("p.yaml"), format!("{ALLOW}{OWN}")).unwrap();
     until("the policies are replaced", async || rig.gate.log().contains("~ sure").then_some(()))
@@ -626,7 +624,9 @@ async fn no_call_reaches_its_server_without_its_own_approval() {
                 other["arguments"] = json!({"n": n + 1000});
                 assert_eq!(send(&callers[who], other).await.code(), -32602);
                 let none = json!({"arguments": arguments, "requestState": state});
-                refusal(&send(&callers[who], none).await);
+                // Without an answer the question is asked again, and nothing runs.
+                let again = send(&callers[who], none).await.result();
+                assert_eq!(again["resultType"], "input_required");
             }
             Fate::Steal => {
                 assert_eq!(send(&callers[1 - who], bring("approve")).await.code(), -32602);

@@ -17,6 +17,7 @@ mod rig;
 
 mod alike;
 mod approvals;
+mod approvers;
 mod audit;
 mod bodies;
 mod builtin;

@@ -69,7 +69,7 @@ impl Pipe {
         self.answer(&id).await
     }
 
-    async fn legacy(&mut self, id: Value, method: &str, params: Value) -> Value {
+    pub(crate) async fn legacy(&mut self, id: Value, method: &str, params: Value) -> Value {
         self.say(
             &json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string(),
         )

@@ -27,6 +27,13 @@ pub(crate) struct AskedCall {
     pub(crate) expires: Instant,
 }
 
+/// Why a question cannot be answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TakeError {
+    Unknown,
+    Expired,
+}
+
 /// See the module.
 #[derive(Default)]
 pub(crate) struct AskedCalls(Mutex<Tables>);
@@ -60,9 +67,15 @@ impl AskedCalls {
     }
 
     /// Takes a question that is answered: once.
-    pub(crate) fn take(&self, nonce: &Nonce) -> Option<AskedCall> {
-        let asked = self.0.lock().asked.remove(nonce)?;
-        (asked.expires > Instant::now()).then_some(asked)
+    ///
+    /// # Errors
+    /// It is not known, or its time is over.
+    pub(crate) fn take(&self, nonce: &Nonce) -> Result<AskedCall, TakeError> {
+        let asked = self.0.lock().asked.remove(nonce).ok_or(TakeError::Unknown)?;
+        match asked.expires > Instant::now() {
+            true => Ok(asked),
+            false => Err(TakeError::Expired),
+        }
     }
 
     /// The server of an approved call has paused it: its next round needs no other approval.

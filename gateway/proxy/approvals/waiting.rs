@@ -30,7 +30,12 @@ pub(crate) enum VoteError {
     Own,
     #[error("you have approved this call already: somebody else has to approve it too")]
     Twice,
+    #[error("the audit trail cannot record it, and so it does not count: try again later")]
+    Unrecorded,
 }
+
+/// Records an approval that counts while the call waits for others.
+pub(crate) type RecordVote<'a> = &'a dyn Fn(&WaitingCall) -> Result<(), VoteError>;
 
 /// One call that waits.
 pub(crate) struct WaitingCall {
@@ -105,6 +110,7 @@ impl WaitingCall {
         voter: &Principal,
         subject: &Subject<'_>,
         approve: bool,
+        record: RecordVote<'_>,
     ) -> Result<Value, VoteError> {
         let counts = self.counts(subject).ok_or(VoteError::Unknown)?;
         if *voter == self.requester {
@@ -134,6 +140,11 @@ impl WaitingCall {
         if let Some(ending) = ending {
             let sender = votes.sender.take().ok_or(VoteError::Unknown)?;
             sender.send(ending).map_err(|_| VoteError::Unknown)?;
+        } else if votes.sender.as_ref().is_none_or(oneshot::Sender::is_closed) {
+            return Err(VoteError::Unknown);
+        } else if let Err(error) = record(self) {
+            votes.approved.pop();
+            return Err(error);
         }
         let state = match (approve, decided) {
             (false, _) => "denied",
@@ -196,9 +207,10 @@ impl WaitingCalls {
         voter: &Principal,
         subject: &Subject<'_>,
         approve: bool,
+        record: RecordVote<'_>,
     ) -> Result<(Arc<WaitingCall>, Value), VoteError> {
         let call = self.0.lock().get(id).cloned().ok_or(VoteError::Unknown)?;
-        let state = call.vote(voter, subject, approve)?;
+        let state = call.vote(voter, subject, approve, record)?;
         Ok((call, state))
     }
 

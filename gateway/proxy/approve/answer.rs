@@ -21,7 +21,8 @@ pub(crate) const KEY: &str = "approval";
 pub(crate) struct CallerAnswer {
     /// The question that it is an answer to.
     pub(crate) nonce: Nonce,
-    pub(crate) approves: bool,
+    /// Nothing where it brought the question back without an answer.
+    pub(crate) approves: Option<bool>,
 }
 
 /// Seals the state of a question to the caller.
@@ -59,26 +60,30 @@ pub(crate) fn read(
     let plain = match opened {
         Ok(plain) => plain,
         Err(refused) if refused.reason() == Reason::Expired => {
-            return Err(RequestError::unapproved(&ApprovalError::Expired, None, context.era()));
+            return Err(RequestError::unapproved(
+                &ApprovalError::StateExpired,
+                None,
+                context.era(),
+            ));
         }
         Err(_) => return Ok(None),
     };
     let Ok(nonce) = Nonce::try_from(plain.as_slice()) else { return Ok(None) };
     let approves = match context.request.param("inputResponses") {
         Some(responses) => read_decision(context, responses)?,
-        None => false,
+        None => None,
     };
     Ok(Some(CallerAnswer { nonce, approves }))
 }
 
-fn read_decision(context: &RequestContext, responses: &[u8]) -> Result<bool, RequestError> {
+fn read_decision(context: &RequestContext, responses: &[u8]) -> Result<Option<bool>, RequestError> {
     let asked = serde_json::json!({KEY: {"method": "elicitation/create", "params": {
         "requestedSchema": {"type": "object", "required": ["decision"], "properties": {
             "decision": {"type": "string", "enum": ["approve", "deny"]}}}}}});
     let questions = Questions::of(asked.to_string().as_bytes()).unwrap_or_default();
     let taken = tokens::take_answers(context, responses, |raw| questions.take(raw))?;
     let answers: Value = serde_json::from_slice(&taken).unwrap_or_default();
-    Ok(answers.get(KEY).is_some_and(is_approval))
+    Ok(answers.get(KEY).map(is_approval))
 }
 
 /// Whether the result of an elicitation approves the call.

@@ -1,26 +1,17 @@
 //! The very call that a person is asked about: its digest, which what runs is held against, and how
 //! it is shown.
 
-use std::sync::{Arc, OnceLock};
-
-use lockgate_policy::response::{Response, Spec};
 use lockgate_policy::{ApprovalRule, Refusal};
-use lockgate_protocol::scan::{self, Flaw, Keys, Scanner};
-use lockgate_protocol::write;
-use lockgate_text::unseen::is_unseen;
 use serde_json::{Value, json};
 
+use super::shown::{show_arguments, show_text};
 use crate::authorize::Permitted;
+use crate::canonical::write_canonical;
 use crate::context::RequestContext;
-use crate::response::scrub::texts::texts;
 
 /// Longest request that can be asked about: what a person approves has to be looked at, and many
 /// may wait.
 pub(crate) const MAX_REQUEST: usize = 64 * 1024;
-/// Longest text among the arguments that is shown whole, in characters.
-const MAX_STRING: usize = 1000;
-/// Most bytes of arguments that are shown.
-const MAX_SHOWN: usize = 16 * 1024;
 
 /// See the module.
 pub(crate) struct ApprovedCall {
@@ -56,7 +47,7 @@ impl ApprovedCall {
         let slug = permitted.server().slug().as_bytes();
         let target = permitted.target().as_bytes();
         // Another server under the same name, or other policies under theirs, is another call.
-        let server = Arc::as_ptr(permitted.server()).addr().to_le_bytes();
+        let server = permitted.server().instance().to_bytes();
         let policies = context.snapshot.policy.fingerprint();
         let mut parts = vec![issuer, subject, endpoint, slug, target, definition, &canonical];
         parts.extend([server.as_slice(), policies.as_slice()]);
@@ -83,34 +74,11 @@ impl ApprovedCall {
             "agent": principal.agent.as_deref(),
             "endpoint": context.endpoint.path(),
             "server": permitted.server().slug(),
-            "tool": shown_text(tool),
-            "arguments": self.show_arguments(permitted),
+            "tool": show_text(tool),
+            "arguments": show_arguments(&self.arguments, permitted.response().map(|rule| &**rule)),
             "needs": needs,
             "digest": self.digest_text(),
         })
-    }
-
-    /// The arguments as a person sees them: without secrets and what the policies take out of
-    /// answers, long texts cut, and nothing that cannot be seen.
-    fn show_arguments(&self, permitted: &Permitted) -> String {
-        let mut rules = Vec::from_iter(secrets());
-        if let Some(rule) = permitted.response() {
-            rules.push(rule);
-        }
-        let clean = match Response::all(rules) {
-            Some(rule) => texts(&rule, "", &self.arguments),
-            None => None,
-        };
-        let text = clean.as_deref().unwrap_or(&self.arguments);
-        let Ok(mut value) = serde_json::from_slice::<Value>(text) else { return String::new() };
-        cut_strings(&mut value);
-        let mut shown = shown_text(&value.to_string());
-        if shown.len() > MAX_SHOWN {
-            let all = shown.len();
-            shown.truncate(shown.floor_char_boundary(MAX_SHOWN));
-            shown.push_str(&format!("… (cut: {all} bytes in all)"));
-        }
-        shown
     }
 
     /// The question to the caller, as parameters of an elicitation.
@@ -150,82 +118,3 @@ impl ApprovedCall {
 fn text_of<'a>(shown: &'a Value, name: &str) -> &'a str {
     shown.get(name).and_then(Value::as_str).unwrap_or_default()
 }
-
-/// What looks like a secret is shown to nobody, whatever policies say.
-fn secrets() -> Option<&'static Response> {
-    static SECRETS: OnceLock<Option<Response>> = OnceLock::new();
-    let compiled =
-        SECRETS.get_or_init(|| Response::compile(&Spec { secrets: true, ..Spec::default() }).ok());
-    compiled.as_ref()
-}
-
-fn cut_strings(value: &mut Value) {
-    match value {
-        Value::String(text) => {
-            if let Some((end, _)) = text.char_indices().nth(MAX_STRING) {
-                let rest = text.chars().count() - MAX_STRING;
-                text.truncate(end);
-                text.push_str(&format!("… ({rest} more characters)"));
-            }
-        }
-        Value::Array(all) => all.iter_mut().for_each(cut_strings),
-        Value::Object(all) => all.values_mut().for_each(cut_strings),
-        _ => {}
-    }
-}
-
-/// A text with escapes for what cannot be seen.
-fn shown_text(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match is_unseen(c) {
-            true => out.push_str(&format!("\\u{{{:x}}}", u32::from(c))),
-            false => out.push(c),
-        }
-    }
-    out
-}
-
-/// JSON whose members are in order and whose texts are written in one way. Numbers stay as they
-/// were written, because readers differ in how exact they take them.
-fn write_canonical(raw: &[u8], out: &mut Vec<u8>) -> Result<(), Flaw> {
-    let mut scanner = Scanner::new(raw, scan::MAX_DEPTH)?;
-    match scanner.peek() {
-        Some(b'{') => {
-            let (_, mut members) = scanner.members(Keys::Distinct)?;
-            members.sort_by(|a, b| a.name(raw).cmp(&b.name(raw)));
-            out.push(b'{');
-            for member in &members {
-                write::string(out, &member.name(raw));
-                out.push(b':');
-                write_canonical(member.value.of(raw), out)?;
-                out.push(b',');
-            }
-            out.push(b'}');
-        }
-        Some(b'[') => {
-            let mut items = Vec::new();
-            scanner.array(&mut |inner| {
-                items.push(inner.value()?);
-                Ok(())
-            })?;
-            out.push(b'[');
-            for item in items {
-                write_canonical(item.of(raw), out)?;
-                out.push(b',');
-            }
-            out.push(b']');
-        }
-        _ => {
-            let scalar = scanner.value()?.of(raw);
-            match scan::as_str(scalar) {
-                Some(text) => write::string(out, &text),
-                None => out.extend_from_slice(scalar),
-            }
-        }
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests;

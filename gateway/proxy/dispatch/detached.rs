@@ -4,21 +4,17 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use lockgate_admission::Promise;
 use lockgate_upstream::Upstream;
 
 use futures_util::future::BoxFuture;
 
+use crate::client_channel::CallChannel;
 use crate::context::RequestContext;
 use crate::rescue::RequestError;
-use crate::session::Log;
+use crate::session::{AWAY, Log};
 use crate::transport::Text;
-
-/// How long a client that lost the stream of its call may take to come back, while others want the
-/// call's place.
-const AWAY: Duration = Duration::from_secs(10);
 
 pub(super) type Work = BoxFuture<'static, (Box<RequestContext>, Result<Text, RequestError>)>;
 
@@ -27,11 +23,12 @@ pub(super) type Work = BoxFuture<'static, (Box<RequestContext>, Result<Text, Req
 pub(super) struct Detached {
     work: Option<Work>,
     server: Arc<dyn Upstream>,
+    channel: Arc<CallChannel>,
 }
 
 impl Detached {
-    pub(super) fn new(work: Work, server: Arc<dyn Upstream>) -> Self {
-        Self { work: Some(work), server }
+    pub(super) fn new(work: Work, server: Arc<dyn Upstream>, channel: Arc<CallChannel>) -> Self {
+        Self { work: Some(work), server, channel }
     }
 
     pub(super) fn server(&self) -> Arc<dyn Upstream> {
@@ -61,6 +58,7 @@ impl Future for Detached {
 impl Drop for Detached {
     fn drop(&mut self) {
         let Some(work) = self.work.take() else { return };
+        self.channel.record_departure();
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let server = Arc::clone(&self.server);
         runtime.spawn(async move {
@@ -80,16 +78,12 @@ impl Drop for Detached {
 pub(super) async fn reclaim<'a>(server: &'a dyn Upstream, stream: Option<&Log>) -> Promise<'a> {
     loop {
         // A call with a client does not stand in the way of those without.
-        while stream.is_some_and(|stream| !is_abandoned(stream)) {
+        while stream.is_some_and(|stream| !stream.is_abandoned()) {
             tokio::time::sleep(AWAY / 10).await;
         }
         let promise = server.calls().wanted().await;
-        if stream.is_none_or(is_abandoned) {
+        if stream.is_none_or(Log::is_abandoned) {
             return promise;
         }
     }
-}
-
-fn is_abandoned(stream: &Log) -> bool {
-    stream.unread_for().is_some_and(|away| away >= AWAY)
 }

@@ -18,6 +18,11 @@ pub(crate) enum ApprovalError {
          (elicitation)"
     )]
     CannotAsk,
+    #[error(
+        "it needs an approval by others, and nobody can give one here: approvers come over HTTP to \
+         `lockgate serve`, with a credential of their own"
+    )]
+    NobodyToAsk,
     #[error("a call that another tool makes cannot wait for an approval")]
     Nested,
     #[error("it cannot be asked about: {0}")]
@@ -26,6 +31,10 @@ pub(crate) enum ApprovalError {
     Denied(String),
     #[error("nobody approved it in time")]
     Expired,
+    #[error("its client has left")]
+    Left,
+    #[error("request state expired: nobody approved it in time")]
+    StateExpired,
     #[error(
         "its approval is not known: it was used already, has expired, made room for others, or the \
          gateway was restarted"
@@ -55,7 +64,9 @@ impl RequestError {
         let by = rule.map(|rule| format!(" by policy {rule}")).unwrap_or_default();
         let words = format!("the call was not made, refused{by}: {error}");
         let problem = match error {
-            ApprovalError::Unknown | ApprovalError::Other => Self::invalid(words),
+            ApprovalError::Unknown | ApprovalError::Other | ApprovalError::StateExpired => {
+                Self::invalid(words)
+            }
             ApprovalError::NoRoom(no_room) => {
                 let name = reason(*no_room).trim_start_matches("limits.");
                 Self::new(code::OVERLOADED, words)

@@ -57,7 +57,8 @@ impl ClientSession for Session {
         Box::pin(async move {
             let log = self.log(0).ok_or(QuestionError::Gone)?;
             let label = (self.endpoint == Endpoint::All).then_some(slug);
-            self.question(&log, slug, method, &question::label(label, method, &params)).await
+            let params = question::label(label, method, &params);
+            self.question(&log, slug, method, &params, self.question_timeout()).await
         })
     }
 }

@@ -15,6 +15,9 @@ use lockgate_admission::budget::{Budget, Full, Hold, SMALL};
 
 /// How long a finished stream can still be resumed.
 const KEEP: Duration = Duration::from_secs(60);
+/// How long a client that lost the stream of its call may take to come back, while others want the
+/// call's place or are asked to approve the call.
+pub(crate) const AWAY: Duration = Duration::from_secs(10);
 /// Bytes kept in one stream besides its newest message.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 
@@ -157,12 +160,17 @@ impl Log {
     }
 
     /// How long nobody has read it who read it before.
-    pub(crate) fn unread_for(&self) -> Option<Duration> {
+    fn unread_for(&self) -> Option<Duration> {
         if self.has_reader() {
             return None;
         }
         let left = *self.left.lock();
         left.map(|left| left.elapsed())
+    }
+
+    /// Its reader has left, and has had the time to come back.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.unread_for().is_some_and(|away| away >= AWAY)
     }
 
     /// Finished so long ago that nobody may resume it any more.

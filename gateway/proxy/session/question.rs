@@ -1,6 +1,8 @@
 //! What a session's client is asked: a request of ours on one of its streams, and the answer that
 //! comes by POST. A question waits for a bounded time, and ends with its session.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::{Outcome, Response};
@@ -56,6 +58,11 @@ impl Session {
         }
     }
 
+    /// How long a client may take for an answer to a server.
+    pub(crate) fn question_timeout(&self) -> Duration {
+        self.limits.question_timeout
+    }
+
     /// An answer as far as it is one to what was asked.
     fn check_answer(&self, asked: &Question, answer: &[u8]) -> Result<Bytes, String> {
         let most = self.limits.answer_bytes;
@@ -65,13 +72,14 @@ impl Session {
         asked.take(answer).map(Bytes::from)
     }
 
-    /// Sends a question on a stream and waits for the answer.
+    /// Sends a question on a stream and waits so long for the answer.
     pub(crate) async fn question(
         &self,
         log: &Log,
         slug: &str,
         method: Method,
         params: &[u8],
+        limit: Duration,
     ) -> Result<Bytes, QuestionError> {
         if !may_ask(&self.capabilities, method, params, self.revision) {
             return Err(QuestionError::Undeclared);
@@ -94,7 +102,7 @@ impl Session {
         log.push_awaited(write_request(id, method, params).into())
             .map_err(|_| QuestionError::Gone)?;
         tokio::select! {
-            answer = tokio::time::timeout(self.limits.question_timeout, receiver) => match answer {
+            answer = tokio::time::timeout(limit, receiver) => match answer {
                 Ok(Ok(answer)) => answer,
                 Ok(Err(_)) => Err(QuestionError::Gone),
                 Err(_) => Err(QuestionError::Timeout),

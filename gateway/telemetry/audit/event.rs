@@ -64,7 +64,7 @@ pub struct Refused<'a> {
 /// A call that a person has to approve, and what became of that.
 #[derive(Clone, Copy, Debug)]
 pub struct Approval<'a> {
-    /// `asked`, `approved`, `denied`, `expired` or `gone`.
+    /// `asked`, `counted`, `approved`, `denied`, `expired` or `gone`.
     pub state: &'static str,
     /// The policies that ask.
     pub rule: &'a str,

@@ -1,7 +1,9 @@
 //! The `system` server: it shows what its caller may see, and nothing secret.
 
 use lockgate_protocol::capabilities::Offers;
-use lockgate_upstream::{Catalog, Item, Peer, Stage, State, Status, Subscription, Trouble};
+use lockgate_upstream::{
+    Catalog, Instance, Item, Peer, Stage, State, Status, Subscription, Trouble,
+};
 
 use super::*;
 
@@ -76,6 +78,10 @@ const SECRET: &str = "hunter2";
 impl Upstream for Failing {
     fn slug(&self) -> &str {
         "failing"
+    }
+
+    fn instance(&self) -> Instance {
+        Instance::mint()
     }
 
     fn status(&self) -> Arc<Status> {

@@ -63,7 +63,8 @@ fn every_policy_gets_its_number_of_different_people() {
     let calls = WaitingCalls::default();
     let (waiting, mut receiver) = call("1", &ann, needed);
     let _permit = calls.hold(waiting, BOUNDS).unwrap();
-    let vote = |who: &Principal, approve: bool| calls.vote("1", who, &subject(who), approve);
+    let vote =
+        |who: &Principal, approve: bool| calls.vote("1", who, &subject(who), approve, &|_| Ok(()));
     let bob = principal("bob", &["dba"]);
     let eve = principal("eve", &["dba"]);
     let joe = principal("joe", &["lead"]);
@@ -96,8 +97,11 @@ fn one_who_denies_is_enough_also_after_having_approved() {
     let calls = WaitingCalls::default();
     let (waiting, mut receiver) = call("1", &ann, needed());
     let permit = calls.hold(waiting, BOUNDS).unwrap();
-    calls.vote("1", &bob, &subject(&bob), true).unwrap();
-    assert_eq!(calls.vote("1", &bob, &subject(&bob), false).unwrap().1["state"], "denied");
+    calls.vote("1", &bob, &subject(&bob), true, &|_| Ok(())).unwrap();
+    assert_eq!(
+        calls.vote("1", &bob, &subject(&bob), false, &|_| Ok(())).unwrap().1["state"],
+        "denied"
+    );
     assert_eq!(receiver.try_recv(), Ok(Ending::Denied(bob.clone())));
     drop(permit);
     assert_eq!(calls.len(), 0);
@@ -105,7 +109,10 @@ fn one_who_denies_is_enough_also_after_having_approved() {
     let (waiting, receiver) = call("2", &ann, needed());
     let _permit = calls.hold(waiting, BOUNDS).unwrap();
     drop(receiver);
-    assert_eq!(calls.vote("2", &bob, &subject(&bob), false).err(), Some(VoteError::Unknown));
+    assert_eq!(
+        calls.vote("2", &bob, &subject(&bob), false, &|_| Ok(())).err(),
+        Some(VoteError::Unknown)
+    );
 }
 
 #[test]
@@ -122,4 +129,18 @@ fn as_many_wait_as_may() {
     assert_eq!(hold("4", &bob).err(), Some(NoRoom::All));
     drop(one);
     let _four = hold("4", &bob).unwrap();
+}
+
+#[test]
+fn an_approval_that_is_not_recorded_does_not_count() {
+    let needed = rules(&[json!({"by": {"roles": ["dba"]}, "approvals": 2})]);
+    let ann = principal("ann", &[]);
+    let bob = principal("bob", &["dba"]);
+    let calls = WaitingCalls::default();
+    let (waiting, _receiver) = call("1", &ann, needed);
+    let _permit = calls.hold(waiting, BOUNDS).unwrap();
+    let vote = |record: RecordVote<'_>| calls.vote("1", &bob, &subject(&bob), true, record);
+    let unrecorded = vote(&|_| Err(VoteError::Unrecorded));
+    assert_eq!(unrecorded.err(), Some(VoteError::Unrecorded));
+    assert_eq!(vote(&|_| Ok(())).unwrap().1["policies"][0]["approvals"], 1);
 }

@@ -8,7 +8,7 @@ use lockgate_policy::pin::Pins;
 use lockgate_protocol::name::{Naming, Slug};
 use lockgate_telemetry::Metrics;
 use lockgate_upstream::{
-    Answer, BoxFuture, Call, Caller, Failure, Item, State, Status, Subscription, Upstream,
+    Answer, BoxFuture, Call, Caller, Failure, Instance, Item, State, Status, Subscription, Upstream,
 };
 
 use super::*;
@@ -34,6 +34,10 @@ impl Scripted {
 impl Upstream for Scripted {
     fn slug(&self) -> &str {
         "scripted"
+    }
+
+    fn instance(&self) -> Instance {
+        Instance::mint()
     }
 
     fn status(&self) -> Arc<Status> {

@@ -1,0 +1,109 @@
+//! Arguments as the person sees them who approves a call: as they are sent, without secrets and
+//! what the policies take out of answers, long texts cut, and nothing that cannot be seen.
+
+use std::borrow::Cow;
+use std::sync::OnceLock;
+
+use lockgate_policy::response::{Response, Spec};
+use lockgate_protocol::scan::{self, Flaw, Keys, Scanner};
+use lockgate_protocol::write;
+use lockgate_text::unseen::is_unseen;
+
+use crate::response::scrub::texts::texts;
+
+/// Longest text that is shown whole, in characters.
+const MAX_STRING: usize = 1000;
+/// Most bytes of arguments that are shown.
+const MAX_SHOWN: usize = 16 * 1024;
+
+/// See the module; `rule` is what the policies say of answers.
+pub(super) fn show_arguments(raw: &[u8], rule: Option<&Response>) -> String {
+    let clean = match Response::all(secrets().into_iter().chain(rule)) {
+        Some(rule) => texts(&rule, "", raw),
+        None => None,
+    };
+    let mut text = Vec::with_capacity(raw.len());
+    if write_shown(clean.as_deref().unwrap_or(raw), &mut text).is_err() {
+        return String::new();
+    }
+    let mut shown = show_text(&String::from_utf8_lossy(&text));
+    if shown.len() > MAX_SHOWN {
+        let all = shown.len();
+        shown.truncate(shown.floor_char_boundary(MAX_SHOWN));
+        shown.push_str(&format!("… (cut: {all} bytes in all)"));
+    }
+    shown
+}
+
+/// A text with escapes for what cannot be seen.
+pub(super) fn show_text(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match is_unseen(c) {
+            true => out.push_str(&format!("\\u{{{:x}}}", u32::from(c))),
+            false => out.push(c),
+        }
+    }
+    out
+}
+
+/// What looks like a secret is shown to nobody, whatever policies say.
+fn secrets() -> Option<&'static Response> {
+    static SECRETS: OnceLock<Option<Response>> = OnceLock::new();
+    let compiled =
+        SECRETS.get_or_init(|| Response::compile(&Spec { secrets: true, ..Spec::default() }).ok());
+    compiled.as_ref()
+}
+
+/// The same JSON on one line, with texts decoded and cut. Everything else stays as it was written:
+/// a number that this machine cannot hold is the number that the server gets.
+fn write_shown(raw: &[u8], out: &mut Vec<u8>) -> Result<(), Flaw> {
+    let mut scanner = Scanner::new(raw, scan::MAX_DEPTH)?;
+    match scanner.peek() {
+        Some(b'{') => {
+            let (_, members) = scanner.members(Keys::Distinct)?;
+            out.push(b'{');
+            for (at, member) in members.iter().enumerate() {
+                if at > 0 {
+                    out.push(b',');
+                }
+                write::string(out, &member.name(raw));
+                out.push(b':');
+                write_shown(member.value.of(raw), out)?;
+            }
+            out.push(b'}');
+        }
+        Some(b'[') => {
+            let mut items = Vec::new();
+            scanner.array(&mut |inner| {
+                items.push(inner.value()?);
+                Ok(())
+            })?;
+            out.push(b'[');
+            for (at, item) in items.iter().enumerate() {
+                if at > 0 {
+                    out.push(b',');
+                }
+                write_shown(item.of(raw), out)?;
+            }
+            out.push(b']');
+        }
+        _ => {
+            let scalar = scanner.value()?.of(raw);
+            match scan::as_str(scalar) {
+                Some(text) => write::string(out, &cut(&text)),
+                None => out.extend_from_slice(scalar),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn cut(text: &str) -> Cow<'_, str> {
+    let Some((end, _)) = text.char_indices().nth(MAX_STRING) else { return text.into() };
+    let (begin, rest) = text.split_at(end);
+    format!("{begin}… ({} more characters)", rest.chars().count()).into()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+//! What must not have changed while somebody thought about a call: policies, the caller, the tool,
+//! and who approved it.
+
+use std::sync::Arc;
+
+use lockgate_authn::Principal;
+
+use super::Asking;
+use crate::rescue::ApprovalError;
+use crate::rights::CallerRights;
+
+impl Asking<'_> {
+    /// Whoever approved the call has to be who it was while others thought about it.
+    pub(super) fn check_approvers(&self, approvers: &[Principal]) -> Result<(), ApprovalError> {
+        let now = self.gateway.snapshot();
+        for approver in approvers {
+            let current = now.authenticator.current(approver);
+            if current.is_none_or(|current| current.roles != approver.roles) {
+                return Err(ApprovalError::Changed("the credential of somebody who approved it"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing may have changed of what was approved while somebody thought about it.
+    pub(super) fn check_unchanged(&self) -> Result<(), ApprovalError> {
+        let was = self.context;
+        let now = self.gateway.snapshot();
+        if now.policy.fingerprint() != was.snapshot.policy.fingerprint() {
+            return Err(ApprovalError::Changed("the policies"));
+        }
+        let Some(principal) = now.authenticator.current(&was.principal) else {
+            return Err(ApprovalError::Changed("the caller's credential is not good any more"));
+        };
+        let before = &was.principal;
+        let same = principal.roles == before.roles
+            && principal.scopes == before.scopes
+            && principal.organisation == before.organisation
+            && principal.agent == before.agent;
+        if !same {
+            return Err(ApprovalError::Changed("what the caller's credential grants"));
+        }
+        let rights = CallerRights::new(&now.policy, principal, &was.endpoint);
+        let view = self.gateway.directory.view(&was.endpoint, &now, &rights);
+        let name = was.request.param_str("name").unwrap_or_default();
+        let seen = view.as_ref().and_then(|view| view.tool(&name));
+        let before = was.view.tool(&name);
+        let same = seen.zip(before).is_some_and(|(seen, before)| {
+            seen.entry.item.text == before.entry.item.text
+                && Arc::ptr_eq(&seen.entry.server, self.permitted.server())
+        });
+        if same { Ok(()) } else { Err(ApprovalError::Changed("the tool")) }
+    }
+}
