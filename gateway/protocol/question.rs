@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::capabilities;
 use crate::method::Method;
@@ -21,7 +21,10 @@ pub fn may_ask(declared: &[u8], method: Method, params: &[u8], revision: Revisio
             revision >= Revision::V2025_11_25
                 && capabilities::declares(declared, &["elicitation", "url"])
         }
-        Method::Elicit => takes_forms(declared),
+        Method::Elicit => {
+            takes_forms(declared)
+                && (revision >= Revision::V2025_11_25 || !requires_several(params))
+        }
         _ => false,
     }
 }
@@ -32,11 +35,59 @@ fn is_url(params: &[u8]) -> bool {
     params.get("mode").and_then(Value::as_str) == Some("url")
 }
 
+/// Whether a form cannot be filled in without choosing several of a list, which no form could ask
+/// for before 2025-11-25.
+fn requires_several(params: &[u8]) -> bool {
+    let Ok(params) = serde_json::from_slice::<Value>(params) else { return false };
+    let Some(schema) = params.get("requestedSchema") else { return false };
+    let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+    let mut required = required.filter_map(Value::as_str);
+    required.any(|name| schema["properties"].get(name).is_some_and(takes_several))
+}
+
+fn takes_several(field: &Value) -> bool {
+    field.get("type").and_then(Value::as_str) == Some("array")
+}
+
 /// `elicitation: {}` means forms.
 fn takes_forms(declared: &[u8]) -> bool {
     capabilities::declares(declared, &["elicitation"])
         && (capabilities::declares(declared, &["elicitation", "form"])
             || !capabilities::declares(declared, &["elicitation", "url"]))
+}
+
+/// A form as a client of this revision reads it: before 2025-11-25, choices with titles are `enum`
+/// and `enumNames`, and choices of several are left out. `None` where nothing changes.
+#[must_use]
+pub fn adapt_form(method: Method, params: &[u8], revision: Revision) -> Option<Vec<u8>> {
+    if method != Method::Elicit || revision >= Revision::V2025_11_25 {
+        return None;
+    }
+    let Ok(mut params) = serde_json::from_slice::<Value>(params) else { return None };
+    let fields = params.pointer_mut("/requestedSchema/properties")?.as_object_mut()?;
+    let before = fields.len();
+    fields.retain(|_, field| !takes_several(field));
+    let mut has_changed = fields.len() < before;
+    for field in fields.values_mut().filter_map(Value::as_object_mut) {
+        has_changed |= name_choices(field);
+    }
+    has_changed.then(|| params.to_string().into_bytes())
+}
+
+/// Writes `oneOf` with a `const` and a `title` each as `enum` and `enumNames`.
+fn name_choices(field: &mut Map<String, Value>) -> bool {
+    let Some(choices) = field.get("oneOf").and_then(Value::as_array) else { return false };
+    let mut values = Vec::with_capacity(choices.len());
+    let mut names = Vec::with_capacity(choices.len());
+    for choice in choices {
+        let Some(value) = choice.get("const") else { return false };
+        values.push(value.clone());
+        names.push(choice.get("title").unwrap_or(value).clone());
+    }
+    field.remove("oneOf");
+    field.insert("enum".into(), values.into());
+    field.insert("enumNames".into(), names.into());
+    true
 }
 
 /// A request of ours to a legacy client.
@@ -66,3 +117,6 @@ pub fn label<'a>(label: Option<&str>, method: Method, params: &'a [u8]) -> Cow<'
     }
     Cow::Owned(Value::Object(all).to_string().into_bytes())
 }
+
+#[cfg(test)]
+mod tests;

@@ -78,8 +78,8 @@ pub(crate) async fn ask_client(
             }
             // Only an elicitation has a result that means no answer.
             Err(_) if method == Method::Elicit => json!({"action": "cancel"}),
-            Err(record_refused_notification) => {
-                return Err(problem(&format!("has a question, but {record_refused_notification}")));
+            Err(reason) => {
+                return Err(problem(&format!("has a question, but {reason}")));
             }
         };
         answers.insert(key, answer);

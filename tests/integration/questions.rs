@@ -271,3 +271,29 @@ async fn a_modern_server_gets_no_responses_and_no_empty_promises() {
     let answers = server.heard().into_iter().filter(|heard| heard.body["id"] == "q");
     assert_eq!(answers.count(), 0);
 }
+
+/// Choices with titles are of 2025-11-25; a client of 2025-06-18 gets them as it knows them.
+#[tokio::test]
+async fn a_form_is_written_as_its_clients_revision_knows_it() {
+    let modern = crate::rig::fixture(&["--era", "modern"]);
+    let gate = Gate::start(json!({"servers": {"f": modern}})).await;
+    for (version, is_adapted) in [("2025-06-18", true), ("2025-11-25", false)] {
+        let session = gate.session_with("/mcp", version, json!({"elicitation": {}})).await;
+        let (mut stream, question) =
+            begin(&gate, &session, "f__test_elicitation_sep1330_enums").await;
+        let fields = &question["params"]["requestedSchema"]["properties"];
+        let one = &fields["titledSingle"];
+        if is_adapted {
+            let names = json!(["First Option", "Second Option", "Third Option"]);
+            assert_eq!((&one["enumNames"], one.get("oneOf")), (&names, None), "{fields}");
+            assert!(fields.get("titledMulti").is_none(), "{fields}");
+        } else {
+            assert!(one["oneOf"].is_array() && fields["titledMulti"].is_object(), "{fields}");
+        }
+        let chosen = json!({"action": "accept", "content": {"titledSingle": "value2"}});
+        assert_eq!(reply(&gate, &session, &question["id"], chosen).await.status, 202);
+        let last = stream.next().await.unwrap();
+        let words = last["result"]["content"][0]["text"].as_str().unwrap();
+        assert!(words.contains(r#"content={"titledSingle":"value2"}"#), "{last}");
+    }
+}

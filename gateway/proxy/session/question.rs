@@ -7,7 +7,7 @@ use bytes::Bytes;
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::{Outcome, Response};
 use lockgate_protocol::method::Method;
-use lockgate_protocol::question::{may_ask, write_request};
+use lockgate_protocol::question::{adapt_form, may_ask, write_request};
 use lockgate_protocol::write::{self, Object};
 use lockgate_upstream::QuestionError;
 use serde_json::Value;
@@ -88,6 +88,8 @@ impl Session {
         let question = Question::of(method, &asked).ok_or(QuestionError::Undeclared)?;
         let marked = self.mark_elicitation(slug, method, params);
         let params = marked.as_deref().unwrap_or(params);
+        let adapted = adapt_form(method, params, self.revision);
+        let params = adapted.as_deref().unwrap_or(params);
         let (sender, receiver) = oneshot::channel();
         let id = self.state(|state| {
             if state.questions.len() >= MAX_QUESTIONS {
