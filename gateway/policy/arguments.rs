@@ -79,19 +79,20 @@ impl Arguments {
         for (at, spec) in rules {
             match Rule::compile(at, spec, effect) {
                 Ok(rule) => all.push(rule),
-                Err((key, words)) => {
-                    mistakes.push((
-                        [at.as_str()].into_iter().chain(key).map(str::to_owned).collect(),
-                        words,
-                    ));
+                Err((keys, words)) => {
+                    let mut path = vec![at.clone()];
+                    path.extend(keys.into_iter().map(str::to_owned));
+                    mistakes.push((path, words));
                 }
             }
         }
         if !mistakes.is_empty() {
             return Err(mistakes);
         }
-        let named: BTreeSet<String> =
-            all.iter().filter_map(|rule| rule.at.steps.first().cloned()).collect();
+        let mut named = BTreeSet::new();
+        for rule in &all {
+            named.extend(rule.at.steps.first().cloned());
+        }
         let closed = match others {
             Some(Others::Allow) => false,
             Some(Others::Refuse) => true,
@@ -107,10 +108,8 @@ impl Arguments {
 
     /// Whether some rule has to parse a statement.
     pub(crate) fn parses(&self) -> bool {
-        self.rules
-            .iter()
-            .flat_map(|rule| &rule.structural)
-            .any(|rule| matches!(rule, Structural::Sql(_)))
+        let mut structural = self.rules.iter().flat_map(|rule| &rule.structural);
+        structural.any(|rule| matches!(rule, Structural::Sql(_)))
     }
 
     /// Holds arguments against the rules, putting in what they set.
@@ -125,10 +124,30 @@ impl Arguments {
                 known.join(", ")
             )));
         }
-        for rule in self.rules.iter().filter(|rule| rule.set.is_some()) {
+        for rule in &self.rules {
             rule.put(arguments, &mut pass.edits)?;
         }
-        self.rules.iter().try_for_each(|rule| rule.check(arguments, pass))
+        for rule in &self.rules {
+            rule.check(arguments, pass)?;
+        }
+        Ok(())
+    }
+}
+
+impl Set {
+    /// What one argument is set to; or what is wrong with that.
+    fn compile(set: &file::Set, at: &Pointer, effect: Effect) -> Result<Self, &'static str> {
+        if effect != Effect::Allow {
+            return Err("belongs into an `allow` policy: others only judge");
+        }
+        if !at.is_single() || at.steps.is_empty() {
+            return Err("needs a pointer to one argument");
+        }
+        match set {
+            file::Set { to: Some(value), default: None } => Ok(Self::To(value.clone())),
+            file::Set { to: None, default: Some(value) } => Ok(Self::Default(value.clone())),
+            _ => Err("needs either `to` or `default`"),
+        }
     }
 }
 
@@ -140,28 +159,19 @@ impl Rule {
     ) -> Result<Self, (Vec<&'static str>, String)> {
         let at = Pointer::parse(at).map_err(|words| (vec![], words))?;
         let structural = structural::compile(spec).map_err(|(key, words)| (vec![key], words))?;
-        let schema = spec
-            .schema
-            .as_ref()
-            .map(schema::compile)
-            .transpose()
-            .map_err(|w| (vec!["schema"], w))?;
-        let bounds =
-            spec.value.as_ref().map(Bounds::compile).transpose().map_err(|w| (vec!["value"], w))?;
-        let set = match &spec.set {
+        let schema = match &spec.schema {
+            Some(schema) => Some(schema::compile(schema).map_err(|words| (vec!["schema"], words))?),
             None => None,
-            Some(_) if effect != Effect::Allow => {
-                return Err((
-                    vec!["set"],
-                    "belongs into an `allow` policy: others only judge".into(),
-                ));
+        };
+        let bounds = match &spec.value {
+            Some(bounds) => Some(Bounds::compile(bounds).map_err(|words| (vec!["value"], words))?),
+            None => None,
+        };
+        let set = match &spec.set {
+            Some(set) => {
+                Some(Set::compile(set, &at, effect).map_err(|words| (vec!["set"], words.into()))?)
             }
-            Some(_) if !at.is_single() || at.steps.is_empty() => {
-                return Err((vec!["set"], "needs a pointer to one argument".into()));
-            }
-            Some(file::Set { to: Some(value), default: None }) => Some(Set::To(value.clone())),
-            Some(file::Set { to: None, default: Some(value) }) => Some(Set::Default(value.clone())),
-            Some(_) => return Err((vec!["set"], "needs either `to` or `default`".into())),
+            None => None,
         };
         let judges = !structural.is_empty() || schema.is_some() || bounds.is_some();
         if spec.forbid && (judges || set.is_some() || spec.require || spec.optional) {
@@ -184,12 +194,14 @@ impl Rule {
         Ok(Self { at, optional, forbid: spec.forbid, set, structural, schema, bounds })
     }
 
+    /// Puts in what the rule sets, if it sets something.
     fn put(&self, arguments: &mut Value, edits: &mut Vec<Edit>) -> Result<(), Refusal> {
-        let there = !self.at.find(arguments)?.missing;
-        let value = match &self.set {
-            Some(Set::To(value)) => value,
-            Some(Set::Default(value)) if !there => value,
-            _ => return Ok(()),
+        let Some(set) = &self.set else { return Ok(()) };
+        let is_missing = self.at.find(arguments)?.missing;
+        let value = match set {
+            Set::To(value) => value,
+            Set::Default(value) if is_missing => value,
+            Set::Default(_) => return Ok(()),
         };
         if !edit::put(arguments, &self.at.steps, value) {
             return Err(Refusal(format!(
@@ -214,8 +226,10 @@ impl Rule {
         }
         let mut narrowed = Vec::new();
         for (at, value) in places {
-            if let Some(value) = self.judge(value, pass).map_err(|refusal| self.say(&refusal))? {
-                narrowed.push(Edit { at, value });
+            match self.judge(value, pass) {
+                Ok(Some(value)) => narrowed.push(Edit { at, value }),
+                Ok(None) => {}
+                Err(refusal) => return Err(self.name_argument(&refusal)),
             }
         }
         for edit in narrowed {
@@ -234,12 +248,16 @@ impl Rule {
             }
         }
         let value = narrowed.as_ref().unwrap_or(value);
-        self.schema.as_ref().map_or(Ok(()), |schema| schema::check(schema, value))?;
-        self.bounds.as_ref().map_or(Ok(()), |bounds| bounds.check(value))?;
+        if let Some(schema) = &self.schema {
+            schema::check(schema, value)?;
+        }
+        if let Some(bounds) = &self.bounds {
+            bounds.check(value)?;
+        }
         Ok(narrowed)
     }
 
-    fn say(&self, refusal: &Refusal) -> Refusal {
+    fn name_argument(&self, refusal: &Refusal) -> Refusal {
         match self.at.text.as_str() {
             "" => Refusal(format!("the arguments: {}", refusal.0)),
             at => Refusal(format!("the argument {at}: {}", refusal.0)),

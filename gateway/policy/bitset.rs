@@ -36,12 +36,20 @@ impl BitSet {
         }
     }
 
+    /// Takes out all of `others`.
+    pub(crate) fn exclude(&mut self, others: &Self) {
+        for (word, others) in self.0.iter_mut().zip(&others.0) {
+            *word &= !others;
+        }
+    }
+
     pub(crate) fn words(&self) -> &[u64] {
         &self.0
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        self.0.iter().zip(0u32..).flat_map(|(&word, at)| Ones(word).map(move |bit| at * 64 + bit))
+        let words = self.0.iter().zip(0u32..);
+        words.flat_map(|(&word, at)| Ones(word).map(move |bit| at * 64 + bit))
     }
 }
 

@@ -215,8 +215,10 @@ impl Case {
             (Kind::PromptCompletion, &self.completion),
             (Kind::ResourceCompletion, &self.template),
         ];
-        let given: Vec<_> =
-            kinds.iter().filter_map(|(kind, name)| Some((*kind, name.as_deref()?))).collect();
+        let mut given = Vec::new();
+        for (kind, name) in kinds {
+            given.extend(name.as_deref().map(|name| (kind, name)));
+        }
         match given.as_slice() {
             [one] => Ok(*one),
             _ => {
@@ -259,8 +261,10 @@ impl Case {
     pub fn differences(&self, outcome: &Outcome) -> Vec<String> {
         let mut all = Vec::new();
         if outcome.decision != self.expect {
-            let words =
-                outcome.words.as_deref().map(|words| format!(": {words}")).unwrap_or_default();
+            let words = match &outcome.words {
+                Some(words) => format!(": {words}"),
+                None => String::new(),
+            };
             all.push(format!(
                 "expected {}, got {}{words}",
                 self.expect.as_str(),
@@ -308,11 +312,10 @@ impl Policy {
     /// What is decided on: for values of a prompt or of a template that is hidden, that, whatever
     /// is said of completions.
     pub(crate) fn deciding<'a>(&self, class: &Class, question: &Question<'a>) -> Target<'a> {
-        let of = question.target.kind.completed().map(|kind| Target { kind, ..*question.target });
-        let hidden = |target: &Target<'_>| {
-            !self.verdict(class, &Question { target, ..*question }).is_visible()
-        };
-        of.filter(hidden).unwrap_or(*question.target)
+        let Some(kind) = question.target.kind.completed() else { return *question.target };
+        let completed = Target { kind, ..*question.target };
+        let verdict = self.verdict(class, &Question { target: &completed, ..*question });
+        if verdict.is_visible() { *question.target } else { completed }
     }
 
     /// The whole decision on one call, rates aside.
@@ -329,8 +332,8 @@ impl Policy {
                     let rule = passed.rule.to_string();
                     return Outcome { decision: Expect::Allow, rule, words: None, forwards };
                 };
-                let each = passed.approvals.iter().map(|one| one.needs());
-                let words = Some(each.collect::<Vec<_>>().join("; "));
+                let needs: Vec<String> = passed.approvals.iter().map(|one| one.needs()).collect();
+                let words = Some(needs.join("; "));
                 Outcome { decision: Expect::Ask, rule: first.rule.to_string(), words, forwards }
             }
             Err(denied) => {

@@ -44,13 +44,12 @@ impl Class {
             hasher.update(&at.to_le_bytes());
         }
         if let Some(subject) = personal {
-            let mut text = |text: &str| {
-                hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
-            };
-            text("personal");
+            hash_text(&mut hasher, "personal");
             for (at, list) in crate::who::Who::names(subject).iter().enumerate() {
-                text(&format!("{at} {}", list.len()));
-                list.iter().for_each(|name| text(name));
+                hash_text(&mut hasher, &format!("{at} {}", list.len()));
+                for name in list {
+                    hash_text(&mut hasher, name);
+                }
             }
         }
         let mut mark = [0; 16];
@@ -68,6 +67,11 @@ impl Class {
     pub fn failures(&self) -> impl Iterator<Item = &str> {
         self.broken.iter().map(|(_, words)| words.as_str())
     }
+}
+
+/// With its length, so that no two lists of texts are hashed alike.
+fn hash_text(hasher: &mut blake3::Hasher, text: &str) {
+    hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
 }
 
 /// Classes by caller and endpoint.

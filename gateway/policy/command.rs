@@ -59,7 +59,7 @@ impl Command {
         let mut programs = BTreeMap::new();
         for name in &spec.programs {
             let opted_in = spec.allow_code_execution.contains(name);
-            let short = name.rsplit('/').next().unwrap_or(name);
+            let short = spec::short_name(name);
             let own = spec.models.get(name).or_else(|| spec.models.get(short));
             let model = match (own, builtin::model(short)) {
                 _ if opted_in => Model::anything(short),
@@ -90,12 +90,14 @@ impl Command {
         match (value, self.form) {
             (Value::String(text), Form::Text | Form::Either) => self.check(text),
             (Value::Array(items), Form::Argv | Form::Either) => {
-                let argv: Option<Vec<String>> =
-                    items.iter().map(|item| item.as_str().map(str::to_owned)).collect();
-                self.check_argv(
-                    &argv.ok_or_else(|| Refusal("must be a list of text".into()))?,
-                    None,
-                )
+                let mut argv = Vec::with_capacity(items.len());
+                for item in items {
+                    let Some(word) = item.as_str() else {
+                        return Err(Refusal("must be a list of text".into()));
+                    };
+                    argv.push(word.to_owned());
+                }
+                self.check_argv(&argv, None)
             }
             (_, Form::Text) => {
                 Err(Refusal("must be text: one program with its arguments, on one line".into()))

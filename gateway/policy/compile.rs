@@ -62,12 +62,11 @@ pub(crate) fn rules(config: &Config) -> Result<Vec<Rule>, Vec<Mistake>> {
                 }
                 Err(found) => found,
             };
-            found.extend(names::check(&entry.policy).into_iter().map(|(path, what)| {
-                let hint = "leave the key out where anything fits; docs/policy.md says how names \
-                    are written"
-                    .into();
-                Mistake { at: None, path, what, hint }
-            }));
+            let hint = "leave the key out where anything fits; docs/policy.md says how names are \
+                written";
+            for (path, what) in names::check(&entry.policy) {
+                found.push(Mistake { at: None, path, what, hint: hint.into() });
+            }
             if is_reserved(&entry.policy.name) {
                 let what = "stands for something else in records and answers: `default`, `pins` \
                     and all that begins with `policy.`";
@@ -80,9 +79,9 @@ pub(crate) fn rules(config: &Config) -> Result<Vec<Rule>, Vec<Mistake>> {
                     "rename one of them",
                 ));
             }
-            mistakes.extend(
-                found.into_iter().map(|found| Mistake { at: Some((document, at)), ..found }),
-            );
+            for mistake in found {
+                mistakes.push(Mistake { at: Some((document, at)), ..mistake });
+            }
         }
     }
     if rules.len() > MAX_POLICIES {
@@ -108,8 +107,7 @@ fn mistake(path: &[&str], what: impl Into<String>, hint: impl Into<String>) -> M
 
 fn rule(policy: &file::Policy, place: String) -> Result<Rule, Vec<Mistake>> {
     let mut mistakes = Vec::new();
-    let named = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    if policy.name.is_empty() || policy.name.len() > MAX_NAME || !policy.name.chars().all(named) {
+    if !is_name(&policy.name) {
         let what = format!("must be 1 to {MAX_NAME} letters, digits, `.`, `_` and `-`");
         mistakes.push(mistake(&["name"], what, "text for people goes into `description`"));
     }
@@ -119,29 +117,10 @@ fn rule(policy: &file::Policy, place: String) -> Result<Rule, Vec<Mistake>> {
         // Tools alone are called: it says nothing of other kinds.
         what.tools = pattern::compile("*").ok().map(|every| vec![every]);
     }
-    let when = policy.when.as_deref().map(Condition::compile).transpose().unwrap_or_else(|words| {
-        mistakes.push(mistake(&["when"], words, "docs/policy.md lists what conditions may use"));
-        None
-    });
-    let arguments = Arguments::compile(&policy.arguments, policy.other_arguments, policy.effect);
-    let arguments = arguments.unwrap_or_else(|found| {
-        for (path, what) in found {
-            let path = [vec!["arguments".to_owned()], path].concat();
-            let hint = "docs/policy.md has an example of each rule".to_owned();
-            mistakes.push(Mistake { at: None, path, what, hint });
-        }
-        None
-    });
+    let when = condition(policy, &mut mistakes);
+    let arguments = arguments(policy, &mut mistakes);
     rates(policy, when.as_ref(), &mut mistakes);
-    let response =
-        policy.response.as_ref().map(Response::compile).transpose().unwrap_or_else(|found| {
-            for (path, what) in found {
-                let path = [vec!["response".to_owned()], path].concat();
-                let hint = "such as response: { secrets: true, max_bytes: 65536 }".to_owned();
-                mistakes.push(Mistake { at: None, path, what, hint });
-            }
-            None
-        });
+    let response = response(policy, &mut mistakes);
     let by = approvers(policy, &mut mistakes);
     let approval = (policy.effect == Effect::Ask).then(|| Arc::new(ApprovalRule::new(policy, by)));
     let rule = Rule {
@@ -159,6 +138,57 @@ fn rule(policy: &file::Policy, place: String) -> Result<Rule, Vec<Mistake>> {
     };
     methods(&rule, &mut mistakes);
     if mistakes.is_empty() { Ok(rule) } else { Err(mistakes) }
+}
+
+fn is_name(text: &str) -> bool {
+    (1..=MAX_NAME).contains(&text.len())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+}
+
+fn condition(policy: &file::Policy, mistakes: &mut Vec<Mistake>) -> Option<Condition> {
+    match Condition::compile(policy.when.as_deref()?) {
+        Ok(when) => Some(when),
+        Err(what) => {
+            let hint = "docs/policy.md lists what conditions may use";
+            mistakes.push(mistake(&["when"], what, hint));
+            None
+        }
+    }
+}
+
+fn arguments(policy: &file::Policy, mistakes: &mut Vec<Mistake>) -> Option<Arguments> {
+    match Arguments::compile(&policy.arguments, policy.other_arguments, policy.effect) {
+        Ok(arguments) => arguments,
+        Err(found) => {
+            let hint = "docs/policy.md has an example of each rule";
+            push_below("arguments", found, hint, mistakes);
+            None
+        }
+    }
+}
+
+fn response(policy: &file::Policy, mistakes: &mut Vec<Mistake>) -> Option<Response> {
+    match Response::compile(policy.response.as_ref()?) {
+        Ok(response) => Some(response),
+        Err(found) => {
+            let hint = "such as response: { secrets: true, max_bytes: 65536 }";
+            push_below("response", found, hint, mistakes);
+            None
+        }
+    }
+}
+
+/// Mistakes in a part of a policy, each with the keys that lead to it from there.
+fn push_below(
+    part: &str,
+    found: Vec<(Vec<String>, String)>,
+    hint: &str,
+    mistakes: &mut Vec<Mistake>,
+) {
+    for (keys, what) in found {
+        let path = [vec![part.to_owned()], keys].concat();
+        mistakes.push(Mistake { at: None, path, what, hint: hint.to_owned() });
+    }
 }
 
 /// Who may approve what the policy asks about.
@@ -184,10 +214,10 @@ fn approvers(policy: &file::Policy, mistakes: &mut Vec<Mistake>) -> Option<Who> 
 /// What a rate may be, and what may not stand beside it.
 fn rates(policy: &file::Policy, when: Option<&Condition>, mistakes: &mut Vec<Mistake>) {
     let Some(rate) = &policy.rate else { return };
-    let found = rate::check(rate).into_iter();
-    mistakes.extend(found.map(|(key, what)| {
-        mistake(&["rate", key], what, "such as rate: { per_minute: 60, by: [principal] }")
-    }));
+    for (key, what) in rate::check(rate) {
+        let hint = "such as rate: { per_minute: 60, by: [principal] }";
+        mistakes.push(mistake(&["rate", key], what, hint));
+    }
     if policy.dry_run {
         let what = "cannot have a `rate` beside it: what would be refused depends on what was \
             refused before";
@@ -230,37 +260,31 @@ fn methods(rule: &Rule, mistakes: &mut Vec<Mistake>) {
 }
 
 fn who(spec: &file::Who, mistakes: &mut Vec<Mistake>) -> Who {
-    let mut list =
-        |key: &str, list: &Option<Vec<String>>| globs(&["who", key], list.as_deref(), mistakes);
     Who {
-        principals: list("principals", &spec.principals),
-        roles: list("roles", &spec.roles),
-        organisations: list("organisations", &spec.organisations),
-        scopes: list("scopes", &spec.scopes),
-        agents: list("agents", &spec.agents),
-        certificates: list("certificates", &spec.certificates),
+        principals: globs(["who", "principals"], &spec.principals, mistakes),
+        roles: globs(["who", "roles"], &spec.roles, mistakes),
+        organisations: globs(["who", "organisations"], &spec.organisations, mistakes),
+        scopes: globs(["who", "scopes"], &spec.scopes, mistakes),
+        agents: globs(["who", "agents"], &spec.agents, mistakes),
+        certificates: globs(["who", "certificates"], &spec.certificates, mistakes),
         anonymous: spec.anonymous,
     }
 }
 
 fn what(spec: &file::What, mistakes: &mut Vec<Mistake>) -> What {
-    let words = word_list("words", spec.words.as_deref(), mistakes);
-    let not_words = word_list("not_words", spec.not_words.as_deref(), mistakes);
-    let mut list =
-        |key: &str, list: &Option<Vec<String>>| globs(&["what", key], list.as_deref(), mistakes);
     let what = What {
-        words,
-        not_words,
-        tools: list("tools", &spec.tools),
-        prompts: list("prompts", &spec.prompts),
-        resources: list("resources", &spec.resources),
-        completion: list("completion", &spec.completion),
-        servers: list("servers", &spec.servers),
-        not_servers: list("not_servers", &spec.not_servers),
-        categories: list("categories", &spec.categories),
-        endpoints: list("endpoints", &spec.endpoints),
+        words: word_list("words", spec.words.as_deref(), mistakes),
+        not_words: word_list("not_words", spec.not_words.as_deref(), mistakes),
+        tools: globs(["what", "tools"], &spec.tools, mistakes),
+        prompts: globs(["what", "prompts"], &spec.prompts, mistakes),
+        resources: globs(["what", "resources"], &spec.resources, mistakes),
+        completion: globs(["what", "completion"], &spec.completion, mistakes),
+        servers: globs(["what", "servers"], &spec.servers, mistakes),
+        not_servers: globs(["what", "not_servers"], &spec.not_servers, mistakes),
+        categories: globs(["what", "categories"], &spec.categories, mistakes),
+        endpoints: globs(["what", "endpoints"], &spec.endpoints, mistakes),
         annotations: spec.annotations,
-        methods: list("methods", &spec.methods),
+        methods: globs(["what", "methods"], &spec.methods, mistakes),
     };
     for (at, method) in what.methods.iter().flatten().enumerate() {
         if rate::methods(&[method.glob().to_owned()]) == 0 {
@@ -288,24 +312,24 @@ fn word_list(key: &str, list: Option<&[String]>, mistakes: &mut Vec<Mistake>) ->
     Some(all)
 }
 
-fn globs(path: &[&str], list: Option<&[String]>, mistakes: &mut Vec<Mistake>) -> Option<Vec<Glob>> {
-    let list = list?;
+fn globs(
+    [part, key]: [&str; 2],
+    list: &Option<Vec<String>>,
+    mistakes: &mut Vec<Mistake>,
+) -> Option<Vec<Glob>> {
+    let list = list.as_deref()?;
     if list.len() > MAX_PATTERNS {
-        mistakes.push(mistake(
-            path,
-            format!("must have at most {MAX_PATTERNS} items"),
-            "use wider patterns",
-        ));
+        let what = format!("must have at most {MAX_PATTERNS} items");
+        mistakes.push(mistake(&[part, key], what, "use wider patterns"));
         return Some(Vec::new());
     }
     let mut globs = Vec::with_capacity(list.len());
     for (at, text) in list.iter().enumerate() {
         match pattern::compile(text) {
             Ok(glob) => globs.push(glob),
-            Err(words) => {
-                let at = at.to_string();
-                let path: Vec<&str> = path.iter().copied().chain([at.as_str()]).collect();
-                mistakes.push(mistake(&path, words, "use *, ?, [a-z] and {a,b}"));
+            Err(what) => {
+                let path = [part, key, &at.to_string()];
+                mistakes.push(mistake(&path, what, "use *, ?, [a-z] and {a,b}"));
             }
         }
     }

@@ -48,16 +48,19 @@ impl Condition {
         }
         let mut base = Context::default();
         let patterns: Arc<HashMap<String, Regex>> = Arc::new(patterns);
-        let matches = move |This(text): This<Arc<String>>, pattern: Arc<String>| match patterns
-            .get(pattern.as_str())
-        {
-            Some(pattern) => Ok(pattern.is_match(&text)),
-            None => Err(ExecutionError::function_error(
-                "matches",
-                "the pattern is not written in the condition",
-            )),
-        };
-        base.add_function("matches", matches).map_err(|error| error.to_string())?;
+        let added = base.add_function(
+            "matches",
+            move |This(text): This<Arc<String>>, pattern: Arc<String>| match patterns
+                .get(pattern.as_str())
+            {
+                Some(pattern) => Ok(pattern.is_match(&text)),
+                None => Err(ExecutionError::function_error(
+                    "matches",
+                    "the pattern is not written in the condition",
+                )),
+            },
+        );
+        added.map_err(|error| error.to_string())?;
         let condition = Self { program, base, findings };
         condition.try_samples()?;
         if condition.findings.asks_nothing() {
@@ -120,24 +123,26 @@ impl Condition {
     pub(crate) fn amiss(&self, world: World<'_>) -> Option<String> {
         let failed = self.run(world).err()?;
         let arguments = world.arguments?;
-        let members = &self.findings.members;
-        // What it goes through on its way to others is not what it takes.
-        let last = |steps: &&Vec<String>| {
-            !members.iter().any(|other| other.len() > steps.len() && other.starts_with(steps))
-        };
-        let mut named = members.iter().filter(last);
         match failed.why {
             Why::Missing(name) => {
-                let steps = named.find_map(|steps| {
-                    missing(arguments, steps).filter(|way| way.last() == Some(&name))
-                })?;
-                Some(format!("{} is missing", pointer(steps)))
+                for steps in self.findings.taken() {
+                    if let Some(way) = missing(arguments, steps)
+                        && way.last() == Some(&name)
+                    {
+                        return Some(format!("{} is missing", pointer(way)));
+                    }
+                }
+                None
             }
             Why::Type => {
-                let given: Vec<String> =
-                    named.filter_map(|steps| given(arguments, steps)).take(MAX_TOLD).collect();
-                (!given.is_empty())
-                    .then(|| format!("it cannot take an argument as it is: {}", given.join(", ")))
+                let taken = self.findings.taken();
+                let mut given: Vec<String> =
+                    taken.filter_map(|steps| given(arguments, steps)).collect();
+                given.truncate(MAX_TOLD);
+                if given.is_empty() {
+                    return None;
+                }
+                Some(format!("it cannot take an argument as it is: {}", given.join(", ")))
             }
             Why::Other => None,
         }
@@ -156,10 +161,11 @@ impl Condition {
         }
         if let Some(arguments) = world.arguments.filter(|_| self.findings.uses("arguments")) {
             let bound = self.findings.bound();
-            let words =
-                || format!("the arguments have more than {bound} values, too many for its loops");
-            let value = world::arguments(arguments, bound)
-                .ok_or_else(|| Failed { words: words(), why: Why::Other })?;
+            let Some(value) = world::arguments(arguments, bound) else {
+                let words =
+                    format!("the arguments have more than {bound} values, too many for its loops");
+                return Err(Failed { words, why: Why::Other });
+            };
             scope.add_variable_from_value("arguments", value);
         }
         match self.program.execute(&scope) {
@@ -211,11 +217,10 @@ fn shaped(value: &serde_json::Value, steps: &[String], shapes: &BTreeSet<Shape>)
     };
     match value {
         Json::Array(items) if step == "*" => items.iter().all(|item| shaped(item, rest, shapes)),
-        Json::Array(items) => step
-            .parse()
-            .ok()
-            .and_then(|at: usize| items.get(at))
-            .is_none_or(|item| shaped(item, rest, shapes)),
+        Json::Array(items) => {
+            let Ok(at) = step.parse::<usize>() else { return true };
+            items.get(at).is_none_or(|item| shaped(item, rest, shapes))
+        }
         value => value.get(step).is_none_or(|inner| shaped(inner, rest, shapes)),
     }
 }

@@ -53,6 +53,27 @@ pub struct Lists {
     pub completions_per_minute: Option<u32>,
 }
 
+impl Lists {
+    /// Each list as text, with its key.
+    fn written(&self) -> [(&'static str, String); 6] {
+        [
+            ("servers", self.servers.written()),
+            ("tools", self.tools.written()),
+            ("prompts", self.prompts.written()),
+            ("resources", self.resources.written()),
+            ("calls_per_minute", write_rate(self.calls_per_minute)),
+            ("completions_per_minute", write_rate(self.completions_per_minute)),
+        ]
+    }
+}
+
+fn write_rate(rate: Option<u32>) -> String {
+    match rate {
+        Some(rate) => rate.to_string(),
+        None => "none".into(),
+    }
+}
+
 /// Allowed when some `allow` glob matches and no `deny` glob does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allow {
@@ -63,9 +84,13 @@ pub struct Allow {
 
 impl Allow {
     fn written(&self) -> String {
-        let allow = self.allow.as_ref().map(|all| format!("allow {all:?}"));
-        let deny = (!self.deny.is_empty()).then(|| format!("deny {:?}", self.deny));
-        let parts: Vec<String> = allow.into_iter().chain(deny).collect();
+        let mut parts = Vec::new();
+        if let Some(allow) = &self.allow {
+            parts.push(format!("allow {allow:?}"));
+        }
+        if !self.deny.is_empty() {
+            parts.push(format!("deny {:?}", self.deny));
+        }
         if parts.is_empty() { "none".into() } else { parts.join(", ") }
     }
 }
@@ -91,16 +116,8 @@ pub struct Entry {
 /// What differs between two sets of policies, a line each, for the log.
 #[must_use]
 pub fn differences(old: &Config, new: &Config) -> Vec<String> {
-    type Named<'a> = BTreeMap<&'a str, (&'a Entry, &'a str)>;
-    fn named(config: &Config) -> Named<'_> {
-        let entries = config
-            .documents
-            .iter()
-            .flat_map(|file| file.policies.iter().map(|entry| (entry, file.name.as_str())));
-        entries.map(|(entry, file)| (entry.policy.name.as_str(), (entry, file))).collect()
-    }
-    let was = named(old);
-    let is = named(new);
+    let was = entries_by_name(old);
+    let is = entries_by_name(new);
     let mut lines = Vec::new();
     for (name, (entry, file)) in &is {
         match was.get(name) {
@@ -115,40 +132,35 @@ pub fn differences(old: &Config, new: &Config) -> Vec<String> {
             Some(_) => {}
         }
     }
-    lines.extend(
-        was.iter()
-            .filter(|(name, _)| !is.contains_key(*name))
-            .map(|(name, (_, file))| format!("- {name} ({file})")),
-    );
-    let was = &old.lists;
-    let is = &new.lists;
-    let calls = |rate: Option<u32>| rate.map_or_else(|| "none".into(), |rate| rate.to_string());
-    for (key, old, new) in [
-        ("servers", was.servers.written(), is.servers.written()),
-        ("tools", was.tools.written(), is.tools.written()),
-        ("prompts", was.prompts.written(), is.prompts.written()),
-        ("resources", was.resources.written(), is.resources.written()),
-        ("calls_per_minute", calls(was.calls_per_minute), calls(is.calls_per_minute)),
-        (
-            "completions_per_minute",
-            calls(was.completions_per_minute),
-            calls(is.completions_per_minute),
-        ),
-    ] {
-        if old != new {
-            lines.push(format!(
-                "~ policy.{key} of the configuration file: {} -> {}",
-                cut(old),
-                cut(new)
-            ));
+    for (name, (_, file)) in &was {
+        if !is.contains_key(name) {
+            lines.push(format!("- {name} ({file})"));
+        }
+    }
+    for ((key, was), (_, is)) in old.lists.written().into_iter().zip(new.lists.written()) {
+        if was != is {
+            let change = format!("{} -> {}", cut(was), cut(is));
+            lines.push(format!("~ policy.{key} of the configuration file: {change}"));
         }
     }
     lines
 }
 
+/// The policies of all files, each with the file that it is in.
+fn entries_by_name(config: &Config) -> BTreeMap<&str, (&Entry, &str)> {
+    let mut entries = BTreeMap::new();
+    for file in &config.documents {
+        for entry in &file.policies {
+            entries.insert(entry.policy.name.as_str(), (entry, file.name.as_str()));
+        }
+    }
+    entries
+}
+
 /// The keys of a policy that differ, with both values.
 fn keys(old: &Value, new: &Value) -> String {
-    let (Value::Object(old), Value::Object(new)) = (old, new) else { return String::new() };
+    let Value::Object(old) = old else { return String::new() };
+    let Value::Object(new) = new else { return String::new() };
     let all: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
     let mut differing = Vec::new();
     for key in all {

@@ -58,15 +58,19 @@ impl Policy {
         if bytes > QUICK {
             return true;
         }
-        let mut rules: Vec<u32> =
-            verdict.dry.as_deref().map(|dry| dry.guards.to_vec()).unwrap_or_default();
-        if let State::Judged(judged) = &verdict.state {
-            rules.extend(judged.allows.iter().chain(&judged.guards).chain(&judged.asks));
+        if let Some(dry) = &verdict.dry
+            && self.parses(&dry.guards)
+        {
+            return true;
         }
-        let parses = |at: u32| {
-            self.rule(at).and_then(|rule| rule.arguments.as_ref()).is_some_and(Arguments::parses)
-        };
-        rules.into_iter().any(parses)
+        let State::Judged(judged) = &verdict.state else { return false };
+        judged.rules().into_iter().any(|rules| self.parses(rules))
+    }
+
+    /// Whether one of these policies has to parse a statement.
+    fn parses(&self, rules: &[u32]) -> bool {
+        let mut rules = rules.iter().filter_map(|&at| self.rule(at));
+        rules.any(|rule| rule.arguments.as_ref().is_some_and(Arguments::parses))
     }
 
     /// How policies in dry run would deny a call that may be made, going by the arguments that its
@@ -90,7 +94,7 @@ impl Policy {
 
     fn denied(&self, hidden: &Hidden) -> Denied {
         let reason = hidden.failure.clone().map_or(DenyReason::Hidden, DenyReason::Failure);
-        Denied { rule: hidden.rule.map_or_else(|| DEFAULT.into(), |at| self.name(at)), reason }
+        Denied { rule: self.name_or_default(hidden.rule), reason }
     }
 
     fn decide(
@@ -100,16 +104,10 @@ impl Policy {
         question: &Question<'_>,
         text: Option<&[u8]>,
     ) -> Result<Passed, Denied> {
-        let first = judged
-            .open
-            .into_iter()
-            .chain(judged.allows.iter().copied())
-            .chain(judged.guards.iter().copied())
-            .chain(judged.asks.iter().copied());
-        let first = first.map(|at| self.name(at)).next().unwrap_or_else(|| DEFAULT.into());
-        let read = arguments::read(text);
-        let mut arguments =
-            read.map_err(|refusal| Denied { rule: first, reason: DenyReason::Arguments(refusal) })?;
+        let mut arguments = arguments::read(text).map_err(|refusal| Denied {
+            rule: self.name_or_default(judged.first()),
+            reason: DenyReason::Arguments(refusal),
+        })?;
         let mut pass = Pass::of(question.target);
         let rule = match judged.open {
             Some(at) => self.name(at),
@@ -158,13 +156,12 @@ impl Policy {
     ) -> Result<Arc<str>, Denied> {
         let mut refused = None;
         for rule in allows.iter().filter_map(|&at| self.rule(at)) {
-            let denied = |reason| Denied { rule: Arc::clone(&rule.name), reason };
             let mut own = arguments.clone();
             let before = pass.edits.len();
             let checked = match rule.undisguised(arguments) {
                 Err(refusal) => Err(refusal),
                 Ok(()) => match (self.holds(rule, question, arguments), &rule.arguments) {
-                    (Err(reason), _) => return Err(denied(reason)),
+                    (Err(reason), _) => return Err(Denied::by(rule, reason)),
                     (Ok(false), _) => {
                         Err(Refusal("its condition does not hold for these arguments".into()))
                     }
@@ -179,7 +176,7 @@ impl Policy {
                 }
                 Err(refusal) => {
                     pass.edits.truncate(before);
-                    refused.get_or_insert(denied(DenyReason::Arguments(refusal)));
+                    refused.get_or_insert(Denied::by(rule, DenyReason::Arguments(refusal)));
                 }
             }
         }
@@ -204,13 +201,13 @@ impl Policy {
             match holds {
                 Ok(true) => {}
                 Ok(false) => continue,
-                Err(reason) => return Err(Denied { rule: Arc::clone(&rule.name), reason }),
+                Err(reason) => return Err(Denied::by(rule, reason)),
             }
             let before = pass.edits.len();
             let mut own = arguments.clone();
-            let keeps =
-                rule.arguments.as_ref().is_some_and(|rules| rules.check(&mut own, pass).is_ok());
-            if keeps {
+            if let Some(rules) = &rule.arguments
+                && rules.check(&mut own, pass).is_ok()
+            {
                 *arguments = own;
                 continue;
             }
@@ -229,20 +226,25 @@ impl Policy {
         pass: &mut Pass,
     ) -> Result<(), Denied> {
         for rule in guards.iter().filter_map(|&at| self.rule(at)) {
-            let denied = |reason| Denied { rule: Arc::clone(&rule.name), reason };
-            rule.undisguised(arguments)
-                .map_err(|refusal| denied(DenyReason::Arguments(refusal)))?;
-            if !self.holds(rule, question, arguments).map_err(denied)? {
-                continue;
+            if let Err(refusal) = rule.undisguised(arguments) {
+                return Err(Denied::by(rule, DenyReason::Arguments(refusal)));
+            }
+            match self.holds(rule, question, arguments) {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(reason) => return Err(Denied::by(rule, reason)),
             }
             let checked = match &rule.arguments {
                 Some(rules) => rules.check(arguments, pass),
                 None => Err(Refusal("such calls are not allowed".into())),
             };
-            checked.map_err(|refusal| match rule.effect {
-                Effect::Ask => denied(DenyReason::Unapproved),
-                _ => denied(DenyReason::Arguments(refusal)),
-            })?;
+            match (checked, rule.effect) {
+                (Ok(()), _) => {}
+                (Err(_), Effect::Ask) => return Err(Denied::by(rule, DenyReason::Unapproved)),
+                (Err(refusal), _) => {
+                    return Err(Denied::by(rule, DenyReason::Arguments(refusal)));
+                }
+            }
         }
         Ok(())
     }

@@ -88,17 +88,16 @@ impl Policy {
                 rule.effect == Effect::Deny && matches!(says, Says::Holds | Says::Refuses(_));
             denied |= !rule.dry_run
                 && (denies && !(rule.arguments.is_some() && matches!(says, Says::Holds)));
-            let more = rule.effect == Effect::Allow && matches!(says, Says::Misfits(_));
-            changes.extend(
-                change(rule, &says, decision).filter(|_| !rule.dry_run).map(|line| (more, line)),
-            );
+            if !rule.dry_run
+                && let Some(line) = change(rule, &says, decision)
+            {
+                let more = rule.effect == Effect::Allow && matches!(says, Says::Misfits(_));
+                changes.push((more, line));
+            }
             policies.extend(step(rule, &says, question.target));
         }
-        let mut changes: Vec<String> = changes
-            .into_iter()
-            .filter(|(more, _)| !(*more && denied))
-            .map(|(_, line)| line)
-            .collect();
+        changes.retain(|(more, _)| !(*more && denied));
+        let mut changes: Vec<String> = changes.into_iter().map(|(_, line)| line).collect();
         if decision == Expect::Hidden && rule == DEFAULT && changes.is_empty() {
             changes.push("a policy that allows it".into());
         }

@@ -34,51 +34,77 @@ pub(crate) struct Index {
 const KINDS: [Kind; 5] =
     [Kind::Tool, Kind::Prompt, Kind::Resource, Kind::PromptCompletion, Kind::ResourceCompletion];
 
+/// Patterns of one kind of all policies that have them.
+fn index_globs(
+    rules: &[Rule],
+    pick: impl Fn(&Rule) -> Option<&[Glob]>,
+) -> Result<pattern::Index, String> {
+    let rules_with_places = (0u32..).zip(rules);
+    let lists = rules_with_places.filter_map(|(at, rule)| Some((at, pick(rule)?)));
+    pattern::Index::new(rules.len(), lists)
+}
+
+fn index_words(
+    rules: &[Rule],
+    pick: impl Fn(&Rule) -> Option<&[Word]>,
+) -> Result<WordIndex, String> {
+    let rules_with_places = (0u32..).zip(rules);
+    let lists = rules_with_places.filter_map(|(at, rule)| Some((at, pick(rule)?)));
+    WordIndex::new(rules.len(), lists)
+}
+
+/// The patterns over callers that stand at a place of [`Who::lists`].
+fn index_who(rules: &[Rule], place: usize) -> Result<pattern::Index, String> {
+    index_globs(rules, |rule| {
+        let (_, globs) = rule.who.lists().into_iter().nth(place)?;
+        globs.as_deref()
+    })
+}
+
+fn index_kind(rules: &[Rule], kind: Kind) -> Result<(pattern::Index, BitSet), String> {
+    let unmeant = find_rules(rules, |rule| rule.what.names_kinds() && rule.what.of(kind).is_none());
+    Ok((index_globs(rules, |rule| rule.what.of(kind))?, unmeant))
+}
+
+fn find_rules(rules: &[Rule], fits: impl Fn(&Rule) -> bool) -> BitSet {
+    let mut found = BitSet::none(rules.len());
+    for (at, rule) in (0u32..).zip(rules) {
+        if fits(rule) {
+            found.insert(at);
+        }
+    }
+    found
+}
+
 impl Index {
     /// # Errors
     /// The patterns are too large together.
     pub(crate) fn new(rules: &[Rule]) -> Result<Self, String> {
-        let size = rules.len();
-        let all = || (0u32..).zip(rules);
-        let lists = |pick: &dyn Fn(&Rule) -> Option<&[Glob]>| {
-            let picked: Vec<(u32, &[Glob])> =
-                all().filter_map(|(at, rule)| Some((at, pick(rule)?))).collect();
-            pattern::Index::new(size, picked.into_iter())
-        };
-        let words = |pick: &dyn Fn(&Rule) -> Option<&[Word]>| {
-            let picked: Vec<(u32, &[Word])> =
-                all().filter_map(|(at, rule)| Some((at, pick(rule)?))).collect();
-            WordIndex::new(size, picked.into_iter())
-        };
-        let set = |pick: &dyn Fn(&Rule) -> bool| {
-            let mut bits = BitSet::none(size);
-            all().filter(|(_, rule)| pick(rule)).for_each(|(at, _)| bits.insert(at));
-            bits
-        };
-        let who = |n: usize| {
-            lists(&|rule| rule.who.lists().get(n).and_then(|(_, globs)| globs.as_deref()))
-        };
-        let kind = |kind: Kind| {
-            let unmeant = set(&|rule| rule.what.names_kinds() && rule.what.of(kind).is_none());
-            lists(&|rule| rule.what.of(kind)).map(|index| (index, unmeant))
-        };
-        let [tools, prompts, resources, prompt_values, resource_values] = KINDS.map(kind);
+        let [tools, prompts, resources, prompt_values, resource_values] =
+            KINDS.map(|kind| index_kind(rules, kind));
         Ok(Self {
-            size,
-            who: [who(0)?, who(1)?, who(2)?, who(3)?, who(4)?, who(5)?],
-            anonymous: [true, false].map(|wanted| set(&|rule| rule.who.anonymous == Some(wanted))),
-            endpoints: lists(&|rule| rule.what.endpoints.as_deref())?,
-            servers: lists(&|rule| rule.what.servers.as_deref())?,
-            not_servers: lists(&|rule| rule.what.not_servers.as_deref())?,
-            categories: lists(&|rule| rule.what.categories.as_deref())?,
+            size: rules.len(),
+            who: [
+                index_who(rules, 0)?,
+                index_who(rules, 1)?,
+                index_who(rules, 2)?,
+                index_who(rules, 3)?,
+                index_who(rules, 4)?,
+                index_who(rules, 5)?,
+            ],
+            anonymous: [
+                find_rules(rules, |rule| rule.who.anonymous == Some(true)),
+                find_rules(rules, |rule| rule.who.anonymous == Some(false)),
+            ],
+            endpoints: index_globs(rules, |rule| rule.what.endpoints.as_deref())?,
+            servers: index_globs(rules, |rule| rule.what.servers.as_deref())?,
+            not_servers: index_globs(rules, |rule| rule.what.not_servers.as_deref())?,
+            categories: index_globs(rules, |rule| rule.what.categories.as_deref())?,
             kinds: [tools?, prompts?, resources?, prompt_values?, resource_values?],
-            words: words(&|rule| rule.what.words.as_deref())?,
-            not_words: words(&|rule| rule.what.not_words.as_deref())?,
-            annotated: all()
-                .filter(|(_, rule)| rule.what.annotations.is_some())
-                .map(|(at, _)| at)
-                .collect(),
-            methods: set(&|rule| rule.what.methods.is_some()),
+            words: index_words(rules, |rule| rule.what.words.as_deref())?,
+            not_words: index_words(rules, |rule| rule.what.not_words.as_deref())?,
+            annotated: find_rules(rules, |rule| rule.what.annotations.is_some()).iter().collect(),
+            methods: find_rules(rules, |rule| rule.what.methods.is_some()),
         })
     }
 
@@ -92,13 +118,14 @@ impl Index {
     /// The policies that concern a caller at an endpoint.
     pub(crate) fn concerning(&self, subject: &Subject<'_>, endpoint: &str) -> BitSet {
         let mut bits = BitSet::none(self.size);
-        (0u32..).take(self.size).for_each(|at| bits.insert(at));
+        for at in (0u32..).take(self.size) {
+            bits.insert(at);
+        }
         for (index, names) in self.who.iter().zip(Who::names(subject)) {
             index.narrow(&mut bits, self.size, names.iter());
         }
         let [only_anonymous, only_known] = &self.anonymous;
-        let excluded = if subject.is_anonymous() { only_known } else { only_anonymous };
-        excluded.iter().for_each(|at| bits.remove(at));
+        bits.exclude(if subject.is_anonymous() { only_known } else { only_anonymous });
         self.endpoints.narrow(&mut bits, self.size, [endpoint].iter());
         bits
     }
@@ -106,7 +133,7 @@ impl Index {
     /// Those of them that concern what is asked for.
     pub(crate) fn about(&self, concerning: &BitSet, rules: &[Rule], target: &Target<'_>) -> BitSet {
         let mut bits = concerning.clone();
-        self.methods.iter().for_each(|at| bits.remove(at));
+        bits.exclude(&self.methods);
         self.server(&mut bits, target.server);
         self.categories.narrow(&mut bits, self.size, target.category.into_iter());
         let [tools, prompts, resources, prompt_values, resource_values] = &self.kinds;
@@ -117,7 +144,7 @@ impl Index {
             Kind::PromptCompletion => prompt_values,
             Kind::ResourceCompletion => resource_values,
         };
-        unmeant.iter().for_each(|at| bits.remove(at));
+        bits.exclude(unmeant);
         index.narrow(&mut bits, self.size, target.spellings().iter());
         self.narrow_by_words(&mut bits, target);
         for &at in &self.annotated {
@@ -135,28 +162,29 @@ impl Index {
         let named = self.words.restricted();
         let excluded = self.not_words.restricted();
         if target.kind != Kind::Tool {
-            named.iter().chain(excluded.iter()).for_each(|at| bits.remove(at));
+            bits.exclude(named);
+            bits.exclude(excluded);
             return;
         }
         if !named.is_empty() {
             bits.keep(named, &self.words.fits(self.size, target.own));
         }
         if !excluded.is_empty() {
-            self.not_words.fits(self.size, target.own).iter().for_each(|at| bits.remove(at));
+            bits.exclude(&self.not_words.fits(self.size, target.own));
         }
     }
 
     fn server(&self, bits: &mut BitSet, server: &str) {
         self.servers.narrow(bits, self.size, [server].iter());
         if !self.not_servers.is_unused() {
-            self.not_servers.fits(self.size, [server].iter()).iter().for_each(|at| bits.remove(at));
+            bits.exclude(&self.not_servers.fits(self.size, [server].iter()));
         }
     }
 
     /// Those that concern a server, whatever of it is asked for.
     pub(crate) fn about_server(&self, concerning: &BitSet, server: &str) -> BitSet {
         let mut bits = concerning.clone();
-        self.methods.iter().for_each(|at| bits.remove(at));
+        bits.exclude(&self.methods);
         self.server(&mut bits, server);
         bits
     }

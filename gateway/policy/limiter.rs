@@ -83,10 +83,15 @@ impl Local {
         Self::default()
     }
 
+    /// What is counted of a policy, while its numbers are these.
+    fn find_bucket(&self, name: &str, quota: &Quota) -> Option<Arc<Bucket>> {
+        let buckets = self.buckets.read().unwrap_or_else(PoisonError::into_inner);
+        let bucket = buckets.get(name)?;
+        (bucket.quota == *quota).then(|| Arc::clone(bucket))
+    }
+
     fn bucket(&self, name: &str, quota: &Quota) -> Arc<Bucket> {
-        let known =
-            self.buckets.read().unwrap_or_else(PoisonError::into_inner).get(name).map(Arc::clone);
-        if let Some(known) = known.filter(|bucket| bucket.quota == *quota) {
+        if let Some(known) = self.find_bucket(name, quota) {
             return known;
         }
         let mut buckets = self.buckets.write().unwrap_or_else(PoisonError::into_inner);
@@ -100,11 +105,10 @@ impl Local {
             },
         };
         if buckets.len() >= MAX_BUCKETS && !buckets.contains_key(name) {
-            let least = buckets
-                .iter()
-                .min_by_key(|(_, bucket)| bucket.remembers())
-                .map(|(name, _)| name.clone());
-            least.and_then(|least| buckets.remove(&least));
+            let least = buckets.iter().min_by_key(|(_, bucket)| bucket.remembers());
+            if let Some(least) = least.map(|(name, _)| name.clone()) {
+                buckets.remove(&least);
+            }
         }
         let new = Arc::new(new);
         buckets.insert(name.into(), Arc::clone(&new));
@@ -118,27 +122,27 @@ impl Limiter for Local {
     }
 
     fn give_back(&self, name: &str, quota: &Quota, key: u64) {
-        let known =
-            self.buckets.read().unwrap_or_else(PoisonError::into_inner).get(name).map(Arc::clone);
         // Where another number came between, the one request stays used.
-        if let Some(pace) =
-            known.filter(|bucket| bucket.quota == *quota).and_then(|bucket| bucket.pace.clone())
+        if let Some(bucket) = self.find_bucket(name, quota)
+            && let Some(pace) = &bucket.pace
         {
             pace.give_back(key);
         }
     }
 
     fn sweep(&self) {
-        let all: Vec<_> =
-            self.buckets.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
-        all.iter().filter_map(|bucket| bucket.pace.as_ref()).for_each(|pace| pace.sweep());
+        let buckets = self.buckets.read().unwrap_or_else(PoisonError::into_inner);
+        let all: Vec<Arc<Bucket>> = buckets.values().cloned().collect();
+        drop(buckets);
+        for bucket in &all {
+            if let Some(pace) = &bucket.pace {
+                pace.sweep();
+            }
+        }
         drop(all);
+        let mut buckets = self.buckets.write().unwrap_or_else(PoisonError::into_inner);
         // One that is in use right now is about to remember something.
-        let used = |bucket: &Arc<Bucket>| Arc::strong_count(bucket) > 1 || bucket.remembers() > 0;
-        self.buckets
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .retain(|_, bucket| used(bucket));
+        buckets.retain(|_, bucket| Arc::strong_count(bucket) > 1 || bucket.remembers() > 0);
     }
 }
 

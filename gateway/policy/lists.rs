@@ -19,18 +19,21 @@ pub(crate) fn policies(lists: &Lists, alone: bool) -> Vec<Policy> {
             What { servers: Some(lists.servers.deny.clone()), ..What::default() },
         ));
     }
-    let tools = |list| What { tools: Some(list), ..What::default() };
-    let prompts = |list| What { prompts: Some(list), ..What::default() };
-    let resources = |list| What { resources: Some(list), ..What::default() };
-    kind(&mut all, &lists.tools, alone, ["policy.tools.allow", "policy.tools.deny"], tools);
-    kind(&mut all, &lists.prompts, alone, ["policy.prompts.allow", "policy.prompts.deny"], prompts);
-    kind(
-        &mut all,
-        &lists.resources,
-        alone,
-        ["policy.resources.allow", "policy.resources.deny"],
-        resources,
-    );
+    let names = ["policy.tools.allow", "policy.tools.deny"];
+    kind(&mut all, &lists.tools, alone, names, |list| What {
+        tools: Some(list),
+        ..What::default()
+    });
+    let names = ["policy.prompts.allow", "policy.prompts.deny"];
+    kind(&mut all, &lists.prompts, alone, names, |list| What {
+        prompts: Some(list),
+        ..What::default()
+    });
+    let names = ["policy.resources.allow", "policy.resources.deny"];
+    kind(&mut all, &lists.resources, alone, names, |list| What {
+        resources: Some(list),
+        ..What::default()
+    });
     let rates = [
         ("policy.calls_per_minute", "tools/call", lists.calls_per_minute),
         ("policy.completions_per_minute", "completion/complete", lists.completions_per_minute),

@@ -22,12 +22,10 @@ type Misnomer = (Vec<String>, String);
 pub(crate) fn check(policy: &Policy) -> Vec<Misnomer> {
     let mut found = Vec::new();
     for (part, key, list) in lists(policy) {
-        let path = |item: Option<usize>| {
-            let part = part.split('.').chain([key]).map(str::to_owned);
-            part.chain(item.map(|at| at.to_string())).collect()
-        };
+        let mut path: Vec<String> = part.split('.').map(str::to_owned).collect();
+        path.push(key.to_owned());
         if list.is_empty() {
-            found.push((path(None), "is empty: nothing fits it".to_owned()));
+            found.push((path.clone(), "is empty: nothing fits it".to_owned()));
         }
         for (at, text) in list.iter().enumerate() {
             let wrong = match key {
@@ -37,7 +35,9 @@ pub(crate) fn check(policy: &Policy) -> Vec<Misnomer> {
                 "categories" => category(text),
                 _ => None,
             };
-            found.extend(wrong.map(|words| (path(Some(at)), words)));
+            if let Some(words) = wrong {
+                found.push(([path.as_slice(), &[at.to_string()]].concat(), words));
+            }
         }
     }
     found
@@ -157,8 +157,7 @@ fn holds_bar(pattern: &str) -> bool {
             return true;
         }
         // A `]` that comes first belongs to the class.
-        let Some(end) = found.char_indices().skip(2).find(|(_, c)| *c == ']').map(|(end, _)| end)
-        else {
+        let Some((end, _)) = found.char_indices().skip(2).find(|(_, c)| *c == ']') else {
             return true;
         };
         let class = found.get(..=end).unwrap_or_default();

@@ -29,37 +29,49 @@ impl Policy {
     /// See the module.
     #[must_use]
     pub fn overlaps(&self) -> Vec<Overlap> {
-        let allows =
-            || self.rules.iter().filter(|rule| rule.effect == Effect::Allow && !rule.dry_run);
-        let pairs = allows().filter(|rule| rule.arguments.is_some()).flat_map(|rule| {
-            let others = allows().filter(|other| other.arguments.is_none() && other.when.is_none());
-            others.filter(|other| gets_past(other, rule)).map(move |other| (rule, other))
-        });
-        let told = pairs.take(MAX_TOLD).map(|(rule, other)| Overlap {
-            policy: rule.name.to_string(),
-            sets: rule.arguments.as_ref().is_some_and(|arguments| arguments.sets()),
-            place: rule.place.clone(),
-            other: other.name.to_string(),
-        });
-        told.collect()
+        let mut overlaps = Vec::new();
+        for rule in self.allowing() {
+            let Some(arguments) = &rule.arguments else { continue };
+            for other in self.allowing() {
+                let is_open = other.arguments.is_none() && other.when.is_none();
+                if !is_open || !gets_past(other, rule) {
+                    continue;
+                }
+                overlaps.push(Overlap {
+                    policy: rule.name.to_string(),
+                    sets: arguments.sets(),
+                    place: rule.place.clone(),
+                    other: other.name.to_string(),
+                });
+                if overlaps.len() == MAX_TOLD {
+                    return overlaps;
+                }
+            }
+        }
+        overlaps
+    }
+
+    fn allowing(&self) -> impl Iterator<Item = &Rule> {
+        self.rules.iter().filter(|rule| rule.effect == Effect::Allow && !rule.dry_run)
     }
 }
 
 /// Whether `other` allows some of what `rule` is about to the same callers. One that is for fewer
 /// callers is an exception that somebody meant.
 fn gets_past(other: &Rule, rule: &Rule) -> bool {
-    let who = other.who.lists().into_iter().zip(rule.who.lists());
-    let mut who = who.map(|((_, other), (_, own))| {
-        other.is_none() || own.is_some() && meet(other.as_ref(), own.as_ref())
-    });
-    let anonymous = other.who.anonymous.is_none() || other.who.anonymous == rule.who.anonymous;
+    for ((_, others), (_, own)) in other.who.lists().into_iter().zip(rule.who.lists()) {
+        if others.is_some() && (own.is_none() || !meet(others.as_ref(), own.as_ref())) {
+            return false;
+        }
+    }
+    if other.who.anonymous.is_some() && other.who.anonymous != rule.who.anonymous {
+        return false;
+    }
     let a = &other.what;
     let b = &rule.what;
-    let lists =
-        [(&a.categories, &b.categories), (&a.endpoints, &b.endpoints), (&a.servers, &b.servers)];
-    who.all(|fits| fits)
-        && anonymous
-        && lists.into_iter().all(|(a, b)| meet(a.as_ref(), b.as_ref()))
+    meet(a.categories.as_ref(), b.categories.as_ref())
+        && meet(a.endpoints.as_ref(), b.endpoints.as_ref())
+        && meet(a.servers.as_ref(), b.servers.as_ref())
         && of_servers(a, b)
         && of_servers(b, a)
         && (share(a, b, Kind::Tool) && share_words(a, b)
@@ -90,16 +102,18 @@ fn may_have_words(one: &What, other: &What) -> bool {
     let Some(tools) = &other.tools else { return true };
     tools.iter().any(|tool| {
         let text = tool.glob();
-        let own =
-            text.split_once('/').or_else(|| text.split_once("__")).map_or(text, |(_, own)| own);
+        let own = match text.split_once('/').or_else(|| text.split_once("__")) {
+            Some((_, own)) => own,
+            None => text,
+        };
         text.contains(OPEN) || one.words_fit(own)
     })
 }
 
 /// Whether what one names may be of the servers that the other is about.
 fn of_servers(one: &What, other: &What) -> bool {
-    let fits = |servers: &Vec<Glob>| servers.iter().any(|server| one.may_name(server.glob()));
-    !one.names_kinds() || other.servers.as_ref().is_none_or(fits)
+    let Some(servers) = &other.servers else { return true };
+    !one.names_kinds() || servers.iter().any(|server| one.may_name(server.glob()))
 }
 
 /// Whether something may fit both.

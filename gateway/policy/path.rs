@@ -113,16 +113,17 @@ impl Path {
         if spec.roots.is_empty() {
             return Err("roots: name at least one folder".into());
         }
-        let roots =
-            spec.roots.iter().map(|root| folder(root).map_err(|words| format!("roots: {words}")));
-        let roots: Vec<_> = roots.collect::<Result<_, _>>()?;
-        let base = spec
-            .base
-            .as_deref()
-            .map(folder)
-            .transpose()
-            .map_err(|words| format!("base: {words}"))?;
-        if base.as_ref().is_some_and(|base| !roots.iter().any(|root| base.starts_with(root))) {
+        let mut roots = Vec::with_capacity(spec.roots.len());
+        for root in &spec.roots {
+            roots.push(folder(root).map_err(|words| format!("roots: {words}"))?);
+        }
+        let base = match &spec.base {
+            Some(base) => Some(folder(base).map_err(|words| format!("base: {words}"))?),
+            None => None,
+        };
+        if let Some(base) = &base
+            && !roots.iter().any(|root| base.starts_with(root))
+        {
             return Err("base: it must be a root or a folder in one".into());
         }
         let allow =
@@ -199,11 +200,12 @@ impl Path {
     }
 
     fn judge(&self, names: &[String]) -> Result<Checked, Refusal> {
-        let root = self.root_of(names).ok_or_else(|| self.outside())?;
+        let Some(root) = self.root_of(names) else { return Err(self.outside()) };
         let below = names.get(root.len()..).unwrap_or_default();
-        let kernel =
-            names.first().is_some_and(|first| KERNEL.contains(&first.to_lowercase().as_str()));
-        if kernel && root.is_empty() {
+        if let Some(first) = names.first()
+            && root.is_empty()
+            && KERNEL.contains(&first.to_lowercase().as_str())
+        {
             return Err(Refusal(format!(
                 "{} is a folder of the kernel: use a path of ordinary files",
                 whole(names)
@@ -273,7 +275,8 @@ impl Path {
     }
 
     fn where_to(&self) -> String {
-        let named: Vec<String> = self.roots.iter().take(NAMED).map(|root| whole(root)).collect();
+        let named = self.roots.iter().take(NAMED);
+        let named: Vec<String> = named.map(|root| whole(root)).collect();
         format!("in {}", named.join(" or "))
     }
 }
@@ -284,11 +287,17 @@ fn whole(names: &[String]) -> String {
 
 /// The names of a folder that a rule is about.
 fn folder(text: &str) -> Result<Vec<String>, String> {
-    let plain =
+    let mut is_plain =
         text.starts_with('/') && !text.contains('\\') && spelling::check(text, false).is_ok();
-    let names: Vec<String> =
-        text.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect();
-    if plain && names.len() <= MAX_NAMES && !names.iter().any(|name| name == "." || name == "..") {
+    let mut names = Vec::new();
+    for name in text.split('/') {
+        match name {
+            "" => {}
+            "." | ".." => is_plain = false,
+            name => names.push(name.to_owned()),
+        }
+    }
+    if is_plain && names.len() <= MAX_NAMES {
         Ok(names)
     } else {
         Err(format!("{text:?} must begin with / and be plain, without . and .. and escapes"))

@@ -39,6 +39,13 @@ struct Set {
     owners: Vec<u32>,
 }
 
+impl Set {
+    fn build((builder, owners): (GlobSetBuilder, Vec<u32>)) -> Result<Self, String> {
+        let globs = builder.build().map_err(|error| error.kind().to_string())?;
+        Ok(Self { globs, owners })
+    }
+}
+
 /// Whether a pattern is a name, or how one begins.
 fn is_plain(glob: &Glob) -> bool {
     let text = glob.glob();
@@ -65,14 +72,8 @@ impl Index {
                 owners.push(owner);
             }
         }
-        let set = |(builder, owners): (GlobSetBuilder, Vec<u32>)| {
-            builder
-                .build()
-                .map(|globs| Set { globs, owners })
-                .map_err(|error| error.kind().to_string())
-        };
         let [plain, other] = builders;
-        Ok(Self { sets: [set(plain)?, set(other)?], restricted })
+        Ok(Self { sets: [Set::build(plain)?, Set::build(other)?], restricted })
     }
 
     /// No policy restricts this kind of name.
@@ -88,9 +89,9 @@ impl Index {
             let name = Candidate::new(name.as_ref());
             for set in self.sets.iter().filter(|set| set.globs.is_match_candidate(&name)) {
                 set.globs.matches_candidate_into(&name, &mut hits);
-                hits.iter()
-                    .filter_map(|&hit| set.owners.get(hit))
-                    .for_each(|&owner| fits.insert(owner));
+                for &owner in hits.iter().filter_map(|&hit| set.owners.get(hit)) {
+                    fits.insert(owner);
+                }
             }
         }
         fits
@@ -111,8 +112,11 @@ impl Index {
 
 /// Whether one of these patterns fits one of the names.
 pub(crate) fn any(globs: &[Glob], names: &[impl AsRef<str>]) -> bool {
-    globs
-        .iter()
-        .map(Glob::compile_matcher)
-        .any(|glob| names.iter().any(|name| glob.is_match(name.as_ref())))
+    for glob in globs {
+        let matcher = glob.compile_matcher();
+        if names.iter().any(|name| matcher.is_match(name.as_ref())) {
+            return true;
+        }
+    }
+    false
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::class::{Class, Classes};
 use crate::compile::{self, Mistake};
-use crate::condition::{Condition, World};
+use crate::condition::World;
 use crate::config::Config;
 use crate::file::Effect;
 use crate::index::Index;
@@ -62,6 +62,12 @@ pub struct Denied {
     pub reason: DenyReason,
 }
 
+impl Denied {
+    pub(crate) fn by(rule: &Rule, reason: DenyReason) -> Self {
+        Self { rule: Arc::clone(&rule.name), reason }
+    }
+}
+
 /// Why a call may not be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DenyReason {
@@ -94,8 +100,7 @@ impl Policy {
                 hint,
             }]
         })?;
-        let early = |rule: &Rule| rule.when.as_ref().is_some_and(Condition::needs_subject);
-        let alike = !index.tells_callers_apart() && !rules.iter().any(early);
+        let alike = !index.tells_callers_apart() && !rules.iter().any(Rule::needs_subject);
         let mut new = Self {
             limits: Limits::new(&rules),
             classes: Classes::new(),
@@ -173,6 +178,10 @@ impl Policy {
         self.rule(at).map_or_else(|| DEFAULT.into(), |rule| Arc::clone(&rule.name))
     }
 
+    pub(crate) fn name_or_default(&self, at: Option<u32>) -> Arc<str> {
+        at.map_or_else(|| DEFAULT.into(), |at| self.name(at))
+    }
+
     /// What the policies of a class say of something, arguments aside.
     #[must_use]
     pub fn verdict(&self, class: &Class, question: &Question<'_>) -> Verdict {
@@ -182,11 +191,12 @@ impl Policy {
         for (exposed, own) in variants {
             let target = Target { exposed: &exposed, own: &own, ..*question.target };
             let mut failed = Vec::new();
-            let others =
+            let mut others =
                 self.concerned(class, &Question { target: &target, ..*question }, &mut failed);
-            let denies = |at: u32| self.rule(at).is_some_and(|rule| rule.effect == Effect::Deny);
-            broken.extend(failed.into_iter().filter(|(at, _)| denies(*at)));
-            for other in others.into_iter().filter(|(_, rule)| rule.effect == Effect::Deny) {
+            failed.retain(|(at, _)| self.rule(*at).is_some_and(Rule::denies));
+            broken.append(&mut failed);
+            others.retain(|(_, rule)| rule.denies());
+            for other in others {
                 if let Err(place) = concerned.binary_search_by_key(&other.0, |(at, _)| *at) {
                     concerned.insert(place, other);
                 }
@@ -207,16 +217,25 @@ impl Policy {
             responses.extend(&rule.response);
             deciding.push((at, rule));
         }
-        let failure = |on_trial: bool| {
-            let is_on_trial = |at: u32| self.rule(at).is_some_and(|rule| rule.dry_run);
-            broken.iter().find(|(at, _)| is_on_trial(*at) == on_trial)
-        };
         Verdict {
             limits: limits.into(),
-            dry: dry_run(failure(true), on_trial.into_iter()).map(Box::new),
+            dry: dry_run(self.first_failure(&broken, true), on_trial.into_iter()).map(Box::new),
             response: Response::all(responses).map(Arc::new),
-            state: state(failure(false), deciding.into_iter()),
+            state: state(self.first_failure(&broken, false), deciding.into_iter()),
         }
+    }
+
+    /// The first policy that cannot be evaluated, of those in dry run or of the others, and why.
+    fn first_failure<'a>(
+        &self,
+        broken: &'a [(u32, String)],
+        dry_run: bool,
+    ) -> Option<&'a (u32, String)> {
+        broken.iter().find(|(at, _)| self.is_in_dry_run(*at) == dry_run)
+    }
+
+    fn is_in_dry_run(&self, at: u32) -> bool {
+        self.rule(at).is_some_and(|rule| rule.dry_run)
     }
 
     /// The policies of a class that concern something, in their order, and those that cannot be
@@ -232,15 +251,11 @@ impl Policy {
         broken.extend(class.broken.iter().filter(|(at, _)| about.contains(*at)).cloned());
         let mut concerned: Vec<(u32, &Rule)> = Vec::new();
         for (at, rule) in about.iter().filter_map(|at| Some((at, self.rule(at)?))) {
-            let early = rule
-                .when
-                .as_ref()
-                .is_some_and(|when| when.needs_target() && !when.needs_arguments());
-            let holds = match early {
-                true => {
-                    rule.holds(World { subject, endpoint, target: Some(target), arguments: None })
+            let holds = match &rule.when {
+                Some(when) if when.needs_target() && !when.needs_arguments() => {
+                    when.holds(World { subject, endpoint, target: Some(target), arguments: None })
                 }
-                false => Ok(true),
+                _ => Ok(true),
             };
             match holds {
                 Ok(true) => concerned.push((at, rule)),
@@ -255,28 +270,22 @@ impl Policy {
     /// may allow something of it, and none denies all of it.
     #[must_use]
     pub fn reaches(&self, class: &Class, server: &str) -> bool {
-        let about = self.index.about_server(&class.bits, server);
-        let real = || about.iter().filter_map(|at| self.rule(at)).filter(|rule| !rule.dry_run);
-        let whole = |rule: &Rule| {
-            let what = &rule.what;
-            !what.names_kinds()
-                && !what.has_words()
-                && what.categories.is_none()
-                && what.annotations.is_none()
-        };
-        let denied = |rule: &Rule| {
-            rule.effect == Effect::Deny
-                && whole(rule)
-                && rule.when.is_none()
-                && rule.arguments.is_none()
-                && rule.rate.is_none()
-        };
-        let allowed = |rule: &Rule| {
-            rule.effect == Effect::Allow && (whole(rule) || rule.what.may_name(server))
-        };
-        let broken =
-            class.broken.iter().any(|(at, _)| self.rule(*at).is_none_or(|rule| !rule.dry_run));
-        !broken && real().any(allowed) && !real().any(denied)
+        if self.first_failure(&class.broken, false).is_some() {
+            return false;
+        }
+        let mut is_allowed = false;
+        for at in self.index.about_server(&class.bits, server).iter() {
+            let Some(rule) = self.rule(at) else { continue };
+            if rule.dry_run {
+                continue;
+            }
+            if rule.denies_whole_servers() {
+                return false;
+            }
+            is_allowed |= rule.effect == Effect::Allow
+                && (rule.what.is_of_whole_servers() || rule.what.may_name(server));
+        }
+        is_allowed
     }
 
     /// Takes one request from every allowance that concerns it, or from none. What comes back is
@@ -293,21 +302,15 @@ impl Policy {
         about: Option<(&Verdict, &Target<'_>)>,
     ) -> Result<Vec<Held>, Limited> {
         let mut held = Vec::new();
-        let target = about.map(|(_, target)| target);
-        let limits = || {
-            let methods =
-                class.methods.iter().copied().filter(|&at| self.limits.is_about(at, method));
-            let items = about.into_iter().flat_map(|(verdict, _)| verdict.limits.iter().copied());
-            methods.chain(items).filter_map(|at| Some((at, self.rule(at)?)))
-        };
-        for (taken, limit) in limits().enumerate() {
+        let (verdict, target) = about.unzip();
+        for (taken, limit) in self.limiting(class, method, verdict).enumerate() {
             match self.limits.take(limiter, limit, subject, target) {
                 Ok(place) => held.extend(place),
                 Err(limited) => {
                     // Who is over an allowance of their own must not use up one that others share.
-                    limits()
-                        .take(taken)
-                        .for_each(|limit| self.limits.give_back(limiter, limit, subject, target));
+                    for limit in self.limiting(class, method, verdict).take(taken) {
+                        self.limits.give_back(limiter, limit, subject, target);
+                    }
                     return Err(limited);
                 }
             }
@@ -315,13 +318,24 @@ impl Policy {
         Ok(held)
     }
 
+    /// The policies that limit how often a method may be called, and what it is called for.
+    fn limiting<'a>(
+        &'a self,
+        class: &'a Class,
+        method: &'a str,
+        verdict: Option<&'a Verdict>,
+    ) -> impl Iterator<Item = (u32, &'a Rule)> {
+        let of_method = class.methods.iter().filter(move |&&at| self.limits.is_about(at, method));
+        let of_target = verdict.into_iter().flat_map(|verdict| &verdict.limits);
+        let limits = of_method.chain(of_target);
+        limits.filter_map(move |&at| Some((at, self.rule(at)?)))
+    }
+
     /// The policy that hides something, or [`DEFAULT`]; `None` when it is there.
     #[must_use]
     pub fn hides(&self, verdict: &Verdict) -> Option<Arc<str>> {
         match &verdict.state {
-            State::Hidden(hidden) => {
-                Some(hidden.rule.map_or_else(|| DEFAULT.into(), |at| self.name(at)))
-            }
+            State::Hidden(hidden) => Some(self.name_or_default(hidden.rule)),
             _ => None,
         }
     }

@@ -36,8 +36,13 @@ const MAX_RATE: u32 = 1_000_000;
 /// The methods that fit one of the patterns, a bit each.
 pub(crate) fn methods(patterns: &[String]) -> u32 {
     let globs: Vec<_> = patterns.iter().filter_map(|text| pattern::compile(text).ok()).collect();
-    let fits = METHODS.iter().zip(0u32..).filter(|(method, _)| pattern::any(&globs, &[method]));
-    fits.fold(0, |bits, (_, at)| bits | 1 << at)
+    let mut bits = 0;
+    for (at, method) in METHODS.iter().enumerate() {
+        if pattern::any(&globs, &[method]) {
+            bits |= 1 << at;
+        }
+    }
+    bits
 }
 
 /// What makes no sense in a rate, with the key that it is about.
@@ -48,22 +53,28 @@ pub(crate) fn check(rate: &Rate) -> Vec<(&'static str, String)> {
         ("per_hour", rate.per_hour),
         ("per_day", rate.per_day),
     ];
-    let given: Vec<_> =
-        periods.iter().filter_map(|(key, number)| Some((*key, (*number)?))).collect();
-    let surplus = given
-        .iter()
-        .skip(1)
-        .map(|(key, _)| (*key, "is one period too many: make a policy for each".into()));
-    let mut mistakes: Vec<(&str, String)> = surplus.collect();
+    let mut mistakes: Vec<(&str, String)> = Vec::new();
+    let mut given = Vec::new();
+    for (key, number) in periods {
+        if let Some(number) = number {
+            if !given.is_empty() {
+                mistakes.push((key, "is one period too many: make a policy for each".into()));
+            }
+            given.push((key, number));
+        }
+    }
     if given.is_empty() && rate.concurrency.is_none() {
         mistakes.push(("per_minute", "must be given, or another period, or `concurrency`".into()));
     } else if given.is_empty() && rate.burst.is_some() {
         mistakes.push(("burst", "needs a period beside it".into()));
     }
-    let numbers = [("burst", rate.burst), ("concurrency", rate.concurrency)];
-    let all = given.into_iter().map(|(key, n)| (key, Some(n))).chain(numbers);
-    let bad = all.filter(|(_, number)| number.is_some_and(|n| !(1..=MAX_RATE).contains(&n)));
-    mistakes.extend(bad.map(|(key, _)| (key, format!("must be from 1 to {MAX_RATE}"))));
+    given.extend(rate.burst.map(|number| ("burst", number)));
+    given.extend(rate.concurrency.map(|number| ("concurrency", number)));
+    for (key, number) in given {
+        if !(1..=MAX_RATE).contains(&number) {
+            mistakes.push((key, format!("must be from 1 to {MAX_RATE}")));
+        }
+    }
     mistakes
 }
 
@@ -97,25 +108,18 @@ pub struct Limited {
 
 impl Limits {
     pub(crate) fn new(rules: &[Rule]) -> Self {
-        let limit = |rule: &Rule| {
-            let rate = rule.rate.as_ref()?;
-            let mut by = rate.by.clone().unwrap_or_else(|| vec![Key::Principal]);
-            by.sort_unstable();
-            by.dedup();
-            let patterns: Vec<String> =
-                rule.what.methods.iter().flatten().map(|glob| glob.glob().to_owned()).collect();
-            let mut hasher = KEYS.build_hasher();
-            by.hash(&mut hasher);
-            Some(Limit { quota: quota(rate), by, hasher, methods: methods(&patterns) })
-        };
-        Self(rules.iter().map(limit).collect())
+        Self(rules.iter().map(Limit::of).collect())
+    }
+
+    fn get(&self, at: u32) -> Option<&Limit> {
+        self.0.get(at as usize)?.as_ref()
     }
 
     /// Whether the policy limits requests of this method as such.
     pub(crate) fn is_about(&self, at: u32, method: &str) -> bool {
+        let Some(limit) = self.get(at) else { return false };
         let bit = METHODS.iter().position(|known| *known == method);
-        let limit = self.0.get(at as usize).and_then(Option::as_ref);
-        limit.zip(bit).is_some_and(|(limit, bit)| limit.methods & (1 << bit) != 0)
+        bit.is_some_and(|bit| limit.methods & (1 << bit) != 0)
     }
 
     /// Takes one from the allowance that the policy gives.
@@ -126,9 +130,11 @@ impl Limits {
         subject: &Subject<'_>,
         target: Option<&Target<'_>>,
     ) -> Result<Option<Held>, Limited> {
-        let Some(limit) = self.0.get(at as usize).and_then(Option::as_ref) else { return Ok(None) };
-        let limited = |(wait, running)| Limited { rule: Arc::clone(&rule.name), wait, running };
-        limiter.take(&rule.name, &limit.quota, limit.key(subject, target)).map_err(limited)
+        let Some(limit) = self.get(at) else { return Ok(None) };
+        match limiter.take(&rule.name, &limit.quota, limit.key(subject, target)) {
+            Ok(held) => Ok(held),
+            Err((wait, running)) => Err(Limited { rule: Arc::clone(&rule.name), wait, running }),
+        }
     }
 
     /// Undoes one [`Limits::take`], as far as it is about how often.
@@ -139,13 +145,28 @@ impl Limits {
         subject: &Subject<'_>,
         target: Option<&Target<'_>>,
     ) {
-        if let Some(limit) = self.0.get(at as usize).and_then(Option::as_ref) {
+        if let Some(limit) = self.get(at) {
             limiter.give_back(&rule.name, &limit.quota, limit.key(subject, target));
         }
     }
 }
 
 impl Limit {
+    /// That of a policy, if it has one.
+    fn of(rule: &Rule) -> Option<Self> {
+        let rate = rule.rate.as_ref()?;
+        let mut by = rate.by.clone().unwrap_or_else(|| vec![Key::Principal]);
+        by.sort_unstable();
+        by.dedup();
+        let mut patterns = Vec::new();
+        for glob in rule.what.methods.iter().flatten() {
+            patterns.push(glob.glob().to_owned());
+        }
+        let mut hasher = KEYS.build_hasher();
+        by.hash(&mut hasher);
+        Some(Self { quota: quota(rate), by, hasher, methods: methods(&patterns) })
+    }
+
     /// What shares the allowance.
     fn key(&self, subject: &Subject<'_>, target: Option<&Target<'_>>) -> u64 {
         let mut hasher = self.hasher.clone();
@@ -163,16 +184,24 @@ impl Limit {
 }
 
 fn quota(rate: &Rate) -> Quota {
-    const PERIODS: [Duration; 4] = [
-        Duration::from_secs(1),
-        Duration::from_secs(60),
-        Duration::from_secs(3600),
-        Duration::from_secs(24 * 3600),
-    ];
-    let given = [rate.per_second, rate.per_minute, rate.per_hour, rate.per_day];
-    let some = |n: u32| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
-    let period =
-        given.iter().zip(PERIODS).find_map(|(number, period)| Some((some((*number)?), period)));
-    let rate_of = |(number, period)| (number, period, rate.burst.map_or(number, some));
-    Quota { rate: period.map(rate_of), concurrency: rate.concurrency }
+    let mut quota = Quota { rate: None, concurrency: rate.concurrency };
+    for (number, seconds) in [
+        (rate.per_second, 1),
+        (rate.per_minute, 60),
+        (rate.per_hour, 3600),
+        (rate.per_day, 24 * 3600),
+    ] {
+        if let Some(number) = number
+            && quota.rate.is_none()
+        {
+            let burst = rate.burst.unwrap_or(number);
+            let period = Duration::from_secs(seconds);
+            quota.rate = Some((at_least_one(number), period, at_least_one(burst)));
+        }
+    }
+    quota
+}
+
+fn at_least_one(number: u32) -> NonZeroU32 {
+    NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN)
 }

@@ -62,44 +62,27 @@ impl Response {
     /// # Errors
     /// Everything that is wrong: the keys that lead to it below the rule, and words for whoever
     /// wrote it.
-    pub fn compile(spec: &Spec) -> Result<Self, Vec<(Vec<String>, String)>> {
-        let mut mistakes: Vec<(Vec<String>, String)> = Vec::new();
-        let mut wrong = |path: &[&str], what: String| {
-            mistakes.push((path.iter().map(|&key| key.into()).collect(), what))
-        };
+    pub fn compile(spec: &Spec) -> Result<Self, Vec<Mistake>> {
+        let mut mistakes = Vec::new();
         if *spec == Spec::default() {
-            wrong(&[], "says nothing: leave it out, or say what may come back".into());
+            let what = "says nothing: leave it out, or say what may come back";
+            mistakes.push(mistake(&[], what));
         }
         if spec.max_bytes.is_some_and(|most| !(1..=1 << 30).contains(&most)) {
-            wrong(&["max_bytes"], "must be from 1 to 1073741824".into());
+            mistakes.push(mistake(&["max_bytes"], "must be from 1 to 1073741824"));
         }
-        if spec.redact.len() > MAX_PATTERNS {
-            wrong(&["redact"], format!("has more than {MAX_PATTERNS} patterns"));
-        }
-        let mut patterns = Vec::new();
-        for (at, redact) in spec.redact.iter().take(MAX_PATTERNS).enumerate() {
-            match pattern(redact) {
-                Ok(good) => patterns.push(good),
-                Err((key, what)) => wrong(&["redact", &at.to_string(), key], what),
+        let patterns = compile_patterns(&spec.redact, &mut mistakes);
+        let schemes = spec.link_schemes.as_ref();
+        let schemes = schemes.map(|schemes| compile_schemes(schemes, &mut mistakes));
+        let mut secrets = None;
+        if spec.secrets {
+            match Shapes::get() {
+                Ok(shapes) => secrets = Some(shapes),
+                Err(what) => mistakes.push(mistake(&["secrets"], what)),
             }
         }
-        let mut schemes = spec.link_schemes.as_ref().map(|_| Vec::new());
-        if spec.link_schemes.as_ref().is_some_and(|all| all.len() > MAX_SCHEMES) {
-            wrong(&["link_schemes"], format!("has more than {MAX_SCHEMES} schemes"));
-        }
-        for (at, text) in spec.link_schemes.iter().flatten().take(MAX_SCHEMES).enumerate() {
-            match scheme(text) {
-                Some(good) => schemes.get_or_insert_default().push(good),
-                None => wrong(&["link_schemes", &at.to_string()], format!("{text:?} is no scheme")),
-            }
-        }
-        let secrets = spec.secrets.then(Shapes::get).transpose().unwrap_or_else(|what| {
-            wrong(&["secrets"], what);
-            None
-        });
-        let max_bytes = spec.max_bytes;
         if mistakes.is_empty() {
-            Ok(Self { max_bytes, patterns, secrets, schemes })
+            Ok(Self { max_bytes: spec.max_bytes, patterns, secrets, schemes })
         } else {
             Err(mistakes)
         }
@@ -109,20 +92,19 @@ impl Response {
     /// that all of them allow.
     #[must_use]
     pub fn all<'a>(rules: impl IntoIterator<Item = &'a Self>) -> Option<Self> {
-        rules.into_iter().fold(None, |all: Option<Self>, one| {
-            let Some(mut all) = all else { return Some(one.copy()) };
+        let mut rules = rules.into_iter();
+        let mut all = rules.next()?.copy();
+        for one in rules {
             all.max_bytes = [all.max_bytes, one.max_bytes].into_iter().flatten().min();
-            all.patterns.extend(one.patterns.iter().cloned());
+            all.patterns.extend_from_slice(&one.patterns);
             all.secrets = all.secrets.or(one.secrets);
-            all.schemes = match (all.schemes, &one.schemes) {
-                (Some(mut all), Some(one)) => {
-                    all.retain(|scheme| one.contains(scheme));
-                    Some(all)
-                }
-                (all, one) => all.or_else(|| one.clone()),
-            };
-            Some(all)
-        })
+            match (&mut all.schemes, &one.schemes) {
+                (Some(all), Some(one)) => all.retain(|scheme| one.contains(scheme)),
+                (None, Some(one)) => all.schemes = Some(one.clone()),
+                (_, None) => {}
+            }
+        }
+        Some(all)
     }
 
     fn copy(&self) -> Self {
@@ -172,9 +154,12 @@ impl Response {
     /// The same for a text that is the value of a member.
     #[must_use]
     pub fn redact_member(&self, name: &str, text: &str) -> Option<String> {
-        self.secrets
-            .and_then(|shapes| shapes.replace_member(name, text))
-            .or_else(|| self.redact(text))
+        if let Some(shapes) = self.secrets
+            && let Some(replaced) = shapes.replace_member(name, text)
+        {
+            return Some(replaced);
+        }
+        self.redact(text)
     }
 
     /// The same for the name of a member: known shapes alone, because a pattern could break what
@@ -191,6 +176,44 @@ impl Response {
         let own = uri.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
         own.is_some_and(|own| schemes.contains(&own))
     }
+}
+
+/// The keys that lead to a mistake below the rule, and words for whoever wrote it.
+type Mistake = (Vec<String>, String);
+
+fn mistake(path: &[&str], what: impl Into<String>) -> Mistake {
+    (path.iter().map(|&key| key.to_owned()).collect(), what.into())
+}
+
+fn compile_patterns(redact: &[Redact], mistakes: &mut Vec<Mistake>) -> Vec<(regex::Regex, String)> {
+    if redact.len() > MAX_PATTERNS {
+        mistakes.push(mistake(&["redact"], format!("has more than {MAX_PATTERNS} patterns")));
+    }
+    let mut patterns = Vec::new();
+    for (at, redact) in redact.iter().take(MAX_PATTERNS).enumerate() {
+        match pattern(redact) {
+            Ok(good) => patterns.push(good),
+            Err((key, what)) => mistakes.push(mistake(&["redact", &at.to_string(), key], what)),
+        }
+    }
+    patterns
+}
+
+fn compile_schemes(all: &[String], mistakes: &mut Vec<Mistake>) -> Vec<String> {
+    if all.len() > MAX_SCHEMES {
+        mistakes.push(mistake(&["link_schemes"], format!("has more than {MAX_SCHEMES} schemes")));
+    }
+    let mut schemes = Vec::new();
+    for (at, text) in all.iter().take(MAX_SCHEMES).enumerate() {
+        match scheme(text) {
+            Some(good) => schemes.push(good),
+            None => {
+                let what = format!("{text:?} is no scheme");
+                mistakes.push(mistake(&["link_schemes", &at.to_string()], what));
+            }
+        }
+    }
+    schemes
 }
 
 /// A pattern and what replaces it; or the key that is wrong, and how.
@@ -215,11 +238,10 @@ fn pattern(redact: &Redact) -> Result<(regex::Regex, String), (&'static str, Str
 }
 
 fn scheme(text: &str) -> Option<String> {
-    let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.');
-    let good = text.starts_with(|c: char| c.is_ascii_alphabetic())
+    let is_scheme = text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.len() <= 64
-        && text.bytes().all(legal);
-    good.then(|| text.to_ascii_lowercase())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b));
+    is_scheme.then(|| text.to_ascii_lowercase())
 }
 
 #[cfg(test)]

@@ -64,6 +64,24 @@ impl Rule {
         self.effect == Effect::Deny && limits && self.arguments.is_none()
     }
 
+    pub(crate) fn denies(&self) -> bool {
+        self.effect == Effect::Deny
+    }
+
+    /// Whether it denies all that its servers have, whoever asks with whatever arguments.
+    pub(crate) fn denies_whole_servers(&self) -> bool {
+        self.denies()
+            && self.what.is_of_whole_servers()
+            && self.when.is_none()
+            && self.arguments.is_none()
+            && self.rate.is_none()
+    }
+
+    /// Whether the condition may be another one for each caller.
+    pub(crate) fn needs_subject(&self) -> bool {
+        self.when.as_ref().is_some_and(Condition::needs_subject)
+    }
+
     /// Whether it may deny a resource by how its URI is written.
     pub(crate) fn denies_by_uri(&self) -> bool {
         let named = self.what.resources.is_some() || self.what.completion.is_some();
@@ -80,7 +98,10 @@ impl Rule {
     /// # Errors
     /// It cannot be evaluated.
     pub(crate) fn holds(&self, world: World<'_>) -> Result<bool, String> {
-        self.when.as_ref().map_or(Ok(true), |when| when.holds(world))
+        match &self.when {
+            Some(when) => when.holds(world),
+            None => Ok(true),
+        }
     }
 
     /// Whether the arguments have no name that the condition goes by in other letters.
@@ -88,7 +109,10 @@ impl Rule {
     /// # Errors
     /// They have.
     pub(crate) fn undisguised(&self, arguments: &serde_json::Value) -> Result<(), Refusal> {
-        self.when.as_ref().map_or(Ok(()), |when| when.undisguised(arguments))
+        match &self.when {
+            Some(when) => when.undisguised(arguments),
+            None => Ok(()),
+        }
     }
 
     /// What does not fit of caller, endpoint and target, in words; nothing when all does.
@@ -110,6 +134,14 @@ impl What {
         [&self.tools, &self.prompts, &self.resources, &self.completion]
             .into_iter()
             .any(Option::is_some)
+    }
+
+    /// Whether it is about everything that its servers have.
+    pub(crate) fn is_of_whole_servers(&self) -> bool {
+        !self.names_kinds()
+            && !self.has_words()
+            && self.categories.is_none()
+            && self.annotations.is_none()
     }
 
     /// The patterns for one kind of thing. A completion without patterns of its own follows what it
@@ -149,14 +181,8 @@ impl What {
             return true;
         }
         let lists = [&self.tools, &self.prompts, &self.resources];
-        lists.into_iter().flatten().flatten().any(|glob| {
-            let text = glob.glob();
-            let plain = text.split(['*', '?', '[', '{', '\\']).next().unwrap_or(text);
-            let after = plain
-                .strip_prefix(server)
-                .map(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric()));
-            after.unwrap_or_else(|| plain.len() < text.len() && server.starts_with(plain))
-        })
+        let mut globs = lists.into_iter().flatten().flatten();
+        globs.any(|glob| may_name(glob, server))
     }
 
     pub(crate) fn annotations_fit(&self, target: &Target<'_>) -> bool {
@@ -166,17 +192,18 @@ impl What {
 
     fn misfits(&self, endpoint: &str, target: &Target<'_>) -> Vec<String> {
         let mut all = Vec::new();
-        let mut hold = |key: &str, globs: &Option<Vec<Glob>>, names: &[&str]| {
+        let category: Vec<&str> = target.category.into_iter().collect();
+        for (key, globs, names) in [
+            ("servers", &self.servers, &[target.server][..]),
+            ("categories", &self.categories, &category),
+            ("endpoints", &self.endpoints, &[endpoint]),
+        ] {
             if let Some(globs) = globs
                 && !pattern::any(globs, names)
             {
                 all.push(format!("what.{key}: {}", wanted(globs)));
             }
-        };
-        hold("servers", &self.servers, &[target.server]);
-        let category: Vec<&str> = target.category.into_iter().collect();
-        hold("categories", &self.categories, &category);
-        hold("endpoints", &self.endpoints, &[endpoint]);
+        }
         if self.not_servers.as_ref().is_some_and(|globs| pattern::any(globs, &[target.server])) {
             all.push(format!("what.not_servers: {}", target.server));
         }
@@ -218,12 +245,29 @@ impl What {
     }
 }
 
+/// Whether a pattern could fit a name of this server: it goes on behind the server's name, or has
+/// an open place before the end of it.
+fn may_name(glob: &Glob, server: &str) -> bool {
+    let text = glob.glob();
+    let plain = text.split(['*', '?', '[', '{', '\\']).next().unwrap_or(text);
+    match plain.strip_prefix(server) {
+        Some(rest) => !rest.starts_with(|c: char| c.is_ascii_alphanumeric()),
+        None => plain.len() < text.len() && server.starts_with(plain),
+    }
+}
+
 fn fits(hints: Hints, has: Annotations) -> bool {
-    let one = |wanted: Option<bool>, has: bool| wanted.is_none_or(|wanted| wanted == has);
-    one(hints.read_only, has.read_only)
-        && one(hints.destructive, has.destructive)
-        && one(hints.idempotent, has.idempotent)
-        && one(hints.open_world, has.open_world)
+    for (wanted, is) in [
+        (hints.read_only, has.read_only),
+        (hints.destructive, has.destructive),
+        (hints.idempotent, has.idempotent),
+        (hints.open_world, has.open_world),
+    ] {
+        if wanted.is_some_and(|wanted| wanted != is) {
+            return false;
+        }
+    }
+    true
 }
 
 #[cfg(test)]

@@ -247,37 +247,33 @@ impl Sql {
         match format {
             None | Some(AnalyzeFormatKind::Keyword(_) | AnalyzeFormatKind::Assignment(_)) => {}
         }
-        let harmless = |option: &UtilityOption| {
-            let UtilityOption { name, arg: _ } = option;
-            [
-                "costs",
-                "verbose",
-                "format",
-                "summary",
-                "settings",
-                "buffers",
-                "memory",
-                "generic_plan",
-            ]
-            .iter()
-            .any(|known| name.value.eq_ignore_ascii_case(known))
-        };
-        if runs || !options.unwrap_or_default().iter().all(harmless) {
+        if runs || !options.unwrap_or_default().iter().all(is_harmless) {
             return no("EXPLAIN may not run the statement: leave ANALYZE and unusual options out");
         }
         Ok(())
     }
 
     fn kinds(&self) -> String {
-        let word = |kind: &Kind| match kind {
-            Kind::Select => "SELECT",
-            Kind::Explain => "EXPLAIN",
-            Kind::Insert => "INSERT",
-            Kind::Update => "UPDATE",
-            Kind::Delete => "DELETE",
-        };
-        let words: Vec<_> = self.statements.iter().map(word).collect();
+        let words: Vec<_> = self.statements.iter().map(keyword).collect();
         format!("send {}", words.join(" or "))
+    }
+}
+
+/// Whether an option of EXPLAIN only says how the plan is shown.
+fn is_harmless(option: &UtilityOption) -> bool {
+    const SHOWING: [&str; 8] =
+        ["costs", "verbose", "format", "summary", "settings", "buffers", "memory", "generic_plan"];
+    let UtilityOption { name, arg: _ } = option;
+    SHOWING.iter().any(|known| name.value.eq_ignore_ascii_case(known))
+}
+
+fn keyword(kind: &Kind) -> &'static str {
+    match kind {
+        Kind::Select => "SELECT",
+        Kind::Explain => "EXPLAIN",
+        Kind::Insert => "INSERT",
+        Kind::Update => "UPDATE",
+        Kind::Delete => "DELETE",
     }
 }
 

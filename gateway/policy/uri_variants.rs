@@ -34,14 +34,14 @@ impl Target<'_> {
         if let Some(mark) = self.exposed.strip_suffix(self.own) {
             return [mark, reading].concat();
         }
-        let rest = |uri| Some(str::split_once(uri, "://")?.1);
-        let mark = rest(self.exposed)
-            .zip(rest(self.own))
-            .and_then(|(exposed, own)| exposed.strip_suffix(own));
-        match mark.zip(reading.split_once("://")) {
-            Some((mark, (scheme, rest))) => [scheme, "://", mark, rest].concat(),
-            None => reading.to_owned(),
+        if let Some((_, exposed)) = self.exposed.split_once("://")
+            && let Some((_, own)) = self.own.split_once("://")
+            && let Some(mark) = exposed.strip_suffix(own)
+            && let Some((scheme, rest)) = reading.split_once("://")
+        {
+            return [scheme, "://", mark, rest].concat();
         }
+        reading.to_owned()
     }
 }
 
@@ -128,10 +128,11 @@ fn places(plain: &str) -> Vec<String> {
             tails.push(Cow::Borrowed(path.trim_start_matches('/')));
         }
     }
-    tails
-        .iter()
-        .flat_map(|tail| SLASHES.map(|slashes| [scheme, ":", slashes, tail].concat()))
-        .collect()
+    let mut places = Vec::with_capacity(tails.len() * SLASHES.len());
+    for tail in &tails {
+        places.extend(SLASHES.map(|slashes| [scheme, ":", slashes, tail].concat()));
+    }
+    places
 }
 
 /// Scheme and host in lower case, and one slash where several stand.
@@ -149,9 +150,12 @@ fn plain(uri: &str) -> String {
         plain.push_str("//");
         plain.push_str(&host.to_ascii_lowercase());
     }
-    let mut slash = false;
-    for c in path.chars().filter(|&c| !(std::mem::replace(&mut slash, c == '/') && c == '/')) {
-        plain.push(c);
+    let mut before = None;
+    for c in path.chars() {
+        if (before, c) != (Some('/'), '/') {
+            plain.push(c);
+        }
+        before = Some(c);
     }
     plain
 }

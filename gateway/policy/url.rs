@@ -145,11 +145,15 @@ impl Url {
                 "paths: {path:?} must begin with / and have no dot segments, escapes, ? or #"
             ));
         }
+        let mut addresses = Vec::with_capacity(spec.addresses.len());
+        for text in &spec.addresses {
+            addresses.push(network(text)?);
+        }
         Ok(Self {
-            schemes: spec.schemes.iter().cloned().collect(),
+            schemes: BTreeSet::from_iter(spec.schemes.clone()),
             hosts: Hosts::compile(&spec.hosts, spec.any_host)?,
-            addresses: spec.addresses.iter().map(|text| network(text)).collect::<Result<_, _>>()?,
-            ports: spec.ports.iter().copied().collect(),
+            addresses,
+            ports: BTreeSet::from_iter(spec.ports.clone()),
             paths: spec.paths.clone(),
             max_bytes: spec.max_bytes,
         })
@@ -193,9 +197,9 @@ impl Url {
         let url =
             ::url::Url::parse(text).map_err(|error| refusal(format!("this is no URL: {error}")))?;
         let host = self.host(&parts, &url)?;
-        let port = url.port_or_known_default().filter(|port| *port != 0);
-        let port =
-            port.ok_or_else(|| refusal("the URL has no port that can be connected to".into()))?;
+        let Some(port @ 1..) = url.port_or_known_default() else {
+            return Err(refusal("the URL has no port that can be connected to".into()));
+        };
         if parts.port.is_some_and(|written| written != port) {
             return Err(ambiguous());
         }
@@ -237,10 +241,12 @@ impl Url {
     /// no wider than they are.
     fn has(&self, address: IpAddr) -> bool {
         let apart: Vec<IpNet> = APART.iter().filter_map(|net| net.parse().ok()).collect();
-        let meant = |net: &IpNet| {
-            apart.iter().all(|one: &IpNet| !one.contains(&address) || one.contains(net))
-        };
-        self.addresses.iter().any(|net| net.contains(&address) && meant(net))
+        for net in self.addresses.iter().filter(|net| net.contains(&address)) {
+            if apart.iter().all(|one| !one.contains(&address) || one.contains(net)) {
+                return true;
+            }
+        }
+        false
     }
 
     fn path(&self, parts: &Parts<'_>, url: &::url::Url) -> Result<(), Refusal> {
@@ -249,12 +255,7 @@ impl Url {
         }
         text::same_everywhere(parts.path).map_err(refusal)?;
         let parsed = &url[Position::BeforePath..Position::AfterPath];
-        let below = |prefix: &String| {
-            parsed.strip_prefix(prefix.as_str()).is_some_and(|rest| {
-                rest.is_empty() || prefix.ends_with('/') || rest.starts_with('/')
-            })
-        };
-        if self.paths.iter().any(below) {
+        if self.paths.iter().any(|prefix| is_below(parsed, prefix)) {
             Ok(())
         } else {
             let path = text::shown(parsed);
@@ -266,12 +267,21 @@ impl Url {
     }
 }
 
+fn is_below(path: &str, prefix: &str) -> bool {
+    let Some(rest) = path.strip_prefix(prefix) else { return false };
+    rest.is_empty() || prefix.ends_with('/') || rest.starts_with('/')
+}
+
 fn network(text: &str) -> Result<IpNet, String> {
-    let address = text.parse::<IpAddr>().map(IpNet::from);
-    let net = address.or_else(|_| text.parse::<IpNet>());
-    net.map(|net| net.trunc()).map_err(|_| {
-        format!("addresses: {text:?} is no address and no network such as 10.1.0.0/16")
-    })
+    if let Ok(address) = text.parse::<IpAddr>() {
+        return Ok(IpNet::from(address));
+    }
+    match text.parse::<IpNet>() {
+        Ok(net) => Ok(net.trunc()),
+        Err(_) => {
+            Err(format!("addresses: {text:?} is no address and no network such as 10.1.0.0/16"))
+        }
+    }
 }
 
 fn refusal(words: String) -> Refusal {

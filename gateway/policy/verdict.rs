@@ -47,6 +47,21 @@ pub(crate) struct Judged {
     pub(crate) asks: Box<[u32]>,
 }
 
+impl Judged {
+    /// Its policies, but for the one that allows it whatever the arguments are.
+    pub(crate) fn rules(&self) -> [&[u32]; 3] {
+        [&self.allows, &self.guards, &self.asks]
+    }
+
+    /// The policy that is named when the arguments cannot even be read.
+    pub(crate) fn first(&self) -> Option<u32> {
+        if self.open.is_some() {
+            return self.open;
+        }
+        self.rules().into_iter().flatten().next().copied()
+    }
+}
+
 /// What policies in dry run would deny.
 #[derive(Clone, Debug)]
 pub(crate) struct Dry {

@@ -35,13 +35,12 @@ impl Who {
 
     /// The names of a caller, in the order of [`Who::lists`].
     pub(crate) fn names(subject: &Subject<'_>) -> [Vec<String>; 6] {
-        let own = |all: &[Arc<str>]| all.iter().map(ToString::to_string).collect();
         [
             vec![subject.principal()],
-            own(subject.roles),
-            subject.organisation.map(str::to_owned).into_iter().collect(),
-            own(subject.scopes),
-            subject.agent.map(str::to_owned).into_iter().collect(),
+            to_texts(subject.roles),
+            Vec::from_iter(subject.organisation.map(str::to_owned)),
+            to_texts(subject.scopes),
+            Vec::from_iter(subject.agent.map(str::to_owned)),
             subject.certificates(),
         ]
     }
@@ -79,6 +78,10 @@ impl Who {
     }
 }
 
+fn to_texts(all: &[Arc<str>]) -> Vec<String> {
+    all.iter().map(ToString::to_string).collect()
+}
+
 /// Patterns, for people.
 pub(crate) fn wanted(globs: &[Glob]) -> String {
     let patterns: Vec<&str> = globs.iter().map(Glob::glob).collect();
@@ -88,10 +91,9 @@ pub(crate) fn wanted(globs: &[Glob]) -> String {
 /// The first of a list, for people.
 pub(crate) fn shown(list: &[impl ToString]) -> String {
     let first: Vec<String> = list.iter().take(5).map(ToString::to_string).collect();
-    match first.is_empty() {
-        true => "nothing fits an empty list".into(),
-        false => {
-            format!("{}{}", first.join(", "), if list.len() > first.len() { ", …" } else { "" })
-        }
+    if first.is_empty() {
+        return "nothing fits an empty list".into();
     }
+    let more = if list.len() > first.len() { ", …" } else { "" };
+    format!("{}{more}", first.join(", "))
 }

@@ -109,11 +109,12 @@ fn expand(body: &str) -> Result<Vec<String>, String> {
 
 /// A part of an item without anything that means nothing there.
 fn checked(part: &str) -> Result<&str, String> {
-    let fits = |c: char| c.is_alphanumeric() || c.is_whitespace() || BETWEEN.contains(&c);
-    match part.nfkc().find(|&c| !fits(c)) {
-        Some(c) => Err(format!("is no word: it has `{}`", c.escape_debug())),
-        None => Ok(part),
+    for c in part.nfkc() {
+        if !c.is_alphanumeric() && !c.is_whitespace() && !BETWEEN.contains(&c) {
+            return Err(format!("is no word: it has `{}`", c.escape_debug()));
+        }
     }
+    Ok(part)
 }
 
 /// A name as words are looked for in it.
@@ -146,6 +147,17 @@ impl Name {
         self.edges.get(at).is_some_and(|&edge| edge)
     }
 
+    /// Whether it has a word.
+    fn has(&self, word: &Word) -> bool {
+        for start in 0..self.letters.len() {
+            let rest = self.letters.get(start..).unwrap_or_default();
+            if rest.starts_with(&word.letters) && self.counts(word, start) {
+                return true;
+            }
+        }
+        false
+    }
+
     /// Whether a word, whose letters stand here, counts.
     fn counts(&self, word: &Word, start: usize) -> bool {
         let behind = start + word.letters.len();
@@ -172,12 +184,7 @@ fn begins_word(before: Option<char>, c: char, after: Option<char>) -> bool {
 /// is for many.
 pub(crate) fn find<'a>(words: &'a [Word], name: &str) -> Option<&'a Word> {
     let name = Name::split(name);
-    let starts = |start: usize, word: &Word| {
-        name.letters.get(start..).is_some_and(|rest| rest.starts_with(&word.letters))
-    };
-    words.iter().find(|word| {
-        (0..name.letters.len()).any(|start| starts(start, word) && name.counts(word, start))
-    })
+    words.iter().find(|word| name.has(word))
 }
 
 /// The words of many policies, looked for at once.

@@ -52,13 +52,7 @@ impl Bounds {
         if nothing {
             return Err("says nothing".into());
         }
-        if spec.min_length.zip(spec.max_length).is_some_and(|(min, max)| min > max)
-            || spec
-                .min
-                .as_ref()
-                .zip(spec.max.as_ref())
-                .is_some_and(|(min, max)| stand(min, max).is_gt())
-        {
+        if is_crossed(spec) {
             return Err("has a minimum above its maximum".into());
         }
         if spec.one_of.as_ref().is_some_and(Vec::is_empty) {
@@ -68,11 +62,9 @@ impl Bounds {
                     .into(),
             );
         }
-        let within =
-            |value: &Value, all: &Vec<Value>| all.iter().any(|one| same(one, value, false));
         if let Some(wanted) = &spec.equals
-            && (spec.one_of.as_ref().is_some_and(|all| !within(wanted, all))
-                || spec.none_of.as_ref().is_some_and(|all| within(wanted, all)))
+            && (spec.one_of.as_ref().is_some_and(|all| !has(all, wanted, false))
+                || spec.none_of.as_ref().is_some_and(|all| has(all, wanted, false)))
         {
             return Err(format!(
                 "is never fulfilled: what it must equal, {wanted}, the other lists do not let pass"
@@ -84,15 +76,19 @@ impl Bounds {
 
     pub(crate) fn check(&self, value: &Value) -> Result<(), Refusal> {
         let spec = &self.spec;
-        if let Some(wanted) = spec.equals.as_ref().filter(|wanted| !same(wanted, value, false)) {
+        if let Some(wanted) = &spec.equals
+            && !same(wanted, value, false)
+        {
             return refuse(format!("must be {wanted}"));
         }
-        if let Some(words) =
-            spec.one_of.as_ref().filter(|all| !all.iter().any(|one| same(one, value, false)))
+        if let Some(all) = &spec.one_of
+            && !has(all, value, false)
         {
-            return refuse(format!("must be one of {}", listed(words)));
+            return refuse(format!("must be one of {}", listed(all)));
         }
-        if spec.none_of.as_ref().is_some_and(|all| all.iter().any(|one| same(one, value, true))) {
+        if let Some(all) = &spec.none_of
+            && has(all, value, true)
+        {
             return refuse(format!("must not be {value}"));
         }
         if let Some(pattern) = &self.pattern {
@@ -153,6 +149,19 @@ impl Bounds {
     }
 }
 
+/// Whether a minimum is above its maximum.
+fn is_crossed(spec: &file::Bounds) -> bool {
+    if let (Some(min), Some(max)) = (spec.min_length, spec.max_length)
+        && min > max
+    {
+        return true;
+    }
+    match (&spec.min, &spec.max) {
+        (Some(min), Some(max)) => stand(min, max).is_gt(),
+        _ => false,
+    }
+}
+
 fn refuse(words: String) -> Result<(), Refusal> {
     Err(Refusal(words))
 }
@@ -161,6 +170,11 @@ fn listed(all: &[Value]) -> String {
     let shown: Vec<String> = all.iter().take(10).map(Value::to_string).collect();
     let more = if all.len() > shown.len() { ", …" } else { "" };
     format!("{}{more}", shown.join(", "))
+}
+
+/// Whether one of these values is the [`same`].
+fn has(all: &[Value], value: &Value, vague: bool) -> bool {
+    all.iter().any(|one| same(one, value, vague))
 }
 
 /// Equal as JSON values; numbers by their value. `vague` says whether a number that could be
@@ -189,13 +203,16 @@ fn is_vague(sent: &Number, other: &Number) -> bool {
 
 /// How two numbers stand to each other. Whole numbers are compared exactly, also with others.
 fn stand(a: &Number, b: &Number) -> Ordering {
-    let float = |number: &Number| number.as_f64().unwrap_or_default();
     match (a.as_i128(), b.as_i128()) {
         (Some(a), Some(b)) => a.cmp(&b),
-        (Some(a), None) => whole_to_float(a, float(b)),
-        (None, Some(b)) => whole_to_float(b, float(a)).reverse(),
-        (None, None) => float(a).partial_cmp(&float(b)).unwrap_or(Ordering::Equal),
+        (Some(a), None) => whole_to_float(a, to_float(b)),
+        (None, Some(b)) => whole_to_float(b, to_float(a)).reverse(),
+        (None, None) => to_float(a).partial_cmp(&to_float(b)).unwrap_or(Ordering::Equal),
     }
+}
+
+fn to_float(number: &Number) -> f64 {
+    number.as_f64().unwrap_or_default()
 }
 
 /// Floats of JSON are numbers, never infinite.

@@ -24,11 +24,10 @@ pub(crate) fn put(tree: &mut Value, at: &[String], value: &Value) -> bool {
             true
         }
         Value::Object(object) => object.get_mut(step).is_some_and(|inner| put(inner, rest, value)),
-        Value::Array(items) => step
-            .parse::<usize>()
-            .ok()
-            .and_then(|n| items.get_mut(n))
-            .is_some_and(|item| put(item, rest, value)),
+        Value::Array(items) => {
+            let Ok(at) = step.parse::<usize>() else { return false };
+            items.get_mut(at).is_some_and(|item| put(item, rest, value))
+        }
         _ => false,
     }
 }
@@ -54,9 +53,11 @@ fn written(text: &str, edits: &[Step<'_>]) -> Option<String> {
     }
     if text.trim_start().starts_with('[') {
         let items: Vec<&RawValue> = serde_json::from_str(text).ok()?;
-        let one = |(n, item): (usize, &&RawValue)| inner.written(&n.to_string(), item.get());
-        let items: Option<Vec<String>> = items.iter().enumerate().map(one).collect();
-        return inner.edits.is_empty().then_some(format!("[{}]", items?.join(",")));
+        let mut out = Vec::with_capacity(items.len());
+        for (at, item) in items.iter().enumerate() {
+            out.push(inner.written(&at.to_string(), item.get())?);
+        }
+        return inner.edits.is_empty().then(|| format!("[{}]", out.join(",")));
     }
     let Members(members) = serde_json::from_str(text).ok()?;
     let mut out: Vec<String> = Vec::with_capacity(members.len() + 1);

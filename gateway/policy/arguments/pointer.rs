@@ -39,18 +39,17 @@ impl Pointer {
         let Some(rest) = text.strip_prefix('/') else {
             return Err("is no JSON Pointer: it must begin with `/`".into());
         };
-        let step = |step: &str| {
-            let plain = step.replace("~1", "").replace("~0", "");
-            (!plain.contains('~')).then(|| step.replace("~1", "/").replace("~0", "~"))
-        };
-        let steps: Option<Vec<String>> = rest.split('/').map(step).collect();
-        match steps {
-            Some(steps) if steps.len() > MAX_STEPS => {
-                Err(format!("has more than {MAX_STEPS} steps"))
-            }
-            Some(steps) => Ok(Self { text: text.into(), steps }),
-            None => Err("is no JSON Pointer: `~` is written `~0`".into()),
+        let mut steps = Vec::new();
+        for step in rest.split('/') {
+            let Some(step) = unescaped(step) else {
+                return Err("is no JSON Pointer: `~` is written `~0`".into());
+            };
+            steps.push(step);
         }
+        if steps.len() > MAX_STEPS {
+            return Err(format!("has more than {MAX_STEPS} steps"));
+        }
+        Ok(Self { text: text.into(), steps })
     }
 
     /// Whether one value stands there, not those of a list.
@@ -71,29 +70,28 @@ impl Pointer {
             for (at, value) in found.places {
                 let inner = match (value, step.as_str()) {
                     (Value::Array(items), "*") => {
-                        next.extend(
-                            items
-                                .iter()
-                                .enumerate()
-                                .map(|(n, item)| (along(&at, &n.to_string()), item)),
-                        );
+                        for (n, item) in items.iter().enumerate() {
+                            next.push((along(&at, &n.to_string()), item));
+                        }
                         continue;
                     }
                     (Value::Object(object), name) if name != "*" => {
                         let inner = object.get(name);
-                        inner
-                            .is_none()
-                            .then(|| self.not_disguised(object.keys(), name))
-                            .transpose()?;
+                        if inner.is_none() && is_disguised(object.keys(), name) {
+                            return Err(disguised(&self.text));
+                        }
                         inner
                     }
                     (Value::Array(items), number) => {
-                        index(number).map(|n| items.get(n)).ok_or_else(|| self.misformed())?
+                        let Some(n) = index(number) else { return Err(self.misformed()) };
+                        items.get(n)
                     }
                     _ => return Err(self.misformed()),
                 };
-                found.missing |= inner.is_none();
-                next.extend(inner.map(|inner| (along(&at, step), inner)));
+                match inner {
+                    Some(inner) => next.push((along(&at, step), inner)),
+                    None => found.missing = true,
+                }
             }
             if next.len() > MAX_PLACES {
                 let what =
@@ -108,14 +106,12 @@ impl Pointer {
     fn misformed(&self) -> Refusal {
         Refusal(format!("the argument {} has another form here", self.text))
     }
+}
 
-    fn not_disguised<'a>(
-        &self,
-        keys: impl Iterator<Item = &'a String>,
-        name: &str,
-    ) -> Result<(), Refusal> {
-        if is_disguised(keys, name) { Err(disguised(&self.text)) } else { Ok(()) }
-    }
+/// A step without its escapes; `None` when a `~` in it stands for nothing.
+fn unescaped(step: &str) -> Option<String> {
+    let plain = step.replace("~1", "").replace("~0", "");
+    (!plain.contains('~')).then(|| step.replace("~1", "/").replace("~0", "~"))
 }
 
 /// Whether nothing on the way that these steps lead is there in other letters. What has another
@@ -158,7 +154,9 @@ fn disguised(text: &str) -> Refusal {
 }
 
 fn along(at: &[String], step: &str) -> Vec<String> {
-    at.iter().cloned().chain([step.to_owned()]).collect()
+    let mut along = at.to_vec();
+    along.push(step.to_owned());
+    along
 }
 
 /// An index as the RFC has it: no sign, no leading zero.

@@ -83,16 +83,17 @@ pub(crate) fn compile(schema: &Value) -> Result<Validator, String> {
 /// Every keyword of a schema is one: another would allow everything that it was meant to refuse.
 fn known(schema: &Value) -> Result<(), String> {
     for (name, value) in schema.as_object().into_iter().flatten() {
-        let inner: Vec<&Value> = match name.as_str() {
-            name if ONE.contains(&name) => vec![value],
-            name if LIST.contains(&name) => value.as_array().into_iter().flatten().collect(),
-            name if NAMED.contains(&name) => {
-                value.as_object().into_iter().flatten().map(|(_, one)| one).collect()
+        match (name.as_str(), value) {
+            (name, schema) if ONE.contains(&name) => known(schema)?,
+            (name, Value::Array(schemas)) if LIST.contains(&name) => {
+                schemas.iter().try_for_each(known)?;
             }
-            name if PLAIN.contains(&name) => Vec::new(),
-            name => return Err(unknown(name)),
-        };
-        inner.into_iter().try_for_each(known)?;
+            (name, Value::Object(schemas)) if NAMED.contains(&name) => {
+                schemas.values().try_for_each(known)?;
+            }
+            (name, _) if [&LIST[..], &NAMED, &PLAIN].iter().any(|known| known.contains(&name)) => {}
+            (name, _) => return Err(unknown(name)),
+        }
     }
     Ok(())
 }
@@ -100,9 +101,13 @@ fn known(schema: &Value) -> Result<(), String> {
 fn unknown(name: &str) -> String {
     let all = [&ONE[..], &LIST, &NAMED, &PLAIN].concat();
     let near = all.iter().map(|known| (strsim::damerau_levenshtein(name, known), known)).min();
-    let near = near.filter(|(distance, known)| *distance <= (known.len() / 3).max(1));
-    let near = near.map(|(_, near)| format!("; did you mean `{near}`?")).unwrap_or_default();
-    format!("has the keyword `{}`, which JSON Schema 2020-12 does not have{near}", short(name))
+    let hint = match near {
+        Some((distance, near)) if distance <= (near.len() / 3).max(1) => {
+            format!("; did you mean `{near}`?")
+        }
+        _ => String::new(),
+    };
+    format!("has the keyword `{}`, which JSON Schema 2020-12 does not have{hint}", short(name))
 }
 
 pub(crate) fn check(schema: &Validator, value: &Value) -> Result<(), Refusal> {

@@ -43,10 +43,10 @@ pub(super) fn model() -> ModelSpec {
         ),
         ("version", "--build-options", &[]),
     ];
-    let mut subcommands: BTreeMap<String, ModelSpec> = simple
-        .into_iter()
-        .map(|(name, flags, operands)| (name.to_owned(), gnu(flags, operands)))
-        .collect();
+    let mut subcommands = BTreeMap::new();
+    for (name, flags, operands) in simple {
+        subcommands.insert(name.to_owned(), gnu(flags, operands));
+    }
     for (name, flags) in [("log", [LOG, DIFF]), ("show", [LOG, DIFF]), ("diff", [DIFF, ONLY_DIFF])]
     {
         subcommands.insert(name.to_owned(), gnu(&flags.join(" "), &["path..."]));
@@ -208,9 +208,8 @@ pub(super) fn are_fields(value: &str) -> bool {
     !checks(value) && !value.replace("contents:signature", "").contains("signature")
 }
 
+/// Whether a `%G` stands in a format, with or without what may stand between the two.
 fn checks(value: &str) -> bool {
-    value
-        .split('%')
-        .skip(1)
-        .any(|rest| rest.strip_prefix(['+', '-', ' ']).unwrap_or(rest).starts_with('G'))
+    let mut fields = value.split('%').skip(1);
+    fields.any(|field| field.strip_prefix(['+', '-', ' ']).unwrap_or(field).starts_with('G'))
 }

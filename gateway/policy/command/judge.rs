@@ -17,6 +17,13 @@ struct Found {
     operands: Vec<String>,
 }
 
+impl Found {
+    /// Whether one of these options was given.
+    fn has_flag_of(&self, flags: &[String]) -> bool {
+        self.flags.iter().any(|flag| flags.contains(flag))
+    }
+}
+
 /// Judges the arguments of a program. Gives those that name files, and the subcommands that were
 /// chosen.
 pub(super) fn arguments(
@@ -79,8 +86,10 @@ fn flag(model: &Model, word: &str, next: Option<&str>, found: &mut Found) -> Res
         return option(model, word, value, None, next, found);
     }
     if word.starts_with("--") {
-        let (name, attached) =
-            word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
+        let (name, attached) = match word.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (word, None),
+        };
         let value = model.flags.get(name).ok_or_else(|| not_allowed(model, name))?;
         return option(model, name, value, attached, next, found);
     }
@@ -172,15 +181,15 @@ fn option(
 /// What is left when the options are gone.
 fn operands(model: &Model, found: &mut Found) -> Result<(), Refusal> {
     let given = std::mem::take(&mut found.operands);
-    let has = |flags: &[String]| found.flags.iter().any(|flag| flags.contains(flag));
-    if !model.need.is_empty() && !has(&model.need) {
+    if !model.need.is_empty() && !found.has_flag_of(&model.need) {
         return Err(Refusal(format!(
             "`{}` is allowed only with {}",
             model.name,
             model.need.join(" or ")
         )));
     }
-    if !given.is_empty() && !model.operands_need.is_empty() && !has(&model.operands_need) {
+    let is_lacking = !model.operands_need.is_empty() && !found.has_flag_of(&model.operands_need);
+    if !given.is_empty() && is_lacking {
         let need = model.operands_need.join(" or ");
         return Err(Refusal(format!(
             "`{}` takes {} only together with {need}",
@@ -188,7 +197,8 @@ fn operands(model: &Model, found: &mut Found) -> Result<(), Refusal> {
             quoted(&given[0])
         )));
     }
-    let skip = usize::from(!model.operands.is_empty() && has(&model.first_operand_unless));
+    let is_replaced = found.has_flag_of(&model.first_operand_unless);
+    let skip = usize::from(!model.operands.is_empty() && is_replaced);
     let takes = &model.operands[skip..];
     for (at, word) in given.iter().enumerate() {
         let last = takes.last().filter(|operand| operand.repeats);

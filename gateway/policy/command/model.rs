@@ -220,9 +220,11 @@ fn kind(text: &str) -> Result<Kind, String> {
 }
 
 fn operand(text: &str) -> Result<Operand, String> {
-    let (rest, repeats) = text.strip_suffix("...").map_or((text, false), |rest| (rest, true));
-    let (rest, optional) = rest.strip_suffix('?').map_or((rest, repeats), |rest| (rest, true));
-    Ok(Operand { kind: kind(rest)?, optional, repeats })
+    let once = text.strip_suffix("...").unwrap_or(text);
+    let repeats = once.len() < text.len();
+    let bare = once.strip_suffix('?').unwrap_or(once);
+    let optional = repeats || bare.len() < once.len();
+    Ok(Operand { kind: kind(bare)?, optional, repeats })
 }
 
 impl Kind {

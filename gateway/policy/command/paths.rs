@@ -20,14 +20,10 @@ pub(super) fn locate(
     roots: &[String],
 ) -> Result<String, Refusal> {
     let shown = quoted(path);
-    let allowed = || match roots {
-        [] => "use a relative path below the working folder".to_owned(),
-        roots => format!("allowed folders are: {}", roots.join(", ")),
-    };
     if !path.starts_with('/') && folder.is_none() {
         // A revision, such as `a..b`, is no path that goes up.
         if path.split('/').any(|part| part == "..") {
-            return Err(Refusal(format!("{shown} goes up with `..`; {}", allowed())));
+            return Err(Refusal(format!("{shown} goes up with `..`; {}", advice(roots))));
         }
         return Ok(path.to_owned());
     }
@@ -36,12 +32,23 @@ pub(super) fn locate(
             "{shown} goes up with `..` behind a name, which may be a link: write where it leads"
         )));
     }
-    let full = join(folder.unwrap_or("/"), path)
-        .ok_or_else(|| Refusal(format!("{shown} goes up beyond the root folder; {}", allowed())))?;
+    let Some(full) = join(folder.unwrap_or("/"), path) else {
+        let advice = advice(roots);
+        return Err(Refusal(format!("{shown} goes up beyond the root folder; {advice}")));
+    };
     if roots.iter().any(|root| below(&full, root)) {
         return Ok(full);
     }
-    Err(Refusal(format!("{shown} is outside of the folders that may be used; {}", allowed())))
+    let advice = advice(roots);
+    Err(Refusal(format!("{shown} is outside of the folders that may be used; {advice}")))
+}
+
+/// Which paths to use instead.
+fn advice(roots: &[String]) -> String {
+    match roots {
+        [] => "use a relative path below the working folder".to_owned(),
+        roots => format!("allowed folders are: {}", roots.join(", ")),
+    }
 }
 
 fn goes_up_behind_a_name(path: &str) -> bool {

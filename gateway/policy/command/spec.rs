@@ -133,15 +133,8 @@ impl Spec {
         if !(1..=MAX_ARGUMENTS).contains(&self.max_arguments) {
             return Err(format!("max_arguments: must be from 1 to {MAX_ARGUMENTS}"));
         }
-        let is_name = |name: &str| {
-            !name.is_empty()
-                && !name.starts_with('-')
-                && !name.chars().any(|c| c.is_whitespace() || c.is_control())
-        };
         for name in &self.programs {
-            if !is_name(name)
-                || (name.contains('/') && (!name.starts_with('/') || name.ends_with('/')))
-            {
+            if !is_program(name) {
                 return Err(format!(
                     "programs: {name:?} must be the name of a program, or its absolute path"
                 ));
@@ -151,15 +144,30 @@ impl Spec {
         if let Some(name) = unlisted {
             return Err(format!("allow_code_execution: `{name}` is not in `programs`"));
         }
-        let short = |program: &String| program.rsplit('/').next().map(str::to_owned);
-        let unused = self.models.keys().find(|name| {
-            !self.programs.iter().any(|p| p == *name || short(p).as_ref() == Some(name))
-        });
-        match unused {
-            Some(name) => Err(format!("models: `{name}` is not in `programs`")),
-            None => Ok(()),
+        for name in self.models.keys() {
+            let mut programs = self.programs.iter();
+            if !programs.any(|program| program == name || short_name(program) == name) {
+                return Err(format!("models: `{name}` is not in `programs`"));
+            }
         }
+        Ok(())
     }
+}
+
+/// Whether this is the name of a program, or its absolute path.
+fn is_program(name: &str) -> bool {
+    if name.is_empty() || name.starts_with('-') {
+        return false;
+    }
+    if name.contains('/') && (!name.starts_with('/') || name.ends_with('/')) {
+        return false;
+    }
+    !name.chars().any(|c| c.is_whitespace() || c.is_control())
+}
+
+/// The name of a program, without the folders before it.
+pub(super) fn short_name(program: &str) -> &str {
+    program.rsplit('/').next().unwrap_or(program)
 }
 
 /// Options and operands, in the words of a [`ModelSpec`].

@@ -116,8 +116,10 @@ fn special(c: char, word: Option<&str>, next: Option<char>) -> Option<&'static s
 /// A word of the caller for a message: shortened, in backticks.
 pub(super) fn quoted(word: &str) -> String {
     const SHOWN: usize = 60;
-    let short: String =
-        word.chars().take(SHOWN).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    let mut short = String::new();
+    for c in word.chars().take(SHOWN) {
+        short.push(if c.is_control() { '\u{fffd}' } else { c });
+    }
     let more = if word.chars().nth(SHOWN).is_some() { "…" } else { "" };
     format!("`{short}{more}`")
 }

@@ -37,6 +37,22 @@ enum Words {
     Certificate,
 }
 
+const KINDS: [&str; 4] = ["tool", "prompt", "resource", "completion"];
+
+impl Words {
+    /// Whether this text can be one of them.
+    fn have(self, text: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Kind => KINDS.contains(&text),
+            Self::Category => text.is_empty() || names::CATEGORIES.contains(&text),
+            Self::Endpoint => names::is_endpoint(text),
+            Self::Principal => text.contains('|'),
+            Self::Certificate => names::CERTIFICATES.iter().any(|start| text.starts_with(start)),
+        }
+    }
+}
+
 /// Holds the parts of a condition against each other. It is as deep as [`super::inspect`] lets it
 /// be.
 ///
@@ -60,11 +76,7 @@ impl Known {
             Expr::Select(select) => self.select(select),
             Expr::Call(call) => self.call(call),
             Expr::List(list) => {
-                let mut items = list
-                    .elements
-                    .iter()
-                    .map(|item| self.of(item))
-                    .collect::<Result<Vec<_>, _>>()?;
+                let mut items = self.of_all(&list.elements)?;
                 let first = items.pop().unwrap_or(Type::Any);
                 let alike = items.iter().all(|item| *item == first);
                 Ok(Type::List(Box::new(if alike { first } else { Type::Any })))
@@ -82,15 +94,21 @@ impl Known {
         }
     }
 
+    fn of_all(&mut self, nodes: &[IdedExpr]) -> Result<Vec<Type>, String> {
+        nodes.iter().map(|node| self.of(node)).collect()
+    }
+
     fn variable(&self, name: &str) -> Type {
-        let local =
-            self.local.iter().rev().find(|(local, _)| local == name).map(|(_, of)| of.clone());
-        local.unwrap_or(match name {
+        // The innermost loop has the last word.
+        if let Some((_, of)) = self.local.iter().rfind(|(local, _)| local == name) {
+            return of.clone();
+        }
+        match name {
             "subject" => Type::Subject,
             "target" => Type::Target,
             "endpoint" => Type::Text(Words::Endpoint),
             _ => Type::Any,
-        })
+        }
     }
 
     fn select(&mut self, select: &SelectExpr) -> Result<Type, String> {
@@ -126,8 +144,10 @@ impl Known {
     }
 
     fn call(&mut self, call: &CallExpr) -> Result<Type, String> {
-        let target = call.target.as_deref().map(|target| self.of(target)).transpose()?;
-        let types = call.args.iter().map(|part| self.of(part)).collect::<Result<Vec<_>, _>>()?;
+        if let Some(target) = &call.target {
+            self.of(target)?;
+        }
+        let types = self.of_all(&call.args)?;
         match (call.func_name.as_str(), &*call.args, &*types) {
             (EQUALS | NOT_EQUALS, [left, right], [a, b]) => {
                 comparable(a, b, "are never equal")?;
@@ -150,7 +170,7 @@ impl Known {
             },
             (CONDITIONAL, _, [_, a, b]) if a == b => Ok(a.clone()),
             (ADD, _, [a, b]) if a == b => Ok(a.clone()),
-            (name, ..) => Ok(of_function(name, target.is_some())),
+            (name, ..) => Ok(of_function(name, call.target.is_some())),
         }
     }
 }
@@ -177,14 +197,17 @@ fn of_function(name: &str, on_target: bool) -> Type {
     }
 }
 
+fn list_of(words: Words) -> Type {
+    Type::List(Box::new(Type::Text(words)))
+}
+
 /// What a member is; `Any` of what may have any.
 fn member(of: &Type, name: &str) -> Result<Type, String> {
-    let list = |words| Type::List(Box::new(Type::Text(words)));
     Ok(match (of, name) {
         (Type::Subject, "issuer" | "id" | "organisation" | "agent") => Type::Text(Words::Any),
         (Type::Subject, "principal") => Type::Text(Words::Principal),
-        (Type::Subject, "roles" | "scopes") => list(Words::Any),
-        (Type::Subject, "certificates") => list(Words::Certificate),
+        (Type::Subject, "roles" | "scopes") => list_of(Words::Any),
+        (Type::Subject, "certificates") => list_of(Words::Certificate),
         (Type::Subject, "anonymous") => Type::Flag,
         (Type::Target, "kind") => Type::Text(Words::Kind),
         (Type::Target, "server" | "name" | "exposed") => Type::Text(Words::Any),
@@ -243,31 +266,21 @@ fn known(node: &IdedExpr) -> Type {
 
 /// Holds text that is written in the condition against what the other side can be.
 fn worded(of: &Type, node: &IdedExpr) -> Result<(), String> {
-    let (Type::Text(words), Expr::Literal(LiteralValue::String(text))) = (of, &node.expr) else {
-        return Ok(());
-    };
+    let Type::Text(words) = of else { return Ok(()) };
+    let Expr::Literal(LiteralValue::String(text)) = &node.expr else { return Ok(()) };
     let text = text.inner();
-    let one_of = |known: &[&str]| {
-        (!known.contains(&text)).then(|| format!("there are {}", known.join(", ")))
-    };
-    let wrong = match words {
-        Words::Any => None,
-        Words::Kind => one_of(&["tool", "prompt", "resource", "completion"]),
-        Words::Category if text.is_empty() => None,
-        Words::Category => one_of(&names::CATEGORIES),
-        Words::Endpoint => {
-            (!names::is_endpoint(text)).then(|| "there are /mcp and /servers/NAME/mcp".to_owned())
-        }
-        Words::Principal => {
-            (!text.contains('|')).then(|| "they are written issuer|subject".to_owned())
-        }
-        Words::Certificate => (!names::CERTIFICATES.iter().any(|start| text.starts_with(start)))
-            .then(|| format!("their names begin with {}", names::CERTIFICATES.join(", "))),
-    };
-    match wrong {
-        Some(words) => Err(format!("compares with {text:?}, which never fits: {words}")),
-        None => Ok(()),
+    if words.have(text) {
+        return Ok(());
     }
+    let known = match words {
+        Words::Any => return Ok(()),
+        Words::Kind => format!("there are {}", KINDS.join(", ")),
+        Words::Category => format!("there are {}", names::CATEGORIES.join(", ")),
+        Words::Endpoint => "there are /mcp and /servers/NAME/mcp".to_owned(),
+        Words::Principal => "they are written issuer|subject".to_owned(),
+        Words::Certificate => format!("their names begin with {}", names::CERTIFICATES.join(", ")),
+    };
+    Err(format!("compares with {text:?}, which never fits: {known}"))
 }
 
 fn said(of: &Type) -> Option<&'static str> {

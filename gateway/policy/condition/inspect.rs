@@ -105,6 +105,15 @@ impl Findings {
         self.variables.is_empty()
     }
 
+    /// The members whose values it takes, without those that it only goes through on its way to
+    /// others.
+    pub(crate) fn taken(&self) -> impl Iterator<Item = &Vec<String>> {
+        self.members.iter().filter(move |steps| {
+            let mut others = self.members.iter();
+            !others.any(|other| other.len() > steps.len() && other.starts_with(steps))
+        })
+    }
+
     /// Most values of arguments that its loops may run over.
     pub(crate) fn bound(&self) -> usize {
         match self.loops {
@@ -225,17 +234,13 @@ impl Walk<'_> {
     /// The place in the arguments that an expression stands for, if that is plain to see.
     fn place(&self, node: &IdedExpr) -> Option<Vec<String>> {
         match &node.expr {
-            Expr::Ident(name) => match self.local.iter().rev().find(|(local, _)| local == name) {
+            Expr::Ident(name) => match self.local.iter().rfind(|(local, _)| local == name) {
                 Some((_, place)) => place.clone(),
                 None => (name == "arguments").then(Vec::new),
             },
-            Expr::Select(select) => {
-                self.place(&select.operand).map(|place| below(place, &select.field))
-            }
+            Expr::Select(select) => Some(below(self.place(&select.operand)?, &select.field)),
             Expr::Call(call) if call.func_name == INDEX => match call.args.as_slice() {
-                [operand, index] => {
-                    self.place(operand).map(|place| below(place, text(index).unwrap_or("*")))
-                }
+                [operand, index] => Some(below(self.place(operand)?, text(index).unwrap_or("*"))),
                 _ => None,
             },
             _ => None,
@@ -250,8 +255,9 @@ impl Walk<'_> {
 
     /// Notes what the value of a place is taken for.
     fn compared(&mut self, node: &IdedExpr, with: &IdedExpr) {
-        if let (Some(place), Some(shape)) =
-            (self.place(node).filter(|place| !place.is_empty()), Shape::of(with))
+        if let Some(shape) = Shape::of(with)
+            && let Some(place) = self.place(node)
+            && !place.is_empty()
         {
             self.findings.shapes.entry(place).or_default().insert(shape);
         }
@@ -277,12 +283,18 @@ impl Walk<'_> {
         }
         match (name, arguments) {
             (INDEX, [operand, index]) => {
-                text(index).into_iter().for_each(|name| self.named(operand, name))
+                if let Some(name) = text(index) {
+                    self.named(operand, name);
+                }
             }
             (IN, [item, list]) => {
-                text(item).into_iter().for_each(|name| self.named(list, name));
+                if let Some(name) = text(item) {
+                    self.named(list, name);
+                }
                 if let Expr::List(list) = &list.expr {
-                    list.elements.iter().for_each(|with| self.compared(item, with));
+                    for with in &list.elements {
+                        self.compared(item, with);
+                    }
                 }
             }
             (EQUALS | NOT_EQUALS, [left, right]) => {
@@ -292,7 +304,10 @@ impl Walk<'_> {
             ("type", [of]) => self.findings.typed.extend(self.place(of)),
             _ => {}
         }
-        target.into_iter().chain(arguments).try_for_each(|part| self.expression(part))
+        for part in target.into_iter().chain(arguments) {
+            self.expression(part)?;
+        }
+        Ok(())
     }
 }
 
@@ -311,8 +326,10 @@ fn text(node: &IdedExpr) -> Option<&str> {
 
 fn unknown(what: &str, name: &str, known: &[&str]) -> String {
     let near = known.iter().map(|known| (strsim::damerau_levenshtein(name, known), known)).min();
-    match near.filter(|(distance, known)| *distance <= (known.len() / 3).max(1)) {
-        Some((_, near)) => format!("has no {what} `{name}`; did you mean `{near}`?"),
-        None => format!("has no {what} `{name}`; there are {}", known.join(", ")),
+    match near {
+        Some((distance, near)) if distance <= (near.len() / 3).max(1) => {
+            format!("has no {what} `{name}`; did you mean `{near}`?")
+        }
+        _ => format!("has no {what} `{name}`; there are {}", known.join(", ")),
     }
 }

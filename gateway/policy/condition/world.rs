@@ -21,9 +21,6 @@ pub(crate) struct World<'a> {
 }
 
 pub(super) fn subject(subject: &Subject<'_>) -> Value {
-    let list = |all: &[Arc<str>]| {
-        Value::from(all.iter().map(|one| Value::from(&**one)).collect::<Vec<_>>())
-    };
     let certificates: Vec<Value> = subject.certificates().into_iter().map(Value::from).collect();
     map([
         ("issuer", subject.issuer.into()),
@@ -55,6 +52,11 @@ pub(super) fn target(target: &Target<'_>) -> Value {
         ("category", target.category.unwrap_or_default().into()),
         ("annotations", annotations),
     ])
+}
+
+fn list(all: &[Arc<str>]) -> Value {
+    let values: Vec<Value> = all.iter().map(|one| Value::from(&**one)).collect();
+    values.into()
 }
 
 fn map<const N: usize>(members: [(&str, Value); N]) -> Value {

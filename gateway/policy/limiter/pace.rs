@@ -153,9 +153,10 @@ impl Pace {
     /// Undoes one [`Pace::take`]. An allowance that is whole stays as it is: nothing is saved up.
     pub(super) fn give_back(&self, key: u64) {
         let each = Nanos::from(each(self.rate));
-        let less =
-            |until: Option<Nanos>| until.map(|until| ((), until.saturating_sub(each))).ok_or(());
-        let _ = self.counts.measure_and_replace(&self.key(key), less);
+        let _ = self.counts.measure_and_replace(&self.key(key), |until| match until {
+            Some(until) => Ok(((), until.saturating_sub(each))),
+            None => Err(()),
+        });
     }
 
     fn key(&self, key: u64) -> u64 {
@@ -192,7 +193,10 @@ fn nanos(rate: Rate) -> u64 {
 
 /// When everything will have come back, since the start.
 fn until(state: &InMemoryState) -> u64 {
-    let look = |until: Option<Nanos>| Err::<((), Nanos), _>(until);
-    let seen = state.measure_and_replace(&NotKeyed::NonKey, look);
-    seen.err().flatten().map_or(0, Nanos::as_u64)
+    // An error replaces nothing.
+    let seen = state.measure_and_replace(&NotKeyed::NonKey, Err::<((), Nanos), _>);
+    match seen {
+        Err(Some(until)) => until.as_u64(),
+        _ => 0,
+    }
 }

@@ -30,8 +30,7 @@ impl Globs {
                 (true, false) => below.add(compiled),
             };
         }
-        let build = |set: GlobSetBuilder| set.build().map_err(|e| e.to_string());
-        Ok(Self { names: build(names)?, whole: build(whole)?, below: build(below)? })
+        Ok(Self { names: build(&names)?, whole: build(&whole)?, below: build(&below)? })
     }
 
     /// Whether one fits the path, or a folder on the way that is in the root.
@@ -60,6 +59,10 @@ impl Globs {
     }
 }
 
+fn build(globs: &GlobSetBuilder) -> Result<GlobSet, String> {
+    globs.build().map_err(|error| error.to_string())
+}
+
 /// Whether some path in these roots may fit a glob, as far as its plain names say.
 fn fits_some(glob: &str, roots: &[Vec<String>]) -> Result<(), String> {
     let rest = glob.strip_prefix('/').unwrap_or(glob);
@@ -72,14 +75,24 @@ fn fits_some(glob: &str, roots: &[Vec<String>]) -> Result<(), String> {
     if rest.split('/').any(|name| matches!(name, "" | "." | "..")) {
         return Err("fits no path: leave out `.`, `..` and doubled slashes".into());
     }
-    let plain = |name: &&str| !name.contains(['*', '?', '[', '{', '\\']);
-    let within = |root: &Vec<String>| {
-        rest.split('/').take_while(plain).zip(root).all(|(a, b)| cased(a) == cased(b))
-    };
-    if rest.len() < glob.len() && !roots.iter().any(within) {
+    if rest.len() < glob.len() && !roots.iter().any(|root| meets(rest, root)) {
         return Err("is outside of all roots: leave it out, or begin it without `/`".into());
     }
     Ok(())
+}
+
+/// Whether the names of a glob are those of a root, up to the first that is not plain or to the end
+/// of one of them.
+fn meets(glob: &str, root: &[String]) -> bool {
+    for (name, folder) in glob.split('/').zip(root) {
+        if name.contains(['*', '?', '[', '{', '\\']) {
+            return true;
+        }
+        if cased(name) != cased(folder) {
+            return false;
+        }
+    }
+    true
 }
 
 /// Any path, or those that a glob matches.
@@ -114,10 +127,12 @@ impl Denied {
     /// forgiving file systems read it: what one of them takes off may be what a glob needs.
     pub(super) fn matches(&self, names: &[String], root: usize) -> bool {
         let Some(globs) = &self.0 else { return false };
-        [cased, folded]
-            .into_iter()
-            .any(|read| globs.hold(names.iter().map(|name| read(name)), root))
-            || names.iter().skip(root).any(|name| is_short(&folded(name)))
+        if globs.hold(names.iter().map(|name| cased(name)), root)
+            || globs.hold(names.iter().map(|name| folded(name)), root)
+        {
+            return true;
+        }
+        names.iter().skip(root).any(|name| is_short(&folded(name)))
     }
 }
 
@@ -129,11 +144,17 @@ fn folded(name: &str) -> String {
 
 /// Without regard to case, wide letters and whether an accent is a character of its own.
 fn cased(text: &str) -> String {
-    let plain = text.chars().map(|c| match c {
-        '\u{FF01}'..='\u{FF5E}' => char::from_u32(u32::from(c) - 0xFEE0).unwrap_or(c),
-        c => c,
-    });
-    plain.flat_map(char::to_uppercase).flat_map(char::to_lowercase).nfc().collect()
+    let mut plain = String::with_capacity(text.len());
+    for c in text.chars() {
+        let narrow = match c {
+            '\u{FF01}'..='\u{FF5E}' => char::from_u32(u32::from(c) - 0xFEE0).unwrap_or(c),
+            c => c,
+        };
+        for upper in narrow.to_uppercase() {
+            plain.extend(upper.to_lowercase());
+        }
+    }
+    plain.nfc().collect()
 }
 
 /// The short form that Windows keeps of a name (`GIT~1`), which stands for any name.

@@ -15,6 +15,8 @@ const DOTS: [char; 6] = ['\u{FF0E}', '\u{2024}', '\u{2025}', '\u{2026}', '\u{FE5
 const COLONS: [char; 5] = [':', '\u{FF1A}', '\u{FE55}', '\u{A789}', '\u{2236}'];
 const PERCENTS: [char; 2] = ['\u{FF05}', '\u{FE6A}'];
 const TILDES: [char; 2] = ['~', '\u{FF5E}'];
+/// What is said of a URI that stands for no path of this machine.
+const NO_FILE: &str = "the URI must be file:/// and a plain path, without a host, ? and #";
 
 /// Refuses a path that is not plain. `..` is plain, and so is what programs expand where `literal`
 /// says that none does.
@@ -54,15 +56,17 @@ pub(super) fn check(text: &str, literal: bool) -> Result<(), String> {
 /// One within a name is taken, if it means nothing to who separates names with it, leaves it out or
 /// decodes an escape.
 fn backslashes(text: &str) -> Result<(), String> {
-    let escape = |after: &str| {
-        after.starts_with(|c: char| c.is_ascii_digit() || matches!(c, 'x' | 'X' | 'u' | 'U' | 'N'))
-    };
     if text.starts_with('\\')
-        || text.split('\\').skip(1).any(|after| after.is_empty() || escape(after))
+        || text.split('\\').skip(1).any(|after| after.is_empty() || begins_escape(after))
     {
         return Err("the path has a backslash: separate names with /".into());
     }
     Ok(())
+}
+
+/// Whether this, behind a backslash, stands for another character in some language.
+fn begins_escape(after: &str) -> bool {
+    after.starts_with(|c: char| c.is_ascii_digit() || matches!(c, 'x' | 'X' | 'u' | 'U' | 'N'))
 }
 
 /// Escapes that a program may decode once more.
@@ -70,23 +74,23 @@ fn encoded(text: &str) -> Result<(), String> {
     if text.chars().any(|c| PERCENTS.contains(&c)) {
         return Err("the path has a character that can turn into %: write the name itself".into());
     }
-    let bytes = text.as_bytes();
-    let hex = |at: usize, count: usize| {
-        bytes.get(at..at + count).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
-    };
-    for (at, _) in text.match_indices('%') {
-        let long = matches!(bytes.get(at + 1), Some(b'u' | b'U')) && hex(at + 2, 4);
-        if hex(at + 1, 2) || long {
+    for after in text.split('%').skip(1) {
+        let long = after.strip_prefix(['u', 'U']);
+        if begins_hex(after, 2) || long.is_some_and(|long| begins_hex(long, 4)) {
             return Err("the path has a percent escape: write the character itself".into());
         }
     }
-    let entity = |at: usize| {
-        bytes.get(at + 2).is_some_and(|b| b.is_ascii_digit() || matches!(b, b'x' | b'X'))
-    };
-    if text.match_indices("&#").any(|(at, _)| entity(at)) {
-        return Err("the path has an HTML escape: write the character itself".into());
+    for after in text.split("&#").skip(1) {
+        if after.starts_with(|c: char| c.is_ascii_digit() || matches!(c, 'x' | 'X')) {
+            return Err("the path has an HTML escape: write the character itself".into());
+        }
     }
     Ok(())
+}
+
+fn begins_hex(text: &str, count: usize) -> bool {
+    let digits = text.as_bytes().get(..count);
+    digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
 }
 
 /// Paths of other systems, and URIs.
@@ -117,9 +121,6 @@ fn is_wide_letter(c: char) -> bool {
 
 /// What shells and libraries replace by something else.
 fn expanded(text: &str) -> Result<(), String> {
-    let refuse = |what: &str| {
-        Err(format!("the path has {what}, which a program may expand: write the path itself"))
-    };
     if text.starts_with(TILDES) {
         return Err(
             "the path begins with ~, which a program may expand: write ./ before it if it \
@@ -128,24 +129,38 @@ fn expanded(text: &str) -> Result<(), String> {
         );
     }
     let first = text.split('/').find(|name| !name.is_empty()).unwrap_or_default();
-    let variable =
-        |rest: &str| rest.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '{'));
-    if first.strip_prefix('$').is_some_and(variable)
-        || first.len() > 2 && first.starts_with('%') && first.ends_with('%')
-    {
+    if is_variable(first) {
         return Err(
             "the path begins with a variable, which a program may expand: write ./ before it if it \
                 is a name".into()
         );
     }
-    if text.contains("$(") || text.contains("${") || text.contains('`') {
-        return refuse("a substitution");
+    let what = if text.contains("$(") || text.contains("${") || text.contains('`') {
+        "a substitution"
+    } else if has_braces(text) {
+        "braces"
+    } else {
+        return Ok(());
+    };
+    Err(format!("the path has {what}, which a program may expand: write the path itself"))
+}
+
+/// `$HOME` and its like, or `%HOME%`.
+fn is_variable(name: &str) -> bool {
+    let variable = name.strip_prefix('$').unwrap_or_default();
+    variable.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '{'))
+        || name.len() > 2 && name.starts_with('%') && name.ends_with('%')
+}
+
+/// `{a,b}` or `{1..9}`.
+fn has_braces(text: &str) -> bool {
+    for rest in text.split('{').skip(1) {
+        let Some((inside, _)) = rest.split_once('}') else { continue };
+        if inside.contains("..") || inside.contains(',') {
+            return true;
+        }
     }
-    let braces = text.split('{').skip(1).filter_map(|rest| rest.split_once('}'));
-    if braces.into_iter().any(|(inside, _)| inside.contains("..") || inside.contains(',')) {
-        return refuse("braces");
-    }
-    Ok(())
+    false
 }
 
 /// One name: dots and white space that some systems take off, and dots in disguise.
@@ -171,22 +186,22 @@ pub(super) fn decode_uri(text: &str) -> Result<Option<String>, String> {
     if !scheme.eq_ignore_ascii_case("file") {
         return Ok(None);
     }
-    let bad = || "the URI must be file:/// and a plain path, without a host, ? and #".to_owned();
     let path = rest.strip_prefix("//").unwrap_or(rest);
     let path = path.strip_prefix("localhost").filter(|rest| rest.starts_with('/')).unwrap_or(path);
     if !path.starts_with('/') || path.contains(['?', '#', '\\']) {
-        return Err(bad());
+        return Err(NO_FILE.into());
     }
     for (at, _) in path.match_indices('%') {
-        let byte = percent::byte(path.as_bytes(), at).ok_or_else(bad)?;
+        let byte = percent::byte(path.as_bytes(), at).ok_or(NO_FILE)?;
         if matches!(byte, b'/' | b'\\' | b'%' | b'.' | 0) {
             return Err(
                 "the URI has a separator, dot or % in disguise: write the character itself".into(),
             );
         }
     }
-    let bytes = percent::decode_strictly(path).ok_or_else(bad)?;
-    String::from_utf8(bytes)
-        .map(Some)
-        .map_err(|_| "the URI is not UTF-8: write the name in UTF-8".into())
+    let bytes = percent::decode_strictly(path).ok_or(NO_FILE)?;
+    match String::from_utf8(bytes) {
+        Ok(path) => Ok(Some(path)),
+        Err(_) => Err("the URI is not UTF-8: write the name in UTF-8".into()),
+    }
 }

@@ -34,10 +34,11 @@ fn walk(at: &str, old: &Value, new: &Value, lines: &mut Vec<String>) {
                 None => lines.push(format!("{}: removed, was {}", below(at, name), quoted(value))),
             }
         }
-        let added = after.iter().filter(|(name, _)| !before.contains_key(*name));
-        lines.extend(
-            added.map(|(name, value)| format!("{}: added, {}", below(at, name), quoted(value))),
-        );
+        for (name, value) in after {
+            if !before.contains_key(name) {
+                lines.push(format!("{}: added, {}", below(at, name), quoted(value)));
+            }
+        }
         return;
     }
     lines.push(format!("{at}: was {}, is {}", quoted(old), quoted(new)));

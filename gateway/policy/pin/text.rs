@@ -115,10 +115,9 @@ fn walk(at: &str, value: &Value, findings: &mut Vec<Finding>) {
     match value {
         Value::String(text) => look(at, text, findings),
         Value::Array(items) => {
-            items
-                .iter()
-                .enumerate()
-                .for_each(|(n, item)| walk(&format!("{at}/{n}"), item, findings));
+            for (n, item) in items.iter().enumerate() {
+                walk(&format!("{at}/{n}"), item, findings);
+            }
         }
         Value::Object(members) => {
             for (name, value) in members {
@@ -133,39 +132,38 @@ fn walk(at: &str, value: &Value, findings: &mut Vec<Finding>) {
 }
 
 fn look(place: &str, text: &str, findings: &mut Vec<Finding>) {
-    let mut found = |what, around: usize| {
+    for (at, what) in find_oddities(text) {
         if findings.len() < MAX_FINDINGS {
-            let start = text
-                .char_indices()
-                .map(|(at, _)| at)
-                .take_while(|at| *at <= around)
-                .last()
-                .unwrap_or(0);
-            let excerpt = shown(text.get(start..).unwrap_or_default(), EXCERPT);
+            let excerpt = shown(&text[text.floor_char_boundary(at)..], EXCERPT);
             findings.push(Finding { place: place.to_owned(), what, excerpt });
         }
-    };
-    if let Some((at, what)) = first_unseen(text) {
-        found(what, at);
     }
+}
+
+/// What a person should look at in a text, and where it begins.
+fn find_oddities(text: &str) -> Vec<(usize, &'static str)> {
+    let mut found = Vec::new();
+    found.extend(first_unseen(text));
     let clean = strip(text);
     let clean = clean.as_deref().unwrap_or(text);
-    let plain = clean.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
+    let words: Vec<&str> = clean.split_whitespace().collect();
+    let plain = words.join(" ").to_lowercase();
     if let Some(order) = ORDERS.iter().find(|order| plain.contains(**order)) {
-        let at = text
-            .to_ascii_lowercase()
-            .find(order.split(' ').next().unwrap_or_default())
-            .unwrap_or(0);
-        found("words that give a model orders", at);
+        let first = order.split(' ').next().unwrap_or_default();
+        let at = text.to_ascii_lowercase().find(first).unwrap_or(0);
+        found.push((at, "words that give a model orders"));
     }
-    if let Some(at) =
-        run(text, BLOB, |c| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=' | '_' | '-'))
-    {
-        found("a blob that may hide text", at);
+    if let Some(at) = run(text, BLOB, is_of_blob) {
+        found.push((at, "a blob that may hide text"));
     }
     if let Some(at) = run(text, GAP, char::is_whitespace) {
-        found("text pushed out of sight by blanks", at);
+        found.push((at, "text pushed out of sight by blanks"));
     }
+    found
+}
+
+fn is_of_blob(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=' | '_' | '-')
 }
 
 /// Where the first run of at least `least` such characters begins.
@@ -229,9 +227,6 @@ pub fn strip(text: &str) -> Option<String> {
 /// What is wrong with a character between its neighbours. Joiners and variation selectors belong to
 /// emoji and to some scripts, so single ones stay between characters beyond ASCII.
 fn unseen(before: Option<char>, c: char, after: Option<char>) -> Option<&'static str> {
-    let foreign = |c: Option<char>| {
-        c.is_some_and(|c| !c.is_ascii() && !is_selector(c) && !matches!(c, '\u{200c}' | '\u{200d}'))
-    };
     match unseen_kind(c)? {
         Unseen::Control if matches!(c, '\n' | '\r' | '\t') => None,
         Unseen::Control if matches!(c, '\u{1b}' | '\u{9b}') => {
@@ -239,12 +234,13 @@ fn unseen(before: Option<char>, c: char, after: Option<char>) -> Option<&'static
         }
         Unseen::Control => Some("a control character"),
         Unseen::NoWidth if matches!(c, '\u{200c}' | '\u{200d}') => {
-            let joins = (foreign(before) || before.is_some_and(is_selector)) && foreign(after);
+            let joins = before.is_some_and(|c| is_foreign(c) || is_selector(c))
+                && after.is_some_and(is_foreign);
             (!joins).then_some("a character without width")
         }
         Unseen::Selector => {
-            let after_symbol = foreign(before)
-                || before.is_some_and(|c| c.is_ascii_digit() || matches!(c, '#' | '*'));
+            let after_symbol = before
+                .is_some_and(|c| is_foreign(c) || c.is_ascii_digit() || matches!(c, '#' | '*'));
             (!after_symbol).then_some("a character without width")
         }
         Unseen::NoWidth => Some("a character without width"),
@@ -253,6 +249,11 @@ fn unseen(before: Option<char>, c: char, after: Option<char>) -> Option<&'static
         Unseen::Tag => Some("a tag character, which can carry hidden text"),
         Unseen::Private => Some("a private character"),
     }
+}
+
+/// Beyond ASCII, and seen.
+fn is_foreign(c: char) -> bool {
+    !c.is_ascii() && !is_selector(c) && !matches!(c, '\u{200c}' | '\u{200d}')
 }
 
 fn is_selector(c: char) -> bool {

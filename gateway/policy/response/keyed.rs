@@ -9,7 +9,8 @@ use regex::{Captures, Regex};
 /// token for the next page is none.
 const KEYED: &str = r#"(?ix)
     (?P<head>
-        (?P<sure> pass(?:word|wd|phrase) | \bpwd | (?:api|access|private|secret|encryption|signing)[_-]?key )
+        (?P<sure> pass(?:word|wd|phrase) | \bpwd
+          | (?:api|access|private|secret|encryption|signing)[_-]?key )
         | (?:^|[^a-z0-9_-]) (?:[a-z0-9]{1,20}[_-])?
           (?: (?:(?:access|auth|refresh|bearer|bot|deploy|api|personal|session)[_-]?)? token
             | (?:(?:client|app|api|shared|webhook|signing|jwt|consumer)[_-]?)? secret )
@@ -35,13 +36,12 @@ impl Keyed {
     pub(super) fn replace(&self, text: &str) -> Option<String> {
         let mut changed = false;
         let out = self.0.replace_all(text, |found: &Captures<'_>| {
-            let part = |name: &str| found.name(name).map_or("", |part| part.as_str());
-            let head = part("head");
-            let between = part("between");
-            let value = part("value");
+            let head = part(found, "head");
+            let between = part(found, "between");
+            let value = part(found, "value");
             let is_place = PLACES.iter().any(|place| head.to_ascii_lowercase().contains(place));
             let long = found.name("sure").is_some() || value.len() >= UNSURE && !is_place;
-            if !long || !part("after").is_empty() || !looks_secret(value) {
+            if !long || !part(found, "after").is_empty() || !looks_secret(value) {
                 return found.get(0).map_or("", |whole| whole.as_str()).to_owned();
             }
             changed = true;
@@ -51,14 +51,16 @@ impl Keyed {
     }
 }
 
+fn part<'a>(found: &'a Captures<'_>, name: &str) -> &'a str {
+    found.name(name).map_or("", |part| part.as_str())
+}
+
 /// Whether this is somebody's secret, and no word, reference, placeholder, path or address.
 fn looks_secret(value: &str) -> bool {
     let value = value.trim_end_matches(['.', ',', '!', '?', ':', '*', '|']);
-    let is = |test: fn(char) -> bool| value.chars().any(test);
-    let letters = is(|c| c.is_alphabetic());
-    let digits = is(|c| c.is_ascii_digit());
-    let signs =
-        is(|c| matches!(c, '!' | '@' | '#' | '%' | '^' | '&' | '*' | '+' | '?' | '~' | '|' | '$'));
+    let letters = value.contains(char::is_alphabetic);
+    let digits = value.contains(|c: char| c.is_ascii_digit());
+    let signs = value.contains(['!', '@', '#', '%', '^', '&', '*', '+', '?', '~', '|', '$']);
     let is_number = !letters && value.chars().all(|c| c.is_ascii_digit());
     let mixed = letters && (digits || signs) || is_number;
     value.chars().count() >= 6 && mixed && !is_reference(value) && !is_placeholder(value)
@@ -66,27 +68,30 @@ fn looks_secret(value: &str) -> bool {
 
 /// A variable, a path, a URL, an email address.
 fn is_reference(value: &str) -> bool {
-    let is_name = |part: &str| {
-        part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-            && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-    };
     let dotted = value.contains('.') && value.split('.').all(is_name);
-    let is_mail = value.split_once('@').is_some_and(|(user, host)| {
-        host.contains('.')
-            && !user.is_empty()
-            && host.chars().all(|c| c.is_ascii_alphanumeric() || ".-".contains(c))
-    });
     let is_path = ["/", "~/", "./", "../"].iter().any(|begin| value.starts_with(begin));
     let is_variable = value.starts_with('$') && value.get(1..).is_some_and(is_name);
     let is_sigil = value.starts_with(['%', '@', '&', '*', '#', '!'])
         && !value.bytes().any(|b| b.is_ascii_digit());
     dotted
-        || is_mail
+        || is_mail(value)
         || is_path
         || is_variable
         || is_sigil
         || value.starts_with("${")
         || value.contains("://")
+}
+
+fn is_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+fn is_mail(value: &str) -> bool {
+    let Some((user, host)) = value.split_once('@') else { return false };
+    host.contains('.')
+        && !user.is_empty()
+        && host.chars().all(|c| c.is_ascii_alphanumeric() || ".-".contains(c))
 }
 
 fn is_placeholder(value: &str) -> bool {

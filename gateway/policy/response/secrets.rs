@@ -4,14 +4,17 @@
 use std::sync::OnceLock;
 
 use super::keyed::Keyed;
-use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+use regex::{Regex, RegexSet, RegexSetBuilder};
 
 /// What a secret is called, and its shape. Where a shape has a group `keep`, that part stays.
 const SHAPES: &[(&str, &str)] = &[
     ("AWS key", r"\b(?:AKIA|ASIA|AGPA|AROA|AIDA)[A-Z2-7]{16}\b"),
     (
         "AWS secret key",
-        r#"(?i)(?P<keep>aws_?secret_?(?:access_?)?key["'\\]{0,3}\s{0,4}[:=]\s{0,4}["'\\]{0,3})[A-Za-z0-9/+=]{40}"#,
+        concat!(
+            r#"(?i)(?P<keep>aws_?secret_?(?:access_?)?key["'\\]{0,3}\s{0,4}[:=]\s{0,4}"#,
+            r#"["'\\]{0,3})[A-Za-z0-9/+=]{40}"#,
+        ),
     ),
     ("Google key", r"\bAIza[0-9A-Za-z_-]{35}"),
     ("Google token", r"\bya29\.[0-9A-Za-z_-]{20,}"),
@@ -33,22 +36,34 @@ const SHAPES: &[(&str, &str)] = &[
     ("Telegram token", r"\b[0-9]{8,10}:AA[A-Za-z0-9_-]{33}\b"),
     (
         "private key",
-        r"-----BEGIN (?:[A-Z0-9]{1,16} ){0,4}PRIVATE KEY(?: BLOCK)?-----(?s:.*?)(?:-----END [A-Z0-9 ]{1,64}-----|\z)",
+        concat!(
+            r"-----BEGIN (?:[A-Z0-9]{1,16} ){0,4}PRIVATE KEY(?: BLOCK)?-----",
+            r"(?s:.*?)(?:-----END [A-Z0-9 ]{1,64}-----|\z)",
+        ),
     ),
     ("age key", r"\bAGE-SECRET-KEY-1[A-Z0-9]{58}"),
     ("JWT", r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"),
     (
         "basic credentials",
-        r#"(?i)(?P<keep>\bauthorization["'\\]{0,3}\s{0,4}[:=]\s{0,4}["'\\]{0,3}basic\s{1,4})[A-Za-z0-9+/]{6,}={0,2}"#,
+        concat!(
+            r#"(?i)(?P<keep>\bauthorization["'\\]{0,3}\s{0,4}[:=]\s{0,4}["'\\]{0,3}"#,
+            r"basic\s{1,4})[A-Za-z0-9+/]{6,}={0,2}",
+        ),
     ),
     ("bearer token", r"(?i)(?P<keep>\bbearer\s{1,4})[A-Za-z0-9._~+/-]{20,}={0,2}"),
     (
         "password",
-        r"(?P<keep>\b[A-Za-z][A-Za-z0-9+.-]{1,30}://[^\s/:@'\x22]{0,128}:)[^\s/@'\x22]{1,256}(?P<end>@)",
+        concat!(
+            r"(?P<keep>\b[A-Za-z][A-Za-z0-9+.-]{1,30}://[^\s/:@'\x22]{0,128}:)",
+            r"[^\s/@'\x22]{1,256}(?P<end>@)",
+        ),
     ),
     (
         "password",
-        r"(?i)(?P<keep>\b(?:server|host|data source|user id|uid|user|username|database)\s?=[^;\n]{1,128};[^\n]{0,256}?\b(?:password|pwd)\s?=\s?)[^;\s\x22']{1,128}",
+        concat!(
+            r"(?i)(?P<keep>\b(?:server|host|data source|user id|uid|user|username|database)",
+            r"\s?=[^;\n]{1,128};[^\n]{0,256}?\b(?:password|pwd)\s?=\s?)[^;\s\x22']{1,128}",
+        ),
     ),
 ];
 
@@ -67,20 +82,19 @@ impl Shapes {
     }
 
     fn compile() -> Result<Self, String> {
-        let words = |error: regex::Error| format!("known secrets: {error}");
-        let any = RegexSetBuilder::new(SHAPES.iter().map(|(_, shape)| shape))
-            .size_limit(16 << 20)
-            .build();
-        let each = SHAPES.iter().map(|(name, shape)| {
+        Self::compile_regexes().map_err(|error| format!("known secrets: {error}"))
+    }
+
+    fn compile_regexes() -> Result<Self, regex::Error> {
+        let mut any = RegexSetBuilder::new(SHAPES.iter().map(|(_, shape)| shape));
+        let any = any.size_limit(16 << 20).build()?;
+        let mut each = Vec::with_capacity(SHAPES.len());
+        for (name, shape) in SHAPES {
             let kept = if shape.contains("?P<keep>") { "${keep}" } else { "" };
             let end = if shape.contains("?P<end>") { "${end}" } else { "" };
-            Ok((
-                RegexBuilder::new(shape).build().map_err(words)?,
-                format!("{kept}[redacted: {name}]{end}"),
-            ))
-        });
-        let keyed = Keyed::compile().map_err(words)?;
-        Ok(Self { any: any.map_err(words)?, each: each.collect::<Result<_, String>>()?, keyed })
+            each.push((Regex::new(shape)?, format!("{kept}[redacted: {name}]{end}")));
+        }
+        Ok(Self { any, each, keyed: Keyed::compile()? })
     }
 
     /// The text without secrets, if it has some.

@@ -121,8 +121,9 @@ impl Walk<'_> {
         for TableIndexHints { hint_type: _, index_type: _, for_clause: _, index_names } in
             index_hints
         {
-            let primary = |name: &&Ident| !name.value.eq_ignore_ascii_case("primary");
-            self.idents(index_names.iter().filter(primary))?;
+            let named =
+                index_names.iter().filter(|name| !name.value.eq_ignore_ascii_case("primary"));
+            self.idents(named)?;
         }
         if let Some(
             TableSampleKind::AfterTableAlias(sample) | TableSampleKind::BeforeTableAlias(sample),

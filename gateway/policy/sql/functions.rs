@@ -230,19 +230,22 @@ fn added(dialect: Dialect, name: &str) -> Result<String, String> {
     }
     let parts: Vec<&str> = lower.split('.').collect();
     let most = if dialect == Dialect::Sqlite { 1 } else { 2 };
-    let is_name = |part: &&str| !part.is_empty() && !part.contains([' ', '(', ')', '"', '\'', '`']);
     if let ([_, bare], Dialect::Postgres) = (parts.as_slice(), dialect)
         && lower.starts_with(CATALOG)
     {
         return Err(format!("must be written {bare:?}, which stands for both"));
     }
-    if parts.len() > most || !parts.iter().all(is_name) {
+    if parts.len() > most || !parts.iter().all(|part| is_name(part)) {
         let or = if most == 2 { " or schema.name" } else { "" };
         return Err(format!(
             "is no name of a function: write name{or}, without quotes and parentheses"
         ));
     }
     Ok(lower)
+}
+
+fn is_name(part: &str) -> bool {
+    !part.is_empty() && !part.contains([' ', '(', ')', '"', '\'', '`'])
 }
 
 /// What is wrong with an entry of `deny` that fits nothing.

@@ -87,11 +87,7 @@ impl Lexer<'_> {
     }
 
     fn push(&mut self, token: Token) -> Result<(), Refusal> {
-        let strings = |token: Option<&Token>| {
-            let last = token.filter(|token| !matches!(token, Token::Whitespace(_)));
-            matches!(last, Some(Token::SingleQuotedString(_) | Token::DoubleQuotedString(_)))
-        };
-        if strings(self.before()) && strings(Some(&token)) {
+        if self.before().is_some_and(is_string) && is_string(&token) {
             return no(
                 "two string literals stand side by side: write one string, or put || or a comma \
                     between them",
@@ -213,8 +209,8 @@ impl Lexer<'_> {
     }
 
     fn word(&mut self) -> Result<Token, Refusal> {
-        let part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$';
-        let length = self.rest().bytes().take_while(|byte| part(*byte)).count();
+        let letters = self.rest().bytes().take_while(|byte| is_of_word(*byte));
+        let length = letters.count();
         let word = &self.text[self.at..self.at + length];
         let after = self.peek(length);
         if after.is_some_and(|byte| byte >= 0x80) {
@@ -242,7 +238,8 @@ impl Lexer<'_> {
             }
             (Some(b'\''), _) if self.dialect == Dialect::Mysql && word.starts_with('_') => {
                 return no(
-                    "strings with a character set before them are not allowed: leave the prefix out",
+                    "strings with a character set before them are not allowed: leave the prefix \
+                        out",
                 );
             }
             _ => {}
@@ -254,17 +251,16 @@ impl Lexer<'_> {
 
     fn number(&mut self) -> Result<Token, Refusal> {
         let rest = self.rest();
-        let digits = |from: usize| rest[from..].bytes().take_while(u8::is_ascii_digit).count();
-        let mut length = digits(0);
+        let mut length = count_digits(rest);
         if length == 1 && rest.starts_with("0x") {
             length = 2 + rest[2..].bytes().take_while(u8::is_ascii_hexdigit).count();
         } else {
             if rest[length..].starts_with('.') {
-                length += 1 + digits(length + 1);
+                length += 1 + count_digits(&rest[length + 1..]);
             }
             if rest[length..].starts_with(['e', 'E']) {
                 let sign = usize::from(rest[length + 1..].starts_with(['+', '-']));
-                match digits(length + 1 + sign) {
+                match count_digits(&rest[length + 1 + sign..]) {
                     0 => {}
                     exponent => length += 1 + sign + exponent,
                 }
@@ -309,6 +305,19 @@ impl Lexer<'_> {
             _ => no("a `$` stands where none may stand"),
         }
     }
+}
+
+fn is_string(token: &Token) -> bool {
+    matches!(token, Token::SingleQuotedString(_) | Token::DoubleQuotedString(_))
+}
+
+fn is_of_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$'
+}
+
+/// How many digits a text begins with.
+fn count_digits(text: &str) -> usize {
+    text.bytes().take_while(u8::is_ascii_digit).count()
 }
 
 /// Where the comment of PostgreSQL that goes on with this text ends; comments in it have ends of

@@ -21,6 +21,12 @@ pub(super) struct Lexer<'a> {
     pub(super) brackets: usize,
 }
 
+/// Whether a token is this word, not in quotes.
+pub(super) fn is_word(token: &Token, word: &str) -> bool {
+    let Token::Word(found) = token else { return false };
+    found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word)
+}
+
 pub(super) fn no<T>(words: impl Into<String>) -> Result<T, Refusal> {
     Err(Refusal(words.into()))
 }

@@ -4,7 +4,7 @@
 use sqlparser::ast::{Expr, Fetch, LimitClause, Query, SetExpr, Value};
 use sqlparser::tokenizer::{Token, Whitespace};
 
-use super::lexer::no;
+use super::lexer::{is_word, no};
 use super::spec::{Dialect, MissingLimit};
 use crate::Refusal;
 
@@ -18,13 +18,15 @@ pub(super) struct Hold {
 /// `LIMIT ALL` is no limit, the parser leaves it out, and a database refuses the one that would be
 /// put behind it.
 pub(super) fn no_all(tokens: &[Token]) -> Result<(), Refusal> {
-    let is = |token: &Token, word: &str| matches!(token, Token::Word(found) if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word));
-    let all = |tokens: &[Token]| matches!(tokens, [first, Token::Whitespace(Whitespace::Space), second] if is(first, "limit") && is(second, "all"));
-    if tokens.windows(3).any(all) {
-        no("LIMIT ALL is no limit: write a number, or leave it out")
-    } else {
-        Ok(())
+    for three in tokens.windows(3) {
+        if let [first, Token::Whitespace(Whitespace::Space), second] = three
+            && is_word(first, "limit")
+            && is_word(second, "all")
+        {
+            return no("LIMIT ALL is no limit: write a number, or leave it out");
+        }
     }
+    Ok(())
 }
 
 impl Hold {

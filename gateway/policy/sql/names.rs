@@ -256,11 +256,10 @@ impl Named {
 
     /// The last part of a name.
     pub(super) fn last(&self, name: &ObjectName) -> String {
-        name.0
-            .last()
-            .and_then(ObjectNamePart::as_ident)
-            .map(|ident| self.scoped(ident))
-            .unwrap_or_default()
+        match name.0.last() {
+            Some(ObjectNamePart::Identifier(ident)) => self.scoped(ident),
+            _ => String::new(),
+        }
     }
 
     /// The name under which something that a statement names is found again in it.
@@ -271,20 +270,11 @@ impl Named {
 
 impl Pair {
     fn compile(names: &Names, lower: bool, setting: &str) -> Result<Self, String> {
-        let set = |globs: &[String], lower: bool, list: &str| -> Result<GlobSet, String> {
-            let mut builder = GlobSetBuilder::new();
-            for glob in globs {
-                let glob = if lower { glob.to_ascii_lowercase() } else { glob.clone() };
-                let bad = |e: globset::Error| {
-                    format!("{setting}.{list}: {glob:?} is not a glob: {}", e.kind())
-                };
-                builder.add(Glob::new(&glob).map_err(bad)?);
-            }
-            builder.build().map_err(|e| format!("{setting}.{list}: {}", e.kind()))
-        };
         Ok(Self {
-            allow: set(&names.allow, lower, "allow")?,
-            deny: set(&names.deny, true, "deny")?,
+            allow: compile_globs(&names.allow, lower)
+                .map_err(|what| format!("{setting}.allow: {what}"))?,
+            deny: compile_globs(&names.deny, true)
+                .map_err(|what| format!("{setting}.deny: {what}"))?,
         })
     }
 
@@ -294,6 +284,18 @@ impl Pair {
         !spellings.iter().any(|name| self.deny.is_match(&name.lower))
             && spellings.iter().any(|name| self.allow.is_match(&name.exact))
     }
+}
+
+fn compile_globs(globs: &[String], lower: bool) -> Result<GlobSet, String> {
+    let mut builder = GlobSetBuilder::new();
+    for glob in globs {
+        let glob = if lower { glob.to_ascii_lowercase() } else { glob.clone() };
+        match Glob::new(&glob) {
+            Ok(glob) => builder.add(glob),
+            Err(error) => return Err(format!("{glob:?} is not a glob: {}", error.kind())),
+        };
+    }
+    builder.build().map_err(|error| error.kind().to_string())
 }
 
 /// Where a table without a schema is looked for is a setting of the connection that no statement
@@ -321,18 +323,15 @@ pub(super) fn default_is_told(spec: &Spec) -> Result<(), String> {
         ));
     }
     // `*.pay` fits whatever the schema is.
-    let dotted =
-        spec.tables.deny.iter().find_map(|glob| {
-            Some((glob, glob.strip_prefix("*.").unwrap_or(glob).rsplit_once('.')?.1))
-        });
-    match dotted {
-        Some((glob, table)) => Err(format!(
-            "tables.deny: {glob:?} would be got past by leaving the schema out: write \
-                \"*.{table}\", or set default_schema \
-             to {is_where}"
-        )),
-        None => Ok(()),
+    for glob in &spec.tables.deny {
+        if let Some((_, table)) = glob.strip_prefix("*.").unwrap_or(glob).rsplit_once('.') {
+            return Err(format!(
+                "tables.deny: {glob:?} would be got past by leaving the schema out: write \
+                    \"*.{table}\", or set default_schema to {is_where}"
+            ));
+        }
     }
+    Ok(())
 }
 
 /// Whether an unquoted word is a type of PostgreSQL that the parser has no word for.

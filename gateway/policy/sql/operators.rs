@@ -20,9 +20,9 @@ const SQLITE: [&str; 21] = [
     "->>", "||", "->", "<<", ">>", "<=", ">=", "<>", "!=", "==", "+", "-", "*", "/", "%", "&", "|",
     "~", "<", ">", "=",
 ];
-const MYSQL: [&str; 22] = [
+const MYSQL: [&str; 24] = [
     "->>", "<=>", "||", "&&", "->", "<<", ">>", "<=", ">=", "<>", "!=", "+", "-", "*", "/", "%",
-    "&", "|", "^", "~", "<", ">",
+    "&", "|", "^", "~", "<", ">", "=", "!",
 ];
 
 /// The token that begins with this byte.
@@ -43,14 +43,14 @@ pub(super) fn token(lexer: &mut Lexer<'_>, byte: u8) -> Result<Token, Refusal> {
         }
         (Dialect::Mysql, b'?') => lexer.placeholder(1),
         (Dialect::Sqlite, b'?' | b':' | b'@') => {
-            let name = |b: &u8| {
-                if byte == b'?' {
-                    b.is_ascii_digit()
-                } else {
-                    b.is_ascii_alphanumeric() || *b == b'_'
+            let mut length = 1;
+            for next in lexer.rest()[1..].bytes() {
+                let is_digit = next.is_ascii_digit();
+                if !is_digit && (byte == b'?' || !next.is_ascii_alphabetic() && next != b'_') {
+                    break;
                 }
-            };
-            let length = 1 + lexer.rest()[1..].bytes().take_while(name).count();
+                length += 1;
+            }
             if byte != b'?' && length == 1 {
                 return no("a parameter has no name");
             }
@@ -79,11 +79,8 @@ fn operator(lexer: &mut Lexer<'_>) -> Result<Token, Refusal> {
     let rest = lexer.rest();
     let length = match lexer.dialect {
         Dialect::Postgres => postgres(rest)?,
-        Dialect::Sqlite => SQLITE.iter().find(|op| rest.starts_with(**op)).map_or(0, |op| op.len()),
-        Dialect::Mysql => {
-            let known = MYSQL.iter().copied().chain(["=", "!"]).find(|op| rest.starts_with(*op));
-            known.map_or(0, str::len)
-        }
+        Dialect::Sqlite => length_of_first(&SQLITE, rest),
+        Dialect::Mysql => length_of_first(&MYSQL, rest),
     };
     let sign = &rest[..length];
     match known(sign) {
@@ -92,18 +89,24 @@ fn operator(lexer: &mut Lexer<'_>) -> Result<Token, Refusal> {
             Ok(token)
         }
         _ => {
-            let shown: String =
-                rest.chars().take(length.max(1)).flat_map(char::escape_default).collect();
+            let first = rest.chars().take(length.max(1));
+            let shown: String = first.flat_map(char::escape_default).collect();
             no(format!("the sign `{shown}` is not allowed here"))
         }
     }
 }
 
+/// How long the operator is that a text begins with; 0 where it begins with none of these.
+fn length_of_first(operators: &[&str], text: &str) -> usize {
+    let first = operators.iter().find(|operator| text.starts_with(**operator));
+    first.map_or(0, |operator| operator.len())
+}
+
 /// How many bytes PostgreSQL takes for one operator.
 fn postgres(rest: &str) -> Result<usize, Refusal> {
     let bytes = rest.as_bytes();
-    let mut length =
-        bytes.iter().take(MAX_SIGNS + 1).take_while(|byte| SIGNS.contains(byte)).count();
+    let signs = bytes.iter().take_while(|byte| SIGNS.contains(byte));
+    let mut length = signs.take(MAX_SIGNS + 1).count();
     for at in 1..length {
         if matches!(&bytes[at..(at + 2).min(bytes.len())], b"--" | b"/*") {
             length = at;

@@ -39,27 +39,30 @@ pub(super) fn double(lexer: &mut Lexer<'_>) -> Result<Token, Refusal> {
 
 /// `E'…'`, `B'…'`, `X'…'` and `N'…'`.
 pub(super) fn prefixed(lexer: &mut Lexer<'_>, prefix: &str) -> Result<Token, Refusal> {
-    let postgres = lexer.dialect == Dialect::Postgres;
-    let plain = |digits: fn(&u8) -> bool, text: &str| text.bytes().all(|byte| digits(&byte));
-    let refused = || no(format!("a string with the prefix {prefix} is not allowed here"));
     lexer.at += 1;
+    let is_sqlite = lexer.dialect == Dialect::Sqlite;
     match prefix {
-        "e" | "E" if postgres => string(lexer, Escapes::Always),
-        "n" | "N" if lexer.dialect != Dialect::Sqlite => {
-            Ok(Token::NationalStringLiteral(body(lexer, '\'', Escapes::Perhaps)?))
+        "e" | "E" if lexer.dialect == Dialect::Postgres => {
+            return string(lexer, Escapes::Always);
         }
-        "x" | "X" => match body(lexer, '\'', Escapes::Never)? {
-            hex if plain(u8::is_ascii_hexdigit, &hex) => Ok(Token::HexStringLiteral(hex)),
-            _ => refused(),
-        },
-        "b" | "B" if lexer.dialect != Dialect::Sqlite => match body(lexer, '\'', Escapes::Never)? {
-            bits if plain(|b| matches!(b, b'0' | b'1'), &bits) => {
-                Ok(Token::SingleQuotedByteStringLiteral(bits))
+        "n" | "N" if !is_sqlite => {
+            return Ok(Token::NationalStringLiteral(body(lexer, '\'', Escapes::Perhaps)?));
+        }
+        "x" | "X" => {
+            let hex = body(lexer, '\'', Escapes::Never)?;
+            if hex.bytes().all(|b| b.is_ascii_hexdigit()) {
+                return Ok(Token::HexStringLiteral(hex));
             }
-            _ => refused(),
-        },
-        _ => refused(),
+        }
+        "b" | "B" if !is_sqlite => {
+            let bits = body(lexer, '\'', Escapes::Never)?;
+            if bits.bytes().all(|b| matches!(b, b'0' | b'1')) {
+                return Ok(Token::SingleQuotedByteStringLiteral(bits));
+            }
+        }
+        _ => {}
     }
+    no(format!("a string with the prefix {prefix} is not allowed here"))
 }
 
 /// `U&'…'` of PostgreSQL, with the escape character that `UESCAPE` behind it names. A database that
@@ -84,10 +87,10 @@ pub(super) fn unicode(lexer: &mut Lexer<'_>) -> Result<Token, Refusal> {
 
 /// `UESCAPE '!'` at the beginning of a text: its length and the character.
 fn uescape(rest: &str) -> Option<(usize, char)> {
-    let blank = |c: char| matches!(c, ' ' | '\t' | '\n' | '\r');
-    let from = rest.trim_start_matches(blank);
+    const BLANKS: [char; 4] = [' ', '\t', '\n', '\r'];
+    let from = rest.trim_start_matches(BLANKS);
     let word = from.get(..7).filter(|word| word.eq_ignore_ascii_case("uescape"))?;
-    let quoted = from[word.len()..].trim_start_matches(blank).strip_prefix('\'')?;
+    let quoted = from[word.len()..].trim_start_matches(BLANKS).strip_prefix('\'')?;
     let escape = quoted.chars().next().filter(char::is_ascii_punctuation)?;
     let after = quoted[1..].strip_prefix('\'').filter(|_| !matches!(escape, '+' | '\'' | '"'))?;
     Some((rest.len() - after.len(), escape))
@@ -107,16 +110,22 @@ fn unescaped(text: &str, escape: char) -> Option<String> {
             units.extend(escape.encode_utf16(&mut [0; 2]).iter());
             rest = &after[escape.len_utf8()..];
         } else {
-            let (digits, count) = after.strip_prefix('+').map_or((after, 4), |long| (long, 6));
-            let digits = digits
-                .get(..count)
-                .filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()))?;
-            let number = u32::from_str_radix(digits, 16).ok().filter(|number| *number != 0)?;
-            match (u16::try_from(number), char::from_u32(number)) {
-                (Ok(unit), _) => units.push(unit),
-                (Err(_), character) => units.extend(character?.encode_utf16(&mut [0; 2]).iter()),
+            let (from, count) = match after.strip_prefix('+') {
+                Some(long) => (long, 6),
+                None => (after, 4),
+            };
+            let digits = from.get(..count)?;
+            if !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+                return None;
             }
-            rest = &after[after.len() - after.strip_prefix('+').unwrap_or(after).len() + count..];
+            let number = u32::from_str_radix(digits, 16).ok().filter(|number| *number != 0)?;
+            match u16::try_from(number) {
+                Ok(unit) => units.push(unit),
+                Err(_) => {
+                    units.extend(char::from_u32(number)?.encode_utf16(&mut [0; 2]).iter());
+                }
+            }
+            rest = &from[count..];
         }
     }
     // Halves of a pair that do not belong together stand for no character.

@@ -4,6 +4,7 @@
 
 use sqlparser::tokenizer::{Token, Whitespace};
 
+use super::lexer::is_word;
 use super::names::is_type;
 use super::reserved::is_reserved;
 use super::spec::Dialect;
@@ -63,14 +64,14 @@ impl Rewriter<'_> {
         match token {
             Token::LParen => self.open(),
             Token::RParen => self.close(),
-            _ if is(token, "table") => self.table(),
-            _ if is(token, "only") => self.only(),
-            _ if is(token, "for") => self.read_only(),
-            _ if is(token, "as") => self.label(),
-            _ if is(token, "document") => self.document(),
-            _ if is(token, "passing") => self.passing(),
-            _ if is(token, "version") || is(token, "standalone") => self.root(token),
-            _ if is(token, "fetch") => self.fetch(),
+            _ if is_word(token, "table") => self.table(),
+            _ if is_word(token, "only") => self.only(),
+            _ if is_word(token, "for") => self.read_only(),
+            _ if is_word(token, "as") => self.label(),
+            _ if is_word(token, "document") => self.document(),
+            _ if is_word(token, "passing") => self.passing(),
+            _ if is_word(token, "version") || is_word(token, "standalone") => self.root(token),
+            _ if is_word(token, "fetch") => self.fetch(),
             Token::Word(_) => self.typed_text(token),
             _ => false,
         }
@@ -83,23 +84,23 @@ impl Rewriter<'_> {
                 self.put([Token::Ampersand]);
                 return self.skip(1);
             }
-            _ if is(token, "is") => return self.compares(),
+            _ if is_word(token, "is") => return self.compares(),
             _ => {}
         }
-        if is(token, "materialized") {
-            let hint =
-                self.before(1).is_some_and(|before| is(before, "as")) && self.follows(&["", "("]);
+        if is_word(token, "materialized") {
+            let hint = self.before(1).is_some_and(|before| is_word(before, "as"))
+                && self.follows(&["", "("]);
             return hint && self.skip(1);
         }
-        if is(token, "not") {
-            let after_as = self.before(1).is_some_and(|before| is(before, "as"));
+        if is_word(token, "not") {
+            let after_as = self.before(1).is_some_and(|before| is_word(before, "as"));
             if after_as && self.follows(&["", "materialized", "("]) {
                 return self.skip(2);
             }
             return self.after_a_name() && self.follows(&["", "indexed"]) && self.skip(2);
         }
         let index = self.ahead(2).is_some_and(is_name);
-        is(token, "indexed")
+        is_word(token, "indexed")
             && self.after_a_name()
             && self.follows(&["", "by"])
             && index
@@ -110,8 +111,8 @@ impl Rewriter<'_> {
     fn table(&mut self) -> bool {
         let begins = match self.before(1) {
             None | Some(Token::LParen | Token::RParen) => true,
-            Some(before) if is(before, "explain") || is(before, "verbose") => true,
-            Some(before) if is(before, "all") || is(before, "distinct") => {
+            Some(before) if is_word(before, "explain") || is_word(before, "verbose") => true,
+            Some(before) if is_word(before, "all") || is_word(before, "distinct") => {
                 self.before(2).is_some_and(is_set_operator)
             }
             Some(before) => is_set_operator(before),
@@ -127,7 +128,9 @@ impl Rewriter<'_> {
     fn only(&mut self) -> bool {
         let names_table = match self.before(1) {
             Some(Token::Comma) => true,
-            Some(before) => ["from", "join", "using", "update"].iter().any(|word| is(before, word)),
+            Some(before) => {
+                ["from", "join", "using", "update"].iter().any(|word| is_word(before, word))
+            }
             None => false,
         };
         if !names_table {
@@ -153,7 +156,7 @@ impl Rewriter<'_> {
     fn read_only(&mut self) -> bool {
         let ends = match self.ahead(3) {
             None | Some(Token::RParen) => true,
-            Some(after) => ["limit", "offset", "fetch"].iter().any(|word| is(after, word)),
+            Some(after) => ["limit", "offset", "fetch"].iter().any(|word| is_word(after, word)),
         };
         ends && self.follows(&["", "read", "only"]) && self.skip(3)
     }
@@ -208,10 +211,10 @@ impl Rewriter<'_> {
     /// `a IS DOCUMENT` asks of a value, as `a IS NULL` does.
     fn document(&mut self) -> bool {
         let asks = match self.before(1) {
-            Some(before) if is(before, "not") => {
-                self.before(2).is_some_and(|before| is(before, "is"))
+            Some(before) if is_word(before, "not") => {
+                self.before(2).is_some_and(|before| is_word(before, "is"))
             }
-            Some(before) => is(before, "is"),
+            Some(before) => is_word(before, "is"),
             None => false,
         };
         if asks {
@@ -264,7 +267,7 @@ impl Rewriter<'_> {
         let not = self.follows(&["", "not"]);
         let operand = self.ahead(if not { 2 } else { 1 });
         if operand.is_none_or(|operand| {
-            OTHERS.iter().any(|other| is(operand, other)) || is(operand, "not")
+            OTHERS.iter().any(|other| is_word(operand, other)) || is_word(operand, "not")
         }) {
             return false;
         }
@@ -285,7 +288,7 @@ impl Rewriter<'_> {
         if self.calls.last() != Some(&Call::Root) || self.before(1) != Some(&Token::Comma) {
             return false;
         }
-        let skipped = match is(token, "version") {
+        let skipped = match is_word(token, "version") {
             true if self.follows(&["", "no", "value"]) => 3,
             true => return self.skip(1),
             false if self.follows(&["", "no", "value"]) => 3,
@@ -310,7 +313,7 @@ impl Rewriter<'_> {
     fn follows(&self, words: &[&str]) -> bool {
         words.iter().enumerate().all(|(count, wanted)| match (self.ahead(count), *wanted) {
             (Some(_), "") | (Some(Token::LParen), "(") => true,
-            (Some(token), wanted) => is(token, wanted),
+            (Some(token), wanted) => is_word(token, wanted),
             (None, _) => false,
         })
     }
@@ -352,10 +355,6 @@ fn word(text: &str) -> Token {
     Token::make_word(text, None)
 }
 
-fn is(token: &Token, word: &str) -> bool {
-    matches!(token, Token::Word(found) if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word))
-}
-
 fn is_space(token: &Token) -> bool {
     matches!(token, Token::Whitespace(_))
 }
@@ -365,5 +364,5 @@ fn is_name(token: &Token) -> bool {
 }
 
 fn is_set_operator(token: &Token) -> bool {
-    ["union", "intersect", "except"].iter().any(|word| is(token, word))
+    ["union", "intersect", "except"].iter().any(|word| is_word(token, word))
 }

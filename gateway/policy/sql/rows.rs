@@ -50,11 +50,10 @@ impl Rows {
             return;
         }
         let known_as = alias.map_or_else(|| name.to_owned(), |alias| named.scoped(&alias.name));
-        let mut columns: Vec<String> = alias
-            .iter()
-            .flat_map(|alias| &alias.columns)
-            .map(|column| named.scoped(&column.name))
-            .collect();
+        let mut columns = Vec::new();
+        for column in alias.iter().flat_map(|alias| &alias.columns) {
+            columns.push(named.scoped(&column.name));
+        }
         if columns.is_empty() {
             match NAMED.iter().find(|(known, _)| *known == name) {
                 Some((_, names)) => columns.extend(names.iter().map(|&name| name.to_owned())),
@@ -84,7 +83,9 @@ impl Rows {
 
     /// A name of several parts in an expression.
     pub(super) fn field(&mut self, named: &Named, idents: &[Ident]) {
-        if let ([.., of, field], Dialect::Postgres) = (idents, named.dialect()) {
+        if let [.., of, field] = idents
+            && named.dialect() == Dialect::Postgres
+        {
             let field = named.scoped(field);
             if field != ORDINALITY && !named.has_function(&field) {
                 self.fields.push((named.scoped(of), field));
@@ -105,9 +106,8 @@ impl Rows {
             ));
         }
         for (of, field) in &self.fields {
-            let lacks =
-                |function: &Function| function.known_as == *of && !function.columns.contains(field);
-            if self.functions.iter().any(lacks) {
+            let mut functions = self.functions.iter().filter(|function| function.known_as == *of);
+            if functions.any(|function| !function.columns.contains(field)) {
                 let of = short(of);
                 let field = short(field);
                 return no(format!(

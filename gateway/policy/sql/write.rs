@@ -138,8 +138,8 @@ impl Walk<'_> {
     }
 }
 
-/// Whether an INSERT has a clause that is not walked. All fields are named, so that a new one of the
-/// parser's is not overlooked.
+/// Whether an INSERT has a clause that is not walked. All fields are named, so that a new one of
+/// the parser's is not overlooked.
 fn is_special(insert: &Insert) -> bool {
     let Insert {
         insert_token: _,

@@ -37,23 +37,17 @@ const LABEL_BYTES: usize = 63;
 
 /// Reads the host as written, beside what the parser made of it.
 pub(super) fn read(written: &str, parsed: &Host<&str>) -> Result<Named, String> {
-    let disguised = |address: &dyn std::fmt::Display| {
-        Err(format!(
-            "the host {} is the address {address} in disguise: use the name of a host",
-            shown(written)
-        ))
-    };
     match parsed {
         Host::Ipv4(address) if address.to_string() == written => {
             Ok(Named::Address(IpAddr::V4(*address)))
         }
-        Host::Ipv4(address) => disguised(address),
+        Host::Ipv4(address) => Err(disguised(written, IpAddr::V4(*address))),
         Host::Ipv6(address) => {
             let usual = written.eq_ignore_ascii_case(&format!("[{address}]"));
             if usual && !carries_v4(*address) {
                 Ok(Named::Address(IpAddr::V6(*address)))
             } else {
-                disguised(address)
+                Err(disguised(written, IpAddr::V6(*address)))
             }
         }
         Host::Domain(name) => {
@@ -79,6 +73,11 @@ pub(super) fn read(written: &str, parsed: &Host<&str>) -> Result<Named, String> 
     }
 }
 
+fn disguised(written: &str, address: IpAddr) -> String {
+    let shown = shown(written);
+    format!("the host {shown} is the address {address} in disguise: use the name of a host")
+}
+
 /// Whether the network would deliver to an IPv4 address that is written inside this one:
 /// compatible, mapped, translated, NAT64, 6to4, Teredo, ISATAP.
 fn carries_v4(address: Ipv6Addr) -> bool {
@@ -95,12 +94,13 @@ fn carries_v4(address: Ipv6Addr) -> bool {
 /// IDNA.
 fn is_faithful(written: &str, ascii: &str) -> bool {
     let lower = written.to_lowercase();
-    let foreign = lower
-        .split('.')
-        .zip(ascii.split('.'))
-        .all(|(label, ascii)| label.is_ascii() || ascii.starts_with("xn--"));
+    for (label, ascii) in lower.split('.').zip(ascii.split('.')) {
+        if !label.is_ascii() && !ascii.starts_with("xn--") {
+            return false;
+        }
+    }
     let back = ::url::Host::parse(&lower).is_ok_and(|host| host.to_string() == ascii);
-    foreign && back && !lower.contains(DEVIATIONS)
+    back && !lower.contains(DEVIATIONS)
 }
 
 /// What is no address of a public host: IANA's registries of special purposes, and metadata of
@@ -133,32 +133,28 @@ pub(super) fn is_public(address: IpAddr) -> bool {
         IpAddr::V4(_) => true,
         IpAddr::V6(six) => six.segments()[0] & 0xe000 == 0x2000,
     };
-    routed
-        && !NOT_PUBLIC
-            .iter()
-            .filter_map(|net| net.parse::<IpNet>().ok())
-            .any(|net| net.contains(&address))
+    let mut others = NOT_PUBLIC.iter().filter_map(|net| net.parse::<IpNet>().ok());
+    routed && !others.any(|net| net.contains(&address))
 }
 
 /// The form of names: labels of letters, digits, `-` and `_`, the last of which is no number.
 fn plain(name: &str) -> Result<(), String> {
-    let label = |label: &str| {
-        (1..=LABEL_BYTES).contains(&label.len())
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-            && label
-                .bytes()
-                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_')
-    };
     let last = name.rsplit('.').next().unwrap_or_default();
     let number = last.bytes().all(|b| b.is_ascii_digit()) || last.starts_with("0x");
-    if name.len() > NAME_BYTES || !name.split('.').all(label) || number {
+    if name.len() > NAME_BYTES || !name.split('.').all(is_label) || number {
         return Err(format!(
             "{} is no name of a host: use one such as api.example.com",
             shown(name)
         ));
     }
     Ok(())
+}
+
+fn is_label(text: &str) -> bool {
+    (1..=LABEL_BYTES).contains(&text.len())
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+        && text.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_'))
 }
 
 /// Most entries of a list that are shown, and most bytes of them together.
@@ -204,10 +200,8 @@ impl Hosts {
     }
 
     pub(super) fn decide(&self, name: &str) -> Result<Matched, String> {
-        let above = |name: &str| {
-            name.match_indices('.').any(|(at, _)| self.above.contains(&name[at + 1..]))
-        };
-        if self.exact.contains(name) || above(name) {
+        let mut dots = name.match_indices('.');
+        if self.exact.contains(name) || dots.any(|(at, _)| self.above.contains(&name[at + 1..])) {
             return Ok(Matched::Listed);
         }
         if !self.any {
@@ -251,9 +245,8 @@ fn listed(name: &str) -> Result<String, &'static str> {
     match Host::parse(name) {
         Ok(Host::Domain(ascii)) if plain(&ascii).is_ok() => Ok(ascii),
         Ok(Host::Ipv4(_) | Host::Ipv6(_)) => Err("is an address: list it in addresses"),
-        _ => Err(
-            "is no name of a host: write one such as api.example.com, without scheme, port and path",
-        ),
+        _ => Err("is no name of a host: write one such as api.example.com, without scheme, port \
+            and path"),
     }
 }
 
@@ -312,16 +305,19 @@ const SPELLING: [&str; 17] = [
 
 /// Why a name on no list is taken for one of a machine nearby. A courtesy: it cannot be complete.
 fn nearby(name: &str) -> Option<&'static str> {
-    let under =
-        |end: &str| name == end || name.strip_suffix(end).is_some_and(|rest| rest.ends_with('.'));
     if !name.contains('.') {
         return Some("a name without a dot is one of the own network");
     }
-    if NEARBY.into_iter().any(under) {
+    if NEARBY.iter().any(|end| is_at_or_under(name, end)) {
         return Some("it is a name of the own network");
     }
-    if SPELLING.into_iter().any(under) {
+    if SPELLING.iter().any(|end| is_at_or_under(name, end)) {
         return Some("it spells an address");
     }
     None
+}
+
+fn is_at_or_under(name: &str, end: &str) -> bool {
+    let Some(rest) = name.strip_suffix(end) else { return false };
+    rest.is_empty() || rest.ends_with('.')
 }

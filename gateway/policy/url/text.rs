@@ -46,14 +46,16 @@ impl<'a> Parts<'a> {
             return Err("the host must not have escapes: write it in plain letters".into());
         }
         let (host, port) = cut_port(authority)?;
-        let (before, fragment) = tail
-            .split_once('#')
-            .map_or((tail, None), |(before, fragment)| (before, Some(fragment)));
-        if fragment.is_some_and(|fragment| !is_plain_fragment(fragment)) {
-            return Err(
-                "the part behind # is not a plain one: leave it out, since it is never sent".into(),
-            );
-        }
+        let before = match tail.split_once('#') {
+            Some((_, fragment)) if !is_plain_fragment(fragment) => {
+                return Err(
+                    "the part behind # is not a plain one: leave it out, since it is never sent"
+                        .into(),
+                );
+            }
+            Some((before, _)) => before,
+            None => tail,
+        };
         let path = before.split('?').next().unwrap_or_default();
         Ok(Self { scheme: scheme.to_ascii_lowercase(), host, port, path })
     }
@@ -94,11 +96,13 @@ fn is_lookalike(c: char) -> bool {
         // Full-width forms, and the dots that IDNA takes for dots.
         0xff00..=0xff65 | 0xffe0..=0xffee | 0x3002
         // Superscripts, subscripts, enclosed and mathematical letters and digits.
-        | 0xaa | 0xb2..=0xb3 | 0xb9..=0xba | 0x2070..=0x209f | 0x2460..=0x24ff | 0x1d400..=0x1d7ff | 0x1f100..=0x1f1ff
+        | 0xaa | 0xb2..=0xb3 | 0xb9..=0xba | 0x2070..=0x209f | 0x2460..=0x24ff
+        | 0x1d400..=0x1d7ff | 0x1f100..=0x1f1ff
         // Letter-like symbols such as ℡ and ℆, dots such as …, slashes such as ∕, small forms such
         // as ﹫.
-        | 0x2024..=0x2026 | 0x2044 | 0x2100..=0x214f | 0x2150..=0x218f | 0x2215 | 0x2216 | 0x29f5..=0x29f9
-        | 0x3200..=0x33ff | 0xfb00..=0xfb06 | 0xfe10..=0xfe19 | 0xfe30..=0xfe6f | 0x2a74)
+        | 0x2024..=0x2026 | 0x2044 | 0x2100..=0x214f | 0x2150..=0x218f | 0x2215 | 0x2216
+        | 0x29f5..=0x29f9 | 0x2a74 | 0x3200..=0x33ff | 0xfb00..=0xfb06 | 0xfe10..=0xfe19
+        | 0xfe30..=0xfe6f)
 }
 
 /// The port: digits without a leading zero, so that no parser takes it for octal or drops it.
@@ -121,20 +125,24 @@ fn cut_port(authority: &str) -> Result<(&str, Option<u16>), String> {
         },
     };
     let Some(port) = port else { return Ok((host, None)) };
-    let plain = (1..=5).contains(&port.len())
+    let is_plain = (1..=5).contains(&port.len())
         && !port.starts_with('0')
         && port.bytes().all(|b| b.is_ascii_digit());
-    let number = Some(port).filter(|_| plain).and_then(|port| port.parse::<u16>().ok());
-    number
-        .map(|port| (host, Some(port)))
-        .ok_or_else(|| "the port must be a number from 1 to 65535".into())
+    match port.parse::<u16>() {
+        Ok(number) if is_plain => Ok((host, Some(number))),
+        _ => Err("the port must be a number from 1 to 65535".into()),
+    }
 }
 
 /// What a parser that knows no fragments would take for a part of the path must be harmless there.
 fn is_plain_fragment(fragment: &str) -> bool {
-    let harmless =
-        |c: char| !c.is_ascii() || c.is_ascii_alphanumeric() || "-._~!$&'()*+,;=:/?%".contains(c);
-    fragment.chars().all(harmless) && !fragment.contains("//") && same_everywhere(fragment).is_ok()
+    fragment.chars().all(is_harmless)
+        && !fragment.contains("//")
+        && same_everywhere(fragment).is_ok()
+}
+
+fn is_harmless(c: char) -> bool {
+    !c.is_ascii() || c.is_ascii_alphanumeric() || "-._~!$&'()*+,;=:/?%".contains(c)
 }
 
 /// A prefix of paths as a rule may have it.
@@ -148,33 +156,39 @@ pub(super) fn is_plain_path(path: &str) -> bool {
 /// Whether every server would find the same below this path: no dot segments, no separators in
 /// disguise.
 pub(super) fn same_everywhere(path: &str) -> Result<(), String> {
-    let wrong = |what: &str| Err(format!("the path has {what}: write the path that is meant"));
+    match find_ambiguity(path) {
+        Some(what) => Err(format!("the path has {what}: write the path that is meant")),
+        None => Ok(()),
+    }
+}
+
+/// What some servers would read otherwise in a path.
+fn find_ambiguity(path: &str) -> Option<&'static str> {
     let lower = path.to_ascii_lowercase();
     // Once more for servers that decode twice.
     let decoded = lower.replace("%25", "%");
     if ["%2f", "%5c", "%00", "%0a", "%0d"].iter().any(|escape| decoded.contains(escape)) {
-        return wrong("an escaped separator or line end");
+        return Some("an escaped separator or line end");
     }
     // Some readers take `%c0%ae` for a dot, and others `%u002e`.
-    if decoded.contains("%u")
-        || percent::decode(path.as_bytes())
-            .is_some_and(|bytes| std::str::from_utf8(&bytes).is_err())
-    {
-        return wrong("an escape that is not of UTF-8");
+    let is_text = match percent::decode(path.as_bytes()) {
+        Some(bytes) => std::str::from_utf8(&bytes).is_ok(),
+        None => true,
+    };
+    if decoded.contains("%u") || !is_text {
+        return Some("an escape that is not of UTF-8");
     }
     if path.contains("//") {
-        return wrong("an empty segment");
+        return Some("an empty segment");
     }
-    let dots = decoded.replace("%2e", ".");
-    // Behind a `;` stand parameters that some servers take away first.
-    let segments =
-        dots.split('/').map(|segment| segment.split([';', '?']).next().unwrap_or_default());
-    for segment in segments {
-        if matches!(segment, "." | "..") {
-            return wrong("a dot segment");
+    for segment in decoded.replace("%2e", ".").split('/') {
+        // Behind a `;` stand parameters that some servers take away first.
+        let name = segment.split([';', '?']).next().unwrap_or_default();
+        if matches!(name, "." | "..") {
+            return Some("a dot segment");
         }
     }
-    Ok(())
+    None
 }
 
 /// A part of a URL as a message may show it: short, and of visible characters.
