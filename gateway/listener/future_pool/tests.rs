@@ -3,21 +3,29 @@
 use super::*;
 
 #[tokio::test]
-async fn the_box_of_a_future_that_is_done_serves_the_next() {
-    let pool = FuturePool::new();
-    assert_eq!(pool.run(async { 1 }).await, 1);
+async fn the_future_that_is_done_serves_the_next() {
+    let pool = FuturePool::new(|n: usize| async move {
+        if n == 0 {
+            std::future::pending::<()>().await;
+        }
+        tokio::task::yield_now().await;
+        n + 1
+    });
+    assert_eq!(pool.run(1).await, 2);
     assert_eq!(pool.free.lock().len(), 1);
-    let pending = pool.run(async { 2 });
-    assert_eq!(pool.free.lock().len(), 0);
-    assert_eq!(pool.run(async { [3; 100][0] }).await, 3, "of another size");
+    let mut pending = Box::pin(pool.run(0));
+    assert_eq!(pool.free.lock().len(), 0, "it is at work");
+    assert!(futures_util::poll!(&mut pending).is_pending());
+    assert_eq!(pool.run(3).await, 4, "another one");
     drop(pending);
     assert_eq!(pool.free.lock().len(), 1, "what is cancelled is freed");
+    assert_eq!(pool.run(5).await, 6, "and nothing of it is left");
 }
 
 #[tokio::test]
 async fn a_pool_keeps_so_many_and_no_more() {
-    let pool = FuturePool::new();
-    let all: Vec<_> = (0..KEPT + 10).map(|n| pool.run(async move { n })).collect();
-    futures_util::future::join_all(all).await;
+    let pool = FuturePool::new(|n: usize| async move { n });
+    let all: Vec<_> = (0..KEPT + 10).map(|n| pool.run(n)).collect();
+    assert_eq!(futures_util::future::join_all(all).await, Vec::from_iter(0..KEPT + 10));
     assert_eq!(pool.free.lock().len(), KEPT);
 }

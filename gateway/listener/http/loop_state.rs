@@ -3,11 +3,14 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::TokioExecutor;
 
 use crate::config::Limits;
-use crate::context::{ListenerResponse, ListenerState};
+use crate::context::{ConnectionContext, ListenerResponse, ListenerState};
+use crate::exchange::answer_request;
 use crate::exchange_handler::Handler;
 use crate::fallback::Fallback;
 use crate::future_pool::FuturePool;
@@ -20,6 +23,10 @@ const MIN_BUFFER: usize = 8 * 1024;
 /// Room beside the headers, so that a body arrives in few reads.
 const MAX_BUFFER: usize = 256 * 1024;
 
+/// A request, on which connection it came, and its response.
+type Arrival<H, F> = (Arc<ConnectionContext<H, F>>, Request<Incoming>);
+type Answer<F> = Result<ListenerResponse<F>, Infallible>;
+
 /// What all connections of one loop share.
 pub(super) struct LoopState<H, F: Fallback> {
     pub(super) listener: Arc<ListenerState>,
@@ -27,7 +34,7 @@ pub(super) struct LoopState<H, F: Fallback> {
     pub(super) fallback: F,
     pub(super) identity: Option<Arc<ServerCertificate>>,
     pub(super) http: Http,
-    pub(super) futures: Arc<FuturePool<Result<ListenerResponse<F>, Infallible>>>,
+    pub(super) futures: Arc<FuturePool<Arrival<H, F>, Answer<F>>>,
 }
 
 pub(super) struct Http {
@@ -60,7 +67,9 @@ impl<H: Handler, F: Fallback> LoopState<H, F> {
         fallback: F,
     ) -> Self {
         let http = Http::new(&listener.config.limits);
-        Self { listener, handler, fallback, identity, http, futures: FuturePool::new() }
+        let futures =
+            FuturePool::new(|(context, request): Arrival<H, F>| answer_request(context, request));
+        Self { listener, handler, fallback, identity, http, futures }
     }
 
     pub(super) fn reload_certificate(&self) {

@@ -20,7 +20,6 @@ use tokio_rustls::TlsAcceptor;
 use super::loop_state::LoopState;
 use crate::connection::{self, CloseReason, ConnectionState, HttpIo, MeteredSocket, Registration};
 use crate::context::ConnectionContext;
-use crate::exchange::answer_request;
 use crate::exchange_handler::Handler;
 use crate::fallback::Fallback;
 use crate::slots::Slot;
@@ -137,8 +136,7 @@ where
     let io = TokioIo::new(HttpIo::new(stream, Arc::clone(&state)));
     let context = Arc::new(context);
     let futures = Arc::clone(&app.futures);
-    let service =
-        service_fn(move |request| futures.run(answer_request(Arc::clone(&context), request)));
+    let service = service_fn(move |request| futures.run((Arc::clone(&context), request)));
     if two {
         Box::pin(drive(app.http.two.serve_connection(io, service), state))
     } else {
