@@ -1,6 +1,8 @@
 //! What clients and servers declare. Read once per handshake or cheaply per request; passed on only
 //! as far as the gateway carries it.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
@@ -9,6 +11,8 @@ use crate::scan::{self, Keys, Scanner};
 
 /// The tasks extension (2026-07-28).
 pub const TASKS: &str = "io.modelcontextprotocol/tasks";
+/// What declares it and nothing else.
+const TASKS_ALONE: &str = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
 /// MCP Apps.
 pub const UI: &str = "io.modelcontextprotocol/ui";
 /// The extensions that the gateway carries.
@@ -169,16 +173,24 @@ pub fn carried_of(declared: &[u8], revision: Revision) -> Bytes {
     if text.len() > MAX_CAPABILITIES { NONE } else { text.into() }
 }
 
-/// The same capabilities, and the tasks extension.
+/// The same capabilities, and the tasks extension. Copies at most once where no other extension is
+/// declared: every tool call of a legacy client comes here.
 #[must_use]
-pub fn with_tasks(carried: &[u8]) -> Vec<u8> {
+pub fn with_tasks(carried: &[u8]) -> Cow<'static, [u8]> {
+    let Some(others) = carried.strip_suffix(b"}").filter(|others| *others != b"{") else {
+        return Cow::Borrowed(TASKS_ALONE.as_bytes());
+    };
+    if memchr::memmem::find(carried, b"\"extensions\"").is_none() {
+        let extension = TASKS_ALONE.trim_start_matches('{').as_bytes();
+        return [others, b",", extension].concat().into();
+    }
     let all = serde_json::from_slice(carried);
     let mut all: Map<String, Value> = all.unwrap_or_default();
     let extensions = all.entry("extensions").or_insert_with(|| json!({}));
     if let Value::Object(extensions) = extensions {
         extensions.insert(TASKS.to_owned(), json!({}));
     }
-    Value::Object(all).to_string().into_bytes()
+    Value::Object(all).to_string().into_bytes().into()
 }
 
 /// The parts of a client's capabilities that the gateway carries to a server of either era, as JSON
@@ -206,3 +218,6 @@ pub fn carried(declared: &[u8]) -> Bytes {
     }
     Value::Object(all).to_string().into()
 }
+
+#[cfg(test)]
+mod tests;

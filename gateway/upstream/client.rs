@@ -192,7 +192,7 @@ fn declared_for<'a>(call: &'a Call<'_>, modern: bool) -> Cow<'a, [u8]> {
     if !modern || call.caller.era == Era::Modern || call.method != Method::ToolsCall {
         return own.into();
     }
-    capabilities::with_tasks(own).into()
+    capabilities::with_tasks(own)
 }
 
 impl Upstream for Client {
