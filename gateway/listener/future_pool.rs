@@ -48,8 +48,9 @@ impl<I: Send + 'static, T: Send + 'static> FuturePool<I, T> {
     where
         F: Future<Output = T> + Send + 'static,
     {
-        let start = move |exchanged| -> Loop { Box::pin(work(exchanged, answer.clone())) };
-        Arc::new(Self { free: Mutex::default(), start: Box::new(start) })
+        let start: Start<I, T> =
+            Box::new(move |exchanged| Box::pin(work(exchanged, answer.clone())));
+        Arc::new(Self { free: Mutex::default(), start })
     }
 
     pub(crate) fn run(self: &Arc<Self>, input: I) -> PooledFuture<I, T> {
