@@ -7,7 +7,7 @@ use crate::tree::{File, files, hold};
 
 /// Layer, and the layers it may import. `config` knows every layer for its `Config` type, the root
 /// puts all together.
-const TABLE: [(&str, &[&str]); 13] = [
+const TABLE: [(&str, &[&str]); 15] = [
     ("text", &[]),
     ("admission", &[]),
     ("protocol", &["text"]),
@@ -17,6 +17,8 @@ const TABLE: [(&str, &[&str]); 13] = [
     ("authn", &["text", "egress"]),
     ("upstream", &["text", "admission", "protocol", "egress", "telemetry"]),
     ("tools", &["text", "admission", "protocol", "policy", "egress", "upstream"]),
+    ("store", &["text"]),
+    ("registry", &["text", "store"]),
     ("proxy", &["text", "admission", "protocol", "authn", "policy", "upstream", "telemetry"]),
     ("listener", &["admission", "protocol", "authn", "proxy", "telemetry"]),
     ("admin", &["protocol", "authn", "policy", "upstream", "proxy", "telemetry"]),
@@ -32,6 +34,8 @@ const TABLE: [(&str, &[&str]); 13] = [
             "authn",
             "upstream",
             "tools",
+            "store",
+            "registry",
             "proxy",
             "listener",
             "admin",

@@ -77,7 +77,7 @@ struct Counts {
 
 /// What each crate has at most: dense statements, bound closures, bound tuples, long lines. These
 /// numbers only sink.
-const AT_MOST: [(&str, [usize; 4]); 14] = [
+const AT_MOST: [(&str, [usize; 4]); 16] = [
     ("admin", [0, 0, 0, 0]),
     ("admission", [0, 0, 0, 0]),
     ("authn", [0, 0, 0, 0]),
@@ -87,7 +87,9 @@ const AT_MOST: [(&str, [usize; 4]); 14] = [
     ("policy", [0, 0, 0, 0]),
     ("protocol", [0, 0, 0, 0]),
     ("proxy", [16, 49, 4, 11]),
+    ("registry", [0, 0, 0, 0]),
     ("root", [1, 4, 0, 0]),
+    ("store", [0, 0, 0, 0]),
     ("telemetry", [0, 0, 0, 0]),
     ("text", [0, 0, 0, 0]),
     ("tools", [1, 0, 0, 0]),

@@ -1,0 +1,48 @@
+//! An agent: a set of assigned integrations with an endpoint of its own, owned by a principal.
+
+use lockgate_store::AgentRecord;
+use serde::{Deserialize, Serialize};
+
+use crate::actor::PrincipalKey;
+
+/// An agent of an organisation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Agent {
+    /// `agt_` and 32 hexadecimal digits, at random.
+    pub id: String,
+    pub organisation: String,
+    /// Who created it; administrators may change it too.
+    pub owner: PrincipalKey,
+    /// For people; unique among the agents of its owner, in whatever case.
+    pub name: String,
+    /// Counts its changes, from 1; assignments are none of them.
+    pub version: i64,
+    /// Milliseconds since 1970.
+    pub created_at: i64,
+    /// Milliseconds since 1970.
+    pub updated_at: i64,
+}
+
+/// What a new agent is made of; its owner is who creates it.
+#[derive(Clone, Debug)]
+pub struct NewAgent {
+    pub name: String,
+}
+
+impl Agent {
+    pub(crate) fn from_record(record: &AgentRecord) -> Self {
+        let owner = PrincipalKey {
+            issuer: record.owner_issuer.clone(),
+            subject: record.owner_subject.clone(),
+        };
+        Self {
+            id: record.id.clone(),
+            organisation: record.organisation.clone(),
+            owner,
+            name: record.name.clone(),
+            version: record.version,
+            created_at: record.created_at,
+            updated_at: record.updated_at,
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Operations on agents: create, rename, delete. Users have their own; administrators all of their
+//! organisation.
+
+use lockgate_store::{AgentRecord, Change};
+
+use crate::actor::{Actor, ChangeOptions, Changed};
+use crate::agent::{Agent, NewAgent};
+use crate::change::{Begun, Digest, check_version, new_id, owner};
+use crate::error::RegistryError;
+use crate::field;
+use crate::registry::Registry;
+
+/// Most agents of one organisation.
+const AGENTS: usize = 10_000;
+/// Most agents of one owner.
+const AGENTS_PER_OWNER: usize = 100;
+
+impl Registry {
+    /// Creates an agent that the actor owns.
+    ///
+    /// # Errors
+    /// [`RegistryError`].
+    pub async fn create_agent(
+        &self,
+        actor: &Actor,
+        new: NewAgent,
+        options: &ChangeOptions,
+    ) -> Result<Changed<Agent>, RegistryError> {
+        let name = field::name(&new.name)?;
+        let digest = Digest::new("create agent").part(new.name.as_bytes());
+        let mut pending = match self.begin(actor, options, digest).await? {
+            Begun::Replayed(changed) => return Ok(changed),
+            Begun::New(pending) => pending,
+        };
+        let (own, all) = pending.change.count_agents(owner(&actor.principal)).await?;
+        if own >= AGENTS_PER_OWNER {
+            return Err(RegistryError::TooMany { what: "agents of one owner", most: own });
+        }
+        if all >= AGENTS {
+            return Err(RegistryError::TooMany { what: "agents", most: AGENTS });
+        }
+        let now = pending.change.now();
+        let record = AgentRecord {
+            id: new_id("agt_")?,
+            organisation: actor.organisation.to_string(),
+            name_key: field::name_key(&name),
+            name,
+            owner_issuer: actor.principal.issuer.to_string(),
+            owner_subject: actor.principal.subject.to_string(),
+            version: 1,
+            created_at: now,
+            updated_at: now,
+        };
+        refuse_taken_name(&mut pending.change, &record).await?;
+        pending.change.insert_agent(&record).await?;
+        let changed = Changed::new(None, Some(Agent::from_record(&record)));
+        self.finish(pending, actor, options, changed).await
+    }
+
+    /// Gives an agent another name.
+    ///
+    /// # Errors
+    /// [`RegistryError`].
+    pub async fn rename_agent(
+        &self,
+        actor: &Actor,
+        id: &str,
+        name: &str,
+        options: &ChangeOptions,
+    ) -> Result<Changed<Agent>, RegistryError> {
+        let digest = Digest::new("rename agent").part(id.as_bytes()).part(name.as_bytes());
+        let name = field::name(name)?;
+        let mut pending = match self.begin(actor, options, digest).await? {
+            Begun::Replayed(changed) => return Ok(changed),
+            Begun::New(pending) => pending,
+        };
+        let mut record = find_agent(&mut pending.change, actor, id).await?;
+        check_version(options, record.version)?;
+        let before = Agent::from_record(&record);
+        record.name_key = field::name_key(&name);
+        record.name = name;
+        record.version += 1;
+        record.updated_at = pending.change.now();
+        refuse_taken_name(&mut pending.change, &record).await?;
+        pending.change.update_agent(&record).await?;
+        let changed = Changed::new(Some(before), Some(Agent::from_record(&record)));
+        self.finish(pending, actor, options, changed).await
+    }
+
+    /// Takes an agent away; its endpoint is gone with it.
+    ///
+    /// # Errors
+    /// [`RegistryError`].
+    pub async fn delete_agent(
+        &self,
+        actor: &Actor,
+        id: &str,
+        options: &ChangeOptions,
+    ) -> Result<Changed<Agent>, RegistryError> {
+        let digest = Digest::new("delete agent").part(id.as_bytes());
+        let mut pending = match self.begin(actor, options, digest).await? {
+            Begun::Replayed(changed) => return Ok(changed),
+            Begun::New(pending) => pending,
+        };
+        let record = find_agent(&mut pending.change, actor, id).await?;
+        check_version(options, record.version)?;
+        pending.change.delete_agent(id).await?;
+        let changed = Changed::new(Some(Agent::from_record(&record)), None);
+        self.finish(pending, actor, options, changed).await
+    }
+}
+
+/// An agent that the actor may change; of somebody else's, nobody learns that it is there.
+pub(crate) async fn find_agent(
+    change: &mut Change<'_>,
+    actor: &Actor,
+    id: &str,
+) -> Result<AgentRecord, RegistryError> {
+    let found = change.find_agent(id).await?;
+    let record = found.ok_or(RegistryError::AgentNotFound)?;
+    if actor.may_touch(&Agent::from_record(&record).owner) {
+        return Ok(record);
+    }
+    Err(RegistryError::AgentNotFound)
+}
+
+async fn refuse_taken_name(
+    change: &mut Change<'_>,
+    record: &AgentRecord,
+) -> Result<(), RegistryError> {
+    let of = lockgate_store::Owner { issuer: &record.owner_issuer, subject: &record.owner_subject };
+    if change.is_agent_name_taken(of, &record.name_key, &record.id).await? {
+        return Err(RegistryError::NameTaken);
+    }
+    Ok(())
+}

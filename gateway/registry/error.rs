@@ -1,0 +1,122 @@
+//! Why the registry does not do what it is asked: a stable code for programs, a sentence for
+//! people, the member of the body and the way out. No error holds a secret, or anything of another
+//! organisation.
+
+use lockgate_store::{StoreError, VaultError};
+
+/// Why the registry does not do what it is asked.
+#[derive(Debug, thiserror::Error)]
+pub enum RegistryError {
+    /// It does not exist, or is another organisation's: nobody can tell.
+    #[error("there is no such integration")]
+    IntegrationNotFound,
+    /// It does not exist, or is somebody else's: nobody can tell.
+    #[error("there is no such agent")]
+    AgentNotFound,
+    #[error("the integration is assigned to this agent already")]
+    AlreadyAssigned,
+    #[error("the integration is not assigned to this agent")]
+    NotAssigned,
+    #[error("the integration is disabled; enable it first")]
+    Disabled,
+    /// Said to operators alone, who see all organisations.
+    #[error("the integration belongs to another organisation than the agent")]
+    WrongOrganization,
+    #[error("the name is taken in this organisation; choose another")]
+    NameTaken,
+    #[error("the slug `{0}` is taken; choose another")]
+    SlugTaken(String),
+    /// Somebody else has changed it since it was read.
+    #[error(
+        "somebody else has changed it: it has version {current}; read it again, then change it"
+    )]
+    VersionMismatch { current: i64 },
+    #[error(transparent)]
+    InvalidField(#[from] InvalidField),
+    #[error("the idempotency key was used for another change; use a new one")]
+    IdempotencyKeyReused,
+    #[error("there can be no more than {most} {what}; delete some first")]
+    TooMany { what: &'static str, most: usize },
+    #[error(
+        "no key is configured, so that no credential can be stored; the operator sets `store.keys`"
+    )]
+    NoVaultKey,
+    /// Everything that is known goes on; only changes are refused.
+    #[error("the change was not made: {0}")]
+    StoreUnavailable(StoreError),
+}
+
+/// A member of a body that cannot be taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{pointer}` {message}; {way_out}")]
+pub struct InvalidField {
+    /// JSON Pointer to the member.
+    pub pointer: &'static str,
+    /// What is wrong, to be read after its name.
+    pub message: String,
+    /// What to do.
+    pub way_out: String,
+}
+
+impl InvalidField {
+    pub(crate) fn new(
+        pointer: &'static str,
+        message: impl Into<String>,
+        way_out: impl Into<String>,
+    ) -> Self {
+        Self { pointer, message: message.into(), way_out: way_out.into() }
+    }
+}
+
+impl RegistryError {
+    /// Stable, for programs.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::IntegrationNotFound => "MCP_INTEGRATION_NOT_FOUND",
+            Self::AgentNotFound => "AGENT_NOT_FOUND",
+            Self::AlreadyAssigned => "MCP_INTEGRATION_ALREADY_ASSIGNED",
+            Self::NotAssigned => "MCP_INTEGRATION_NOT_ASSIGNED",
+            Self::Disabled => "MCP_INTEGRATION_DISABLED",
+            Self::WrongOrganization => "MCP_INTEGRATION_WRONG_ORGANIZATION",
+            Self::NameTaken => "NAME_TAKEN",
+            Self::SlugTaken(_) => "SLUG_TAKEN",
+            Self::VersionMismatch { .. } => "VERSION_MISMATCH",
+            Self::InvalidField(_) => "INVALID_FIELD",
+            Self::IdempotencyKeyReused => "IDEMPOTENCY_KEY_REUSED",
+            Self::TooMany { .. } => "TOO_MANY",
+            Self::NoVaultKey => "NO_VAULT_KEY",
+            Self::StoreUnavailable(_) => "STORE_UNAVAILABLE",
+        }
+    }
+
+    /// JSON Pointer to the member of the body that is the cause, if one is.
+    #[must_use]
+    pub fn pointer(&self) -> Option<&'static str> {
+        match self {
+            Self::InvalidField(field) => Some(field.pointer),
+            Self::NameTaken => Some("/name"),
+            Self::SlugTaken(_) => Some("/slug"),
+            Self::NoVaultKey => Some("/credentials"),
+            _ => None,
+        }
+    }
+}
+
+impl From<StoreError> for RegistryError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Vault(error) => error.into(),
+            error => Self::StoreUnavailable(error),
+        }
+    }
+}
+
+impl From<VaultError> for RegistryError {
+    fn from(error: VaultError) -> Self {
+        match error {
+            VaultError::NoKey => Self::NoVaultKey,
+            error => Self::StoreUnavailable(StoreError::Vault(error)),
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! What members of bodies may be: names, slugs, addresses, header names and credentials. It says
+//! which member is wrong and what to do. Whether an address may be connected to is judged where
+//! connections are made.
+
+use http::HeaderName;
+use lockgate_store::Secret;
+use lockgate_text::unseen::is_unseen;
+use url::Url;
+
+use crate::actor::Warning;
+use crate::error::InvalidField;
+
+/// Longest name, in characters.
+pub const NAME_CHARS: usize = 100;
+/// Longest slug, as for the servers of the file.
+pub const SLUG_CHARS: usize = 64;
+const URL_BYTES: usize = 2048;
+const HEADER_BYTES: usize = 64;
+const CREDENTIALS_BYTES: usize = 8 * 1024;
+/// Longest idempotency key.
+const KEY_BYTES: usize = 255;
+
+/// Headers with which an exchange is framed, routed or understood: no credential goes there.
+const RESERVED: [&str; 20] = [
+    "accept",
+    "accept-encoding",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "cookie",
+    "expect",
+    "forwarded",
+    "host",
+    "http2-settings",
+    "keep-alive",
+    "last-event-id",
+    "origin",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "user-agent",
+    "via",
+];
+const RESERVED_STARTS: [&str; 4] = ["mcp-", "proxy-", "sec-", "x-forwarded-"];
+
+/// A name for people, without blanks around it.
+pub fn name(text: &str) -> Result<String, InvalidField> {
+    let name = text.trim();
+    let is_plain = !name.chars().any(|c| c.is_control() || is_unseen(c));
+    if !is_plain {
+        let message = "has characters that nobody sees";
+        return Err(InvalidField::new("/name", message, "write it with letters, digits and signs"));
+    }
+    if name.is_empty() || name.chars().count() > NAME_CHARS {
+        let message = format!("must have 1 to {NAME_CHARS} characters");
+        return Err(InvalidField::new("/name", message, "choose another name"));
+    }
+    Ok(name.to_owned())
+}
+
+/// By which names are compared.
+pub fn name_key(name: &str) -> String {
+    name.to_lowercase()
+}
+
+/// A slug as it was given.
+pub fn slug(text: &str) -> Result<String, InvalidField> {
+    let is_fit = (1..=SLUG_CHARS).contains(&text.len());
+    let is_slug = text.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-'));
+    if is_fit && is_slug {
+        return Ok(text.to_owned());
+    }
+    let message = format!("must be 1 to {SLUG_CHARS} of a-z, 0-9 and -");
+    Err(InvalidField::new("/slug", message, "leave it out, and it is made of the name"))
+}
+
+/// The address of a server, as it is stored, and what should be known of it.
+pub fn url(text: &str) -> Result<(Url, Vec<Warning>), InvalidField> {
+    let example = "write it like https://mcp.example.com/mcp";
+    if text.len() > URL_BYTES {
+        return Err(wrong_url("is longer than 2048 bytes", "shorten it"));
+    }
+    // The parser would take blanks and line breaks out without a word.
+    if !text.bytes().all(|b| b.is_ascii_graphic()) {
+        return Err(wrong_url("has blanks or characters outside of ASCII", "escape them with %"));
+    }
+    let Ok(url) = Url::parse(text) else { return Err(wrong_url("is no address", example)) };
+    if !matches!(url.scheme(), "https" | "http") || url.host_str().is_none_or(str::is_empty) {
+        return Err(wrong_url("must begin with https:// or http://", example));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(wrong_url("holds user or password", "put what is secret into `credentials`"));
+    }
+    if url.fragment().is_some() {
+        return Err(wrong_url("has a fragment (#…), which no server sees", "leave it out"));
+    }
+    let mut warnings = Vec::new();
+    if url.scheme() == "http" {
+        warnings.push(Warning {
+            code: "INSECURE_URL".to_owned(),
+            pointer: "/url".to_owned(),
+            message: "credentials, arguments and results cross the network unencrypted; use \
+                https:// if the server has it"
+                .to_owned(),
+        });
+    }
+    Ok((url, warnings))
+}
+
+/// The name of a header that a credential may go into, in lower case.
+pub fn header_name(text: &str) -> Result<String, InvalidField> {
+    let example = "write it like X-Api-Key";
+    if text.len() > HEADER_BYTES {
+        return Err(wrong_header("is longer than 64 bytes", example));
+    }
+    let Ok(name) = HeaderName::from_bytes(text.as_bytes()) else {
+        return Err(wrong_header("is no name of a header", example));
+    };
+    let name = name.as_str();
+    let is_reserved = RESERVED.contains(&name);
+    if is_reserved || RESERVED_STARTS.iter().any(|start| name.starts_with(start)) {
+        return Err(wrong_header(
+            "is a header that the gateway writes itself",
+            "use the server's own",
+        ));
+    }
+    Ok(name.to_owned())
+}
+
+/// A credential that can be sent in a header and nowhere else.
+pub fn credentials(secret: &Secret) -> Result<(), InvalidField> {
+    let text = secret.expose();
+    if text.is_empty() || text.len() > CREDENTIALS_BYTES {
+        return Err(wrong_credentials("must have 1 to 8192 bytes"));
+    }
+    if !text.bytes().all(|b| matches!(b, b' '..=b'~')) {
+        return Err(wrong_credentials(
+            "has line breaks, control characters or characters outside of ASCII",
+        ));
+    }
+    if text.starts_with(' ') || text.ends_with(' ') {
+        return Err(wrong_credentials("begins or ends with a blank"));
+    }
+    Ok(())
+}
+
+fn wrong_url(message: &str, way_out: &str) -> InvalidField {
+    InvalidField::new("/url", message, way_out)
+}
+
+fn wrong_header(message: &str, way_out: &str) -> InvalidField {
+    InvalidField::new("/auth/header", message, way_out)
+}
+
+fn wrong_credentials(message: &str) -> InvalidField {
+    let way_out = "give the key or the token alone, as the server's operator gave it to you";
+    InvalidField::new("/credentials", message, way_out)
+}
+
+/// An idempotency key.
+pub fn idempotency_key(text: &str) -> Result<(), InvalidField> {
+    let is_fit = (1..=KEY_BYTES).contains(&text.len());
+    if is_fit && text.bytes().all(|b| b.is_ascii_graphic()) {
+        return Ok(());
+    }
+    let message = format!("must be 1 to {KEY_BYTES} ASCII letters, digits and signs");
+    Err(InvalidField::new("/Idempotency-Key", message, "send a random UUID"))
+}
+
+#[cfg(test)]
+mod tests;

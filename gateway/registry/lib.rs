@@ -1,0 +1,41 @@
+//! The control plane's truth: organisations, the integrations that their administrators add, agents
+//! and what is assigned to them. It validates, stores and publishes snapshots; it speaks no HTTP,
+//! connects to nothing, and is never on the path of a request.
+
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests make their own files and servers")
+)]
+
+mod actor;
+mod agent;
+mod agents;
+mod assignments;
+mod change;
+mod error;
+mod field;
+mod integration;
+mod integrations;
+mod list;
+mod patch;
+mod registry;
+mod slug;
+mod snapshot;
+mod state;
+
+pub use actor::{Actor, ChangeOptions, Changed, PrincipalKey, Role, Warning};
+pub use agent::{Agent, NewAgent};
+pub use assignments::Assignment;
+pub use error::{InvalidField, RegistryError};
+pub use integration::{Auth, Integration, Kind, NewIntegration};
+pub use list::{AgentQuery, IntegrationQuery, MAX_PAGE, Page, Sort};
+pub use patch::IntegrationPatch;
+pub use registry::{Organisation, Registry, UrlCheck};
+pub use snapshot::{
+    AgentSnapshot, Credential, CredentialState, IntegrationSnapshot, OrganisationSnapshot,
+};
+
+pub use lockgate_store::{Config, Keys, Place, Secret, StoreError, VaultError};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+//! Lists of one organisation: filtered, sorted and in pages. Everything is read from memory.
+
+use std::cmp::Ordering;
+
+use crate::actor::Actor;
+use crate::agent::Agent;
+use crate::error::RegistryError;
+use crate::field;
+use crate::integration::{Integration, Kind};
+use crate::registry::Registry;
+
+/// Most items of one page.
+pub const MAX_PAGE: usize = 200;
+const DEFAULT_PAGE: usize = 50;
+
+/// By what a list is sorted; what is equal then, by id.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sort {
+    #[default]
+    Name,
+    CreatedAt,
+    UpdatedAt,
+}
+
+/// Which integrations, in which order.
+#[derive(Clone, Debug, Default)]
+pub struct IntegrationQuery {
+    /// Part of the name or the slug, in whatever case.
+    pub search: Option<String>,
+    pub enabled: Option<bool>,
+    pub kind: Option<Kind>,
+    pub sort: Sort,
+    pub is_descending: bool,
+    /// How many to pass over.
+    pub offset: usize,
+    /// Most of them; 50 without it, 200 at most.
+    pub limit: Option<usize>,
+}
+
+/// Which agents, in which order. Users see their own.
+#[derive(Clone, Debug, Default)]
+pub struct AgentQuery {
+    /// Part of the name, in whatever case.
+    pub search: Option<String>,
+    pub sort: Sort,
+    pub is_descending: bool,
+    /// How many to pass over.
+    pub offset: usize,
+    /// Most of them; 50 without it, 200 at most.
+    pub limit: Option<usize>,
+}
+
+/// A part of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page<T> {
+    pub items: Vec<T>,
+    /// How many there are on all pages.
+    pub total: usize,
+}
+
+impl Registry {
+    /// Integrations of the actor's organisation.
+    #[must_use]
+    pub fn list_integrations(&self, actor: &Actor, query: &IntegrationQuery) -> Page<Integration> {
+        let state = self.state(&actor.organisation);
+        let search = query.search.as_deref().map(field::name_key);
+        let mut found = Vec::new();
+        for integration in &state.integrations {
+            let is_wanted = query.enabled.is_none_or(|enabled| enabled == integration.enabled)
+                && query.kind.is_none_or(|kind| kind == integration.kind)
+                && matches_search(search.as_deref(), &[&integration.name, &integration.slug]);
+            if is_wanted {
+                found.push(integration);
+            }
+        }
+        found.sort_by(|a, b| {
+            let order = match query.sort {
+                Sort::Name => field::name_key(&a.name).cmp(&field::name_key(&b.name)),
+                Sort::CreatedAt => a.created_at.cmp(&b.created_at),
+                Sort::UpdatedAt => a.updated_at.cmp(&b.updated_at),
+            };
+            directed(order.then_with(|| a.id.cmp(&b.id)), query.is_descending)
+        });
+        page(&found, query.offset, query.limit)
+    }
+
+    /// # Errors
+    /// [`RegistryError::IntegrationNotFound`].
+    pub fn integration(&self, actor: &Actor, id: &str) -> Result<Integration, RegistryError> {
+        let state = self.state(&actor.organisation);
+        state.find_integration(id).cloned().ok_or(RegistryError::IntegrationNotFound)
+    }
+
+    /// Agents of the actor's organisation; of a user, their own.
+    #[must_use]
+    pub fn list_agents(&self, actor: &Actor, query: &AgentQuery) -> Page<Agent> {
+        let state = self.state(&actor.organisation);
+        let search = query.search.as_deref().map(field::name_key);
+        let mut found = Vec::new();
+        for agent in &state.agents {
+            if actor.may_touch(&agent.owner) && matches_search(search.as_deref(), &[&agent.name]) {
+                found.push(agent);
+            }
+        }
+        found.sort_by(|a, b| {
+            let order = match query.sort {
+                Sort::Name => field::name_key(&a.name).cmp(&field::name_key(&b.name)),
+                Sort::CreatedAt => a.created_at.cmp(&b.created_at),
+                Sort::UpdatedAt => a.updated_at.cmp(&b.updated_at),
+            };
+            directed(order.then_with(|| a.id.cmp(&b.id)), query.is_descending)
+        });
+        page(&found, query.offset, query.limit)
+    }
+
+    /// # Errors
+    /// [`RegistryError::AgentNotFound`], also of somebody else's.
+    pub fn agent(&self, actor: &Actor, id: &str) -> Result<Agent, RegistryError> {
+        let state = self.state(&actor.organisation);
+        match state.find_agent(id) {
+            Some(agent) if actor.may_touch(&agent.owner) => Ok(agent.clone()),
+            _ => Err(RegistryError::AgentNotFound),
+        }
+    }
+
+    /// What is assigned to an agent, in the order in which it was.
+    ///
+    /// # Errors
+    /// [`RegistryError::AgentNotFound`].
+    pub fn list_assigned(
+        &self,
+        actor: &Actor,
+        agent: &str,
+    ) -> Result<Vec<Integration>, RegistryError> {
+        self.agent(actor, agent)?;
+        let state = self.state(&actor.organisation);
+        let mut assigned = Vec::new();
+        for id in state.list_assigned(agent) {
+            assigned.extend(state.find_integration(id).cloned());
+        }
+        Ok(assigned)
+    }
+
+    /// What can be assigned to an agent: enabled, and not assigned yet.
+    ///
+    /// # Errors
+    /// [`RegistryError::AgentNotFound`].
+    pub fn list_available(
+        &self,
+        actor: &Actor,
+        agent: &str,
+    ) -> Result<Vec<Integration>, RegistryError> {
+        self.agent(actor, agent)?;
+        let state = self.state(&actor.organisation);
+        let assigned = state.list_assigned(agent);
+        let mut available = Vec::new();
+        for integration in &state.integrations {
+            if integration.enabled && !assigned.contains(&integration.id) {
+                available.push(integration.clone());
+            }
+        }
+        available.sort_by_key(|integration| field::name_key(&integration.name));
+        Ok(available)
+    }
+}
+
+fn matches_search(search: Option<&str>, texts: &[&str]) -> bool {
+    let Some(search) = search else { return true };
+    texts.iter().any(|text| field::name_key(text).contains(search))
+}
+
+fn directed(order: Ordering, is_descending: bool) -> Ordering {
+    if is_descending { order.reverse() } else { order }
+}
+
+fn page<T: Clone>(found: &[&T], offset: usize, limit: Option<usize>) -> Page<T> {
+    let limit = limit.unwrap_or(DEFAULT_PAGE).min(MAX_PAGE);
+    let items = found.iter().skip(offset).take(limit);
+    Page { items: items.map(|item| T::clone(item)).collect(), total: found.len() }
+}

@@ -1,0 +1,54 @@
+//! What is known of every organisation: everything that is stored, in memory, so that reading never
+//! waits for the store.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use lockgate_store::{OrganisationRecords, Vault};
+
+use crate::agent::Agent;
+use crate::integration::Integration;
+use crate::snapshot::OrganisationSnapshot;
+
+/// One organisation as of one revision.
+#[derive(Debug, Default)]
+pub(crate) struct OrganisationState {
+    pub(crate) created_at: i64,
+    pub(crate) integrations: Vec<Integration>,
+    pub(crate) agents: Vec<Agent>,
+    /// Ids of integrations by id of an agent, in the order in which they were assigned.
+    pub(crate) assigned: HashMap<String, Vec<String>>,
+    pub(crate) snapshot: Arc<OrganisationSnapshot>,
+}
+
+impl OrganisationState {
+    pub(crate) fn new(records: &OrganisationRecords, vault: &Vault) -> Self {
+        let mut assigned: HashMap<String, Vec<String>> = HashMap::new();
+        for assignment in &records.assignments {
+            let list = assigned.entry(assignment.agent.clone()).or_default();
+            list.push(assignment.integration.clone());
+        }
+        let integrations = records.integrations.iter().map(Integration::from_record).collect();
+        let agents = records.agents.iter().map(Agent::from_record).collect();
+        Self {
+            created_at: records.created_at,
+            integrations,
+            agents,
+            assigned,
+            snapshot: Arc::new(OrganisationSnapshot::new(records, vault)),
+        }
+    }
+
+    pub(crate) fn find_integration(&self, id: &str) -> Option<&Integration> {
+        self.integrations.iter().find(|integration| integration.id == id)
+    }
+
+    pub(crate) fn find_agent(&self, id: &str) -> Option<&Agent> {
+        self.agents.iter().find(|agent| agent.id == id)
+    }
+
+    /// Ids of the integrations that an agent has.
+    pub(crate) fn list_assigned(&self, agent: &str) -> &[String] {
+        self.assigned.get(agent).map_or(&[], Vec::as_slice)
+    }
+}

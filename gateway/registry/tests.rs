@@ -1,0 +1,94 @@
+//! Operations over a real store: SQLite here, and once more over PostgreSQL where two gateways
+//! share one.
+
+mod agents;
+mod idempotency;
+mod integrations;
+mod organisations;
+mod outage;
+#[path = "../store/tests/postgres.rs"]
+mod postgres;
+mod replicas;
+mod secrets;
+
+use std::sync::Arc;
+
+use tempfile::TempDir;
+
+use crate::*;
+
+const KEY: &str = "a-key-of-the-ring-that-is-long-enough";
+
+/// A registry on a store of its own.
+struct Rig {
+    registry: Arc<Registry>,
+    folder: TempDir,
+}
+
+impl Rig {
+    async fn new() -> Self {
+        Self::with_keys(&[KEY]).await
+    }
+
+    async fn with_keys(keys: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let registry = open(&file_config(&folder, keys)).await;
+        Self { registry, folder }
+    }
+
+    /// Another gateway's registry on the same store.
+    async fn another(&self, keys: &[&str]) -> Arc<Registry> {
+        open(&file_config(&self.folder, keys)).await
+    }
+
+    async fn create(&self, actor: &Actor, new: NewIntegration) -> Integration {
+        let made = self.registry.create_integration(actor, new, &plain()).await;
+        made.unwrap().after.unwrap()
+    }
+
+    async fn agent(&self, actor: &Actor, name: &str) -> Agent {
+        let new = NewAgent { name: name.to_owned() };
+        self.registry.create_agent(actor, new, &plain()).await.unwrap().after.unwrap()
+    }
+}
+
+fn file_config(folder: &TempDir, keys: &[&str]) -> Config {
+    let keys = Keys(keys.iter().map(ToString::to_string).collect());
+    Config { place: Place::File(folder.path().join("lockgate.db")), keys }
+}
+
+async fn open(config: &Config) -> Arc<Registry> {
+    Registry::open(config, Box::new(|_| Ok(()))).await.unwrap()
+}
+
+fn actor(organisation: &str, subject: &str, role: Role) -> Actor {
+    let principal = PrincipalKey { issuer: "key".to_owned(), subject: subject.to_owned() };
+    Actor { organisation: organisation.into(), principal, role }
+}
+
+fn admin(organisation: &str) -> Actor {
+    actor(organisation, "admin", Role::Admin)
+}
+
+fn plain() -> ChangeOptions {
+    ChangeOptions::default()
+}
+
+/// With an API key.
+fn new(name: &str) -> NewIntegration {
+    NewIntegration {
+        name: name.to_owned(),
+        slug: None,
+        kind: Kind::Custom,
+        catalogue: None,
+        url: "https://mcp.example.com/mcp".to_owned(),
+        auth: Auth::ApiKey { header: "X-Api-Key".to_owned() },
+        credentials: Some(Secret::new("canary-credential".to_owned())),
+        enabled: true,
+    }
+}
+
+/// Without credentials.
+fn open_one(name: &str) -> NewIntegration {
+    NewIntegration { auth: Auth::None, credentials: None, ..new(name) }
+}

@@ -1,0 +1,99 @@
+//! Agents, their owners, and what is assigned to them.
+
+use super::*;
+
+#[tokio::test]
+async fn an_agent_is_its_owners_and_the_administrators() {
+    let rig = Rig::new().await;
+    let [ann, bob] = ["ann", "bob"].map(|name| actor("acme", name, Role::User));
+    let made = rig.agent(&ann, "Helper").await;
+    assert!(made.id.starts_with("agt_"));
+    assert_eq!(made.owner, ann.principal);
+    for nobody in [&bob, &actor("other", "ann", Role::User), &admin("other")] {
+        let registry = &rig.registry;
+        assert_eq!(registry.agent(nobody, &made.id).unwrap_err().code(), "AGENT_NOT_FOUND");
+        let renamed = registry.rename_agent(nobody, &made.id, "Mine", &plain()).await;
+        assert_eq!(renamed.unwrap_err().code(), "AGENT_NOT_FOUND");
+        let gone = registry.delete_agent(nobody, &made.id, &plain()).await;
+        assert_eq!(gone.unwrap_err().code(), "AGENT_NOT_FOUND");
+        assert_eq!(registry.list_agents(nobody, &AgentQuery::default()).total, 0);
+    }
+    // Names are the owner's own.
+    rig.agent(&bob, "helper").await;
+    let twice = NewAgent { name: "HELPER".to_owned() };
+    let error = rig.registry.create_agent(&ann, twice, &plain()).await.unwrap_err();
+    assert_eq!(error.code(), "NAME_TAKEN");
+    assert_eq!(rig.registry.list_agents(&admin("acme"), &AgentQuery::default()).total, 2);
+    let renamed = rig.registry.rename_agent(&admin("acme"), &made.id, "Ours", &plain()).await;
+    let renamed = renamed.unwrap().after.unwrap();
+    assert_eq!((renamed.name.as_str(), renamed.version), ("Ours", 2));
+    rig.registry.delete_agent(&ann, &made.id, &plain()).await.unwrap();
+    assert!(rig.registry.agent(&ann, &made.id).is_err());
+}
+
+#[tokio::test]
+async fn what_is_assigned_reaches_the_snapshot() {
+    let rig = Rig::new().await;
+    let acme = admin("acme");
+    let ann = actor("acme", "ann", Role::User);
+    let agent = rig.agent(&ann, "Helper").await.id;
+    let one = rig.create(&acme, open_one("One")).await;
+    let two = rig.create(&acme, open_one("Two")).await;
+    let mut changes = rig.registry.changes();
+    rig.registry.assign(&ann, &agent, &two.id, &plain()).await.unwrap();
+    assert_eq!(&*changes.try_recv().unwrap(), "acme");
+    assert_eq!(rig.registry.list_assigned(&ann, &agent).unwrap()[0], two);
+    assert_eq!(rig.registry.list_available(&ann, &agent).unwrap()[0], one);
+    let snapshot = rig.registry.snapshot("acme");
+    let own: Vec<&str> = snapshot.agents[0].integrations.iter().map(|id| &**id).collect();
+    assert_eq!(own, [two.id.as_str()]);
+    assert_eq!(snapshot.agents[0].owner, ann.principal);
+
+    let twice = rig.registry.assign(&ann, &agent, &two.id, &plain()).await.unwrap_err();
+    assert_eq!(twice.code(), "MCP_INTEGRATION_ALREADY_ASSIGNED");
+    let never = rig.registry.unassign(&ann, &agent, &one.id, &plain()).await.unwrap_err();
+    assert_eq!(never.code(), "MCP_INTEGRATION_NOT_ASSIGNED");
+    rig.registry.unassign(&ann, &agent, &two.id, &plain()).await.unwrap();
+    assert!(rig.registry.list_assigned(&ann, &agent).unwrap().is_empty());
+    rig.registry.assign(&ann, &agent, &one.id, &plain()).await.unwrap();
+    rig.registry.delete_integration(&acme, &one.id, &plain()).await.unwrap();
+    assert!(rig.registry.snapshot("acme").agents[0].integrations.is_empty());
+}
+
+#[tokio::test]
+async fn what_cannot_be_assigned_says_why() {
+    let rig = Rig::new().await;
+    let ann = actor("acme", "ann", Role::User);
+    let agent = rig.agent(&ann, "Helper").await.id;
+    let disabled = NewIntegration { enabled: false, ..open_one("Off") };
+    let disabled = rig.create(&admin("acme"), disabled).await.id;
+    let foreign = rig.create(&admin("other"), open_one("Foreign")).await.id;
+    let operator = actor("acme", "root", Role::Operator);
+    let cases = [
+        (&ann, agent.as_str(), disabled.as_str(), "MCP_INTEGRATION_DISABLED"),
+        (&ann, &agent, "int_none", "MCP_INTEGRATION_NOT_FOUND"),
+        // A stranger's is like none, but for the operator, who sees all.
+        (&ann, &agent, &foreign, "MCP_INTEGRATION_NOT_FOUND"),
+        (&operator, &agent, &foreign, "MCP_INTEGRATION_WRONG_ORGANIZATION"),
+        (&ann, "agt_none", &disabled, "AGENT_NOT_FOUND"),
+    ];
+    for (who, agent, integration, code) in cases {
+        let error = rig.registry.assign(who, agent, integration, &plain()).await.unwrap_err();
+        assert_eq!(error.code(), code);
+    }
+    let error = rig.registry.unassign(&ann, &agent, &foreign, &plain()).await.unwrap_err();
+    assert_eq!(error.code(), "MCP_INTEGRATION_NOT_FOUND");
+}
+
+#[tokio::test]
+async fn an_owner_has_a_bounded_number_of_agents() {
+    let rig = Rig::new().await;
+    let ann = actor("acme", "ann", Role::User);
+    for number in 0..100 {
+        rig.agent(&ann, &format!("a{number}")).await;
+    }
+    let new = NewAgent { name: "one more".to_owned() };
+    let error = rig.registry.create_agent(&ann, new, &plain()).await.unwrap_err();
+    assert_eq!(error.code(), "TOO_MANY");
+    rig.agent(&actor("acme", "bob", Role::User), "his first").await;
+}

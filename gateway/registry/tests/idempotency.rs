@@ -1,0 +1,55 @@
+//! The same change sent twice.
+
+use super::*;
+
+#[tokio::test]
+async fn a_change_sent_again_is_answered_as_it_was_and_not_made_again() {
+    let rig = Rig::new().await;
+    let acme = admin("acme");
+    let keyed = ChangeOptions { idempotency_key: Some("k-1".to_owned()), ..plain() };
+    let first = rig.registry.create_integration(&acme, new("One"), &keyed).await.unwrap();
+    let again = rig.registry.create_integration(&acme, new("One"), &keyed).await.unwrap();
+    assert_eq!(first.after, again.after);
+    assert!(!first.is_replayed && again.is_replayed);
+    // Also by another gateway, and after it was deleted.
+    let other = rig.another(&[KEY]).await;
+    let id = first.after.as_ref().unwrap().id.clone();
+    rig.registry.delete_integration(&acme, &id, &plain()).await.unwrap();
+    let later = other.create_integration(&acme, new("One"), &keyed).await.unwrap();
+    assert!(later.is_replayed && later.after == first.after);
+    other.refresh().await.unwrap();
+    assert_eq!(other.list_integrations(&acme, &IntegrationQuery::default()).total, 0);
+}
+
+#[tokio::test]
+async fn a_key_stands_for_one_change_of_one_principal() {
+    let rig = Rig::new().await;
+    let acme = admin("acme");
+    let keyed = ChangeOptions { idempotency_key: Some("k-1".to_owned()), ..plain() };
+    rig.registry.create_integration(&acme, new("One"), &keyed).await.unwrap();
+    let other_secret =
+        NewIntegration { credentials: Some(Secret::new("another".to_owned())), ..new("One") };
+    for other in [new("Two"), other_secret] {
+        let error = rig.registry.create_integration(&acme, other, &keyed).await.unwrap_err();
+        assert_eq!(error.code(), "IDEMPOTENCY_KEY_REUSED");
+    }
+    let bob = actor("acme", "bob", Role::Admin);
+    let own = rig.registry.create_integration(&bob, new("Two"), &keyed).await.unwrap();
+    assert!(!own.is_replayed);
+    let long = ChangeOptions { idempotency_key: Some("x".repeat(256)), ..plain() };
+    let error = rig.registry.create_integration(&acme, new("Three"), &long).await.unwrap_err();
+    assert_eq!(error.code(), "INVALID_FIELD");
+}
+
+#[tokio::test]
+async fn a_dry_run_uses_up_no_key() {
+    let rig = Rig::new().await;
+    let acme = admin("acme");
+    let key = Some("k-1".to_owned());
+    let dry = ChangeOptions { idempotency_key: key.clone(), dry_run: true, ..plain() };
+    rig.registry.create_integration(&acme, new("One"), &dry).await.unwrap();
+    let keyed = ChangeOptions { idempotency_key: key, ..plain() };
+    let made = rig.registry.create_integration(&acme, new("One"), &keyed).await.unwrap();
+    assert!(!made.is_replayed);
+    assert_eq!(rig.registry.list_integrations(&acme, &IntegrationQuery::default()).total, 1);
+}

@@ -1,0 +1,174 @@
+//! One change of one organisation: a transaction that is whole or absent. All changes are in one
+//! order, because each holds the clock's row from its beginning to its end; what one reads is not
+//! out of date when it writes.
+
+mod agents;
+mod integrations;
+
+use sqlx::any::{AnyArguments, AnyRow};
+use sqlx::query::Query;
+use sqlx::{Any, AnyPool, Row, Transaction};
+
+use crate::clock::now;
+use crate::database::{Store, within};
+use crate::error::StoreError;
+use crate::schema::Dialect;
+
+/// How long an outcome is kept for whoever sends its change again.
+const OUTCOME_AGE: i64 = 24 * 3600 * 1000;
+
+const NEXT_REVISION: &str = "UPDATE clock SET revision = revision + 1 RETURNING revision";
+const TOUCH: &str = "INSERT INTO organisations (id, revision, created_at) VALUES ($1, $2, $3) \
+    ON CONFLICT (id) DO UPDATE SET revision = excluded.revision";
+const KEEP_OUTCOME: &str = "INSERT INTO outcomes (organisation, issuer, subject, key, digest, \
+    outcome, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7)";
+const FIND_OUTCOME: &str = "SELECT digest, outcome FROM outcomes WHERE organisation = $1 \
+    AND issuer = $2 AND subject = $3 AND key = $4";
+
+/// A principal as rows name it.
+#[derive(Clone, Copy, Debug)]
+pub struct Owner<'a> {
+    pub issuer: &'a str,
+    pub subject: &'a str,
+}
+
+/// A change that was made under an idempotency key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reservation {
+    /// Of what was asked for.
+    pub digest: String,
+    /// What was answered.
+    pub outcome: String,
+}
+
+/// A change under way. Dropped without [`Self::commit`] it has never been.
+pub struct Change<'a> {
+    store: &'a Store,
+    transaction: Transaction<'static, Any>,
+    organisation: String,
+    now: i64,
+}
+
+impl Store {
+    /// Begins a change of an organisation, and waits for others that are under way.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn begin(&self, organisation: &str) -> Result<Change<'_>, StoreError> {
+        let pool = self.pool().await?;
+        within(async {
+            let begun = begin(pool, organisation).await;
+            let transaction = begun.map_err(|error| self.error(&error))?;
+            let organisation = organisation.to_owned();
+            Ok(Change { store: self, transaction, organisation, now: now() })
+        })
+        .await
+    }
+}
+
+async fn begin(pool: &AnyPool, organisation: &str) -> sqlx::Result<Transaction<'static, Any>> {
+    let mut transaction = pool.begin().await?;
+    // The first statement writes: nobody else's change lies between it and the commit.
+    let revision: i64 = sqlx::query_scalar(NEXT_REVISION).fetch_one(&mut *transaction).await?;
+    let touch = sqlx::query(TOUCH).bind(organisation).bind(revision).bind(now());
+    touch.execute(&mut *transaction).await?;
+    Ok(transaction)
+}
+
+impl Change<'_> {
+    /// When it began, in milliseconds since 1970: its one time for all that it writes.
+    #[must_use]
+    pub fn now(&self) -> i64 {
+        self.now
+    }
+
+    /// What this principal's change with this idempotency key was.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn find_outcome(
+        &mut self,
+        owner: Owner<'_>,
+        key: &str,
+    ) -> Result<Option<Reservation>, StoreError> {
+        let old = sqlx::query("DELETE FROM outcomes WHERE expires_at <= $1").bind(self.now);
+        self.run(old).await?;
+        let query = sqlx::query(FIND_OUTCOME).bind(self.organisation.clone());
+        let query = query.bind(owner.issuer.to_owned()).bind(owner.subject.to_owned());
+        let query = query.bind(key.to_owned());
+        let Some(row) = self.find(query).await? else { return Ok(None) };
+        let digest = row.try_get("digest").map_err(|error| self.store.error(&error))?;
+        let outcome = row.try_get("outcome").map_err(|error| self.store.error(&error))?;
+        Ok(Some(Reservation { digest, outcome }))
+    }
+
+    /// Keeps what is answered to a change for a day.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn keep_outcome(
+        &mut self,
+        owner: Owner<'_>,
+        key: &str,
+        kept: &Reservation,
+    ) -> Result<(), StoreError> {
+        let query = sqlx::query(KEEP_OUTCOME).bind(self.organisation.clone());
+        let query = query.bind(owner.issuer.to_owned()).bind(owner.subject.to_owned());
+        let query = query.bind(key.to_owned()).bind(kept.digest.clone());
+        let query = query.bind(kept.outcome.clone()).bind(self.now + OUTCOME_AGE);
+        self.run(query).await.map(|_| ())
+    }
+
+    /// Makes it so, and tells the other gateways.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn commit(self) -> Result<(), StoreError> {
+        let Self { store, mut transaction, .. } = self;
+        within(async {
+            if store.dialect == Dialect::Postgres {
+                let told = sqlx::raw_sql("NOTIFY lockgate").execute(&mut *transaction).await;
+                told.map_err(|error| store.error(&error))?;
+            }
+            transaction.commit().await.map_err(|error| store.error(&error))
+        })
+        .await
+    }
+
+    /// Takes all of it back.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn roll_back(self) -> Result<(), StoreError> {
+        let Self { store, transaction, .. } = self;
+        within(async { transaction.rollback().await.map_err(|error| store.error(&error)) }).await
+    }
+
+    async fn find(
+        &mut self,
+        query: Query<'_, Any, AnyArguments>,
+    ) -> Result<Option<AnyRow>, StoreError> {
+        within(async {
+            let found = query.fetch_optional(&mut *self.transaction).await;
+            found.map_err(|error| self.store.error(&error))
+        })
+        .await
+    }
+
+    async fn run(&mut self, query: Query<'_, Any, AnyArguments>) -> Result<u64, StoreError> {
+        within(async {
+            let done = query.execute(&mut *self.transaction).await;
+            Ok(done.map_err(|error| self.store.error(&error))?.rows_affected())
+        })
+        .await
+    }
+
+    async fn count(&mut self, query: Query<'_, Any, AnyArguments>) -> Result<i64, StoreError> {
+        within(async {
+            let row = query.fetch_one(&mut *self.transaction).await;
+            let row = row.map_err(|error| self.store.error(&error))?;
+            row.try_get(0).map_err(|error| self.store.error(&error))
+        })
+        .await
+    }
+}

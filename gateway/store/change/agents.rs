@@ -1,0 +1,114 @@
+//! Rows of agents and their assignments within a change.
+
+use super::{Change, Owner};
+use crate::error::StoreError;
+use crate::record::AgentRecord;
+
+const INSERT_AGENT: &str = "INSERT INTO agents (id, organisation, name, name_key, owner_issuer, \
+    owner_subject, version, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+const UPDATE_AGENT: &str = "UPDATE agents SET name = $3, name_key = $4, version = $5, \
+    updated_at = $6 WHERE id = $1 AND organisation = $2";
+const ASSIGN: &str = "INSERT INTO assignments (agent, integration, organisation, created_at) \
+    VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
+
+impl Change<'_> {
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn find_agent(&mut self, id: &str) -> Result<Option<AgentRecord>, StoreError> {
+        let sql = "SELECT * FROM agents WHERE organisation = $1 AND id = $2";
+        let query = sqlx::query(sql).bind(self.organisation.clone()).bind(id.to_owned());
+        let Some(row) = self.find(query).await? else { return Ok(None) };
+        let record = AgentRecord::from_row(&row).map_err(|error| self.store.error(&error))?;
+        Ok(Some(record))
+    }
+
+    /// Whether another agent of this owner has this name.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn is_agent_name_taken(
+        &mut self,
+        owner: Owner<'_>,
+        name_key: &str,
+        but: &str,
+    ) -> Result<bool, StoreError> {
+        let sql = "SELECT COUNT(*) FROM agents WHERE organisation = $1 AND owner_issuer = $2 \
+            AND owner_subject = $3 AND name_key = $4 AND id <> $5";
+        let query = sqlx::query(sql).bind(self.organisation.clone());
+        let query = query.bind(owner.issuer.to_owned()).bind(owner.subject.to_owned());
+        let query = query.bind(name_key.to_owned()).bind(but.to_owned());
+        Ok(self.count(query).await? > 0)
+    }
+
+    /// Agents of one owner, and of all.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn count_agents(&mut self, owner: Owner<'_>) -> Result<(usize, usize), StoreError> {
+        let own = "SELECT COUNT(*) FROM agents WHERE organisation = $1 AND owner_issuer = $2 \
+            AND owner_subject = $3";
+        let query = sqlx::query(own).bind(self.organisation.clone());
+        let query = query.bind(owner.issuer.to_owned()).bind(owner.subject.to_owned());
+        let own = self.count(query).await?;
+        let all = "SELECT COUNT(*) FROM agents WHERE organisation = $1";
+        let all = self.count(sqlx::query(all).bind(self.organisation.clone())).await?;
+        Ok((as_size(own), as_size(all)))
+    }
+
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn insert_agent(&mut self, record: &AgentRecord) -> Result<(), StoreError> {
+        let AgentRecord { id, name, name_key, owner_issuer, owner_subject, .. } = record.clone();
+        let query = sqlx::query(INSERT_AGENT).bind(id).bind(self.organisation.clone());
+        let query = query.bind(name).bind(name_key).bind(owner_issuer).bind(owner_subject);
+        let query = query.bind(record.version).bind(record.created_at).bind(record.updated_at);
+        self.run(query).await.map(|_| ())
+    }
+
+    /// Writes all that may change of an agent.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn update_agent(&mut self, record: &AgentRecord) -> Result<(), StoreError> {
+        let AgentRecord { id, name, name_key, .. } = record.clone();
+        let query = sqlx::query(UPDATE_AGENT).bind(id).bind(self.organisation.clone());
+        let query = query.bind(name).bind(name_key).bind(record.version).bind(record.updated_at);
+        self.run(query).await.map(|_| ())
+    }
+
+    /// Takes an agent out, and its assignments with it.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn delete_agent(&mut self, id: &str) -> Result<(), StoreError> {
+        let sql = "DELETE FROM agents WHERE organisation = $1 AND id = $2";
+        let query = sqlx::query(sql).bind(self.organisation.clone()).bind(id.to_owned());
+        self.run(query).await.map(|_| ())
+    }
+
+    /// Assigns an integration to an agent; false where it was assigned already.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn assign(&mut self, agent: &str, integration: &str) -> Result<bool, StoreError> {
+        let query = sqlx::query(ASSIGN).bind(agent.to_owned()).bind(integration.to_owned());
+        let query = query.bind(self.organisation.clone()).bind(self.now);
+        Ok(self.run(query).await? > 0)
+    }
+
+    /// Takes an assignment back; false where there was none.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn unassign(&mut self, agent: &str, integration: &str) -> Result<bool, StoreError> {
+        let sql = "DELETE FROM assignments WHERE organisation = $1 AND agent = $2 \
+            AND integration = $3";
+        let query = sqlx::query(sql).bind(self.organisation.clone());
+        let query = query.bind(agent.to_owned()).bind(integration.to_owned());
+        Ok(self.run(query).await? > 0)
+    }
+}
+
+fn as_size(count: i64) -> usize {
+    usize::try_from(count).unwrap_or_default()
+}

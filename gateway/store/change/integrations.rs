@@ -1,0 +1,109 @@
+//! Rows of integrations within a change.
+
+use super::Change;
+use crate::database::within;
+use crate::error::StoreError;
+use crate::record::IntegrationRecord;
+
+const INSERT_INTEGRATION: &str = "INSERT INTO integrations (id, organisation, slug, name, \
+    name_key, kind, catalogue, url, auth, auth_header, sealed, enabled, version, created_at, \
+    updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
+const UPDATE_INTEGRATION: &str = "UPDATE integrations SET name = $3, name_key = $4, url = $5, \
+    auth = $6, auth_header = $7, sealed = $8, enabled = $9, version = $10, updated_at = $11 \
+    WHERE id = $1 AND organisation = $2";
+
+impl Change<'_> {
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn find_integration(
+        &mut self,
+        id: &str,
+    ) -> Result<Option<IntegrationRecord>, StoreError> {
+        let sql = "SELECT * FROM integrations WHERE organisation = $1 AND id = $2";
+        let query = sqlx::query(sql).bind(self.organisation.clone()).bind(id.to_owned());
+        let Some(row) = self.find(query).await? else { return Ok(None) };
+        let record = IntegrationRecord::from_row(&row).map_err(|error| self.store.error(&error))?;
+        Ok(Some(record))
+    }
+
+    /// Whether an integration of any organisation has this id.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn is_integration_anywhere(&mut self, id: &str) -> Result<bool, StoreError> {
+        let sql = "SELECT COUNT(*) FROM integrations WHERE id = $1";
+        Ok(self.count(sqlx::query(sql).bind(id.to_owned())).await? > 0)
+    }
+
+    /// Whether another integration of the organisation has this name.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn is_integration_name_taken(
+        &mut self,
+        name_key: &str,
+        but: &str,
+    ) -> Result<bool, StoreError> {
+        let sql = "SELECT COUNT(*) FROM integrations WHERE organisation = $1 AND name_key = $2 \
+            AND id <> $3";
+        let query = sqlx::query(sql).bind(self.organisation.clone());
+        let query = query.bind(name_key.to_owned()).bind(but.to_owned());
+        Ok(self.count(query).await? > 0)
+    }
+
+    /// The slugs of the organisation's integrations.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn list_slugs(&mut self) -> Result<Vec<String>, StoreError> {
+        let sql = "SELECT slug FROM integrations WHERE organisation = $1";
+        let query = sqlx::query_scalar(sql).bind(self.organisation.clone());
+        within(async {
+            let slugs = query.fetch_all(&mut *self.transaction).await;
+            slugs.map_err(|error| self.store.error(&error))
+        })
+        .await
+    }
+
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn insert_integration(
+        &mut self,
+        record: &IntegrationRecord,
+    ) -> Result<(), StoreError> {
+        let IntegrationRecord { id, slug, name, name_key, kind, catalogue, url, .. } =
+            record.clone();
+        let IntegrationRecord { auth, auth_header, sealed, .. } = record.clone();
+        let query = sqlx::query(INSERT_INTEGRATION).bind(id).bind(self.organisation.clone());
+        let query = query.bind(slug).bind(name).bind(name_key).bind(kind).bind(catalogue);
+        let query = query.bind(url).bind(auth).bind(auth_header).bind(sealed);
+        let query = query.bind(i64::from(record.enabled)).bind(record.version);
+        self.run(query.bind(record.created_at).bind(record.updated_at)).await.map(|_| ())
+    }
+
+    /// Writes all that may change of an integration.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn update_integration(
+        &mut self,
+        record: &IntegrationRecord,
+    ) -> Result<(), StoreError> {
+        let IntegrationRecord { id, name, name_key, url, auth, auth_header, sealed, .. } =
+            record.clone();
+        let query = sqlx::query(UPDATE_INTEGRATION).bind(id).bind(self.organisation.clone());
+        let query = query.bind(name).bind(name_key).bind(url).bind(auth).bind(auth_header);
+        let query = query.bind(sealed).bind(i64::from(record.enabled));
+        self.run(query.bind(record.version).bind(record.updated_at)).await.map(|_| ())
+    }
+
+    /// Takes an integration out, and its assignments with it.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn delete_integration(&mut self, id: &str) -> Result<(), StoreError> {
+        let sql = "DELETE FROM integrations WHERE organisation = $1 AND id = $2";
+        let query = sqlx::query(sql).bind(self.organisation.clone()).bind(id.to_owned());
+        self.run(query).await.map(|_| ())
+    }
+}

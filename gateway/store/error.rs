@@ -1,0 +1,114 @@
+//! Why the store does not do what it is asked, in words that say what to do. No message holds an
+//! address, a password or a value.
+
+use std::error::Error as _;
+use std::path::{Path, PathBuf};
+
+use crate::vault::VaultError;
+
+/// Why the store does not do what it is asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// It cannot be reached, or does not answer. Another try may succeed.
+    #[error("the database cannot be reached: {0}")]
+    Unavailable(String),
+    /// There is no room for a change.
+    #[error("the disk of the database is full; make room, then try again")]
+    Full,
+    #[error("{}", cannot_write(.0))]
+    ReadOnly(PathBuf),
+    #[error(
+        "the database was written by a newer Lockgate (its schema is {found}, this program knows \
+         {known}); start that version, or restore a backup from before"
+    )]
+    Newer { found: i64, known: i64 },
+    #[error(
+        "{} is not a database of Lockgate; name another file with `store.file`, and leave this one \
+         as it is",
+        .0.display()
+    )]
+    Foreign(PathBuf),
+    #[error(
+        "the database {} is damaged ({reason}); set it aside and restore a backup",
+        .file.display()
+    )]
+    Damaged { file: PathBuf, reason: String },
+    /// The database refuses what this program asks of it.
+    #[error("the database refuses: {0}")]
+    Refused(String),
+    #[error(transparent)]
+    Vault(#[from] VaultError),
+}
+
+fn cannot_write(path: &Path) -> String {
+    format!(
+        "the database {} cannot be written; let this user write to its folder, or set `store.file` \
+         or `store.url`",
+        path.display()
+    )
+}
+
+impl StoreError {
+    /// Whether nothing will change by itself, so that a gateway should not start.
+    #[must_use]
+    pub fn is_lasting(&self) -> bool {
+        matches!(self, Self::Newer { .. } | Self::Foreign(_) | Self::Damaged { .. })
+    }
+
+    /// What an error of the database is; `file` is the one of SQLite.
+    pub(crate) fn of(error: &sqlx::Error, file: Option<&Path>) -> Self {
+        match (error, file) {
+            (sqlx::Error::Database(database), Some(file)) => Self::of_sqlite(&**database, file),
+            (sqlx::Error::Database(database), None) => of_postgres(&**database),
+            (sqlx::Error::PoolTimedOut, _) => Self::Unavailable("no connection in time".into()),
+            (sqlx::Error::Io(error), _) => Self::Unavailable(error.kind().to_string()),
+            (sqlx::Error::Tls(_), _) => {
+                let why = error.source().map_or_else(|| "TLS".to_owned(), ToString::to_string);
+                Self::Unavailable(format!("TLS: {why}"))
+            }
+            (sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed, _) => {
+                Self::Unavailable("the gateway is stopping".into())
+            }
+            (sqlx::Error::Configuration(_), _) => Self::Unavailable(
+                "`store.url` is no URL that PostgreSQL's clients understand".into(),
+            ),
+            _ => Self::Refused("it sent what this program does not understand".into()),
+        }
+    }
+
+    fn of_sqlite(error: &dyn sqlx::error::DatabaseError, file: &Path) -> Self {
+        let code = error.code().and_then(|code| code.parse::<u32>().ok());
+        // The low byte is the primary code (sqlite.org/rescode.html).
+        match code.unwrap_or_default() & 0xff {
+            5 | 6 => Self::Unavailable("another program holds it".into()),
+            8 | 14 => Self::ReadOnly(file.to_owned()),
+            11 => Self::Damaged { file: file.to_owned(), reason: error.message().to_owned() },
+            13 => Self::Full,
+            26 => Self::Foreign(file.to_owned()),
+            10 => Self::Unavailable("reading or writing its file fails".into()),
+            _ => Self::Refused(error.message().to_owned()),
+        }
+    }
+}
+
+/// By classes of PostgreSQL's error codes (appendix A of its manual).
+fn of_postgres(error: &dyn sqlx::error::DatabaseError) -> StoreError {
+    let code = error.code().unwrap_or_default().into_owned();
+    match code.as_str() {
+        "53100" => StoreError::Full,
+        "25006" => StoreError::Unavailable("it is read-only (a standby?)".into()),
+        "28000" | "28P01" => StoreError::Unavailable("it refuses user or password".into()),
+        "3D000" => StoreError::Unavailable("there is no such database; create it".into()),
+        "42501" => StoreError::Refused(
+            "the user may not make or use the schema `lockgate`; grant CREATE on the database, or \
+             make the schema for it"
+                .into(),
+        ),
+        // Shutdown, too many connections, and timeouts of statements and locks.
+        code if code.starts_with("57") || code.starts_with("53") || code.starts_with("08") => {
+            StoreError::Unavailable(format!("it answers {code}"))
+        }
+        "55P03" | "40001" | "40P01" => StoreError::Unavailable("other changes hold it up".into()),
+        _ => StoreError::Refused(error.message().to_owned()),
+    }
+}

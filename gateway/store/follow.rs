@@ -1,0 +1,48 @@
+//! Hears of changes that other gateways made: PostgreSQL's notifications, and a poll for those that
+//! are lost. It says when to look and reads nothing.
+
+use std::time::Duration;
+
+use sqlx::postgres::PgListener;
+
+use crate::database::Store;
+
+/// Waits for changes by others.
+pub struct Follower<'a> {
+    store: &'a Store,
+    listener: Option<PgListener>,
+}
+
+impl Store {
+    /// Somebody who waits for changes by others.
+    #[must_use]
+    pub fn follow(&self) -> Follower<'_> {
+        Follower { store: self, listener: None }
+    }
+}
+
+impl Follower<'_> {
+    /// Returns when somebody has changed something, and after `poll` at the latest, because a
+    /// notification may be lost.
+    pub async fn wait(&mut self, poll: Duration) {
+        if tokio::time::timeout(poll, self.hear()).await == Ok(false) {
+            self.listener = None;
+            tokio::time::sleep(poll).await;
+        }
+    }
+
+    /// Whether something was heard; false where nobody can be listened to. Must be cheap to cancel:
+    /// what is lost then is found by the poll.
+    async fn hear(&mut self) -> bool {
+        if self.listener.is_none() {
+            let Some(url) = self.store.postgres() else { return false };
+            let Ok(mut listener) = PgListener::connect(url).await else { return false };
+            if listener.listen("lockgate").await.is_err() {
+                return false;
+            }
+            self.listener = Some(listener);
+        }
+        let Some(listener) = &mut self.listener else { return false };
+        matches!(listener.try_recv().await, Ok(Some(_)))
+    }
+}

@@ -1,0 +1,32 @@
+//! The one database of the control plane, SQLite or PostgreSQL behind one contract, and the vault
+//! that seals credentials in it. It knows rows and keys, and decides nothing about who may change
+//! what. Nothing on the path of a request calls it.
+
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests make their own files and servers")
+)]
+
+mod change;
+mod clock;
+mod config;
+mod database;
+mod error;
+mod follow;
+mod read;
+mod record;
+mod schema;
+mod secret;
+mod vault;
+
+pub use change::{Change, Owner, Reservation};
+pub use config::{Config, Keys, Place};
+pub use database::Store;
+pub use error::StoreError;
+pub use follow::Follower;
+pub use record::{AgentRecord, AssignmentRecord, IntegrationRecord, OrganisationRecords};
+pub use secret::Secret;
+pub use vault::{Field, MIN_KEY, Vault, VaultError, digest};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+//! Rows as they are stored. Times are milliseconds since 1970; names have a second form, by which
+//! they are compared.
+
+use sqlx::Row;
+use sqlx::any::AnyRow;
+
+/// A row of `integrations`, with its credentials sealed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IntegrationRecord {
+    pub id: String,
+    pub organisation: String,
+    pub slug: String,
+    pub name: String,
+    /// By which names are compared.
+    pub name_key: String,
+    pub kind: String,
+    /// The entry of the operator's catalogue that it was made from.
+    pub catalogue: Option<String>,
+    pub url: String,
+    pub auth: String,
+    pub auth_header: Option<String>,
+    pub sealed: Option<Vec<u8>>,
+    pub enabled: bool,
+    pub version: i64,
+    pub created_at: i64,
+    pub updated_at: i64,
+}
+
+/// A row of `agents`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentRecord {
+    pub id: String,
+    pub organisation: String,
+    pub name: String,
+    /// By which names are compared.
+    pub name_key: String,
+    pub owner_issuer: String,
+    pub owner_subject: String,
+    pub version: i64,
+    pub created_at: i64,
+    pub updated_at: i64,
+}
+
+/// A row of `assignments`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AssignmentRecord {
+    pub agent: String,
+    pub integration: String,
+}
+
+/// All that is stored of one organisation, as of one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OrganisationRecords {
+    pub id: String,
+    /// Of its last change; those of all organisations are in one order.
+    pub revision: i64,
+    pub created_at: i64,
+    pub integrations: Vec<IntegrationRecord>,
+    pub agents: Vec<AgentRecord>,
+    pub assignments: Vec<AssignmentRecord>,
+}
+
+impl IntegrationRecord {
+    pub(crate) fn from_row(row: &AnyRow) -> sqlx::Result<Self> {
+        Ok(Self {
+            id: row.try_get("id")?,
+            organisation: row.try_get("organisation")?,
+            slug: row.try_get("slug")?,
+            name: row.try_get("name")?,
+            name_key: row.try_get("name_key")?,
+            kind: row.try_get("kind")?,
+            catalogue: row.try_get("catalogue")?,
+            url: row.try_get("url")?,
+            auth: row.try_get("auth")?,
+            auth_header: row.try_get("auth_header")?,
+            sealed: row.try_get("sealed")?,
+            enabled: row.try_get::<i64, _>("enabled")? != 0,
+            version: row.try_get("version")?,
+            created_at: row.try_get("created_at")?,
+            updated_at: row.try_get("updated_at")?,
+        })
+    }
+}
+
+impl AgentRecord {
+    pub(crate) fn from_row(row: &AnyRow) -> sqlx::Result<Self> {
+        Ok(Self {
+            id: row.try_get("id")?,
+            organisation: row.try_get("organisation")?,
+            name: row.try_get("name")?,
+            name_key: row.try_get("name_key")?,
+            owner_issuer: row.try_get("owner_issuer")?,
+            owner_subject: row.try_get("owner_subject")?,
+            version: row.try_get("version")?,
+            created_at: row.try_get("created_at")?,
+            updated_at: row.try_get("updated_at")?,
+        })
+    }
+}

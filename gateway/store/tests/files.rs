@@ -1,0 +1,96 @@
+//! Files of SQLite: what is made when, and what is refused.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use super::{add, integration};
+use crate::{Field, Keys, Place, Secret, Store, StoreError, Vault};
+
+fn store(file: &Path) -> Store {
+    Store::new(Place::File(file.to_owned()))
+}
+
+#[tokio::test]
+async fn only_a_change_makes_the_file_and_for_its_owner_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("new folder #1/data?.db");
+    let store = store(&file);
+    assert!(store.load_changed(0).await.unwrap().is_empty());
+    assert!(!file.exists());
+    add(&store, "acme", "one").await;
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let made = file.parent().unwrap().metadata().unwrap();
+    assert_eq!(made.permissions().mode() & 0o777, 0o700);
+    assert_eq!(store.load_changed(0).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_file_of_somebody_else_is_refused_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("text.db");
+    std::fs::write(&text, "this is a diary, and no database at all\n".repeat(50)).unwrap();
+    let before = std::fs::read(&text).unwrap();
+    let error = store(&text).load_changed(0).await.unwrap_err();
+    assert!(matches!(error, StoreError::Foreign(_)), "{error:?}");
+    assert!(error.to_string().contains("store.file"), "{error}");
+    assert_eq!(std::fs::read(&text).unwrap(), before);
+
+    let other = folder.path().join("other.db");
+    let url = format!("sqlite://{}?mode=rwc", other.display());
+    sqlx::any::install_default_drivers();
+    let pool = sqlx::AnyPool::connect(&url).await.unwrap();
+    sqlx::raw_sql("CREATE TABLE songs (name TEXT)").execute(&pool).await.unwrap();
+    pool.close().await;
+    let error = store(&other).load_changed(0).await.unwrap_err();
+    assert!(matches!(error, StoreError::Foreign(_)) && error.is_lasting(), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("lockgate.db");
+    let first = store(&file);
+    for number in 0..50 {
+        add(&first, "acme", &format!("s{number}")).await;
+    }
+    first.close().await;
+    let mut bytes = std::fs::read(&file).unwrap();
+    let (from, to) = (bytes.len() / 3, bytes.len() * 2 / 3);
+    bytes[from..to].fill(0x55);
+    std::fs::write(&file, bytes).unwrap();
+    let error = store(&file).load_changed(0).await.unwrap_err();
+    assert!(matches!(error, StoreError::Damaged { .. }), "{error:?}");
+    assert!(error.to_string().contains("restore a backup"), "{error}");
+}
+
+#[tokio::test]
+async fn a_folder_that_cannot_be_made_refuses_changes_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("file"), "").unwrap();
+    let store = store(&folder.path().join("file/lockgate.db"));
+    assert!(store.load_changed(0).await.unwrap().is_empty());
+    let error = store.begin("acme").await.map(drop).unwrap_err();
+    assert!(matches!(error, StoreError::ReadOnly(_)) && !error.is_lasting(), "{error:?}");
+}
+
+#[tokio::test]
+async fn nothing_of_a_credential_is_in_the_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(&folder.path().join("lockgate.db"));
+    let vault = Vault::new(&Keys(vec!["k".repeat(40)])).unwrap();
+    let canary = "canary-7f1c0a52-credential";
+    let field = Field { organisation: "acme", record: "int_acme_one", field: "credentials" };
+    let mut record = integration("acme", "one");
+    record.sealed = Some(vault.seal(&field, &Secret::new(canary.to_owned())).unwrap());
+    let mut change = store.begin("acme").await.unwrap();
+    change.insert_integration(&record).await.unwrap();
+    change.commit().await.unwrap();
+    let mut looked_at = 0;
+    for entry in std::fs::read_dir(folder.path()).unwrap().flatten() {
+        let bytes = std::fs::read(entry.path()).unwrap();
+        looked_at += bytes.len();
+        let is_there = bytes.windows(12).any(|window| canary.as_bytes().starts_with(window));
+        assert!(!is_there, "{:?}", entry.path());
+    }
+    assert!(looked_at > 4096);
+}

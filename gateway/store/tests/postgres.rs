@@ -1,0 +1,152 @@
+//! A PostgreSQL of the tests' own: in a temporary folder, on a free port, as an unprivileged user,
+//! ended with the tests. Where its programs are missing, a test says so and passes, except in CI,
+//! where it fails.
+
+use std::io::Write;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Ends the server when its standard input ends, which it does with the tests, however they go;
+/// then its folder goes, if it is named.
+const WATCH: &str = "\"$@\" & pid=$!; read _; kill -INT $pid 2>/dev/null; wait $pid; \
+    case \"$0\" in */lockgate-store*) rm -rf \"$0\" ;; esac";
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) struct Postgres {
+    port: u16,
+    folder: Folder,
+    watch: Option<Child>,
+}
+
+/// Where its data are.
+enum Folder {
+    Own(tempfile::TempDir),
+    /// Of a server that no test ends, but the end of all.
+    Kept(PathBuf),
+}
+
+impl Folder {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Own(folder) => folder.path(),
+            Self::Kept(folder) => folder,
+        }
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Postgres {
+    /// A server whose superuser `postgres` has the password `secret`.
+    pub(crate) fn start() -> Option<Self> {
+        Self::start_in(Folder::Own)
+    }
+
+    /// One that runs until the test program ends.
+    #[allow(dead_code, reason = "for the tests of the store alone")]
+    pub(crate) fn start_for_all() -> Option<Self> {
+        Self::start_in(|folder| Folder::Kept(folder.keep()))
+    }
+
+    fn start_in(keep: impl FnOnce(tempfile::TempDir) -> Folder) -> Option<Self> {
+        let (Some(initdb), Some(_)) = (program("initdb"), program("postgres")) else {
+            assert!(
+                std::env::var("CI").as_deref() != Ok("true"),
+                "please install postgresql: the tests need it in CI"
+            );
+            writeln!(std::io::stderr(), "ignored: postgresql is not installed").unwrap();
+            return None;
+        };
+        let folder = folder();
+        let mut password = tempfile::NamedTempFile::new().unwrap();
+        password.write_all(b"secret\n").unwrap();
+        std::fs::set_permissions(password.path(), std::fs::Permissions::from_mode(0o644)).unwrap();
+        let mut make = command(&initdb);
+        make.arg("-D").arg(folder.path().join("data"));
+        make.args(["-U", "postgres", "-A", "scram-sha-256", "-E", "UTF8", "--locale=C", "-N"]);
+        make.arg(format!("--pwfile={}", password.path().display()));
+        let out = make.stdin(Stdio::null()).output().unwrap();
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+        let mut server = Self { port, folder: keep(folder), watch: None };
+        server.run();
+        Some(server)
+    }
+
+    /// Its URL.
+    pub(crate) fn url(&self) -> String {
+        format!("postgres://postgres:secret@127.0.0.1:{}/postgres", self.port)
+    }
+
+    /// Runs it, or runs it again.
+    pub(crate) fn run(&mut self) {
+        let log = std::fs::File::create(self.folder.path().join("log")).unwrap();
+        let mut run = command(&program("postgres").unwrap());
+        run.arg("-D").arg(self.folder.path().join("data")).arg("-k").arg(self.folder.path());
+        run.args(["-p", &self.port.to_string(), "-h", "127.0.0.1", "-F"]);
+        run.args(["-c", "shared_buffers=16MB"]);
+        let mut watch = Command::new("sh");
+        let kept = match &self.folder {
+            Folder::Own(_) => Path::new("sh"),
+            Folder::Kept(folder) => folder,
+        };
+        watch.args(["-c", WATCH]).arg(kept).arg(run.get_program()).args(run.get_args());
+        let watch = watch.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log);
+        self.watch = Some(watch.spawn().unwrap());
+        let began = Instant::now();
+        let log = self.folder.path().join("log");
+        let is_ready = || std::fs::read_to_string(&log).unwrap().contains("ready to accept");
+        while !is_ready() {
+            assert!(began.elapsed() < PATIENCE, "PostgreSQL did not start");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Ends it; its data stay.
+    pub(crate) fn stop(&mut self) {
+        if let Some(mut watch) = self.watch.take() {
+            drop(watch.stdin.take());
+            let _ended = watch.wait();
+        }
+    }
+}
+
+/// A program of a Debian package, or of the path.
+fn program(name: &str) -> Option<PathBuf> {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let folders = versions.map(|version| version.path().join("bin"));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut programs = folders.chain(std::env::split_paths(&path)).map(|folder| folder.join(name));
+    programs.find(|path| path.is_file())
+}
+
+/// Run as somebody without rights, since PostgreSQL refuses to be root.
+fn command(program: &Path) -> Command {
+    let root = Command::new("id").arg("-u").output().is_ok_and(|out| out.stdout == b"0\n");
+    if !root {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "postgres", "--regid", "postgres", "--clear-groups", "--"]);
+    command.arg(program);
+    command
+}
+
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::Builder::new().prefix("lockgate-store").tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    if let Ok(out) = Command::new("id").args(["-u", "postgres"]).output()
+        && let Ok(id) = String::from_utf8_lossy(&out.stdout).trim().parse::<u32>()
+    {
+        // Fails where the test is not root, and then is not needed.
+        let _owned = std::os::unix::fs::chown(folder.path(), Some(id), None);
+    }
+    folder
+}

@@ -1,0 +1,187 @@
+//! Sealed credentials: AES-256-GCM with a random nonce, and with organisation, record and field as
+//! associated data, so that a sealed value opens nowhere but where it was put. A ring of keys: the
+//! first seals, all open. It keeps nothing and knows no database.
+
+use std::fmt;
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
+use aws_lc_rs::error::Unspecified;
+use aws_lc_rs::{digest, hkdf, hmac};
+use lockgate_text::hex;
+use zeroize::Zeroizing;
+
+use crate::config::Keys;
+use crate::secret::Secret;
+
+/// Shortest text that a key is made of, in bytes.
+pub const MIN_KEY: usize = 32;
+
+/// What a sealed value begins with: this form.
+const FORM: u8 = 1;
+const KEY_ID_LEN: usize = 4;
+const HEAD_LEN: usize = 1 + KEY_ID_LEN + NONCE_LEN;
+const SALT: &[u8] = b"lockgate vault";
+
+/// Where a sealed value stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Field<'a> {
+    pub organisation: &'a str,
+    pub record: &'a str,
+    pub field: &'a str,
+}
+
+/// Why a value cannot be sealed or opened. No variant holds anything of the value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum VaultError {
+    #[error("no key is configured (store.keys), so that no credential can be stored")]
+    NoKey,
+    #[error("a key is shorter than {MIN_KEY} bytes")]
+    ShortKey,
+    #[error("it was sealed with a key that is not configured (store.keys)")]
+    UnknownKey,
+    #[error("it was altered, or moved here from elsewhere")]
+    Altered,
+    #[error("the cryptographic library failed")]
+    Crypto,
+}
+
+/// The ring of keys. Replicas that share it open each other's values.
+pub struct Vault {
+    ring: Vec<Key>,
+}
+
+struct Key {
+    id: [u8; KEY_ID_LEN],
+    cipher: RandomizedNonceKey,
+    digests: hmac::Key,
+}
+
+impl Vault {
+    /// The ring of these keys, the newest first.
+    ///
+    /// # Errors
+    /// [`VaultError::ShortKey`], [`VaultError::Crypto`].
+    pub fn new(keys: &Keys) -> Result<Self, VaultError> {
+        let mut ring = Vec::with_capacity(keys.0.len());
+        for key in &keys.0 {
+            if key.len() < MIN_KEY {
+                return Err(VaultError::ShortKey);
+            }
+            ring.push(Key::derive(key.as_bytes()).map_err(|_| VaultError::Crypto)?);
+        }
+        Ok(Self { ring })
+    }
+
+    /// Whether there is a key to seal with.
+    #[must_use]
+    pub fn can_seal(&self) -> bool {
+        !self.ring.is_empty()
+    }
+
+    /// Seals a secret for this field alone.
+    ///
+    /// # Errors
+    /// [`VaultError::NoKey`], [`VaultError::Crypto`].
+    pub fn seal(&self, field: &Field<'_>, secret: &Secret) -> Result<Vec<u8>, VaultError> {
+        let key = self.ring.first().ok_or(VaultError::NoKey)?;
+        let mut content = secret.expose().as_bytes().to_vec();
+        let sealed = key.cipher.seal_in_place_append_tag(associated(key, field), &mut content);
+        let nonce = sealed.map_err(|_| VaultError::Crypto)?;
+        let mut value = Vec::with_capacity(HEAD_LEN + content.len());
+        value.push(FORM);
+        value.extend_from_slice(&key.id);
+        value.extend_from_slice(nonce.as_ref());
+        value.extend_from_slice(&content);
+        Ok(value)
+    }
+
+    /// Opens what [`Self::seal`] made for this field.
+    ///
+    /// # Errors
+    /// [`VaultError::UnknownKey`], [`VaultError::Altered`].
+    pub fn open(&self, field: &Field<'_>, sealed: &[u8]) -> Result<Secret, VaultError> {
+        let (key_id, rest) = split_head(sealed).ok_or(VaultError::Altered)?;
+        let key = self.ring.iter().find(|key| key.id == key_id).ok_or(VaultError::UnknownKey)?;
+        let (nonce, content) = rest.split_at_checked(NONCE_LEN).ok_or(VaultError::Altered)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| VaultError::Altered)?;
+        let mut content = Zeroizing::new(content.to_vec());
+        let opened = key.cipher.open_in_place(nonce, associated(key, field), &mut content);
+        let opened = opened.map_err(|_| VaultError::Altered)?;
+        let text = std::str::from_utf8(opened).map_err(|_| VaultError::Altered)?;
+        Ok(Secret::new(text.to_owned()))
+    }
+
+    /// Whether a value was sealed with the key that seals now.
+    #[must_use]
+    pub fn is_current(&self, sealed: &[u8]) -> bool {
+        match (self.ring.first(), split_head(sealed)) {
+            (Some(newest), Some((key_id, _))) => newest.id == key_id,
+            _ => false,
+        }
+    }
+
+    /// A digest that tells two secrets apart and says nothing of them without the ring. Without a
+    /// key it tells none apart.
+    #[must_use]
+    pub fn digest(&self, secret: &Secret) -> Vec<u8> {
+        match self.ring.first() {
+            Some(key) => hmac::sign(&key.digests, secret.expose().as_bytes()).as_ref().to_vec(),
+            None => Vec::new(),
+        }
+    }
+}
+
+/// Says how many keys there are.
+impl fmt::Debug for Vault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Vault").field("keys", &self.ring.len()).finish()
+    }
+}
+
+impl Key {
+    fn derive(secret: &[u8]) -> Result<Self, Unspecified> {
+        let root = hkdf::Salt::new(hkdf::HKDF_SHA256, SALT).extract(secret);
+        // The id is of a label that nothing else has, so that it tells nothing of the key.
+        let [a, b, c, d, ..] = expand(&root, b"key id")?;
+        Ok(Self {
+            id: [a, b, c, d],
+            cipher: RandomizedNonceKey::new(&AES_256_GCM, &expand(&root, b"seal")?)?,
+            digests: hmac::Key::new(hmac::HMAC_SHA256, &expand(&root, b"digest")?),
+        })
+    }
+}
+
+fn expand(root: &hkdf::Prk, label: &[u8]) -> Result<[u8; 32], Unspecified> {
+    let mut out = [0; 32];
+    root.expand(&[label], hkdf::HKDF_SHA256)?.fill(&mut out)?;
+    Ok(out)
+}
+
+/// SHA-256 in hexadecimal digits.
+#[must_use]
+pub fn digest(bytes: &[u8]) -> String {
+    hex::encode(digest::digest(&digest::SHA256, bytes).as_ref())
+}
+
+/// The id of its key, and what follows.
+fn split_head(sealed: &[u8]) -> Option<([u8; KEY_ID_LEN], &[u8])> {
+    let (form, rest) = sealed.split_first()?;
+    let (key_id, rest) = rest.split_first_chunk::<KEY_ID_LEN>()?;
+    if *form == FORM { Some((*key_id, rest)) } else { None }
+}
+
+/// What is authenticated beside the value. Each part carries its length, so that no two fields read
+/// alike.
+fn associated(key: &Key, field: &Field<'_>) -> Aad<Vec<u8>> {
+    let parts: [&[u8]; 4] =
+        [&key.id, field.organisation.as_bytes(), field.record.as_bytes(), field.field.as_bytes()];
+    let mut out = vec![FORM];
+    for part in parts {
+        out.extend_from_slice(&(part.len() as u64).to_be_bytes());
+        out.extend_from_slice(part);
+    }
+    Aad::from(out)
+}
+
+#[cfg(test)]
+mod tests;

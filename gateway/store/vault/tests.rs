@@ -1,0 +1,88 @@
+//! What opens where, and what does not.
+
+use super::*;
+
+const FIELD: Field<'_> = Field { organisation: "acme", record: "int_1", field: "credentials" };
+
+fn vault(keys: &[&str]) -> Vault {
+    Vault::new(&Keys(keys.iter().map(|key| key.repeat(16)).collect())).unwrap()
+}
+
+fn secret() -> Secret {
+    Secret::new("s3cr3t-canary".to_owned())
+}
+
+#[test]
+fn what_was_sealed_opens_where_it_was_put_and_nowhere_else() {
+    let vault = vault(&["k1"]);
+    let sealed = vault.seal(&FIELD, &secret()).unwrap();
+    assert_eq!(vault.open(&FIELD, &sealed), Ok(secret()));
+    let elsewhere = [
+        Field { organisation: "other", ..FIELD },
+        Field { record: "int_2", ..FIELD },
+        Field { field: "token", ..FIELD },
+        // The same letters, cut differently.
+        Field { organisation: "acm", record: "eint_1", ..FIELD },
+    ];
+    for field in elsewhere {
+        assert_eq!(vault.open(&field, &sealed), Err(VaultError::Altered), "{field:?}");
+    }
+}
+
+#[test]
+fn nothing_that_was_altered_opens() {
+    let vault = vault(&["k1"]);
+    let sealed = vault.seal(&FIELD, &secret()).unwrap();
+    for at in 0..sealed.len() {
+        let mut altered = sealed.clone();
+        altered[at] ^= 1;
+        assert!(vault.open(&FIELD, &altered).is_err(), "byte {at}");
+        assert!(vault.open(&FIELD, &sealed[..at]).is_err(), "cut at {at}");
+    }
+}
+
+#[test]
+fn two_seals_of_one_secret_differ_and_hold_nothing_of_it() {
+    let vault = vault(&["k1"]);
+    let first = vault.seal(&FIELD, &secret()).unwrap();
+    let second = vault.seal(&FIELD, &secret()).unwrap();
+    assert_ne!(first, second);
+    assert!(!first.windows(4).any(|window| secret().expose().as_bytes().starts_with(window)));
+}
+
+#[test]
+fn the_first_key_seals_and_all_open() {
+    let old = vault(&["k1"]);
+    let both = vault(&["k2", "k1"]);
+    let sealed = old.seal(&FIELD, &secret()).unwrap();
+    assert_eq!(both.open(&FIELD, &sealed), Ok(secret()));
+    assert!(old.is_current(&sealed));
+    assert!(!both.is_current(&sealed));
+    let again = both.seal(&FIELD, &secret()).unwrap();
+    assert!(both.is_current(&again));
+    assert_eq!(old.open(&FIELD, &again), Err(VaultError::UnknownKey));
+}
+
+#[test]
+fn without_a_key_nothing_is_sealed() {
+    let none = Vault::new(&Keys::default()).unwrap();
+    assert!(!none.can_seal());
+    assert_eq!(none.seal(&FIELD, &secret()), Err(VaultError::NoKey));
+    let short = Vault::new(&Keys(vec!["k".repeat(31)]));
+    assert_eq!(short.err(), Some(VaultError::ShortKey));
+}
+
+#[test]
+fn neither_secrets_nor_keys_are_printed() {
+    let keys = Keys(vec!["very-secret-key-that-nobody-may-see".to_owned()]);
+    let vault = Vault::new(&keys).unwrap();
+    let printed = format!("{:?} {keys:?} {vault:?}", secret());
+    assert_eq!(printed, "Secret Keys(1) Vault { keys: 1 }");
+}
+
+#[test]
+fn digests_tell_secrets_apart() {
+    let vault = vault(&["k1"]);
+    assert_eq!(vault.digest(&secret()), vault.digest(&secret()));
+    assert_ne!(vault.digest(&secret()), vault.digest(&Secret::new("other".to_owned())));
+}
