@@ -98,7 +98,8 @@ impl Offers {
             (self.resources, "resources", resources),
             (self.completions, "completions", json!({})),
             (self.logging, "logging", json!({})),
-            (self.tasks, "extensions", json!({TASKS: {}})),
+            // Tasks of 2025-11-25 are told in the way of the extension.
+            (self.tasks || self.legacy_tasks, "extensions", json!({TASKS: {}})),
         ] {
             if on {
                 all.insert(name.to_owned(), value);

@@ -3,6 +3,7 @@
 //! stream when something does.
 
 mod answer;
+mod converted_task;
 mod detached;
 mod parking;
 mod record;
@@ -16,7 +17,6 @@ use futures_util::future::BoxFuture;
 use http::{HeaderMap, StatusCode};
 use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::write;
 use lockgate_upstream::ListKind;
 use tokio::sync::mpsc;
@@ -54,17 +54,10 @@ pub(crate) async fn answer_request(gateway: &Arc<Gateway>, context: Box<RequestC
         Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead | Method::Complete => {
             return forward_request(gateway, context).await;
         }
-        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel
-            if context.era() == Era::Modern =>
-        {
+        method if task::is_asked_about(&context, method) => {
             return forward_request(gateway, context).await;
         }
-        Method::TasksGet | Method::TasksCancel | Method::TasksResult
-            if has_legacy_tasks(&context) =>
-        {
-            return forward_request(gateway, context).await;
-        }
-        Method::TasksList if has_legacy_tasks(&context) => {
+        Method::TasksList if task::has_legacy_tasks(&context) => {
             let tasks = match admit_list(gateway, &context) {
                 Ok(()) => task::list(gateway, &context, forward_nested).await,
                 Err(problem) => Err(problem),
@@ -86,11 +79,6 @@ pub(crate) async fn answer_request(gateway: &Arc<Gateway>, context: Box<RequestC
     }
     let answer = write_page(&context, kind);
     write_reply(&context, answer)
-}
-
-/// Whether a session has tasks: those of 2025-11-25, where a server has them.
-fn has_legacy_tasks(context: &RequestContext) -> bool {
-    context.revision == Revision::V2025_11_25 && context.view.offers.legacy_tasks
 }
 
 /// Lists and discovery: how often.

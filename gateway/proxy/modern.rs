@@ -277,7 +277,9 @@ fn is_offered(method: Method, view: &View) -> bool {
         Method::ResourcesList | Method::TemplatesList | Method::ResourcesRead => offers.resources,
         // Servers complete without saying that they do.
         Method::Complete => offers.completions || offers.prompts || offers.resources,
-        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => offers.tasks,
+        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => {
+            offers.tasks || offers.legacy_tasks
+        }
         _ => false,
     }
 }

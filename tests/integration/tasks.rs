@@ -54,8 +54,11 @@ fn server() -> impl Fn(&Heard) -> Say + Send + Sync {
                 // What the server says itself of a task is not passed on.
                 let note = json!({"jsonrpc": "2.0", "method": "notifications/tasks/status",
                     "params": task("own-1-may", "odd")});
+                let other = json!({"jsonrpc": "2.0", "method": "notifications/tasks/status",
+                    "params": task("own-2-slow", "odd")});
                 let done = heard.result(json!({"content": []}));
-                Say::Sse(format!("data: {note}\n\ndata: {done}\n\n"))
+                let all = [note, other, done].map(|message| format!("data: {message}\n\n"));
+                Say::Sse(all.concat())
             }
             "tasks/get" if !id.starts_with("own-") => {
                 Say::Json(heard.error(-32602, "no such task"))
@@ -94,16 +97,11 @@ async fn a_required_task_is_followed_for_clients_that_do_not() {
         assert_eq!(text(&session.call("a__must").await), "all done", "{version}");
     }
     assert_eq!(text(&gate.call("a__must").await), "all done");
-    let tasks = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
-    let declared = json!({"io.modelcontextprotocol/clientCapabilities": tasks});
-    let call = json!({"name": "must", "arguments": {}, "_meta": declared});
-    let followed = gate.modern("/servers/a/mcp", "tools/call", call).await;
-    assert_eq!(text(&followed), "all done");
     // Others run as before.
     assert_eq!(gate.call("a__may").await.code(), 0);
     let made = server.heard_of("tools/call");
     let asked = made.iter().filter(|heard| heard.body["params"]["task"].is_object()).count();
-    assert_eq!((made.len(), asked), (6, 5));
+    assert_eq!((made.len(), asked), (5, 4));
     let leaving = json!({"name": "a__slow", "arguments": {}, "_meta": {"progressToken": 1}});
     let request = Request::modern("/mcp", "tools/call", leaving);
     let stream = tokio::spawn({
@@ -119,6 +117,60 @@ async fn a_required_task_is_followed_for_clients_that_do_not() {
     let cancelled =
         until("the task is cancelled", async || server.heard_of("tasks/cancel").pop()).await;
     assert!(cancelled.text.contains("slow"), "{}", cancelled.text);
+}
+
+/// A modern client that follows tasks gets those of a legacy server in the way of the extension,
+/// for itself alone: made where a tool runs as nothing else, with their result when they have ended.
+#[tokio::test]
+async fn a_required_task_is_one_of_the_extension_for_modern_clients() {
+    let server = Upstream::http(server()).await;
+    let gate = gate(&server, json!({})).await;
+    let [one, two] = [key(&gate, "one", &[]).await, key(&gate, "two", &[]).await];
+    let tasks = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+    let ask = async |key: &str, method: &str, mut params: Value| {
+        params["_meta"] = json!({"io.modelcontextprotocol/clientCapabilities": tasks});
+        let answer = Request::modern("/mcp", method, params).by(key).send(gate.address).await;
+        assert!(!answer.text().contains("own-"), "{}", answer.text());
+        answer
+    };
+    let discovered = ask(&one, "server/discover", json!({})).await.result();
+    assert_eq!(discovered["capabilities"]["extensions"], tasks["extensions"], "{discovered}");
+    assert_eq!(discovered["capabilities"].get("tasks"), None);
+    let call = |tool: &str| json!({"name": tool, "arguments": {}});
+    let made = ask(&one, "tools/call", call("a__must")).await.result();
+    assert_eq!((&made["resultType"], &made["status"]), (&json!("task"), &json!("working")));
+    assert_eq!((&made["ttlMs"], &made["pollIntervalMs"]), (&json!(60_000), &json!(50)), "{made}");
+    assert!(made.get("task").is_none() && made.get("ttl").is_none(), "{made}");
+    let named = json!({"taskId": made["taskId"]});
+    let seen = ask(&one, "tasks/get", named.clone()).await.result();
+    assert_eq!((&seen["resultType"], &seen["status"]), (&json!("complete"), &json!("working")));
+    let done = ask(&one, "tasks/get", named.clone()).await.result();
+    assert_eq!((&done["taskId"], &done["status"]), (&made["taskId"], &json!("completed")));
+    assert_eq!(done["result"]["content"][0]["text"], "all done", "{done}");
+    for method in ["tasks/get", "tasks/cancel", "tasks/update"] {
+        assert_eq!(ask(&two, method, named.clone()).await.code(), -32602, "{method}");
+    }
+    let slow = ask(&one, "tools/call", call("a__slow")).await.result();
+    let named = json!({"taskId": slow["taskId"]});
+    let listened = json!({"notifications": {"taskIds": [slow["taskId"]]},
+        "_meta": {"io.modelcontextprotocol/clientCapabilities": tasks}});
+    let listen = Request::modern("/mcp", "subscriptions/listen", listened).by(&one);
+    let mut stream = listen.open(gate.address).await;
+    let granted = stream.next().await.unwrap()["params"]["notifications"].clone();
+    assert_eq!(granted, json!({"taskIds": [slow["taskId"]]}));
+    assert_eq!(ask(&one, "tools/call", call("a__plain")).await.code(), 0);
+    let told = stream.next().await.unwrap();
+    assert_eq!(told["method"], "notifications/tasks", "{told}");
+    assert_eq!(
+        (&told["params"]["taskId"], &told["params"]["status"]),
+        (&slow["taskId"], &json!("working"))
+    );
+    let ended = ask(&one, "tasks/cancel", named).await.result();
+    assert_eq!(ended["resultType"], "complete");
+    assert!(server.heard_of("tasks/cancel").pop().unwrap().text.contains("own-2-slow"));
+    // Who does not follow tasks gets the result.
+    let plain = Request::modern("/mcp", "tools/call", call("a__must")).by(&one);
+    assert_eq!(text(&plain.send(gate.address).await), "all done");
 }
 
 /// A 2025-11-25 client follows its tasks itself, under ids of ours; those of another session are

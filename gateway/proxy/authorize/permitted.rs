@@ -69,7 +69,7 @@ pub(crate) struct Permitted {
     approval: Option<Box<Approval>>,
 }
 
-/// What the gateway asks for a task that it follows: that its result stays for an hour.
+/// What the gateway asks for a task that it makes: that its result stays for an hour.
 const TASK: &[u8] = br#"{"ttl":3600000}"#;
 
 impl Permitted {
@@ -100,7 +100,9 @@ impl Permitted {
     /// As the tool wants it: with a task that its client follows or the gateway does, or without.
     pub(super) fn with_task(mut self, is_asked: bool, task_use: TaskUse) -> Self {
         match task_use {
-            TaskUse::OfGateway => self.replaced.push(("task", Some(TASK.to_vec()))),
+            TaskUse::OfGateway | TaskUse::Converted => {
+                self.replaced.push(("task", Some(TASK.to_vec())));
+            }
             TaskUse::None if is_asked => self.replaced.push(("task", None)),
             TaskUse::None | TaskUse::OfClient => {}
         }
@@ -108,9 +110,19 @@ impl Permitted {
         self
     }
 
-    /// The call runs as a task that the gateway follows.
+    /// The call runs as a task that the gateway has made.
     pub(crate) fn runs_task(&self) -> bool {
+        matches!(self.task_use, TaskUse::OfGateway | TaskUse::Converted)
+    }
+
+    /// The call runs as a task that the gateway follows.
+    pub(crate) fn follows_task(&self) -> bool {
         self.task_use == TaskUse::OfGateway
+    }
+
+    /// The call runs as a task that its client follows in the way of the tasks extension.
+    pub(crate) fn converts_task(&self) -> bool {
+        self.task_use == TaskUse::Converted
     }
 
     /// The call makes a task that its client follows.

@@ -1,6 +1,7 @@
 //! Whether a tool of a legacy server runs as a task (2025-11-25, server/tools.mdx, basic/utilities/
 //! tasks.mdx), and what that means for a call that asks for one, or does not.
 
+use lockgate_protocol::capabilities::{TASKS, declares};
 use lockgate_protocol::code;
 use lockgate_protocol::list;
 use lockgate_protocol::revision::{Era, Revision};
@@ -18,6 +19,8 @@ pub(super) enum TaskUse {
     OfClient,
     /// The gateway follows the task in its client's place.
     OfGateway,
+    /// Its client follows the task in the way of the tasks extension.
+    Converted,
 }
 
 /// How a call of a tool is made.
@@ -32,9 +35,15 @@ pub(super) fn find_use(context: &RequestContext, entry: &Entry) -> Result<TaskUs
             "the tool does not run as a task: call it without `task`",
         )),
         (true, _) => Ok(TaskUse::OfClient),
+        (false, Support::Required) if has_extension(context) => Ok(TaskUse::Converted),
         (false, Support::Required) => Ok(TaskUse::OfGateway),
         (false, _) => Ok(TaskUse::None),
     }
+}
+
+/// Whether a modern client follows tasks.
+fn has_extension(context: &RequestContext) -> bool {
+    context.era() == Era::Modern && declares(&context.caller.capabilities, &["extensions", TASKS])
 }
 
 #[derive(PartialEq)]

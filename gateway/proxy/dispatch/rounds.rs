@@ -10,7 +10,7 @@ use lockgate_telemetry::Outcome;
 use lockgate_upstream::{Answer, AnswerKind, Call, Conversation, Failure, ResponseSink, Upstream};
 
 use super::record::CallRecord;
-use super::{parking, task};
+use super::{converted_task, parking, task};
 use crate::approve::open_round;
 use crate::authorize::Permitted;
 use crate::caller_view::{Forward, RequestCallerView};
@@ -51,6 +51,10 @@ pub(super) async fn run_rounds(
     let mut permitted = permitted;
     let mut rounds = 0;
     let eyes = RequestCallerView { gateway, context, forward };
+    if converted_task::is_about_one(context, &permitted) {
+        let answer = Box::pin(converted_task::answer(context, &permitted)).await?;
+        return finish(gateway, context, permitted, answer, record).await;
+    }
     if permitted.method() == Method::TasksResult {
         Box::pin(task::wait(context, &permitted)).await?;
     }
@@ -92,13 +96,17 @@ pub(super) async fn run_rounds(
     }
 }
 
-/// The answer, or what it ends with where it is a task that its client cannot follow.
+/// The answer, or where it is a task what its client takes: the task in the client's own way, or
+/// what the task ends with.
 async fn settle(
     context: &RequestContext,
     permitted: &Permitted,
     answer: Answer,
     channel: Option<&Arc<CallChannel>>,
 ) -> Result<Answer, RequestError> {
+    if permitted.converts_task() && answer.kind == AnswerKind::Complete {
+        return converted_task::convert_created(permitted, &answer);
+    }
     if !task::is_to_follow(context, permitted, &answer) {
         return Ok(answer);
     }

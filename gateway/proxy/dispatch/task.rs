@@ -11,7 +11,7 @@ use futures_util::StreamExt;
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::{self, Message, Outcome, Request, SentBy};
 use lockgate_protocol::method::Method;
-use lockgate_protocol::revision::Era;
+use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::scan::{self, MAX_DEPTH};
 use lockgate_protocol::write;
 use lockgate_upstream::{
@@ -37,6 +37,23 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Tasks that are looked at together for a list.
 const TOGETHER: usize = 8;
 
+/// Whether a request is about one task, as the client's era has it.
+pub(super) fn is_asked_about(context: &RequestContext, method: Method) -> bool {
+    match method {
+        Method::TasksGet | Method::TasksCancel => {
+            context.era() == Era::Modern || has_legacy_tasks(context)
+        }
+        Method::TasksUpdate => context.era() == Era::Modern,
+        Method::TasksResult => has_legacy_tasks(context),
+        _ => false,
+    }
+}
+
+/// Whether a session has tasks: those of 2025-11-25, where a server has them.
+pub(super) fn has_legacy_tasks(context: &RequestContext) -> bool {
+    context.revision == Revision::V2025_11_25 && context.view.offers.legacy_tasks
+}
+
 /// Whether the gateway has to wait for a task in its client's place.
 pub(super) fn is_to_follow(
     context: &RequestContext,
@@ -44,7 +61,7 @@ pub(super) fn is_to_follow(
     answer: &Answer,
 ) -> bool {
     answer.kind == AnswerKind::Task && context.era() == Era::Legacy
-        || permitted.runs_task() && answer.member("task").is_some()
+        || permitted.follows_task() && answer.member("task").is_some()
 }
 
 /// Waits for the task that a server has answered with; gives what it ended with.
@@ -63,7 +80,7 @@ pub(super) async fn follow(
     let Some(own) = id.and_then(scan::as_str) else {
         return Err(broken(&**permitted.server(), "answered with a task without an id"));
     };
-    let mut task = Followed::new(context, permitted, own.into_owned());
+    let mut task = FollowedTask::new(context, permitted, own.into_owned());
     let ended = if is_modern {
         task.follow_modern(channel).await
     } else {
@@ -80,10 +97,7 @@ pub(super) async fn wait(
     context: &RequestContext,
     permitted: &Permitted,
 ) -> Result<(), RequestError> {
-    let mut task = Followed::new(context, permitted, permitted.target().to_owned());
-    // Its client can ask again, and cancel it.
-    task.is_over = true;
-    task.wait().await
+    FollowedTask::of_client(context, permitted).wait().await
 }
 
 /// The tasks of a session, each as its server describes it now.
@@ -111,19 +125,20 @@ pub(super) async fn list(
     Ok(json!({"tasks": tasks}).to_string().into_bytes())
 }
 
-struct Followed<'a> {
+/// A task of a server that is asked about.
+pub(super) struct FollowedTask<'a> {
     context: &'a RequestContext,
     permitted: &'a Permitted,
     server: Arc<dyn Upstream>,
     caller: Caller,
     /// The server's own id.
-    own: String,
+    pub(super) own: String,
     began: Instant,
     /// There is nothing to cancel.
     is_over: bool,
 }
 
-impl<'a> Followed<'a> {
+impl<'a> FollowedTask<'a> {
     fn new(context: &'a RequestContext, permitted: &'a Permitted, own: String) -> Self {
         Self {
             context,
@@ -136,8 +151,15 @@ impl<'a> Followed<'a> {
         }
     }
 
+    /// One whose client can ask again, and cancel it.
+    pub(super) fn of_client(context: &'a RequestContext, permitted: &'a Permitted) -> Self {
+        let mut task = Self::new(context, permitted, permitted.target().to_owned());
+        task.is_over = true;
+        task
+    }
+
     /// Asks the server about the task.
-    async fn ask(
+    pub(super) async fn ask(
         &self,
         method: Method,
         params: &Value,
@@ -151,7 +173,7 @@ impl<'a> Followed<'a> {
     }
 
     /// How the task is: its status, and the whole answer.
-    async fn look(&self) -> Result<(String, Answer), RequestError> {
+    pub(super) async fn look(&self) -> Result<(String, Answer), RequestError> {
         let answer = self.ask(Method::TasksGet, &json!({"taskId": self.own}), None).await?;
         if let Outcome::Error(error) = &answer.outcome {
             let problem = RequestError::relayed(self.context, self.permitted, *error, &answer.text);
@@ -198,11 +220,11 @@ impl<'a> Followed<'a> {
             let (status, answer) = self.look().await?;
             match (status.as_str(), answer.member("result"), answer.member("error")) {
                 ("completed", Some(result), _) => {
-                    return self.read(write::result(b"0", result));
+                    return read_response(&*self.server, write::result(b"0", result));
                 }
                 ("failed", _, Some(error)) => {
                     let error = [br#"{"jsonrpc":"2.0","id":0,"error":"#, error, b"}"].concat();
-                    return self.read(error);
+                    return read_response(&*self.server, error);
                 }
                 ("cancelled", ..) => return Err(broken(&*self.server, "cancelled the task")),
                 ("input_required", ..) => {
@@ -226,7 +248,7 @@ impl<'a> Followed<'a> {
         channel: Option<&Arc<CallChannel>>,
     ) -> Result<(), RequestError> {
         let asks = json!({"inputRequests": questions}).to_string();
-        let asks = self.read(write::result(b"0", asks.as_bytes()))?;
+        let asks = read_response(&*self.server, write::result(b"0", asks.as_bytes()))?;
         let channel = channel.map(|channel| &**channel);
         let next = interact::ask_client(self.permitted, &asks, channel).await?;
         let answers = next.replaced().iter().find(|(name, _)| *name == "inputResponses");
@@ -241,21 +263,9 @@ impl<'a> Followed<'a> {
             Outcome::Result(..) => Ok(()),
         }
     }
-
-    /// A response that stands in a task.
-    fn read(&self, text: Vec<u8>) -> Result<Answer, RequestError> {
-        match jsonrpc::parse(text.into(), MAX_DEPTH, SentBy::Server) {
-            Ok(Message::Response(response)) => {
-                let is_error = matches!(response.outcome, Outcome::Error(_));
-                let kind = if is_error { AnswerKind::Error } else { AnswerKind::Complete };
-                Ok(Answer { text: response.text, outcome: response.outcome, kind })
-            }
-            _ => Err(broken(&*self.server, "has a task that ended with no result")),
-        }
-    }
 }
 
-impl Drop for Followed<'_> {
+impl Drop for FollowedTask<'_> {
     fn drop(&mut self) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         if self.is_over {
@@ -311,6 +321,18 @@ fn make_request(method: Method, params: &Value) -> Option<Request> {
     }
 }
 
-fn broken(server: &dyn Upstream, what: &str) -> RequestError {
+/// A response that stands in a task, or that the gateway has written for one.
+pub(super) fn read_response(server: &dyn Upstream, text: Vec<u8>) -> Result<Answer, RequestError> {
+    match jsonrpc::parse(text.into(), MAX_DEPTH, SentBy::Server) {
+        Ok(Message::Response(response)) => {
+            let is_error = matches!(response.outcome, Outcome::Error(_));
+            let kind = if is_error { AnswerKind::Error } else { AnswerKind::Complete };
+            Ok(Answer { text: response.text, outcome: response.outcome, kind })
+        }
+        _ => Err(broken(server, "has a task that ended with no result")),
+    }
+}
+
+pub(super) fn broken(server: &dyn Upstream, what: &str) -> RequestError {
     RequestError::new(code::INTERNAL, format!("server {} {what}", server.slug()))
 }

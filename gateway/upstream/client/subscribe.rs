@@ -113,8 +113,12 @@ impl Shared {
 
     pub(super) async fn watch_task(&self, id: &str) -> Result<(), Failure> {
         let connection = self.shared_connection().await?;
-        if connection.era() != Era::Modern || !connection.peer.offers.tasks {
-            return Err(Failure::new(Kind::Garbage, "the server has no tasks"));
+        let offers = &connection.peer.offers;
+        match connection.era() {
+            // It tells of them without being asked.
+            Era::Legacy if offers.legacy_tasks => return Ok(()),
+            Era::Modern if offers.tasks => {}
+            _ => return Err(Failure::new(Kind::Garbage, "the server has no tasks")),
         }
         let claim = Claim::new(&self.wanted, Topic::Task(id.to_owned()));
         self.acknowledged(&claim.topic, claim.first).await?;

@@ -1,0 +1,155 @@
+//! Tasks of legacy servers (2025-11-25) for modern clients that follow tasks themselves: made where
+//! a tool runs as nothing else, and told as the tasks extension has it. Nobody can be asked on the
+//! connection where they run, so none of them wants to know anything. Pages:
+//! basic/utilities/tasks.mdx (2025-11-25), ext-tasks specification/draft/tasks.md.
+
+use lockgate_protocol::jsonrpc::{ErrorObject, Outcome};
+use lockgate_protocol::list;
+use lockgate_protocol::meta;
+use lockgate_protocol::method::Method;
+use lockgate_protocol::revision::Era;
+use lockgate_protocol::scan::MAX_DEPTH;
+use lockgate_protocol::write::{self, Object};
+use lockgate_upstream::{Answer, AnswerKind};
+use serde_json::json;
+
+use super::task::{FollowedTask, broken, read_response};
+use crate::authorize::Permitted;
+use crate::context::RequestContext;
+use crate::rescue::RequestError;
+
+/// Whether a modern client asks about a task of a legacy server.
+pub(super) fn is_about_one(context: &RequestContext, permitted: &Permitted) -> bool {
+    let is_about_task =
+        matches!(permitted.method(), Method::TasksGet | Method::TasksUpdate | Method::TasksCancel);
+    if !is_about_task || context.era() == Era::Legacy {
+        return false;
+    }
+    let status = permitted.server().status();
+    status.peer.as_ref().is_some_and(|peer| peer.era == Era::Legacy)
+}
+
+/// What a call has made, as the extension has it.
+pub(super) fn convert_created(
+    permitted: &Permitted,
+    answer: &Answer,
+) -> Result<Answer, RequestError> {
+    let Some(task) = answer.member("task") else {
+        return Err(broken(
+            &**permitted.server(),
+            "answered without the task that it was asked for",
+        ));
+    };
+    let mut result = Vec::new();
+    let mut object = Object::open(&mut result);
+    object.raw("resultType", b"\"task\"");
+    write_task(&mut object, task, None);
+    object.close();
+    let created = read_response(&**permitted.server(), write::result(b"0", &result))?;
+    Ok(Answer { kind: AnswerKind::Task, ..created })
+}
+
+/// Answers a request about a task.
+pub(super) async fn answer(
+    context: &RequestContext,
+    permitted: &Permitted,
+) -> Result<Answer, RequestError> {
+    let task = FollowedTask::of_client(context, permitted);
+    let mut result = Vec::new();
+    let mut object = Object::open(&mut result);
+    object.raw("resultType", b"\"complete\"");
+    match permitted.method() {
+        Method::TasksGet => describe(&task, &mut object).await?,
+        Method::TasksCancel => cancel(&task).await?,
+        // It is there; nothing was asked that could be answered.
+        _ => drop(task.look().await?),
+    }
+    object.close();
+    read_response(&**permitted.server(), write::result(b"0", &result))
+}
+
+/// One that has ended cannot be cancelled, which is no mistake of a client of the extension.
+async fn cancel(task: &FollowedTask<'_>) -> Result<(), RequestError> {
+    let params = json!({"taskId": task.own});
+    let answer = task.ask(Method::TasksCancel, &params, None).await?;
+    if let Outcome::Error(_) = answer.outcome {
+        task.look().await?;
+    }
+    Ok(())
+}
+
+/// How a task is, with what it has ended with.
+async fn describe(task: &FollowedTask<'_>, object: &mut Object<'_>) -> Result<(), RequestError> {
+    let (status, described) = task.look().await?;
+    let Outcome::Result(span, _) = &described.outcome else { return Ok(()) };
+    let described = span.of(&described.text);
+    if !matches!(status.as_str(), "completed" | "failed") {
+        // There is nothing to ask for where it cannot be answered.
+        let shown = if status == "input_required" { "working" } else { status.as_str() };
+        write_task(object, described, Some(shown));
+        return Ok(());
+    }
+    let ended = task.ask(Method::TasksResult, &json!({"taskId": task.own}), None).await?;
+    match &ended.outcome {
+        Outcome::Error(error) => {
+            write_task(object, described, Some("failed"));
+            write_error(object.key("error"), *error, &ended.text);
+        }
+        // Also one that says of itself that it failed: only an error of the protocol is a failure.
+        Outcome::Result(..) => {
+            write_task(object, described, Some("completed"));
+            write_result(object.key("result"), &ended);
+        }
+    }
+    Ok(())
+}
+
+/// The members of a task of 2025-11-25 under the names of the extension.
+fn write_task(object: &mut Object<'_>, task: &[u8], status: Option<&str>) {
+    for (name, new) in [
+        ("taskId", "taskId"),
+        ("status", "status"),
+        ("statusMessage", "statusMessage"),
+        ("createdAt", "createdAt"),
+        ("lastUpdatedAt", "lastUpdatedAt"),
+        ("ttl", "ttlMs"),
+        ("pollInterval", "pollIntervalMs"),
+    ] {
+        match (status.filter(|_| name == "status"), list::member(task, name)) {
+            (Some(status), _) => object.string(new, status),
+            (None, Some(value)) => object.raw(new, value),
+            // A time without end has to be said.
+            (None, None) if name == "ttl" => object.raw(new, b"null"),
+            (None, None) => {}
+        }
+    }
+}
+
+fn write_error(out: &mut Vec<u8>, error: ErrorObject, text: &[u8]) {
+    let mut object = Object::open(out);
+    object.raw("code", error.code.to_string().as_bytes());
+    object.string("message", &error.message(text));
+    if let Some(data) = error.data(text) {
+        object.raw("data", data);
+    }
+    object.close();
+}
+
+/// The result of a task without what belongs to the server's own hop.
+fn write_result(out: &mut Vec<u8>, ended: &Answer) {
+    let mut object = Object::open(out);
+    for member in ended.members() {
+        let value = member.value.of(&ended.text);
+        if *member.name_bytes(&ended.text) != *b"_meta" {
+            object.copy(member.key.of(&ended.text), value);
+            continue;
+        }
+        let members = meta::members(value, MAX_DEPTH).unwrap_or_default();
+        if meta::has_end_to_end(value, &members) {
+            let mut inner = Object::open(object.key("_meta"));
+            meta::copy_end_to_end(&mut inner, value, &members);
+            inner.close();
+        }
+    }
+    object.close();
+}
