@@ -22,6 +22,8 @@ use crate::{config, lists};
 /// Pause before a connection that was lost or refused is opened again; doubles up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// What was known for this long starts the pauses anew.
+const STABLE: Duration = Duration::from_secs(30);
 
 impl Shared {
     /// Whether clients of this era that can be asked may have connections of their own to the
@@ -95,6 +97,7 @@ pub(crate) async fn keep(shared: &Shared, connection: &Connection) {
     }
     let mut pause = FIRST_PAUSE;
     loop {
+        let began = Instant::now();
         let limit = shared.config.start_timeout;
         match tokio::time::timeout(limit, open(shared, Role::Scout)).await {
             Ok(Ok((scout, over))) => {
@@ -126,6 +129,9 @@ pub(crate) async fn keep(shared: &Shared, connection: &Connection) {
             Err(_) => tracing::info!(server = %shared.slug, "no second connection in time"),
         }
         survey.settle();
+        if began.elapsed() > STABLE {
+            pause = FIRST_PAUSE;
+        }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::Outcome;
 use lockgate_protocol::method::Method;
@@ -102,12 +103,7 @@ impl Shared {
     /// After a session's connection was opened again: asks again for what the session wants, and
     /// tells of it, because changes meanwhile were not heard.
     pub(super) async fn renew_subscriptions(&self, connection: &Connection, session: u64) {
-        for uri in self.session_topics.uris(session) {
-            if let Err(failure) = subscribe_legacy(connection, &uri).await {
-                tracing::debug!(server = %self.slug, %failure, "a subscription could not be \
-                    renewed");
-            }
-        }
+        self.subscribe_all(connection, &self.session_topics.uris(session)).await;
         connection.tell_updated();
     }
 
@@ -179,8 +175,15 @@ impl Shared {
 
     /// After a reconnect to a legacy server: asks again for everything that clients want.
     pub(crate) async fn replay(&self, connection: &Arc<Connection>) {
-        for uri in self.wanted.uris() {
-            if let Err(failure) = subscribe_legacy(connection, &uri).await {
+        self.subscribe_all(connection, &self.wanted.uris()).await;
+    }
+
+    /// Asks for all of them at once, so that a call which waits for the connection waits for one
+    /// answer and not for one after the other.
+    async fn subscribe_all(&self, connection: &Connection, uris: &[String]) {
+        let asking = uris.iter().map(|uri| subscribe_legacy(connection, uri));
+        for answer in join_all(asking).await {
+            if let Err(failure) = answer {
                 tracing::debug!(server = %self.slug, %failure, "a subscription could not be \
                     renewed");
             }
