@@ -15,8 +15,13 @@ pub const TASKS: &str = "io.modelcontextprotocol/tasks";
 const TASKS_ALONE: &str = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
 /// MCP Apps.
 pub const UI: &str = "io.modelcontextprotocol/ui";
-/// The extensions that the gateway carries.
-const CARRIED: [&str; 2] = [TASKS, UI];
+/// Extensions that are between the two sides of one hop, which authorize each other by them.
+const HOP_SCOPED: [&str; 2] = [
+    "io.modelcontextprotocol/oauth-client-credentials",
+    "io.modelcontextprotocol/enterprise-managed-authorization",
+];
+/// Extensions that one side may declare; of more, the gateway carries those that it knows.
+const MAX_EXTENSIONS: usize = 32;
 const NONE: Bytes = Bytes::from_static(b"{}");
 /// Longest capabilities of a client, in bytes of JSON text: they are kept for its connections.
 const MAX_CAPABILITIES: usize = 4096;
@@ -195,8 +200,7 @@ pub fn with_tasks(carried: &[u8]) -> Cow<'static, [u8]> {
 }
 
 /// The parts of a client's capabilities that the gateway carries to a server of either era, as JSON
-/// text: elicitation, sampling, roots and the extensions that it knows. Everything else stays on
-/// the client's hop.
+/// text: elicitation, sampling, roots and extensions. Everything else stays on the client's hop.
 #[must_use]
 pub fn carried(declared: &[u8]) -> Bytes {
     if declared == b"{}" {
@@ -207,7 +211,7 @@ pub fn carried(declared: &[u8]) -> Bytes {
         matches!(name.as_str(), "elicitation" | "sampling" | "roots" | "extensions")
     });
     if let Some(Value::Object(extensions)) = all.get_mut("extensions") {
-        extensions.retain(|name, _| CARRIED.contains(&name.as_str()));
+        retain_carried(extensions);
         if extensions.is_empty() {
             all.remove("extensions");
         }
@@ -217,7 +221,68 @@ pub fn carried(declared: &[u8]) -> Bytes {
     if let Some(Value::Object(roots)) = all.get_mut("roots") {
         roots.clear();
     }
-    Value::Object(all).to_string().into()
+    let text = Value::Object(all).to_string();
+    if text.len() > MAX_CAPABILITIES { without_unknown(&text) } else { text.into() }
+}
+
+/// The extensions that one side declares, as far as the other side may hear of them: known ones,
+/// and those that the gateway does not understand, whose settings and payload it leaves alone.
+fn retain_carried(extensions: &mut Map<String, Value>) {
+    let is_crowded = extensions.len() > MAX_EXTENSIONS;
+    extensions.retain(|name, _| {
+        let is_known = matches!(name.as_str(), TASKS | UI);
+        is_known || !is_crowded && is_extension(name) && !HOP_SCOPED.contains(&name.as_str())
+    });
+}
+
+/// `prefix/name`, as the specification has it.
+fn is_extension(name: &str) -> bool {
+    let Some((prefix, rest)) = name.split_once('/') else { return false };
+    is_plain(prefix) && is_plain(rest)
+}
+
+fn is_plain(part: &str) -> bool {
+    let mut bytes = part.bytes();
+    !part.is_empty() && bytes.all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte))
+}
+
+/// Capabilities that are too long to be kept, without extensions that the gateway does not know.
+fn without_unknown(text: &str) -> Bytes {
+    let mut all: Map<String, Value> = serde_json::from_str(text).unwrap_or_default();
+    if let Some(Value::Object(extensions)) = all.get_mut("extensions") {
+        extensions.retain(|name, _| matches!(name.as_str(), TASKS | UI));
+    }
+    let text = Value::Object(all).to_string();
+    if text.len() > MAX_CAPABILITIES { NONE } else { text.into() }
+}
+
+/// Adds the extensions that a server declares (JSON text of an object) to those that a client is
+/// told of. The settings of the first server stay. Tasks are left out: the gateway's own part in
+/// them is told elsewhere.
+pub fn merge_extensions(all: &mut Map<String, Value>, declared: &[u8]) {
+    if declared.len() > MAX_CAPABILITIES {
+        return;
+    }
+    let Ok(Value::Object(mut declared)) = serde_json::from_slice::<Value>(declared) else { return };
+    retain_carried(&mut declared);
+    declared.remove(TASKS);
+    for (name, settings) in declared {
+        if all.len() < MAX_EXTENSIONS {
+            all.entry(name).or_insert(settings);
+        }
+    }
+}
+
+/// The same capabilities of a server, and these extensions.
+pub fn add_extensions(capabilities: &mut Value, extensions: &Map<String, Value>) {
+    let Value::Object(all) = capabilities else { return };
+    if extensions.is_empty() {
+        return;
+    }
+    let known = all.entry("extensions").or_insert_with(|| json!({}));
+    if let Value::Object(known) = known {
+        known.extend(extensions.clone());
+    }
 }
 
 #[cfg(test)]

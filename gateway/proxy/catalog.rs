@@ -15,12 +15,14 @@ mod views;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use lockgate_policy::pin::Pins;
 use lockgate_policy::{Kind, Policy};
-use lockgate_protocol::capabilities::Offers;
+use lockgate_protocol::capabilities::{Offers, merge_extensions};
 use lockgate_protocol::name::{Naming, Slug};
 use lockgate_telemetry::Metrics;
 use lockgate_upstream::{ListKind, State, Status, Upstream};
+use serde_json::Map;
 
 pub(crate) use entry::{Audience, Entry, ViewEntry, category, index};
 pub(crate) use hidden::Asking;
@@ -55,6 +57,8 @@ pub(crate) struct Catalog {
 /// What a server said of itself, and how it was, when the catalog was merged.
 struct Declared {
     offers: Offers,
+    /// JSON text of its extensions.
+    extensions: Option<Bytes>,
     instructions: Option<Arc<str>>,
     status: Arc<Status>,
     version: u64,
@@ -105,7 +109,14 @@ fn read_declared(
     let instructions = catalog.instructions.as_ref().map(|text| inspect::instructions(text, pins));
     let status = server.status();
     let keep_ms = keep_ms(catalog, &status);
-    Declared { offers: catalog.offers, instructions, status, version: catalog.version, keep_ms }
+    Declared {
+        offers: catalog.offers,
+        extensions: catalog.extensions.clone(),
+        instructions,
+        status,
+        version: catalog.version,
+        keep_ms,
+    }
 }
 
 impl Catalog {
@@ -253,6 +264,7 @@ impl Catalog {
             names: names.map(|kind| names_of(&seen[index(kind)], namespaced, naming)),
             web: HashMap::new(),
             offers: Offers::default(),
+            extensions: Map::new(),
             instructions: Vec::new(),
             degraded: Vec::new(),
             keep_ms: KEEP_MS,
@@ -271,6 +283,9 @@ impl Catalog {
         }
         for (slug, declared) in self.declared.iter().filter(|(slug, _)| here.contains(slug)) {
             view.offers = view.offers.or(declared.offers());
+            if let Some(extensions) = &declared.extensions {
+                merge_extensions(&mut view.extensions, extensions);
+            }
             if let Some(text) = &declared.instructions {
                 view.instructions.push((slug.clone(), Arc::clone(text)));
             }

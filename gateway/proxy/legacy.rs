@@ -129,6 +129,7 @@ fn write_initialize_result(snapshot: &Snapshot, view: &View, revision: Revision)
         capabilities["tasks"] =
             json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
     }
+    capabilities::add_extensions(&mut capabilities, &view.extensions);
     let info: Value = serde_json::from_slice(&snapshot.info).unwrap_or_default();
     let mut result = json!({
         "protocolVersion": revision.as_str(),

@@ -25,6 +25,7 @@ mod churn;
 mod connections;
 mod content;
 mod envelope;
+mod extensions;
 mod fairness;
 mod garbage;
 mod guards;

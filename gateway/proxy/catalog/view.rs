@@ -9,6 +9,7 @@ use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::name::Slug;
 use lockgate_protocol::revision::Era;
 use lockgate_upstream::{ListKind, Upstream};
+use serde_json::{Map, Value};
 
 use super::entry::{Entry, ViewEntry, index};
 use super::mark::ListMarks;
@@ -55,6 +56,8 @@ pub(crate) struct View {
     /// Servers by resources that keep their own URI (`http`, `https`).
     pub(super) web: HashMap<Box<str>, Slug>,
     pub(crate) offers: Offers,
+    /// What servers declare that the gateway need not understand.
+    pub(crate) extensions: Map<String, Value>,
     pub(crate) instructions: Vec<(Slug, Arc<str>)>,
     pub(crate) degraded: Vec<Degraded>,
     /// How long its lists keep, in milliseconds: as long as those of the server whose keep

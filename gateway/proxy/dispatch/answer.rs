@@ -1,7 +1,7 @@
 //! What the gateway answers itself: pages of merged lists, and what it is.
 
 use bytes::Bytes;
-use lockgate_protocol::capabilities::Offers;
+use lockgate_protocol::capabilities::{Offers, add_extensions};
 use lockgate_protocol::meta;
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::scan;
@@ -118,10 +118,12 @@ fn list_degraded(view: &View) -> Value {
 
 pub(super) fn write_discovery(context: &RequestContext) -> Text {
     let versions: Vec<_> = Revision::OFFERED.iter().map(|r| r.as_str()).collect();
+    let mut capabilities = Offers::modern(context.view.offers);
+    add_extensions(&mut capabilities, &context.view.extensions);
     let mut result = json!({
         "resultType": "complete",
         "supportedVersions": versions,
-        "capabilities": Offers::modern(context.view.offers),
+        "capabilities": capabilities,
         "ttlMs": ttl_ms(&context.view),
         "cacheScope": "private",
         "_meta": {meta::SERVER_INFO: serde_json::from_slice::<Value>(&context.snapshot.info).unwrap_or_default()},

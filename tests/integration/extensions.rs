@@ -1,0 +1,137 @@
+//! Extensions (3.10): one that nobody knows is announced across with its settings and its payload,
+//! without a word of the operator's; those of one hop stay there. MCP Apps under the URIs of `/mcp`.
+
+use crate::rig::client::Request;
+use crate::rig::upstream::{legacy, modern, modern_with, tool};
+use crate::rig::{Gate, Heard, Say, Upstream, Value, json};
+
+const MADE_UP: &str = "com.example/made-up";
+const OF_HOP: &str = "io.modelcontextprotocol/oauth-client-credentials";
+const UI: &str = "io.modelcontextprotocol/ui";
+const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+
+fn of(side: &str) -> Value {
+    json!({MADE_UP: {"of": side}, OF_HOP: {}})
+}
+
+/// A tool's answer with what the extension adds: its own `_meta`, and a member that no
+/// specification has.
+fn answer(heard: &Heard) -> Say {
+    let seen = &heard.body["params"]["_meta"][MADE_UP];
+    Say::Json(heard.result(json!({"resultType": "complete", "content": [], "made-up": 7,
+        "_meta": {MADE_UP: {"seen": seen}}})))
+}
+
+async fn servers() -> [Upstream; 2] {
+    let plain = modern(&["t"]);
+    let new = Upstream::http(move |heard| match heard.method() {
+        "server/discover" => Say::Json(heard.result(json!({
+            "resultType": "complete", "supportedVersions": ["2026-07-28"], "ttlMs": 0,
+            "cacheScope": "private", "capabilities": {"tools": {}, "extensions": of("server")},
+        }))),
+        "tools/call" => answer(heard),
+        _ => plain(heard),
+    });
+    let plain = legacy("2025-11-25", &["t"]);
+    let old = Upstream::http(move |heard| match heard.method() {
+        "initialize" => Say::Json(heard.result(json!({
+            "protocolVersion": "2025-11-25", "serverInfo": {"name": "old", "version": "1"},
+            "capabilities": {"tools": {}, "extensions": of("server")},
+        }))),
+        "tools/call" => answer(heard),
+        _ => plain(heard),
+    });
+    [new.await, old.await]
+}
+
+#[tokio::test]
+async fn an_extension_that_nobody_knows_passes() {
+    let [new, old] = servers().await;
+    let told = json!({MADE_UP: {"of": "client"}});
+    for server in [&new, &old] {
+        let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+        let declared = json!({"elicitation": {"form": {}}, "extensions": of("client")});
+        let announced = json!({MADE_UP: {"of": "server"}});
+        let discovered = gate.modern("/mcp", "server/discover", json!({})).await.result();
+        assert_eq!(discovered["capabilities"]["extensions"], announced, "{discovered}");
+        let call = json!({"name": "a__t", "arguments": {},
+            "_meta": {CAPABILITIES: declared, MADE_UP: {"n": 1}}});
+        let called = gate.modern("/mcp", "tools/call", call.clone()).await.result();
+        let session = gate.session_with("/mcp", "2025-11-25", declared).await;
+        assert_eq!(session.welcome["capabilities"]["extensions"], announced);
+        for result in [called, session.ask("tools/call", call).await.result()] {
+            assert_eq!(result["_meta"][MADE_UP], json!({"seen": {"n": 1}}), "{result}");
+            assert_eq!(result["made-up"], 7, "{result}");
+        }
+        let unknown = gate.modern("/mcp", "com.example/do", json!({})).await;
+        assert_eq!((unknown.status, unknown.code()), (404, -32601), "whose it is nobody knows");
+    }
+    // What each server heard of the clients that called it.
+    for heard in new.heard_of("tools/call") {
+        let mut extensions = heard.body["params"]["_meta"][CAPABILITIES]["extensions"].clone();
+        extensions.as_object_mut().unwrap().remove("io.modelcontextprotocol/tasks");
+        assert_eq!(extensions, told, "{}", heard.text);
+    }
+    let opened = old.heard_of("initialize");
+    let own = opened.iter().map(|heard| &heard.body["params"]["capabilities"]["extensions"]);
+    assert_eq!(own.filter(|extensions| **extensions == told).count(), 2, "one for each client");
+}
+
+/// A tool names the page that shows it, and a host reads that page by the name that it was told.
+#[tokio::test]
+async fn pages_of_apps_have_the_uris_of_the_endpoint() {
+    let mut shown = tool("show");
+    shown["_meta"] = json!({"ui": {"resourceUri": "ui://board/main", "visibility": ["app"]},
+        "ui/resourceUri": "ui://board/main"});
+    let plain = modern_with(vec![shown]);
+    let page =
+        |uri: &str| json!({"uri": uri, "name": "board", "mimeType": "text/html;profile=mcp-app"});
+    let server = Upstream::http(move |heard| match heard.method() {
+        "server/discover" => Say::Json(heard.result(json!({
+            "resultType": "complete", "supportedVersions": ["2026-07-28"], "ttlMs": 0,
+            "cacheScope": "private",
+            "capabilities": {"tools": {}, "resources": {}, "extensions": {UI: {}}},
+        }))),
+        "resources/list" => Say::Json(heard.result(json!({"resultType": "complete", "ttlMs": 0,
+            "cacheScope": "private", "resources": [page("ui://board/main")]}))),
+        "resources/templates/list" => Say::Json(heard.result(json!({"resultType": "complete",
+            "ttlMs": 0, "cacheScope": "private", "resourceTemplates": []}))),
+        "resources/read" => {
+            let uri = heard.body["params"]["uri"].as_str().unwrap();
+            Say::Json(heard.result(json!({"resultType": "complete", "ttlMs": 0,
+                "cacheScope": "private", "contents": [{"uri": uri, "text": "<p>"}]})))
+        }
+        _ => plain(heard),
+    })
+    .await;
+    let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+    let discovered = gate.modern("/mcp", "server/discover", json!({})).await.result();
+    assert_eq!(discovered["capabilities"]["extensions"], json!({UI: {}}));
+    for (path, prefix) in [("/mcp", "ui://a+"), ("/servers/a/mcp", "ui://")] {
+        let session = gate.session(path, "2025-11-25").await;
+        let ask = async |is_modern: bool, method: &str, params: Value| {
+            let answer = match is_modern {
+                true => Request::modern(path, method, params).send(gate.address).await,
+                false => session.ask(method, params).await,
+            };
+            answer.result()
+        };
+        for is_modern in [true, false] {
+            let tools = ask(is_modern, "tools/list", json!({})).await;
+            let meta = &tools["tools"][0]["_meta"];
+            let main = format!("{prefix}board/main");
+            assert_eq!(meta["ui"], json!({"resourceUri": main, "visibility": ["app"]}));
+            assert_eq!(meta["ui/resourceUri"], json!(main));
+            let listed = ask(is_modern, "resources/list", json!({})).await;
+            assert_eq!(listed["resources"], json!([page(&main)]));
+            // Pages need not be listed.
+            for name in ["main", "part"] {
+                let uri = format!("{prefix}board/{name}");
+                let read = ask(is_modern, "resources/read", json!({"uri": uri})).await;
+                assert_eq!(read["contents"], json!([{"uri": uri, "text": "<p>"}]));
+                let asked = server.heard_of("resources/read").pop().unwrap();
+                assert_eq!(asked.body["params"]["uri"], format!("ui://board/{name}"));
+            }
+        }
+    }
+}
