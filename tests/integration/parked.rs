@@ -142,6 +142,21 @@ async fn two_calls_at_once_have_their_own_questions() {
     assert_eq!(question(&sampled.result())["method"], "sampling/createMessage");
 }
 
+/// A server that offers something to clients alone that it can ask is going to ask: its first calls
+/// have their own questions already.
+#[tokio::test]
+async fn the_first_calls_have_their_own_questions_where_the_server_says_that_it_asks() {
+    let gate = Gate::start(json!({"servers": {"f": fixture(&["--era", "legacy", "--shy"])}})).await;
+    let client = Client::new(&gate);
+    let tool = "f__test_elicitation";
+    let (first, second) = tokio::join!(client.call(tool, json!({})), client.call(tool, json!({})));
+    for (asked, name) in [(first.result(), "Ann"), (second.result(), "Bob")] {
+        let answer = json!({"action": "accept", "content": {"username": name, "email": "a@b.c"}});
+        let done = client.answer(tool, &asked, answer).await.result();
+        assert!(done.to_string().contains(name), "{done}");
+    }
+}
+
 /// Nobody comes back: the server hears that the user cancelled, and the client why it is too late.
 #[tokio::test]
 async fn what_nobody_answers_is_cancelled() {

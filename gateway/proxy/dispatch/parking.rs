@@ -12,7 +12,7 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use lockgate_protocol::scan;
 use lockgate_upstream::{
-    Answer, AnswerKind, BackChannel, Call, Caller, Conversation, Failure, Upstream,
+    Answer, AnswerKind, BackChannel, Call, Caller, Conversation, Failure, ListKind, Upstream,
 };
 use serde_json::{Map, Value, json};
 use tokio_util::task::AbortOnDropHandle;
@@ -135,13 +135,18 @@ fn begin(
     let limits = &context.snapshot.config.limits;
     let clients = &gateway.modern_clients;
     let capabilities = &context.caller.capabilities;
+    let is_unnamed = server.back_channel() == BackChannel::PerConnection;
+    if is_unnamed && has_interactive_items(&**server) {
+        // It is going to ask, so that no two calls share a connection from the first one on.
+        clients.record_asker(server.slug());
+    }
     let bridge = Bridge::new(
         server.slug(),
         capabilities.clone(),
         context.revision,
         limits.question_timeout,
         clients,
-        server.back_channel() == BackChannel::PerConnection,
+        is_unnamed,
         channel,
     );
     let call: Arc<dyn Conversation> = bridge.clone();
@@ -158,6 +163,12 @@ fn begin(
         way_back.finish(answer);
     });
     Some(ParkedCall::new(bridge, AbortOnDropHandle::new(task), lease))
+}
+
+/// Whether a server offers something to clients alone that it can ask things.
+fn has_interactive_items(server: &dyn Upstream) -> bool {
+    let catalog = server.catalog();
+    ListKind::ALL.into_iter().any(|kind| !catalog.asking_items(kind).is_empty())
 }
 
 /// Without a connection of the client's own, the server has nobody whom it could ask.
