@@ -19,6 +19,7 @@ mod integrations;
 mod list;
 mod patch;
 mod registry;
+mod rotate;
 mod slug;
 mod snapshot;
 mod state;
@@ -31,6 +32,7 @@ pub use integration::{Auth, Integration, Kind, NewIntegration};
 pub use list::{AgentQuery, IntegrationQuery, MAX_PAGE, Page, Sort};
 pub use patch::IntegrationPatch;
 pub use registry::{Organisation, Registry, UrlCheck};
+pub use rotate::Rotation;
 pub use snapshot::{
     AgentSnapshot, Credential, CredentialState, IntegrationSnapshot, OrganisationSnapshot,
 };

@@ -89,19 +89,43 @@ impl Store {
         StoreError::of(error, self.file())
     }
 
-    async fn open(&self) -> Result<AnyPool, StoreError> {
+    /// A connection of its own, to what is there already.
+    pub(crate) async fn connect(&self) -> Result<AnyConnection, StoreError> {
+        self.connect_to(&self.options()?).await
+    }
+
+    fn options(&self) -> Result<AnyConnectOptions, StoreError> {
         sqlx::any::install_default_drivers();
-        let (url, settings) = match &self.place {
-            Place::File(file) => (prepare_file(file)?, SQLITE),
-            Place::Postgres(url) => (Url::parse(url).map_err(|_| no_url())?, POSTGRES),
+        let url = match &self.place {
+            Place::File(file) => prepare_file(file)?,
+            Place::Postgres(url) => Url::parse(url).map_err(|_| no_url())?,
         };
         let options = AnyConnectOptions::from_url(&url).map_err(|error| self.error(&error))?;
         // Statements hold no values, but slow ones would be in the log a line each.
-        let options = options.disable_statement_logging();
-        // By itself first: a pool would try again until its time is over, and not say why.
+        Ok(options.disable_statement_logging())
+    }
+
+    fn settings(&self) -> &'static str {
+        match self.dialect {
+            Dialect::Sqlite => SQLITE,
+            Dialect::Postgres => POSTGRES,
+        }
+    }
+
+    async fn connect_to(&self, options: &AnyConnectOptions) -> Result<AnyConnection, StoreError> {
         let connected = options.connect().await;
         let mut connection = connected.map_err(|error| self.error(&error))?;
-        self.prepare(&mut connection, settings).await?;
+        let told = connection.execute(self.settings()).await;
+        told.map_err(|error| self.error(&error))?;
+        Ok(connection)
+    }
+
+    async fn open(&self) -> Result<AnyPool, StoreError> {
+        let options = self.options()?;
+        let settings = self.settings();
+        // By itself first: a pool would try again until its time is over, and not say why.
+        let mut connection = self.connect_to(&options).await?;
+        self.prepare(&mut connection).await?;
         let closed = connection.close().await;
         closed.map_err(|error| self.error(&error))?;
         let pool = AnyPoolOptions::new()
@@ -115,12 +139,7 @@ impl Store {
     }
 
     /// Refuses what is not ours, and brings the schema up to date.
-    async fn prepare(
-        &self,
-        connection: &mut AnyConnection,
-        settings: &'static str,
-    ) -> Result<(), StoreError> {
-        connection.execute(settings).await.map_err(|error| self.error(&error))?;
+    async fn prepare(&self, connection: &mut AnyConnection) -> Result<(), StoreError> {
         match self.file() {
             Some(file) => refuse_damaged(connection, file).await?,
             None => {
@@ -161,7 +180,7 @@ fn prepare_file(file: &Path) -> Result<Url, StoreError> {
 }
 
 #[allow(clippy::disallowed_methods, reason = "the database's folder and file, as configured")]
-fn make_file(file: &Path) -> std::io::Result<()> {
+pub(crate) fn make_file(file: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
     if let Some(folder) = file.parent() {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;

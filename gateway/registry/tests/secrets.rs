@@ -150,3 +150,27 @@ async fn credentials_belong_to_a_method_that_sends_them() {
         assert_eq!(error.pointer(), Some("/credentials"));
     }
 }
+
+#[tokio::test]
+async fn after_a_rotation_the_first_key_is_enough() {
+    const NEW: &str = "the-newer-key-of-the-ring-long-enough";
+    let rig = Rig::new().await;
+    let acme = admin("acme");
+    let before = rig.create(&acme, new("One")).await;
+    rig.create(&admin("other"), new("One")).await;
+    rig.create(&acme, open_one("Open")).await;
+    let ring = rig.another(&[NEW, KEY]).await;
+    let rotation = ring.rotate().await.unwrap();
+    assert_eq!((rotation.resealed, rotation.current, rotation.unusable.len()), (2, 0, 0));
+    // Nothing else is another: the gateways that run keep their connections.
+    assert_eq!(ring.integration(&acme, &before.id).unwrap(), before);
+    assert_eq!(credential(&*rig.another(&[NEW]).await), ready("x-api-key", "canary-credential"));
+    assert_eq!(ring.rotate().await.unwrap().current, 2);
+    // One with neither key says which do not open, and spoils nothing.
+    let lost = rig.another(&["some-other-key-that-is-long-enough-too"]).await;
+    let rotation = lost.rotate().await.unwrap();
+    assert_eq!((rotation.resealed, rotation.unusable.len()), (0, 2));
+    assert_eq!(credential(&*rig.another(&[NEW]).await), ready("x-api-key", "canary-credential"));
+    let error = rig.another(&[]).await.rotate().await.unwrap_err();
+    assert_eq!(error.code(), "NO_VAULT_KEY");
+}

@@ -26,6 +26,25 @@ impl Change<'_> {
         Ok(Some(record))
     }
 
+    /// Every integration of the organisation.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn list_integrations(&mut self) -> Result<Vec<IntegrationRecord>, StoreError> {
+        let sql = "SELECT * FROM integrations WHERE organisation = $1 ORDER BY id";
+        let query = sqlx::query(sql).bind(self.organisation.clone());
+        let rows = within(async {
+            let rows = query.fetch_all(&mut *self.transaction).await;
+            rows.map_err(|error| self.store.error(&error))
+        });
+        let mut records = Vec::new();
+        for row in rows.await? {
+            let record = IntegrationRecord::from_row(&row);
+            records.push(record.map_err(|error| self.store.error(&error))?);
+        }
+        Ok(records)
+    }
+
     /// Whether an integration of any organisation has this id.
     ///
     /// # Errors

@@ -94,3 +94,48 @@ async fn nothing_of_a_credential_is_in_the_files() {
     }
     assert!(looked_at > 4096);
 }
+
+#[tokio::test]
+async fn a_backup_brings_everything_back_while_gateways_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let [own, backup] = ["lockgate.db", "backup.db"].map(|name| folder.path().join(name));
+    let working = store(&own);
+    add(&working, "acme", "one").await;
+    let made = store(&own).back_up(&backup).await.unwrap();
+    assert_eq!((made.schema, made.organisations, made.integrations), (1, 1, 1));
+    assert_eq!(backup.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let again = store(&own).back_up(&backup).await.unwrap_err();
+    assert!(again.to_string().contains("is there already"), "{again}");
+
+    let before = working.load_changed(0).await.unwrap();
+    add(&working, "acme", "two").await;
+    add(&working, "other", "three").await;
+    let seen = working.load_changed(0).await.unwrap()[1].revision;
+    store(&own).restore(&backup).await.unwrap();
+    // Whoever has read all of it hears of it.
+    let changed = working.load_changed(seen).await.unwrap();
+    assert_eq!(changed.len(), 2);
+    let acme = changed.iter().find(|one| one.id == "acme").unwrap();
+    let other = changed.iter().find(|one| one.id == "other").unwrap();
+    assert_eq!(acme.integrations, before[0].integrations);
+    assert!(other.integrations.is_empty());
+    add(&working, "acme", "two").await;
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().flatten().collect();
+    assert!(!left.iter().any(|entry| entry.path().to_string_lossy().contains("restoring")));
+}
+
+#[tokio::test]
+async fn a_copy_that_is_none_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("lockgate.db");
+    add(&store(&file), "acme", "one").await;
+    let letter = folder.path().join("letter.db");
+    std::fs::write(&letter, "dear friend, this is no database\n".repeat(200)).unwrap();
+    let none = folder.path().join("none.db");
+    for copy in [&letter, &none] {
+        store(&file).restore(copy).await.unwrap_err();
+    }
+    let inventory = store(&file).check().await.unwrap();
+    assert_eq!((inventory.organisations, inventory.integrations), (1, 1));
+    assert_eq!(store(&folder.path().join("new.db")).check().await.unwrap().schema, 0);
+}
