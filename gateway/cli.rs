@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use lockgate_config::{Flags, Loaded, Report, Sources, Transport};
 
-use crate::commands::{approvals, ask, keys, pins, remote, show, verify};
+use crate::commands::{approvals, ask, keys, pins, remote, show, store, verify};
 use crate::serve;
 use arguments::{At, Cli, Command, Common};
 
@@ -78,6 +78,14 @@ fn run_configured(
             )),
         }),
         Command::Pins(command) => finish(pins_command(loaded, command, json)),
+        Command::Store(command) => {
+            let done = store::run(&command, &loaded.config.store, &sources.cwd, json);
+            finish(done.map(|text| (text, ExitCode::SUCCESS)))
+        }
+        Command::Vault(command) => {
+            let done = store::run_vault(&command, &loaded.config.store, json);
+            finish(done.map(|text| (text, ExitCode::SUCCESS)))
+        }
         Command::Schema { .. }
         | Command::Policy(_)
         | Command::Audit(_)

@@ -1,5 +1,6 @@
 //! What the command line does besides serving: it asks a gateway, looks at configuration, policies,
-//! keys and pins, and checks audit trails. Nothing here runs while a gateway serves.
+//! keys and pins, checks audit trails, and keeps the store. Nothing here runs while a gateway
+//! serves.
 
 pub(crate) mod approvals;
 pub(crate) mod ask;
@@ -8,4 +9,5 @@ pub(crate) mod pins;
 pub(crate) mod policies;
 pub(crate) mod remote;
 pub(crate) mod show;
+pub(crate) mod store;
 pub(crate) mod verify;

@@ -216,6 +216,7 @@ fn log_what_waits(old: &Config, new: &Config) {
         (old.listener != new.listener, "listen, http"),
         (old.egress != new.egress, "egress"),
         (old.admin != new.admin, "admin"),
+        (old.store != new.store, "store"),
         (old.telemetry.audit != new.telemetry.audit, "audit"),
         (
             old.telemetry.otlp != new.telemetry.otlp

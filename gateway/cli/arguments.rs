@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{approvals, keys, pins, policies, verify};
+use crate::commands::{approvals, keys, pins, policies, store, verify};
 
 /// One gate in front of many MCP servers, across both protocol eras.
 ///
@@ -100,6 +100,12 @@ pub(super) enum Command {
     /// Make, list and revoke API keys
     #[command(subcommand)]
     Keys(keys::Command),
+    /// Look at, copy and restore what people have changed while gateways ran
+    #[command(subcommand)]
+    Store(store::Command),
+    /// The keys that seal credentials
+    #[command(subcommand)]
+    Vault(store::VaultCommand),
     /// Check, test and explain policies
     #[command(subcommand)]
     Policy(policies::Command),

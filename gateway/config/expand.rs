@@ -22,6 +22,8 @@ const FILE_KEYS: &[&[&str]] = &[
     &["old_secrets", "*"],
     &["secret"],
     &["servers", "*", "headers", "*"],
+    &["store", "keys", "*"],
+    &["store", "url"],
 ];
 /// Keys whose value is a path: relative ones are relative to `base`.
 const PATH_KEYS: &[&[&str]] = &[
@@ -33,6 +35,7 @@ const PATH_KEYS: &[&[&str]] = &[
     &["builtin", "content", "folder"],
     &["builtin", "shell", "roots", "*", "path"],
     &["servers", "*", "cwd"],
+    &["store", "file"],
     &["http", "tls", "cert"],
     &["http", "tls", "key"],
     &["http", "tls", "client_ca"],

@@ -39,7 +39,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, Report> {
     let transport = loading.transport();
     let Loading { mut problems, mut files, .. } = loading;
     let config = match layers.merge() {
-        Ok(root) => validate::config(root, &layers, sources, &mut problems),
+        Ok(root) => validate::config(root, &layers, sources, own.as_deref(), &mut problems),
         Err(error) => {
             // Layers were clean, so only sections and single values of one name can meet here.
             let what = "is a section in one source and a single value in another";
@@ -179,9 +179,16 @@ impl Loading<'_> {
         }
     }
 
-    /// `LOCKGATE_KEY` alone sets `auth.key`, unless the file does.
+    /// `LOCKGATE_KEY` alone sets `auth.key`, and `MCP_ENCRYPTION_KEY` a ring of one key, unless the
+    /// file does.
     fn shorthand(&self) -> Node {
         let mut root = Node::map(Place::Nowhere);
+        let sealing = self.sources.env.get("MCP_ENCRYPTION_KEY").filter(|key| !key.is_empty());
+        if let Some(key) = sealing {
+            let place = Place::Variable("MCP_ENCRYPTION_KEY".to_string());
+            let ring = Value::List(vec![Node::text(key, place.clone())]);
+            root.put(&["store".to_string(), "keys".to_string()], Node::new(ring, place));
+        }
         if let Some(key) = self.sources.env.get("LOCKGATE_KEY").filter(|key| !key.is_empty()) {
             let place = Place::Variable("LOCKGATE_KEY".to_string());
             root.put(&["auth".to_string(), "key".to_string()], Node::text(key, place));

@@ -63,6 +63,7 @@ pub struct Config {
     pub policy: lockgate_policy::Config,
     pub egress: lockgate_egress::Config,
     pub telemetry: lockgate_telemetry::Config,
+    pub store: lockgate_store::Config,
     pub tools: lockgate_tools::Config,
     pub admin: lockgate_admin::Config,
     /// The lock file of tools: when it changes, load again.

@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use lockgate_store::Place;
 use lockgate_telemetry::audit::Output;
 
 use crate::loaded::Config;
@@ -45,6 +46,9 @@ fn own(config: &Config, read: &[PathBuf]) -> Vec<PathBuf> {
     }
     own.extend(config.egress.ca_file.clone());
     if let Some(Output::File(file)) = config.telemetry.audit.as_ref().map(|audit| &audit.output) {
+        own.push(file.clone());
+    }
+    if let Place::File(file) = &config.store.place {
         own.push(file.clone());
     }
     own.extend(config.tools.database.as_ref().and_then(|database| database.embedded.clone()));

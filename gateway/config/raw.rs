@@ -14,6 +14,7 @@ mod names;
 pub mod pins;
 mod policy;
 mod server;
+mod store;
 
 use std::collections::BTreeMap;
 
@@ -32,6 +33,7 @@ pub use names::{Names, Separator};
 pub use pins::Pins;
 pub use policy::{Allow, Policy};
 pub use server::{Era, Server, Sessions, Transport};
+pub use store::Store;
 
 /// Configuration of Lockgate.
 #[derive(Default, Deserialize, JsonSchema)]
@@ -79,6 +81,8 @@ pub struct Root {
     /// Former values of `secret`, 7 at most, which still open the tokens that were made with them:
     /// to change the secret, or to add one on all replicas before any of them uses it.
     pub old_secrets: Vec<Text>,
+    /// Where integrations, agents and credentials are kept that people add while the gateway runs.
+    pub store: Store,
     /// What is logged, to stderr.
     pub log: Log,
     /// Traces and metrics.

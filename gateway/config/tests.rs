@@ -9,6 +9,7 @@ mod policies;
 mod precedence;
 mod secrets;
 mod shell;
+mod store;
 mod web;
 
 use std::path::Path;

@@ -10,6 +10,7 @@ mod pins;
 mod policy;
 mod secret;
 mod server;
+mod store;
 
 use std::path::{Path, PathBuf};
 
@@ -30,11 +31,12 @@ const TITLE_CHARS: usize = 200;
 const INSTRUCTIONS_BYTES: usize = 16 * 1024;
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// The validated configuration, when nothing is wrong with it.
+/// The validated configuration, when nothing is wrong with it; `own` is the file that it is in.
 pub fn config(
     root: Root,
     layers: &Layers,
     sources: &Sources,
+    own: Option<&Path>,
     problems: &mut Problems,
 ) -> Option<Config> {
     let mut check = Check {
@@ -61,6 +63,7 @@ pub fn config(
     let egress = check.egress(&root.egress);
     let audit = check.audit(&root.audit);
     let telemetry = check.telemetry(&root.log, &root.telemetry, audit);
+    let store = check.store(&root.store, own);
     let tools = check.tools(&root);
     let depth = root.limits.depth.size();
     let servers = check.servers(root.servers, depth, &tools);
@@ -76,6 +79,7 @@ pub fn config(
         policy,
         egress,
         telemetry,
+        store,
         tools,
         pins_file,
         admin,

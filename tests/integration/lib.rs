@@ -54,6 +54,7 @@ mod sdk;
 mod shell;
 mod shutdown;
 mod stdio;
+mod store;
 mod streams;
 mod strict;
 mod subscriptions;

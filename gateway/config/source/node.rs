@@ -28,6 +28,8 @@ const SENSITIVE: &[&[&str]] = &[
     &["servers", "*", "env"],
     &["servers", "*", "headers"],
     &["servers", "*", "url"],
+    &["store", "keys"],
+    &["store", "url"],
     &["telemetry", "otlp"],
 ];
 

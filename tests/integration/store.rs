@@ -1,0 +1,66 @@
+//! `lockgate store` and `lockgate vault` as an operator runs them: on a store that is not there yet,
+//! and on a file of somebody else.
+
+use std::path::Path;
+use std::process::Output;
+
+use crate::rig::gate::command;
+
+const KEY: &str = "0123456789abcdef0123456789abcdef";
+
+/// Runs a command beside a configuration file.
+fn run(folder: &Path, arguments: &[&str]) -> Output {
+    let config = "store: { file: data/own.db }\nbuiltin: { example: true }\n";
+    std::fs::write(folder.join("lockgate.yaml"), config).unwrap();
+    let mut command = command();
+    command.args(arguments).env("MCP_ENCRYPTION_KEY", KEY).current_dir(folder);
+    command.output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    let bytes = [&output.stdout[..], &output.stderr[..]].concat();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[test]
+fn a_store_that_is_not_there_is_whole_and_stays_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let checked = run(folder.path(), &["store", "check"]);
+    assert!(checked.status.success(), "{}", said(&checked));
+    assert!(said(&checked).contains("nothing has been stored yet"));
+    let backup = run(folder.path(), &["store", "backup", "copy.db"]);
+    assert!(!backup.status.success() && said(&backup).contains("nothing has been stored yet"));
+    let rotated = run(folder.path(), &["vault", "rotate", "--json"]);
+    assert!(said(&rotated).contains("\"resealed\": 0"), "{}", said(&rotated));
+    assert!(!folder.path().join("data").exists());
+    let restored = run(folder.path(), &["store", "restore", "copy.db"]);
+    assert!(!restored.status.success() && said(&restored).contains("there is no file"));
+}
+
+#[test]
+fn a_file_of_somebody_else_is_named_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("data/own.db");
+    std::fs::create_dir(folder.path().join("data")).unwrap();
+    let letter = "dear friend, this is a letter and no database\n".repeat(100);
+    std::fs::write(&file, &letter).unwrap();
+    for arguments in [["store", "check"], ["vault", "rotate"]] {
+        let output = run(folder.path(), &arguments);
+        assert!(!output.status.success());
+        let said = said(&output);
+        assert!(said.contains("own.db is not a database of Lockgate"), "{said}");
+        assert!(said.contains("store.file") && !said.contains(KEY), "{said}");
+    }
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), letter);
+}
+
+#[test]
+fn a_key_that_can_be_guessed_is_refused_and_not_quoted() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = command();
+    command.args(["vault", "rotate"]).env("MCP_ENCRYPTION_KEY", "hunter2").current_dir(&folder);
+    let output = command.output().unwrap();
+    let said = said(&output);
+    assert!(!output.status.success() && said.contains("store.keys"), "{said}");
+    assert!(said.contains("MCP_ENCRYPTION_KEY") && !said.contains("hunter2"), "{said}");
+}
