@@ -23,6 +23,7 @@ use lockgate_upstream::{Client, SoleClient, Surroundings, Upstream};
 use parking_lot::Mutex;
 
 use crate::trail;
+use crate::webhook::{Target, Webhook};
 
 /// The clients of the configured servers, by slug.
 type Clients = BTreeMap<String, Arc<Client>>;
@@ -36,6 +37,7 @@ pub(crate) struct App {
     clients: Mutex<Clients>,
     builtin: Builtin,
     audit: Option<Trail>,
+    webhook: Arc<Webhook>,
     outside: Outside,
     authenticator: Mutex<Arc<Authenticator>>,
 }
@@ -56,11 +58,8 @@ impl App {
         let rules = rules(config, Arc::clone(&authenticator));
         let gateway =
             Gateway::start(rules, Arc::clone(&metrics), tracer, audit.clone(), sole.clone())?;
-        let limits = &config.proxy.limits;
-        let pools = Pools {
-            running: Pool::new(limits.concurrent_requests),
-            waiting: Pool::new(limits.queued_requests),
-        };
+        let webhook = start_webhook(config, &outside, &metrics, &gateway)?;
+        let pools = pools(config);
         let around = Surroundings {
             connector,
             egress: config.egress.clone(),
@@ -91,6 +90,7 @@ impl App {
             around,
             clients: Mutex::default(),
             audit,
+            webhook,
             outside,
             authenticator: Mutex::new(authenticator),
         });
@@ -112,7 +112,9 @@ impl App {
         let rules = self.gateway.prepare(rules(config, Arc::clone(&authenticator)))?;
         let builtin = self.builtin.prepare(&config.tools).map_err(anyhow::Error::msg)?;
         let clients = self.clients(config)?;
+        let target = target(config, &self.outside)?;
         *self.authenticator.lock() = authenticator;
+        self.webhook.adopt(target);
         let limits = &config.proxy.limits;
         self.around.pools.running.resize(limits.concurrent_requests);
         self.around.pools.waiting.resize(limits.queued_requests);
@@ -172,6 +174,34 @@ impl App {
     }
 }
 
+/// The places of calls at all servers.
+fn pools(config: &Config) -> Pools {
+    let limits = &config.proxy.limits;
+    Pools {
+        running: Pool::new(limits.concurrent_requests),
+        waiting: Pool::new(limits.queued_requests),
+    }
+}
+
+/// Has it told elsewhere that calls wait for approvers, where somebody is to be told.
+fn start_webhook(
+    config: &Config,
+    outside: &Outside,
+    metrics: &Arc<Metrics>,
+    gateway: &Gateway,
+) -> anyhow::Result<Arc<Webhook>> {
+    let (webhook, announcements) = Webhook::start(Arc::clone(metrics));
+    webhook.adopt(target(config, outside)?);
+    gateway.announce_approvals(announcements);
+    Ok(webhook)
+}
+
+/// Who is told of calls that wait for approvers.
+fn target(config: &Config, outside: &Outside) -> anyhow::Result<Option<Arc<Target>>> {
+    let webhook = config.admin.webhook.as_ref();
+    webhook.map(|webhook| Target::new(webhook, &outside.connector, &outside.config)).transpose()
+}
+
 fn rules(config: &Config, authn: Arc<Authenticator>) -> Rules {
     Rules { config: config.proxy.clone(), authn, policy: config.policy.clone() }
 }
@@ -213,6 +243,14 @@ impl Approvals for App {
 
     fn list(&self, approver: &Principal) -> Vec<serde_json::Value> {
         self.gateway.list_approvals(approver)
+    }
+
+    fn find(&self, approver: &Principal, id: &str) -> Option<serde_json::Value> {
+        self.gateway.find_approval(approver, id)
+    }
+
+    fn opens(&self, id: &str, token: &str) -> bool {
+        self.gateway.opens_approval(id, token)
     }
 
     fn answer(

@@ -11,3 +11,4 @@ mod reload;
 mod serve;
 mod shutdown;
 mod trail;
+mod webhook;

@@ -53,6 +53,7 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
         let health = lockgate_admin::health_router(Arc::clone(&app));
         let other = if admin.is_some() { health } else { health.merge(guarded_metrics(&app)) };
         let other = other.merge(guarded_approvals(&app));
+        let other = other.merge(lockgate_admin::page_router(Arc::clone(&app)));
         app.gateway.admit_approvers();
         let time_to_drain = loaded.config.listener.drain;
         reload::watch(Arc::clone(&app), loaded, sources, log);

@@ -1,11 +1,33 @@
 //! What the operator's endpoints need to know, already validated. It reads no file and no
 //! environment.
 
+use std::fmt;
 use std::net::SocketAddr;
+
+use url::Url;
 
 /// Where `/healthz`, `/readyz` and `/metrics` are served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// An address of their own; without it they are on the clients' listener.
     pub listen: Option<SocketAddr>,
+    /// Who is told when a call begins to wait for approvers.
+    pub webhook: Option<Webhook>,
+}
+
+/// Where messages are posted.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Webhook {
+    /// It may hold a secret, and is not shown.
+    pub url: Url,
+    /// What messages are signed with.
+    pub secret: Vec<u8>,
+    /// Where approvers reach the gateway.
+    pub link_base: Url,
+}
+
+impl fmt::Debug for Webhook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Webhook").field("link_base", &self.link_base).finish_non_exhaustive()
+    }
 }

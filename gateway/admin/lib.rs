@@ -9,8 +9,8 @@ mod router;
 
 use std::collections::BTreeMap;
 
-pub use approvals::{AnswerError, Approvals, approvals_router};
-pub use config::Config;
+pub use approvals::{AnswerError, Approvals, approvals_router, page_router};
+pub use config::{Config, Webhook};
 pub use life::{LifeCycle, State};
 pub use router::{health_router, metrics_router, router};
 

@@ -2,6 +2,7 @@
 //! range in its type. The doc comments are what editors show. Nothing here has Debug: values may be
 //! secrets.
 
+pub mod approvals;
 pub mod audit;
 mod auth;
 pub mod builtin;
@@ -21,6 +22,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use approvals::Approvals;
 pub use audit::Audit;
 pub use auth::{Anonymous, Auth, Claims, Issuer, Scopes};
 pub use builtin::Builtin;
@@ -89,6 +91,8 @@ pub struct Root {
     pub telemetry: Telemetry,
     /// Tools as they were approved.
     pub pins: Pins,
+    /// How approvers hear of calls that wait for them.
+    pub approvals: Approvals,
     /// The trail of decisions and outcomes.
     pub audit: Audit,
     /// Health, readiness and metrics.

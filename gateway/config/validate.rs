@@ -2,6 +2,7 @@
 //! reports all mistakes and gives a configuration only when it saw none.
 
 mod address;
+mod approvals;
 mod audit;
 mod auth;
 mod builtin;
@@ -57,8 +58,13 @@ pub fn config(
         // A larger body would never find room.
         listener.limits.body_bytes = listener.limits.body_bytes.min(bytes_in_flight);
     }
-    let admin =
+    let mut admin =
         check.admin(&root.admin, listener.as_ref().map(|l| l.listen), authn.admits_others());
+    admin.webhook = check.webhook(&root.approvals, root.http.public_url.as_ref());
+    if let (Some(listener), Some(webhook)) = (&mut listener, &admin.webhook) {
+        // The page behind its links is our own.
+        listener.origins.push(webhook.link_base.origin().ascii_serialization());
+    }
     let policy = check.policy(&root.policy, &authn);
     let egress = check.egress(&root.egress);
     let audit = check.audit(&root.audit);

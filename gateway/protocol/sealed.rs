@@ -37,6 +37,8 @@ pub enum Purpose {
     Session,
     /// The state of a question whether a call may be made.
     Approval,
+    /// A link to a call that waits for approvers.
+    ApprovalLink,
 }
 
 impl Purpose {
@@ -47,6 +49,7 @@ impl Purpose {
             Self::Task => "task",
             Self::Session => "session",
             Self::Approval => "approval",
+            Self::ApprovalLink => "approval link",
         }
     }
 }
@@ -133,6 +136,7 @@ struct Key {
     task: RandomizedNonceKey,
     session: RandomizedNonceKey,
     approval: RandomizedNonceKey,
+    approval_link: RandomizedNonceKey,
 }
 
 impl Sealer {
@@ -268,6 +272,7 @@ impl Key {
             task: derive_key(&root, Purpose::Task)?,
             session: derive_key(&root, Purpose::Session)?,
             approval: derive_key(&root, Purpose::Approval)?,
+            approval_link: derive_key(&root, Purpose::ApprovalLink)?,
         })
     }
 
@@ -278,6 +283,7 @@ impl Key {
             Purpose::Task => &self.task,
             Purpose::Session => &self.session,
             Purpose::Approval => &self.approval,
+            Purpose::ApprovalLink => &self.approval_link,
         }
     }
 }

@@ -1,13 +1,17 @@
 //! Calls that wait for a person: what callers were asked, and what waits for others. All of it is
 //! bounded and kept in memory alone, so that a gateway that starts anew knows of no approval.
 
+pub(crate) mod announced;
 pub(crate) mod asked;
 pub(crate) mod bounds;
 pub(crate) mod waiting;
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use announced::WaitingApproval;
 use asked::AskedCalls;
+use tokio::sync::mpsc;
 use waiting::WaitingCalls;
 
 /// See the module.
@@ -17,6 +21,8 @@ pub(crate) struct Approvals {
     pub(crate) waiting: WaitingCalls,
     /// Approvers can reach this gateway.
     is_open: AtomicBool,
+    /// Where it is told that a call begins to wait for approvers.
+    announcements: OnceLock<mpsc::Sender<WaitingApproval>>,
 }
 
 impl Approvals {
@@ -28,6 +34,15 @@ impl Approvals {
     /// Whether approvers can reach this gateway.
     pub(crate) fn are_open(&self) -> bool {
         self.is_open.load(Ordering::Relaxed)
+    }
+
+    /// Has it told there that a call begins to wait for approvers; the first one stays.
+    pub(crate) fn announce_to(&self, sender: mpsc::Sender<WaitingApproval>) {
+        let _ = self.announcements.set(sender);
+    }
+
+    pub(crate) fn announcements(&self) -> Option<&mpsc::Sender<WaitingApproval>> {
+        self.announcements.get()
     }
 
     /// How many calls wait for a person.

@@ -2,6 +2,7 @@
 //! approves it, or others do, or it is not made. What was approved is what runs, once. Calls that
 //! no policy asks about do not come here.
 
+mod announce;
 pub(crate) mod answer;
 pub(crate) mod call;
 mod record;
@@ -275,10 +276,11 @@ impl Asking<'_> {
         let shown = self.call.show(self.context, &self.permitted);
         let requester = self.context.principal.clone();
         let expires = SystemTime::now() + life;
-        let (call, mut receiver) = WaitingCall::new(id, requester, shown, rules, expires);
+        let (call, mut receiver) = WaitingCall::new(id.clone(), requester, shown, rules, expires);
         let waiting = &self.gateway.approvals.waiting;
         let _permit = waiting.hold(call, self.bounds).map_err(ApprovalError::NoRoom)?;
         self.record("asked", &[])?;
+        self.announce(&id, expires);
         let gone = self.watch_departure();
         let client_left = async {
             match channel {

@@ -2,12 +2,16 @@
 //! approve what is said by policies alone.
 
 use lockgate_authn::Principal;
+use lockgate_protocol::sealed::Purpose;
 use lockgate_telemetry::audit;
 use serde_json::Value;
+use tokio::sync::mpsc;
 
+use crate::approvals::announced::WaitingApproval;
 use crate::approvals::waiting::{VoteError, WaitingCall};
 use crate::gateway::Gateway;
 use crate::rights::subject;
+use crate::unix_time;
 
 /// An answer of an approver that does not count.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +33,25 @@ impl Gateway {
     /// refused at once.
     pub fn admit_approvers(&self) {
         self.approvals.open();
+    }
+
+    /// Has it told there that a call begins to wait for approvers: once for each gateway.
+    pub fn announce_approvals(&self, sender: mpsc::Sender<WaitingApproval>) {
+        self.approvals.announce_to(sender);
+    }
+
+    /// Whether a token is the one of the link to this call, and still good.
+    #[must_use]
+    pub fn opens_approval(&self, id: &str, token: &str) -> bool {
+        let sealer = &self.snapshot().sealer;
+        let opened = sealer.open(Purpose::ApprovalLink, &[id.as_bytes()], unix_time::now(), token);
+        opened.is_ok()
+    }
+
+    /// The call of this id, if this approver may approve it.
+    #[must_use]
+    pub fn find_approval(&self, approver: &Principal, id: &str) -> Option<Value> {
+        self.approvals.waiting.find(approver, &subject(approver), id)
     }
 
     /// The calls that this approver may approve, the oldest first.

@@ -50,6 +50,7 @@ mod trace_context;
 pub mod transport;
 mod unix_time;
 
+pub use approvals::announced::WaitingApproval;
 pub use approvers::ApproverError;
 pub use config::{Config, Limits, Names};
 pub use gateway::Gateway;

@@ -49,6 +49,17 @@ labels! {
 }
 
 labels! {
+    /// What became of a message that a call waits for approvers.
+    Notification {
+        Delivered = "delivered",
+        /// Given up after all attempts.
+        Failed = "failed",
+        /// Too many waited to be sent.
+        Dropped = "dropped",
+    }
+}
+
+labels! {
     /// Why a request was refused before it became a call.
     Rejection {
         /// `Host` is not one of ours.

@@ -18,7 +18,9 @@ use prometheus::proto::{Bucket, Histogram, LabelPair, Metric, MetricFamily, Metr
 use prometheus::{Registry, TextEncoder};
 
 use crate::audit::AuditCounters;
-use crate::counters::{Bounds, Gauge, Outcome, Rejection, ServerMetrics, ServerState};
+use crate::counters::{
+    Bounds, Gauge, Notification, Outcome, Rejection, ServerMetrics, ServerState,
+};
 use crate::numbers::Numbers;
 
 const DURATION: &str = "lockgate_call_duration_seconds";
@@ -84,6 +86,7 @@ fn provider(
     durations(&meter, numbers);
     bounds(&meter, numbers);
     rejections(&meter, numbers);
+    notifications(&meter, numbers);
     audit(&meter, numbers);
     servers(&meter, numbers);
     Ok(provider)
@@ -197,6 +200,24 @@ fn bounds(meter: &Meter, numbers: &Arc<Numbers>) {
             })
             .build();
     }
+}
+
+fn notifications(meter: &Meter, numbers: &Arc<Numbers>) {
+    let weak = Arc::downgrade(numbers);
+    let builder = meter
+        .u64_observable_counter("approval_notifications")
+        .with_description("Messages to the webhook that a call waits for approvers, by outcome");
+    let _ = builder
+        .with_callback(move |observer| {
+            let Some(numbers) = weak.upgrade() else {
+                return;
+            };
+            for &outcome in Notification::ALL {
+                let count = numbers.notifications[outcome as usize].load(Relaxed);
+                observer.observe(count, &[KeyValue::new("outcome", outcome.as_str())]);
+            }
+        })
+        .build();
 }
 
 fn rejections(meter: &Meter, numbers: &Arc<Numbers>) {

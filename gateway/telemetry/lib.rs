@@ -19,7 +19,8 @@ mod trace;
 
 pub use config::{Config, Format};
 pub use counters::{
-    Bounds, Entered, Gauge, Outcome, Rejection, ServerMetrics, ServerState, ToolMetrics,
+    Bounds, Entered, Gauge, Notification, Outcome, Rejection, ServerMetrics, ServerState,
+    ToolMetrics,
 };
 pub use log::{Guard, LogError, init};
 pub use metrics::Metrics;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::audit::AuditCounters;
 use crate::config::Config;
-use crate::counters::{Gauge, Rejection, ServerMetrics, ToolMetrics};
+use crate::counters::{Gauge, Notification, Rejection, ServerMetrics, ToolMetrics};
 use crate::export::Exporter;
 use crate::numbers::{Numbers, OTHER};
 
@@ -134,6 +134,11 @@ impl Metrics {
     /// How the audit trail does.
     pub fn audit(&self) -> &Arc<AuditCounters> {
         &self.numbers.audit
+    }
+
+    /// Counts one message that a call waits for approvers.
+    pub fn notified(&self, outcome: Notification) {
+        self.numbers.notifications[outcome as usize].fetch_add(1, Relaxed);
     }
 
     /// Counts one request that was refused before it became a call.

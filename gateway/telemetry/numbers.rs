@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use parking_lot::Mutex;
 
 use crate::audit::AuditCounters;
-use crate::counters::{Gauge, Rejection, ServerMetrics, ToolMetrics};
+use crate::counters::{Gauge, Notification, Rejection, ServerMetrics, ToolMetrics};
 
 /// The tool name that stands for all tools beyond the bound.
 pub(crate) const OTHER: &str = "other";
@@ -20,6 +20,7 @@ pub(crate) struct Numbers {
     pub(crate) streams: Gauge,
     pub(crate) parked: Gauge,
     pub(crate) approvals: Gauge,
+    pub(crate) notifications: [AtomicU64; Notification::ALL.len()],
     pub(crate) in_flight: Gauge,
     pub(crate) queued: Gauge,
     pub(crate) bytes_in_flight: Gauge,

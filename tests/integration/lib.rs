@@ -62,3 +62,4 @@ mod tasks;
 mod tls;
 mod trust;
 mod visible;
+mod webhook;

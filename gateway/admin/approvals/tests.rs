@@ -17,6 +17,14 @@ impl Approvals for Fake {
         vec![json!({"id": "1", "for": approver})]
     }
 
+    fn find(&self, approver: &String, id: &str) -> Option<Value> {
+        (id == "1").then(|| json!({"id": "1", "for": approver}))
+    }
+
+    fn opens(&self, id: &str, token: &str) -> bool {
+        (id, token) == ("1", "good")
+    }
+
     fn answer(&self, approver: &String, id: &str, approve: bool) -> Result<Value, AnswerError> {
         self.0.lock().push((approver.clone(), id.to_owned(), approve));
         match id {
@@ -53,4 +61,37 @@ async fn answers_go_where_they_are_meant_to() {
     let wanted = [("1", true), ("2", false), ("3", true)];
     let wanted = wanted.map(|(id, approve)| (ann.clone(), id.to_owned(), approve));
     assert_eq!(*fake.0.lock(), wanted);
+}
+
+#[tokio::test]
+async fn one_call_is_shown_to_its_approvers() {
+    let fake = Arc::new(Fake::default());
+    let found = ask(&fake, "GET", "/approvals/1").await;
+    assert_eq!(found, (200, r#"{"id":"1","for":"ann"}"#.into()));
+    assert_eq!(ask(&fake, "GET", "/approvals/2").await.0, 404);
+}
+
+#[tokio::test]
+async fn the_page_opens_with_the_token_of_its_link_and_shows_nothing_of_the_call() {
+    let open = async |path: &str| {
+        let request = Request::builder().uri(path).body(Body::empty()).unwrap();
+        let response = page_router(Arc::new(Fake::default())).oneshot(request).await.unwrap();
+        let policy = response.headers().get(header::CONTENT_SECURITY_POLICY).cloned();
+        let status = response.status().as_u16();
+        let body = to_bytes(response.into_body(), 65536).await.unwrap();
+        (status, policy.is_some(), String::from_utf8(body.to_vec()).unwrap())
+    };
+    let (status, is_guarded, page) = open("/approvals/1/open?token=good").await;
+    assert_eq!((status, is_guarded), (200, true));
+    assert!(page.contains("../page.js") && !page.contains("ann"), "{page}");
+    for path in ["/approvals/1/open", "/approvals/1/open?token=bad", "/approvals/2/open?token=good"]
+    {
+        assert_eq!(open(path).await.0, 404, "{path}");
+    }
+    let (status, is_guarded, script) = open("/approvals/page.js").await;
+    assert_eq!((status, is_guarded), (200, true));
+    // What a call says is never read as markup, and nothing is kept.
+    for word in ["innerHTML", "insertAdjacent", "eval", "Storage", "cookie"] {
+        assert!(!script.contains(word), "{word}");
+    }
 }

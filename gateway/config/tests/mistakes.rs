@@ -335,6 +335,14 @@ const CASES: &[Case] = &[
     ),
     (
         "lockgate.yaml",
+        "approvals: { webhook: { url: 'ftp://x', secret: whsec_short } }\nhttp: { public_url: 'http://127.0.0.1:3001' }\n",
+        &[
+            "lockgate.yaml:1:30: approvals.webhook.url: must be an http:// or https:// address without user and password — such as https://hooks.example.com/approvals",
+            "lockgate.yaml:1:49: approvals.webhook.secret: must be `whsec_` and 24 to 64 bytes in base64 — make one with `echo whsec_$(openssl rand -base64 32)`",
+        ],
+    ),
+    (
+        "lockgate.yaml",
         "auth: { anonymous: never }\n",
         &[
             "lockgate.yaml:1:20: auth.anonymous: nobody can call: there is no way to show who one is — set `auth.key`, `auth.keys_file`, `auth.issuers` or `http.tls.client_ca`",

@@ -59,7 +59,7 @@ impl Check<'_> {
                 "use another port, or leave it out to share that one",
             );
         }
-        lockgate_admin::Config { listen }
+        lockgate_admin::Config { listen, webhook: None }
     }
 
     fn address(&mut self, path: &[&str], text: &str, has_key: bool) -> Option<SocketAddr> {

@@ -95,6 +95,20 @@ impl WaitingCall {
         counts.contains(&true).then_some(counts)
     }
 
+    /// The call as somebody sees it who may approve it; nothing for everybody else.
+    fn show_to(&self, approver: &Principal, subject: &Subject<'_>) -> Option<Value> {
+        if self.requester == *approver {
+            return None;
+        }
+        self.counts(subject)?;
+        let seconds = self.expires.duration_since(SystemTime::now()).unwrap_or_default();
+        let mut shown = self.shown.clone();
+        shown["id"] = self.id.as_str().into();
+        shown["expires_in"] = seconds.as_secs().into();
+        shown["policies"] = self.progress(&self.votes.lock());
+        Some(shown)
+    }
+
     /// How many approvals each rule has and needs, as approvers see it.
     fn progress(&self, votes: &Votes) -> Value {
         let mut rules = Vec::new();
@@ -184,17 +198,20 @@ impl WaitingCalls {
         calls.sort_by_key(|call| call.asked);
         let mut all = Vec::new();
         for call in calls {
-            if call.requester == *approver || call.counts(subject).is_none() {
-                continue;
-            }
-            let seconds = call.expires.duration_since(SystemTime::now()).unwrap_or_default();
-            let mut shown = call.shown.clone();
-            shown["id"] = call.id.as_str().into();
-            shown["expires_in"] = seconds.as_secs().into();
-            shown["policies"] = call.progress(&call.votes.lock());
-            all.push(shown);
+            all.extend(call.show_to(approver, subject));
         }
         all
+    }
+
+    /// The call of this id, if this approver may approve it.
+    pub(crate) fn find(
+        &self,
+        approver: &Principal,
+        subject: &Subject<'_>,
+        id: &str,
+    ) -> Option<Value> {
+        let call = self.0.lock().get(id).cloned()?;
+        call.show_to(approver, subject)
     }
 
     /// Counts the answer of an approver; gives how the call stands then.

@@ -1,0 +1,61 @@
+//! `approvals`: the webhook is either whole or not there.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use lockgate_admin::Webhook;
+use url::Url;
+
+use super::Check;
+use crate::raw::approvals::Approvals;
+use crate::raw::leaf::Text;
+
+/// What secrets of Standard Webhooks begin with.
+const PREFIX: &str = "whsec_";
+/// Bytes of such a secret.
+const BYTES: std::ops::RangeInclusive<usize> = 24..=64;
+
+impl Check<'_> {
+    pub fn webhook(&mut self, raw: &Approvals, public_url: Option<&Text>) -> Option<Webhook> {
+        let raw = raw.webhook.as_ref()?;
+        let url = self.webhook_url(raw.url.as_ref());
+        let secret = self.webhook_secret(raw.secret.as_ref());
+        if public_url.is_none() && !self.layers.damaged(&["http", "public_url"]) {
+            let hint = "its messages link to the gateway: say where approvers reach it";
+            self.error(&["http", "public_url"], "must be given for `approvals.webhook`", hint);
+        }
+        // What is wrong with it is told elsewhere.
+        let link_base = Url::parse(&public_url?.0).ok()?;
+        Some(Webhook { url: url?, secret: secret?, link_base })
+    }
+
+    fn webhook_url(&mut self, text: Option<&Text>) -> Option<Url> {
+        let path = ["approvals", "webhook", "url"];
+        let url = text.and_then(|text| Url::parse(&text.0).ok());
+        let url = url.filter(|url| {
+            super::is_http(url) && url.username().is_empty() && url.password().is_none()
+        });
+        if url.is_none() && !self.layers.damaged(&path) {
+            let what = "must be an http:// or https:// address without user and password";
+            self.error(&path, what, "such as https://hooks.example.com/approvals");
+        }
+        url
+    }
+
+    fn webhook_secret(&mut self, text: Option<&Text>) -> Option<Vec<u8>> {
+        let path = ["approvals", "webhook", "secret"];
+        let hint = "make one with `echo whsec_$(openssl rand -base64 32)`";
+        let Some(Text(text)) = text else {
+            if !self.layers.damaged(&path) {
+                self.error(&path, "must be given: messages are signed with it", hint);
+            }
+            return None;
+        };
+        let bytes = text.strip_prefix(PREFIX).and_then(|rest| STANDARD.decode(rest).ok());
+        let Some(bytes) = bytes.filter(|bytes| BYTES.contains(&bytes.len())) else {
+            self.error(&path, "must be `whsec_` and 24 to 64 bytes in base64", hint);
+            return None;
+        };
+        self.long_secret(&path, Some(&Text(text.clone())));
+        Some(bytes)
+    }
+}

@@ -1,0 +1,55 @@
+//! What is sent, and how it is signed.
+
+use super::*;
+
+fn config() -> Config {
+    Config {
+        url: "https://hooks.test/secret-path".parse().unwrap(),
+        secret: b"0123456789abcdef0123456789abcdef".to_vec(),
+        link_base: "https://gate.test/team".parse().unwrap(),
+    }
+}
+
+/// The example of the reference implementation.
+#[test]
+fn the_signature_is_that_of_standard_webhooks() {
+    let secret = STANDARD.decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
+    let signed =
+        sign(&secret, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, br#"{"test": 2432232314}"#);
+    assert_eq!(signed, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+}
+
+#[test]
+fn a_message_has_a_link_and_not_the_arguments() {
+    let waiting = WaitingApproval {
+        id: "00ff".into(),
+        caller: "key|ann".into(),
+        organisation: None,
+        tool: "a__wipe".into(),
+        server: "a".into(),
+        needs: vec!["policy one needs an approval by roles approver".into()],
+        asked: UNIX_EPOCH,
+        expires: UNIX_EPOCH + Duration::from_secs(300),
+        token: "lg1.x.y".into(),
+    };
+    let body: serde_json::Value = serde_json::from_slice(&write_body(&config(), &waiting)).unwrap();
+    assert_eq!(body["type"], "approval.waiting");
+    assert_eq!(body["data"]["link"], "https://gate.test/team/approvals/00ff/open?token=lg1.x.y");
+    assert_eq!(body["data"]["expires"], "1970-01-01T00:05:00Z");
+    assert!(body["data"].get("arguments").is_none());
+}
+
+#[test]
+fn what_may_be_a_secret_is_not_shown() {
+    let shown = format!("{:?}", config());
+    assert!(!shown.contains("secret-path") && !shown.contains("0123"), "{shown}");
+}
+
+#[test]
+fn only_what_may_pass_is_tried_again() {
+    for (status, again) in
+        [(500, true), (503, true), (429, true), (408, true), (400, false), (410, false)]
+    {
+        assert_eq!(may_help(StatusCode::from_u16(status).unwrap()), again, "{status}");
+    }
+}
