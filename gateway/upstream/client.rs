@@ -189,7 +189,11 @@ fn wanted_level(call: &Call<'_>, connection: &Connection) -> Option<LogLevel> {
 /// of modern servers: the gateway follows them in its place.
 fn declared_for<'a>(call: &'a Call<'_>, modern: bool) -> Cow<'a, [u8]> {
     let own = &call.caller.capabilities[..];
-    if !modern || call.caller.era == Era::Modern || call.method != Method::ToolsCall {
+    let is_of_task = matches!(
+        call.method,
+        Method::ToolsCall | Method::TasksGet | Method::TasksUpdate | Method::TasksCancel
+    );
+    if !modern || call.caller.era == Era::Modern || !is_of_task {
         return own.into();
     }
     capabilities::with_tasks(own)

@@ -37,6 +37,7 @@ pub struct Fixture {
     session: Arc<Session>,
     shy: bool,
     like_examples: bool,
+    only: Option<ProtocolVersion>,
 }
 
 impl Fixture {
@@ -50,11 +51,18 @@ impl Fixture {
             session: Arc::default(),
             shy: false,
             like_examples: false,
+            only: None,
         })
     }
 
     pub(crate) fn new_session(&self) -> Self {
         Self { session: Arc::default(), ..self.clone() }
+    }
+
+    /// Serves one revision of its era alone.
+    #[must_use]
+    pub fn only(self, revision: Option<ProtocolVersion>) -> Self {
+        Self { only: revision, ..self }
     }
 
     /// Whether tools that ask the client are only listed to clients that can be asked.
@@ -145,7 +153,10 @@ impl ServerHandler for Fixture {
     }
 
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
-        self.shared.era.revisions()
+        match &self.only {
+            Some(only) => Cow::Owned(vec![only.clone()]),
+            None => self.shared.era.revisions(),
+        }
     }
 
     async fn list_tools(

@@ -6,7 +6,9 @@ use std::{io::Write as _, net::SocketAddr};
 use anyhow::Context as _;
 use clap::Parser;
 use lockgate_tests_support::{Era, Fixture, serve_http};
-use rmcp::{ServiceExt as _, service::ServerInitializeError, transport::stdio};
+use rmcp::{
+    ServiceExt as _, model::ProtocolVersion, service::ServerInitializeError, transport::stdio,
+};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// An MCP server that offers what the official conformance suite calls by name.
@@ -16,6 +18,9 @@ struct Arguments {
     /// The revisions to serve.
     #[arg(long, value_enum, default_value_t = Era::Both)]
     era: Era,
+    /// One revision alone to serve, such as 2025-06-18, instead of an era.
+    #[arg(long, value_name = "REVISION", conflicts_with = "era", value_parser = revision)]
+    revision: Option<ProtocolVersion>,
     /// Serve one client on standard input and output.
     #[arg(long, conflicts_with = "http", required_unless_present = "http")]
     stdio: bool,
@@ -36,7 +41,9 @@ struct Arguments {
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    let fixture = Fixture::new(arguments.era, arguments.page_size)?
+    let era = arguments.revision.as_ref().map_or(arguments.era, Era::of);
+    let fixture = Fixture::new(era, arguments.page_size)?
+        .only(arguments.revision)
         .shy(arguments.shy)
         .like_examples(arguments.like_examples);
     let mut terminate = signal(SignalKind::terminate()).context("cannot watch for SIGTERM")?;
@@ -59,6 +66,11 @@ async fn main() -> anyhow::Result<()> {
     }
     // The runtime would wait for its thread that reads standard input.
     std::process::exit(0);
+}
+
+fn revision(text: &str) -> Result<ProtocolVersion, String> {
+    let known = ProtocolVersion::KNOWN_VERSIONS.iter().find(|known| known.as_str() == text);
+    known.cloned().ok_or_else(|| "there is no such revision".to_owned())
 }
 
 async fn serve_stdio(fixture: Fixture) -> anyhow::Result<()> {

@@ -5,7 +5,7 @@ use std::{
     collections::HashSet,
     sync::{
         Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
@@ -41,6 +41,8 @@ pub(crate) struct Shared {
     pub(crate) extra_tool: AtomicBool,
     pub(crate) extra_prompt: AtomicBool,
     pub(crate) extra_resource: AtomicBool,
+    /// Calls of `test_cancellation` that their clients have cancelled.
+    pub(crate) cancelled: AtomicUsize,
     changes: broadcast::Sender<Change>,
     /// Listens that are being acknowledged, by what they ask for: they hear of changes from before
     /// their acknowledgement on.
@@ -59,6 +61,7 @@ impl Shared {
             extra_tool: AtomicBool::new(false),
             extra_prompt: AtomicBool::new(false),
             extra_resource: AtomicBool::new(false),
+            cancelled: AtomicUsize::new(0),
             changes: broadcast::channel(CHANGES_HELD).0,
             opening: Mutex::default(),
         })

@@ -6,7 +6,7 @@ use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::ErrorObject;
 use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::revision::Era;
+use lockgate_protocol::revision::{Era, Revision};
 use serde_json::{Value, json};
 
 use super::RequestError;
@@ -107,7 +107,9 @@ fn translated(
         code::MISSING_CAPABILITY if from == Era::Modern && lacks(context, data.as_ref()) => {
             code::MISSING_CAPABILITY
         }
-        code::URL_ELICITATION if from == Era::Legacy && to == Era::Legacy => code::URL_ELICITATION,
+        code::URL_ELICITATION if from == Era::Legacy && knows_pages(context) => {
+            code::URL_ELICITATION
+        }
         // The method is ours to know; what the server means is that it has no such feature.
         code::METHOD_NOT_FOUND => code::INTERNAL,
         other if code::is_relayable(other) => other,
@@ -124,6 +126,11 @@ fn translated(
         problem.data = Some(json!({"upstreamCode": error.code}));
     }
     problem
+}
+
+/// Whether the client's revision has the code that sends its user to a page first.
+fn knows_pages(context: &RequestContext) -> bool {
+    context.revision == Revision::V2025_11_25
 }
 
 /// Whether a modern client really did not declare what the server says that it needs. What the

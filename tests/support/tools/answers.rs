@@ -1,6 +1,9 @@
 //! Tools that answer at once, with each kind of content.
 
-use rmcp::model::{CallToolResult, ContentBlock, ResourceContents, Tool};
+use std::sync::Arc;
+
+use rmcp::model::{CallToolResult, ContentBlock, Resource, ResourceContents, Tool};
+use serde_json::json;
 
 use super::{Answer, plain, text};
 use crate::resources::PIXEL;
@@ -16,6 +19,8 @@ pub(super) fn list() -> Vec<Tool> {
         plain("test_embedded_resource", "Answers with a resource"),
         plain("test_multiple_content_types", "Answers with a text, an image and a resource"),
         plain("test_error_handling", "Always fails"),
+        structured(),
+        plain("test_resource_link", "Answers with a link to a resource"),
     ]
 }
 
@@ -41,6 +46,13 @@ pub(super) fn call(name: &str) -> Option<Answer> {
                 r#"{"test":"data","value":123}"#,
             ),
         ],
+        "test_structured_content" => {
+            return Some(Ok(CallToolResult::structured(json!({"answer": 42})).into()));
+        }
+        "test_resource_link" => {
+            let link = Resource::new("test://static-text", "static-text");
+            vec![ContentBlock::resource_link(link)]
+        }
         "test_error_handling" => {
             let words = "This tool intentionally returns an error for testing";
             return Some(Ok(CallToolResult::error(vec![ContentBlock::text(words)]).into()));
@@ -48,6 +60,14 @@ pub(super) fn call(name: &str) -> Option<Answer> {
         _ => return None,
     };
     Some(Ok(CallToolResult::success(content).into()))
+}
+
+fn structured() -> Tool {
+    let schema = json!({"type": "object", "properties": {"answer": {"type": "integer"}},
+        "required": ["answer"]});
+    let schema = schema.as_object().cloned().unwrap_or_default();
+    plain("test_structured_content", "Answers with structured content")
+        .with_raw_output_schema(Arc::new(schema))
 }
 
 fn resource(uri: &str, media_type: &str, text: &str) -> ContentBlock {

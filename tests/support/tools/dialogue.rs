@@ -27,6 +27,7 @@ pub(super) fn list() -> Vec<Tool> {
         ),
         plain("test_elicitation_sep1034_defaults", "Asks with a default for every primitive type"),
         plain("test_elicitation_sep1330_enums", "Asks with every kind of enumeration"),
+        plain("test_elicitation_url", "Sends the user elsewhere"),
         plain("test_streaming_elicitation", "Asks the user on a response that may stream"),
         plain("test_missing_capability", "Needs a client that can sample"),
     ]
@@ -38,6 +39,7 @@ pub(super) async fn call(call: &Call, name: &str, arguments: &JsonObject) -> Opt
         "test_elicitation" => required(arguments, "message").map(contact),
         "test_elicitation_sep1034_defaults" => Ok(defaults()),
         "test_elicitation_sep1330_enums" => Ok(enumerations()),
+        "test_elicitation_url" => Ok(elsewhere()),
         "test_streaming_elicitation" => {
             let asked = call.ask(&[("form", contact("Who are you?"))], None).await;
             return Some(asked.and_then(said_of));
@@ -109,6 +111,15 @@ fn contact(message: &str) -> Value {
         }),
         &["username", "email"],
     )
+}
+
+fn elsewhere() -> Value {
+    json!({"method": "elicitation/create", "params": {
+        "mode": "url",
+        "message": "Please agree there",
+        "url": "https://example.com/consent",
+        "elicitationId": "consent-1"
+    }})
 }
 
 fn defaults() -> Value {

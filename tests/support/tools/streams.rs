@@ -1,6 +1,7 @@
 //! Tools that say something before they answer: logs, progress, and a response stream that closes
 //! early.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::http::request::Parts;
@@ -20,6 +21,8 @@ pub(super) fn list() -> Vec<Tool> {
         plain("test_logging_tool", "Logs one message at info"),
         plain("test_tool_with_progress", "Reports progress three times"),
         plain("test_reconnection", "Closes its response stream, then answers"),
+        plain("test_cancellation", "Waits until it is cancelled"),
+        plain("test_cancelled_count", "Says how many of those were cancelled"),
     ]
 }
 
@@ -45,11 +48,30 @@ pub(super) async fn call(call: &Call, name: &str) -> Option<Answer> {
             call.progress(100.0, 100.0).await;
             Some(text("Tool with progress executed"))
         }
+        "test_cancellation" => {
+            // However the SDK ends a call that was cancelled: it is told, or dropped.
+            let _counted = Counted(&call.shared.cancelled);
+            call.progress(0.0, 1.0).await;
+            call.context.ct.cancelled().await;
+            Some(text("Cancelled"))
+        }
+        "test_cancelled_count" => {
+            Some(text(call.shared.cancelled.load(Ordering::SeqCst).to_string()))
+        }
         "test_reconnection" => {
             reconnect(call).await;
             Some(text("Answered after the stream was closed"))
         }
         _ => None,
+    }
+}
+
+/// Counts its end.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
     }
 }
 
