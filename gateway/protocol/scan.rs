@@ -14,7 +14,7 @@ mod text;
 pub use fault::{Fault, Flaw};
 use keys::check_key;
 pub use keys::{Keys, MAX_MEMBERS};
-pub use span::{Member, Members, Span, find};
+pub use span::{Member, Members, Span, find, find_str};
 pub use stream::{StreamScanner, Visit};
 use text::is_plain;
 pub(crate) use text::plain_run;

@@ -152,18 +152,22 @@ impl Questions {
 /// They are no object.
 pub(crate) fn take_unremembered(raw: &[u8]) -> Result<Vec<u8>, String> {
     let all = Answer::read(raw)?;
-    let guess = |key: &str| {
-        let answer = Answer::read(all.member(key)?).ok()?;
-        let has = |name: &str| answer.member(name).is_some();
-        Some(match (has("role"), has("roots")) {
-            (true, _) => Question::Sample,
-            (_, true) => Question::Roots,
-            _ => Question::Form(Form::any()),
-        })
-    };
     take_each(raw, |key| {
-        let question = guess(key)?;
-        question.take(all.member(key)?).is_ok().then_some(question)
+        let answer = all.member(key)?;
+        let question = guess_question(answer)?;
+        question.take(answer).is_ok().then_some(question)
+    })
+}
+
+/// What this may be an answer to.
+fn guess_question(answer: &[u8]) -> Option<Question> {
+    let answer = Answer::read(answer).ok()?;
+    Some(if answer.member("role").is_some() {
+        Question::Sample
+    } else if answer.member("roots").is_some() {
+        Question::Roots
+    } else {
+        Question::Form(Form::any())
     })
 }
 
@@ -174,10 +178,10 @@ fn take_each(raw: &[u8], question: impl Fn(&str) -> Option<Question>) -> Result<
     for member in &all.members {
         let key = member.name(raw);
         if let Some(question) = question(&key) {
-            let answer = question.take(member.value.of(raw));
-            let words =
-                |words| format!("the answer {}: {words}", lockgate_protocol::list::short(&key));
-            object.copy(member.key.of(raw), &answer.map_err(words)?);
+            let answer = question.take(member.value.of(raw)).map_err(|words| {
+                format!("the answer {}: {words}", lockgate_protocol::list::short(&key))
+            })?;
+            object.copy(member.key.of(raw), &answer);
         }
     }
     object.close();

@@ -1,6 +1,8 @@
 //! May they? What policy hides is not in the view, and answers like what does not exist; then
 //! rates, then arguments. Only here is a [`Permitted`] made, and without one no server is reached.
 
+mod completion;
+mod evaluate;
 mod missing;
 mod permitted;
 mod task_support;
@@ -9,24 +11,22 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use lockgate_policy::response::Response;
-use lockgate_policy::{ALWAYS_QUICK, Denied, DenyReason, Held, Kind, Target, Verdict};
+use lockgate_policy::{ALWAYS_QUICK, Kind};
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::scan;
 use lockgate_protocol::sealed::Purpose;
 use lockgate_protocol::write;
 use lockgate_upstream::Upstream;
 
 use crate::context::RequestContext;
-use missing::find_verdict;
-use permitted::{Judgement, describe_reason};
+use completion::authorize_completion;
+pub(crate) use evaluate::admit;
+use evaluate::{answer_missing, evaluate};
 pub(crate) use permitted::{Parked, Permitted};
 use task_support::find_use;
 
 use crate::rescue::RequestError;
-use crate::rights::CallerRights;
-use crate::snapshot::Snapshot;
 use crate::tokens::Resumption;
 use crate::{answers, approve, tokens, unix_time};
 
@@ -52,15 +52,15 @@ const QUICK_ANSWERS: usize = 64 * 1024;
 
 /// Whether the decision may take so long that it has to be made apart.
 pub(crate) fn is_slow(context: &RequestContext) -> bool {
-    let bytes_of = |name: &str| context.request.param(name).map_or(0, <[u8]>::len);
+    let request = &context.request;
     // URIs are judged in every spelling that a server may take for the same.
-    if bytes_of("uri") > QUICK_URI
-        || bytes_of("ref") > QUICK_URI
-        || bytes_of("inputResponses") > QUICK_ANSWERS
+    if bytes_of(request, "uri") > QUICK_URI
+        || bytes_of(request, "ref") > QUICK_URI
+        || bytes_of(request, "inputResponses") > QUICK_ANSWERS
     {
         return true;
     }
-    let bytes = bytes_of("arguments");
+    let bytes = bytes_of(request, "arguments");
     if bytes <= ALWAYS_QUICK {
         return false;
     }
@@ -73,94 +73,8 @@ pub(crate) fn is_slow(context: &RequestContext) -> bool {
     seen.is_some_and(|seen| context.snapshot.policy.evaluates_slowly(&seen.verdict, bytes))
 }
 
-/// Takes a request that is for no server in particular (lists, discovery) from its allowances.
-pub(crate) fn admit(
-    snapshot: &Snapshot,
-    rights: &CallerRights,
-    method: Method,
-) -> Result<Vec<Held>, RequestError> {
-    take_allowance(snapshot, rights, method, None)
-}
-
-fn take_allowance(
-    snapshot: &Snapshot,
-    rights: &CallerRights,
-    method: Method,
-    about: Option<(&Verdict, &Target<'_>)>,
-) -> Result<Vec<Held>, RequestError> {
-    let policy = &snapshot.policy;
-    let limiter = &*snapshot.limiter;
-    let held = policy.limit(limiter, &rights.class, method.as_str(), &rights.subject(), about);
-    held.map_err(|limited| RequestError::limited(method, &limited))
-}
-
-/// Decides on something that is in the view: how often, then with which arguments.
-fn evaluate(
-    context: &RequestContext,
-    verdict: &Verdict,
-    target: &Target<'_>,
-) -> Result<Judgement, RequestError> {
-    evaluate_target(context, verdict, target).map_err(|problem| problem.of_server(target.server))
-}
-
-fn evaluate_target(
-    context: &RequestContext,
-    verdict: &Verdict,
-    target: &Target<'_>,
-) -> Result<Judgement, RequestError> {
-    let rights = &context.rights;
-    let held =
-        take_allowance(&context.snapshot, rights, context.request.method, Some((verdict, target)))?;
-    let policy = &context.snapshot.policy;
-    let subject = rights.subject();
-    let question = rights.question(&subject, target);
-    let arguments = context.request.param("arguments").filter(|_| verdict.reads_arguments());
-    let passed = policy
-        .evaluate(verdict, &question, arguments)
-        .map_err(|denied| write_denial(context, target, denied))?;
-    if let Some(denied) = &passed.dry_run {
-        let who = subject.principal();
-        let reason = describe_reason(&denied.reason);
-        let tool = target.exposed;
-        let rule = &*denied.rule;
-        tracing::info!(target: "audit", decision = "dry-run", who, tool, rule, %reason, "would be \
-            denied");
-    }
-    Ok(Judgement { passed, held, response: verdict.response().cloned() })
-}
-
-/// The answer to arguments that policy refuses: for a tool a result that the model reads and can
-/// mend, as the specification has it for input that does not validate; for anything else an error.
-fn write_denial(context: &RequestContext, target: &Target<'_>, denied: Denied) -> RequestError {
-    let rule = &*denied.rule;
-    let unjudged = |failure: String, why: String| {
-        tracing::warn!(
-            tool = target.exposed,
-            rule,
-            failure,
-            "denied, because a policy could not be evaluated"
-        );
-        format!("refused by policy {rule}, which cannot judge this call{why}")
-    };
-    let words = match denied.reason {
-        DenyReason::Arguments(refusal) => format!("refused by policy {rule}: {refusal}"),
-        DenyReason::Failure(failure) => unjudged(failure, String::new()),
-        DenyReason::Unjudged(failure, argument) => unjudged(failure, format!(": {argument}")),
-        DenyReason::Hidden | DenyReason::Unapproved => format!("refused by policy {rule}"),
-    };
-    let problem = match target.kind {
-        Kind::Tool => RequestError::tool_error(words, context.era()),
-        _ => RequestError::invalid(words),
-    };
-    problem.denied(denied.rule)
-}
-
-/// The answer about what is not there, or is hidden, which is the same: it counts as a request by
-/// its method, so that names cannot be guessed without limit.
-fn answer_missing(context: &RequestContext, problem: RequestError) -> RequestError {
-    take_allowance(&context.snapshot, &context.rights, context.request.method, None)
-        .err()
-        .unwrap_or(problem)
+fn bytes_of(request: &Request, name: &str) -> usize {
+    request.param(name).map_or(0, <[u8]>::len)
 }
 
 /// The answer about a name that nothing has: that it is unknown, or that a server which may have it
@@ -267,63 +181,6 @@ fn permit_round(
         Some(answer) => permitted.with_answer(answer),
         None => permitted,
     })
-}
-
-fn authorize_completion(context: &RequestContext) -> Result<Permitted, RequestError> {
-    let request = &context.request;
-    let bad = || {
-        RequestError::invalid(
-            "`params.ref` must be a ref/prompt with `name` or a ref/resource with `uri`",
-        )
-    };
-    let reference = request.param("ref").ok_or_else(bad)?;
-    let mut scanner = scan::Scanner::new(reference, scan::MAX_DEPTH).map_err(|_| bad())?;
-    let (_, members) = scanner.members(scan::Keys::Strict).map_err(|_| bad())?;
-    let member = |name: &str| {
-        scan::find(&members, reference, name).and_then(|s| scan::as_str(s.of(reference)))
-    };
-    let (server, key, own, judged) = match member("type").as_deref() {
-        Some("ref/prompt") => {
-            let name = member("name").ok_or_else(bad)?;
-            let unknown = || answer_missing(context, RequestError::unknown("prompt", &name));
-            let entry = &context
-                .view
-                .prompt(&name)
-                .filter(|seen| context.sees(&seen.entry))
-                .ok_or_else(unknown)?
-                .entry;
-            let target = entry.target(Kind::PromptCompletion);
-            let judged =
-                evaluate(context, &find_verdict(context, &target).ok_or_else(unknown)?, &target)?;
-            (Arc::clone(&entry.server), "name", entry.item.key.to_string(), judged)
-        }
-        Some("ref/resource") => {
-            let uri = member("uri").ok_or_else(bad)?;
-            let unknown = || answer_missing(context, RequestError::unknown("resource", &uri));
-            // What may not be read cannot be completed either; and only what is listed can, so that
-            // a server need not be asked about anything else, in words that would tell it from what
-            // is hidden.
-            let found =
-                context.view.resource(&uri, Kind::Resource).filter(|_| context.view.lists(&uri));
-            let found = found.ok_or_else(unknown)?;
-            let target = found.target(Kind::ResourceCompletion);
-            let judged =
-                evaluate(context, &find_verdict(context, &target).ok_or_else(unknown)?, &target)?;
-            (Arc::clone(&found.server), "uri", found.own.clone(), judged)
-        }
-        _ => return Err(bad()),
-    };
-    let mut own_reference = Vec::with_capacity(reference.len());
-    let mut object = write::Object::open(&mut own_reference);
-    for m in &members {
-        match m.is(reference, key) {
-            true => object.string(key, &own),
-            false => object.copy(m.key.of(reference), m.value.of(reference)),
-        }
-    }
-    object.close();
-    let replaced = vec![("ref", Some(own_reference))];
-    Ok(Permitted::new(server, Method::Complete, own, replaced).with_judgement(judged))
 }
 
 /// A task is found by the token that we made of its server and id; a foreign token is an unknown

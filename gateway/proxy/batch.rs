@@ -29,22 +29,18 @@ pub(crate) async fn receive_batch(
     exchange: &Exchange,
     body: &Bytes,
 ) -> Reply {
-    let not_here = |words: &'static str| {
-        let problem =
-            RequestError::new(code::INVALID_REQUEST, words).status(StatusCode::BAD_REQUEST);
-        gateway.record_refused_request(&problem, exchange);
-        problem.reply(None, Era::Legacy)
-    };
     let session = gateway.session(header(&exchange.headers, &SESSION), principal, exchange);
     let Some(session) = session.filter(|s| s.revision == Revision::V2025_03_26) else {
-        return not_here("a batch is only taken in a session of protocol version 2025-03-26");
+        let words = "a batch is only taken in a session of protocol version 2025-03-26";
+        return refuse_batch(gateway, exchange, words);
     };
     let depth = snapshot.config.limits.depth;
     let Ok(texts) = jsonrpc::split_batch(body, depth, MAX_BATCH) else {
-        return not_here("the batch is not valid, or longer than 64 messages");
+        let words = "the batch is not valid, or longer than 64 messages";
+        return refuse_batch(gateway, exchange, words);
     };
     if texts.is_empty() {
-        return not_here("the batch is empty");
+        return refuse_batch(gateway, exchange, "the batch is empty");
     }
     let mut answers = Vec::new();
     for text in texts {
@@ -75,6 +71,12 @@ pub(crate) async fn receive_batch(
         headers: HeaderMap::new(),
         body: Text::Whole(out.into()),
     }
+}
+
+fn refuse_batch(gateway: &Gateway, exchange: &Exchange, words: &'static str) -> Reply {
+    let problem = RequestError::new(code::INVALID_REQUEST, words).status(StatusCode::BAD_REQUEST);
+    gateway.record_refused_request(&problem, exchange);
+    problem.reply(None, Era::Legacy)
 }
 
 /// One message of a batch.
@@ -108,8 +110,9 @@ async fn collect_texts(reply: Reply) -> Vec<Bytes> {
         // Clients of that revision get whole answers.
         Reply::StreamedMessage { .. } => Vec::new(),
         Reply::Stream { events, .. } => {
-            let all: Vec<Outgoing> = events.take(4096).collect().await;
-            all.into_iter().filter(|e| !e.data.is_empty()).map(|e| e.data.into_bytes()).collect()
+            let mut events: Vec<Outgoing> = events.take(4096).collect().await;
+            events.retain(|event| !event.data.is_empty());
+            events.into_iter().map(|event| event.data.into_bytes()).collect()
         }
     }
 }

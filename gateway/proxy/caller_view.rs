@@ -65,13 +65,18 @@ impl CallerView for RequestCallerView<'_> {
     }
 
     fn items(&self, kind: ListKind) -> Vec<VisibleItem> {
-        let items = self.context.view.items[crate::catalog::index(kind)].iter();
-        let seen = |entry: &Arc<crate::catalog::Entry>| VisibleItem {
-            slug: entry.slug.as_str().into(),
-            exposed: Arc::clone(self.context.view.shown(entry)),
-            text: entry.item.text.clone(),
-        };
-        items.filter(|entry| self.context.sees(entry)).map(seen).collect()
+        let view = &self.context.view;
+        let mut visible = Vec::new();
+        for entry in &view.items[crate::catalog::index(kind)] {
+            if self.context.sees(entry) {
+                visible.push(VisibleItem {
+                    slug: entry.slug.as_str().into(),
+                    exposed: Arc::clone(view.shown(entry)),
+                    text: entry.item.text.clone(),
+                });
+            }
+        }
+        visible
     }
 
     fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<Bytes, String>> {

@@ -95,9 +95,7 @@ impl CallChannel {
         labelled: bool,
     ) -> Self {
         let token = request.meta(meta::PROGRESS_TOKEN).filter(|t| !t.is_empty() && t.len() <= 256);
-        let is_token =
-            |t: &&[u8]| matches!(t.first(), Some(b'-' | b'0'..=b'9')) || scan::as_str(t).is_some();
-        let token = token.filter(is_token).map(Bytes::copy_from_slice);
+        let token = token.filter(|token| is_token(token)).map(Bytes::copy_from_slice);
         let last_place = match &outlet {
             Destination::Channel(channel, _) => channel.clone().try_reserve_owned().ok(),
             Destination::Log { .. } => None,
@@ -264,6 +262,11 @@ impl CallChannel {
             Destination::Channel(..) => None,
         }
     }
+}
+
+/// Whether this is a number or a text.
+fn is_token(token: &[u8]) -> bool {
+    matches!(token.first(), Some(b'-' | b'0'..=b'9')) || scan::as_str(token).is_some()
 }
 
 impl Conversation for CallChannel {

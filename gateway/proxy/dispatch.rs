@@ -8,18 +8,17 @@ mod detached;
 mod parking;
 mod record;
 mod rounds;
+mod stream;
 mod task;
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, StatusCode};
 use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::write;
 use lockgate_upstream::ListKind;
-use tokio::sync::mpsc;
 
 pub(crate) use answer::join_instructions;
 use answer::{write_discovery, write_page};
@@ -27,18 +26,18 @@ use detached::{Detached, Work, reclaim};
 use record::CallRecord;
 pub(crate) use record::{audit_allow, audit_denial, audit_listen};
 use rounds::{ClientPaths, run_rounds};
+use stream::{stream_all, stream_rest, write_final_text};
 
 use crate::approve::{self, Step, obtain_approval};
 use crate::authorize::{self, Permitted};
-use crate::client_channel::{CallChannel, Destination, Waiting};
+use crate::client_channel::{CallChannel, Destination};
 use crate::context::RequestContext;
 use crate::gateway::Gateway;
 use crate::relay::{Relay, stream_message};
 use crate::rescue::RequestError;
 use crate::session::{Log, Session};
 use crate::session_stream::{silence, stream_call};
-use crate::streams::OpenStream;
-use crate::transport::{Outgoing, Reply, Text};
+use crate::transport::{Reply, Text};
 
 /// A request of a known caller.
 pub(crate) async fn answer_request(gateway: &Arc<Gateway>, context: Box<RequestContext>) -> Reply {
@@ -212,13 +211,7 @@ async fn stream_modern(
     tokio::select! {
         biased;
         Some(first) = receiver.recv() => {
-            let open = gateway.streams.of_call();
-            let state: Option<Running> = Some((Some(first.text), receiver, work, open));
-            let events = futures_util::stream::unfold(state, |state| async move {
-                let (first, receiver, work, open) = state?;
-                next_event(first, receiver, work, open).await
-            });
-            Reply::Stream { headers: HeaderMap::new(), events: Box::pin(events) }
+            stream_rest(first, receiver, work, gateway.streams.of_call())
         }
         (context, answer) = &mut work => {
             // What came with the answer comes before it.
@@ -229,47 +222,8 @@ async fn stream_modern(
             if early.is_empty() {
                 return write_reply(&context, answer);
             }
-            let last = write_final_text(&context, answer);
-            let all = early.into_iter().map(|waiting| Text::Whole(waiting.text)).chain([last]);
-            let all = all.map(|data| Outgoing { data, ..Outgoing::default() });
-            Reply::Stream { headers: HeaderMap::new(), events: Box::pin(futures_util::stream::iter(all)) }
+            stream_all(early, write_final_text(&context, answer))
         }
-    }
-}
-
-pub(super) type Running = (Option<Bytes>, mpsc::Receiver<Waiting>, Work, OpenStream);
-
-async fn next_event(
-    first: Option<Bytes>,
-    mut receiver: mpsc::Receiver<Waiting>,
-    mut work: Work,
-    open: OpenStream,
-) -> Option<(Outgoing, Option<Running>)> {
-    let event = |data: Text| Outgoing { data, ..Outgoing::default() };
-    if let Some(first) = first {
-        return Some((event(first.into()), Some((None, receiver, work, open))));
-    }
-    tokio::select! {
-        biased;
-        Some(waiting) = receiver.recv() => Some((event(waiting.text.into()), Some((None, receiver, work, open)))),
-        (context, answer) = &mut work => {
-            let last = write_final_text(&context, answer);
-            match receiver.try_recv() {
-                // Rare: a message slipped in together with the answer; it goes first.
-                Ok(waiting) => {
-                    let work: Work = Box::pin(std::future::ready((context, Ok(last))));
-                    Some((event(waiting.text.into()), Some((None, receiver, work, open))))
-                }
-                Err(_) => Some((event(last), None)),
-            }
-        }
-    }
-}
-
-fn write_final_text(context: &RequestContext, answer: Result<Text, RequestError>) -> Text {
-    match answer {
-        Ok(text) => text,
-        Err(problem) => problem.text(Some(context.request.id())).into(),
     }
 }
 
@@ -368,9 +322,10 @@ async fn call_server(
     let mut ending = gateway.ending.subscribe();
     let server = Arc::clone(permitted.server());
     let channel = paths.channel.clone();
+    let rounds = run_rounds(gateway, context, permitted, paths, forward_nested, &mut record);
     let answer = tokio::select! {
         biased;
-        answer = run_rounds(gateway, context, permitted, paths, forward_nested, &mut record) => answer,
+        answer = rounds => answer,
         _ = ending.wait_for(|ending| *ending) => Err(RequestError::cut_off(server.slug())),
     };
     if let Some(channel) = channel {

@@ -28,10 +28,11 @@ pub(crate) fn check_questions(permitted: &Permitted, answer: &Answer) -> Result<
         permitted.method(),
         Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead
     );
-    let asks = || answer.member("inputRequests").is_some_and(|asked| asked != b"{}");
-    if answer.kind != AnswerKind::InputRequired
-        || pausable && (asks() || answer.member("requestState").is_some())
-    {
+    if answer.kind != AnswerKind::InputRequired {
+        return Ok(());
+    }
+    let asks = answer.member("inputRequests").is_some_and(|asked| asked != b"{}");
+    if pausable && (asks || answer.member("requestState").is_some()) {
         return Ok(());
     }
     let words =

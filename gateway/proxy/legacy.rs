@@ -49,21 +49,17 @@ pub(crate) fn initialize(
             .reply(None, Era::Legacy);
     }
     let rights = CallerRights::new(&snapshot.policy, principal.clone(), &exchange.endpoint);
-    let refuse = |problem: &RequestError| {
-        gateway.record_refused_request(problem, exchange);
-        problem.reply(Some(id), Era::Legacy)
-    };
     let Some(view) = gateway.directory.view(&exchange.endpoint, snapshot, &rights) else {
-        return refuse(&RequestError::no_endpoint());
+        return refuse(gateway, exchange, id, &RequestError::no_endpoint());
     };
     if let Err(problem) = crate::authorize::admit(snapshot, &rights, Method::Initialize) {
-        return refuse(&problem);
+        return refuse(gateway, exchange, id, &problem);
     }
     let revision =
         lockgate_protocol::legacy::negotiate(request.param_str("protocolVersion").as_deref());
     let declared = match read_declared(request) {
         Ok(declared) => declared,
-        Err(problem) => return refuse(&problem),
+        Err(problem) => return refuse(gateway, exchange, id, &problem),
     };
     let limits = &snapshot.config.limits;
     let endpoint = &exchange.endpoint;
@@ -83,7 +79,10 @@ pub(crate) fn initialize(
         &view,
     ) {
         Ok(session) => session,
-        Err(too_many) => return refuse(&RequestError::too_many_sessions(too_many)),
+        Err(too_many) => {
+            let problem = RequestError::too_many_sessions(too_many);
+            return refuse(gateway, exchange, id, &problem);
+        }
     };
     tell_servers(gateway, &session, &view);
     let result = write_initialize_result(snapshot, &view, revision);
@@ -161,28 +160,22 @@ pub(crate) async fn receive(
         return Reply::accepted();
     }
     let id = request.id_bytes();
-    let reply = |result: Result<Vec<u8>, RequestError>| match result {
-        Ok(result) => {
-            let body = Text::Whole(write::result(&id, &result).into());
-            Reply::Message { status: StatusCode::OK, headers: HeaderMap::new(), body }
-        }
-        Err(problem) => problem.reply(Some(&id), Era::Legacy),
-    };
-    let ok = || Ok(b"{}".to_vec());
-    let noted = |result: Result<Vec<u8>, RequestError>| {
-        reply(result.inspect_err(|problem| gateway.record_refused_request(problem, exchange)))
-    };
     match request.method {
-        Method::Ping => reply(ok()),
-        Method::SetLevel => noted(set_level(&session, &request).and_then(|()| ok())),
-        Method::Initialize => noted(Err(RequestError::new(
-            code::INVALID_REQUEST,
-            "the session is initialized already",
-        ))),
+        Method::Ping => write_done(&id, Ok(())),
+        Method::SetLevel => match set_level(&session, &request) {
+            Ok(()) => write_done(&id, Ok(())),
+            Err(problem) => refuse(gateway, exchange, &id, &problem),
+        },
+        Method::Initialize => {
+            let words = "the session is initialized already";
+            let problem = RequestError::new(code::INVALID_REQUEST, words);
+            refuse(gateway, exchange, &id, &problem)
+        }
         method
             if !method.exists_in(Era::Legacy) || method.as_str().starts_with("notifications/") =>
         {
-            noted(Err(RequestError::method_not_found(&request.method_name())))
+            let problem = RequestError::method_not_found(&request.method_name());
+            refuse(gateway, exchange, &id, &problem)
         }
         method => {
             let context =
@@ -193,8 +186,8 @@ pub(crate) async fn receive(
                     Err(reply) => return *reply,
                 };
             match method {
-                Method::Subscribe => reply(subscribe(gateway, &context).await.and_then(|()| ok())),
-                Method::Unsubscribe => reply(unsubscribe(gateway, &context).and_then(|()| ok())),
+                Method::Subscribe => write_done(&id, subscribe(gateway, &context).await),
+                Method::Unsubscribe => write_done(&id, unsubscribe(gateway, &context)),
                 _ => dispatch::answer_request(gateway, context).await,
             }
         }
@@ -239,6 +232,23 @@ async fn prepare_request(
         request,
         snapshot,
     }))
+}
+
+/// The answer to a request that has no result but that it is done.
+fn write_done(id: &[u8], result: Result<(), RequestError>) -> Reply {
+    match result {
+        Ok(()) => {
+            let body = Text::Whole(write::result(id, b"{}").into());
+            Reply::Message { status: StatusCode::OK, headers: HeaderMap::new(), body }
+        }
+        Err(problem) => problem.reply(Some(id), Era::Legacy),
+    }
+}
+
+/// Refuses a request that no step behind this one has noted.
+fn refuse(gateway: &Gateway, exchange: &Exchange, id: &[u8], problem: &RequestError) -> Reply {
+    gateway.record_refused_request(problem, exchange);
+    problem.reply(Some(id), Era::Legacy)
 }
 
 /// Waits for servers that are still starting and, for a client that can be asked things, for what

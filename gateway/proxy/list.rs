@@ -12,7 +12,7 @@ use lockgate_protocol::scan::{self, Keys, Scanner};
 use lockgate_upstream::{Item, ListKind};
 
 use crate::catalog::rendered::Pages;
-use crate::catalog::{View, index};
+use crate::catalog::{Entry, View, index};
 
 /// The pages of one list for clients of one revision that can be asked things or not.
 pub(crate) fn find_pages(
@@ -61,21 +61,24 @@ fn render(
     if entries.is_empty() {
         return vec![Bytes::from_static(b"[]")];
     }
-    let page = |entries: &[&Arc<crate::catalog::Entry>]| {
-        let mut out = vec![b'['];
-        for entry in entries {
-            let slug = view.namespaced.then_some(entry.slug.as_str());
-            let before = out.len();
-            if before > 1 {
-                out.push(b',');
-            }
-            let shown = Shown { key: (kind.key(), view.shown(entry)), slug, revision };
-            if list::show(&mut out, &definition(&entry.item, revision), &shown).is_err() {
-                out.truncate(before); // the item was scanned when it came in, so this does not happen
-            }
+    let pages = entries.chunks(page_items.max(1));
+    pages.map(|entries| render_page(view, kind, revision, entries)).collect()
+}
+
+fn render_page(view: &View, kind: ListKind, revision: Revision, entries: &[&Arc<Entry>]) -> Bytes {
+    let mut out = vec![b'['];
+    for entry in entries {
+        let slug = view.namespaced.then_some(entry.slug.as_str());
+        let before = out.len();
+        if before > 1 {
+            out.push(b',');
         }
-        out.push(b']');
-        Bytes::from(out)
-    };
-    entries.chunks(page_items.max(1)).map(page).collect()
+        let shown = Shown { key: (kind.key(), view.shown(entry)), slug, revision };
+        if list::show(&mut out, &definition(&entry.item, revision), &shown).is_err() {
+            // The item was scanned when it came in, so this does not happen.
+            out.truncate(before);
+        }
+    }
+    out.push(b']');
+    Bytes::from(out)
 }

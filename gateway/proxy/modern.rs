@@ -151,15 +151,17 @@ fn read_caller(principal: &Principal, request: &Request) -> Result<Caller, Reque
 
 /// The members of `_meta` that every modern request has. Gives the version.
 fn check_meta(request: &Request) -> Result<String, RequestError> {
-    let missing = |key: &str| {
-        RequestError::invalid(format!("`params._meta` needs {key}")).status(StatusCode::BAD_REQUEST)
+    let Some(version) = request.meta_str(meta::PROTOCOL_VERSION) else {
+        return Err(missing_meta(meta::PROTOCOL_VERSION));
     };
-    let version =
-        request.meta_str(meta::PROTOCOL_VERSION).ok_or_else(|| missing(meta::PROTOCOL_VERSION))?;
     match request.meta(meta::CLIENT_CAPABILITIES) {
         Some(capabilities) if capabilities.starts_with(b"{") => Ok(version.into_owned()),
-        _ => Err(missing(meta::CLIENT_CAPABILITIES)),
+        _ => Err(missing_meta(meta::CLIENT_CAPABILITIES)),
     }
+}
+
+fn missing_meta(key: &str) -> RequestError {
+    RequestError::invalid(format!("`params._meta` needs {key}")).status(StatusCode::BAD_REQUEST)
 }
 
 /// Headers repeat the body for whoever routes by them; the two must agree.
@@ -247,11 +249,8 @@ fn check_param_headers(
 
 /// Equal after decoding; numbers by value.
 fn is_same_value(sent: &[u8], body: &str) -> bool {
-    let (Ok(sent), Ok(body)) =
-        (sentinel::decode_value(sent), sentinel::decode_value(body.as_bytes()))
-    else {
-        return false;
-    };
+    let Ok(sent) = sentinel::decode_value(sent) else { return false };
+    let Ok(body) = sentinel::decode_value(body.as_bytes()) else { return false };
     if sent == body {
         return true;
     }

@@ -115,7 +115,15 @@ impl Gateway {
         self.metrics.rejected(why);
         let words = words.into();
         let (issuer, subject) = who.map_or(("", ""), |who| (&*who.issuer, &*who.subject));
-        tracing::info!(target: "audit", decision = "refuse", reason = why.as_str(), %words, issuer, subject, "refused");
+        tracing::info!(
+            target: "audit",
+            decision = "refuse",
+            reason = why.as_str(),
+            %words,
+            issuer,
+            subject,
+            "refused"
+        );
         if let Some(trail) = &self.audit {
             let endpoint = match endpoint {
                 None | Some(Endpoint::All) => Cow::Borrowed(""),

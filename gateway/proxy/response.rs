@@ -152,13 +152,16 @@ fn bytes_of_copies(context: &RequestContext, answer: &Answer, rule: Option<&Resp
     if rule.is_some() {
         return text.len() * 2;
     }
-    let adapted = |member: &&Member| {
+    let mut bytes = 0;
+    for member in answer.members() {
+        let value = member.value.of(text);
         let is_content =
             matches!(&*member.name_bytes(text), b"content" | b"contents" | b"messages" | b"result");
-        is_content
-            && list::may_adapt(member.value.of(text), context.view.namespaced, context.revision)
-    };
-    answer.members().iter().filter(adapted).map(|member| member.value.of(text).len()).sum()
+        if is_content && list::may_adapt(value, context.view.namespaced, context.revision) {
+            bytes += value.len();
+        }
+    }
+    bytes
 }
 
 /// Ends a large answer behind `head`, an open object. The largest part of it is passed on without a
@@ -171,8 +174,7 @@ fn splice(
     mut changed: Vec<(&[u8], Vec<u8>)>,
 ) -> Text {
     let is_run = is_run(answer.members(), kept);
-    let size = |member: &&Member| member.value.of(text).len();
-    let stays: usize = kept.iter().map(size).sum();
+    let stays: usize = kept.iter().map(|member| member.value.of(text).len()).sum();
     let largest =
         (0..changed.len()).max_by_key(|&at| changed.get(at).map_or(0, |(_, value)| value.len()));
     // A changed member is the middle where it is larger than what stays.
@@ -190,13 +192,16 @@ fn splice(
         object.leave(key);
         return Text::Spliced([head.into(), value.into(), Bytes::from_static(b"}}")]);
     }
-    let largest = kept.iter().copied().max_by_key(size);
-    let (Some(first), Some(last), Some(largest)) = (kept.first(), kept.last(), largest) else {
+    let largest = kept.iter().copied().max_by_key(|member| member.value.of(text).len());
+    let Some(largest) = largest else {
         object.close();
         head.push(b'}');
         return Text::Whole(head.into());
     };
-    if is_run {
+    if is_run
+        && let Some(first) = kept.first()
+        && let Some(last) = kept.last()
+    {
         let start = first.key.range().start.saturating_sub(1);
         let run = text.slice(start..last.value.range().end);
         if !head.ends_with(b"{") {
@@ -215,7 +220,8 @@ fn splice(
 fn is_run(all: &[Member], kept: &[&Member]) -> bool {
     let Some(first) = kept.first() else { return false };
     let from = all.iter().position(|m| m == *first).unwrap_or_default();
-    all.get(from..from + kept.len()).is_some_and(|run| run.iter().zip(kept).all(|(a, b)| a == *b))
+    let Some(run) = all.get(from..from + kept.len()) else { return false };
+    run.iter().zip(kept).all(|(a, b)| a == *b)
 }
 
 fn modern_head(object: &mut Object<'_>, context: &RequestContext, answer: &Answer) {

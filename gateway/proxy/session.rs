@@ -1,6 +1,7 @@
-//! The table of legacy sessions: each bound to one caller and found by an unguessable id. An idle one is
-//! small: streams and subscriptions are made when they are first needed. `Gateway::end_session` alone
-//! ends one (DELETE, idle, a key no longer good); here it is only taken out of the table.
+//! The table of legacy sessions: each bound to one caller and found by an unguessable id. An idle
+//! one is small: streams and subscriptions are made when they are first needed.
+//! `Gateway::end_session` alone ends one (DELETE, idle, a key no longer good); here it is only
+//! taken out of the table.
 
 mod asked;
 mod changes;
@@ -244,11 +245,14 @@ impl Sessions {
     pub(crate) fn expire(&self, idle: Duration) -> Vec<Arc<Session>> {
         let now = self.now();
         let idle = u64::try_from(idle.as_millis()).unwrap_or(u64::MAX);
-        let old = |s: &Session| {
-            now.saturating_sub(s.touched.load(Ordering::Relaxed)) > idle && !s.is_listening()
-        };
-        let ended: Vec<_> =
-            self.table.iter().filter(|e| old(e.value())).map(|e| Arc::clone(e.value())).collect();
+        let mut ended = Vec::new();
+        for entry in &self.table {
+            let session = entry.value();
+            let quiet = now.saturating_sub(session.touched.load(Ordering::Relaxed));
+            if quiet > idle && !session.is_listening() {
+                ended.push(Arc::clone(session));
+            }
+        }
         for session in &ended {
             self.remove(session);
         }

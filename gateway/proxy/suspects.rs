@@ -1,7 +1,6 @@
 //! Tools that operators should know of: new, changed, or with text that hides something.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use lockgate_policy::pin::{Finding, Pins, Reaction, Standing};
 
@@ -26,19 +25,23 @@ pub struct Suspect {
 
 /// Tools that are new, have changed, hide something or give orders.
 pub(crate) fn suspects(catalog: &Catalog) -> Vec<Suspect> {
-    let suspect = |entry: &Arc<Entry>| {
-        let inspected = entry.inspected.as_ref()?;
-        let approved = inspected.standing.is_none_or(|standing| standing == Standing::Approved);
-        (!approved || !inspected.findings.is_empty()).then(|| Suspect {
-            server: entry.slug.to_string(),
-            tool: entry.item.key.to_string(),
-            standing: inspected.standing,
-            fingerprint: inspected.fingerprint.clone(),
-            quarantined: inspected.quarantined,
-            findings: inspected.findings.clone(),
-        })
-    };
-    catalog.tools().filter_map(suspect).collect()
+    catalog.tools().filter_map(|entry| suspect(entry)).collect()
+}
+
+fn suspect(entry: &Entry) -> Option<Suspect> {
+    let inspected = entry.inspected.as_ref()?;
+    let approved = inspected.standing.is_none_or(|standing| standing == Standing::Approved);
+    if approved && inspected.findings.is_empty() {
+        return None;
+    }
+    Some(Suspect {
+        server: entry.slug.to_string(),
+        tool: entry.item.key.to_string(),
+        standing: inspected.standing,
+        fingerprint: inspected.fingerprint.clone(),
+        quarantined: inspected.quarantined,
+        findings: inspected.findings.clone(),
+    })
 }
 
 /// Tells operators of suspects that were none in the catalog before.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
-use super::text::unescape;
+use super::text::{as_str, unescape};
 
 /// Where a value stands in its text, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,4 +77,10 @@ pub type Members = SmallVec<[Member; 8]>;
 #[must_use]
 pub fn find(members: &[Member], text: &[u8], name: &str) -> Option<Span> {
     members.iter().find(|m| m.is(text, name)).map(|m| m.value)
+}
+
+/// The text of the member called `name`, as [`as_str`] reads it.
+#[must_use]
+pub fn find_str<'a>(members: &[Member], text: &'a [u8], name: &str) -> Option<Cow<'a, str>> {
+    as_str(find(members, text, name)?.of(text))
 }

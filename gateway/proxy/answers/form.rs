@@ -33,8 +33,10 @@ impl Form {
         };
         let fields = fields.iter().map(|(name, field)| (name.clone(), field_of(field))).collect();
         let required = schema.and_then(|schema| schema.get("required")?.as_array());
-        let required = required.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
-        Self { fields: Some(fields), required: required.collect() }
+        Self {
+            fields: Some(fields),
+            required: required.map(|list| texts_of(list)).unwrap_or_default(),
+        }
     }
 
     /// A form of which nothing is known but that it is flat.
@@ -54,9 +56,7 @@ impl Form {
     pub(super) fn unsealed(value: Value) -> Option<Self> {
         let Value::Object(mut all) = value else { return None };
         let Some(Value::Object(fields)) = all.remove("fields") else { return Some(Self::any()) };
-        let required = all.remove("required")?;
-        let required =
-            required.as_array()?.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        let required = texts_of(all.remove("required")?.as_array()?);
         Some(Self { fields: Some(fields), required })
     }
 
@@ -82,6 +82,10 @@ impl Form {
             None => Ok(()),
         }
     }
+}
+
+fn texts_of(list: &[Value]) -> Vec<String> {
+    list.iter().filter_map(|text| Some(text.as_str()?.to_owned())).collect()
 }
 
 /// What decides of one field.
@@ -131,36 +135,43 @@ fn is_flat(value: &Value) -> bool {
 }
 
 fn fits(field: &Value, value: &Value) -> bool {
-    let of_type = match field.get("type").and_then(Value::as_str) {
-        Some("string") => value
-            .as_str()
-            .is_some_and(|text| is_within(field, "minLength", "maxLength", count(text))),
-        Some("boolean") => value.is_boolean(),
-        Some(kind @ ("number" | "integer")) => value.as_f64().is_some_and(|number| {
+    if !is_choice(field, value) {
+        return false;
+    }
+    match (field.get("type").and_then(Value::as_str), value) {
+        (Some("string"), Value::String(text)) => {
+            is_within(field, "minLength", "maxLength", count(text))
+        }
+        (Some("boolean"), Value::Bool(_)) => true,
+        (Some(kind @ ("number" | "integer")), Value::Number(number)) => {
+            let Some(number) = number.as_f64() else { return false };
             (kind == "number" || number.fract() == 0.0)
                 && is_within(field, "minimum", "maximum", number)
-        }),
-        Some("array") => value.as_array().is_some_and(|all| fits_all(field, all)),
+        }
+        (Some("array"), Value::Array(all)) => fits_all(field, all),
+        (Some("string" | "boolean" | "number" | "integer" | "array"), _) => false,
         _ => is_flat(value),
-    };
-    let choices = field.get("enum").and_then(Value::as_array);
-    of_type && choices.is_none_or(|choices| choices.contains(value))
+    }
 }
 
 fn fits_all(field: &Value, all: &[Value]) -> bool {
     let item = field.get("items").unwrap_or(&Value::Null);
     #[allow(clippy::cast_precision_loss, reason = "a length that is compared with a bound")]
     let within = is_within(field, "minItems", "maxItems", all.len() as f64);
-    let choices = item.get("enum").and_then(Value::as_array);
-    within
-        && all.iter().all(|one| {
-            let of_type =
-                item.get("type").and_then(Value::as_str) != Some("string") || one.is_string();
-            of_type
-                && is_flat(one)
-                && !one.is_array()
-                && choices.is_none_or(|choices| choices.contains(one))
-        })
+    within && all.iter().all(|one| fits_item(item, one))
+}
+
+fn fits_item(item: &Value, one: &Value) -> bool {
+    let is_text = item.get("type").and_then(Value::as_str) == Some("string");
+    (one.is_string() || !is_text) && is_flat(one) && !one.is_array() && is_choice(item, one)
+}
+
+/// Whether a value is one of those that may be chosen, where there are such.
+fn is_choice(schema: &Value, value: &Value) -> bool {
+    match schema.get("enum") {
+        Some(Value::Array(choices)) => choices.contains(value),
+        _ => true,
+    }
 }
 
 /// Characters, as JSON Schema counts them.
@@ -170,7 +181,7 @@ fn count(text: &str) -> f64 {
 }
 
 fn is_within(field: &Value, least: &str, most: &str, number: f64) -> bool {
-    let bound = |name: &str| field.get(name).and_then(Value::as_f64);
-    bound(least).is_none_or(|least| number >= least)
-        && bound(most).is_none_or(|most| number <= most)
+    let least = field.get(least).and_then(Value::as_f64);
+    let most = field.get(most).and_then(Value::as_f64);
+    least.is_none_or(|least| number >= least) && most.is_none_or(|most| number <= most)
 }

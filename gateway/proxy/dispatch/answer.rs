@@ -34,30 +34,16 @@ pub(super) fn write_page(context: &RequestContext, kind: ListKind) -> Result<Tex
         context.can_be_asked(),
         limits.page_items,
     );
-    let bind = context.bind();
-    let bound = [bind[0], bind[1], bind[2], context.request.method.as_str().as_bytes()];
-    let invalid =
-        || RequestError::invalid("the cursor is not valid any more; start again without one");
     let number = match context.request.param("cursor") {
-        None => 0,
-        Some(raw) => {
-            let token = scan::as_str(raw).ok_or_else(invalid)?;
-            let plain = context
-                .snapshot
-                .sealer
-                .open(Purpose::Cursor, &bound, unix_time::now(), &token)
-                .map_err(|_| invalid())?;
-            let plain = std::str::from_utf8(&plain)
-                .ok()
-                .and_then(|p| p.split_once(' '))
-                .ok_or_else(invalid)?;
-            if plain.0 != list.mark {
-                return Err(invalid());
-            }
-            plain.1.parse::<usize>().map_err(|_| invalid())?
-        }
+        None => Some(0),
+        Some(cursor) => read_cursor(context, &list.mark, cursor),
     };
-    let page = list.pages.get(number).cloned().ok_or_else(invalid)?;
+    let Some((number, page)) = number.and_then(|number| Some((number, list.pages.get(number)?)))
+    else {
+        return Err(RequestError::invalid(
+            "the cursor is not valid any more; start again without one",
+        ));
+    };
     let mut head = Vec::with_capacity(256);
     write::result_head(&mut head, context.request.id());
     let mut object = Object::open(&mut head);
@@ -67,15 +53,35 @@ pub(super) fn write_page(context: &RequestContext, kind: ListKind) -> Result<Tex
     if number + 1 < list.pages.len() {
         let plain = format!("{} {}", list.mark, number + 1);
         let expires = unix_time::now() + CURSOR_LIFE;
+        let sealer = &context.snapshot.sealer;
         if let Ok(cursor) =
-            context.snapshot.sealer.seal(Purpose::Cursor, &bound, expires, plain.as_bytes())
+            sealer.seal(Purpose::Cursor, &cursor_binding(context), expires, plain.as_bytes())
         {
             object.string("nextCursor", &cursor);
         }
     }
     write_list_meta(&mut object, context);
     object.key(kind.member());
-    Ok(Text::Shared([head.into(), page, Bytes::from_static(b"}}")]))
+    Ok(Text::Shared([head.into(), page.clone(), Bytes::from_static(b"}}")]))
+}
+
+/// Whose cursor it is, and of which list.
+fn cursor_binding(context: &RequestContext) -> [&[u8]; 4] {
+    let bind = context.bind();
+    [bind[0], bind[1], bind[2], context.request.method.as_str().as_bytes()]
+}
+
+/// The number of the page that a cursor stands for, if it is one of this list.
+fn read_cursor(context: &RequestContext, mark: &str, cursor: &[u8]) -> Option<usize> {
+    let token = scan::as_str(cursor)?;
+    let binding = cursor_binding(context);
+    let sealer = &context.snapshot.sealer;
+    let plain = sealer.open(Purpose::Cursor, &binding, unix_time::now(), &token).ok()?;
+    let (of, number) = std::str::from_utf8(&plain).ok()?.split_once(' ')?;
+    if of != mark {
+        return None;
+    }
+    number.parse().ok()
 }
 
 fn write_cache_hints(object: &mut Object<'_>, view: &View) {
@@ -120,13 +126,14 @@ pub(super) fn write_discovery(context: &RequestContext) -> Text {
     let versions: Vec<_> = Revision::OFFERED.iter().map(|r| r.as_str()).collect();
     let mut capabilities = Offers::modern(context.view.offers);
     add_extensions(&mut capabilities, &context.view.extensions);
+    let info: Value = serde_json::from_slice(&context.snapshot.info).unwrap_or_default();
     let mut result = json!({
         "resultType": "complete",
         "supportedVersions": versions,
         "capabilities": capabilities,
         "ttlMs": ttl_ms(&context.view),
         "cacheScope": "private",
-        "_meta": {meta::SERVER_INFO: serde_json::from_slice::<Value>(&context.snapshot.info).unwrap_or_default()},
+        "_meta": {meta::SERVER_INFO: info},
     });
     if !context.view.degraded.is_empty() {
         result["_meta"][meta::DEGRADED] = list_degraded(&context.view);

@@ -91,9 +91,9 @@ fn find_hiding_rule(gateway: &Gateway, context: &RequestContext) -> Option<(Stri
 fn read_reference(raw: &[u8]) -> Option<(bool, String)> {
     let mut scanner = scan::Scanner::new(raw, scan::MAX_DEPTH).ok()?;
     let (_, members) = scanner.members(scan::Keys::Strict).ok()?;
-    let member = |name: &str| scan::find(&members, raw, name).and_then(|s| scan::as_str(s.of(raw)));
-    let prompt = member("type")? == "ref/prompt";
-    Some((prompt, member(if prompt { "name" } else { "uri" })?.into_owned()))
+    let is_prompt = scan::find_str(&members, raw, "type")? == "ref/prompt";
+    let name = scan::find_str(&members, raw, if is_prompt { "name" } else { "uri" })?;
+    Some((is_prompt, name.into_owned()))
 }
 
 /// One record of a listen that is opened; without one it is not, if the operator says so. It has
@@ -235,7 +235,8 @@ impl<'a> CallRecord<'a> {
 
     /// The span of the call.
     fn record_span(&self, duration: Duration) {
-        let (Some(tracer), Some(trace)) = (self.tracer, &self.trace) else { return };
+        let Some(tracer) = self.tracer else { return };
+        let Some(trace) = &self.trace else { return };
         let request = &self.context.request;
         let tool = match request.param_str("name") {
             Some(_) => find_name(self.context),

@@ -80,16 +80,21 @@ impl RequestError {
 /// code for wrong parameters, in either era, and a read has no other ones unless it is a later
 /// round; some say it with no code at all.
 fn is_missing(context: &RequestContext, permitted: &Permitted, said: i64) -> bool {
-    let later = |name: &str| {
-        context.request.param(name).is_some()
-            || permitted.replaced().iter().any(|(n, v)| *n == name && v.is_some())
-    };
     match said {
         code::RESOURCE_NOT_FOUND => true,
-        code::INVALID_PARAMS => !later("inputResponses") && !later("requestState"),
+        code::INVALID_PARAMS => {
+            !is_given(context, permitted, "inputResponses")
+                && !is_given(context, permitted, "requestState")
+        }
         0 => !context.request.param_str("uri").is_some_and(|uri| context.view.lists(&uri)),
         _ => false,
     }
+}
+
+/// Whether the server got a parameter of this name.
+fn is_given(context: &RequestContext, permitted: &Permitted, name: &str) -> bool {
+    context.request.param(name).is_some()
+        || permitted.replaced().iter().any(|(n, v)| *n == name && v.is_some())
 }
 
 fn translated(
@@ -136,10 +141,11 @@ fn knows_pages(context: &RequestContext) -> bool {
 /// Whether a modern client really did not declare what the server says that it needs. What the
 /// gateway withheld, or what nobody named, is no fault of the client.
 fn lacks(context: &RequestContext, data: Option<&Value>) -> bool {
-    let required = data
-        .and_then(|data| data.get("requiredCapabilities"))
-        .filter(|required| required.is_object());
-    let (Era::Modern, Some(required)) = (context.era(), required) else { return false };
+    if context.era() != Era::Modern {
+        return false;
+    }
+    let required = data.and_then(|data| data.get("requiredCapabilities"));
+    let Some(required @ Value::Object(_)) = required else { return false };
     let declared = context
         .request
         .meta(meta::CLIENT_CAPABILITIES)

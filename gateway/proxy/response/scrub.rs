@@ -55,14 +55,18 @@ pub(crate) fn problem(rule: &Response, problem: &mut RequestError) {
 }
 
 fn links(rule: &Response, value: &[u8]) -> Option<Vec<u8>> {
-    let has = |needle: &[u8]| memchr::memmem::find(value, needle).is_some();
-    if !rule.judges_links() || !(has(b"resource_link") || has(b"\\u")) {
+    // The word may be written with escapes.
+    if !rule.judges_links() || !(has(value, b"resource_link") || has(value, b"\\u")) {
         return None;
     }
     let mut pruning = Pruning { rule, changed: false };
     let mut out = Vec::with_capacity(value.len());
     pruning.value(&mut out, value, 0).ok()?;
     pruning.changed.then_some(out)
+}
+
+fn has(text: &[u8], part: &[u8]) -> bool {
+    memchr::memmem::find(text, part).is_some()
 }
 
 struct Pruning<'a> {
@@ -132,11 +136,11 @@ impl Pruning<'_> {
             return Ok(false);
         }
         let (_, members) = Scanner::new(raw, scan::MAX_DEPTH)?.members(Keys::Distinct)?;
-        let text = |name: &str| {
-            scan::find(&members, raw, name).and_then(|value| scan::as_str(value.of(raw)))
-        };
-        Ok(text("type").as_deref() == Some("resource_link")
-            && !self.rule.allows_link(&text("uri").unwrap_or_default()))
+        if scan::find_str(&members, raw, "type").as_deref() != Some("resource_link") {
+            return Ok(false);
+        }
+        let uri = scan::find_str(&members, raw, "uri").unwrap_or_default();
+        Ok(!self.rule.allows_link(&uri))
     }
 }
 

@@ -151,11 +151,12 @@ fn array(
 
 fn object(rule: &Response, form: Form, raw: &[u8], depth: usize) -> Result<Option<Vec<u8>>, Flaw> {
     let (_, members) = Scanner::new(raw, scan::MAX_DEPTH)?.members(Keys::Distinct)?;
-    let change = |member: &scan::Member| {
+    let mut changes = Vec::with_capacity(members.len());
+    for member in &members {
         let name = member.name(raw);
-        (rule.redact_key(&name), inside(rule, form, &name, member.value.of(raw), depth))
-    };
-    let changes: Vec<_> = members.iter().map(change).collect();
+        let value = inside(rule, form, &name, member.value.of(raw), depth);
+        changes.push((rule.redact_key(&name), value));
+    }
     if changes.iter().all(|(key, value)| key.is_none() && value.is_none()) {
         return Ok(None);
     }

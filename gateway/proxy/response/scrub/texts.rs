@@ -15,15 +15,19 @@ pub(crate) fn texts(rule: &Response, of: &str, text: &[u8]) -> Option<Vec<u8>> {
     if !rule.redacts() {
         return None;
     }
-    let mut change = |place: Place<'_>, text: &str| match place {
+    strings::rewrite(text, &mut |place, text| match place {
         Place::Key => rule.redact_key(text),
-        Place::Value(key) => {
-            let key = if key.is_empty() { of } else { key };
-            rule.redact_member(key, text)
-                .or_else(|| ENCODED.contains(&key).then(|| decoded(rule, text)).flatten())
-        }
-    };
-    strings::rewrite(text, &mut change)
+        Place::Value("") => redact_member(rule, of, text),
+        Place::Value(key) => redact_member(rule, key, text),
+    })
+}
+
+fn redact_member(rule: &Response, key: &str, text: &str) -> Option<String> {
+    let redacted = rule.redact_member(key, text);
+    if redacted.is_none() && ENCODED.contains(&key) {
+        return decoded(rule, text);
+    }
+    redacted
 }
 
 /// Text in base64, such as a file that a server gives as a blob.

@@ -1,0 +1,93 @@
+//! May they ask for values of an argument? Of what they may not use they may not: it answers like
+//! what does not exist.
+
+use std::sync::Arc;
+
+use lockgate_policy::Kind;
+use lockgate_protocol::method::Method;
+use lockgate_protocol::{scan, write};
+use lockgate_upstream::Upstream;
+
+use super::evaluate::{answer_missing, evaluate};
+use super::missing::find_verdict;
+use super::permitted::{Judgement, Permitted};
+use crate::context::RequestContext;
+use crate::rescue::RequestError;
+
+pub(super) fn authorize_completion(context: &RequestContext) -> Result<Permitted, RequestError> {
+    let reference = context.request.param("ref").ok_or_else(bad_reference)?;
+    let mut scanner =
+        scan::Scanner::new(reference, scan::MAX_DEPTH).map_err(|_| bad_reference())?;
+    let (_, members) = scanner.members(scan::Keys::Strict).map_err(|_| bad_reference())?;
+    let kind = scan::find_str(&members, reference, "type");
+    let key = match kind.as_deref() {
+        Some("ref/prompt") => "name",
+        Some("ref/resource") => "uri",
+        _ => return Err(bad_reference()),
+    };
+    let name = scan::find_str(&members, reference, key).ok_or_else(bad_reference)?;
+    let Completed { server, own, judged } = match key {
+        "name" => authorize_prompt_values(context, &name)?,
+        _ => authorize_resource_values(context, &name)?,
+    };
+    let mut own_reference = Vec::with_capacity(reference.len());
+    let mut object = write::Object::open(&mut own_reference);
+    for m in &members {
+        match m.is(reference, key) {
+            true => object.string(key, &own),
+            false => object.copy(m.key.of(reference), m.value.of(reference)),
+        }
+    }
+    object.close();
+    let replaced = vec![("ref", Some(own_reference))];
+    Ok(Permitted::new(server, Method::Complete, own, replaced).with_judgement(judged))
+}
+
+fn bad_reference() -> RequestError {
+    RequestError::invalid(
+        "`params.ref` must be a ref/prompt with `name` or a ref/resource with `uri`",
+    )
+}
+
+/// What values may be asked for.
+struct Completed {
+    server: Arc<dyn Upstream>,
+    /// The server's own name or URI.
+    own: String,
+    judged: Judgement,
+}
+
+fn authorize_prompt_values(
+    context: &RequestContext,
+    name: &str,
+) -> Result<Completed, RequestError> {
+    let Some(seen) = context.view.prompt(name).filter(|seen| context.sees(&seen.entry)) else {
+        return Err(answer_missing(context, RequestError::unknown("prompt", name)));
+    };
+    let target = seen.entry.target(Kind::PromptCompletion);
+    let Some(verdict) = find_verdict(context, &target) else {
+        return Err(answer_missing(context, RequestError::unknown("prompt", name)));
+    };
+    let judged = evaluate(context, &verdict, &target)?;
+    let own = seen.entry.item.key.to_string();
+    Ok(Completed { server: Arc::clone(&seen.entry.server), own, judged })
+}
+
+/// What may not be read cannot be completed either; and only what is listed can, so that a server
+/// need not be asked about anything else, in words that would tell it from what is hidden.
+fn authorize_resource_values(
+    context: &RequestContext,
+    uri: &str,
+) -> Result<Completed, RequestError> {
+    let found = context.view.resource(uri, Kind::Resource);
+    let Some(found) = found.filter(|_| context.view.lists(uri)) else {
+        return Err(answer_missing(context, RequestError::unknown("resource", uri)));
+    };
+    let target = found.target(Kind::ResourceCompletion);
+    let Some(verdict) = find_verdict(context, &target) else {
+        return Err(answer_missing(context, RequestError::unknown("resource", uri)));
+    };
+    let judged = evaluate(context, &verdict, &target)?;
+    let own = found.own.clone();
+    Ok(Completed { server: Arc::clone(&found.server), own, judged })
+}

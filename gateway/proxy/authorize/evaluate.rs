@@ -1,0 +1,104 @@
+//! What policy says of a request for something that is in the view: how often, then with which
+//! arguments; and the answer where it says no.
+
+use lockgate_policy::{Denied, DenyReason, Held, Kind, Target, Verdict};
+use lockgate_protocol::method::Method;
+
+use super::permitted::{Judgement, describe_reason};
+use crate::context::RequestContext;
+use crate::rescue::RequestError;
+use crate::rights::CallerRights;
+use crate::snapshot::Snapshot;
+
+/// Takes a request that is for no server in particular (lists, discovery) from its allowances.
+pub(crate) fn admit(
+    snapshot: &Snapshot,
+    rights: &CallerRights,
+    method: Method,
+) -> Result<Vec<Held>, RequestError> {
+    take_allowance(snapshot, rights, method, None)
+}
+
+fn take_allowance(
+    snapshot: &Snapshot,
+    rights: &CallerRights,
+    method: Method,
+    about: Option<(&Verdict, &Target<'_>)>,
+) -> Result<Vec<Held>, RequestError> {
+    let policy = &snapshot.policy;
+    let limiter = &*snapshot.limiter;
+    let held = policy.limit(limiter, &rights.class, method.as_str(), &rights.subject(), about);
+    held.map_err(|limited| RequestError::limited(method, &limited))
+}
+
+/// Decides on something that is in the view: how often, then with which arguments.
+pub(super) fn evaluate(
+    context: &RequestContext,
+    verdict: &Verdict,
+    target: &Target<'_>,
+) -> Result<Judgement, RequestError> {
+    evaluate_target(context, verdict, target).map_err(|problem| problem.of_server(target.server))
+}
+
+fn evaluate_target(
+    context: &RequestContext,
+    verdict: &Verdict,
+    target: &Target<'_>,
+) -> Result<Judgement, RequestError> {
+    let rights = &context.rights;
+    let held =
+        take_allowance(&context.snapshot, rights, context.request.method, Some((verdict, target)))?;
+    let policy = &context.snapshot.policy;
+    let subject = rights.subject();
+    let question = rights.question(&subject, target);
+    let arguments = context.request.param("arguments").filter(|_| verdict.reads_arguments());
+    let passed = policy
+        .evaluate(verdict, &question, arguments)
+        .map_err(|denied| write_denial(context, target, denied))?;
+    if let Some(denied) = &passed.dry_run {
+        let who = subject.principal();
+        let reason = describe_reason(&denied.reason);
+        let tool = target.exposed;
+        let rule = &*denied.rule;
+        tracing::info!(target: "audit", decision = "dry-run", who, tool, rule, %reason, "would be \
+            denied");
+    }
+    Ok(Judgement { passed, held, response: verdict.response().cloned() })
+}
+
+/// The answer to arguments that policy refuses: for a tool a result that the model reads and can
+/// mend, as the specification has it for input that does not validate; for anything else an error.
+fn write_denial(context: &RequestContext, target: &Target<'_>, denied: Denied) -> RequestError {
+    let rule = &*denied.rule;
+    if let DenyReason::Failure(failure) | DenyReason::Unjudged(failure, _) = &denied.reason {
+        tracing::warn!(
+            tool = target.exposed,
+            rule,
+            failure,
+            "denied, because a policy could not be evaluated"
+        );
+    }
+    let words = match denied.reason {
+        DenyReason::Arguments(refusal) => format!("refused by policy {rule}: {refusal}"),
+        DenyReason::Failure(_) => {
+            format!("refused by policy {rule}, which cannot judge this call")
+        }
+        DenyReason::Unjudged(_, argument) => {
+            format!("refused by policy {rule}, which cannot judge this call: {argument}")
+        }
+        DenyReason::Hidden | DenyReason::Unapproved => format!("refused by policy {rule}"),
+    };
+    let problem = match target.kind {
+        Kind::Tool => RequestError::tool_error(words, context.era()),
+        _ => RequestError::invalid(words),
+    };
+    problem.denied(denied.rule)
+}
+
+/// The answer about what is not there, or is hidden, which is the same: it counts as a request by
+/// its method, so that names cannot be guessed without limit.
+pub(super) fn answer_missing(context: &RequestContext, problem: RequestError) -> RequestError {
+    take_allowance(&context.snapshot, &context.rights, context.request.method, None)
+        .err()
+        .unwrap_or(problem)
+}

@@ -1,0 +1,79 @@
+//! Event streams of modern calls that have something to say before their answer.
+
+use bytes::Bytes;
+use http::HeaderMap;
+use tokio::sync::mpsc;
+
+use super::detached::Work;
+use crate::client_channel::Waiting;
+use crate::context::RequestContext;
+use crate::rescue::RequestError;
+use crate::streams::OpenStream;
+use crate::transport::{Outgoing, Reply, Text};
+
+/// A stream that begins with a message, while the call goes on.
+pub(super) fn stream_rest(
+    first: Waiting,
+    receiver: mpsc::Receiver<Waiting>,
+    work: Work,
+    open: OpenStream,
+) -> Reply {
+    let state: Option<StreamState> = Some((Some(first.text), receiver, work, open));
+    let events = futures_util::stream::unfold(state, |state| async move {
+        let (first, receiver, work, open) = state?;
+        next_event(first, receiver, work, open).await
+    });
+    Reply::Stream { headers: HeaderMap::new(), events: Box::pin(events) }
+}
+
+/// A stream of messages that came together with the answer.
+pub(super) fn stream_all(early: Vec<Waiting>, last: Text) -> Reply {
+    let all = early.into_iter().map(|waiting| Text::Whole(waiting.text)).chain([last]);
+    let events = futures_util::stream::iter(all.map(event));
+    Reply::Stream { headers: HeaderMap::new(), events: Box::pin(events) }
+}
+
+/// What an event stream goes on with: a message that is to be sent, and where more comes from.
+type StreamState = (Option<Bytes>, mpsc::Receiver<Waiting>, Work, OpenStream);
+
+async fn next_event(
+    first: Option<Bytes>,
+    mut receiver: mpsc::Receiver<Waiting>,
+    mut work: Work,
+    open: OpenStream,
+) -> Option<(Outgoing, Option<StreamState>)> {
+    if let Some(first) = first {
+        return Some((event(first.into()), Some((None, receiver, work, open))));
+    }
+    tokio::select! {
+        biased;
+        Some(waiting) = receiver.recv() => {
+            Some((event(waiting.text.into()), Some((None, receiver, work, open))))
+        }
+        (context, answer) = &mut work => {
+            let last = write_final_text(&context, answer);
+            match receiver.try_recv() {
+                // Rare: a message slipped in together with the answer; it goes first.
+                Ok(waiting) => {
+                    let work: Work = Box::pin(std::future::ready((context, Ok(last))));
+                    Some((event(waiting.text.into()), Some((None, receiver, work, open))))
+                }
+                Err(_) => Some((event(last), None)),
+            }
+        }
+    }
+}
+
+fn event(data: Text) -> Outgoing {
+    Outgoing { data, ..Outgoing::default() }
+}
+
+pub(super) fn write_final_text(
+    context: &RequestContext,
+    answer: Result<Text, RequestError>,
+) -> Text {
+    match answer {
+        Ok(text) => text,
+        Err(problem) => problem.text(Some(context.request.id())).into(),
+    }
+}
