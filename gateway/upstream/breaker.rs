@@ -40,13 +40,13 @@ impl Breaker {
 
     /// How it stands, for whoever looks.
     pub(crate) fn state(&self, now: Instant) -> BreakerState {
-        let why = || self.why.lock().to_string();
         match *self.state.lock() {
             State::Closed { failures } => BreakerState::Closed { failures },
-            State::Open { until } => {
-                BreakerState::Open { why: why(), retry_in: until.saturating_duration_since(now) }
-            }
-            State::Trying => BreakerState::Trying { why: why() },
+            State::Open { until } => BreakerState::Open {
+                why: self.why.lock().to_string(),
+                retry_in: until.saturating_duration_since(now),
+            },
+            State::Trying => BreakerState::Trying { why: self.why.lock().to_string() },
         }
     }
 

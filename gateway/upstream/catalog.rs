@@ -125,7 +125,8 @@ impl Catalog {
     pub(crate) fn add_asking(&mut self, full: &Self) {
         self.asking = Kind::ALL.map(|kind| {
             let known: HashSet<&str> = self.items(kind).iter().map(|item| &*item.key).collect();
-            full.items(kind).iter().filter(|item| !known.contains(&*item.key)).cloned().collect()
+            let more = full.items(kind).iter().filter(|item| !known.contains(&*item.key));
+            more.cloned().collect()
         });
     }
 

@@ -226,11 +226,11 @@ fn judge_duplex(response: &Response) -> Probe {
 }
 
 fn judge_http(posted: &Posted) -> Probe {
-    let nothing = || Probe::Nothing(status_failure(posted, false));
     match (&posted.response, posted.status.as_u16()) {
-        (_, 401 | 403 | 407 | 408 | 429) => nothing(),
+        (_, 401 | 403 | 407 | 408 | 429) | (None, 500..=u16::MAX) => {
+            Probe::Nothing(status_failure(posted, false))
+        }
         (Some(response), _) => judge_duplex(response),
-        (None, 500..=u16::MAX) => nothing(),
         (None, 300..=399) => Probe::Incompatible(
             "the server redirects; configure the URL that it redirects to".into(),
         ),
@@ -273,8 +273,12 @@ fn judge_error(error: i64, data: Option<&[u8]>) -> Probe {
 }
 
 fn shown(versions: &[String]) -> String {
-    let clean = |v: &String| v.chars().filter(|c| !c.is_control()).take(20).collect::<String>();
-    versions.iter().take(5).map(clean).collect::<Vec<_>>().join(", ")
+    let mut shown: Vec<String> = Vec::new();
+    for version in versions.iter().take(5) {
+        let visible = version.chars().filter(|c| !c.is_control());
+        shown.push(visible.take(20).collect());
+    }
+    shown.join(", ")
 }
 
 async fn initialize(link: &Link, intro: &Introduction) -> Result<Welcome, Refused> {

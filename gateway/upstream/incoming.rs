@@ -91,17 +91,16 @@ pub(crate) async fn read_body(
     inbox: &dyn Inbox,
     mut destination: Option<(&dyn ResponseSink, u64)>,
 ) -> Result<ReadBody, Failure> {
-    let too_large = || body_failure(&BodyError::TooLarge(max));
     let announced = http_body::Body::size_hint(&body).lower();
     if announced > max as u64 {
-        return Err(too_large());
+        return Err(too_large(max));
     }
     let Some(first) = next_piece(&mut body).await? else {
         return Ok(ReadBody::Whole(Bytes::new()));
     };
     inbox.heard();
     if first.len() > max {
-        return Err(too_large());
+        return Err(too_large(max));
     }
     let mut reader = Reader::new(budget);
     reader.hold(first.len()).await.map_err(|_| Failure::no_memory())?;
@@ -116,7 +115,7 @@ pub(crate) async fn read_body(
     while let Some(piece) = next {
         inbox.heard();
         if piece.len() > max - whole.len() {
-            return Err(too_large());
+            return Err(too_large(max));
         }
         reader.hold(whole.len() + piece.len()).await.map_err(|_| Failure::no_memory())?;
         whole.extend(&piece);
@@ -297,6 +296,10 @@ impl EventReader {
 
 fn decoder(max: usize) -> Decoder<Lines> {
     Decoder::within(max, Lines { buffer: Buffer::new(max), max })
+}
+
+fn too_large(max: usize) -> Failure {
+    body_failure(&BodyError::TooLarge(max))
 }
 
 /// What a body that broke off or is too long means.

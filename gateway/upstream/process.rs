@@ -30,7 +30,7 @@ use tokio::time::timeout;
 use crate::status::{Stage, Trouble};
 pub use group::Group;
 pub use guard::{guard, outlive_signals};
-use guarded::Guarded;
+use guarded::{Guarded, Started};
 use plan::Plan;
 use stderr::Tail;
 
@@ -87,16 +87,14 @@ pub(crate) async fn spawn(
     if let Some(words) = cwd.and_then(unusable) {
         return Err(trouble(words));
     }
-    let failed = |error: &io::Error| trouble(explain(command, cwd, error));
-    let plan = plan(command, args, env, cwd)
-        .encode()
-        .ok_or_else(|| failed(&io::ErrorKind::InvalidInput.into()))?;
-    let unguarded = |error: io::Error| {
-        trouble(format!("the guard of `{command}` could not be started: {error}"))
+    let Some(plan) = plan(command, args, env, cwd).encode() else {
+        let error = io::ErrorKind::InvalidInput.into();
+        return Err(trouble(explain(command, cwd, &error)));
     };
-    let mut guarded = Guarded::start(program, &plan).await.map_err(unguarded)?;
-    let (id, server) =
-        guarded.started().await.map_err(unguarded)?.map_err(|error| failed(&error))?;
+    let (guarded, started) = start_guarded(program, &plan).await.map_err(|error| {
+        trouble(format!("the guard of `{command}` could not be started: {error}"))
+    })?;
+    let (id, server) = started.map_err(|error| trouble(explain(command, cwd, &error)))?;
     let Guarded { process, control, stdin, stdout, stderr } = guarded;
     // Arguments and environment may hold secrets; the command does not.
     tracing::info!(server = slug, command, pid = id, "child process started");
@@ -116,6 +114,16 @@ pub(crate) async fn spawn(
     Ok((child, stdin, stdout))
 }
 
+/// Starts a guard and waits until its child runs; the inner error is that of the child's start.
+async fn start_guarded(
+    program: &Path,
+    plan: &[u8],
+) -> io::Result<(Guarded, Result<Started, io::Error>)> {
+    let mut guarded = Guarded::start(program, plan).await?;
+    let started = guarded.started().await?;
+    Ok((guarded, started))
+}
+
 /// What its guard has to know.
 #[allow(
     clippy::disallowed_methods,
@@ -129,9 +137,10 @@ fn plan(
 ) -> Plan {
     let mut environment: BTreeMap<OsString, OsString> = inherited(std::env::vars_os()).collect();
     environment.extend(env.iter().map(|(name, value)| (name.into(), value.into())));
+    let arguments = args.iter().map(OsString::from).collect();
     Plan {
         command: command.into(),
-        arguments: args.iter().map(OsString::from).collect(),
+        arguments,
         environment: environment.into_iter().collect(),
         cwd: cwd.map(Path::to_owned),
     }

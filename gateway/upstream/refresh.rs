@@ -11,7 +11,12 @@ use crate::shared::Shared;
 use crate::{Announcement, Event};
 
 /// What we can carry to a modern server, declared when its lists are read: they may depend on it.
-pub(crate) const CARRIED: &[u8] = br#"{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{},"extensions":{"io.modelcontextprotocol/tasks":{},"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}"#;
+pub(crate) const CARRIED: &[u8] = concat!(
+    r#"{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{},"extensions":{"#,
+    r#""io.modelcontextprotocol/tasks":{},"io.modelcontextprotocol/ui":"#,
+    r#"{"mimeTypes":["text/html;profile=mcp-app"]}}}"#,
+)
+.as_bytes();
 
 /// The lists that servers announce changes of; templates with resources.
 const TOLD: [ListKind; 3] = [ListKind::Tools, ListKind::Prompts, ListKind::Resources];

@@ -13,8 +13,8 @@ const INNER: [&str; 5] = ["localhost", "local", "internal", "lan", "home.arpa"];
 
 /// The item without such icons, and how many there were; `None` when there are none.
 pub(crate) fn without_unsafe_icons(item: &[u8]) -> Option<(Vec<u8>, usize)> {
-    let has = |needle: &[u8]| memchr::memmem::find(item, needle).is_some();
-    if !has(b"icons") && !has(b"\\u") {
+    // The word may be written with escapes.
+    if !has(item, b"icons") && !has(item, b"\\u") {
         return None;
     }
     let (_, members) = Scanner::new(item, scan::MAX_DEPTH).ok()?.members(Keys::Distinct).ok()?;
@@ -45,6 +45,10 @@ pub(crate) fn without_unsafe_icons(item: &[u8]) -> Option<(Vec<u8>, usize)> {
     Some((out, dropped))
 }
 
+fn has(text: &[u8], part: &[u8]) -> bool {
+    memchr::memmem::find(text, part).is_some()
+}
+
 fn source(icon: &[u8]) -> Option<String> {
     let icon: serde_json::Value = serde_json::from_slice(icon).ok()?;
     Some(icon.get("src")?.as_str()?.to_owned())
@@ -68,12 +72,14 @@ fn is_public(host: &Host<&str>) -> bool {
         Host::Ipv6(address) => Policy::Public.permits((*address).into(), true),
         Host::Domain(name) => {
             let name = name.trim_end_matches('.');
-            let is_inner = |inner: &&str| {
-                name.strip_suffix(*inner).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-            };
-            name.contains('.') && !INNER.iter().any(is_inner)
+            name.contains('.') && !INNER.iter().any(|inner| is_at_or_under(name, inner))
         }
     }
+}
+
+fn is_at_or_under(name: &str, end: &str) -> bool {
+    let Some(rest) = name.strip_suffix(end) else { return false };
+    rest.is_empty() || rest.ends_with('.')
 }
 
 /// The length of a description of the item, at its root or in a schema, that has more than `most`

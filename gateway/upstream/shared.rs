@@ -101,19 +101,25 @@ pub struct Unusable {
     pub words: String,
 }
 
+/// Where a remote server is, and the headers that it gets with each request.
+fn find_origin(
+    transport: &Transport,
+    around: &Surroundings,
+) -> Result<Option<(Origin, HeaderMap)>, String> {
+    let (url, headers) = match transport {
+        Transport::Stdio { .. } => return Ok(None),
+        Transport::Http { url, headers } | Transport::Sse { url, headers } => (url, headers),
+    };
+    let policy = lockgate_egress::Policy::Operator;
+    let origin = Origin::new(Arc::clone(&around.connector), url, policy, &around.egress)
+        .map_err(|error| error.to_string())?;
+    Ok(Some((origin, crate::http::header_map(headers)?)))
+}
+
 impl Shared {
     pub(crate) fn new(config: Config, around: Surroundings) -> Result<Self, Unusable> {
-        let unusable = |words: String| Unusable { slug: config.slug.clone(), words };
-        let origin = match &config.transport {
-            Transport::Stdio { .. } => None,
-            Transport::Http { url, headers } | Transport::Sse { url, headers } => {
-                let policy = lockgate_egress::Policy::Operator;
-                let origin =
-                    Origin::new(Arc::clone(&around.connector), url, policy, &around.egress)
-                        .map_err(|e| unusable(e.to_string()))?;
-                Some((origin, crate::http::header_map(headers).map_err(unusable)?))
-            }
-        };
+        let origin = find_origin(&config.transport, &around)
+            .map_err(|words| Unusable { slug: config.slug.clone(), words })?;
         let state = if config.enabled { State::Pending } else { State::Disabled };
         let status =
             Status { state, since: SystemTime::now(), peer: None, trouble: None, restarts: 0 };
@@ -168,7 +174,12 @@ impl Shared {
     }
 
     pub(crate) fn fail(&self, state: State, trouble: &Trouble) {
-        tracing::warn!(server = %self.slug, state = state.as_str(), stderr = ?trouble.stderr, "{trouble}");
+        tracing::warn!(
+            server = %self.slug,
+            state = state.as_str(),
+            stderr = ?trouble.stderr,
+            "{trouble}"
+        );
         self.set_status(|status| {
             status.state = state;
             status.trouble = Some(trouble.clone());

@@ -86,24 +86,23 @@ pub(crate) async fn connect(
 
 /// The place to POST to, which the first event names.
 fn endpoint(url: &Url, event: &Event) -> Result<Uri, Failure> {
-    let wrong = |words| Err(Failure::new(Kind::Garbage, words));
-    if event.event.as_deref() != Some("endpoint") || event.data.len() > MAX_ENDPOINT {
-        return wrong("the first event of the stream is not an endpoint");
-    }
+    let is_endpoint = event.event.as_deref() == Some("endpoint");
     let text = std::str::from_utf8(&event.data).unwrap_or_default().trim();
-    if text.is_empty() {
-        return wrong("the server's endpoint is not a URL");
-    }
-    match url.join(text) {
+    let words = match url.join(text) {
+        _ if !is_endpoint || event.data.len() > MAX_ENDPOINT => {
+            "the first event of the stream is not an endpoint"
+        }
+        Err(_) => "the server's endpoint is not a URL",
+        Ok(_) if text.is_empty() => "the server's endpoint is not a URL",
         Ok(endpoint) if endpoint.origin() != url.origin() => {
-            wrong("the server wants messages sent to another origin than its own, which is refused")
+            "the server wants messages sent to another origin than its own, which is refused"
         }
         Ok(endpoint) if !endpoint.username().is_empty() || endpoint.password().is_some() => {
-            wrong("the server's endpoint holds user information, which is refused")
+            "the server's endpoint holds user information, which is refused"
         }
-        Ok(endpoint) => place(&endpoint),
-        Err(_) => wrong("the server's endpoint is not a URL"),
-    }
+        Ok(endpoint) => return place(&endpoint),
+    };
+    Err(Failure::new(Kind::Garbage, words))
 }
 
 /// Path and query, which is all of a URL that a request line holds.

@@ -99,30 +99,35 @@ impl Load {
     /// For people and programs: times in milliseconds.
     #[must_use]
     pub fn json(&self) -> Value {
-        let ms = |time: &Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let mut breaker = json!({"state": self.breaker.as_str()});
         match &self.breaker {
             BreakerState::Closed { failures } => breaker["failures"] = (*failures).into(),
             BreakerState::Open { why, retry_in } => {
                 breaker["why"] = why.as_str().into();
-                breaker["retryInMs"] = ms(retry_in).into();
+                breaker["retryInMs"] = to_ms(*retry_in).into();
             }
             BreakerState::Trying { why } => breaker["why"] = why.as_str().into(),
         }
-        let tools: Map<String, Value> =
-            self.tool_timeouts.iter().map(|(tool, t)| (tool.clone(), ms(t).into())).collect();
+        let mut tools = Map::new();
+        for (tool, timeout) in &self.tool_timeouts {
+            tools.insert(tool.clone(), to_ms(*timeout).into());
+        }
         json!({
-            "startTimeoutMs": ms(&self.start_timeout),
-            "timeoutMs": ms(&self.call_timeout),
+            "startTimeoutMs": to_ms(self.start_timeout),
+            "timeoutMs": to_ms(self.call_timeout),
             "toolTimeoutsMs": tools,
             "running": self.running,
             "concurrency": self.concurrency,
             "waiting": self.waiting,
             "queue": self.queue,
-            "silentMs": ms(&self.silent),
+            "silentMs": to_ms(self.silent),
             "breaker": breaker,
         })
     }
+}
+
+fn to_ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The stages on the way to a connected server.

@@ -97,14 +97,14 @@ async fn cycle(shared: &Arc<Shared>) -> Refused {
         }
     };
     shared.publish(catalog);
-    let peer = status::Peer {
-        era: connection.era(),
-        revision: connection.peer.revision,
-        transport: connection.peer.transport,
-        name: connection.peer.name.clone(),
-        version: connection.peer.version.clone(),
-    };
-    tracing::info!(server = %shared.slug, era = peer.era.as_str(), revision = %peer.revision, transport = peer.transport, "connected");
+    let peer = describe_peer(&connection);
+    tracing::info!(
+        server = %shared.slug,
+        era = peer.era.as_str(),
+        revision = %peer.revision,
+        transport = peer.transport,
+        "connected"
+    );
     if connection.era() == Era::Legacy {
         shared.known_legacy.store(true, Ordering::Relaxed);
         shared.replay(&connection).await;
@@ -138,6 +138,16 @@ async fn cycle(shared: &Arc<Shared>) -> Refused {
         refused.trouble.stderr = child.stderr_tail();
     }
     refused
+}
+
+fn describe_peer(connection: &Connection) -> status::Peer {
+    status::Peer {
+        era: connection.era(),
+        revision: connection.peer.revision,
+        transport: connection.peer.transport,
+        name: connection.peer.name.clone(),
+        version: connection.peer.version.clone(),
+    }
 }
 
 /// Shows that a connected server has become unresponsive, or answers again.
@@ -215,12 +225,12 @@ async fn follow(shared: &Arc<Shared>, connection: &Arc<Connection>) -> String {
     match (connection.era(), &connection.link) {
         (Era::Modern, _) => listen(shared, connection).await,
         (Era::Legacy, Link::Http(link)) => {
-            let events = |first: bool| {
+            let listening = link.listen(|first| {
                 if !first {
                     missed(shared);
                 }
-            };
-            let failure = link.listen(events).await;
+            });
+            let failure = listening.await;
             if failure.kind == Kind::SessionLost {
                 return failure.words.to_string();
             }

@@ -27,14 +27,23 @@ pub(crate) struct Wanted {
 
 impl Wanted {
     pub(crate) fn uris(&self) -> Vec<String> {
-        let uri =
-            |topic: &Topic| if let Topic::Resource(uri) = topic { Some(uri.clone()) } else { None };
-        self.counts.lock().keys().filter_map(uri).collect()
+        let mut uris = Vec::new();
+        for topic in self.counts.lock().keys() {
+            if let Topic::Resource(uri) = topic {
+                uris.push(uri.clone());
+            }
+        }
+        uris
     }
 
     pub(crate) fn tasks(&self) -> Vec<String> {
-        let id = |topic: &Topic| if let Topic::Task(id) = topic { Some(id.clone()) } else { None };
-        self.counts.lock().keys().filter_map(id).collect()
+        let mut ids = Vec::new();
+        for topic in self.counts.lock().keys() {
+            if let Topic::Task(id) = topic {
+                ids.push(id.clone());
+            }
+        }
+        ids
     }
 
     /// A modern server has acknowledged these.

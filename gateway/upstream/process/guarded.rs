@@ -28,7 +28,11 @@ pub(super) struct Guarded {
 
 /// The process id of a server and, where the kernel has such things, a handle that means no other
 /// process ever.
-type Started = (u32, Option<OwnedFd>);
+pub(super) type Started = (u32, Option<OwnedFd>);
+
+fn without_stream() -> io::Error {
+    io::Error::other("it has no standard streams")
+}
 
 impl Guarded {
     /// Starts `program` as a guard and gives it its plan.
@@ -46,9 +50,8 @@ impl Guarded {
         // The builder holds the guard's end, without which nobody would see that the guard has
         // ended.
         drop(builder);
-        let (Some(stdout), Some(stderr)) = (process.stdout.take(), process.stderr.take()) else {
-            return Err(io::Error::other("it has no standard streams"));
-        };
+        let stdout = process.stdout.take().ok_or_else(without_stream)?;
+        let stderr = process.stderr.take().ok_or_else(without_stream)?;
         let length = u32::try_from(plan.len()).map_err(|_| io::ErrorKind::ArgumentListTooLong)?;
         send_with_descriptor(&ours, &length.to_le_bytes(), &read_end)?;
         drop(read_end);
