@@ -10,7 +10,7 @@ use anyhow::anyhow;
 use clap::Subcommand;
 use lockgate_config::{Place, Problem, policies};
 use lockgate_policy::cases::{Case, Expect, Outcome};
-use lockgate_policy::{Config, DEFAULT, Overlap};
+use lockgate_policy::{Config, DEFAULT, Overlap, Policy};
 use serde_json::{Value, json};
 
 mod configured;
@@ -47,17 +47,8 @@ impl Command {
         json: bool,
         configured: impl Fn() -> anyhow::Result<Configured>,
     ) -> Printed {
-        let of = |files: &[PathBuf]| match files.is_empty() {
-            true => configured(),
-            false => match policies::load(files, cwd) {
-                Ok(config) => {
-                    Ok(Configured { config, warnings: Vec::new(), context: LintContext::default() })
-                }
-                Err(report) => Err(report.into()),
-            },
-        };
         match self {
-            Self::Check { files } => check(of(files)?, json),
+            Self::Check { files } => check(load(files, cwd, configured)?, json),
             Self::Test { files } if files.is_empty() => {
                 let configured = configured()?;
                 test(&beside(&configured.config, cwd), cwd, &configured.context, json)
@@ -66,7 +57,9 @@ impl Command {
             Self::Test { files } => {
                 test(files, cwd, &configured().map(|found| found.context).unwrap_or_default(), json)
             }
-            Self::Explain(question) => question.run(&of(&question.policies)?, json),
+            Self::Explain(question) => {
+                question.run(&load(&question.policies, cwd, configured)?, json)
+            }
         }
     }
 
@@ -74,6 +67,19 @@ impl Command {
     pub(crate) fn finds(&self) -> bool {
         matches!(self, Self::Check { .. })
     }
+}
+
+/// The policies in these files; those of the configuration where none is named.
+fn load(
+    files: &[PathBuf],
+    cwd: &Path,
+    configured: impl FnOnce() -> anyhow::Result<Configured>,
+) -> anyhow::Result<Configured> {
+    if files.is_empty() {
+        return configured();
+    }
+    let config = policies::load(files, cwd)?;
+    Ok(Configured { config, warnings: Vec::new(), context: LintContext::default() })
 }
 
 fn check(Configured { config, mut warnings, context }: Configured, json: bool) -> Printed {
@@ -114,12 +120,13 @@ fn overlap(found: &Overlap) -> Problem {
 
 /// The folders of cases beside the policy files.
 fn beside(config: &Config, cwd: &Path) -> Vec<PathBuf> {
-    let folders = config
-        .documents
-        .iter()
-        .filter_map(|file| Some(cwd.join(&file.name).parent()?.join("cases")));
-    let mut folders: Vec<PathBuf> =
-        folders.chain([cwd.join("policies/cases")]).filter(|path| path.is_dir()).collect();
+    let mut folders = vec![cwd.join("policies/cases")];
+    for file in &config.documents {
+        if let Some(folder) = cwd.join(&file.name).parent() {
+            folders.push(folder.join("cases"));
+        }
+    }
+    folders.retain(|path| path.is_dir());
     folders.sort();
     folders.dedup();
     folders
@@ -192,29 +199,40 @@ fn run(file: &Path, cwd: &Path, context: &LintContext) -> anyhow::Result<Vec<Tri
     let config = policies::load(&named, cwd)?;
     let policy = compile(&config)?;
     let name = file.strip_prefix(cwd).unwrap_or(file);
-    let one = |case: &Case| {
-        let mut misspelling = None;
-        let find = |kind, name: &str, at: &str| {
-            let asked = context.asked(kind, name, at)?;
-            misspelling = misspelt(kind, &asked.own);
-            Ok(asked)
-        };
-        let (outcome, differences) = match case.decide(&policy, find) {
+    let mut tried = Vec::with_capacity(cases.cases.len());
+    for case in &cases.cases {
+        let (outcome, differences) = match decide(case, &policy, context) {
             Ok(outcome) => {
-                let hidden = |words| Outcome {
-                    decision: Expect::Hidden,
-                    rule: DEFAULT.to_owned(),
-                    words: Some(words),
-                    forwards: None,
-                };
-                let outcome = misspelling.map_or(outcome, hidden);
-                (Some(outcome.clone()), case.differences(&outcome))
+                let differences = case.differences(&outcome);
+                (Some(outcome), differences)
             }
             Err(words) => (None, vec![words]),
         };
-        Tried { file: name.to_path_buf(), name: case.name.clone(), outcome, differences }
-    };
-    Ok(cases.cases.iter().map(one).collect())
+        tried.push(Tried {
+            file: name.to_path_buf(),
+            name: case.name.clone(),
+            outcome,
+            differences,
+        });
+    }
+    Ok(tried)
+}
+
+/// How a case goes. A URI that the gateway finds nothing by is as good as hidden.
+fn decide(case: &Case, policy: &Policy, context: &LintContext) -> Result<Outcome, String> {
+    let mut misspelling = None;
+    let outcome = case.decide(policy, |kind, name, at| {
+        let asked = context.asked(kind, name, at)?;
+        misspelling = misspelt(kind, &asked.own);
+        Ok(asked)
+    })?;
+    let Some(words) = misspelling else { return Ok(outcome) };
+    Ok(Outcome {
+        decision: Expect::Hidden,
+        rule: DEFAULT.to_owned(),
+        words: Some(words),
+        forwards: None,
+    })
 }
 
 /// What cases without a word of it test: the file of the same name in the folder above, or all

@@ -96,9 +96,9 @@ impl Provider for Content {
         let config = &self.shared.compiled.config;
         match kind {
             ListKind::Tools => Vec::new(),
-            ListKind::Resources => config.resources.iter().map(resource).collect(),
-            ListKind::Templates => config.templates.iter().map(template).collect(),
-            ListKind::Prompts => config.prompts.iter().map(prompt).collect(),
+            ListKind::Resources => write_all(&config.resources, resource),
+            ListKind::Templates => write_all(&config.templates, template),
+            ListKind::Prompts => write_all(&config.prompts, prompt),
         }
     }
 
@@ -227,6 +227,10 @@ fn part(bytes: Vec<u8>) -> (&'static str, String) {
         Ok(text) => ("text", text),
         Err(error) => ("blob", STANDARD.encode(error.as_bytes())),
     }
+}
+
+fn write_all<T>(all: &[T], write: fn(&T) -> Value) -> Vec<Value> {
+    all.iter().map(write).collect()
 }
 
 fn resource(resource: &Resource) -> Value {
