@@ -121,9 +121,11 @@ fn field_of_item(schema: &Value) -> Value {
 /// `oneOf` or `anyOf` with a `const` each, which is how choices have titles.
 fn constants(schema: &Value) -> Option<Value> {
     let choices = schema.get("oneOf").or_else(|| schema.get("anyOf"))?.as_array()?;
-    let constants: Option<Vec<Value>> =
-        choices.iter().map(|choice| choice.get("const").cloned()).collect();
-    constants.map(Value::Array)
+    let mut constants = Vec::with_capacity(choices.len());
+    for choice in choices {
+        constants.push(choice.get("const")?.clone());
+    }
+    Some(Value::Array(constants))
 }
 
 fn is_flat(value: &Value) -> bool {
