@@ -4,18 +4,18 @@
 //! It builds no tree, copies nothing, and refuses batches (the listener takes them apart where a
 //! revision has them).
 
+mod error;
 mod keys;
 mod message;
-mod refusal;
 
 use bytes::Bytes;
 
+pub use error::{EnvelopeError, MessageError};
 use keys::undisguised;
 pub use message::{ErrorObject, Message, Outcome, Request, Response};
-pub use refusal::{Broken, Refusal};
 
 use crate::method::Method;
-use crate::scan::{self, Fault, Flaw, Keys, Member, Members, Scanner, Span};
+use crate::scan::{self, Fault, Keys, Member, Members, ScanError, Scanner, Span};
 
 /// Longest id that is taken, in bytes of JSON text.
 pub const MAX_ID: usize = 256;
@@ -36,32 +36,34 @@ struct Parts {
     params: Option<(Span, Members, Option<Members>)>,
     result: Option<(Span, Members)>,
     error: Option<(Span, Members)>,
-    broken: Option<Broken>,
+    broken: Option<EnvelopeError>,
 }
 
 /// Reads one message.
 ///
 /// # Errors
-/// [`Refusal`]; nothing of the text is used then, except the id of an invalid request.
-pub fn parse(text: Bytes, max_depth: usize, sent_by: SentBy) -> Result<Message, Refusal> {
+/// [`MessageError`]; nothing of the text is used then, except the id of an invalid request.
+pub fn parse(text: Bytes, max_depth: usize, sent_by: SentBy) -> Result<Message, MessageError> {
     let mut parts = Parts::default();
-    let mut scanner = Scanner::new(&text, max_depth).map_err(Refusal::Parse)?;
+    let mut scanner = Scanner::new(&text, max_depth).map_err(MessageError::Parse)?;
     let first = scanner.peek();
     if first != Some(b'{') {
         let span = scanner.value().and_then(|span| scanner.end().map(|()| span));
-        let not_object = Broken::Flaw(Flaw { what: Fault::NotObject, at: 0 });
-        let what = if first == Some(b'[') { Broken::Batch } else { not_object };
-        return Err(span.map_or_else(Refusal::Parse, |_| Refusal::Invalid { what, id: None }));
+        let not_object = EnvelopeError::Scan(ScanError { what: Fault::NotObject, at: 0 });
+        let what = if first == Some(b'[') { EnvelopeError::Batch } else { not_object };
+        return Err(
+            span.map_or_else(MessageError::Parse, |_| MessageError::Invalid { what, id: None })
+        );
     }
     let keys = if sent_by == SentBy::Client { Keys::Strict } else { Keys::Distinct };
     let walked = scanner.object(keys, &mut |s, member| parts.member(s, &text, member, keys));
     let finished = walked.and_then(|_| scanner.end());
     if let Err(flaw) = finished {
         if flaw.what.is_syntax() {
-            return Err(Refusal::Parse(flaw));
+            return Err(MessageError::Parse(flaw));
         }
-        return Err(Refusal::Invalid {
-            what: parts.broken.unwrap_or(Broken::Flaw(flaw)),
+        return Err(MessageError::Invalid {
+            what: parts.broken.unwrap_or(EnvelopeError::Scan(flaw)),
             id: parts.id,
         });
     }
@@ -75,7 +77,7 @@ impl Parts {
         text: &[u8],
         member: Member,
         keys: Keys,
-    ) -> Result<Span, Flaw> {
+    ) -> Result<Span, ScanError> {
         undisguised(text, member, keys)?;
         match &*member.name_bytes(text) {
             b"jsonrpc" => {
@@ -100,12 +102,12 @@ impl Parts {
             }
             b"params" => self.params(s, text, keys),
             b"result" => {
-                let (span, members) = self.object_or(s, Keys::Distinct, Broken::Result)?;
+                let (span, members) = self.object_or(s, Keys::Distinct, EnvelopeError::Result)?;
                 self.result = Some((span, members));
                 Ok(span)
             }
             b"error" => {
-                let (span, members) = self.object_or(s, Keys::Distinct, Broken::Error)?;
+                let (span, members) = self.object_or(s, Keys::Distinct, EnvelopeError::Error)?;
                 self.error = Some((span, members));
                 Ok(span)
             }
@@ -117,8 +119,8 @@ impl Parts {
         &mut self,
         s: &mut Scanner<'_>,
         keys: Keys,
-        broken: Broken,
-    ) -> Result<(Span, Members), Flaw> {
+        broken: EnvelopeError,
+    ) -> Result<(Span, Members), ScanError> {
         if s.peek() == Some(b'{') {
             s.members(keys)
         } else {
@@ -127,9 +129,9 @@ impl Parts {
         }
     }
 
-    fn params(&mut self, s: &mut Scanner<'_>, text: &[u8], keys: Keys) -> Result<Span, Flaw> {
+    fn params(&mut self, s: &mut Scanner<'_>, text: &[u8], keys: Keys) -> Result<Span, ScanError> {
         if s.peek() != Some(b'{') {
-            self.broken.get_or_insert(Broken::Params);
+            self.broken.get_or_insert(EnvelopeError::Params);
             return s.value();
         }
         let mut meta = None;
@@ -140,7 +142,7 @@ impl Parts {
                 return s.value();
             }
             if s.peek() != Some(b'{') {
-                broken = Some(Broken::Meta);
+                broken = Some(EnvelopeError::Meta);
                 return s.value();
             }
             let (span, members) = s.members(keys)?;
@@ -154,21 +156,21 @@ impl Parts {
         Ok(span)
     }
 
-    fn finish(self, text: Bytes) -> Result<Message, Refusal> {
+    fn finish(self, text: Bytes) -> Result<Message, MessageError> {
         let id = self.id;
         if let Some(what) = self.broken {
-            return Err(Refusal::Invalid { what, id });
+            return Err(MessageError::Invalid { what, id });
         }
         if self.bad_id {
-            return Err(Refusal::Invalid { what: Broken::Id, id });
+            return Err(MessageError::Invalid { what: EnvelopeError::Id, id });
         }
         if !self.version {
-            return Err(Refusal::Invalid { what: Broken::Version, id });
+            return Err(MessageError::Invalid { what: EnvelopeError::Version, id });
         }
         match (self.method, self.result, self.error) {
             (Some(method_span), None, None) => {
                 let Some(name) = scan::as_str(method_span.of(&text)) else {
-                    return Err(Refusal::Invalid { what: Broken::Method, id });
+                    return Err(MessageError::Invalid { what: EnvelopeError::Method, id });
                 };
                 let method = Method::parse(&name);
                 let has_params = self.params.is_some();
@@ -181,7 +183,9 @@ impl Parts {
                 })
             }
             // Only an error may be without an id: whoever could not read a request cannot name it.
-            (None, Some(_), None) if id.is_none() => Err(Refusal::Invalid { what: Broken::Id, id }),
+            (None, Some(_), None) if id.is_none() => {
+                Err(MessageError::Invalid { what: EnvelopeError::Id, id })
+            }
             (None, Some((span, members)), None) => Ok(Message::Response(Response {
                 text,
                 id,
@@ -191,9 +195,9 @@ impl Parts {
                 Some(error) => {
                     Ok(Message::Response(Response { text, id, outcome: Outcome::Error(error) }))
                 }
-                None => Err(Refusal::Invalid { what: Broken::Error, id }),
+                None => Err(MessageError::Invalid { what: EnvelopeError::Error, id }),
             },
-            _ => Err(Refusal::Invalid { what: Broken::Shape, id }),
+            _ => Err(MessageError::Invalid { what: EnvelopeError::Shape, id }),
         }
     }
 }
@@ -221,13 +225,13 @@ fn is_id(raw: &[u8]) -> bool {
 ///
 /// # Errors
 /// The text is not a JSON array, or it has more than `max` messages.
-pub fn split_batch(text: &Bytes, max_depth: usize, max: usize) -> Result<Vec<Bytes>, Flaw> {
+pub fn split_batch(text: &Bytes, max_depth: usize, max: usize) -> Result<Vec<Bytes>, ScanError> {
     let mut scanner = Scanner::new(text, max_depth)?;
     let mut messages = Vec::new();
     scanner.array(&mut |s| {
         let span = s.value()?;
         if messages.len() >= max {
-            return Err(Flaw { what: Fault::Members, at: span.start });
+            return Err(ScanError { what: Fault::Members, at: span.start });
         }
         messages.push(text.slice(span.range()));
         Ok(())

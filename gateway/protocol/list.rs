@@ -11,7 +11,7 @@ use serde_json::Value;
 pub use form::{Form, PROMPT, RESOURCE, TEMPLATE, TOOL, member};
 
 use crate::revision::Revision;
-use crate::scan::{self, Flaw, Keys, Member, Scanner, Span};
+use crate::scan::{self, Keys, Member, ScanError, Scanner, Span};
 use crate::write::Object;
 use crate::{header, uri, write};
 
@@ -41,7 +41,7 @@ pub fn items(
     span: Span,
     form: &Form,
     max_depth: usize,
-) -> Result<(Vec<Raw>, Vec<String>), Flaw> {
+) -> Result<(Vec<Raw>, Vec<String>), ScanError> {
     let array = span.of(text);
     let mut scanner = Scanner::new(array, max_depth)?;
     let mut items = Vec::new();
@@ -135,7 +135,7 @@ pub struct Shown<'a> {
 ///
 /// # Errors
 /// A flaw in the text; items that came through [`items`] have none.
-pub fn show(out: &mut Vec<u8>, item: &[u8], shown: &Shown<'_>) -> Result<(), Flaw> {
+pub fn show(out: &mut Vec<u8>, item: &[u8], shown: &Shown<'_>) -> Result<(), ScanError> {
     let (_, members) = Scanner::new(item, scan::MAX_DEPTH)?.members(Keys::Distinct)?;
     let mut object = Object::open(out);
     for member in &members {
@@ -159,7 +159,7 @@ pub fn show(out: &mut Vec<u8>, item: &[u8], shown: &Shown<'_>) -> Result<(), Fla
 ///
 /// # Errors
 /// A flaw in the text; items that came through [`items`] have none.
-pub fn strip_annotations(out: &mut Vec<u8>, item: &[u8]) -> Result<(), Flaw> {
+pub fn strip_annotations(out: &mut Vec<u8>, item: &[u8]) -> Result<(), ScanError> {
     let (_, members) = Scanner::new(item, scan::MAX_DEPTH)?.members(Keys::Distinct)?;
     let mut object = Object::open(out);
     for member in &members {
@@ -241,7 +241,7 @@ struct Adapt<'a> {
 }
 
 impl Adapt<'_> {
-    fn value(&mut self, out: &mut Vec<u8>, raw: &[u8], depth: usize) -> Result<(), Flaw> {
+    fn value(&mut self, out: &mut Vec<u8>, raw: &[u8], depth: usize) -> Result<(), ScanError> {
         match raw.first() {
             Some(b'[') => self.array(out, raw, depth),
             Some(b'{') if depth <= MAX_BLOCKS => self.block(out, raw, depth),
@@ -252,7 +252,7 @@ impl Adapt<'_> {
         }
     }
 
-    fn array(&mut self, out: &mut Vec<u8>, raw: &[u8], depth: usize) -> Result<(), Flaw> {
+    fn array(&mut self, out: &mut Vec<u8>, raw: &[u8], depth: usize) -> Result<(), ScanError> {
         out.push(b'[');
         let start = out.len();
         Scanner::new(raw, scan::MAX_DEPTH)?.array(&mut |s| {
@@ -267,7 +267,7 @@ impl Adapt<'_> {
     }
 
     /// A content block, a prompt message, a resource: only these hold URIs.
-    fn block(&mut self, out: &mut Vec<u8>, raw: &[u8], depth: usize) -> Result<(), Flaw> {
+    fn block(&mut self, out: &mut Vec<u8>, raw: &[u8], depth: usize) -> Result<(), ScanError> {
         let (_, members) = Scanner::new(raw, scan::MAX_DEPTH)?.members(Keys::Distinct)?;
         let kind = find_text(&members, raw, "type");
         let link = kind.as_deref() == Some("resource_link");

@@ -61,7 +61,7 @@ pub fn has_end_to_end(text: &[u8], members: &[Member]) -> bool {
 ///
 /// # Errors
 /// Any flaw of the text, or keys that parsers disagree on.
-pub fn members(raw: &[u8], max_depth: usize) -> Result<Members, scan::Flaw> {
+pub fn members(raw: &[u8], max_depth: usize) -> Result<Members, scan::ScanError> {
     let mut scanner = scan::Scanner::new(raw, max_depth)?;
     scanner.members(scan::Keys::Strict).map(|(_, members)| members)
 }

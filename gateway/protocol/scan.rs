@@ -11,7 +11,7 @@ mod span;
 mod stream;
 mod text;
 
-pub use fault::{Fault, Flaw};
+pub use fault::{Fault, ScanError};
 use keys::check_key;
 pub use keys::{Keys, MAX_MEMBERS};
 pub use span::{Member, Members, Span, find, find_str};
@@ -39,21 +39,21 @@ impl<'a> Scanner<'a> {
     ///
     /// # Errors
     /// [`Fault::Utf8`] or [`Fault::Length`].
-    pub fn new(text: &'a [u8], max_depth: usize) -> Result<Self, Flaw> {
+    pub fn new(text: &'a [u8], max_depth: usize) -> Result<Self, ScanError> {
         if u32::try_from(text.len()).is_err() {
-            return Err(Flaw { what: Fault::Length, at: 0 });
+            return Err(ScanError { what: Fault::Length, at: 0 });
         }
         // Nearly all texts are plain, which is quicker to see.
         let plain = is_plain(text);
         if !plain && let Err(error) = std::str::from_utf8(text) {
-            return Err(Flaw { what: Fault::Utf8, at: offset(error.valid_up_to()) });
+            return Err(ScanError { what: Fault::Utf8, at: offset(error.valid_up_to()) });
         }
         Ok(Self { text, at: 0, depth: 0, max_depth: max_depth.min(MAX_DEPTH), plain })
     }
 
     #[cold]
-    fn fail<T>(&self, what: Fault) -> Result<T, Flaw> {
-        Err(Flaw { what, at: offset(self.at) })
+    fn fail<T>(&self, what: Fault) -> Result<T, ScanError> {
+        Err(ScanError { what, at: offset(self.at) })
     }
 
     /// The next byte that is not white space, without taking it.
@@ -67,7 +67,7 @@ impl<'a> Scanner<'a> {
         None
     }
 
-    fn take(&mut self, expected: u8) -> Result<(), Flaw> {
+    fn take(&mut self, expected: u8) -> Result<(), ScanError> {
         match self.peek() {
             Some(b) if b == expected => {
                 self.at += 1;
@@ -82,7 +82,7 @@ impl<'a> Scanner<'a> {
     ///
     /// # Errors
     /// [`Fault::Trailing`].
-    pub fn end(&mut self) -> Result<(), Flaw> {
+    pub fn end(&mut self) -> Result<(), ScanError> {
         match self.peek() {
             None => Ok(()),
             Some(_) => self.fail(Fault::Trailing),
@@ -97,8 +97,8 @@ impl<'a> Scanner<'a> {
     pub fn object(
         &mut self,
         keys: Keys,
-        visit: &mut dyn FnMut(&mut Self, Member) -> Result<Span, Flaw>,
-    ) -> Result<(Span, Members), Flaw> {
+        visit: &mut dyn FnMut(&mut Self, Member) -> Result<Span, ScanError>,
+    ) -> Result<(Span, Members), ScanError> {
         if self.peek() != Some(b'{') {
             return self.fail(Fault::NotObject);
         }
@@ -114,7 +114,7 @@ impl<'a> Scanner<'a> {
             let (key, escaped) = self.string()?;
             let mut member = Member { key, escaped, value: key };
             check_key(self.text, self.plain, &members, &member, keys)
-                .map_err(|what| Flaw { what, at: offset(key_at) })?;
+                .map_err(|what| ScanError { what, at: offset(key_at) })?;
             self.take(b':')?;
             member.value = visit(self, member)?;
             members.push(member);
@@ -136,7 +136,7 @@ impl<'a> Scanner<'a> {
     ///
     /// # Errors
     /// As [`Self::object`].
-    pub fn members(&mut self, keys: Keys) -> Result<(Span, Members), Flaw> {
+    pub fn members(&mut self, keys: Keys) -> Result<(Span, Members), ScanError> {
         self.object(keys, &mut |scanner, _| scanner.value())
     }
 
@@ -146,8 +146,8 @@ impl<'a> Scanner<'a> {
     /// Any [`Fault`]; those of `visit` too.
     pub fn array(
         &mut self,
-        visit: &mut dyn FnMut(&mut Self) -> Result<(), Flaw>,
-    ) -> Result<Span, Flaw> {
+        visit: &mut dyn FnMut(&mut Self) -> Result<(), ScanError>,
+    ) -> Result<Span, ScanError> {
         if self.peek() != Some(b'[') {
             return self.fail(Fault::Syntax);
         }
@@ -170,7 +170,7 @@ impl<'a> Scanner<'a> {
         Ok(self.span(start))
     }
 
-    fn enter(&mut self) -> Result<(), Flaw> {
+    fn enter(&mut self) -> Result<(), ScanError> {
         if self.depth >= self.max_depth {
             return self.fail(Fault::Depth);
         }
@@ -192,7 +192,7 @@ impl<'a> Scanner<'a> {
     ///
     /// # Errors
     /// [`Fault::Syntax`] or [`Fault::End`].
-    pub fn string(&mut self) -> Result<(Span, bool), Flaw> {
+    pub fn string(&mut self) -> Result<(Span, bool), ScanError> {
         self.take(b'"')?;
         let start = self.at;
         let mut escaped = false;
@@ -214,7 +214,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn escape(&mut self) -> Result<(), Flaw> {
+    fn escape(&mut self) -> Result<(), ScanError> {
         match self.text.get(self.at + 1) {
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 2,
             Some(b'u') => {
@@ -234,7 +234,7 @@ impl<'a> Scanner<'a> {
     ///
     /// # Errors
     /// Any syntax fault or [`Fault::Depth`].
-    pub fn value(&mut self) -> Result<Span, Flaw> {
+    pub fn value(&mut self) -> Result<Span, ScanError> {
         let first = self.peek();
         let start = self.at;
         match first {
@@ -244,7 +244,7 @@ impl<'a> Scanner<'a> {
         Ok(self.span(start))
     }
 
-    fn scalar(&mut self, first: Option<u8>) -> Result<(), Flaw> {
+    fn scalar(&mut self, first: Option<u8>) -> Result<(), ScanError> {
         match first {
             Some(b'"') => self.string().map(drop),
             Some(b't') => self.word(b"true"),
@@ -258,7 +258,7 @@ impl<'a> Scanner<'a> {
 
     /// Skips one object or array without recursion: `open` holds a bit for each level, set for
     /// objects.
-    fn container(&mut self) -> Result<(), Flaw> {
+    fn container(&mut self) -> Result<(), ScanError> {
         let base = self.depth;
         let mut open: u128 = 0;
         let mut opening = true; // a value is due (as opposed to a comma or a closing bracket)
@@ -298,7 +298,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Inside an object, takes the key and the colon that stand before the next value.
-    fn key_if(&mut self, open: u128) -> Result<(), Flaw> {
+    fn key_if(&mut self, open: u128) -> Result<(), ScanError> {
         if open & 1 == 1 {
             self.string()?;
             self.take(b':')?;
@@ -306,7 +306,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn word(&mut self, word: &[u8]) -> Result<(), Flaw> {
+    fn word(&mut self, word: &[u8]) -> Result<(), ScanError> {
         if self.text.get(self.at..).is_some_and(|rest| rest.starts_with(word)) {
             self.at += word.len();
             Ok(())
@@ -315,7 +315,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn digits(&mut self) -> Result<(), Flaw> {
+    fn digits(&mut self) -> Result<(), ScanError> {
         let start = self.at;
         while self.text.get(self.at).is_some_and(u8::is_ascii_digit) {
             self.at += 1;
@@ -323,7 +323,7 @@ impl<'a> Scanner<'a> {
         if self.at == start { self.fail(Fault::Syntax) } else { Ok(()) }
     }
 
-    fn number(&mut self) -> Result<(), Flaw> {
+    fn number(&mut self) -> Result<(), ScanError> {
         if self.text.get(self.at) == Some(&b'-') {
             self.at += 1;
         }

@@ -56,7 +56,7 @@ impl Purpose {
 
 /// Why a sealer cannot be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadSecret {
+pub enum SecretError {
     #[error("no secret")]
     None,
     #[error("a secret is shorter than {MIN_SECRET} bytes")]
@@ -143,40 +143,40 @@ impl Sealer {
     /// A sealer with one secret.
     ///
     /// # Errors
-    /// [`BadSecret`].
-    pub fn new(secret: &[u8]) -> Result<Self, BadSecret> {
+    /// [`SecretError`].
+    pub fn new(secret: &[u8]) -> Result<Self, SecretError> {
         Self::with_ring([secret])
     }
 
     /// A sealer with a secret that dies with it.
     ///
     /// # Errors
-    /// [`BadSecret::Crypto`], when the system has no randomness.
-    pub fn random() -> Result<Self, BadSecret> {
+    /// [`SecretError::Crypto`], when the system has no randomness.
+    pub fn random() -> Result<Self, SecretError> {
         let mut secret = [0; MIN_SECRET];
-        rand::fill(&mut secret).map_err(|_| BadSecret::Crypto)?;
+        rand::fill(&mut secret).map_err(|_| SecretError::Crypto)?;
         Self::new(&secret)
     }
 
     /// A sealer with several secrets, the newest first: it seals, all open.
     ///
     /// # Errors
-    /// [`BadSecret`].
+    /// [`SecretError`].
     pub fn with_ring<S: AsRef<[u8]>>(
         secrets: impl IntoIterator<Item = S>,
-    ) -> Result<Self, BadSecret> {
+    ) -> Result<Self, SecretError> {
         let mut keys = Vec::new();
         for secret in secrets {
             if keys.len() >= MAX_KEYS {
-                return Err(BadSecret::TooMany);
+                return Err(SecretError::TooMany);
             }
             if secret.as_ref().len() < MIN_SECRET {
-                return Err(BadSecret::Short);
+                return Err(SecretError::Short);
             }
-            keys.push(Key::derive(secret.as_ref()).map_err(|_| BadSecret::Crypto)?);
+            keys.push(Key::derive(secret.as_ref()).map_err(|_| SecretError::Crypto)?);
         }
         let mut keys = keys.into_iter();
-        let newest = keys.next().ok_or(BadSecret::None)?;
+        let newest = keys.next().ok_or(SecretError::None)?;
         Ok(Self { newest, older: keys.collect() })
     }
 

@@ -1,14 +1,14 @@
 //! One way of writing what JSON says, which digests of requests are made of. Numbers stay as they
 //! were written, because readers differ in how exact they take them.
 
-use lockgate_protocol::scan::{self, Flaw, Keys, Scanner};
+use lockgate_protocol::scan::{self, Keys, ScanError, Scanner};
 use lockgate_protocol::write;
 
 /// JSON whose members are in order and whose texts are written in one way.
 ///
 /// # Errors
 /// Two members of an object have the same name, or there are too many.
-pub(crate) fn write_canonical(raw: &[u8], out: &mut Vec<u8>) -> Result<(), Flaw> {
+pub(crate) fn write_canonical(raw: &[u8], out: &mut Vec<u8>) -> Result<(), ScanError> {
     let mut scanner = Scanner::new(raw, scan::MAX_DEPTH)?;
     match scanner.peek() {
         Some(b'{') => {

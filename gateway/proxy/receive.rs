@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::HeaderMap;
 use lockgate_authn::{Credentials, Principal};
-use lockgate_protocol::jsonrpc::{self, Broken, Message, Refusal, Request, SentBy};
+use lockgate_protocol::jsonrpc::{self, EnvelopeError, Message, MessageError, Request, SentBy};
 use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
@@ -81,7 +81,7 @@ impl Gateway {
         };
         let message = match parsed {
             Ok(message) => message,
-            Err(Refusal::Invalid { what: Broken::Batch, .. }) => {
+            Err(MessageError::Invalid { what: EnvelopeError::Batch, .. }) => {
                 return batch::receive_batch(self, &snapshot, &principal, &exchange, &body).await;
             }
             Err(refusal) => {
@@ -99,7 +99,7 @@ impl Gateway {
         snapshot: &Snapshot,
         principal: &Principal,
         body: Bytes,
-    ) -> Result<Result<Message, Refusal>, RequestError> {
+    ) -> Result<Result<Message, MessageError>, RequestError> {
         let depth = snapshot.config.limits.depth;
         if body.len() <= LARGE {
             return Ok(jsonrpc::parse(body, depth, SentBy::Client));

@@ -15,13 +15,13 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use lockgate_authn::Unknown;
 use lockgate_policy::Limited;
 use lockgate_protocol::code;
-use lockgate_protocol::jsonrpc::Refusal;
+use lockgate_protocol::jsonrpc::MessageError;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::modern;
 use lockgate_protocol::revision::Era;
 use lockgate_protocol::write;
 use lockgate_telemetry::Outcome;
-use lockgate_telemetry::audit::Unwritable;
+use lockgate_telemetry::audit::RecordError;
 use serde_json::{Value, json};
 
 pub(crate) use approval::ApprovalError;
@@ -93,10 +93,10 @@ impl RequestError {
     }
 
     /// A text that is not a message we take, and the answer to it.
-    pub(crate) fn unreadable(refusal: &Refusal, body: &[u8]) -> (Self, Reply) {
+    pub(crate) fn unreadable(refusal: &MessageError, body: &[u8]) -> (Self, Reply) {
         let (code, id) = match refusal {
-            Refusal::Parse(_) => (code::PARSE, None),
-            Refusal::Invalid { id, .. } => (code::INVALID_REQUEST, *id),
+            MessageError::Parse(_) => (code::PARSE, None),
+            MessageError::Invalid { id, .. } => (code::INVALID_REQUEST, *id),
         };
         let problem = Self::new(code, refusal.to_string()).status(StatusCode::BAD_REQUEST);
         let reply = problem.reply(id.map(|span| span.of(body)), Era::Legacy);
@@ -311,7 +311,7 @@ impl RequestError {
     }
 
     /// The call cannot be written into the audit trail, and is not made without that.
-    pub(crate) fn unrecorded(unwritable: &Unwritable) -> Self {
+    pub(crate) fn unrecorded(unwritable: &RecordError) -> Self {
         let mut problem = Self::new(code::INTERNAL, unwritable.to_string())
             .status(StatusCode::SERVICE_UNAVAILABLE);
         problem.data = Some(json!({"reason": "audit"}));

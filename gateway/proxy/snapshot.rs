@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lockgate_authn::Authenticator;
 use lockgate_policy::{Limiter, Local, Policy};
 use lockgate_protocol::name::{Naming, Separator};
-use lockgate_protocol::sealed::{BadSecret, Sealer};
+use lockgate_protocol::sealed::{Sealer, SecretError};
 
 use crate::Config;
 
@@ -23,7 +23,7 @@ pub enum RulesError {
     #[error("policy: {0}")]
     Policy(String),
     #[error("secret: {0}")]
-    Secret(#[from] BadSecret),
+    Secret(#[from] SecretError),
     #[error("names.separator: {0:?} is not one of __ _ - . /")]
     Separator(String),
 }

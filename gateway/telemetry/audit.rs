@@ -22,7 +22,7 @@ pub use config::{Config, OnFull, Output, Redact};
 pub use counters::AuditCounters;
 pub use event::{Approval, Arguments, Asked, Decision, DryRunDenial, MAX_TEXT, Refused};
 pub use line::{Record, TARGET};
-pub use trail::{StartError, Ticket, Trail, Unwritable};
+pub use trail::{RecordError, StartError, Ticket, Trail};
 
 #[cfg(test)]
 mod tests;

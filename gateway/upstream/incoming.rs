@@ -13,7 +13,7 @@ use lockgate_admission::budget::Budget;
 use lockgate_admission::buffer::Buffer;
 use lockgate_admission::reader::Reader;
 use lockgate_egress::{Body, BodyError};
-use lockgate_protocol::jsonrpc::{self, Message, Refusal, SentBy};
+use lockgate_protocol::jsonrpc::{self, Message, MessageError, SentBy};
 use lockgate_protocol::sse::{Assembly, Decoder, Event};
 
 use crate::call::{ResponseSink, SinkError};
@@ -62,7 +62,7 @@ impl Intake {
         &self,
         text: Bytes,
         depth: usize,
-    ) -> Result<Result<Message, Refusal>, Failure> {
+    ) -> Result<Result<Message, MessageError>, Failure> {
         if text.len() <= LARGE {
             return Ok(jsonrpc::parse(text, depth, SentBy::Server));
         }

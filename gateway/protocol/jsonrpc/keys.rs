@@ -1,6 +1,6 @@
 //! Keys that only look like ones that the gateway reads.
 
-use crate::scan::{Fault, Flaw, Keys, Member};
+use crate::scan::{Fault, Keys, Member, ScanError};
 
 /// Members that the gateway reads. A key that is one of them but for its case would be read by some
 /// servers and not by us, so it is refused even when it stands alone. By their length.
@@ -36,14 +36,14 @@ const _: () = {
 };
 
 /// Refuses keys that only differ in case from one that we read.
-pub(super) fn undisguised(text: &[u8], member: Member, keys: Keys) -> Result<(), Flaw> {
+pub(super) fn undisguised(text: &[u8], member: Member, keys: Keys) -> Result<(), ScanError> {
     if keys != Keys::Strict {
         return Ok(());
     }
     let name = member.name_bytes(text);
     match known(name.len()).iter().find(|known| name.eq_ignore_ascii_case(known.as_bytes())) {
         Some(known) if *name != *known.as_bytes() => {
-            Err(Flaw { what: Fault::CaseVariant, at: member.key.start })
+            Err(ScanError { what: Fault::CaseVariant, at: member.key.start })
         }
         _ => Ok(()),
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn read(text: &str) -> Result<Message, Refusal> {
+fn read(text: &str) -> Result<Message, MessageError> {
     parse(Bytes::copy_from_slice(text.as_bytes()), 64, SentBy::Client)
 }
 
@@ -31,35 +31,35 @@ fn ids_keep_their_type_and_bad_ones_are_refused() {
     for id in ["null", "1.5", "1e2", "true", "[]", "{}", long.as_str()] {
         let refusal =
             read(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#)).unwrap_err();
-        assert_eq!(refusal, Refusal::Invalid { what: Broken::Id, id: None }, "{id}");
+        assert_eq!(refusal, MessageError::Invalid { what: EnvelopeError::Id, id: None }, "{id}");
     }
 }
 
 #[test]
 fn broken_messages_are_refused_for_the_right_reason() {
     let what = |text: &str| match read(text).unwrap_err() {
-        Refusal::Parse(_) => "parse".to_owned(),
-        Refusal::Invalid { what, .. } => what.to_string(),
+        MessageError::Parse(_) => "parse".to_owned(),
+        MessageError::Invalid { what, .. } => what.to_string(),
     };
     assert_eq!(what("{"), "parse");
     assert_eq!(what(r#"{"jsonrpc":"2.0","id":1,"method":"x"} x"#), "parse");
-    assert_eq!(what("[]"), Broken::Batch.to_string());
+    assert_eq!(what("[]"), EnvelopeError::Batch.to_string());
     assert_eq!(what("[{]"), "parse");
     assert!(what("1").starts_with("not an object"));
-    assert_eq!(what(r#"{"id":1,"method":"x"}"#), Broken::Version.to_string());
-    assert_eq!(what(r#"{"jsonrpc":"2.0","id":1,"method":7}"#), Broken::Method.to_string());
-    assert_eq!(what(r#"{"jsonrpc":"2.0","id":1}"#), Broken::Shape.to_string());
+    assert_eq!(what(r#"{"id":1,"method":"x"}"#), EnvelopeError::Version.to_string());
+    assert_eq!(what(r#"{"jsonrpc":"2.0","id":1,"method":7}"#), EnvelopeError::Method.to_string());
+    assert_eq!(what(r#"{"jsonrpc":"2.0","id":1}"#), EnvelopeError::Shape.to_string());
     assert_eq!(
         what(r#"{"jsonrpc":"2.0","id":1,"method":"x","result":{}}"#),
-        Broken::Shape.to_string()
+        EnvelopeError::Shape.to_string()
     );
     assert_eq!(
         what(r#"{"jsonrpc":"2.0","id":1,"method":"x","params":[]}"#),
-        Broken::Params.to_string()
+        EnvelopeError::Params.to_string()
     );
     assert_eq!(
         what(r#"{"jsonrpc":"2.0","id":1,"method":"x","params":{"_meta":1}}"#),
-        Broken::Meta.to_string()
+        EnvelopeError::Meta.to_string()
     );
     assert!(
         what(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","Name":"b"}}"#)
@@ -82,7 +82,9 @@ fn broken_messages_are_refused_for_the_right_reason() {
 #[test]
 fn an_invalid_request_still_says_its_id() {
     let text = r#"{"jsonrpc":"2.0","id":5,"method":"x","params":{"a":1,"a":2}}"#;
-    let Refusal::Invalid { id: Some(id), .. } = read(text).unwrap_err() else { panic!("no id") };
+    let MessageError::Invalid { id: Some(id), .. } = read(text).unwrap_err() else {
+        panic!("no id")
+    };
     assert_eq!(id.of(text.as_bytes()), b"5");
 }
 

@@ -4,7 +4,7 @@
 /// registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} at byte {at}")]
-pub struct Flaw {
+pub struct ScanError {
     pub what: Fault,
     /// Bytes from the start of the text.
     pub at: u32,

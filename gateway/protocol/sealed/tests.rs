@@ -181,10 +181,10 @@ fn random_sealers_do_not_open_each_others_tokens() {
 
 #[test]
 fn secrets_must_be_long_and_few() {
-    assert_eq!(Sealer::new(&[1; 31]).unwrap_err(), BadSecret::Short);
-    assert_eq!(Sealer::with_ring::<&[u8]>([]).unwrap_err(), BadSecret::None);
-    assert_eq!(Sealer::with_ring([&[1u8; 32][..], b"short"]).unwrap_err(), BadSecret::Short);
-    assert_eq!(Sealer::with_ring(vec![[1u8; 32]; MAX_KEYS + 1]).unwrap_err(), BadSecret::TooMany);
+    assert_eq!(Sealer::new(&[1; 31]).unwrap_err(), SecretError::Short);
+    assert_eq!(Sealer::with_ring::<&[u8]>([]).unwrap_err(), SecretError::None);
+    assert_eq!(Sealer::with_ring([&[1u8; 32][..], b"short"]).unwrap_err(), SecretError::Short);
+    assert_eq!(Sealer::with_ring(vec![[1u8; 32]; MAX_KEYS + 1]).unwrap_err(), SecretError::TooMany);
     assert!(Sealer::with_ring(vec![[1u8; 32]; MAX_KEYS]).is_ok());
 }
 

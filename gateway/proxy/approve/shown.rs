@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use lockgate_policy::response::{Response, Spec};
-use lockgate_protocol::scan::{self, Flaw, Keys, Scanner};
+use lockgate_protocol::scan::{self, Keys, ScanError, Scanner};
 use lockgate_protocol::write;
 use lockgate_text::unseen::is_unseen;
 
@@ -57,7 +57,7 @@ fn secrets() -> Option<&'static Response> {
 
 /// The same JSON on one line, with texts decoded and cut. Everything else stays as it was written:
 /// a number that this machine cannot hold is the number that the server gets.
-fn write_shown(raw: &[u8], out: &mut Vec<u8>) -> Result<(), Flaw> {
+fn write_shown(raw: &[u8], out: &mut Vec<u8>) -> Result<(), ScanError> {
     let mut scanner = Scanner::new(raw, scan::MAX_DEPTH)?;
     match scanner.peek() {
         Some(b'{') => {

@@ -6,7 +6,7 @@ mod form;
 pub(crate) mod texts;
 
 use lockgate_policy::response::Response;
-use lockgate_protocol::scan::{self, Flaw, Keys, Scanner};
+use lockgate_protocol::scan::{self, Keys, ScanError, Scanner};
 use lockgate_protocol::write::Object;
 use lockgate_upstream::AnswerKind;
 
@@ -75,7 +75,7 @@ struct Pruning<'a> {
 }
 
 impl Pruning<'_> {
-    fn value(&mut self, out: &mut Vec<u8>, raw: &[u8], depth: usize) -> Result<(), Flaw> {
+    fn value(&mut self, out: &mut Vec<u8>, raw: &[u8], depth: usize) -> Result<(), ScanError> {
         match raw.first() {
             Some(b'[') if depth <= MAX_NESTING => self.array(out, raw, depth),
             Some(b'{') if depth <= MAX_NESTING => self.object(out, raw, depth),
@@ -86,7 +86,7 @@ impl Pruning<'_> {
         }
     }
 
-    fn array(&mut self, out: &mut Vec<u8>, raw: &[u8], depth: usize) -> Result<(), Flaw> {
+    fn array(&mut self, out: &mut Vec<u8>, raw: &[u8], depth: usize) -> Result<(), ScanError> {
         let mut items = Vec::new();
         Scanner::new(raw, scan::MAX_DEPTH)?.array(&mut |s| {
             items.push(s.value()?);
@@ -109,7 +109,7 @@ impl Pruning<'_> {
         Ok(())
     }
 
-    fn object(&mut self, out: &mut Vec<u8>, raw: &[u8], depth: usize) -> Result<(), Flaw> {
+    fn object(&mut self, out: &mut Vec<u8>, raw: &[u8], depth: usize) -> Result<(), ScanError> {
         if self.is_forbidden(raw)? {
             self.changed = true;
             out.extend_from_slice(NO_LINK);
@@ -131,7 +131,7 @@ impl Pruning<'_> {
     }
 
     /// Whether this is a link to where none may lead.
-    fn is_forbidden(&self, raw: &[u8]) -> Result<bool, Flaw> {
+    fn is_forbidden(&self, raw: &[u8]) -> Result<bool, ScanError> {
         if raw.first() != Some(&b'{') {
             return Ok(false);
         }

@@ -70,7 +70,7 @@ fn refused(words: &str) -> Refused<'_> {
     Refused { why: Rejection::Unauthenticated, words, who: Some(("key", "ci")), endpoint: "" }
 }
 
-fn call(trail: &Trail, name: &str) -> Result<(), Unwritable> {
+fn call(trail: &Trail, name: &str) -> Result<(), RecordError> {
     let ticket = trail.decide(&asked(name), ARGUMENTS, Decision::Allow(Some("rule"), None))?;
     ticket.finish(Outcome::Ok, Duration::from_micros(5));
     Ok(())
@@ -391,7 +391,7 @@ fn a_full_queue_denies_or_drops_and_outcomes_keep_their_place() {
         let refused = loop {
             match trail.decide(&asked("t"), ARGUMENTS, Decision::Allow(Some("rule"), None)) {
                 Ok(ticket) => running.push(ticket),
-                Err(Unwritable) => break true,
+                Err(RecordError) => break true,
             }
             if counters.dropped() > 0 {
                 break false;

@@ -45,7 +45,7 @@ pub struct StartError {
     "the audit trail cannot be written at the moment, and calls are not made without it; try again \
         later"
 )]
-pub struct Unwritable;
+pub struct RecordError;
 
 /// See the module. Clones share it.
 #[derive(Clone)]
@@ -140,13 +140,13 @@ impl Trail {
     /// outcome that is still to come.
     ///
     /// # Errors
-    /// [`Unwritable`], when calls are not to be made without a record.
+    /// [`RecordError`], when calls are not to be made without a record.
     pub fn decide(
         &self,
         asked: &Asked<'_>,
         arguments: Option<&[u8]>,
         decision: Decision<'_>,
-    ) -> Result<Ticket<'_>, Unwritable> {
+    ) -> Result<Ticket<'_>, RecordError> {
         let Inner { shared, seal, on_full, .. } = &*self.0;
         let allowed = matches!(decision, Decision::Allow(..));
         let call = self.0.calls.fetch_add(1, Relaxed) + 1;
@@ -169,7 +169,7 @@ impl Trail {
         if !taken {
             self.lost(1);
             if refuse {
-                return Err(Unwritable);
+                return Err(RecordError);
             }
         }
         Ok(Ticket { trail: self, call, at, held: taken && allowed })
@@ -199,8 +199,8 @@ impl Trail {
     /// Records a step of an approval.
     ///
     /// # Errors
-    /// [`Unwritable`], when calls are not to be made without a record.
-    pub fn approval(&self, about: &Approval<'_>) -> Result<(), Unwritable> {
+    /// [`RecordError`], when calls are not to be made without a record.
+    pub fn approval(&self, about: &Approval<'_>) -> Result<(), RecordError> {
         let Inner { shared, on_full, .. } = &*self.0;
         let refuse = *on_full == OnFull::Deny;
         let at = SystemTime::now();
@@ -213,7 +213,7 @@ impl Trail {
         if !taken {
             self.lost(1);
         }
-        if taken || !refuse { Ok(()) } else { Err(Unwritable) }
+        if taken || !refuse { Ok(()) } else { Err(RecordError) }
     }
 
     /// Writes what is left and the last record. Later records are lost.

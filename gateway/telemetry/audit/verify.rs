@@ -14,7 +14,7 @@ pub use anchor::Anchor;
 use part::{Lines, Placed};
 pub use part::{Part, Text};
 pub use report::{Extent, Report};
-pub use span::Broken;
+pub use span::BrokenRecord;
 use span::{Place, Record, Span};
 
 /// Reads all parts in the order of their first records.
@@ -67,8 +67,8 @@ pub fn verify(
     Ok(verifier.end())
 }
 
-fn broken_at(place: &Place, seq: Option<u64>, why: &str) -> Broken {
-    Broken { file: place.0.clone(), line: place.1, seq, why: why.into() }
+fn broken_at(place: &Place, seq: Option<u64>, why: &str) -> BrokenRecord {
+    BrokenRecord { file: place.0.clone(), line: place.1, seq, why: why.into() }
 }
 
 /// An anchor, and what the trail has in its place.
@@ -76,7 +76,7 @@ struct Held<'a> {
     anchor: &'a Anchor,
     met: bool,
     /// A record with its number and another hash.
-    other: Option<Broken>,
+    other: Option<BrokenRecord>,
 }
 
 struct Verifier<'a> {
@@ -135,7 +135,7 @@ impl Verifier<'_> {
         }
     }
 
-    fn take(&mut self, line: &[u8], place: &Place) -> Result<(), Broken> {
+    fn take(&mut self, line: &[u8], place: &Place) -> Result<(), BrokenRecord> {
         let Some(whole) = line.strip_suffix(b"\n") else {
             let why = "the line is cut off, or too long; if the writer is about to write it, \
                 verify again";
@@ -184,7 +184,7 @@ impl Verifier<'_> {
     }
 
     /// The last record carries a hash over all of the span.
-    fn close(&mut self) -> Result<(), Broken> {
+    fn close(&mut self) -> Result<(), BrokenRecord> {
         let span = std::mem::take(&mut self.span);
         let checked = (span.records.last(), self.seal.check(span.lines()));
         let (Some(last), Some(hash)) = checked else {
@@ -228,7 +228,7 @@ impl Verifier<'_> {
 
     /// Records at the very beginning, whose hash is over others as well that are not there, or
     /// wrong.
-    fn skip(&mut self, span: &Span) -> Result<(), Broken> {
+    fn skip(&mut self, span: &Span) -> Result<(), BrokenRecord> {
         let words = span.words();
         if self.extent == Extent::Part {
             let why = "their hash is over others as well that are not in these files";
@@ -240,7 +240,7 @@ impl Verifier<'_> {
             "records up to {last} are missing at the beginning, or {words} were changed; give all \
                 files of the trail, or `--part` if others are kept elsewhere"
         );
-        Err(Broken { seq: Some(last), why, ..Broken::default() })
+        Err(BrokenRecord { seq: Some(last), why, ..BrokenRecord::default() })
     }
 
     /// Takes what a record says that a hash is over.
@@ -294,7 +294,7 @@ impl Verifier<'_> {
                     elsewhere"
             );
             self.report.broken =
-                Some(Broken { seq: Some(wanted.min(last)), why, ..Broken::default() });
+                Some(BrokenRecord { seq: Some(wanted.min(last)), why, ..BrokenRecord::default() });
         } else {
             self.report.notes.push(format!("records 1 to {last} are not in these files"));
         }
@@ -338,7 +338,7 @@ impl Verifier<'_> {
             let next = last + 1;
             let why =
                 format!("records {next} to {anchor} are missing at the end: an anchor knows them");
-            report.broken = Some(Broken { seq: Some(next), why, ..Broken::default() });
+            report.broken = Some(BrokenRecord { seq: Some(next), why, ..BrokenRecord::default() });
         }
         report.anchors = self.anchors.iter().filter(|held| held.met).count();
         if report.broken.is_none() && report.anchors < self.anchors.len() {

@@ -13,7 +13,7 @@ use futures_util::future::{AbortHandle as QuestionHandle, abortable};
 use lockgate_admission::budget::{Budget, Full, Hold};
 use lockgate_admission::buffer::counted;
 use lockgate_admission::reader::FREE;
-use lockgate_protocol::jsonrpc::{Message, Refusal, Request, Response};
+use lockgate_protocol::jsonrpc::{Message, MessageError, Request, Response};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::{code, write};
 use parking_lot::Mutex;
@@ -296,7 +296,7 @@ impl Exchange {
 
     /// A message that breaks a rule. If it is an answer, its caller hears at once; else it is only
     /// dropped.
-    fn refused(&self, text: &[u8], refusal: Refusal) {
+    fn refused(&self, text: &[u8], refusal: MessageError) {
         let ends = Ends::of(text);
         if let Addressee::Call(id) = ends.addressee() {
             let words = format!("the server's answer is not a valid message ({refusal})");

@@ -4,7 +4,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 use lockgate_admission::buffer::Buffer;
 use lockgate_admission::reader::Reader;
-use lockgate_protocol::scan::{Fault, Flaw, Keys, Scanner};
+use lockgate_protocol::scan::{Fault, Keys, ScanError, Scanner};
 use memchr::memchr;
 
 /// Least room that is read into.
@@ -194,7 +194,7 @@ impl Ends {
         if let Ok(mut scanner) = Scanner::new(head, 2) {
             // It is cut off, so this fails by design: what was seen before counts.
             let _ = scanner.object(Keys::Distinct, &mut |scanner, member| {
-                let enough = Flaw { what: Fault::End, at: 0 };
+                let enough = ScanError { what: Fault::End, at: 0 };
                 match &*member.name(head) {
                     "jsonrpc" => scanner.value(),
                     "id" => {

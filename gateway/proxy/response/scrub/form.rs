@@ -3,7 +3,7 @@
 //! else a member is a server's own, whatever it is called, and is read.
 
 use lockgate_policy::response::Response;
-use lockgate_protocol::scan::{self, Flaw, Keys, Scanner};
+use lockgate_protocol::scan::{self, Keys, ScanError, Scanner};
 use lockgate_protocol::write::{self, Object};
 use lockgate_upstream::AnswerKind;
 
@@ -127,7 +127,7 @@ fn array(
     of: &str,
     raw: &[u8],
     depth: usize,
-) -> Result<Option<Vec<u8>>, Flaw> {
+) -> Result<Option<Vec<u8>>, ScanError> {
     let mut items = Vec::new();
     Scanner::new(raw, scan::MAX_DEPTH)?.array(&mut |scanner| {
         items.push(scanner.value()?);
@@ -149,7 +149,12 @@ fn array(
     Ok(Some(out))
 }
 
-fn object(rule: &Response, form: Form, raw: &[u8], depth: usize) -> Result<Option<Vec<u8>>, Flaw> {
+fn object(
+    rule: &Response,
+    form: Form,
+    raw: &[u8],
+    depth: usize,
+) -> Result<Option<Vec<u8>>, ScanError> {
     let (_, members) = Scanner::new(raw, scan::MAX_DEPTH)?.members(Keys::Distinct)?;
     let mut changes = Vec::with_capacity(members.len());
     for member in &members {

@@ -47,7 +47,7 @@ fn a_full_disk_denies_until_there_is_room() {
     room(Some(full));
     until("a call is refused", || call(&trail, "during").is_err());
     assert!(counters.is_failing());
-    assert_eq!(call(&trail, "during"), Err(Unwritable));
+    assert_eq!(call(&trail, "during"), Err(RecordError));
     assert_eq!(fs::metadata(&path).unwrap().len(), full);
     room(None);
     until("calls are made again", || call(&trail, "after").is_ok());

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::span::Broken;
+use super::span::BrokenRecord;
 
 /// What was found.
 #[derive(Debug, Default, Serialize)]
@@ -23,7 +23,7 @@ pub struct Report {
     pub lost: u64,
     /// Anchors that were held against the trail.
     pub anchors: usize,
-    pub broken: Option<Broken>,
+    pub broken: Option<BrokenRecord>,
     pub notes: Vec<String>,
 }
 

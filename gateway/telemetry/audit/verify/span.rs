@@ -13,7 +13,7 @@ pub(super) type Place = (String, u64);
 
 /// The first record that does not hold; of those that one hash is over, the first.
 #[derive(Debug, Default, Serialize)]
-pub struct Broken {
+pub struct BrokenRecord {
     pub file: String,
     pub line: u64,
     pub seq: Option<u64>,
@@ -133,14 +133,14 @@ impl Span {
     }
 
     /// No hash came.
-    pub(super) fn unhashed(&self) -> Broken {
+    pub(super) fn unhashed(&self) -> BrokenRecord {
         let why = "the writer is about to write it (verify again) or was killed before, or \
             somebody changed or added records, or cut off the hash";
         self.broken(format!("no hash is over {}: {why}", self.words()))
     }
 
     /// The hash is another one; `keyless` when there is no key to hash with.
-    pub(super) fn changed(&self, keyless: bool) -> Broken {
+    pub(super) fn changed(&self, keyless: bool) -> BrokenRecord {
         let key = match keyless && self.records.iter().any(|record| record.is("keyed")) {
             true => "the key is missing: the chain has one",
             false => "the key is another one",
@@ -158,8 +158,8 @@ impl Span {
     }
 
     /// Any of them may be the wrong one.
-    pub(super) fn broken(&self, why: String) -> Broken {
+    pub(super) fn broken(&self, why: String) -> BrokenRecord {
         let (file, line) = self.place.clone();
-        Broken { file, line, seq: self.first(), why }
+        BrokenRecord { file, line, seq: self.first(), why }
     }
 }

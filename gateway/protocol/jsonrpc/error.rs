@@ -1,23 +1,23 @@
 //! Why a text is not a message.
 
-use crate::scan::{Flaw, Span};
+use crate::scan::{ScanError, Span};
 
 /// Why a text is not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum MessageError {
     /// Not JSON (-32700).
     #[error("parse error: {0}")]
-    Parse(Flaw),
+    Parse(ScanError),
     /// JSON that breaks a rule (-32600), with the id when it could be read.
     #[error("invalid request: {what}")]
-    Invalid { what: Broken, id: Option<Span> },
+    Invalid { what: EnvelopeError, id: Option<Span> },
 }
 
 /// Which rule of the envelope is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Broken {
+pub enum EnvelopeError {
     #[error("{0}")]
-    Flaw(Flaw),
+    Scan(ScanError),
     #[error("an array is not a message in this revision")]
     Batch,
     #[error("`jsonrpc` must be \"2.0\"")]
