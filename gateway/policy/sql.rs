@@ -45,8 +45,7 @@ const PARSER_DEPTH: usize = 150;
 
 /// What is said of a statement that the parser gives up.
 const TOO_LONG: &str = "the SQL statement takes too long to understand: use fewer parentheses, \
-    check that each is closed, and \
-                        send fewer statements at once";
+    check that each is closed, and send fewer statements at once";
 
 /// A compiled rule.
 #[derive(Clone, Debug)]

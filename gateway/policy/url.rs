@@ -110,8 +110,7 @@ impl Checked {
             ),
             Matched::AnyName => Some(
                 "the rule allows any name and the server resolves it by itself: it may stand for \
-                    an address nearby; \
-                 only named hosts are safe",
+                    an address nearby; only named hosts are safe",
             ),
         }
     }

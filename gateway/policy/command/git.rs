@@ -61,133 +61,101 @@ pub(super) fn model() -> ModelSpec {
         subcommands.insert(name.to_owned(), list);
     }
     let global = "-P --no-pager --version -v --no-optional-locks --literal-pathspecs \
-        --glob-pathspecs --noglob-pathspecs \
-                  --icase-pathspecs --no-replace-objects";
+        --glob-pathspecs --noglob-pathspecs --icase-pathspecs --no-replace-objects";
     ModelSpec { subcommands, ..gnu(global, &[]) }
 }
 
 const STATUS: &str = "-s -b -v -u?=no|normal|all -z --short --branch --show-stash \
-    --porcelain?=v1|v2|1|2 --long --verbose \
-    --untracked-files?=no|normal|all --ignored?=traditional|no|matching --ahead-behind \
-    --no-ahead-behind --renames \
-    --no-renames --find-renames?=text --null";
+    --porcelain?=v1|v2|1|2 --long --verbose --untracked-files?=no|normal|all \
+    --ignored?=traditional|no|matching --ahead-behind --no-ahead-behind --renames --no-renames \
+    --find-renames?=text --null";
 
 const REV_PARSE: &str = "--show-toplevel --abbrev-ref?=strict|loose --short?=number --verify -q \
-    --quiet --git-dir --show-prefix \
-    --show-cdup --is-inside-work-tree --is-inside-git-dir --is-bare-repository \
-    --is-shallow-repository \
-    --symbolic --symbolic-full-name --all --branches?=text --tags?=text --remotes?=text \
-    --absolute-git-dir \
-    --git-common-dir --show-object-format --revs-only --no-revs --flags --no-flags --not \
+    --quiet --git-dir --show-prefix --show-cdup --is-inside-work-tree --is-inside-git-dir \
+    --is-bare-repository --is-shallow-repository --symbolic --symbolic-full-name --all \
+    --branches?=text --tags?=text --remotes?=text --absolute-git-dir --git-common-dir \
+    --show-object-format --revs-only --no-revs --flags --no-flags --not \
     --show-superproject-working-tree";
 
 const LS_FILES: &str = "-c -d -m -o -i -s -u -k -z -t -v -f -x=text --cached --deleted --modified \
-    --others --ignored --stage \
-    --unmerged --killed --directory --no-empty-directory --eol --deduplicate --exclude=text \
-    --exclude-standard \
-    --error-unmatch --full-name --abbrev?=number --format=text --resolve-undo --debug --sparse";
+    --others --ignored --stage --unmerged --killed --directory --no-empty-directory --eol \
+    --deduplicate --exclude=text --exclude-standard --error-unmatch --full-name --abbrev?=number \
+    --format=text --resolve-undo --debug --sparse";
 
 const LS_TREE: &str = "-d -r -t -l -z --long --name-only --name-status --object-only --full-name \
-    --full-tree --abbrev?=number \
-    --format=text";
+    --full-tree --abbrev?=number --format=text";
 
 const BLAME: &str = "-L=text -l -t -s -e -n -f -w -p -c -M?=number -C?=number --show-email \
-    --show-number --show-name --show-stats \
-    --score-debug --date=text --since=text --porcelain --line-porcelain --root --reverse \
-    --first-parent \
-    --abbrev=number --incremental --minimal --diff-algorithm=myers|minimal|patience|histogram";
+    --show-number --show-name --show-stats --score-debug --date=text --since=text --porcelain \
+    --line-porcelain --root --reverse --first-parent --abbrev=number --incremental --minimal \
+    --diff-algorithm=myers|minimal|patience|histogram";
 
 const SHORTLOG: &str = "-s -n -e -c --summary --numbered --email --committer --group=fields \
-    --format=format --since=text --after=text \
-    --until=text --before=text --author=text --no-merges --merges --all --branches?=text \
-    --tags?=text \
-    --remotes?=text --first-parent -w?=text --date=text";
+    --format=format --since=text --after=text --until=text --before=text --author=text --no-merges \
+    --merges --all --branches?=text --tags?=text --remotes?=text --first-parent -w?=text \
+    --date=text";
 
 const REV_LIST: &str = "-# -n=number --max-count=number --skip=number --count --all \
-    --branches?=text --tags?=text --remotes?=text \
-    --no-merges --merges --first-parent --reverse --since=text --after=text --until=text \
-    --before=text \
-    --author=text --committer=text --grep=text --topo-order --date-order --left-right \
-    --cherry-pick --cherry \
-    --parents --children --oneline --pretty?=format --format=format --abbrev-commit \
-    --ancestry-path --objects \
-    --no-walk --not --full-history --simplify-merges";
+    --branches?=text --tags?=text --remotes?=text --no-merges --merges --first-parent --reverse \
+    --since=text --after=text --until=text --before=text --author=text --committer=text \
+    --grep=text --topo-order --date-order --left-right --cherry-pick --cherry --parents --children \
+    --oneline --pretty?=format --format=format --abbrev-commit --ancestry-path --objects --no-walk \
+    --not --full-history --simplify-merges";
 
 /// For `log` and `show`: which commits, and how they are shown.
 const LOG: &str = "-# -n=number --max-count=number --skip=number --oneline --graph --no-graph \
-    --decorate?=short|full|auto|no \
-    --no-decorate --decorate-refs=text --decorate-refs-exclude=text --source --all \
-    --branches?=text --tags?=text \
-    --remotes?=text --exclude=text --since=text --after=text --until=text --before=text \
-    --author=text \
-    --committer=text --grep=text --all-match --invert-grep -i --regexp-ignore-case -E \
-    --extended-regexp -F \
-    --fixed-strings -P --perl-regexp --basic-regexp --no-merges --merges --min-parents=number \
-    --max-parents=number \
-    --first-parent --not --reverse --date-order --author-date-order --topo-order --left-right \
-    --left-only \
+    --decorate?=short|full|auto|no --no-decorate --decorate-refs=text --decorate-refs-exclude=text \
+    --source --all --branches?=text --tags?=text --remotes?=text --exclude=text --since=text \
+    --after=text --until=text --before=text --author=text --committer=text --grep=text --all-match \
+    --invert-grep -i --regexp-ignore-case -E --extended-regexp -F --fixed-strings -P --perl-regexp \
+    --basic-regexp --no-merges --merges --min-parents=number --max-parents=number --first-parent \
+    --not --reverse --date-order --author-date-order --topo-order --left-right --left-only \
     --right-only --cherry --cherry-pick --cherry-mark --boundary --simplify-by-decoration \
-    --full-history --dense \
-    --sparse --simplify-merges --ancestry-path --show-pulls --format=format --pretty?=format \
-    --abbrev-commit \
-    --no-abbrev-commit --encoding=text --no-notes --date=text --relative-date --parents --children \
-    --no-walk?=sorted|unsorted \
-    --follow -L=text --full-diff --log-size --clear-decorations --no-mailmap --mailmap \
-    --use-mailmap --expand-tabs?=number --no-expand-tabs \
-    -c -m --cc --no-diff-merges -t \
+    --full-history --dense --sparse --simplify-merges --ancestry-path --show-pulls --format=format \
+    --pretty?=format --abbrev-commit --no-abbrev-commit --encoding=text --no-notes --date=text \
+    --relative-date --parents --children --no-walk?=sorted|unsorted --follow -L=text --full-diff \
+    --log-size --clear-decorations --no-mailmap --mailmap --use-mailmap --expand-tabs?=number \
+    --no-expand-tabs -c -m --cc --no-diff-merges -t \
     --diff-merges=off|none|on|first-parent|1|separate|m|combined|c|dense-combined|cc";
 
 /// How differences are shown; for `diff`, `log` and `show`.
 const DIFF: &str = "-p -u -s -U=number -w -b -a -R -W -z -M?=text -C?=text -B?=text -D -l=number \
-    -S=text -G=text -X?=text \
-    --patch --no-patch --unified=number --raw --patch-with-raw --indent-heuristic \
-    --no-indent-heuristic --minimal \
-    --patience --histogram --anchored=text \
-    --diff-algorithm=myers|minimal|patience|histogram|default --stat?=text \
-    --stat-width=number --stat-count=number --compact-summary --numstat --shortstat \
-    --dirstat?=text --cumulative --summary \
-    --patch-with-stat --name-only --name-status --color?=always|never|auto --no-color \
-    --color-moved?=text \
-    --no-color-moved --word-diff?=color|plain|porcelain|none --word-diff-regex=text \
-    --color-words?=text --no-renames \
-    --rename-empty --no-rename-empty --check --ws-error-highlight=text --full-index --binary \
-    --abbrev?=number --break-rewrites?=text \
-    --find-renames?=text --find-copies?=text --find-copies-harder --irreversible-delete \
-    --diff-filter=text \
-    --find-object=text --pickaxe-all --pickaxe-regex --relative?=path --no-relative --text \
-    --ignore-cr-at-eol \
-    --ignore-space-at-eol --ignore-space-change --ignore-all-space --ignore-blank-lines \
-    --ignore-matching-lines=text \
+    -S=text -G=text -X?=text --patch --no-patch --unified=number --raw --patch-with-raw \
+    --indent-heuristic --no-indent-heuristic --minimal --patience --histogram --anchored=text \
+    --diff-algorithm=myers|minimal|patience|histogram|default --stat?=text --stat-width=number \
+    --stat-count=number --compact-summary --numstat --shortstat --dirstat?=text --cumulative \
+    --summary --patch-with-stat --name-only --name-status --color?=always|never|auto --no-color \
+    --color-moved?=text --no-color-moved --word-diff?=color|plain|porcelain|none \
+    --word-diff-regex=text --color-words?=text --no-renames --rename-empty --no-rename-empty \
+    --check --ws-error-highlight=text --full-index --binary --abbrev?=number \
+    --break-rewrites?=text --find-renames?=text --find-copies?=text --find-copies-harder \
+    --irreversible-delete --diff-filter=text --find-object=text --pickaxe-all --pickaxe-regex \
+    --relative?=path --no-relative --text --ignore-cr-at-eol --ignore-space-at-eol \
+    --ignore-space-change --ignore-all-space --ignore-blank-lines --ignore-matching-lines=text \
     -I=text --inter-hunk-context=number --function-context --exit-code --quiet --no-textconv \
-    --no-ext-diff \
-    --src-prefix=text --dst-prefix=text --no-prefix --default-prefix --line-prefix=text \
-    --ita-invisible-in-index";
+    --no-ext-diff --src-prefix=text --dst-prefix=text --no-prefix --default-prefix \
+    --line-prefix=text --ita-invisible-in-index";
 
 const ONLY_DIFF: &str = "--cached --staged --merge-base -1 -2 -3 -0 --base --ours --theirs";
 
 const GREP: &str = "-# -e=text -f=path -i -I -a -n -l -L -c -o -w -v -E -F -G -P -h -H -p -W -z -q \
-    -m=number -A=number -B=number \
-    -C=number -r --cached --untracked --exclude-standard --no-exclude-standard --text \
-    --ignore-case --word-regexp \
-    --invert-match --full-name --extended-regexp --basic-regexp --perl-regexp --fixed-strings \
-    --line-number \
-    --column --files-with-matches --name-only --files-without-match --null --only-matching --count \
+    -m=number -A=number -B=number -C=number -r --cached --untracked --exclude-standard \
+    --no-exclude-standard --text --ignore-case --word-regexp --invert-match --full-name \
+    --extended-regexp --basic-regexp --perl-regexp --fixed-strings --line-number --column \
+    --files-with-matches --name-only --files-without-match --null --only-matching --count \
     --color?=always|never|auto --no-color --break --heading --show-function --function-context \
-    --max-depth=number \
-    --max-count=number --context=number --after-context=number --before-context=number --and --or \
-    --not --all-match --quiet --recursive \
-    --no-recursive --no-textconv --threads=number";
+    --max-depth=number --max-count=number --context=number --after-context=number \
+    --before-context=number --and --or --not --all-match --quiet --recursive --no-recursive \
+    --no-textconv --threads=number";
 
 const BRANCH: &str = "-a -r -v -l -i --all --remotes --verbose --list --show-current \
-    --contains~=text --no-contains~=text \
-    --merged~=text --no-merged~=text --sort=fields --points-at=text --format=fields \
-    --color?=always|never|auto --no-color \
-    --abbrev=number --no-abbrev --ignore-case --omit-empty --no-column";
+    --contains~=text --no-contains~=text --merged~=text --no-merged~=text --sort=fields \
+    --points-at=text --format=fields --color?=always|never|auto --no-color --abbrev=number \
+    --no-abbrev --ignore-case --omit-empty --no-column";
 
 const TAG: &str = "-l -i -n?=number --list --contains~=text --no-contains~=text --merged~=text \
-    --no-merged~=text --sort=fields \
-    --points-at~=text --format=fields --color?=always|never|auto --ignore-case --omit-empty \
-    --no-column";
+    --no-merged~=text --sort=fields --points-at~=text --format=fields --color?=always|never|auto \
+    --ignore-case --omit-empty --no-column";
 
 /// Formats of git's own. A name beyond these could be one of the repository's configuration.
 pub(super) const FORMATS: [&str; 9] =

@@ -27,8 +27,7 @@ pub(super) fn split(text: &str) -> Result<Vec<String>, Refusal> {
                 if let Some(why) = special(c, word.as_deref(), chars.peek().copied()) {
                     return Err(Refusal(format!(
                         "unquoted `{c}` {why}; there is no shell here: send one program with its \
-                            arguments, and put \
-                         single quotes around text that is meant as it is"
+                            arguments, and put single quotes around text that is meant as it is"
                     )));
                 }
                 word.get_or_insert_default().push(c);

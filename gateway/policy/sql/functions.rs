@@ -10,68 +10,48 @@ use super::spec::{Dialect, Spec};
 
 /// In all three.
 const COMMON: &str = "abs avg ceil ceiling char_length character_length coalesce concat concat_ws \
-    count cume_dist \
-    current_date current_time current_timestamp degrees dense_rank exp first_value floor greatest \
-    lag last_value lead \
-    least length ln log log10 lower lpad ltrim max min mod nth_value ntile nullif octet_length \
-    percent_rank pi pow power \
-    radians rank replace round row_number rpad rtrim sign sqrt stddev substr substring sum trim \
-    upper acos asin atan \
-    atan2 cos sin tan";
+    count cume_dist current_date current_time current_timestamp degrees dense_rank exp first_value \
+    floor greatest lag last_value lead least length ln log log10 lower lpad ltrim max min mod \
+    nth_value ntile nullif octet_length percent_rank pi pow power radians rank replace round \
+    row_number rpad rtrim sign sqrt stddev substr substring sum trim upper acos asin atan atan2 \
+    cos sin tan";
 
 const POSTGRES: &str = "acosd acosh age any_value array array_agg array_append array_cat \
-    array_dims array_fill array_length \
-    array_lower array_ndims array_position array_positions array_prepend array_remove \
-    array_replace array_sample \
-    array_shuffle array_to_json array_to_string array_to_tsvector array_upper ascii asind asinh \
-    atan2d atand atanh \
-    bit_and bit_count bit_length bit_or bit_xor bool_and bool_or btrim cardinality cbrt chr \
-    clock_timestamp corr cosd \
-    cosh cot cotd covar_pop covar_samp current_catalog current_database current_role \
-    current_schema current_user \
-    date_bin date_part date_trunc daterange datemultirange date decode div encode erf erfc every \
-    extract factorial \
-    format format_type gcd gen_random_uuid generate_series generate_subscripts get_bit get_byte \
-    host initcap int4multirange \
-    int4range int8multirange int8range isempty isfinite json json_agg json_agg_strict json_array \
-    json_array_elements \
-    json_array_elements_text json_array_length json_build_array json_build_object json_each \
-    json_each_text \
-    json_extract_path json_extract_path_text json_object json_object_agg json_object_keys \
-    json_strip_nulls json_typeof \
-    jsonb_agg jsonb_array_elements jsonb_array_elements_text jsonb_array_length jsonb_build_array \
-    jsonb_build_object \
-    jsonb_each jsonb_each_text jsonb_extract_path jsonb_extract_path_text jsonb_insert \
-    jsonb_object jsonb_object_agg \
-    jsonb_object_keys jsonb_path_exists jsonb_path_match jsonb_path_query jsonb_path_query_array \
-    jsonb_path_query_first \
-    jsonb_pretty jsonb_set jsonb_set_lax jsonb_strip_nulls jsonb_typeof justify_days justify_hours \
-    justify_interval lcm \
-    left localtime localtimestamp lower_inc lower_inf make_date make_interval make_time \
-    make_timestamp make_timestamptz \
-    masklen md5 min_scale mode netmask network normalize now num_nonnulls num_nulls numnode \
-    numrange overlay parse_ident \
-    percentile_cont percentile_disc pg_typeof phraseto_tsquery plainto_tsquery position querytree \
-    quote_ident \
-    quote_literal quote_nullable random range_agg range_intersect_agg range_merge regexp_count \
-    regexp_instr regexp_like \
-    regexp_match regexp_matches regexp_replace regexp_split_to_array regexp_split_to_table \
-    regexp_substr regr_avgx \
-    regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy repeat \
-    reverse right row row_to_json \
-    scale session_user setweight sha224 sha256 sha384 sha512 similarity sind sinh split_part \
-    starts_with \
-    statement_timestamp stddev_pop stddev_samp string_agg string_to_array string_to_table strip \
-    strpos tand tanh timeofday \
-    timezone to_ascii to_char to_date to_hex to_json to_jsonb to_number to_timestamp to_tsquery \
-    to_tsvector \
+    array_dims array_fill array_length array_lower array_ndims array_position array_positions \
+    array_prepend array_remove array_replace array_sample array_shuffle array_to_json \
+    array_to_string array_to_tsvector array_upper ascii asind asinh atan2d atand atanh bit_and \
+    bit_count bit_length bit_or bit_xor bool_and bool_or btrim cardinality cbrt chr \
+    clock_timestamp corr cosd cosh cot cotd covar_pop covar_samp current_catalog current_database \
+    current_role current_schema current_user date_bin date_part date_trunc daterange \
+    datemultirange date decode div encode erf erfc every extract factorial format format_type gcd \
+    gen_random_uuid generate_series generate_subscripts get_bit get_byte host initcap \
+    int4multirange int4range int8multirange int8range isempty isfinite json json_agg \
+    json_agg_strict json_array json_array_elements json_array_elements_text json_array_length \
+    json_build_array json_build_object json_each json_each_text json_extract_path \
+    json_extract_path_text json_object json_object_agg json_object_keys json_strip_nulls \
+    json_typeof jsonb_agg jsonb_array_elements jsonb_array_elements_text jsonb_array_length \
+    jsonb_build_array jsonb_build_object jsonb_each jsonb_each_text jsonb_extract_path \
+    jsonb_extract_path_text jsonb_insert jsonb_object jsonb_object_agg jsonb_object_keys \
+    jsonb_path_exists jsonb_path_match jsonb_path_query jsonb_path_query_array \
+    jsonb_path_query_first jsonb_pretty jsonb_set jsonb_set_lax jsonb_strip_nulls jsonb_typeof \
+    justify_days justify_hours justify_interval lcm left localtime localtimestamp lower_inc \
+    lower_inf make_date make_interval make_time make_timestamp make_timestamptz masklen md5 \
+    min_scale mode netmask network normalize now num_nonnulls num_nulls numnode numrange overlay \
+    parse_ident percentile_cont percentile_disc pg_typeof phraseto_tsquery plainto_tsquery \
+    position querytree quote_ident quote_literal quote_nullable random range_agg \
+    range_intersect_agg range_merge regexp_count regexp_instr regexp_like regexp_match \
+    regexp_matches regexp_replace regexp_split_to_array regexp_split_to_table regexp_substr \
+    regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy \
+    repeat reverse right row row_to_json scale session_user setweight sha224 sha256 sha384 sha512 \
+    similarity sind sinh split_part starts_with statement_timestamp stddev_pop stddev_samp \
+    string_agg string_to_array string_to_table strip strpos tand tanh timeofday timezone to_ascii \
+    to_char to_date to_hex to_json to_jsonb to_number to_timestamp to_tsquery to_tsvector \
     transaction_timestamp translate trim_array trim_scale trunc ts_headline ts_rank ts_rank_cd \
-    tsrange tstzrange unnest \
-    upper_inc upper_inf user var_pop var_samp variance version websearch_to_tsquery width_bucket \
-    word_similarity \
-    xml_is_well_formed xml_is_well_formed_content xml_is_well_formed_document xmlagg xmlattributes \
-    xmlcomment xmlconcat \
-    xmlelement xmlexists xmlforest xmlparse xmlpi xmlroot xmlserialize xpath xpath_exists";
+    tsrange tstzrange unnest upper_inc upper_inf user var_pop var_samp variance version \
+    websearch_to_tsquery width_bucket word_similarity xml_is_well_formed \
+    xml_is_well_formed_content xml_is_well_formed_document xmlagg xmlattributes xmlcomment \
+    xmlconcat xmlelement xmlexists xmlforest xmlparse xmlpi xmlroot xmlserialize xpath \
+    xpath_exists";
 
 /// Functions of PostgreSQL that are there to take a whole row.
 pub(super) const OF_ROWS: [&str; 14] = [
@@ -92,54 +72,38 @@ pub(super) const OF_ROWS: [&str; 14] = [
 ];
 
 const MYSQL: &str = "adddate addtime any_value ascii bin bit_and bit_count bit_length bit_or \
-    bit_xor cast char coercibility \
-    collation conv convert convert_tz cot crc32 curdate curtime current_user database date \
-    date_add date_format date_sub \
-    datediff day dayname dayofmonth dayofweek dayofyear elt export_set field find_in_set format \
-    format_bytes from_base64 \
-    from_days from_unixtime get_format group_concat grouping hex hour if ifnull inet6_aton \
-    inet6_ntoa inet_aton inet_ntoa \
-    insert instr interval is_ipv4 is_ipv6 is_uuid isnull json_array json_array_append \
-    json_array_insert json_arrayagg \
-    json_contains json_contains_path json_depth json_extract json_insert json_keys json_length \
-    json_merge_patch \
-    json_merge_preserve json_object json_objectagg json_overlaps json_pretty json_quote \
-    json_remove json_replace \
+    bit_xor cast char coercibility collation conv convert convert_tz cot crc32 curdate curtime \
+    current_user database date date_add date_format date_sub datediff day dayname dayofmonth \
+    dayofweek dayofyear elt export_set field find_in_set format format_bytes from_base64 from_days \
+    from_unixtime get_format group_concat grouping hex hour if ifnull inet6_aton inet6_ntoa \
+    inet_aton inet_ntoa insert instr interval is_ipv4 is_ipv6 is_uuid isnull json_array \
+    json_array_append json_array_insert json_arrayagg json_contains json_contains_path json_depth \
+    json_extract json_insert json_keys json_length json_merge_patch json_merge_preserve \
+    json_object json_objectagg json_overlaps json_pretty json_quote json_remove json_replace \
     json_search json_set json_type json_unquote json_valid json_value last_day lcase left \
-    localtime localtimestamp locate \
-    log2 make_set makedate maketime md5 microsecond mid minute month monthname now oct ord \
-    period_add period_diff position \
-    quarter quote rand regexp_instr regexp_like regexp_replace regexp_substr repeat reverse right \
-    sec_to_time second \
-    schema sha sha1 sha2 soundex space std stddev_pop stddev_samp str_to_date strcmp subdate \
-    substring_index subtime \
-    sysdate time time_format time_to_sec timediff timestamp timestampadd timestampdiff to_base64 \
-    to_days to_seconds \
-    truncate ucase unhex unix_timestamp user utc_date utc_time utc_timestamp uuid uuid_to_bin \
-    bin_to_uuid values var_pop \
-    var_samp variance version week weekday weekofyear weight_string year yearweek";
+    localtime localtimestamp locate log2 make_set makedate maketime md5 microsecond mid minute \
+    month monthname now oct ord period_add period_diff position quarter quote rand regexp_instr \
+    regexp_like regexp_replace regexp_substr repeat reverse right sec_to_time second schema sha \
+    sha1 sha2 soundex space std stddev_pop stddev_samp str_to_date strcmp subdate substring_index \
+    subtime sysdate time time_format time_to_sec timediff timestamp timestampadd timestampdiff \
+    to_base64 to_days to_seconds truncate ucase unhex unix_timestamp user utc_date utc_time \
+    utc_timestamp uuid uuid_to_bin bin_to_uuid values var_pop var_samp variance version week \
+    weekday weekofyear weight_string year yearweek";
 
 const SQLITE: &str = "acosh asinh atanh bm25 changes char cosh date datetime format glob \
-    group_concat hex highlight ifnull iif \
-    instr json json_array json_array_length json_each json_error_position json_extract \
-    json_group_array json_group_object \
-    json_insert json_object json_patch json_pretty json_quote json_remove json_replace json_set \
-    json_tree json_type \
+    group_concat hex highlight ifnull iif instr json json_array json_array_length json_each \
+    json_error_position json_extract json_group_array json_group_object json_insert json_object \
+    json_patch json_pretty json_quote json_remove json_replace json_set json_tree json_type \
     json_valid jsonb jsonb_array jsonb_extract jsonb_group_array jsonb_group_object jsonb_object \
-    julianday like likelihood \
-    likely log2 median match percentile percentile_cont printf quote random regexp sinh snippet \
-    sqlite_version \
-    string_agg strftime tanh time timediff total trunc typeof unhex unicode unistr unixepoch \
-    unlikely concat";
+    julianday like likelihood likely log2 median match percentile percentile_cont printf quote \
+    random regexp sinh snippet sqlite_version string_agg strftime tanh time timediff total trunc \
+    typeof unhex unicode unistr unixepoch unlikely concat";
 
 /// What MySQL or MariaDB takes for a stored function when a space stands before the parenthesis.
 const JOINED: &str = "adddate bit_and bit_or bit_xor cast count cume_dist curdate curtime date_add \
-    date_sub dense_rank \
-    extract first_value group_concat json_arrayagg json_objectagg lag lead max mid min now \
-    nth_value ntile percent_rank \
-    position rank row_number std stddev stddev_pop stddev_samp subdate substr substring sum \
-    sysdate trim var_pop var_samp \
-    variance";
+    date_sub dense_rank extract first_value group_concat json_arrayagg json_objectagg lag lead max \
+    mid min now nth_value ntile percent_rank position rank row_number std stddev stddev_pop \
+    stddev_samp subdate substr substring sum sysdate trim var_pop var_samp variance";
 
 /// The schema of PostgreSQL's own functions.
 const CATALOG: &str = "pg_catalog.";
@@ -253,8 +217,7 @@ fn unfit(dialect: Dialect, lower: &str) -> String {
     match lower.strip_prefix(CATALOG).filter(|_| dialect == Dialect::Postgres) {
         Some(bare) => format!("must be written {bare:?}, which stands for both"),
         None => "fits no function that may be called: what is neither in the built-in list nor in \
-            functions.allow is \
-                 refused anyway; mend the name, or take it out"
+            functions.allow is refused anyway; mend the name, or take it out"
             .into(),
     }
 }

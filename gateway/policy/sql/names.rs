@@ -161,8 +161,7 @@ impl Named {
         }
         no(format!(
             "the type {} is none of PostgreSQL's own, and a cast to it may be a call: leave the \
-                cast out, or ask the operator \
-             to name it in functions.allow",
+                cast out, or ask the operator to name it in functions.allow",
             shown(name)
         ))
     }
