@@ -71,9 +71,10 @@ fn report(command: &Command, configured: Option<String>, cwd: &Path) -> anyhow::
         Some(file) => Some(short(&cwd.join(file))?),
         None => configured,
     };
-    let parsed =
-        anchor.iter().map(|text| text.parse().map_err(|error| anyhow!("--anchor {text}: {error}")));
-    let mut anchors = parsed.collect::<anyhow::Result<Vec<Anchor>>>()?;
+    let mut anchors = Vec::with_capacity(anchor.len());
+    for text in anchor {
+        anchors.push(text.parse::<Anchor>().map_err(|error| anyhow!("--anchor {text}: {error}"))?);
+    }
     let extent = if *part { Extent::Part } else { Extent::Whole };
     let trails: BTreeSet<PathBuf> = files.iter().filter_map(|file| trail(file)).collect();
     let (others, files): (Vec<_>, Vec<_>) =
@@ -83,11 +84,8 @@ fn report(command: &Command, configured: Option<String>, cwd: &Path) -> anyhow::
         for file in heads(&files) {
             let head = cwd.join(&file);
             if head.is_file() || files.contains(&&file) {
-                anchors.push(
-                    short(&head)?
-                        .parse()
-                        .map_err(|error| anyhow!("{}: {error}", file.display()))?,
-                );
+                let anchor = short(&head)?.parse::<Anchor>();
+                anchors.push(anchor.map_err(|error| anyhow!("{}: {error}", file.display()))?);
             }
         }
     }
@@ -178,7 +176,10 @@ fn words(report: &Report) -> String {
         None => "nothing to verify".into(),
     };
     let _ = write!(out, "\n{} records in {} files", report.records, report.files);
-    if let (Some(first), Some(last), Some(hash)) = (report.first, report.last, &report.last_hash) {
+    if let Some(first) = report.first
+        && let Some(last) = report.last
+        && let Some(hash) = &report.last_hash
+    {
         let time = report.last_time.as_deref().unwrap_or("?");
         let _ = write!(out, ", {first} to {last}, the last of {time}\nanchor {last}:{hash}");
     }

@@ -25,13 +25,12 @@ pub(crate) struct LintContext {
 
 impl LintContext {
     pub(crate) fn new(context: Option<Box<Config>>) -> Self {
-        let naming = context.as_ref().map_or_else(Naming::default, |context| {
+        let mut naming = Naming::default();
+        if let Some(context) = &context {
             let names = &context.proxy.names;
-            Naming {
-                separator: names.separator.parse().unwrap_or_default(),
-                max_length: names.max_length,
-            }
-        });
+            naming.separator = names.separator.parse().unwrap_or_default();
+            naming.max_length = names.max_length;
+        }
         Self { context, naming, built_in: RefCell::default() }
     }
 
@@ -48,8 +47,9 @@ impl LintContext {
             Kind::Resource | Kind::ResourceCompletion => resource(name, endpoint)?,
             _ => {
                 let parts = name.split_once('/').or_else(|| name.split_once("__"));
-                let (server, own) =
-                    parts.ok_or_else(|| format!("`{name}` is not written as server/name"))?;
+                let Some((server, own)) = parts else {
+                    return Err(format!("`{name}` is not written as server/name"));
+                };
                 (server.to_owned(), own.to_owned())
             }
         };
@@ -72,19 +72,20 @@ impl LintContext {
         if context.tools.runs(server) {
             return self.with_tools(server, |tools| tools.get(own).cloned());
         }
-        let pin = context.proxy.pins.lock.as_ref().and_then(|lock| lock.pin(server, own));
-        Ok(pin.map(|pin| pin.definition.to_string().into_bytes()))
+        let Some(lock) = &context.proxy.pins.lock else { return Ok(None) };
+        let Some(pin) = lock.pin(server, own) else { return Ok(None) };
+        Ok(Some(pin.definition.to_string().into_bytes()))
     }
 
     /// Whether a tool is hidden until it is approved, as far as the lock file says: whether it has
     /// changed only the gateway sees.
     pub(crate) fn is_unapproved(&self, server: &str, own: &str) -> bool {
-        let Some(context) = self.config().filter(|context| !context.tools.runs(server)) else {
-            return false;
-        };
+        let Some(context) = self.config() else { return false };
         let pins = &context.proxy.pins;
-        let known = pins.lock.as_ref().map(|lock| lock.pin(server, own).is_some());
-        known == Some(false) && pins.reaction(Standing::New) == Reaction::Quarantine
+        let Some(lock) = &pins.lock else { return false };
+        !context.tools.runs(server)
+            && lock.pin(server, own).is_none()
+            && pins.reaction(Standing::New) == Reaction::Quarantine
     }
 
     /// The tools of a server as far as they are known: those of a built-in one, or those that were
@@ -95,9 +96,15 @@ impl LintContext {
             let names = self.with_tools(server, |tools| Some(tools.keys().cloned().collect()));
             return names.ok().flatten().unwrap_or_default();
         }
-        let names = context.proxy.pins.lock.iter().flat_map(|lock| lock.names());
-        let own = names.filter_map(|name| name.strip_prefix(server)?.strip_prefix('/'));
-        own.map(str::to_owned).collect()
+        let Some(lock) = &context.proxy.pins.lock else { return Vec::new() };
+        let mut tools = Vec::new();
+        for name in lock.names() {
+            match name.split_once('/') {
+                Some((of, tool)) if of == server => tools.push(tool.to_owned()),
+                _ => {}
+            }
+        }
+        tools
     }
 
     /// A caller with what the keys file says of the key, unless something is said of it already.

@@ -31,10 +31,10 @@ pub(super) fn warnings(documents: &[Document], context: &LintContext) -> Vec<Pro
         for (at, entry) in file.policies.iter().enumerate() {
             let path = Arc::new(file.name.clone().into());
             let place = Place::File { path, line: entry.line, column: 0 };
-            let found = of_policy(&entry.policy, context, config);
-            all.extend(found.into_iter().map(|(key, (what, hint))| {
-                Problem::warning(place.clone(), format!("policies.{at}.{key}"), what).hint(hint)
-            }));
+            for (key, (what, hint)) in of_policy(&entry.policy, context, config) {
+                let key = format!("policies.{at}.{key}");
+                all.push(Problem::warning(place.clone(), key, what).hint(hint));
+            }
         }
     }
     all.truncate(MOST);
@@ -110,41 +110,15 @@ fn tool(
     context: &LintContext,
     config: &Config,
 ) -> Option<Words> {
-    let plain = text.split(OPEN).next().unwrap_or(text);
-    let literal = plain.len() == text.len();
-    let separators = ["/", "__", config.proxy.names.separator.as_str()];
-    let fits = servers.iter().any(|server| {
-        separators.iter().any(|separator| {
-            let start = [server, *separator].concat();
-            plain.starts_with(&start) || !literal && start.starts_with(plain)
-        })
-    });
-    if !fits {
-        let named = plain.split_once('/').or_else(|| plain.split_once("__"));
-        if let Some((server, _)) = named {
-            return Some((format!("there is no server `{server}`"), there_are(servers)));
-        }
-        let apart =
-            plain.split_once(['.', ':', '-', '_']).filter(|(server, _)| servers.contains(server));
-        let hint = match apart
-            .and_then(|(server, _)| text.get(server.len() + 1..).map(|own| (server, own)))
-        {
-            Some((server, own)) => format!("did you mean `{server}/{own}`?"),
-            None => format!("write it as server/tool or server__tool; {}", there_are(servers)),
-        };
-        return Some(("fits no tool: it names no server".to_owned(), hint));
+    if !may_name_server(text, servers, &config.proxy.names.separator) {
+        return Some(without_server(text, servers));
     }
-    let (server, own) = if literal {
-        text.split_once('/').or_else(|| text.split_once("__"))?
-    } else {
+    if text.contains(OPEN) {
         return None;
-    };
+    }
+    let (server, own) = split_name(text)?;
     let tools = context.tools(server);
-    // A name may have got a hash where two were alike.
-    let hashed = own.rsplit_once('_').is_some_and(|(_, end)| {
-        matches!(end.len(), 8 | 16 | 32) && end.bytes().all(|b| b.is_ascii_hexdigit())
-    });
-    if tools.is_empty() || hashed {
+    if tools.is_empty() || ends_in_hash(own) {
         return None;
     }
     for name in &tools {
@@ -159,6 +133,48 @@ fn tool(
     let names: BTreeSet<&str> = tools.iter().map(String::as_str).collect();
     let what = format!("server `{server}` has no tool `{own}`, as far as is known here");
     Some((what, there_are(&names)))
+}
+
+/// Server and tool, as a policy may write them.
+fn split_name(text: &str) -> Option<(&str, &str)> {
+    text.split_once('/').or_else(|| text.split_once("__"))
+}
+
+/// Whether a pattern could fit a tool of one of these servers.
+fn may_name_server(text: &str, servers: &BTreeSet<&str>, separator: &str) -> bool {
+    let plain = text.split(OPEN).next().unwrap_or(text);
+    let is_open = plain.len() < text.len();
+    for server in servers {
+        for separator in ["/", "__", separator] {
+            let start = [*server, separator].concat();
+            if plain.starts_with(&start) || is_open && start.starts_with(plain) {
+                return true;
+            }
+        }
+    }
+    false
+}
+
+/// What is wrong with a pattern over tools that fits those of no server.
+fn without_server(text: &str, servers: &BTreeSet<&str>) -> Words {
+    let plain = text.split(OPEN).next().unwrap_or(text);
+    if let Some((server, _)) = split_name(plain) {
+        return (format!("there is no server `{server}`"), there_are(servers));
+    }
+    let what = "fits no tool: it names no server".to_owned();
+    if let Some((server, _)) = plain.split_once(['.', ':', '-', '_'])
+        && servers.contains(server)
+        && let Some(own) = text.get(server.len() + 1..)
+    {
+        return (what, format!("did you mean `{server}/{own}`?"));
+    }
+    (what, format!("write it as server/tool or server__tool; {}", there_are(servers)))
+}
+
+/// Whether a name may have got a hash, as where two were alike.
+fn ends_in_hash(own: &str) -> bool {
+    let Some((_, end)) = own.rsplit_once('_') else { return false };
+    matches!(end.len(), 8 | 16 | 32) && end.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
 /// Pointers to arguments that none of the tools has. Every tool has to be named, and its arguments
@@ -192,7 +208,7 @@ fn arguments(policy: &Policy, context: &LintContext) -> Vec<(String, Words)> {
 
 /// The arguments that a tool takes, where the pattern names one and they are known.
 fn taken_by(text: &str, context: &LintContext) -> Option<BTreeSet<String>> {
-    let (server, own) = text.split_once('/').or_else(|| text.split_once("__"))?;
+    let (server, own) = split_name(text)?;
     properties(&context.definition(server, own).ok()??)
 }
 
@@ -224,15 +240,12 @@ fn properties(definition: &[u8]) -> Option<BTreeSet<String>> {
 }
 
 fn there_are(names: &BTreeSet<&str>) -> String {
-    let shown: Vec<&str> = names.iter().copied().take(NAMES).collect();
-    match shown.is_empty() {
-        true => "there is none".into(),
-        false => format!(
-            "there are {}{}",
-            shown.join(", "),
-            if names.len() > NAMES { ", …" } else { "" }
-        ),
+    if names.is_empty() {
+        return "there is none".into();
     }
+    let shown: Vec<&str> = names.iter().copied().take(NAMES).collect();
+    let more = if names.len() > NAMES { ", …" } else { "" };
+    format!("there are {}{more}", shown.join(", "))
 }
 
 #[cfg(test)]
