@@ -86,14 +86,14 @@ const AT_MOST: [(&str, [usize; 4]); 16] = [
     ("listener", [0, 0, 0, 0]),
     ("policy", [0, 0, 0, 0]),
     ("protocol", [0, 0, 0, 0]),
-    ("proxy", [16, 49, 4, 11]),
+    ("proxy", [7, 17, 0, 2]),
     ("registry", [0, 0, 0, 0]),
-    ("root", [1, 4, 0, 0]),
+    ("root", [0, 0, 0, 0]),
     ("store", [0, 0, 0, 0]),
     ("telemetry", [0, 0, 0, 0]),
     ("text", [0, 0, 0, 0]),
-    ("tools", [1, 0, 0, 0]),
-    ("upstream", [7, 24, 1, 5]),
+    ("tools", [0, 0, 0, 0]),
+    ("upstream", [5, 7, 0, 1]),
 ];
 
 impl Counts {
