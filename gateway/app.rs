@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
-use lockgate_admin::{AnswerError, Approvals, Health, LifeCycle, State};
+use lockgate_admin::{AnswerError, ApiConfig, Approvals, Health, LifeCycle, Operations, State};
 use lockgate_admission::budget::Budget;
 use lockgate_admission::{Pool, Pools};
+use lockgate_authn::key::Key;
 use lockgate_authn::{Authenticator, Credentials, Outside, Principal};
 use lockgate_config::Config;
 use lockgate_egress::Connector;
@@ -40,6 +41,21 @@ pub(crate) struct App {
     webhook: Arc<Webhook>,
     outside: Outside,
     authenticator: Mutex<Arc<Authenticator>>,
+    /// What the API has to know of the configuration.
+    api: Mutex<ApiSettings>,
+}
+
+/// What the API has to know of the configuration.
+struct ApiSettings {
+    access: Arc<ApiConfig>,
+    keys: Vec<Key>,
+}
+
+impl ApiSettings {
+    fn new(config: &Config) -> Self {
+        let keys = config.authn.keys.clone().unwrap_or_default();
+        Self { access: Arc::new(config.admin.api.clone()), keys }
+    }
 }
 
 impl App {
@@ -93,6 +109,7 @@ impl App {
             webhook,
             outside,
             authenticator: Mutex::new(authenticator),
+            api: Mutex::new(ApiSettings::new(config)),
         });
         let builtin = app.builtin.prepare(&config.tools).map_err(anyhow::Error::msg)?;
         let clients = app.clients(config)?;
@@ -115,6 +132,7 @@ impl App {
         let target = target(config, &self.outside)?;
         *self.authenticator.lock() = authenticator;
         self.webhook.adopt(target);
+        *self.api.lock() = ApiSettings::new(config);
         let limits = &config.proxy.limits;
         self.around.pools.running.resize(limits.concurrent_requests);
         self.around.pools.waiting.resize(limits.queued_requests);
@@ -146,7 +164,7 @@ impl App {
             if !clients.get(&slug).is_some_and(|new| Arc::ptr_eq(new, &client)) {
                 tracing::info!(
                     server = slug,
-                    "server closed: its configuration has changed or is gone"
+                    "server closed: it is connected anew, has another configuration, or is gone"
                 );
                 tokio::spawn(async move { client.close().await });
             }
@@ -262,6 +280,25 @@ impl Approvals for App {
         let answered = self.gateway.answer_approval(approver, id, approve);
         answered
             .map_err(|error| AnswerError { words: error.to_string(), is_unknown: error.is_unknown })
+    }
+}
+
+impl Operations for App {
+    fn settings(&self) -> Arc<ApiConfig> {
+        Arc::clone(&self.api.lock().access)
+    }
+
+    fn keys(&self) -> Vec<Key> {
+        self.api.lock().keys.clone()
+    }
+
+    fn reconnect(&self, slug: &str) -> bool {
+        let mut clients = self.clients.lock().clone();
+        let Some(old) = clients.get(slug) else { return false };
+        let Ok(new) = Client::new(old.config().clone(), self.around.clone()) else { return false };
+        clients.insert(slug.to_owned(), new);
+        self.replace(clients);
+        true
     }
 }
 

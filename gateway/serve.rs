@@ -2,6 +2,7 @@
 //! process to its end.
 
 mod greeting;
+mod routes;
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -9,13 +10,8 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use axum::Router;
-use axum::body::Body;
-use axum::extract::Request;
-use axum::http::StatusCode;
-use axum::middleware::{self, Next};
-use axum::response::{IntoResponse, Response};
 use lockgate_config::{Config, Loaded, Sources};
-use lockgate_listener::{OperatorServer, Remote, Server, Stdio};
+use lockgate_listener::{Server, Stdio, start_operators};
 use lockgate_upstream::SoleClient;
 use tokio_util::sync::CancellationToken;
 
@@ -51,10 +47,15 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
             greet(first.address(), &loaded.config, admin);
         }
         let health = lockgate_admin::health_router(Arc::clone(&app));
-        let other = if admin.is_some() { health } else { health.merge(guarded_metrics(&app)) };
-        let other = other.merge(guarded_approvals(&app));
-        let other = other.merge(lockgate_admin::page_router(Arc::clone(&app)));
         app.gateway.admit_approvers();
+        let mut other = health.merge(routes::guarded_approvals(&app));
+        other = other.merge(lockgate_admin::page_router(Arc::clone(&app)));
+        if admin.is_none() {
+            other = other.merge(routes::guarded_metrics(&app));
+        }
+        if loaded.config.admin.api.on_clients_address {
+            other = other.merge(routes::guarded_api(&app));
+        }
         let time_to_drain = loaded.config.listener.drain;
         reload::watch(Arc::clone(&app), loaded, sources, log);
         let ready = Arc::clone(&app);
@@ -157,47 +158,17 @@ pub(crate) fn serve_stdio(loaded: Loaded, sources: Sources) -> anyhow::Result<(S
 /// The operator's endpoints on an address and a thread of their own, if they have one.
 fn start_admin(config: &Config, app: &Arc<App>) -> anyhow::Result<Option<SocketAddr>> {
     let Some(address) = config.admin.listen else { return Ok(None) };
-    let server = OperatorServer::bind(address).context("admin.listen")?;
-    let address = server.address();
-    server.start(lockgate_admin::router(Arc::clone(app))).context("admin.listen")?;
-    Ok(Some(address))
+    let mut router = lockgate_admin::router(Arc::clone(app));
+    if config.admin.api.on_own_address {
+        router = router.merge(routes::guarded_api(app));
+    }
+    let handler = Arc::clone(app);
+    let address = start_operators(address, &config.listener, handler, router);
+    address.map(Some).context("admin.listen")
 }
 
 fn log_warnings(loaded: &Loaded) {
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
-    }
-}
-
-/// `/metrics` beside MCP: for whoever may call tools, because names of tools are in it.
-pub(crate) fn guarded_metrics(app: &Arc<App>) -> Router {
-    guard(app, lockgate_admin::metrics_router(Arc::clone(app)))
-}
-
-/// `/approvals` beside MCP: who may approve what is for policies to say.
-pub(crate) fn guarded_approvals(app: &Arc<App>) -> Router {
-    guard(app, lockgate_admin::approvals_router(Arc::clone(app)))
-}
-
-/// Lets those pass who may call the gateway, and says who they are.
-fn guard(app: &Arc<App>, router: Router) -> Router {
-    let receive = Arc::clone(app);
-    let guard = middleware::from_fn(move |request: Request, next: Next| {
-        let receive = Arc::clone(&receive);
-        async move { guarded(&receive, request, next).await }
-    });
-    router.layer(guard)
-}
-
-async fn guarded(app: &App, mut request: Request, next: Next) -> Response {
-    let Some(remote) = request.extensions().get::<Remote>().cloned() else {
-        return StatusCode::UNAUTHORIZED.into_response();
-    };
-    match remote.admit(app, request.headers_mut()).await {
-        Ok(principal) => {
-            request.extensions_mut().insert(principal);
-            next.run(request).await
-        }
-        Err(answer) => answer.map(Body::from),
     }
 }

@@ -6,13 +6,16 @@ use std::net::SocketAddr;
 
 use url::Url;
 
-/// Where `/healthz`, `/readyz` and `/metrics` are served.
+use crate::holder::Holder;
+
+/// Where `/healthz`, `/readyz`, `/metrics` and the API are served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// An address of their own; without it they are on the clients' listener.
     pub listen: Option<SocketAddr>,
     /// Who is told when a call begins to wait for approvers.
     pub webhook: Option<Webhook>,
+    pub api: ApiConfig,
 }
 
 /// Where messages are posted.
@@ -30,4 +33,19 @@ impl fmt::Debug for Webhook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Webhook").field("link_base", &self.link_base).finish_non_exhaustive()
     }
+}
+
+/// Where the API is, and who may do what with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ApiConfig {
+    /// On the address of clients.
+    pub on_clients_address: bool,
+    /// On the address of operators, if there is one.
+    pub on_own_address: bool,
+    /// The user of this machine is an operator: nobody else can reach the gateway.
+    pub trusts_local: bool,
+    /// Who runs the whole gateway.
+    pub operators: Vec<Holder>,
+    /// Who runs its own organisation.
+    pub admins: Vec<Holder>,
 }

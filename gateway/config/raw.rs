@@ -27,7 +27,7 @@ pub use audit::Audit;
 pub use auth::{Anonymous, Auth, Claims, Issuer, Scopes};
 pub use builtin::Builtin;
 pub use egress::Egress;
-pub use http::{Admin, ClientAuth, Http};
+pub use http::{Admin, ApiPlace, ClientAuth, Http};
 use leaf::{List, Text};
 pub use limits::Limits;
 pub use log::{Format, Log, Telemetry};

@@ -9,6 +9,7 @@ use std::time::Duration;
 pub struct Config {
     /// Address to bind.
     pub listen: SocketAddr,
+    pub audience: Audience,
     /// Names accepted in `Host` besides loopback names and the bound address; `*` accepts any.
     pub hosts: Vec<String>,
     /// Origins (`scheme://host[:port]`) accepted besides loopback ones; each also gets CORS
@@ -24,6 +25,17 @@ pub struct Config {
     /// How long whoever runs the server lets it answer between [`crate::Drain::begin`] and its end.
     pub drain: Duration,
     pub limits: Limits,
+}
+
+/// Whom a listener is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Audience {
+    /// MCP, and the service for other paths beside it.
+    #[default]
+    Clients,
+    /// The service for other paths alone. Where there is TLS, connections without it are taken too,
+    /// as probes make them; the service is told which it is ([`crate::Remote::is_encrypted`]).
+    Operators,
 }
 
 /// PEM files, read at start and again whenever they change.

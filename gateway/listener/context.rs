@@ -49,6 +49,8 @@ pub(crate) struct ConnectionContext<H, F> {
     pub local: IpAddr,
     /// The client certificate that TLS has verified.
     pub certificate: Option<Arc<Certificate>>,
+    /// The connection is over TLS.
+    pub is_encrypted: bool,
     /// The `Host` that passed first: nearly always the only one of a connection.
     pub host: OnceLock<HeaderValue>,
 }
@@ -66,6 +68,22 @@ impl ListenerState {
             turned_away: TurnedAway::new(),
             draining: AtomicBool::new(false),
             config,
+        }
+    }
+
+    /// Within what a body of this principal on a connection is read.
+    pub(crate) fn body_bounds<'a>(
+        &'a self,
+        connection: &'a ConnectionState,
+        principal: &Principal,
+    ) -> BodyBounds<'a> {
+        let limits = &self.config.limits;
+        BodyBounds {
+            bytes: limits.body_bytes,
+            time: limits.read_timeout,
+            unfinished: &self.unfinished,
+            connection: &connection.unfinished,
+            principal: principal.key(),
         }
     }
 }
@@ -105,14 +123,7 @@ impl<H: Handler, F> ConnectionContext<H, F> {
     where
         P: HasBudget,
     {
-        let limits = &self.listener.config.limits;
-        let bounds = BodyBounds {
-            bytes: limits.body_bytes,
-            time: limits.read_timeout,
-            unfinished: &self.listener.unfinished,
-            connection: &self.state.unfinished,
-            principal: principal.key(),
-        };
+        let bounds = self.listener.body_bounds(&self.state, principal);
         request_body::read_body(body, bounds, budget).await
     }
 }

@@ -3,62 +3,33 @@
 //! task and no copy of headers per request.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use lockgate_admission::budget::Hold;
-use lockgate_authn::{Certificate, Credentials, Peer, Principal, WELL_KNOWN};
+use lockgate_authn::WELL_KNOWN;
 use lockgate_protocol::write;
 use lockgate_proxy::transport::{Endpoint, Exchange, ExchangeKind, Reply, Text};
 use lockgate_telemetry::request::Tag;
 use tower::ServiceExt;
 
+use crate::config::Audience;
 use crate::connection::ActiveRequest;
 use crate::context::{ConnectionContext, ListenerResponse};
 use crate::error::ListenerError;
 use crate::exchange_handler::Handler;
 use crate::fallback::Fallback;
 use crate::origin_check;
-use crate::request_headers::{accepts, bearer, check_framing, check_post};
-use crate::response_body::{
-    ResponseBody, answer_preflight, assemble_response, build_response, plain,
-};
+use crate::remote::Remote;
+use crate::request_headers::{accepts, check_framing, check_post};
+use crate::response_body::{ResponseBody, answer_preflight, assemble_response, build_response};
 
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const MCP_METHODS: &str = "POST, GET, DELETE, OPTIONS";
 const METADATA_METHODS: &str = "GET, OPTIONS";
-
-/// Who sent a request to another path than the MCP ones; found in the request's extensions.
-#[derive(Clone, Debug)]
-pub struct Remote {
-    pub address: SocketAddr,
-    pub certificate: Option<Arc<Certificate>>,
-}
-
-impl Remote {
-    /// Who sent a request that may call the gateway: read and judged like one to `/mcp`.
-    ///
-    /// # Errors
-    /// The answer to somebody who is not let in.
-    pub async fn admit<H: Handler>(
-        &self,
-        handler: &H,
-        headers: &mut HeaderMap,
-    ) -> Result<Principal, Response<Bytes>> {
-        let bearer = bearer(headers).map_err(|refusal| {
-            refusal.record(handler);
-            refusal.response()
-        })?;
-        let peer = Peer::Address(self.address.ip());
-        let credentials = Credentials { peer, bearer, certificate: self.certificate.clone() };
-        handler.identify(&Endpoint::All, &credentials).await.map_err(plain)
-    }
-}
 
 /// What a path leads to.
 #[derive(Debug, PartialEq, Eq)]
@@ -115,15 +86,20 @@ async fn route_request<H: Handler, F: Fallback>(
         Ok(origin) => origin,
         Err(refusal) => return Ok(answer_error(&*context.handler, refusal)),
     };
-    let reacted = match parse_route(request.uri().path(), context.listener.config.sse) {
+    let config = &context.listener.config;
+    let route = match config.audience {
+        Audience::Clients => parse_route(request.uri().path(), config.sse),
+        Audience::Operators => Route::Fallback,
+    };
+    let reacted = match route {
         Route::Mcp(endpoint) => answer_mcp(context, endpoint, request, active).await,
         Route::Sse(endpoint) => crate::sse::open_stream(context, endpoint, request, active).await,
         Route::Messages => crate::sse::answer_message(context, request).await,
         Route::Metadata => match context.handler.metadata(request.uri().path()) {
             Some(document) => answer_metadata(request.method(), request.headers(), document),
-            None => return Ok(call_fallback(context, request).await),
+            None => return Ok(call_fallback(context, request, active).await),
         },
-        Route::Fallback => return Ok(call_fallback(context, request).await),
+        Route::Fallback => return Ok(call_fallback(context, request, active).await),
     };
     let mut response = reacted.unwrap_or_else(|refusal| answer_error(&*context.handler, refusal));
     if let Some(origin) = origin {
@@ -167,12 +143,11 @@ fn is_slug(slug: &str) -> bool {
 async fn call_fallback<H: Handler, F: Fallback>(
     context: &ConnectionContext<H, F>,
     mut request: Request<Incoming>,
+    active: ActiveRequest,
 ) -> ListenerResponse<F> {
-    request
-        .extensions_mut()
-        .insert(Remote { address: context.remote, certificate: context.certificate.clone() });
+    request.extensions_mut().insert(Remote::of(context));
     match context.fallback.clone().oneshot(request).await {
-        Ok(response) => response.map(|body| ResponseBody::Fallback { body }),
+        Ok(response) => response.map(|body| ResponseBody::Fallback { body, active }),
         Err(never) => match never {},
     }
 }

@@ -120,6 +120,7 @@ pub(crate) fn empty(status: StatusCode) -> Reply {
 pub(crate) fn config() -> Config {
     Config {
         listen: "127.0.0.1:0".parse().unwrap(),
+        audience: crate::config::Audience::Clients,
         hosts: Vec::new(),
         origins: vec!["https://app.example".into()],
         tls: None,

@@ -36,7 +36,7 @@ pin_project_lite::pin_project! {
         Spliced { chunks: [Bytes; 3], held: Option<Hold<ActiveRequest>> },
         Streamed { body: StreamedBody, active: ActiveRequest },
         Events { stream: EventStream },
-        Fallback { #[pin] body: B },
+        Fallback { #[pin] body: B, active: ActiveRequest },
     }
 }
 
@@ -272,7 +272,7 @@ where
                 None => None,
             },
             Parts::Events { stream } => ready!(stream.poll(cx)),
-            Parts::Fallback { body } => {
+            Parts::Fallback { body, .. } => {
                 return Poll::Ready(ready!(body.poll_frame(cx)).map(|frame| match frame {
                     Ok(frame) => Ok(frame.map_data(|bytes| Chunk::new(bytes, None))),
                     Err(error) => Err(error.into()),
@@ -287,7 +287,7 @@ where
             Self::Whole { bytes, .. } => bytes.is_empty(),
             Self::Spliced { chunks, .. } => chunks.iter().all(Bytes::is_empty),
             Self::Streamed { .. } | Self::Events { .. } => false,
-            Self::Fallback { body } => body.is_end_stream(),
+            Self::Fallback { body, .. } => body.is_end_stream(),
         }
     }
 
@@ -298,7 +298,7 @@ where
                 SizeHint::with_exact(chunks.iter().map(|chunk| chunk.len() as u64).sum())
             }
             Self::Streamed { .. } | Self::Events { .. } => SizeHint::default(),
-            Self::Fallback { body } => body.size_hint(),
+            Self::Fallback { body, .. } => body.size_hint(),
         }
     }
 }

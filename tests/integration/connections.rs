@@ -22,7 +22,7 @@ fn health() -> Request {
 }
 
 /// A port of this machine that nobody has just now.
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 

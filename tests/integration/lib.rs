@@ -16,6 +16,7 @@
 mod rig;
 
 mod alike;
+mod api;
 mod approvals;
 mod approvers;
 mod audit;

@@ -1,6 +1,7 @@
 //! TLS on a live socket: the certificate, its replacement while the gateway runs, and client
 //! certificates as principals.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,10 +19,10 @@ use crate::rig::client::Request;
 use crate::rig::upstream::modern;
 use crate::rig::{Gate, Upstream, json, until};
 
-type Authority = CertifiedIssuer<'static, KeyPair>;
-type Shown = (CertificateDer<'static>, Vec<u8>);
+pub type Authority = CertifiedIssuer<'static, KeyPair>;
+pub type Shown = (CertificateDer<'static>, Vec<u8>);
 
-fn authority(name: &str) -> Authority {
+pub fn authority(name: &str) -> Authority {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.distinguished_name.push(DnType::CommonName, name);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -35,7 +36,7 @@ fn put(folder: &Path, name: &str, text: &str) {
     std::fs::rename(fresh, folder.join(name)).unwrap();
 }
 
-fn write_server(folder: &Path, by: &Authority) {
+pub fn write_server(folder: &Path, by: &Authority) {
     let key = KeyPair::generate().unwrap();
     let made =
         CertificateParams::new(vec!["localhost".into()]).unwrap().signed_by(&key, by).unwrap();
@@ -52,8 +53,18 @@ fn client(by: &Authority, name: &str) -> Shown {
 
 /// One request over TLS to a gateway that has to be of this authority; the whole answer, or why
 /// there is none.
-async fn ask(
+pub async fn ask(
     gate: &Gate,
+    by: &Authority,
+    shown: Option<&Shown>,
+    request: &Request,
+) -> Result<String, String> {
+    ask_at(gate.address, by, shown, request).await
+}
+
+/// The same at an address.
+pub async fn ask_at(
+    address: SocketAddr,
     by: &Authority,
     shown: Option<&Shown>,
     request: &Request,
@@ -73,7 +84,7 @@ async fn ask(
         }
     };
     let exchange = async {
-        let socket = TcpStream::connect(gate.address).await?;
+        let socket = TcpStream::connect(address).await?;
         let name = ServerName::try_from("localhost").unwrap();
         let mut stream = TlsConnector::from(Arc::new(config)).connect(name, socket).await?;
         stream.write_all(&request.bytes()).await?;
@@ -94,7 +105,7 @@ fn list() -> Request {
     Request::modern("/mcp", "tools/list", json!({}))
 }
 
-fn status(answer: &Result<String, String>) -> u16 {
+pub fn status(answer: &Result<String, String>) -> u16 {
     let answer = answer.as_deref().unwrap_or_default();
     answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0)
 }

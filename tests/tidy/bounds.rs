@@ -9,7 +9,7 @@ const PAGE: &str = "## Who may hold what, and for how long\n";
 /// Where bounds are configured.
 const BOUNDS: [&str; 6] = ["limits.", "http.", "servers.NAME.", "egress.", "audit.queue", "admin."];
 /// Keys there that bound nothing that a request holds or waits for.
-const OTHERS: [&str; 17] = [
+const OTHERS: [&str; 20] = [
     "http.hosts",
     "http.origins",
     "http.public_url",
@@ -26,6 +26,9 @@ const OTHERS: [&str; 17] = [
     "servers.NAME.enabled",
     "servers.NAME.sessions",
     "egress.ca_file",
+    "admin.api",
+    "admin.operators",
+    "admin.admins",
     "http.tls.",
 ];
 

@@ -21,7 +21,7 @@ const TABLE: [(&str, &[&str]); 15] = [
     ("registry", &["text", "store"]),
     ("proxy", &["text", "admission", "protocol", "authn", "policy", "upstream", "telemetry"]),
     ("listener", &["admission", "protocol", "authn", "proxy", "telemetry"]),
-    ("admin", &["protocol", "authn", "policy", "upstream", "proxy", "telemetry"]),
+    ("admin", &["text", "protocol", "authn", "policy", "upstream", "proxy", "telemetry"]),
     (
         "config",
         &[

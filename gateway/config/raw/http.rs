@@ -90,7 +90,29 @@ pub enum ClientAuth {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Admin {
-    /// Address of its own for `/healthz`, `/readyz` and `/metrics`, served by a thread of its own;
-    /// without it they are on `listen`.
+    /// Address of its own for `/healthz`, `/readyz`, `/metrics` and the API, served by a thread of
+    /// its own; without it they are on `listen`. TLS, limits, Host and Origin are as on `listen`;
+    /// health and metrics are answered without TLS and credentials, too.
     pub listen: Option<Text>,
+    /// Where the API (`/api`) is: `auto`, `everywhere` or `off`. It is on `admin.listen`, and with
+    /// `everywhere` on `listen` too, as with `auto` in development. Default `auto`.
+    pub api: ApiPlace,
+    /// Who runs the whole gateway, for the API: `role:NAME`, `certificate:dns:NAME`, or
+    /// `principal:` and a caller as policies name it; a `*` at the end stands for any end.
+    /// Default: API keys with the role `operator`. In development the user of this machine is one
+    /// too.
+    pub operators: Option<List>,
+    /// Who runs its own organisation, in the same words. Default: API keys with the role `admin`.
+    pub admins: Option<List>,
+}
+
+/// Where the API is answered.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum ApiPlace {
+    #[default]
+    Auto,
+    Everywhere,
+    Off,
 }

@@ -4,6 +4,8 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
+use lockgate_admin::Holder;
+
 use super::{Check, LISTEN};
 use crate::problem::Place;
 use crate::raw::leaf::Text;
@@ -23,6 +25,7 @@ impl Check<'_> {
         }
         Some(lockgate_listener::Config {
             listen: listen?,
+            audience: lockgate_listener::Audience::Clients,
             hosts,
             origins,
             tls,
@@ -46,10 +49,11 @@ impl Check<'_> {
 
     pub fn admin(
         &mut self,
-        raw: &raw::Admin,
+        root: &Root,
         main: Option<SocketAddr>,
         has_key: bool,
     ) -> lockgate_admin::Config {
+        let raw = &root.admin;
         let path = ["admin", "listen"];
         let listen = raw.listen.as_ref().and_then(|text| self.address(&path, &text.0, has_key));
         if listen.is_some_and(|listen| main == Some(listen) && listen.port() != 0) {
@@ -59,7 +63,38 @@ impl Check<'_> {
                 "use another port, or leave it out to share that one",
             );
         }
-        lockgate_admin::Config { listen, webhook: None }
+        // Behind a proxy everybody comes from this machine.
+        let is_private =
+            main.is_some_and(|main| is_loopback(main.ip())) && root.http.hosts.0.is_empty();
+        let trusts_local = is_private && root.http.public_url.is_none() && !self.production;
+        let api = lockgate_admin::ApiConfig {
+            on_clients_address: match raw.api {
+                raw::ApiPlace::Auto => !self.production,
+                raw::ApiPlace::Everywhere => true,
+                raw::ApiPlace::Off => false,
+            },
+            on_own_address: raw.api != raw::ApiPlace::Off,
+            trusts_local,
+            operators: self.holders("operators", raw.operators.as_ref(), "operator"),
+            admins: self.holders("admins", raw.admins.as_ref(), "admin"),
+        };
+        lockgate_admin::Config { listen, webhook: None, api }
+    }
+
+    /// Who holds a role of the API; API keys with a role of this name where nobody is named.
+    fn holders(&mut self, key: &str, raw: Option<&raw::leaf::List>, default: &str) -> Vec<Holder> {
+        let Some(raw) = raw else { return vec![Holder::of_key(default)] };
+        let mut holders = Vec::new();
+        for (at, text) in raw.0.iter().enumerate() {
+            match Holder::parse(text) {
+                Some(holder) => holders.push(holder),
+                None => {
+                    let hint = "write role:NAME, principal:ISSUER|SUBJECT or certificate:dns:NAME";
+                    self.item_error(&["admin", key], at, "names nobody", hint);
+                }
+            }
+        }
+        holders
     }
 
     fn address(&mut self, path: &[&str], text: &str, has_key: bool) -> Option<SocketAddr> {

@@ -240,6 +240,7 @@ async fn run(server: Server) -> Outcome<()> {
 fn config() -> Outcome<Config> {
     Ok(Config {
         listen: "127.0.0.1:0".parse()?,
+        audience: lockgate_listener::Audience::Clients,
         hosts: Vec::new(),
         origins: Vec::new(),
         tls: None,

@@ -18,12 +18,16 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
 use super::loop_state::LoopState;
+use crate::config::Audience;
 use crate::connection::{self, CloseReason, ConnectionState, HttpIo, MeteredSocket, Registration};
 use crate::context::ConnectionContext;
 use crate::exchange_handler::Handler;
 use crate::fallback::Fallback;
 use crate::slots::Slot;
 use crate::tls;
+
+/// The type of the first record of TLS (RFC 8446, 5.1). No method of HTTP starts with it.
+const TLS_HANDSHAKE: u8 = 22;
 
 /// One connection, from its first byte to its last.
 pub(super) async fn serve_connection<H: Handler, F: Fallback>(
@@ -73,9 +77,17 @@ async fn detect_protocol<H: Handler, F: Fallback>(
         remote,
         local: local.ip().to_canonical(),
         certificate: None,
+        is_encrypted: false,
         host: OnceLock::new(),
     };
-    if let Some(identity) = &app.identity {
+    let mut identity = app.identity.as_ref();
+    if app.listener.config.audience == Audience::Operators
+        && identity.is_some()
+        && !starts_tls(&stream).await
+    {
+        identity = None;
+    }
+    if let Some(identity) = identity {
         Box::pin(serve_tls(&app, identity.acceptor(), context, MeteredSocket::new(stream, state)))
             .await;
     } else if let Ok(two) = detect_http2(&stream).await {
@@ -98,7 +110,15 @@ async fn serve_tls<H: Handler, F: Fallback>(
         Ok(certificate) => context.certificate = certificate,
         Err(error) => return tracing::warn!(%error, "connection refused"),
     }
+    context.is_encrypted = true;
     serve_http(app, context, stream, two).await;
+}
+
+/// Whether the connection starts with a TLS handshake, by looking at its first byte without taking
+/// it.
+async fn starts_tls(stream: &TcpStream) -> bool {
+    let mut start = [0; 1];
+    matches!(stream.peek(&mut start).await, Ok(1)) && start == [TLS_HANDSHAKE]
 }
 
 /// Whether the connection starts with HTTP/2's preface, by looking at its first bytes without

@@ -9,6 +9,7 @@ use super::*;
 fn gate(listen: &str, hosts: &[&str], origins: &[&str]) -> OriginCheck {
     OriginCheck::new(&Config {
         listen: listen.parse().unwrap(),
+        audience: crate::config::Audience::Clients,
         hosts: hosts.iter().map(ToString::to_string).collect(),
         origins: origins.iter().map(ToString::to_string).collect(),
         tls: None,

@@ -226,7 +226,7 @@ impl Request {
     pub fn bare(verb: &'static str, path: &str, body: impl Into<Vec<u8>>) -> Self {
         let headers = [("Host", "127.0.0.1"), ("Accept", "application/json, text/event-stream")];
         let mut headers: Vec<_> = headers.map(|(n, v)| (n.to_owned(), v.to_owned())).into();
-        if verb == "POST" {
+        if verb == "POST" || verb == "PATCH" || verb == "PUT" {
             headers.push(("Content-Type".into(), "application/json".into()));
         }
         Self { verb, path: path.into(), headers, body: body.into() }
@@ -284,7 +284,7 @@ impl Request {
         for (name, value) in &self.headers {
             text.push_str(&format!("{name}: {value}\r\n"));
         }
-        if self.verb == "POST" {
+        if self.verb == "POST" || !self.body.is_empty() {
             text.push_str(&format!("Content-Length: {}\r\n", self.body.len()));
         }
         text.push_str("\r\n");

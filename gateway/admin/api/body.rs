@@ -1,0 +1,85 @@
+//! Bodies of requests: JSON in one reading, without a member that nobody knows. What is wrong is
+//! said with its place.
+
+use axum::body::{Bytes, to_bytes};
+use axum::extract::{FromRequest, Request};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode};
+use lockgate_text::json::Reader;
+use serde::de::DeserializeOwned;
+use serde_path_to_error::{Path, Segment};
+
+use super::problem::Problem;
+
+/// Deepest nesting of a body.
+const MAX_DEPTH: usize = 64;
+const READER: Reader = Reader::exact(MAX_DEPTH);
+
+/// A body as `T`, which knows all of its members. An empty one is an empty object.
+pub(crate) struct Body<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        let headers = request.headers().clone();
+        // Whoever let the request in has read it within its bounds.
+        let read = to_bytes(request.into_body(), usize::MAX).await;
+        let text = read.map_err(|_| Problem::in_body("", "the body broke off"))?;
+        parse(&headers, &text).map(Self)
+    }
+}
+
+fn parse<T: DeserializeOwned>(headers: &HeaderMap, text: &Bytes) -> Result<T, Problem> {
+    let text = match text.trim_ascii() {
+        [] => b"{}",
+        text => {
+            check_type(headers)?;
+            text
+        }
+    };
+    let value = READER.read(text);
+    let value =
+        value.map_err(|words| Problem::in_body("", format!("the body is not JSON: {words}")))?;
+    if !value.is_object() {
+        return Err(Problem::in_body("", "the body must be a JSON object"));
+    }
+    // From the text, so that what is passed on as it is stays as it was written.
+    let mut reader = serde_json::Deserializer::from_slice(text);
+    let read = serde_path_to_error::deserialize(&mut reader);
+    read.map_err(|error| {
+        let pointer = write_pointer(error.path());
+        let words = error.into_inner().to_string();
+        let words = words.split(" at line ").next().unwrap_or_default().to_owned();
+        Problem::in_body(&pointer, words)
+    })
+}
+
+fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
+    let given = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let essence = given.and_then(|given| given.split(';').next()).map(str::trim);
+    if essence.is_some_and(|essence| essence.eq_ignore_ascii_case("application/json")) {
+        return Ok(());
+    }
+    let detail = "Content-Type must be application/json";
+    Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UNSUPPORTED_MEDIA_TYPE", detail))
+}
+
+/// A path as a JSON Pointer (RFC 6901).
+fn write_pointer(path: &Path) -> String {
+    let mut pointer = String::new();
+    for segment in path {
+        match segment {
+            Segment::Seq { index } => pointer.push_str(&format!("/{index}")),
+            Segment::Map { key } => {
+                pointer.push('/');
+                pointer.push_str(&key.replace('~', "~0").replace('/', "~1"));
+            }
+            Segment::Enum { .. } | Segment::Unknown => {}
+        }
+    }
+    pointer
+}
+
+#[cfg(test)]
+mod tests;

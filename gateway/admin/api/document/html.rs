@@ -1,0 +1,86 @@
+//! The OpenAPI document as a page: a list of operations with what they take and give. It is written
+//! once, from the document alone, and every text in it is escaped.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:60rem;\
+    padding:0 1rem;color:#1b1b1b;background:#fff}code,pre{font:14px/1.45 ui-monospace,monospace}\
+    pre{background:#f4f4f4;padding:.75rem;overflow:auto}details{border-top:1px solid #ddd;\
+    padding:.5rem 0}summary{cursor:pointer}summary b{display:inline-block;min-width:4.5rem}\
+    .role{color:#555;float:right}@media(prefers-color-scheme:dark){body{color:#eee;background:#111}\
+    pre{background:#222}details{border-color:#333}.role{color:#aaa}}";
+
+/// The page.
+pub(super) fn write_page(document: &Value) -> String {
+    let mut page = String::from(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
+            <meta name=\"viewport\" content=\"width=device-width\"><title>Lockgate API</title>",
+    );
+    let info = &document["info"];
+    let _ = write!(
+        page,
+        "<style>{STYLE}</style></head><body><h1>Lockgate API</h1><p>{}</p>\
+            <p>Version {}. For programs: <a href=\"/api/openapi.json\">openapi.json</a>.</p>",
+        escape(read_text(info, "description")),
+        escape(read_text(info, "version")),
+    );
+    for (path, item) in document.get("paths").and_then(Value::as_object).into_iter().flatten() {
+        for (method, operation) in item.as_object().into_iter().flatten() {
+            write_operation(&mut page, path, method, operation);
+        }
+    }
+    page.push_str("<h2>Schemas</h2>");
+    let schemas = document.pointer("/components/schemas").and_then(Value::as_object);
+    for (name, schema) in schemas.into_iter().flatten() {
+        let text = serde_json::to_string_pretty(schema).unwrap_or_default();
+        let _ = write!(
+            page,
+            "<details id=\"{}\"><summary>{}</summary><pre>{}</pre></details>",
+            escape(name),
+            escape(name),
+            escape(&text),
+        );
+    }
+    page.push_str("</body></html>");
+    page
+}
+
+fn write_operation(page: &mut String, path: &str, method: &str, operation: &Value) {
+    let _ = write!(
+        page,
+        "<details><summary><b>{}</b> <code>/api{}</code> {} <span class=\"role\">{}</span>\
+            </summary><p>{}</p>",
+        escape(&method.to_uppercase()),
+        escape(path.trim_end_matches('/')),
+        escape(read_text(operation, "summary")),
+        escape(read_text(operation, "x-permission")),
+        escape(read_text(operation, "description")),
+    );
+    for name in ["parameters", "requestBody", "responses"] {
+        if let Some(part) = operation.get(name) {
+            let part = serde_json::to_string_pretty(part).unwrap_or_default();
+            let _ = write!(page, "<p>{name}</p><pre>{}</pre>", escape(&part));
+        }
+    }
+    page.push_str("</details>");
+}
+
+fn read_text<'a>(of: &'a Value, name: &str) -> &'a str {
+    of.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}

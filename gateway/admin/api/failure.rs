@@ -1,0 +1,71 @@
+//! Errors of MCP as problems of the API: which status, which code, and which part of a server
+//! failed. What is hidden and what is not there read the same before they come here, and stay so.
+
+use axum::http::StatusCode;
+use lockgate_protocol::code;
+use serde_json::Value;
+
+use super::problem::Problem;
+
+/// An error object of JSON-RPC, with the status that came with it.
+pub(crate) fn describe_failure(status: StatusCode, error: &Value) -> Problem {
+    let code = error.get("code").and_then(Value::as_i64).unwrap_or(code::INTERNAL);
+    let message = error.get("message").and_then(Value::as_str).unwrap_or("the call failed");
+    let data = error.get("data");
+    let server = data.and_then(|data| data.get("upstream")).and_then(Value::as_str);
+    let reason = data.and_then(|data| data.get("reason")).and_then(Value::as_str);
+    let problem = match (server, reason) {
+        (Some(server), Some(reason)) => describe_server(server, reason, message),
+        _ => describe_request(status, code, message, error),
+    };
+    let wait = data.and_then(|data| data.get("retryAfterMs")).and_then(Value::as_u64);
+    match wait {
+        Some(wait) => problem.retry_after(wait.div_ceil(1000)),
+        None => problem,
+    }
+}
+
+/// A server did not answer, or not as it should.
+fn describe_server(server: &str, reason: &str, message: &str) -> Problem {
+    let (status, kind) = match reason {
+        "needs_auth" => (StatusCode::BAD_GATEWAY, "authentication"),
+        "timeout" | "stalled" => (StatusCode::GATEWAY_TIMEOUT, "timeout"),
+        "gateway_overloaded" | "memory" | "overloaded" | "shutdown" => {
+            (StatusCode::SERVICE_UNAVAILABLE, "execution")
+        }
+        "bad_response" | "too_large" | "not_found" => (StatusCode::BAD_GATEWAY, "execution"),
+        _ => (StatusCode::BAD_GATEWAY, "connection"),
+    };
+    Problem::new(status, "SERVER_FAILED", message.to_owned())
+        .of_kind(kind)
+        .with("integrationName", server.into())
+        .with("reason", reason.into())
+}
+
+/// The request itself was refused, or the server's tool gave an error of its own.
+fn describe_request(status: StatusCode, code: i64, message: &str, error: &Value) -> Problem {
+    let message = message.to_owned();
+    if message.starts_with("unknown ") || message == "resource not found" {
+        return Problem::new(StatusCode::NOT_FOUND, "NOT_FOUND", message);
+    }
+    match code {
+        code::INVALID_PARAMS => {
+            Problem::new(StatusCode::BAD_REQUEST, "INVALID_PARAMS", message).of_kind("validation")
+        }
+        code::METHOD_NOT_FOUND => Problem::new(StatusCode::NOT_FOUND, "METHOD_NOT_FOUND", message),
+        code::LIMITED => Problem::new(StatusCode::TOO_MANY_REQUESTS, "RATE_LIMITED", message),
+        code::OVERLOADED => Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", message),
+        code::TOO_LARGE => Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "TOO_LARGE", message),
+        code::UNAUTHENTICATED => Problem::new(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", message),
+        code::FORBIDDEN => Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", message),
+        _ if status == StatusCode::SERVICE_UNAVAILABLE => {
+            Problem::new(status, "OVERLOADED", message)
+        }
+        _ => Problem::new(StatusCode::BAD_GATEWAY, "SERVER_ERROR", message)
+            .of_kind("execution")
+            .with("mcp", error.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

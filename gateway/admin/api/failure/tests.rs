@@ -1,0 +1,45 @@
+//! Tests of `failure`.
+
+use axum::response::IntoResponse;
+use serde_json::json;
+
+use super::*;
+
+fn status_of(error: &Value) -> u16 {
+    describe_failure(StatusCode::OK, error).status().as_u16()
+}
+
+#[test]
+fn every_kind_of_failure_has_a_status_of_its_own() {
+    let server = |reason: &str| json!({"code": -32603, "message": "m", "data": {"upstream": "a", "reason": reason}});
+    for (reason, expected) in [
+        ("needs_auth", 502),
+        ("timeout", 504),
+        ("unavailable", 502),
+        ("connection_lost", 502),
+        ("gateway_overloaded", 503),
+        ("bad_response", 502),
+    ] {
+        assert_eq!(status_of(&server(reason)), expected, "{reason}");
+    }
+    for (code, message, expected) in [
+        (-32602, "unknown tool: x", 404),
+        (-32602, "resource not found", 404),
+        (-32602, "`name` is missing", 400),
+        (-32601, "method not found: x", 404),
+        (-31029, "too many", 429),
+        (-31053, "too many", 503),
+        (-31001, "missing", 401),
+        (-31003, "scope", 403),
+        (-1, "the server's own", 502),
+    ] {
+        assert_eq!(status_of(&json!({"code": code, "message": message})), expected, "{code}");
+    }
+}
+
+#[test]
+fn a_wait_is_told_in_whole_seconds() {
+    let error = json!({"code": -31029, "message": "m", "data": {"retryAfterMs": 1200}});
+    let response = describe_failure(StatusCode::OK, &error).into_response();
+    assert_eq!(response.headers()["retry-after"], "2");
+}

@@ -1,0 +1,73 @@
+//! What every request of the API has to pass, whatever its route is: bounds, and that no web page
+//! of another origin has sent it. There are no cookies and no CORS.
+
+use axum::body::Bytes;
+use axum::extract::Request;
+use axum::http::header::{HOST, ORIGIN, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, HeaderName, Response, StatusCode, Uri};
+use axum::middleware::Next;
+use axum::response::IntoResponse;
+use serde_json::Value;
+
+use super::problem::Problem;
+
+/// Longest path and query, in bytes.
+const MAX_URL: usize = 8 * 1024;
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// Turns away what is too long, or comes from a page of another origin.
+pub(crate) async fn check_request(request: Request, next: Next) -> axum::response::Response {
+    if request.uri().to_string().len() > MAX_URL {
+        let detail = "the path and the query together may have 8192 bytes";
+        return Problem::new(StatusCode::URI_TOO_LONG, "URL_TOO_LONG", detail).into_response();
+    }
+    if is_of_other_origin(request.uri(), request.headers()) {
+        let detail = "web pages of other origins may not use the API: call it from a program";
+        return Problem::new(StatusCode::FORBIDDEN, "CROSS_ORIGIN", detail).into_response();
+    }
+    next.run(request).await
+}
+
+/// Whether a browser says that a page of another origin has sent it. Programs say nothing of the
+/// kind.
+fn is_of_other_origin(uri: &Uri, headers: &HeaderMap) -> bool {
+    if let Some(site) = headers.get(SEC_FETCH_SITE)
+        && site != "same-origin"
+        && site != "none"
+    {
+        return true;
+    }
+    let Some(origin) = headers.get(ORIGIN) else { return false };
+    let authority = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
+    let Some((_, authority)) = authority else { return true };
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+    let own = uri.authority().map(axum::http::uri::Authority::as_str).or(host);
+    own.is_none_or(|own| !own.eq_ignore_ascii_case(authority))
+}
+
+/// A refusal of the listener or of the request path, in the form of the API.
+pub(crate) fn describe_refusal(answer: &Response<Bytes>) -> axum::response::Response {
+    let error: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
+    let message = error.pointer("/error/message").and_then(Value::as_str);
+    let detail = message.unwrap_or("the request was refused").to_owned();
+    let status = answer.status();
+    let code = match status {
+        StatusCode::UNAUTHORIZED => "UNAUTHENTICATED",
+        StatusCode::FORBIDDEN => "FORBIDDEN",
+        StatusCode::PAYLOAD_TOO_LARGE => "BODY_TOO_LARGE",
+        StatusCode::REQUEST_TIMEOUT => "BODY_TOO_SLOW",
+        StatusCode::SERVICE_UNAVAILABLE => "OVERLOADED",
+        _ => "INVALID_REQUEST",
+    };
+    let challenge = answer.headers().get(WWW_AUTHENTICATE).cloned();
+    let mut problem = Problem::new(status, code, detail).challenge(challenge);
+    let wait = answer.headers().get(RETRY_AFTER).and_then(|wait| wait.to_str().ok());
+    if let Some(seconds) = wait.and_then(|wait| wait.parse().ok()) {
+        problem = problem.retry_after(seconds);
+    }
+    problem.into_response()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,43 @@
+//! Methods of MCP for programs that post bare parameters and want the bare result.
+
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use lockgate_protocol::method::Method;
+use lockgate_protocol::revision::Era;
+
+use super::access::Caller;
+use super::body::Body;
+use super::call::{CallResult, Params, call};
+use super::problem::Problem;
+use super::state::Shared;
+
+/// Calls a method of MCP, such as `tools/call`, `resources/read` or `prompts/get`.
+///
+/// The body holds the parameters, and the answer the result, as the revision 2026-07-28 has them.
+/// Names are those of `/mcp`.
+#[utoipa::path(
+    post,
+    path = "/mcp/{*method}",
+    tag = "mcp",
+    params(("method" = String, Path, description = "Such as `tools/call`")),
+    request_body(content = Object, description = "The parameters, without `_meta`"),
+    responses((status = 200, body = Object), (status = 404, description = "No such method"))
+)]
+pub(crate) async fn call_method(
+    State(state): Shared,
+    caller: Caller,
+    Path(method): Path<String>,
+    headers: HeaderMap,
+    Body(params): Body<Params>,
+) -> Result<CallResult, Problem> {
+    let known = Method::parse(&method);
+    let is_request = known.exists_in(Era::Modern) && known.as_str() == method;
+    if !is_request || known == Method::Listen || method.starts_with("notifications/") {
+        let detail = "there is no such method here; changes are at GET /api/events";
+        return Err(Problem::new(StatusCode::NOT_FOUND, "METHOD_NOT_FOUND", detail));
+    }
+    if params.contains_key("_meta") {
+        return Err(Problem::in_body("/_meta", "leave it out: the gateway writes its own"));
+    }
+    call(&state, &caller, &headers, known, params).await
+}

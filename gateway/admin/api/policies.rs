@@ -1,0 +1,205 @@
+//! Decisions of the policies that are in force: why one is as it is, and whether cases come out as
+//! somebody expects. Nothing is called and nothing is counted.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use lockgate_policy::Kind;
+use lockgate_policy::cases::{Caller as Subject, Case};
+use lockgate_proxy::{DecisionQuestion, TooManyJudgements};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::access::Caller;
+use super::body::Body;
+use super::problem::Problem;
+use super::state::Shared;
+
+/// Cases of one request.
+const MAX_CASES: usize = 200;
+
+/// Who asks for what: exactly one of `call`, `prompt`, `resource`, `completion` and `template`.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = ExplainRequest)]
+pub(crate) struct Explain {
+    /// Who asks: `issuer`, `subject`, `organisation`, `roles`, `scopes`, `agent`, `certificates`.
+    /// Without it the caller of the API.
+    #[serde(default, rename = "as")]
+    #[schema(value_type = Option<Object>)]
+    subject: Option<Subject>,
+    /// The path of the endpoint. Default `/mcp`.
+    #[serde(default)]
+    at: Option<String>,
+    /// A tool, as `server/tool` or by its name at `/mcp`.
+    #[serde(default)]
+    call: Option<String>,
+    /// A prompt, as `server/prompt` or by its name at `/mcp`.
+    #[serde(default)]
+    prompt: Option<String>,
+    /// A resource, as `server/uri`.
+    #[serde(default)]
+    resource: Option<String>,
+    /// A prompt for whose arguments values are asked.
+    #[serde(default)]
+    completion: Option<String>,
+    /// A resource template for whose variables values are asked.
+    #[serde(default)]
+    template: Option<String>,
+    /// The arguments.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    arguments: Option<Value>,
+}
+
+/// Why a decision is as it is.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Explanation {
+    /// `allow`, `ask`, `deny` or `hidden`.
+    decision: &'static str,
+    /// The policy that decides, or `default`.
+    rule: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    words: Option<String>,
+    /// The policies that concern it, and what each says.
+    #[schema(value_type = Vec<Object>)]
+    policies: Value,
+    /// What would change the answer.
+    changes: Vec<String>,
+}
+
+/// Cases as policy files have them beside them: `name`, `as`, `call`, `arguments`, `expect`, …
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = CasesRequest)]
+pub(crate) struct Cases {
+    #[schema(value_type = Vec<Object>, max_items = 200)]
+    cases: Vec<Case>,
+}
+
+/// How cases came out.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = CasesResult)]
+pub(crate) struct Tested {
+    passed: usize,
+    failed: usize,
+    cases: Vec<TestedCase>,
+}
+
+/// How one case came out.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = CaseResult)]
+pub(crate) struct TestedCase {
+    name: String,
+    passed: bool,
+    /// What is not as the case has it.
+    differences: Vec<String>,
+}
+
+impl Explain {
+    fn asked(&self) -> Result<(Kind, &str), Problem> {
+        let named = [
+            (Kind::Tool, &self.call),
+            (Kind::Prompt, &self.prompt),
+            (Kind::Resource, &self.resource),
+            (Kind::PromptCompletion, &self.completion),
+            (Kind::ResourceCompletion, &self.template),
+        ];
+        let mut given = Vec::new();
+        for (kind, name) in named {
+            given.extend(name.as_deref().map(|name| (kind, name)));
+        }
+        match given.as_slice() {
+            [one] => Ok(*one),
+            _ => {
+                let detail = "name one of call, prompt, resource, completion and template";
+                Err(Problem::in_body("", detail))
+            }
+        }
+    }
+}
+
+fn own_subject(caller: &Caller) -> Subject {
+    let principal = &caller.principal;
+    let organisation = principal.organisation.as_deref().map(str::to_owned);
+    let agent = principal.agent.as_deref().map(str::to_owned);
+    let certificates = match principal.certificate() {
+        Some(certificate) => certificate.names.to_vec(),
+        None => Vec::new(),
+    };
+    Subject {
+        issuer: principal.issuer.to_string(),
+        subject: principal.subject.to_string(),
+        organisation,
+        roles: principal.roles.to_vec(),
+        scopes: principal.scopes.to_vec(),
+        agent,
+        certificates,
+    }
+}
+
+/// Says which policies decide on a request, and what would change the answer.
+#[utoipa::path(
+    post,
+    path = "/policies/explain",
+    tag = "policies",
+    request_body = Explain,
+    responses((status = 200, body = Explanation), (status = 400, description = "A mistake"))
+)]
+pub(crate) async fn explain_decision(
+    State(state): Shared,
+    caller: Caller,
+    Body(question): Body<Explain>,
+) -> Result<Json<Explanation>, Problem> {
+    let (kind, name) = question.asked()?;
+    let arguments = question.arguments.as_ref().map(ToString::to_string);
+    let asked = DecisionQuestion {
+        kind,
+        name: name.to_owned(),
+        endpoint: question.at.clone().unwrap_or_else(|| "/mcp".to_owned()),
+        subject: question.subject.clone().unwrap_or_else(|| own_subject(&caller)),
+        arguments,
+    };
+    let explained = state.gateway.explain(&caller.principal, asked).await;
+    let explained = explained.map_err(|busy| overloaded(&busy))?;
+    let explained = explained.map_err(|words| Problem::in_body("", words))?;
+    Ok(Json(Explanation {
+        decision: explained.decision,
+        rule: explained.rule,
+        words: explained.words,
+        policies: serde_json::to_value(&explained.policies).unwrap_or_default(),
+        changes: explained.changes,
+    }))
+}
+
+/// Tries cases on the policies that are in force.
+#[utoipa::path(
+    post,
+    path = "/policies/test",
+    tag = "policies",
+    request_body = Cases,
+    responses((status = 200, body = Tested), (status = 400, description = "A mistake"))
+)]
+pub(crate) async fn test_cases(
+    State(state): Shared,
+    caller: Caller,
+    Body(Cases { cases }): Body<Cases>,
+) -> Result<Json<Tested>, Problem> {
+    if cases.len() > MAX_CASES {
+        return Err(Problem::in_body("/cases", "has more than 200 cases: send them in parts"));
+    }
+    let tried = state.gateway.try_cases(&caller.principal, cases).await;
+    let tried = tried.map_err(|busy| overloaded(&busy))?;
+    let mut results = Vec::new();
+    for (name, differences) in tried {
+        results.push(TestedCase { name, passed: differences.is_empty(), differences });
+    }
+    let failed = results.iter().filter(|result| !result.passed).count();
+    Ok(Json(Tested { passed: results.len() - failed, failed, cases: results }))
+}
+
+fn overloaded(busy: &TooManyJudgements) -> Problem {
+    let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", busy.to_string());
+    problem.retry_after(busy.retry_after.as_secs())
+}

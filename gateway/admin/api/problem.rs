@@ -1,0 +1,146 @@
+//! What goes wrong, as problem details (RFC 9457): a stable code, a sentence with the way out, and
+//! where in the body the mistake is.
+
+use std::borrow::Cow;
+
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+const MEDIA_TYPE: &str = "application/problem+json";
+/// The type of problems that are fully described by their code (RFC 9457, 4.2.1).
+const BLANK: &str = "about:blank";
+
+/// An error of the API.
+#[derive(Clone, Debug)]
+pub struct Problem(Box<Parts>);
+
+#[derive(Clone, Debug)]
+struct Parts {
+    status: StatusCode,
+    code: &'static str,
+    detail: Cow<'static, str>,
+    /// What failed, where a server did.
+    kind: Option<&'static str>,
+    pointer: Option<String>,
+    more: Map<String, Value>,
+    retry_after: Option<u64>,
+    challenge: Option<HeaderValue>,
+}
+
+/// Problem details (RFC 9457).
+#[derive(Serialize)]
+struct ProblemDetails<'a> {
+    /// `about:blank`; of a server's failure `connection`, `authentication`, `timeout`, `execution`
+    /// or `validation`.
+    r#type: &'a str,
+    /// The words of the status.
+    title: &'a str,
+    status: u16,
+    /// What programs tell problems apart by; it does not change.
+    code: &'a str,
+    /// What is wrong, and what can be done about it.
+    detail: &'a str,
+    /// Where in the body the mistake is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    errors: Vec<FieldError<'a>>,
+    #[serde(flatten)]
+    more: &'a Map<String, Value>,
+}
+
+/// A mistake in one place.
+#[derive(Serialize)]
+struct FieldError<'a> {
+    /// A JSON Pointer in the form of a fragment, such as `#/name`.
+    pointer: String,
+    detail: &'a str,
+}
+
+impl Problem {
+    #[must_use]
+    pub fn new(
+        status: StatusCode,
+        code: &'static str,
+        detail: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self(Box::new(Parts {
+            status,
+            code,
+            detail: detail.into(),
+            kind: None,
+            pointer: None,
+            more: Map::new(),
+            retry_after: None,
+            challenge: None,
+        }))
+    }
+
+    /// A mistake in the body, at a JSON Pointer such as `/name`; empty for the whole.
+    pub(crate) fn in_body(pointer: &str, detail: impl Into<Cow<'static, str>>) -> Self {
+        let mut problem = Self::new(StatusCode::BAD_REQUEST, "INVALID_BODY", detail);
+        problem.0.pointer = Some(pointer.to_owned());
+        problem
+    }
+
+    /// The same answer for what does not exist and for what the caller may not know of.
+    pub(crate) fn not_found(code: &'static str, what: &'static str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, code, what)
+    }
+
+    /// Says what of a server failed, for programs.
+    pub(crate) fn of_kind(mut self, kind: &'static str) -> Self {
+        self.0.kind = Some(kind);
+        self
+    }
+
+    pub(crate) fn with(mut self, name: &str, value: Value) -> Self {
+        self.0.more.insert(name.to_owned(), value);
+        self
+    }
+
+    pub(crate) fn retry_after(mut self, seconds: u64) -> Self {
+        self.0.retry_after = Some(seconds.max(1));
+        self
+    }
+
+    pub(crate) fn challenge(mut self, challenge: Option<HeaderValue>) -> Self {
+        self.0.challenge = challenge;
+        self
+    }
+
+    #[cfg(test)]
+    pub(crate) fn status(&self) -> StatusCode {
+        self.0.status
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let parts = *self.0;
+        let mut errors = Vec::new();
+        if let Some(pointer) = &parts.pointer {
+            errors.push(FieldError { pointer: format!("#{pointer}"), detail: &parts.detail });
+        }
+        let details = ProblemDetails {
+            r#type: parts.kind.unwrap_or(BLANK),
+            title: parts.status.canonical_reason().unwrap_or("Error"),
+            status: parts.status.as_u16(),
+            code: parts.code,
+            detail: &parts.detail,
+            errors,
+            more: &parts.more,
+        };
+        let body = serde_json::to_string(&details).unwrap_or_default();
+        let head = [(CONTENT_TYPE, MEDIA_TYPE), (CACHE_CONTROL, "no-store")];
+        let mut response = (parts.status, head, body).into_response();
+        if let Some(seconds) = parts.retry_after {
+            response.headers_mut().insert(RETRY_AFTER, seconds.into());
+        }
+        if let Some(challenge) = parts.challenge {
+            response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+        }
+        response
+    }
+}

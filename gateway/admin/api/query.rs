@@ -1,0 +1,58 @@
+//! Queries of requests, strictly: a parameter that nobody knows, or that stands twice, is a
+//! mistake.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use axum::extract::FromRequestParts;
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use serde::de::{DeserializeOwned, Error};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
+
+use super::problem::Problem;
+
+/// The query as `T`, which knows all of its parameters.
+pub(crate) struct Query<T>(pub(crate) T);
+
+impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        parse(parts.uri.query().unwrap_or_default()).map(Self)
+    }
+}
+
+fn parse<T: DeserializeOwned>(query: &str) -> Result<T, Problem> {
+    let mut all = Map::new();
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        if all.insert(name.to_string(), Value::String(value.into_owned())).is_some() {
+            let name: String = name.chars().take(64).collect();
+            return Err(invalid(format!("the parameter `{name}` stands twice")));
+        }
+    }
+    serde_path_to_error::deserialize(Value::Object(all)).map_err(|error| {
+        let path = error.path().to_string();
+        let words = error.into_inner().to_string();
+        let name: String = path.chars().take(64).collect();
+        invalid(if path == "." { words } else { format!("`{name}`: {words}") })
+    })
+}
+
+fn invalid(detail: String) -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, "INVALID_QUERY", detail)
+}
+
+/// A number that a query has as text.
+pub(crate) fn number<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err: Display>,
+{
+    let text = String::deserialize(deserializer)?;
+    text.parse().map(Some).map_err(|error| D::Error::custom(format_args!("{error}")))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,23 @@
+//! Tests of `query`.
+
+use super::*;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Given {
+    #[serde(default, deserialize_with = "number")]
+    limit: Option<u32>,
+    #[serde(default)]
+    name: Option<String>,
+}
+
+#[test]
+fn parameters_are_known_once_and_well_formed() {
+    let given: Given = parse("limit=7&name=a%20b").unwrap();
+    assert_eq!((given.limit, given.name.as_deref()), (Some(7), Some("a b")));
+    assert!(parse::<Given>("").is_ok());
+    for wrong in ["limit=x", "limit=-1", "limit=1&limit=2", "other=1", "limit=99999999999"] {
+        let problem = parse::<Given>(wrong).unwrap_err();
+        assert_eq!(problem.status(), StatusCode::BAD_REQUEST, "{wrong}");
+    }
+}

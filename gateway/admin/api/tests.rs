@@ -1,0 +1,94 @@
+//! Tests of `api`: what the table of routes and the document say of each other.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::{document, is_public, routes};
+
+const PERMISSIONS: [&str; 4] = ["public", "user", "admin", "operator"];
+
+fn described() -> Value {
+    let (_, description, operations) = routes::table().into_parts();
+    document::describe(&description, &operations)
+}
+
+/// Method, path and description of every operation.
+fn operations(document: &Value) -> Vec<(String, String, Value)> {
+    let mut all = Vec::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            all.push((method.clone(), path.clone(), operation.clone()));
+        }
+    }
+    all
+}
+
+/// Every `$ref` in it.
+fn references(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(object) => {
+            for (key, inner) in object {
+                match inner {
+                    Value::String(to) if key == "$ref" => drop(found.insert(to.clone())),
+                    _ => references(inner, found),
+                }
+            }
+        }
+        Value::Array(list) => list.iter().for_each(|inner| references(inner, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_operation_has_a_permission_an_id_and_words() {
+    let document = described();
+    let (_, _, table) = routes::table().into_parts();
+    let all = operations(&document);
+    assert_eq!(all.len(), table.len(), "the table and the document have the same routes");
+    assert!(all.len() >= 14, "{}", all.len());
+    let mut ids = BTreeSet::new();
+    for (method, path, operation) in all {
+        let permission = operation["x-permission"].as_str().unwrap_or_default();
+        assert!(PERMISSIONS.contains(&permission), "{method} {path}: {permission:?}");
+        let open = operation["security"] == Value::Array(Vec::new());
+        let path_below_api = format!("/api{}", path.trim_end_matches('/'));
+        assert_eq!(permission == "public", open, "{method} {path}");
+        assert_eq!(permission == "public", is_public(&path_below_api), "{method} {path}");
+        assert!(ids.insert(operation["operationId"].to_string()), "{method} {path}: its id");
+        let summary = operation["summary"].as_str().unwrap_or_default();
+        assert!(!summary.is_empty(), "{method} {path}: no words");
+        assert!(operation["responses"]["default"].is_object(), "{method} {path}");
+    }
+}
+
+#[test]
+fn the_document_is_complete_in_itself() {
+    let document = described();
+    assert_eq!(document["openapi"], "3.1.0");
+    let mut found = BTreeSet::new();
+    references(&document, &mut found);
+    assert!(found.len() >= 10, "{found:?}");
+    for reference in found {
+        let pointer = reference.strip_prefix('#').unwrap();
+        assert!(document.pointer(pointer).is_some(), "{reference}");
+    }
+}
+
+#[test]
+fn the_page_shows_every_operation_and_loads_nothing() {
+    let (_, description, table) = routes::table().into_parts();
+    let document = document::write(&description, &table);
+    let page = document.page;
+    for operation in operations(&described()) {
+        let line = format!(
+            "<b>{}</b> <code>/api{}</code>",
+            operation.0.to_uppercase(),
+            operation.1.trim_end_matches('/')
+        );
+        assert!(page.contains(&line), "{line}");
+    }
+    for foreign in ["<script", "src=", "http://", "https://", "@import", "url("] {
+        assert!(!page.contains(foreign), "{foreign}");
+    }
+}

@@ -1,0 +1,36 @@
+//! Tests of `remote`.
+
+#![allow(clippy::unwrap_used)]
+
+use http::HeaderValue;
+use http::header::AUTHORIZATION;
+
+use super::*;
+use crate::fake::{config, echo};
+
+/// Other paths that are for callers: one reading of credentials for all.
+#[tokio::test]
+async fn other_paths_let_in_whom_the_gateway_lets_in() {
+    let remote = Remote {
+        address: "127.0.0.1:9".parse().unwrap(),
+        certificate: None,
+        is_encrypted: false,
+        listener: Arc::new(ListenerState::new(config())),
+        state: ConnectionState::untracked(),
+    };
+    let handler = echo();
+    for (sent, expected) in [
+        (&[][..], None),
+        (&["bearer ada"], None),
+        (&["bEARER stranger"], Some(401)),
+        (&["Bearer ada", "Bearer ada"], Some(400)),
+    ] {
+        let mut headers = HeaderMap::new();
+        for value in sent {
+            headers.append(AUTHORIZATION, HeaderValue::from_static(value));
+        }
+        let answer = remote.admit(&*handler, &mut headers).await.err();
+        assert_eq!(answer.map(|answer| answer.status().as_u16()), expected, "{sent:?}");
+    }
+    assert_eq!(handler.record_rejection.lock().unwrap().len(), 1);
+}

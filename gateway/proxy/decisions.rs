@@ -1,0 +1,157 @@
+//! Decisions for people who want to know why: one is explained, or cases are tried, with the
+//! policies and the catalog of this moment. Nothing is called, and no rate is taken from.
+
+use std::time::Duration;
+
+use lockgate_authn::Principal;
+use lockgate_policy::cases::{Asked, Caller, Case};
+use lockgate_policy::{Explanation, Kind, Question, Target};
+use lockgate_protocol::name::Slug;
+use lockgate_protocol::uri;
+use lockgate_upstream::ListKind;
+
+use crate::catalog::Catalog;
+use crate::gateway::Gateway;
+use crate::snapshot::Snapshot;
+
+/// Who asks for what.
+pub struct DecisionQuestion {
+    pub kind: Kind,
+    /// `server/name`, or the name at `/mcp`.
+    pub name: String,
+    /// The path of the endpoint.
+    pub endpoint: String,
+    pub subject: Caller,
+    /// JSON text.
+    pub arguments: Option<String>,
+}
+
+/// Too many wait for a thread that takes long work.
+#[derive(Debug, thiserror::Error)]
+#[error("too many difficult requests wait to be looked at (limits.queued_judgements)")]
+pub struct TooManyJudgements {
+    pub retry_after: Duration,
+}
+
+impl Gateway {
+    /// Explains the decision on one request, on the time of whoever asks for the explanation; words
+    /// where the question cannot be understood.
+    ///
+    /// # Errors
+    /// [`TooManyJudgements`].
+    pub async fn explain(
+        &self,
+        asking: &Principal,
+        question: DecisionQuestion,
+    ) -> Result<Result<Explanation, String>, TooManyJudgements> {
+        let snapshot = self.snapshot();
+        let catalog = self.directory.catalog();
+        self.judge_apart(asking, move || explain_one(&snapshot, &catalog, &question)).await
+    }
+
+    /// Tries cases; gives the name of each and what is not as it says.
+    ///
+    /// # Errors
+    /// [`TooManyJudgements`].
+    pub async fn try_cases(
+        &self,
+        asking: &Principal,
+        cases: Vec<Case>,
+    ) -> Result<Vec<(String, Vec<String>)>, TooManyJudgements> {
+        let snapshot = self.snapshot();
+        let catalog = self.directory.catalog();
+        self.judge_apart(asking, move || try_all(&snapshot, &catalog, cases)).await
+    }
+
+    async fn judge_apart<T: Send + 'static>(
+        &self,
+        asking: &Principal,
+        judge: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, TooManyJudgements> {
+        let Ok(turn) = self.apart.turn(asking.key()).await else {
+            return Err(TooManyJudgements { retry_after: self.apart.limit().expected_wait() });
+        };
+        Ok(turn.run(judge).await)
+    }
+}
+
+fn explain_one(
+    snapshot: &Snapshot,
+    catalog: &Catalog,
+    question: &DecisionQuestion,
+) -> Result<Explanation, String> {
+    let asked = find_asked(snapshot, catalog, question.kind, &question.name)?;
+    let target = Target {
+        kind: question.kind,
+        server: &asked.server,
+        exposed: &asked.exposed,
+        own: &asked.own,
+        category: asked.category.as_deref(),
+        annotations: asked.annotations.unwrap_or_default(),
+    };
+    let subject = question.subject.subject();
+    let policy_question =
+        Question { subject: &subject, endpoint: &question.endpoint, target: &target };
+    let arguments = question.arguments.as_deref().map(str::as_bytes);
+    Ok(snapshot.policy.explain(&policy_question, arguments))
+}
+
+fn try_all(snapshot: &Snapshot, catalog: &Catalog, cases: Vec<Case>) -> Vec<(String, Vec<String>)> {
+    let mut tried = Vec::new();
+    for case in cases {
+        let differences = try_one(snapshot, catalog, &case);
+        tried.push((case.name, differences));
+    }
+    tried
+}
+
+fn try_one(snapshot: &Snapshot, catalog: &Catalog, case: &Case) -> Vec<String> {
+    let decided =
+        case.decide(&snapshot.policy, |kind, name, _| find_asked(snapshot, catalog, kind, name));
+    match decided {
+        Ok(outcome) => case.differences(&outcome),
+        Err(words) => vec![words],
+    }
+}
+
+/// What is meant by a name: something of the catalog, or something of a server that is not there.
+fn find_asked(
+    snapshot: &Snapshot,
+    catalog: &Catalog,
+    kind: Kind,
+    name: &str,
+) -> Result<Asked, String> {
+    let list = match kind {
+        Kind::Tool => ListKind::Tools,
+        Kind::Prompt | Kind::PromptCompletion => ListKind::Prompts,
+        Kind::Resource => ListKind::Resources,
+        Kind::ResourceCompletion => ListKind::Templates,
+    };
+    let written = name.split_once('/').filter(|(server, _)| Slug::is_valid(server));
+    for entry in catalog.items(list) {
+        let is_written =
+            written.is_some_and(|(server, own)| server == &*entry.slug && own == &*entry.item.key);
+        if is_written || *entry.exposed == *name {
+            let target = entry.target(kind);
+            return Ok(Asked {
+                server: target.server.to_owned(),
+                own: target.own.to_owned(),
+                exposed: target.exposed.to_owned(),
+                category: target.category.map(str::to_owned),
+                annotations: Some(target.annotations),
+            });
+        }
+    }
+    let Some((server, own)) = written else {
+        return Err(format!("`{name:.200}` is not there; write server/name"));
+    };
+    let is_uri = matches!(kind, Kind::Resource | Kind::ResourceCompletion);
+    let exposed = match Slug::new(server) {
+        Ok(_) if is_uri => uri::expose(server, own).into_owned(),
+        Ok(slug) => snapshot.naming.expose([(&slug, own)]).pop().unwrap_or_default(),
+        Err(_) => name.to_owned(),
+    };
+    let asked =
+        Asked { server: server.to_owned(), own: own.to_owned(), exposed, ..Asked::default() };
+    Ok(asked)
+}

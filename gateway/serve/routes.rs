@@ -1,0 +1,91 @@
+//! The routes beside MCP that are for callers who are known: one way in for all of them, which is
+//! that of MCP. What a caller may do there is not decided here.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use lockgate_admin::{describe_refusal, is_public};
+use lockgate_listener::Remote;
+
+use crate::app::App;
+
+/// `/metrics` beside MCP: for whoever may call tools, because names of tools are in it.
+pub(super) fn guarded_metrics(app: &Arc<App>) -> Router {
+    guard(app, lockgate_admin::metrics_router(Arc::clone(app)))
+}
+
+/// `/approvals` beside MCP: who may approve what is for policies to say.
+pub(super) fn guarded_approvals(app: &Arc<App>) -> Router {
+    guard(app, lockgate_admin::approvals_router(Arc::clone(app)))
+}
+
+/// `/api`: who may do what is in its table of routes.
+pub(super) fn guarded_api(app: &Arc<App>) -> Router {
+    let operations: Arc<App> = Arc::clone(app);
+    let router = lockgate_admin::api_router(Arc::clone(&app.gateway), operations);
+    let app = Arc::clone(app);
+    let guard = middleware::from_fn(move |request: Request, next: Next| {
+        let app = Arc::clone(&app);
+        async move { admit_to_api(&app, request, next).await }
+    });
+    router.layer(guard)
+}
+
+/// Lets those pass who may call the gateway, and says who they are.
+fn guard(app: &Arc<App>, router: Router) -> Router {
+    let app = Arc::clone(app);
+    let guard = middleware::from_fn(move |request: Request, next: Next| {
+        let app = Arc::clone(&app);
+        async move { admit(&app, request, next).await }
+    });
+    router.layer(guard)
+}
+
+async fn admit(app: &App, mut request: Request, next: Next) -> Response {
+    let Some(remote) = request.extensions().get::<Remote>().cloned() else {
+        return StatusCode::UNAUTHORIZED.into_response();
+    };
+    match remote.admit(app, request.headers_mut()).await {
+        Ok(principal) => {
+            request.extensions_mut().insert(principal);
+            next.run(request).await
+        }
+        Err(answer) => answer.map(Body::from),
+    }
+}
+
+/// The same for the API, whose bodies are read within the bounds of MCP's before anything else is
+/// done with them.
+async fn admit_to_api(app: &App, mut request: Request, next: Next) -> Response {
+    if is_public(request.uri().path()) {
+        return next.run(request).await;
+    }
+    let Some(remote) = request.extensions().get::<Remote>().cloned() else {
+        return StatusCode::UNAUTHORIZED.into_response();
+    };
+    if remote.lacks_encryption() {
+        let mut refusal = http::Response::default();
+        *refusal.status_mut() = StatusCode::MISDIRECTED_REQUEST;
+        *refusal.body_mut() =
+            r#"{"error":{"message":"the API is answered over TLS: use https://"}}"#.into();
+        return describe_refusal(&refusal);
+    }
+    let principal = match remote.admit(app, request.headers_mut()).await {
+        Ok(principal) => principal,
+        Err(answer) => return describe_refusal(&answer),
+    };
+    let (mut parts, body) = request.into_parts();
+    let (body, held) = match remote.read_body(app, body, &principal).await {
+        Ok(read) => read,
+        Err(answer) => return describe_refusal(&answer),
+    };
+    parts.extensions.insert(principal);
+    let response = next.run(Request::from_parts(parts, Body::from(body))).await;
+    drop(held);
+    response
+}
