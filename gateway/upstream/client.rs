@@ -25,7 +25,7 @@ use parking_lot::Mutex;
 
 use outcome::{Verdict, is_header_mismatch, read};
 
-use crate::call::{Answer, BackChannel, Call, Caller, LogLevel, Subscription};
+use crate::call::{Answer, BackChannel, Call, Caller, Subscription};
 use crate::catalog::Catalog;
 use crate::config::{Config, Transport};
 use crate::connection::{Ask, Connection};
@@ -151,7 +151,7 @@ impl Shared {
                 replaced: call.replaced,
                 sender: None,
                 progress: conversation.as_ref().is_some_and(|c| c.wants_progress()),
-                log_level: wanted_level(call, connection).map(LogLevel::as_str),
+                log_level: call.caller.log_level.map(crate::call::LogLevel::as_str),
                 trace,
             },
             capabilities: &capabilities,
@@ -173,16 +173,6 @@ impl Shared {
         let tools = if catalog.has_headers { catalog.tools.as_slice() } else { &[] };
         tools.iter().find(|tool| &*tool.key == call.target)?.headers.clone()
     }
-}
-
-/// The level that the call asks for, where the server logs for calls that do. A legacy client that
-/// has named none leaves that to its server, which the gateway is here.
-fn wanted_level(call: &Call<'_>, connection: &Connection) -> Option<LogLevel> {
-    let named = call.caller.log_level;
-    if named.is_some() || call.caller.era == Era::Modern || !connection.peer.offers.logging {
-        return named;
-    }
-    Some(LogLevel::Info)
 }
 
 /// What a call tells the server that its client can do. A legacy client knows nothing of the tasks

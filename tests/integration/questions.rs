@@ -198,44 +198,6 @@ async fn without_a_level_the_server_decides_what_is_logged() {
     assert!(!logged(gate.call("a__log").await), "a modern client that asked for nothing");
 }
 
-/// A modern server logs for calls that ask for it, so a legacy client that named no level gets what
-/// the gateway asks for in its place, from servers that log; one that named a level gets that.
-#[tokio::test]
-async fn without_a_level_modern_servers_are_asked_for_messages() {
-    const LEVEL: &str = "io.modelcontextprotocol/logLevel";
-    let plain = modern(&["log"]);
-    let server = Upstream::lines(move |heard| match heard.method() {
-        "server/discover" => Say::Json(heard.result(json!({
-            "resultType": "complete", "supportedVersions": ["2026-07-28"], "ttlMs": 0,
-            "cacheScope": "private", "capabilities": {"tools": {}, "logging": {}},
-        }))),
-        "tools/call" => {
-            let level = &heard.body["params"]["_meta"][LEVEL];
-            let note = json!({"jsonrpc": "2.0", "method": "notifications/message",
-                "params": {"level": "info", "data": "a detail"}});
-            let done = heard.result(json!({"resultType": "complete", "content": []}));
-            if level == "info" { lines(&[note, done]) } else { Say::Json(done) }
-        }
-        _ => plain(heard),
-    })
-    .await;
-    let mute = Upstream::lines(modern(&["log"])).await;
-    let gate = Gate::start(json!({"servers": {"a": server.config(), "b": mute.config()}})).await;
-    let session = gate.session("/mcp", "2025-11-25").await;
-    let logged = |answer: Answer| answer.text().contains("a detail");
-    assert!(logged(session.call("a__log").await));
-    assert_eq!(session.call("b__log").await.code(), 0);
-    assert_eq!(session.ask("logging/setLevel", json!({"level": "error"})).await.code(), 0);
-    assert!(!logged(session.call("a__log").await));
-    assert!(!logged(gate.call("a__log").await), "a modern client that asked for nothing");
-    let levels = |server: &Upstream| -> Vec<Value> {
-        let calls = server.heard_of("tools/call");
-        calls.iter().map(|heard| heard.body["params"]["_meta"][LEVEL].clone()).collect()
-    };
-    assert_eq!(levels(&server), [json!("info"), json!("error"), Value::Null]);
-    assert_eq!(levels(&mute), [Value::Null], "it does not log");
-}
-
 /// A modern server gets requests alone: no response to what it may not ask; and it is told of no
 /// capability that the client's own revision does not have.
 #[tokio::test]
