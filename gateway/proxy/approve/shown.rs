@@ -16,6 +16,10 @@ const MAX_STRING: usize = 1000;
 /// Most bytes of arguments that are shown.
 const MAX_SHOWN: usize = 16 * 1024;
 
+/// Instead of arguments that are no JSON any more when secrets are taken out: two members that get
+/// the same name. Nothing would look like a call without arguments.
+const HIDDEN: &str = "(not shown: several names of members in it look like secrets)";
+
 /// See the module; `rule` is what the policies say of answers.
 pub(super) fn show_arguments(raw: &[u8], rule: Option<&Response>) -> String {
     let clean = match Response::all(secrets().into_iter().chain(rule)) {
@@ -24,7 +28,7 @@ pub(super) fn show_arguments(raw: &[u8], rule: Option<&Response>) -> String {
     };
     let mut text = Vec::with_capacity(raw.len());
     if write_shown(clean.as_deref().unwrap_or(raw), &mut text).is_err() {
-        return String::new();
+        return HIDDEN.to_owned();
     }
     let mut shown = show_text(&String::from_utf8_lossy(&text));
     if shown.len() > MAX_SHOWN {

@@ -72,10 +72,11 @@ pub(super) async fn answer(
 async fn cancel(task: &FollowedTask<'_>) -> Result<(), RequestError> {
     let params = json!({"taskId": task.own});
     let answer = task.ask(Method::TasksCancel, &params, None).await?;
-    if let Outcome::Error(_) = answer.outcome {
-        task.look().await?;
+    let Outcome::Error(error) = &answer.outcome else { return Ok(()) };
+    match task.look().await?.0.as_str() {
+        "completed" | "failed" | "cancelled" => Ok(()),
+        _ => Err(RequestError::relayed(task.context, task.permitted, *error, &answer.text)),
     }
-    Ok(())
 }
 
 /// How a task is, with what it has ended with.

@@ -127,8 +127,8 @@ pub(super) async fn list(
 
 /// A task of a server that is asked about.
 pub(super) struct FollowedTask<'a> {
-    context: &'a RequestContext,
-    permitted: &'a Permitted,
+    pub(super) context: &'a RequestContext,
+    pub(super) permitted: &'a Permitted,
     server: Arc<dyn Upstream>,
     caller: Caller,
     /// The server's own id.

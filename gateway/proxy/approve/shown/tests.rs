@@ -29,6 +29,12 @@ fn numbers_are_shown_as_they_are_sent() {
     assert_eq!(shown(r#"{"\u0072m":"\u002drf"}"#), r#"{"rm":"-rf"}"#);
 }
 
+#[test]
+fn arguments_are_never_shown_as_if_there_were_none() {
+    let raw = r#"{"cmd":"rm -rf /","AKIAIOSFODNN7EXAMPLE":1,"AKIAIOSFODNN7EXAMPLF":2}"#;
+    assert_eq!(shown(raw), HIDDEN);
+}
+
 proptest! {
     #[test]
     fn a_number_of_any_length_keeps_its_digits(digits in "[1-9][0-9]{0,60}(\\.[0-9]{1,30})?") {
