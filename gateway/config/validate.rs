@@ -58,8 +58,7 @@ pub fn config(
         // A larger body would never find room.
         listener.limits.body_bytes = listener.limits.body_bytes.min(bytes_in_flight);
     }
-    let mut admin =
-        check.admin(&root, listener.as_ref().map(|l| l.listen), authn.admits_others());
+    let mut admin = check.admin(&root, listener.as_ref().map(|l| l.listen), authn.admits_others());
     admin.webhook = check.webhook(&root.approvals, root.http.public_url.as_ref());
     if let (Some(listener), Some(webhook)) = (&mut listener, &admin.webhook) {
         // The page behind its links is our own.

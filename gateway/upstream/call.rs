@@ -68,6 +68,10 @@ pub struct Caller {
 /// The way back to a client during a call. None of its methods waits for a slow reader, except
 /// `ask`.
 pub trait Conversation: Send + Sync {
+    /// Stands for the caller's principal; 0 where that is not known.
+    fn principal(&self) -> u64 {
+        0
+    }
     /// The client gave a progress token.
     fn wants_progress(&self) -> bool;
     /// A `notifications/progress` of the server for this call; the token in it is the gateway's.

@@ -18,7 +18,7 @@ use crate::http::HttpLink;
 use crate::incoming::Intake;
 use crate::last_heard::LastHeard;
 use crate::link::Inbox;
-use crate::receiver::{Acknowledgements, Behind, Over, Pace, Receiver};
+use crate::receiver::{Acknowledgements, Behind, Over, Paces, Receiver};
 use crate::shared::Shared;
 use crate::status::Stage;
 use crate::{process, sse};
@@ -85,7 +85,7 @@ async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), R
         modern: AtomicBool::new(false),
         over: over.clone(),
         acknowledgements: Acknowledgements::default(),
-        logged: Pace::default(),
+        paces: Paces::default(),
         last_heard: LastHeard::of_connection(&shared.last_heard),
     });
     let inbox: Arc<dyn Inbox> = receiver.clone();

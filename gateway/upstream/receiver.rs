@@ -38,7 +38,7 @@ pub(crate) struct Receiver {
     /// Why the connection is over, once it is.
     pub(crate) over: Over,
     pub(crate) acknowledgements: Acknowledgements,
-    pub(crate) logged: Pace,
+    pub(crate) paces: Paces,
     pub(crate) last_heard: LastHeard,
 }
 
@@ -47,18 +47,28 @@ pub(crate) struct Receiver {
 const MAX_MESSAGE: usize = 1 << 20;
 /// Log messages outside of calls that are passed on within one second.
 const LOGGED: u32 = 50;
+/// News of tasks that are passed on within one second. Clients of a server that has more ask for
+/// them, as its `pollInterval` says.
+const TASK_NEWS: u32 = 200;
 
-/// Counts log messages, so that one server cannot crowd out what others have to tell.
+/// How often a server tells what everybody is looked through for.
 #[derive(Default)]
-pub(crate) struct Pace(Mutex<Option<(Instant, u32)>>);
+pub(crate) struct Paces {
+    logged: Pace,
+    task_news: Pace,
+}
+
+/// Counts messages, so that one server cannot crowd out what others have to tell.
+#[derive(Default)]
+struct Pace(Mutex<Option<(Instant, u32)>>);
 
 impl Pace {
-    fn admits(&self, now: Instant) -> bool {
+    fn admits(&self, most: u32, now: Instant) -> bool {
         let mut state = self.0.lock();
         match state.as_mut() {
             Some((since, count)) if now.duration_since(*since) < Duration::from_secs(1) => {
                 *count += 1;
-                *count <= LOGGED
+                *count <= most
             }
             _ => {
                 *state = Some((now, 1));
@@ -203,7 +213,7 @@ impl Inbox for Receiver {
                 // It may be about any client's call: whoever takes it decides whom it may be told.
                 (None, None)
                     if !matches!(self.behind, Behind::Anybody)
-                        || !self.logged.admits(Instant::now()) =>
+                        || !self.paces.logged.admits(LOGGED, Instant::now()) =>
                 {
                     tracing::debug!(server = %self.slug, "log message dropped");
                 }
@@ -214,13 +224,7 @@ impl Inbox for Receiver {
                 }
             },
             Method::Acknowledged => self.acknowledge(&note),
-            Method::TaskUpdated | Method::TaskStatus => {
-                if let Some(id) = note.param_str("taskId") {
-                    let _ = self
-                        .events
-                        .send(Event::Task { slug: Arc::clone(&self.slug), id: id.into_owned() });
-                }
-            }
+            Method::TaskUpdated | Method::TaskStatus => self.tell_task(&note),
             Method::ElicitationComplete => {
                 if let (Some(session), Some(id)) =
                     (self.behind.session(), note.param_str("elicitationId"))
@@ -295,6 +299,15 @@ impl Receiver {
         let session = self.behind.session_key();
         let slug = Arc::clone(&self.slug);
         let _ = self.events.send(Event::Updated { slug, uri, session });
+    }
+
+    /// A task has news.
+    fn tell_task(&self, note: &Request) {
+        let Some(id) = note.param_str("taskId") else { return };
+        if self.paces.task_news.admits(TASK_NEWS, Instant::now()) {
+            let task = Event::Task { slug: Arc::clone(&self.slug), id: id.into_owned() };
+            let _ = self.events.send(task);
+        }
     }
 
     fn acknowledge(&self, note: &Request) {

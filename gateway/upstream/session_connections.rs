@@ -16,38 +16,46 @@ pub(crate) const MAX_SESSIONS: usize = 1024;
 pub(crate) const MAX_PROCESSES: usize = 16;
 /// A client that was answered just now may be about to call again.
 const SETTLED: Duration = Duration::from_secs(10);
+/// One principal's connections with subscriptions stand up to this part of all.
+const SUBSCRIBED_SHARE: usize = 4;
 /// How long a connection may take to end.
 pub(crate) const GRACE: Duration = Duration::from_secs(2);
 
 /// The connections of one server that are not shared.
 #[derive(Default)]
-pub(crate) struct Sessions(Mutex<HashMap<u64, Slot>>);
+pub(crate) struct Sessions(Mutex<HashMap<u64, Held>>);
+
+/// A slot, and whose it is.
+struct Held {
+    slot: Slot,
+    principal: u64,
+}
 
 pub(crate) type Slot = Arc<OnceCell<Arc<Connection>>>;
 
 impl Sessions {
     /// The slot of a client; `None` when there are `most` and all of them are at work.
-    pub(crate) fn slot(&self, key: u64, most: usize) -> Option<Slot> {
+    pub(crate) fn slot(&self, key: u64, principal: u64, most: usize) -> Option<Slot> {
         let mut slots = self.0.lock();
-        if let Some(slot) = slots.get(&key) {
-            return Some(Arc::clone(slot));
+        if let Some(held) = slots.get(&key) {
+            return Some(Arc::clone(&held.slot));
         }
         if slots.len() >= most {
             // What nobody opens any more has failed, or was given up.
-            slots.retain(|_, slot| slot.initialized() || Arc::strong_count(slot) > 1);
+            slots.retain(|_, held| held.slot.initialized() || Arc::strong_count(&held.slot) > 1);
         }
         if slots.len() >= most {
-            let idlest = find_idlest(&slots)?;
+            let idlest = find_idlest(&slots, (most / SUBSCRIBED_SHARE).max(1))?;
             close(slots.remove(&idlest));
         }
         let slot = Slot::default();
-        slots.insert(key, Arc::clone(&slot));
+        slots.insert(key, Held { slot: Arc::clone(&slot), principal });
         Some(slot)
     }
 
     /// A session's connection, if there is one.
     pub(crate) fn find(&self, key: u64) -> Option<Arc<Connection>> {
-        self.0.lock().get(&key)?.get().cloned()
+        self.0.lock().get(&key)?.slot.get().cloned()
     }
 
     /// Ends a session's connection in the background.
@@ -57,13 +65,13 @@ impl Sessions {
 
     /// Whether this is the slot of a client still.
     pub(crate) fn holds(&self, key: u64, slot: &Slot) -> bool {
-        self.0.lock().get(&key).is_some_and(|known| Arc::ptr_eq(known, slot))
+        self.0.lock().get(&key).is_some_and(|known| Arc::ptr_eq(&known.slot, slot))
     }
 
     /// Forgets a connection of a client, if it is this one; whoever uses it keeps it.
     pub(crate) fn remove(&self, key: u64, lost: &Arc<Connection>) {
         let mut slots = self.0.lock();
-        let known = slots.get(&key).and_then(|slot| slot.get());
+        let known = slots.get(&key).and_then(|held| held.slot.get());
         if known.is_some_and(|known| Arc::ptr_eq(known, lost)) {
             slots.remove(&key);
         }
@@ -71,31 +79,47 @@ impl Sessions {
 
     /// Takes all of them, to be closed.
     pub(crate) fn take(&self) -> Vec<Arc<Connection>> {
-        self.0.lock().drain().filter_map(|(_, slot)| slot.get().cloned()).collect()
+        self.0.lock().drain().filter_map(|(_, held)| held.slot.get().cloned()).collect()
     }
 }
 
-/// The client whose connection has been idle for longest, of those on which nothing runs.
-fn find_idlest(slots: &HashMap<u64, Slot>) -> Option<u64> {
-    let mut idlest: Option<(Instant, u64)> = None;
-    for (key, slot) in slots {
+/// The client whose connection has been idle for longest, of those on which nothing runs. A
+/// connection with subscriptions would be opened again at once, so that it goes only where its
+/// principal has more than a share, and nothing else is idle.
+fn find_idlest(slots: &HashMap<u64, Held>, share: usize) -> Option<u64> {
+    let mut subscribed: HashMap<u64, usize> = HashMap::new();
+    for held in slots.values() {
+        if has_subscriptions(held) {
+            *subscribed.entry(held.principal).or_default() += 1;
+        }
+    }
+    let mut idlest: Option<((bool, Instant), u64)> = None;
+    for (key, held) in slots {
         // One that is being opened is wanted.
-        let Some(connection) = slot.get() else { continue };
+        let Some(connection) = held.slot.get() else { continue };
         let heard = connection.last_heard();
-        // One that has subscriptions would be opened again at once.
-        let is_idle = connection.outstanding.is_empty()
-            && connection.subscribed.lock().is_empty()
-            && heard.elapsed() > SETTLED;
-        if is_idle && idlest.is_none_or(|(since, _)| heard < since) {
-            idlest = Some((heard, *key));
+        if !connection.outstanding.is_empty() || heard.elapsed() <= SETTLED {
+            continue;
+        }
+        let has_subscriptions = has_subscriptions(held);
+        if has_subscriptions && subscribed.get(&held.principal).is_none_or(|n| *n <= share) {
+            continue;
+        }
+        let rank = (has_subscriptions, heard);
+        if idlest.is_none_or(|(best, _)| rank < best) {
+            idlest = Some((rank, *key));
         }
     }
     idlest.map(|(_, key)| key)
 }
 
+fn has_subscriptions(held: &Held) -> bool {
+    held.slot.get().is_some_and(|connection| !connection.subscribed.lock().is_empty())
+}
+
 /// Ends a connection in the background.
-fn close(slot: Option<Slot>) {
-    let connection = slot.and_then(|slot| slot.get().cloned());
+fn close(held: Option<Held>) {
+    let connection = held.and_then(|held| held.slot.get().cloned());
     if let Some(connection) = connection {
         tokio::spawn(async move { connection.close(GRACE).await });
     }

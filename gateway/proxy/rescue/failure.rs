@@ -68,7 +68,9 @@ impl RequestError {
     /// A server gave no answer.
     pub(crate) fn failed(slug: &str, failure: &Failure) -> Self {
         let mut data = json!({"upstream": slug, "reason": reason(failure.kind)});
-        if let Some(wait) = failure.retry_after {
+        // Whoever obeys would have what has been done already done again.
+        let retry_after = failure.retry_after.filter(|_| !failure.sent);
+        if let Some(wait) = retry_after {
             data["retryAfterMs"] = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).into();
         }
         let outcome = if failure.sent && failure.kind != FailureKind::NoMemory {
@@ -78,7 +80,7 @@ impl RequestError {
         };
         let mut problem =
             Self::new(code::INTERNAL, format!("server {slug}: {}{outcome}", words(failure)));
-        if failure.kind == FailureKind::Busy {
+        if failure.kind == FailureKind::Busy && !failure.sent {
             // Not the server's doing: whoever spreads requests over gateways can send this one
             // elsewhere.
             problem.code = code::OVERLOADED;
@@ -95,7 +97,7 @@ impl RequestError {
             FailureKind::Garbage | FailureKind::TooLarge => Outcome::ProtocolError,
             _ => Outcome::Unavailable,
         };
-        problem.retry_after = failure.retry_after;
+        problem.retry_after = retry_after;
         problem
     }
 

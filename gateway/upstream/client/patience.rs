@@ -294,6 +294,10 @@ impl Drop for Returning<'_> {
 }
 
 impl Conversation for Watched {
+    fn principal(&self) -> u64 {
+        self.principal
+    }
+
     fn wants_progress(&self) -> bool {
         self.inner.wants_progress()
     }

@@ -21,6 +21,8 @@ use crate::topics::{SessionTopics, Topic, Wanted};
 const ACKNOWLEDGE: Duration = Duration::from_secs(3);
 
 /// Pause before a session's connection is opened again that was lost; doubles up to the longest.
+/// Subscriptions that are renewed at once on one connection.
+const RENEWED_AT_ONCE: usize = 16;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
@@ -178,12 +180,12 @@ impl Shared {
         self.subscribe_all(connection, &self.wanted.uris()).await;
     }
 
-    /// Asks for all of them at once, so that a call which waits for the connection waits for one
-    /// answer and not for one after the other.
+    /// Asks for many of them at once, so that a call which waits for the connection does not wait
+    /// for one answer after the other, and never for more than the connection takes.
     async fn subscribe_all(&self, connection: &Connection, uris: &[String]) {
-        let asking = uris.iter().map(|uri| subscribe_legacy(connection, uri));
-        for answer in join_all(asking).await {
-            if let Err(failure) = answer {
+        for some in uris.chunks(RENEWED_AT_ONCE) {
+            let asking = some.iter().map(|uri| subscribe_legacy(connection, uri));
+            for failure in join_all(asking).await.into_iter().filter_map(Result::err) {
                 tracing::debug!(server = %self.slug, %failure, "a subscription could not be \
                     renewed");
             }
@@ -251,8 +253,9 @@ async fn keep_connection(shared: Arc<Shared>, caller: Caller, first: Arc<Connect
             tokio::time::sleep(pause).await;
             match shared.connection_for(&caller, (Method::Subscribe, "")).await {
                 Ok(connection) if connection.session_key().is_some() => break connection,
-                // Its calls share a connection with others by now.
-                Ok(_) => return,
+                // Its calls share a connection with others for now.
+                Ok(_) => tracing::debug!(server = %shared.slug, "a session with subscriptions \
+                    waits for a connection of its own"),
                 Err(failure) => {
                     tracing::debug!(server = %shared.slug, %failure, "the connection of a session \
                         with subscriptions is not there yet");

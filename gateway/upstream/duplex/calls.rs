@@ -32,6 +32,25 @@ pub(super) enum Found {
     Never,
 }
 
+/// Whose calls have ended without an answer. The server may go on telling of them.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Unanswered {
+    #[default]
+    Nobodys,
+    Of(u64),
+    Several,
+}
+
+impl Unanswered {
+    fn and(self, principal: Option<u64>) -> Self {
+        match (self, principal) {
+            (Self::Nobodys, Some(one)) => Self::Of(one),
+            (Self::Of(known), Some(one)) if known == one => self,
+            _ => Self::Several,
+        }
+    }
+}
+
 #[derive(Default)]
 pub(super) struct Calls(Mutex<State>);
 
@@ -40,6 +59,7 @@ struct State {
     over: bool,
     highest: Option<u64>,
     calls: usize,
+    unanswered: Unanswered,
     pending: HashMap<u64, (Answer, Role)>,
 }
 
@@ -87,7 +107,13 @@ impl Calls {
 
     /// Stops waiting; false when the answer has come already.
     pub(super) fn leave(&self, id: u64) -> bool {
-        let taken = self.0.lock().take(id);
+        let mut state = self.0.lock();
+        let taken = state.take(id);
+        if let Some((_, Role::Call(conversation))) = &taken {
+            let principal = conversation.as_ref().map(|conversation| conversation.principal());
+            state.unanswered = state.unanswered.and(principal);
+        }
+        drop(state);
         taken.is_some()
     }
 
@@ -117,9 +143,17 @@ impl Calls {
         self.0.lock().only().map(|(id, _)| id)
     }
 
-    /// The conversation of the only call in flight.
+    /// The conversation of the only call in flight, where what names no call can only be about it:
+    /// not after another principal's call was left, of which the server may still tell.
     pub(super) fn running(&self) -> Option<Arc<dyn Conversation>> {
-        self.0.lock().only().and_then(|(_, conversation)| conversation.cloned())
+        let state = self.0.lock();
+        let conversation = state.only()?.1?;
+        let is_certain = match state.unanswered {
+            Unanswered::Nobodys => true,
+            Unanswered::Of(principal) => principal == conversation.principal(),
+            Unanswered::Several => false,
+        };
+        is_certain.then(|| Arc::clone(conversation))
     }
 
     pub(super) fn is_over(&self) -> bool {

@@ -69,6 +69,11 @@ impl Drop for Over {
 struct Client(&'static str, Log);
 
 impl Conversation for Client {
+    /// Names that begin alike are of one principal.
+    fn principal(&self) -> u64 {
+        self.0.as_bytes()[0].into()
+    }
+
     fn wants_progress(&self) -> bool {
         true
     }
@@ -489,6 +494,27 @@ async fn progress_goes_to_its_call_and_other_notes_to_the_only_one() {
     assert!(result(two).await.is_ok());
     wire.say(answer(1)).await;
     assert!(result(one).await.is_ok());
+}
+
+#[tokio::test]
+async fn what_may_be_about_a_call_that_was_left_goes_to_no_other_principal() {
+    let mut wire = Wire::open();
+    let log = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"info\",\"data\":1}}\n";
+    let left = wire.call(1, Some("anna")).await;
+    left.abort();
+    assert!(left.await.is_err());
+    assert!(wire.heard().await.contains("notifications/cancelled"));
+    let same = wire.call(2, Some("anna again")).await;
+    wire.say(log).await;
+    assert_eq!(wire.saw().await, "log of anna again");
+    assert_eq!(wire.saw().await, "note notifications/message true");
+    wire.say(answer(2)).await;
+    assert!(result(same).await.is_ok());
+    let other = wire.call(3, Some("bea")).await;
+    wire.say(log).await;
+    assert_eq!(wire.saw().await, "note notifications/message false");
+    wire.say(answer(3)).await;
+    assert!(result(other).await.is_ok());
 }
 
 #[tokio::test]
