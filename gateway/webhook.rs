@@ -14,7 +14,7 @@ use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT};
 use http::{Method, Request, StatusCode};
 use lockgate_admin::Webhook as Config;
 use lockgate_egress::{Connector, Origin, Payload, Policy};
-use lockgate_proxy::WaitingApproval;
+use lockgate_proxy::{Announcement, WaitingApproval};
 use lockgate_telemetry::{Metrics, Notification};
 use lockgate_text::date;
 use parking_lot::Mutex;
@@ -78,7 +78,7 @@ pub(crate) struct Webhook(Mutex<Option<Arc<Target>>>);
 
 impl Webhook {
     /// Starts to send; needs a runtime. Gives what the gateway is to put messages into.
-    pub(crate) fn start(metrics: Arc<Metrics>) -> (Arc<Self>, mpsc::Sender<WaitingApproval>) {
+    pub(crate) fn start(metrics: Arc<Metrics>) -> (Arc<Self>, mpsc::Sender<Announcement>) {
         let (sender, receiver) = mpsc::channel(QUEUE);
         let webhook = Arc::new(Self::default());
         tokio::spawn(send_all(Arc::clone(&webhook), receiver, metrics));
@@ -97,16 +97,19 @@ impl Webhook {
 
 async fn send_all(
     webhook: Arc<Webhook>,
-    mut receiver: mpsc::Receiver<WaitingApproval>,
+    mut receiver: mpsc::Receiver<Announcement>,
     metrics: Arc<Metrics>,
 ) {
     let senders = Arc::new(Semaphore::new(SENDERS));
-    while let Some(waiting) = receiver.recv().await {
+    while let Some(announcement) = receiver.recv().await {
         let Some(target) = webhook.target() else { continue };
+        if announcement.is_over() {
+            continue;
+        }
         let Ok(permit) = Arc::clone(&senders).acquire_owned().await else { return };
         let metrics = Arc::clone(&metrics);
         tokio::spawn(async move {
-            let outcome = send(&target, &waiting).await;
+            let outcome = send(&target, &announcement).await;
             metrics.notified(outcome);
             drop(permit);
         });
@@ -114,12 +117,13 @@ async fn send_all(
 }
 
 /// Sends one message, again where that may help, for as long as its call waits.
-async fn send(target: &Target, waiting: &WaitingApproval) -> Notification {
+async fn send(target: &Target, announcement: &Announcement) -> Notification {
+    let waiting = &announcement.approval;
     let body = write_body(&target.config, waiting);
     let mut reason = String::from("the call does not wait any more");
     for pause in PAUSES {
         tokio::time::sleep(pause).await;
-        if waiting.expires <= SystemTime::now() {
+        if announcement.is_over() {
             break;
         }
         reason = match target.post(&waiting.id, &body).await {

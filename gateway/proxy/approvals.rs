@@ -6,13 +6,15 @@ pub(crate) mod asked;
 pub(crate) mod bounds;
 pub(crate) mod waiting;
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use announced::WaitingApproval;
+use announced::Announcement;
 use asked::AskedCalls;
 use tokio::sync::mpsc;
 use waiting::WaitingCalls;
+
+use crate::quota::Quotas;
 
 /// See the module.
 #[derive(Default)]
@@ -22,7 +24,9 @@ pub(crate) struct Approvals {
     /// Approvers can reach this gateway.
     is_open: AtomicBool,
     /// Where it is told that a call begins to wait for approvers.
-    announcements: OnceLock<mpsc::Sender<WaitingApproval>>,
+    announcements: OnceLock<mpsc::Sender<Announcement>>,
+    /// What waits to be told, of each caller.
+    pub(crate) announced: Arc<Quotas>,
 }
 
 impl Approvals {
@@ -37,11 +41,11 @@ impl Approvals {
     }
 
     /// Has it told there that a call begins to wait for approvers; the first one stays.
-    pub(crate) fn announce_to(&self, sender: mpsc::Sender<WaitingApproval>) {
+    pub(crate) fn announce_to(&self, sender: mpsc::Sender<Announcement>) {
         let _ = self.announcements.set(sender);
     }
 
-    pub(crate) fn announcements(&self) -> Option<&mpsc::Sender<WaitingApproval>> {
+    pub(crate) fn announcements(&self) -> Option<&mpsc::Sender<Announcement>> {
         self.announcements.get()
     }
 

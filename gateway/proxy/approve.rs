@@ -21,6 +21,7 @@ use lockgate_protocol::revision::Era;
 use lockgate_protocol::write::{self, Object};
 use lockgate_upstream::QuestionError;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::approvals::asked::{AskedCall, Nonce, TakeError};
 use crate::approvals::bounds::Bounds;
@@ -280,7 +281,9 @@ impl Asking<'_> {
         let waiting = &self.gateway.approvals.waiting;
         let _permit = waiting.hold(call, self.bounds).map_err(ApprovalError::NoRoom)?;
         self.record("asked", &[])?;
-        self.announce(&id, expires);
+        let over = CancellationToken::new();
+        let _over = over.clone().drop_guard();
+        self.announce(&id, expires, &over);
         let gone = self.watch_departure();
         let client_left = async {
             match channel {

@@ -7,7 +7,7 @@ use lockgate_telemetry::audit;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use crate::approvals::announced::WaitingApproval;
+use crate::approvals::announced::Announcement;
 use crate::approvals::waiting::{VoteError, WaitingCall};
 use crate::gateway::Gateway;
 use crate::rights::subject;
@@ -36,7 +36,7 @@ impl Gateway {
     }
 
     /// Has it told there that a call begins to wait for approvers: once for each gateway.
-    pub fn announce_approvals(&self, sender: mpsc::Sender<WaitingApproval>) {
+    pub fn announce_approvals(&self, sender: mpsc::Sender<Announcement>) {
         self.approvals.announce_to(sender);
     }
 

@@ -17,6 +17,7 @@ use crate::approvals::Approvals;
 use crate::directory::Directory;
 use crate::modern_clients::ModernClients;
 use crate::parked::ParkedCalls;
+use crate::quota::Quotas;
 use crate::rights::CallerRights;
 use crate::session::{Session, Sessions, portable};
 use crate::single_principal::SinglePrincipal;
@@ -25,6 +26,9 @@ use crate::streams::{OpenStream, Streams};
 use crate::suspects::{self, Suspect};
 use crate::transport::Exchange;
 use lockgate_admission::budget::Budget;
+
+/// Subscriptions that one principal may have made at once: what its listens ask for together.
+pub(crate) const MAX_SUBSCRIBING: usize = 1024;
 
 /// See the module.
 pub struct Gateway {
@@ -41,6 +45,8 @@ pub struct Gateway {
     pub(crate) ending: watch::Sender<bool>,
     /// Streams open now.
     pub(crate) streams: Arc<Streams>,
+    /// Subscriptions that are being made at servers, also of clients that have left.
+    pub(crate) subscribing: Arc<Quotas>,
     /// Calls that wait for a person.
     pub(crate) approvals: Approvals,
     pub(crate) single_principal: SinglePrincipal,

@@ -52,7 +52,7 @@ pub mod transport;
 mod unix_time;
 mod visible;
 
-pub use approvals::announced::WaitingApproval;
+pub use approvals::announced::{Announcement, WaitingApproval};
 pub use approvers::ApproverError;
 pub use config::{Config, Limits, Names};
 pub use decisions::{DecisionQuestion, TooManyJudgements};

@@ -55,6 +55,7 @@ impl Gateway {
             stopping: CancellationToken::new(),
             ending: watch::Sender::new(false),
             streams: Arc::default(),
+            subscribing: Arc::default(),
             approvals: Approvals::default(),
             single_principal: SinglePrincipal::default(),
             budget,

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 use http::HeaderMap;
 use lockgate_authn::Principal;
 use lockgate_policy::{Held, Kind};
@@ -39,6 +40,9 @@ use crate::task_status;
 use crate::transport::{Endpoint, Outgoing, Reply};
 use tasks::Tasks;
 use watched::Watched;
+
+/// Resources of one listen that are subscribed to at once.
+const SUBSCRIBED_AT_ONCE: usize = 16;
 
 /// What a listen asked for and was granted.
 struct Listener {
@@ -208,9 +212,16 @@ impl Listener {
         let wanted = std::mem::take(&mut self.wanted);
         let session = self.lane.as_ref().map(Listening::session);
         let caller = Caller { session, ..self.caller.clone() };
-        let asking = wanted.into_iter().map(|watched| watched.subscribe(&self.gateway, &caller));
-        self.resources =
-            futures_util::future::join_all(asking).await.into_iter().flatten().collect();
+        let mut wanted = wanted.into_iter();
+        loop {
+            let some: Vec<_> = wanted.by_ref().take(SUBSCRIBED_AT_ONCE).collect();
+            if some.is_empty() {
+                break;
+            }
+            let asking =
+                some.into_iter().map(|one| one.subscribe(&self.gateway, &self.principal, &caller));
+            self.resources.extend(join_all(asking).await.into_iter().flatten());
+        }
         let mut filter = Map::new();
         for (on, name) in self.lists.iter().zip([
             "toolsListChanged",

@@ -15,7 +15,7 @@ pub(crate) struct Streams {
     waiting: Arc<Quotas>,
 }
 
-/// One open stream. CallRecord until it is dropped.
+/// One open stream. Counted until it is dropped.
 pub struct OpenStream {
     streams: Arc<Streams>,
     /// Of those that wait for news.

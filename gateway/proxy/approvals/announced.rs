@@ -3,6 +3,34 @@
 
 use std::time::SystemTime;
 
+use tokio_util::sync::CancellationToken;
+
+use crate::quota::QuotaPermit;
+
+/// What is told of a call, for as long as the call waits.
+pub struct Announcement {
+    pub approval: WaitingApproval,
+    over: CancellationToken,
+    /// Its caller's share of what waits to be told.
+    _share: QuotaPermit,
+}
+
+impl Announcement {
+    pub(crate) fn new(
+        approval: WaitingApproval,
+        over: CancellationToken,
+        share: QuotaPermit,
+    ) -> Self {
+        Self { approval, over, _share: share }
+    }
+
+    /// Whether the call waits no more: nobody needs to hear of it.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.over.is_cancelled() || self.approval.expires <= SystemTime::now()
+    }
+}
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct WaitingApproval {

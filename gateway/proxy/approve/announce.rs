@@ -6,14 +6,20 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use lockgate_protocol::sealed::Purpose;
 use lockgate_telemetry::Notification;
 use tokio::sync::mpsc::error::TrySendError;
+use tokio_util::sync::CancellationToken;
 
 use super::Asking;
 use super::shown::show_text;
-use crate::approvals::announced::WaitingApproval;
+use crate::approvals::announced::{Announcement, WaitingApproval};
 
 impl Asking<'_> {
-    pub(super) fn announce(&self, id: &str, expires: SystemTime) {
-        let Some(sender) = self.gateway.approvals.announcements() else { return };
+    /// Has it told that a call waits, until the call is `over`. Calls that come and go take no more
+    /// room than those that may wait at once.
+    pub(super) fn announce(&self, id: &str, expires: SystemTime, over: &CancellationToken) {
+        let approvals = &self.gateway.approvals;
+        let Some(sender) = approvals.announcements() else { return };
+        let share = approvals.announced.take(&self.context.principal, self.bounds.of_principal);
+        let Some(share) = share else { return self.drop_announcement(id) };
         let until = expires.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() + 1;
         let sealer = &self.context.snapshot.sealer;
         let Ok(token) = sealer.seal(Purpose::ApprovalLink, &[id.as_bytes()], until, b"") else {
@@ -35,9 +41,14 @@ impl Asking<'_> {
             expires,
             token,
         };
-        if let Err(TrySendError::Full(waiting)) = sender.try_send(waiting) {
-            self.gateway.metrics.notified(Notification::Dropped);
-            tracing::warn!(id = waiting.id, "too many messages wait to be sent to the webhook");
+        let announcement = Announcement::new(waiting, over.clone(), share);
+        if let Err(TrySendError::Full(_)) = sender.try_send(announcement) {
+            self.drop_announcement(id);
         }
+    }
+
+    fn drop_announcement(&self, id: &str) {
+        self.gateway.metrics.notified(Notification::Dropped);
+        tracing::warn!(id, "too many messages wait to be sent to the webhook");
     }
 }

@@ -16,7 +16,8 @@ use crate::authorize::{Permitted, authorize};
 use crate::catalog::View;
 use crate::context::RequestContext;
 use crate::dispatch;
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, MAX_SUBSCRIBING};
+use crate::quota::QuotaPermit;
 use crate::readable::{check_readable, make_read};
 use crate::rescue::RequestError;
 use crate::session::{NewSubscription, Session, Subscribed};
@@ -32,7 +33,7 @@ pub(super) async fn subscribe(
     gateway.single_principal.record(context.principal.key());
     let ticket = dispatch::audit_allow(gateway, context, &permitted, None)?;
     let began = Instant::now();
-    let done = subscribe_to(context, &permitted).await;
+    let done = subscribe_to(gateway, context, &permitted).await;
     if let Some(ticket) = ticket {
         let outcome = done.as_ref().err().map_or(Outcome::Ok, |problem| problem.outcome);
         ticket.finish(outcome, began.elapsed());
@@ -61,7 +62,11 @@ async fn permit_subscription(
     Ok(permitted)
 }
 
-async fn subscribe_to(context: &RequestContext, permitted: &Permitted) -> Result<(), RequestError> {
+async fn subscribe_to(
+    gateway: &Gateway,
+    context: &RequestContext,
+    permitted: &Permitted,
+) -> Result<(), RequestError> {
     let Some(session) = &context.session else { return Ok(()) };
     let exposed = context.request.param_str("uri").unwrap_or_default();
     let server = permitted.server();
@@ -75,12 +80,19 @@ async fn subscribe_to(context: &RequestContext, permitted: &Permitted) -> Result
         Subscribed::Known(outcome) => outcome,
         Subscribed::New(new) => {
             let outcome = new.outcome();
+            let share = gateway.subscribing.take(&context.principal, MAX_SUBSCRIBING);
+            let Some(share) = share else {
+                session.forget_subscription(&exposed, &new);
+                let words = "too many subscriptions are being made at once; try again";
+                return Err(RequestError::invalid(words));
+            };
             let making = Making {
                 session: Arc::clone(session),
                 server: Arc::clone(server),
                 exposed: exposed.to_string(),
                 own: own.to_owned(),
                 caller: context.caller.clone(),
+                _share: share,
             };
             // A client that leaves has not taken it back, and may ask again.
             tokio::spawn(making.run(new));
@@ -101,11 +113,12 @@ struct Making {
     exposed: String,
     own: String,
     caller: Caller,
+    _share: QuotaPermit,
 }
 
 impl Making {
     async fn run(self, new: NewSubscription) {
-        let Self { session, server, exposed, own, caller } = self;
+        let Self { session, server, exposed, own, caller, _share } = self;
         let made = match server.subscribe(&own, &caller).await {
             Ok(given) => {
                 if !session.confirm_subscription(&exposed, &new, given) {

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockgate_authn::Principal;
 use lockgate_protocol::method::Method;
 use lockgate_telemetry::Outcome;
 use lockgate_upstream::{Caller, Subscription, Upstream};
@@ -14,7 +15,7 @@ use crate::caller_view::about;
 use crate::catalog::template::Steps;
 use crate::context::RequestContext;
 use crate::dispatch::{audit_allow, audit_denial};
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, MAX_SUBSCRIBING};
 use crate::readable::{check_readable, make_read};
 
 /// How long a server may take to show that it has a resource.
@@ -70,17 +71,25 @@ impl Watched {
     }
 
     /// Subscribes; gives nothing when it is not there, or the server does not let it.
-    pub(super) async fn subscribe(mut self, gateway: &Gateway, caller: &Caller) -> Option<Self> {
+    pub(super) async fn subscribe(
+        mut self,
+        gateway: &Gateway,
+        principal: &Principal,
+        caller: &Caller,
+    ) -> Option<Self> {
         if let Some(read) = self.read.take() {
             let read = tokio::time::timeout(READ, check_readable(gateway, read));
             read.await.ok()?.ok()?;
         }
+        // Of those that a client left behind there are never more, however often it comes back.
+        let share = gateway.subscribing.take(principal, MAX_SUBSCRIBING)?;
         let (sender, receiver) = oneshot::channel();
         let server = Arc::clone(&self.server);
         let own = self.own.clone();
         let caller = caller.clone();
         // Apart, because a server that is asked has to be told when the client has left meanwhile.
         tokio::spawn(async move {
+            let _share = share;
             if let Ok(given) = server.subscribe(&own, &caller).await {
                 let _ = sender.send(HeldSubscription { server, own, given });
             }
