@@ -68,8 +68,9 @@ impl RequestError {
     /// A server gave no answer.
     pub(crate) fn failed(slug: &str, failure: &Failure) -> Self {
         let mut data = json!({"upstream": slug, "reason": reason(failure.kind)});
-        // Whoever obeys would have what has been done already done again.
-        let retry_after = failure.retry_after.filter(|_| !failure.sent);
+        // Refused in the middle: whoever obeys would have what has been done already done again.
+        let is_begun = failure.sent && failure.is_refusal();
+        let retry_after = failure.retry_after.filter(|_| !is_begun);
         if let Some(wait) = retry_after {
             data["retryAfterMs"] = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).into();
         }
@@ -80,7 +81,7 @@ impl RequestError {
         };
         let mut problem =
             Self::new(code::INTERNAL, format!("server {slug}: {}{outcome}", words(failure)));
-        if failure.kind == FailureKind::Busy && !failure.sent {
+        if failure.kind == FailureKind::Busy && !is_begun {
             // Not the server's doing: whoever spreads requests over gateways can send this one
             // elsewhere.
             problem.code = code::OVERLOADED;
