@@ -3,59 +3,66 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use anyhow::Context;
-use lockgate_admin::{AnswerError, ApiConfig, Approvals, Health, LifeCycle, Operations, State};
+use http::StatusCode;
+use lockgate_admin::{AnswerError, Approvals, Health, LifeCycle, State};
 use lockgate_admission::budget::Budget;
 use lockgate_admission::{Pool, Pools};
-use lockgate_authn::key::Key;
 use lockgate_authn::{Authenticator, Credentials, Outside, Principal};
 use lockgate_config::Config;
 use lockgate_egress::Connector;
-use lockgate_listener::Handler;
+use lockgate_listener::{CertificateWatch, Handler};
+use lockgate_policy::Limiter;
 use lockgate_proxy::transport::{Endpoint, Exchange, Reply};
 use lockgate_proxy::{Gateway, Rules};
+use lockgate_registry::Registry;
 use lockgate_telemetry::audit::Trail;
 use lockgate_telemetry::{Metrics, Rejection, Tracer};
 use lockgate_tools::{About, Builtin, Shell};
 use lockgate_upstream::{Client, SoleClient, Surroundings, Upstream};
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
+use crate::api_settings::ApiSettings;
+use crate::rates::Rates;
+use crate::switches::Switches;
+use crate::tenants::Tenants;
 use crate::trail;
 use crate::webhook::{Target, Webhook};
 
 /// The clients of the configured servers, by slug.
-type Clients = BTreeMap<String, Arc<Client>>;
+pub(crate) type Clients = BTreeMap<String, Arc<Client>>;
 
 /// A running gateway and what it is made of.
 pub(crate) struct App {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) life: LifeCycle,
     metrics: Arc<Metrics>,
-    around: Surroundings,
-    clients: Mutex<Clients>,
+    certificate: OnceLock<CertificateWatch>,
+    pub(crate) around: Surroundings,
+    pub(crate) clients: Mutex<Clients>,
+    pub(crate) switches: Switches,
+    /// Held while the servers of the file are replaced: one change after another.
+    pub(crate) changing: Mutex<()>,
     builtin: Builtin,
+    /// What people change at run time; none where nobody can.
+    pub(crate) registry: Option<Arc<Registry>>,
+    /// Serves that.
+    pub(crate) tenants: Option<Arc<Tenants>>,
     audit: Option<Trail>,
+    /// Where the trail is, if it is in a file.
+    pub(crate) audit_file: Option<PathBuf>,
     webhook: Arc<Webhook>,
     outside: Outside,
     authenticator: Mutex<Arc<Authenticator>>,
-    /// What the API has to know of the configuration.
-    api: Mutex<ApiSettings>,
-}
-
-/// What the API has to know of the configuration.
-struct ApiSettings {
-    access: Arc<ApiConfig>,
-    keys: Vec<Key>,
-}
-
-impl ApiSettings {
-    fn new(config: &Config) -> Self {
-        let keys = config.authn.keys.clone().unwrap_or_default();
-        Self { access: Arc::new(config.admin.api.clone()), keys }
-    }
+    rates: Rates,
+    pub(crate) api: Mutex<ApiSettings>,
+    /// A file of the configuration has changed, whether the kernel tells of it or not.
+    pub(crate) reload_wanted: Notify,
 }
 
 impl App {
@@ -63,6 +70,7 @@ impl App {
     pub(crate) fn start(
         config: &Config,
         sole: Option<Arc<SoleClient>>,
+        registry: Option<Arc<Registry>>,
     ) -> anyhow::Result<Arc<Self>> {
         let metrics = Arc::new(Metrics::new(&config.telemetry));
         let tracer = Tracer::start(&config.telemetry, &metrics)?;
@@ -71,26 +79,15 @@ impl App {
         let outside = Outside { connector: Arc::clone(&connector), config: config.egress.clone() };
         let authenticator =
             Arc::new(Authenticator::start(&config.authn, &outside, None).context("auth.scopes")?);
-        let rules = rules(config, Arc::clone(&authenticator));
+        let rates = Rates::start(config, &connector);
+        let rules = rules(config, Arc::clone(&authenticator), rates.limiter());
         let gateway =
             Gateway::start(rules, Arc::clone(&metrics), tracer, audit.clone(), sole.clone())?;
         let webhook = start_webhook(config, &outside, &metrics, &gateway)?;
-        let pools = pools(config);
-        let around = Surroundings {
-            connector,
-            egress: config.egress.clone(),
-            events: gateway.events(),
-            sole,
-            pools,
-            budget: Arc::clone(gateway.budget()),
-            apart: Arc::clone(gateway.apart()),
-            info:
-                serde_json::json!({"name": config.proxy.name, "version": env!("CARGO_PKG_VERSION")})
-                    .to_string()
-                    .into_bytes()
-                    .into(),
-            guard: Shell::own_program(),
-        };
+        let around = surround(config, connector, &gateway, sole);
+        let tenants = registry.as_ref().map(|registry| {
+            Tenants::start(Arc::clone(registry), Arc::clone(&gateway), around.clone())
+        });
         let about = About {
             name: config.proxy.name.clone(),
             version: env!("CARGO_PKG_VERSION").into(),
@@ -103,13 +100,21 @@ impl App {
             gateway,
             life: LifeCycle::new(),
             metrics,
+            certificate: OnceLock::new(),
             around,
             clients: Mutex::default(),
+            switches: Switches::default(),
+            changing: Mutex::default(),
+            registry,
+            tenants,
             audit,
+            audit_file: trail::find_file(&config.telemetry),
             webhook,
             outside,
             authenticator: Mutex::new(authenticator),
+            rates,
             api: Mutex::new(ApiSettings::new(config)),
+            reload_wanted: Notify::new(),
         });
         let builtin = app.builtin.prepare(&config.tools).map_err(anyhow::Error::msg)?;
         let clients = app.clients(config)?;
@@ -121,23 +126,30 @@ impl App {
     /// Takes over another configuration, all of it or nothing. Only servers whose own configuration
     /// differs are touched.
     pub(crate) fn apply(&self, config: &Config) -> anyhow::Result<()> {
+        let _changing = self.changing.lock();
         // What can fail comes before what changes something.
         let old = Arc::clone(&self.authenticator.lock());
         let authenticator = Authenticator::start(&config.authn, &self.outside, Some(&old))
             .context("auth.scopes")?;
         let authenticator = Arc::new(authenticator);
-        let rules = self.gateway.prepare(rules(config, Arc::clone(&authenticator)))?;
+        let rules = rules(config, Arc::clone(&authenticator), self.rates.limiter());
+        let rules = self.gateway.prepare(rules)?;
         let builtin = self.builtin.prepare(&config.tools).map_err(anyhow::Error::msg)?;
         let clients = self.clients(config)?;
         let target = target(config, &self.outside)?;
         *self.authenticator.lock() = authenticator;
         self.webhook.adopt(target);
-        *self.api.lock() = ApiSettings::new(config);
         let limits = &config.proxy.limits;
         self.around.pools.running.resize(limits.concurrent_requests);
         self.around.pools.waiting.resize(limits.queued_requests);
         self.gateway.adopt(rules);
+        // Who waits for a key to be known waits until it is.
+        *self.api.lock() = ApiSettings::new(config);
         self.builtin.adopt(builtin);
+        if let Some(registry) = &self.registry {
+            registry.set_catalogue(config.catalogue.clone());
+        }
+        self.switches.keep(&config.servers);
         self.replace(clients);
         Ok(())
     }
@@ -147,7 +159,8 @@ impl App {
     fn clients(&self, config: &Config) -> anyhow::Result<Clients> {
         let old = self.clients.lock();
         let mut clients = Clients::new();
-        for wanted in &config.servers {
+        for configured in &config.servers {
+            let wanted = &*self.switches.apply(configured);
             let client = match old.get(&wanted.slug) {
                 Some(old) if old.config() == wanted => Arc::clone(old),
                 _ => Client::new(wanted.clone(), self.around.clone())?,
@@ -158,7 +171,7 @@ impl App {
     }
 
     /// Starts the new clients, and closes those that are not wanted any more.
-    fn replace(&self, clients: Clients) {
+    pub(crate) fn replace(&self, clients: Clients) {
         let old = std::mem::replace(&mut *self.clients.lock(), clients.clone());
         for (slug, client) in old {
             if !clients.get(&slug).is_some_and(|new| Arc::ptr_eq(new, &client)) {
@@ -172,8 +185,37 @@ impl App {
         for client in clients.values() {
             client.start();
         }
+        let builtin = self.builtin.servers();
+        if let Some(registry) = &self.registry {
+            let slugs = clients.keys().cloned();
+            registry
+                .set_shared_slugs(slugs.chain(builtin.iter().map(|server| server.slug().into())));
+        }
         let clients = clients.into_values().map(|client| client as Arc<dyn Upstream>);
-        self.gateway.set_servers(clients.chain(self.builtin.servers()));
+        self.gateway.set_servers(clients.chain(builtin));
+    }
+
+    /// Has the metrics show when the certificate runs out.
+    pub(crate) fn watch_certificate(&self, watch: Option<CertificateWatch>) {
+        if let Some(watch) = watch {
+            let _ = self.certificate.set(watch);
+        }
+    }
+
+    fn observe_certificate(&self) {
+        let Some(watch) = self.certificate.get() else { return };
+        let expiry = watch.expiry();
+        let named = [("server", expiry.server), ("client_authorities", expiry.client_authorities)];
+        let mut expiries = Vec::new();
+        for (name, expiry) in named {
+            expiries.extend(expiry.map(|expiry| (name, expiry)));
+        }
+        self.metrics.set_certificates(expiries);
+    }
+
+    /// Counts a changed configuration, and whether it is in force.
+    pub(crate) fn record_reload(&self, is_success: bool) {
+        self.metrics.reloaded(is_success);
     }
 
     /// Ends every server (sessions, streams, processes), then the trail.
@@ -186,9 +228,34 @@ impl App {
         for task in closing {
             let _ = task.await;
         }
+        if let Some(tenants) = &self.tenants {
+            tenants.close().await;
+        }
         if let Some(audit) = self.audit.clone() {
             let _ = tokio::task::spawn_blocking(move || audit.close()).await;
         }
+    }
+}
+
+/// What all clients of servers share.
+fn surround(
+    config: &Config,
+    connector: Arc<Connector>,
+    gateway: &Gateway,
+    sole: Option<Arc<SoleClient>>,
+) -> Surroundings {
+    let info = serde_json::json!({"name": config.proxy.name, "version": env!("CARGO_PKG_VERSION")});
+    Surroundings {
+        connector,
+        egress: config.egress.clone(),
+        events: gateway.events(),
+        sole,
+        pools: pools(config),
+        part: None,
+        budget: Arc::clone(gateway.budget()),
+        apart: Arc::clone(gateway.apart()),
+        info: info.to_string().into_bytes().into(),
+        guard: Shell::own_program(),
     }
 }
 
@@ -220,8 +287,8 @@ fn target(config: &Config, outside: &Outside) -> anyhow::Result<Option<Arc<Targe
     webhook.map(|webhook| Target::new(webhook, &outside.connector, &outside.config)).transpose()
 }
 
-fn rules(config: &Config, authn: Arc<Authenticator>) -> Rules {
-    Rules { config: config.proxy.clone(), authn, policy: config.policy.clone() }
+fn rules(config: &Config, authn: Arc<Authenticator>, limiter: Arc<dyn Limiter>) -> Rules {
+    Rules { config: config.proxy.clone(), authn, policy: config.policy.clone(), limiter }
 }
 
 impl Handler for App {
@@ -245,6 +312,10 @@ impl Handler for App {
 
     fn record_rejection(&self, why: Rejection, words: Cow<'static, str>) {
         self.gateway.record_rejection(why, words);
+    }
+
+    fn record_response(&self, status: StatusCode) {
+        self.metrics.responded(status.as_u16());
     }
 
     fn budget(&self) -> &Arc<Budget> {
@@ -283,25 +354,6 @@ impl Approvals for App {
     }
 }
 
-impl Operations for App {
-    fn settings(&self) -> Arc<ApiConfig> {
-        Arc::clone(&self.api.lock().access)
-    }
-
-    fn keys(&self) -> Vec<Key> {
-        self.api.lock().keys.clone()
-    }
-
-    fn reconnect(&self, slug: &str) -> bool {
-        let mut clients = self.clients.lock().clone();
-        let Some(old) = clients.get(slug) else { return false };
-        let Ok(new) = Client::new(old.config().clone(), self.around.clone()) else { return false };
-        clients.insert(slug.to_owned(), new);
-        self.replace(clients);
-        true
-    }
-}
-
 impl Health for App {
     fn state(&self) -> State {
         self.life.state()
@@ -315,8 +367,20 @@ impl Health for App {
         counts
     }
 
-    fn metrics(&self) -> String {
+    fn stores(&self) -> Option<bool> {
+        let registry = self.registry.as_ref()?;
+        Some(registry.trouble().is_none())
+    }
+
+    fn shares_rates(&self) -> Option<bool> {
+        self.rates.are_shared()
+    }
+
+    fn metrics(&self, is_operator: bool) -> String {
         self.gateway.observe();
-        self.metrics.render()
+        self.observe_certificate();
+        let is_away = self.rates.are_shared() == Some(false);
+        self.metrics.shared_rates_away().set(usize::from(is_away));
+        if is_operator { self.metrics.render() } else { self.metrics.render_shared() }
     }
 }

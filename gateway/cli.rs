@@ -1,6 +1,7 @@
 //! The command line: what may be asked of the program, and how it answers. Nothing here knows MCP.
 
 mod arguments;
+mod pages;
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
@@ -10,19 +11,19 @@ use std::process::ExitCode;
 use clap::Parser;
 use lockgate_config::{Flags, Loaded, Report, Sources, Transport};
 
+use crate::commands::gateway_client::GatewayClient;
 use crate::commands::{approvals, ask, keys, pins, remote, show, store, verify};
 use crate::serve;
-use arguments::{At, Cli, Command, Common};
+use arguments::{At, Cli, Command, Common, Running, ServersAt};
 
 /// Runs the command line of this process.
 #[must_use]
 pub fn run() -> ExitCode {
     let cli = Cli::parse();
     let mut sources = sources(&cli.common);
-    if let Some(Command::Approvals { at, command }) = &cli.command {
+    if let Some(at) = cli.command.as_ref().and_then(Command::running) {
         let key = at.key.clone().or_else(|| sources.env.get("LOCKGATE_KEY").cloned());
-        let json = cli.common.json;
-        return finish(approvals::run(command, &at.url, key.as_deref(), sources, json));
+        return finish(ask_running(&cli, at, key.as_deref(), sources));
     }
     let at = cli.command.as_ref().and_then(Command::at).cloned();
     let elsewhere = at.as_ref().is_some_and(|at| at.url.is_some());
@@ -54,6 +55,29 @@ pub fn run() -> ExitCode {
     run_configured(command, loaded, sources, elsewhere, json)
 }
 
+/// A command that asks a gateway that is running.
+fn ask_running(
+    cli: &Cli,
+    at: &Running,
+    key: Option<&str>,
+    sources: Sources,
+) -> anyhow::Result<(String, ExitCode)> {
+    let json = cli.common.json;
+    if let Some(Command::Approvals { command, .. }) = &cli.command {
+        return approvals::run(command, &at.url, key, sources, json);
+    }
+    let gateway = GatewayClient::new(&at.url, key, sources)?;
+    match &cli.command {
+        Some(Command::Servers { command: Some(ServersAt::Add { new, .. }), .. }) => {
+            new.run(&gateway, json)
+        }
+        Some(Command::Integrations { command, .. }) => command.run(&gateway, json),
+        Some(Command::Agents { command, .. }) => command.run(&gateway, json),
+        Some(Command::Organisations { command, .. }) => command.run(&gateway, json),
+        _ => Ok((String::new(), ExitCode::SUCCESS)),
+    }
+}
+
 /// A command that needs the configuration; `elsewhere` when the gateway that it asks runs already.
 fn run_configured(
     command: Command,
@@ -65,7 +89,7 @@ fn run_configured(
     match command {
         Command::Check => check(&loaded, json),
         Command::Serve => finish(serve::serve(loaded, sources)),
-        Command::Stdio => finish(serve::serve_stdio(loaded, sources)),
+        Command::Stdio { agent } => finish(serve::serve_stdio(loaded, sources, agent.as_deref())),
         Command::Servers { .. } => finish(print_servers(loaded, elsewhere, json)),
         Command::Tools { .. } => finish(print_tools(loaded, elsewhere, json)),
         Command::Call { name, arguments, .. } => {
@@ -82,14 +106,18 @@ fn run_configured(
             let done = store::run(&command, &loaded.config.store, &sources.cwd, json);
             finish(done.map(|text| (text, ExitCode::SUCCESS)))
         }
-        Command::Vault(command) => {
-            let done = store::run_vault(&command, &loaded.config.store, json);
-            finish(done.map(|text| (text, ExitCode::SUCCESS)))
-        }
+        Command::Vault(command) => finish(store::run_vault(&command, &loaded.config.store, json)),
         Command::Schema { .. }
+        | Command::Config(_)
+        | Command::Init(_)
+        | Command::Completions { .. }
+        | Command::Man { .. }
         | Command::Policy(_)
         | Command::Audit(_)
-        | Command::Approvals { .. } => ExitCode::SUCCESS,
+        | Command::Approvals { .. }
+        | Command::Integrations { .. }
+        | Command::Agents { .. }
+        | Command::Organisations { .. } => ExitCode::SUCCESS,
     }
 }
 
@@ -143,6 +171,20 @@ fn unconfigured(command: &Command, sources: &Sources, json: bool) -> Option<Exit
             };
             Some(print(&serde_json::to_string_pretty(&schema).unwrap_or_default()))
         }
+        Command::Init(init) => Some(finish_or_report(init.run(sources, json), json, false)),
+        Command::Completions { shell } => Some(print(&pages::write_completions(*shell))),
+        Command::Man { list: true, .. } => Some(print(&pages::list_commands())),
+        Command::Man { words, .. } => Some(match pages::write_manual(words) {
+            Some(page) => print(&page),
+            None => finish(Err(anyhow::anyhow!("no command is called {}", words.join(" ")))),
+        }),
+        Command::Config(command) => {
+            let shown = lockgate_config::effective(sources);
+            Some(match shown.map(|effective| command.run(&effective, json)) {
+                Ok(done) => finish(done),
+                Err(report) => mistaken(&report, json, false),
+            })
+        }
         Command::Audit(command) => {
             // Only a configuration that is named: which trail this is of, nobody else can know.
             let key = match sources.config.is_some().then(|| lockgate_config::load(sources)) {
@@ -162,11 +204,7 @@ fn unconfigured(command: &Command, sources: &Sources, json: bool) -> Option<Exit
                 Ok(loaded) => Ok(loaded.into()),
                 Err(report) => Err(report.into()),
             });
-            Some(match done.map_err(|error| error.downcast::<Report>()) {
-                Ok(done) => finish(Ok(done)),
-                Err(Ok(report)) => mistaken(&report, json, command.finds()),
-                Err(Err(error)) => finish(Err(error)),
-            })
+            Some(finish_or_report(done, json, command.finds()))
         }
         Command::Keys(command) => {
             command.file().map(|file| finish(keys_command(command, &sources.cwd.join(file), json)))
@@ -237,7 +275,7 @@ fn keys_command(
 
 fn default_command(loaded: &Loaded) -> Command {
     match loaded.transport {
-        Some(Transport::Stdio) => Command::Stdio,
+        Some(Transport::Stdio) => Command::Stdio { agent: None },
         Some(Transport::Http) | None => Command::Serve,
     }
 }
@@ -288,10 +326,23 @@ fn check(loaded: &Loaded, json: bool) -> ExitCode {
     print(&text)
 }
 
-/// Prints output; a reader that has gone (`| head`) is not an error.
+/// Prints output, on a terminal what it can show alone; a reader that has gone (`| head`) is not an
+/// error.
 fn print(text: &str) -> ExitCode {
-    let _ = writeln!(std::io::stdout(), "{text}");
+    let _ = match std::io::stdout().is_terminal() {
+        true => writeln!(std::io::stdout(), "{}", show::for_terminal(text)),
+        false => writeln!(std::io::stdout(), "{text}"),
+    };
     ExitCode::SUCCESS
+}
+
+/// The same for what reads files, whose mistakes have places.
+fn finish_or_report(done: anyhow::Result<(String, ExitCode)>, json: bool, finds: bool) -> ExitCode {
+    match done.map_err(|error| error.downcast::<Report>()) {
+        Ok(done) => finish(Ok(done)),
+        Err(Ok(report)) => mistaken(&report, json, finds),
+        Err(Err(error)) => finish(Err(error)),
+    }
 }
 
 fn finish(result: anyhow::Result<(String, ExitCode)>) -> ExitCode {
@@ -305,7 +356,8 @@ fn finish(result: anyhow::Result<(String, ExitCode)>) -> ExitCode {
         Err(error) => {
             let red = std::io::stderr().is_terminal();
             let (on, off) = if red { ("\x1b[31m", "\x1b[0m") } else { ("", "") };
-            let _ = writeln!(std::io::stderr(), "{on}error:{off} {error:#}");
+            let words = show::for_terminal(&format!("{error:#}"));
+            let _ = writeln!(std::io::stderr(), "{on}error:{off} {words}");
             ExitCode::FAILURE
         }
     }

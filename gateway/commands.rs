@@ -4,9 +4,13 @@
 
 pub(crate) mod approvals;
 pub(crate) mod ask;
+pub(crate) mod config;
+pub(crate) mod gateway_client;
+pub(crate) mod init;
 pub(crate) mod keys;
 pub(crate) mod pins;
 pub(crate) mod policies;
+pub(crate) mod registry;
 pub(crate) mod remote;
 pub(crate) mod show;
 pub(crate) mod store;

@@ -3,12 +3,20 @@
 //! for, `serve` runs the gateway that `app` puts together, `reload` and `shutdown` change and end
 //! it. The layers are crates of their own, beside this file.
 
+mod api_settings;
 mod app;
 mod builtin;
 pub mod cli;
 mod commands;
+mod keys_file;
+mod operations;
+mod pins_file;
+mod probe;
+mod rates;
 mod reload;
 mod serve;
 mod shutdown;
+mod switches;
+mod tenants;
 mod trail;
 mod webhook;

@@ -9,8 +9,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lockgate_config::{Config, Loaded, Place, Report, Severity, Sources};
+use lockgate_config::{Config, Loaded, Place, Problem, Report, Severity, Sources};
 use lockgate_telemetry::Guard;
+use tokio::sync::Notify;
 
 use crate::app::App;
 use watcher::{Look, ROUNDS, Watcher};
@@ -18,13 +19,17 @@ use watcher::{Look, ROUNDS, Watcher};
 /// Changed policies that are told one by one.
 const CHANGES: usize = 50;
 
-/// Watches the files that the configuration was read from, for as long as the process runs.
-pub(crate) fn watch(app: Arc<App>, loaded: Loaded, mut sources: Sources, log: Guard) {
+/// Watches the files that the configuration was read from, for as long as the process runs, and
+/// reads them whenever somebody asks for it.
+pub(crate) fn watch(
+    app: Arc<App>,
+    loaded: Loaded,
+    mut sources: Sources,
+    log: Guard,
+    asked: Arc<Notify>,
+) {
     // A file that was found must stay: without it there would be no keys and no policy.
     sources.config = loaded.file.clone().or(sources.config);
-    if loaded.files.is_empty() {
-        return;
-    }
     let follower = Follower {
         app,
         log,
@@ -34,8 +39,20 @@ pub(crate) fn watch(app: Arc<App>, loaded: Loaded, mut sources: Sources, log: Gu
         files: loaded.files,
         seen: Look::default(),
         told: None,
+        warned: loaded.warnings,
     };
-    tokio::spawn(follower.run());
+    tokio::spawn(follower.run(asked));
+}
+
+/// Why the files are looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Occasion {
+    /// Something has changed in their folders, or the gateway has changed a file itself.
+    Event,
+    /// Nobody has told of changes for a while.
+    Time,
+    /// SIGHUP.
+    Request,
 }
 
 /// Follows the configuration's files and keeps the gateway at what they say.
@@ -52,40 +69,62 @@ struct Follower {
     seen: Look,
     /// The mistakes that the log has named.
     told: Option<String>,
+    /// The warnings that the log has named.
+    warned: Vec<Problem>,
 }
 
 impl Follower {
-    async fn run(mut self) {
+    async fn run(mut self, asked: Arc<Notify>) {
         let mut watcher = match Watcher::new() {
-            Ok(watcher) => watcher,
+            Ok(watcher) => Some(watcher),
             Err(error) => {
-                return tracing::warn!(%error, "configuration files are not watched; restart after \
-                    a change");
+                tracing::warn!(%error, "configuration files are not watched; send SIGHUP after a \
+                    change");
+                None
             }
         };
-        // What was changed between reading the files and watching them is seen at the first look.
-        watcher.follow(&self.files);
-        while let Some(woken) = watcher.changed().await {
+        if let Some(watcher) = &mut watcher {
+            // What was changed between reading the files and watching them is seen at the first
+            // look.
+            watcher.follow(&self.files);
+        }
+        let app = Arc::clone(&self.app);
+        loop {
+            let occasion = tokio::select! {
+                () = asked.notified() => Occasion::Request,
+                () = app.reload_wanted.notified() => Occasion::Event,
+                woken = next_change(&mut watcher) => match woken {
+                    Some(true) => Occasion::Event,
+                    Some(false) => Occasion::Time,
+                    None => {
+                        tracing::warn!("configuration files are not watched any more; send SIGHUP \
+                            after a change");
+                        watcher = None;
+                        continue;
+                    }
+                },
+            };
             // Other files than before are watched first and then read once more: they may have been
             // changed in between.
             for _ in 0..ROUNDS {
-                watcher.follow(&self.files);
-                if !self.look_again(woken).await {
+                if let Some(watcher) = &mut watcher {
+                    watcher.follow(&self.files);
+                }
+                if !self.look_again(occasion).await {
                     break;
                 }
             }
         }
-        tracing::warn!("configuration files are not watched any more; restart after a change");
     }
 
-    /// Reads the files if they are others than before. `true` when there are other files to look at
-    /// now.
-    async fn look_again(&mut self, woken: bool) -> bool {
+    /// Reads the files if they are others than before, or if somebody asks for it. `true` when
+    /// there are other files to look at now.
+    async fn look_again(&mut self, occasion: Occasion) -> bool {
         let look = Look::at(&self.files);
-        let changed = look != self.seen;
+        let changed = look != self.seen || occasion == Occasion::Request;
         // What is wrong may be mended where nobody looks, but not each event beside it is worth a
         // try.
-        if !changed && (woken || self.told.is_none()) {
+        if !changed && (occasion == Occasion::Event || self.told.is_none()) {
             return false;
         }
         self.seen = look;
@@ -100,7 +139,7 @@ impl Follower {
         };
         let next = match new {
             Err(report) => self.keep_current(&report, changed),
-            Ok(new) => self.adopt(new),
+            Ok(new) => self.adopt(new, occasion),
         };
         let has_others = self.files != next;
         self.files = next;
@@ -114,6 +153,7 @@ impl Follower {
         let told = self.told.replace(message.clone());
         if changed || told.is_none_or(|told| told != message) {
             log_mistakes(report);
+            self.app.record_reload(false);
         }
         take_keys_away(&self.app, &self.log, &mut self.current, &self.sources.cwd);
         let wrong = find_wrong_files(report, &self.sources.cwd);
@@ -123,16 +163,36 @@ impl Follower {
     }
 
     /// Takes over a configuration without mistakes. Gives its files.
-    fn adopt(&mut self, new: Loaded) -> Vec<PathBuf> {
-        if self.told.take().is_some() {
+    fn adopt(&mut self, new: Loaded, occasion: Occasion) -> Vec<PathBuf> {
+        let had_mistakes = self.told.take().is_some();
+        if had_mistakes {
             tracing::info!("the configuration has no mistakes any more");
         }
-        if new.config != self.current && take_over(&self.app, &self.log, &self.current, &new.config)
-        {
+        if occasion == Occasion::Request && new.config == self.current {
+            tracing::info!("configuration read again after SIGHUP: nothing has changed");
+        }
+        for warning in new.warnings.iter().filter(|warning| !self.warned.contains(warning)) {
+            tracing::warn!("{warning}");
+        }
+        self.warned = new.warnings;
+        let differs = new.config != self.current;
+        let is_in_force = !differs || take_over(&self.app, &self.log, &self.current, &new.config);
+        if differs || had_mistakes || occasion == Occasion::Request {
+            self.app.record_reload(is_in_force);
+        }
+        if is_in_force {
             self.current = new.config;
         }
         self.good = new.files;
         self.good.clone()
+    }
+}
+
+/// Whether something has changed, or it is only time for a look; never where nothing is watched.
+async fn next_change(watcher: &mut Option<Watcher>) -> Option<bool> {
+    match watcher {
+        Some(watcher) => watcher.changed().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -217,6 +277,7 @@ fn log_what_waits(old: &Config, new: &Config) {
         (old.egress != new.egress, "egress"),
         (old.admin != new.admin, "admin"),
         (old.store != new.store, "store"),
+        (old.limits != new.limits, "redis"),
         (old.telemetry.audit != new.telemetry.audit, "audit"),
         (
             old.telemetry.otlp != new.telemetry.otlp

@@ -1,6 +1,7 @@
 //! `lockgate serve` and `lockgate stdio`: the listeners and their threads from the start of the
 //! process to its end.
 
+mod console;
 mod greeting;
 mod routes;
 
@@ -8,16 +9,20 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use axum::Router;
+use lockgate_admin::Applications;
+use lockgate_admin::console::NoRandomness;
 use lockgate_config::{Config, Loaded, Sources};
 use lockgate_listener::{Server, Stdio, start_operators};
+use lockgate_proxy::transport::Endpoint;
+use lockgate_telemetry::RECENT_STEP;
 use lockgate_upstream::SoleClient;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
 use crate::shutdown::{FAREWELL, GRACE, Signals};
-use crate::{reload, shutdown, trail};
+use crate::{reload, shutdown, tenants, trail};
 use greeting::greet;
 
 /// Threads that serve clients.
@@ -41,8 +46,11 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
         let threads =
             std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(MAX_WORKERS);
         let servers = Server::bind_many(loaded.config.listener.clone(), threads)?;
-        let app = App::start(&loaded.config, None)?;
-        let admin = start_admin(&loaded.config, &app)?;
+        let registry = tenants::open_registry(&loaded.config).await?;
+        let app = App::start(&loaded.config, None, Some(registry))?;
+        app.watch_certificate(servers.first().and_then(Server::certificate));
+        let applications = make_applications(&app)?;
+        let admin = start_admin(&loaded.config, &app, &applications)?;
         if let Some(first) = servers.first() {
             greet(first.address(), &loaded.config, admin);
         }
@@ -54,16 +62,12 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
             other = other.merge(routes::guarded_metrics(&app));
         }
         if loaded.config.admin.api.on_clients_address {
-            other = other.merge(routes::guarded_api(&app));
+            other = other.merge(serve_applications(&app, &applications));
         }
         let time_to_drain = loaded.config.listener.drain;
-        reload::watch(Arc::clone(&app), loaded, sources, log);
-        let ready = Arc::clone(&app);
-        tokio::spawn(async move {
-            ready.gateway.settle().await;
-            ready.life.ready();
-            tracing::info!("ready");
-        });
+        reload::watch(Arc::clone(&app), loaded, sources, log, signals.reload());
+        tokio::spawn(become_ready(Arc::clone(&app)));
+        tokio::spawn(count_steps(Arc::clone(&app)));
         let stop = CancellationToken::new();
         let drain = servers.first().map(Server::drain);
         let workers = servers
@@ -89,6 +93,22 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
     // A worker that did not end when it was told to must not hold up the end.
     runtime.shutdown_background();
     Ok((String::new(), code))
+}
+
+/// Says that the gateway is ready when its servers have settled.
+async fn become_ready(app: Arc<App>) {
+    app.gateway.settle().await;
+    app.life.ready();
+    tracing::info!("ready");
+}
+
+/// Divides what is shown of calls of late into steps.
+async fn count_steps(app: Arc<App>) {
+    let mut ends = tokio::time::interval(RECENT_STEP);
+    loop {
+        ends.tick().await;
+        app.gateway.end_step();
+    }
 }
 
 /// Answers what still runs at the end of its time.
@@ -117,8 +137,12 @@ fn start_worker(
     })
 }
 
-/// `lockgate stdio`.
-pub(crate) fn serve_stdio(loaded: Loaded, sources: Sources) -> anyhow::Result<(String, ExitCode)> {
+/// `lockgate stdio`, for one agent where one is named.
+pub(crate) fn serve_stdio(
+    loaded: Loaded,
+    sources: Sources,
+    agent: Option<&str>,
+) -> anyhow::Result<(String, ExitCode)> {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let log = lockgate_telemetry::init(&loaded.config.telemetry)?;
     log_warnings(&loaded);
@@ -126,26 +150,33 @@ pub(crate) fn serve_stdio(loaded: Loaded, sources: Sources) -> anyhow::Result<(S
     runtime.block_on(async {
         let mut config = loaded.config.clone();
         trail::leave_stdout(&mut config.telemetry);
-        let app = App::start(&config, Some(SoleClient::new()))?;
+        let registry = tenants::open_registry(&config).await?;
+        let endpoint = match agent {
+            Some(id) => tenants::find_local_agent(&registry, id)?,
+            None => Endpoint::All,
+        };
+        let app = App::start(&config, Some(SoleClient::new()), Some(registry))?;
         let limits = &loaded.config.listener.limits;
         let calls = &loaded.config.proxy.limits;
         let bounds = Stdio {
+            endpoint,
             line_bytes: limits.body_bytes,
             depth: loaded.config.proxy.limits.depth,
             requests: calls.concurrent_requests.saturating_add(calls.queued_requests),
             grace: GRACE + FAREWELL,
         };
-        reload::watch(Arc::clone(&app), loaded, sources, log);
+        let mut signals = Signals::listen()?;
+        reload::watch(Arc::clone(&app), loaded, sources, log, signals.reload());
         let stdin = tokio::io::stdin();
         let stdout = tokio::io::stdout();
         let stopping = Arc::clone(&app);
-        let mut signals = Signals::listen()?;
-        let served =
-            lockgate_listener::serve_stdio(stdin, stdout, Arc::clone(&app), bounds, async move {
-                signals.next().await;
-                stopping.gateway.stop();
-                tokio::spawn(end_calls(stopping));
-            });
+        let stopped = async move {
+            signals.next().await;
+            stopping.gateway.stop();
+            tokio::spawn(end_calls(stopping));
+        };
+        let handler = Arc::clone(&app);
+        let served = lockgate_listener::serve_stdio(stdin, stdout, handler, bounds, stopped);
         served.await?;
         app.close().await;
         anyhow::Ok(())
@@ -156,15 +187,31 @@ pub(crate) fn serve_stdio(loaded: Loaded, sources: Sources) -> anyhow::Result<(S
 }
 
 /// The operator's endpoints on an address and a thread of their own, if they have one.
-fn start_admin(config: &Config, app: &Arc<App>) -> anyhow::Result<Option<SocketAddr>> {
+fn start_admin(
+    config: &Config,
+    app: &Arc<App>,
+    applications: &Applications,
+) -> anyhow::Result<Option<SocketAddr>> {
     let Some(address) = config.admin.listen else { return Ok(None) };
     let mut router = lockgate_admin::router(Arc::clone(app));
     if config.admin.api.on_own_address {
-        router = router.merge(routes::guarded_api(app));
+        router = router.merge(serve_applications(app, applications));
     }
     let handler = Arc::clone(app);
     let address = start_operators(address, &config.listener, handler, router);
     address.map(Some).context("admin.listen")
+}
+
+fn make_applications(app: &Arc<App>) -> anyhow::Result<Applications> {
+    let operations: Arc<App> = Arc::clone(app);
+    let made = Applications::new(Arc::clone(&app.gateway), operations);
+    made.map_err(|NoRandomness| anyhow!("this machine has no random numbers"))
+}
+
+/// The API, and the console that stands on it.
+fn serve_applications(app: &Arc<App>, applications: &Applications) -> Router {
+    let api = routes::guarded_api(app, applications);
+    api.merge(console::guarded_console(app, applications))
 }
 
 fn log_warnings(loaded: &Loaded) {

@@ -1,11 +1,14 @@
 //! The end of the gateway: the signals that ask for it, draining, and the time that running calls
-//! still have.
+//! still have. SIGHUP asks for the configuration to be read again.
 
+use std::io::IsTerminal;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use lockgate_listener::Drain;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use lockgate_proxy::Gateway;
@@ -18,6 +21,11 @@ pub(crate) const FAREWELL: Duration = Duration::from_secs(2);
 pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    hangup: Signal,
+    /// It was started at a terminal.
+    has_terminal: bool,
+    /// Who reads the configuration again is told so here.
+    reload: Arc<Notify>,
 }
 
 /// Which of them came.
@@ -33,15 +41,37 @@ impl Signals {
     pub(crate) fn listen() -> anyhow::Result<Self> {
         let terminate = signal(SignalKind::terminate()).context("SIGTERM")?;
         let interrupt = signal(SignalKind::interrupt()).context("SIGINT")?;
-        Ok(Self { terminate, interrupt })
+        let hangup = signal(SignalKind::hangup()).context("SIGHUP")?;
+        let reload = Arc::new(Notify::new());
+        Ok(Self { terminate, interrupt, hangup, has_terminal: has_terminal(), reload })
     }
 
+    /// Hears of each SIGHUP that asks for the configuration to be read again.
+    pub(crate) fn reload(&self) -> Arc<Notify> {
+        Arc::clone(&self.reload)
+    }
+
+    /// Waits for a signal that ends the gateway. SIGHUP does so only when it comes because the
+    /// terminal is gone at which the gateway was started.
     pub(crate) async fn next(&mut self) -> Cause {
-        tokio::select! {
-            _ = self.terminate.recv() => Cause::Terminate,
-            _ = self.interrupt.recv() => Cause::Interrupt,
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return Cause::Terminate,
+                _ = self.interrupt.recv() => return Cause::Interrupt,
+                _ = self.hangup.recv() => {}
+            }
+            if self.has_terminal && !has_terminal() {
+                return Cause::Interrupt;
+            }
+            self.reload.notify_one();
         }
     }
+}
+
+/// Whether this process is at a terminal that is still there.
+fn has_terminal() -> bool {
+    let input = std::io::stdin().is_terminal();
+    input || std::io::stdout().is_terminal() || std::io::stderr().is_terminal()
 }
 
 /// Answers on for a while, so that whoever leads clients here can lead them elsewhere. Another

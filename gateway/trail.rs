@@ -31,6 +31,14 @@ pub(crate) fn start(config: &Config, metrics: &Metrics) -> anyhow::Result<Option
     Ok(Some(Trail::start(audit, Arc::clone(metrics.audit()), redact()?)?))
 }
 
+/// Where the trail is, if it is in a file.
+pub(crate) fn find_file(config: &Config) -> Option<PathBuf> {
+    match &config.audit.as_ref()?.output {
+        Output::File(path) => Some(path.clone()),
+        Output::Stdout | Output::Stderr => None,
+    }
+}
+
 /// What looks like a secret, and whatever the value of a member is that is called one.
 fn redact() -> anyhow::Result<Redact> {
     let rule = Response::compile(&Spec { secrets: true, ..Spec::default() })

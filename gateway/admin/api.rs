@@ -2,51 +2,68 @@
 //! permission in one table (`routes`), and the document that describes them is made from the same
 //! table. Who calls was found out before; what is called goes through the request path of MCP.
 
-mod access;
+mod accepted;
+pub(crate) mod access;
+mod agents;
+pub(crate) mod answer;
+mod approvals;
+mod assignments;
+mod audit;
 mod body;
-mod call;
+pub(crate) mod call;
+mod change;
+mod conditions;
 mod document;
-mod events;
+pub(crate) mod events;
 mod failure;
-mod guard;
+mod figures;
+pub(crate) mod guard;
+mod integrations;
+mod journal;
 mod keys;
 mod mcp;
-mod page;
+mod organisations;
+pub(crate) mod page;
 mod pins;
+mod places;
 mod policies;
-mod problem;
+mod probe;
+pub(crate) mod problem;
 mod query;
-mod routes;
-mod servers;
-mod state;
+mod recorded;
+mod refusal;
+mod rejection;
+pub(crate) mod routes;
+mod server_set;
+pub(crate) mod servers;
+pub(crate) mod state;
+mod switch;
 mod table;
-mod tools;
+pub(crate) mod tools;
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::Bytes;
-use axum::http::Response;
 use lockgate_proxy::Gateway;
 
-pub use state::Operations;
+pub use access::role_of;
+pub use probe::{Candidate, Offered, ProbeFailure, ProbeStage};
+pub use state::{ApprovalError, ApprovedPin, KeyChange, KeyChangeError, Operations, Switch};
+
+use state::ApiState;
 
 /// Every route of the API, for requests that carry their caller as an extension, unless
-/// [`is_public`].
-pub fn api_router(gateway: Arc<Gateway>, operations: Arc<dyn Operations>) -> Router {
+/// [`is_public`]; and what it shares with those that speak otherwise.
+pub(crate) fn make_router(
+    gateway: Arc<Gateway>,
+    operations: Arc<dyn Operations>,
+) -> (Router, Arc<ApiState>) {
     routes::make_router(gateway, operations)
 }
 
 /// Whether anybody may ask for a path: it shows what the API is, and nothing of this gateway.
-#[must_use]
-pub fn is_public(path: &str) -> bool {
-    matches!(path, "/api" | "/api/openapi.json")
-}
-
-/// The answer to somebody who was not let in, or whose body was not taken, in the form of the API.
-#[must_use]
-pub fn describe_refusal(answer: &Response<Bytes>) -> axum::response::Response {
-    guard::describe_refusal(answer)
+pub(crate) fn is_public(path: &str) -> bool {
+    matches!(path, "/api" | "/api/" | "/api/openapi.json")
 }
 
 #[cfg(test)]

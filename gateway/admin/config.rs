@@ -4,9 +4,8 @@
 use std::fmt;
 use std::net::SocketAddr;
 
+use lockgate_authn::RoleHolders;
 use url::Url;
-
-use crate::holder::Holder;
 
 /// Where `/healthz`, `/readyz`, `/metrics` and the API are served.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,17 +34,13 @@ impl fmt::Debug for Webhook {
     }
 }
 
-/// Where the API is, and who may do what with it.
+/// Where the API is, and who administers what with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ApiConfig {
     /// On the address of clients.
     pub on_clients_address: bool,
     /// On the address of operators, if there is one.
     pub on_own_address: bool,
-    /// The user of this machine is an operator: nobody else can reach the gateway.
-    pub trusts_local: bool,
-    /// Who runs the whole gateway.
-    pub operators: Vec<Holder>,
-    /// Who runs its own organisation.
-    pub admins: Vec<Holder>,
+    /// Who administers what.
+    pub role_holders: RoleHolders,
 }

@@ -1,22 +1,28 @@
 //! HTTP for operators and applications: is it alive, is it ready, how much does it do, what waits
-//! for a person, and the API. It shows no names of servers but by `metrics`, `approvals` and the
-//! API, which the composition root puts behind authentication.
+//! for a person, the API, and the console that stands on it. It shows no names of servers but by
+//! `metrics`, `approvals`, the API and the console, which the composition root puts behind
+//! authentication.
 
 mod api;
+mod applications;
 mod approvals;
 mod config;
-mod holder;
+pub mod console;
 mod life;
 mod router;
+mod trpc;
 
 use std::collections::BTreeMap;
 
-pub use api::{Operations, api_router, describe_refusal, is_public};
+pub use api::{
+    ApprovalError, ApprovedPin, Candidate, KeyChange, KeyChangeError, Offered, Operations,
+    ProbeFailure, ProbeStage, Switch, role_of,
+};
+pub use applications::{Applications, HeldBody, answer_refusal, is_public};
 pub use approvals::{AnswerError, Approvals, approvals_router, page_router};
 pub use config::{ApiConfig, Config, Webhook};
-pub use holder::Holder;
 pub use life::{LifeCycle, State};
-pub use router::{health_router, metrics_router, router};
+pub use router::{Asking, health_router, metrics_router, router};
 
 /// What operators may look at.
 pub trait Health: Send + Sync + 'static {
@@ -24,6 +30,10 @@ pub trait Health: Send + Sync + 'static {
     fn state(&self) -> State;
     /// How many servers are in which state.
     fn servers(&self) -> BTreeMap<&'static str, usize>;
-    /// All metrics as Prometheus text.
-    fn metrics(&self) -> String;
+    /// Whether what people change is stored; `None` where nobody can change anything.
+    fn stores(&self) -> Option<bool>;
+    /// Whether rates are shared with other gateways now; `None` where they never are.
+    fn shares_rates(&self) -> Option<bool>;
+    /// Metrics as Prometheus text: for an operator with those of servers.
+    fn metrics(&self, is_operator: bool) -> String;
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -21,22 +22,39 @@ pub fn health_router(health: Arc<impl Health>) -> Router {
     Router::new()
         .route("/healthz", get(move || async move { healthz(&*alive) }))
         .route("/readyz", get(move || async move { readyz(&*health) }))
-        .fallback(|| async {
-            json_response(StatusCode::NOT_FOUND, r#"{"error":"not found"}"#.to_owned())
-        })
+        .fallback(async || answer_nothing())
 }
 
-/// `/metrics`, as Prometheus reads it. Names of servers and tools are in it.
+/// To whoever asks for what is not there.
+pub(crate) fn answer_nothing() -> Response {
+    json_response(StatusCode::NOT_FOUND, r#"{"error":"not found"}"#.to_owned())
+}
+
+/// Who asks, as the composition root has found out.
+#[derive(Clone, Copy, Debug)]
+pub struct Asking {
+    pub is_operator: bool,
+}
+
+/// `/metrics`, as Prometheus reads it. Names of servers and tools are in it for the operator alone.
+/// Who asks comes as an extension; without one it is the operator's own
+/// listener.
 pub fn metrics_router(health: Arc<impl Health>) -> Router {
-    Router::new().route("/metrics", get(move || async move { metrics(&*health) }))
+    Router::new().route(
+        "/metrics",
+        get(move |request: Request| async move {
+            let asking = request.extensions().get::<Asking>();
+            metrics(&*health, asking.is_none_or(|asking| asking.is_operator))
+        }),
+    )
 }
 
-fn metrics(health: &impl Health) -> Response {
+fn metrics(health: &impl Health, is_operator: bool) -> Response {
     let head = [
         (header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8"),
         (header::CACHE_CONTROL, "no-store"),
     ];
-    (head, health.metrics()).into_response()
+    (head, health.metrics(is_operator)).into_response()
 }
 
 fn healthz(health: &impl Health) -> Response {
@@ -50,10 +68,15 @@ fn readyz(health: &impl Health) -> Response {
     let state = health.state();
     let status =
         if state == State::Ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    json_response(
-        status,
-        serde_json::json!({"state": state.as_str(), "servers": health.servers()}).to_string(),
-    )
+    let mut shown = serde_json::json!({"state": state.as_str(), "servers": health.servers()});
+    // Everything that is known goes on without it: a gateway is ready all the same.
+    if let Some(stores) = health.stores() {
+        shown["store"] = if stores { "ok" } else { "unavailable" }.into();
+    }
+    if let Some(shares) = health.shares_rates() {
+        shown["rates"] = if shares { "shared" } else { "unavailable" }.into();
+    }
+    json_response(status, shown.to_string())
 }
 
 /// JSON that nobody may keep.

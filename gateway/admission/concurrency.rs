@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
-use crate::pool::{Hungry, Pools};
+use crate::hungry::{Hungry, Queue};
+use crate::member::{Freed, Membership};
 pub use bounds::{Bounds, Charge, Refused};
 use callers::Callers;
 use turns::{RUNNING, Rules, State, WAITING};
@@ -45,28 +46,23 @@ pub struct Permit {
 
 impl ConcurrencyLimit {
     #[must_use]
-    pub fn new(bounds: Bounds, charge: Charge, pools: Option<Pools>) -> Arc<Self> {
-        if let Some(pools) = &pools {
-            pools.running.join();
-            pools.waiting.join();
-        }
+    pub fn new(bounds: Bounds, charge: Charge, part: Option<Membership>) -> Arc<Self> {
         Arc::new_cyclic(|itself| Self {
             rules: Rules {
                 bounds: Bounds { running: bounds.running.max(1), ..bounds },
                 charge,
-                pools,
+                part,
             },
             state: Mutex::new(State {
                 running: 0,
                 waiting: 0,
-                borrowed: [0; 2],
                 callers: Callers::default(),
                 tickets: 0,
                 latest: 0,
                 changed: None,
                 full_since: None,
                 held: 0.0,
-                hungry: false,
+                hungry: [false; 2],
                 promised: 0,
             }),
             wanted: Notify::new(),
@@ -223,28 +219,30 @@ impl ConcurrencyLimit {
         state.running -= 1;
         let more = if self.rules.charge == Charge::Time { seconds - expected } else { 0.0 };
         state.callers.end(caller, more);
-        let freed = self.rules.unlend(&mut state, RUNNING);
+        let freed = self.rules.unlend(RUNNING);
         if state.waiting == 0 {
             state.full_since = None;
         }
         drop(state);
         if !self.serve()
-            && freed
-            && let Some(pools) = &self.rules.pools
+            && let Some((part, freed)) = self.rules.part.as_ref().zip(freed)
         {
-            pools.running.wake();
+            part.running.wake(match freed {
+                Freed::Common => Queue::Common,
+                Freed::Own => Queue::Own,
+            });
         }
     }
 }
 
 impl Hungry for ConcurrencyLimit {
-    fn try_again(&self) {
-        self.state.lock().hungry = false;
+    fn try_again(&self, queue: Queue) {
+        self.state.lock().hungry[queue as usize] = false;
         let served = self.serve();
-        let hungry = self.state.lock().hungry;
-        match &self.rules.pools {
+        let hungry = self.state.lock().hungry[queue as usize];
+        match &self.rules.part {
             // Not needed here: somebody else may want it. Who is still hungry has found nothing.
-            Some(pools) if !served && !hungry => pools.running.wake(),
+            Some(part) if !served && !hungry => part.running.wake(queue),
             _ => {}
         }
     }
@@ -284,7 +282,7 @@ impl Drop for Waiting<'_> {
         if let Some(place) = place {
             queue.remove(place);
             state.waiting -= 1;
-            self.limit.rules.unlend(&mut state, WAITING);
+            self.limit.rules.unlend(WAITING);
             state.callers.tidy(self.caller);
             return;
         }
@@ -314,15 +312,6 @@ impl Drop for Promise<'_> {
 impl Drop for Permit {
     fn drop(&mut self) {
         self.limit.release(self.caller, self.since);
-    }
-}
-
-impl Drop for ConcurrencyLimit {
-    fn drop(&mut self) {
-        if let Some(pools) = &self.rules.pools {
-            pools.running.leave();
-            pools.waiting.leave();
-        }
     }
 }
 

@@ -5,10 +5,13 @@ mod apart;
 pub mod budget;
 pub mod buffer;
 mod concurrency;
+mod hungry;
+mod member;
 mod pool;
 pub mod reader;
 mod readers;
 
 pub use apart::{Apart, Turn};
 pub use concurrency::{Bounds, Charge, ConcurrencyLimit, Permit, Promise, Refused};
+pub use member::Membership;
 pub use pool::{Pool, Pools};

@@ -1,13 +1,13 @@
 //! Places that several limits share. Half of them is dealt out evenly, so that no limit can take
-//! another one's part; the rest goes to whoever comes first.
+//! another one's part; the rest goes to whoever comes first. All organisations together have one
+//! part, which is dealt to those that have a call now.
 
-use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
 
-use parking_lot::Mutex;
+use crate::hungry::HungryLimits;
 
-/// The pools that a limit takes part in.
+/// The pools that limits take part in.
 #[derive(Clone)]
 pub struct Pools {
     /// Who runs at once, in all.
@@ -16,24 +16,19 @@ pub struct Pools {
     pub waiting: Arc<Pool>,
 }
 
-/// A limit where somebody waits for the common part.
-pub(crate) trait Hungry: Send + Sync {
-    /// The pool has a place again.
-    fn try_again(&self);
-}
-
 /// See the module. Each member may always have its share, and more while the common part lasts. The
 /// shares are never less than one place (unless the pool has none at all), so with many members
 /// there are more places than `total`.
 pub struct Pool {
     total: AtomicUsize,
-    members: AtomicUsize,
+    /// Limits with a part of their own.
+    pub(crate) limits: AtomicUsize,
+    /// Organisations that hold a place.
+    pub(crate) organisations: AtomicUsize,
     /// What members hold beyond their shares.
     lent: AtomicUsize,
     /// Limits where somebody waits for the common part alone.
-    hungry: Mutex<VecDeque<Weak<dyn Hungry>>>,
-    /// Their number, to be read without the lock.
-    hungry_count: AtomicUsize,
+    pub(crate) hungry: HungryLimits,
 }
 
 impl Pool {
@@ -41,10 +36,10 @@ impl Pool {
     pub fn new(total: usize) -> Arc<Self> {
         Arc::new(Self {
             total: AtomicUsize::new(total),
-            members: AtomicUsize::new(0),
+            limits: AtomicUsize::new(0),
+            organisations: AtomicUsize::new(0),
             lent: AtomicUsize::new(0),
-            hungry: Mutex::default(),
-            hungry_count: AtomicUsize::new(0),
+            hungry: HungryLimits::default(),
         })
     }
 
@@ -53,26 +48,32 @@ impl Pool {
         self.total.store(total, Ordering::Relaxed);
     }
 
-    /// The places that every member may have whatever the others do.
-    #[must_use]
-    pub fn share(&self) -> usize {
+    /// The places that every limit with a part of its own may have whatever the others do.
+    pub(crate) fn share(&self) -> usize {
+        let parts = self.count_parts().max(1);
+        self.deal(parts)
+    }
+
+    /// The same of every organisation that has a call now.
+    pub(crate) fn share_of_organisation(&self) -> usize {
+        let organisations = self.organisations.load(Ordering::Relaxed).max(1);
+        self.deal(self.count_parts().max(1).saturating_mul(organisations))
+    }
+
+    /// Limits with a part of their own, and one part for all organisations.
+    fn count_parts(&self) -> usize {
+        let is_shared = self.organisations.load(Ordering::Relaxed) > 0;
+        self.limits.load(Ordering::Relaxed) + usize::from(is_shared)
+    }
+
+    fn deal(&self, parts: usize) -> usize {
         let total = self.total.load(Ordering::Relaxed);
-        let members = self.members.load(Ordering::Relaxed).max(1);
-        (total / (2 * members)).max(total.min(1))
-    }
-
-    pub(crate) fn join(&self) {
-        self.members.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn leave(&self) {
-        self.members.fetch_sub(1, Ordering::Relaxed);
+        (total / 2 / parts).max(total.min(1))
     }
 
     /// One place of the common part, if there is one left.
     pub(crate) fn borrow(&self) -> bool {
-        let members = self.members.load(Ordering::Relaxed);
-        let dealt = self.share().saturating_mul(members);
+        let dealt = self.share().saturating_mul(self.count_parts());
         let common = self.total.load(Ordering::Relaxed).saturating_sub(dealt);
         let borrowed = self.lent.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |lent| {
             if lent < common { Some(lent + 1) } else { None }
@@ -82,25 +83,6 @@ impl Pool {
 
     pub(crate) fn give_back(&self) {
         self.lent.fetch_sub(1, Ordering::SeqCst);
-    }
-
-    /// Remembers a limit to be woken when a place of the common part is free.
-    pub(crate) fn wait(&self, limit: Weak<dyn Hungry>) {
-        self.hungry.lock().push_back(limit);
-        self.hungry_count.fetch_add(1, Ordering::SeqCst);
-    }
-
-    /// A place of the common part is free: whoever has waited longest for it may try. Never call
-    /// this while a limit is locked.
-    pub(crate) fn wake(&self) {
-        while self.hungry_count.load(Ordering::SeqCst) > 0 {
-            let Some(limit) = self.hungry.lock().pop_front() else { return };
-            self.hungry_count.fetch_sub(1, Ordering::SeqCst);
-            if let Some(limit) = limit.upgrade() {
-                limit.try_again();
-                return;
-            }
-        }
     }
 }
 

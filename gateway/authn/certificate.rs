@@ -65,9 +65,9 @@ impl Certificate {
             .find_map(|kind| names.iter().find(|name| name.starts_with(kind)));
         let subject = subject.ok_or(ClientCertificateError::NoName)?;
         let issuer = distinguished(certificate.issuer()).ok_or(ClientCertificateError::NoName)?;
-        let mut identity = Identity::new(&format!("{CERTIFICATE}{issuer}"), subject);
-        identity.organisation =
-            single(certificate.subject(), X509Name::iter_organization).map(Into::into);
+        let organisation = single(certificate.subject(), X509Name::iter_organization);
+        let identity =
+            Identity::new(&format!("{CERTIFICATE}{issuer}"), subject).in_organisation(organisation);
         let digest: [u8; 32] = Sha256::digest(der).into();
         let fingerprint = hex::encode(&digest);
         let validity = certificate.validity();
@@ -86,6 +86,13 @@ impl Certificate {
     pub(crate) fn is_in_date(&self, now: u64) -> bool {
         self.valid.contains(&i64::try_from(now).unwrap_or(i64::MAX))
     }
+}
+
+/// When a certificate (DER) runs out, in Unix seconds.
+#[must_use]
+pub fn read_expiry(der: &[u8]) -> Option<i64> {
+    let (_, certificate) = X509Certificate::from_der(der).ok()?;
+    Some(certificate.validity().not_after.timestamp())
 }
 
 fn names(certificate: &X509Certificate<'_>) -> Result<Vec<Box<str>>, ClientCertificateError> {

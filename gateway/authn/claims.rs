@@ -20,10 +20,10 @@ pub(crate) fn identity(
     places: &Claims,
     needs: &Needs,
 ) -> Option<Identity> {
-    let mut identity = Identity::new(issuer, find_text(claims, &places.subject)?);
-    if let Some(place) = &places.organisation {
-        identity.organisation = find_text(claims, place).map(Into::into);
-    }
+    let organisation = places.organisation.as_deref();
+    let organisation = organisation.and_then(|place| find_text(claims, place));
+    let identity = Identity::new(issuer, find_text(claims, &places.subject)?);
+    let mut identity = identity.in_organisation(organisation);
     let agent = places.agent.iter().find_map(|place| find_text(claims, place));
     identity.agent = agent.map(Into::into);
     let roles = places.roles.as_deref().and_then(|place| find(claims, place));

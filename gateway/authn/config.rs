@@ -9,6 +9,7 @@ use jsonwebtoken::Algorithm;
 use url::Url;
 
 use crate::key::Key;
+use crate::role::RoleHolders;
 
 /// Who may call, and how they show who they are.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -32,6 +33,8 @@ pub struct Config {
     /// Who may come without any credential.
     pub anonymous: Anonymous,
     pub scopes: Scopes,
+    /// Who administers the gateway and its organisations.
+    pub role_holders: RoleHolders,
 }
 
 /// Who may come without any credential.

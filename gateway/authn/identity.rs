@@ -9,6 +9,8 @@ pub const LOCAL: &str = "local";
 pub const KEY: &str = "key";
 /// The issuer of callers without any credential, where they are let in.
 pub const ANONYMOUS: &str = "anonymous";
+/// The organisation of everybody whose credential names none.
+pub const DEFAULT_ORGANISATION: &str = "default";
 
 /// What a credential says of its holder. Lists are bounded where credentials are read.
 #[derive(Debug)]
@@ -17,13 +19,16 @@ pub struct Identity {
     /// an authority.
     pub issuer: Arc<str>,
     pub subject: Arc<str>,
-    pub organisation: Option<Arc<str>>,
+    organisation: Option<Arc<str>>,
+    /// Within which a subject is one caller: the issuer, and with it the organisation where that is
+    /// not the default one.
+    realm: Arc<str>,
     pub roles: Box<[Arc<str>]>,
     /// Those granted, and those that they imply.
     pub scopes: Box<[Arc<str>]>,
     /// The software that acts for the subject, as the credential names it (`azp`, `client_id`).
     pub agent: Option<Arc<str>>,
-    /// Stands for issuer and subject in limits and tables.
+    /// Stands for realm and subject in limits and tables.
     key: u64,
 }
 
@@ -31,28 +36,52 @@ impl Identity {
     /// An identity without organisation, roles, scopes and agent.
     #[must_use]
     pub fn new(issuer: &str, subject: &str) -> Self {
-        let mut hasher = blake3::Hasher::new();
-        hasher
-            .update(&(issuer.len() as u64).to_le_bytes())
-            .update(issuer.as_bytes())
-            .update(subject.as_bytes());
-        let key = hasher
-            .finalize()
-            .as_bytes()
-            .first_chunk::<8>()
-            .map_or(0, |first| u64::from_le_bytes(*first));
+        let realm: Arc<str> = issuer.into();
         Self {
-            issuer: issuer.into(),
+            issuer: Arc::clone(&realm),
             subject: subject.into(),
             organisation: None,
+            key: find_key(&realm, subject),
+            realm,
             roles: Box::default(),
             scopes: Box::default(),
             agent: None,
-            key,
         }
     }
 
-    /// A number for issuer and subject, the same in every process: for limits and tables.
+    /// The same subject as a member of an organisation, as its credential says. A subject of
+    /// several organisations is another caller in each.
+    #[must_use]
+    pub fn in_organisation(mut self, organisation: Option<&str>) -> Self {
+        self.organisation = organisation.map(Into::into);
+        self.realm = match organisation {
+            None | Some(DEFAULT_ORGANISATION) => Arc::clone(&self.issuer),
+            Some(organisation) => format!("{}\0{organisation}", self.issuer).into(),
+        };
+        self.key = find_key(&self.realm, &self.subject);
+        self
+    }
+
+    /// The organisation that the credential names, if it does.
+    #[must_use]
+    pub fn named_organisation(&self) -> Option<&str> {
+        self.organisation.as_deref()
+    }
+
+    /// The organisation that the caller belongs to: everybody has one.
+    #[must_use]
+    pub fn organisation(&self) -> &str {
+        self.named_organisation().unwrap_or(DEFAULT_ORGANISATION)
+    }
+
+    /// Within which the subject is one caller: what is kept for a caller is bound to the realm and
+    /// the subject.
+    #[must_use]
+    pub fn realm(&self) -> &str {
+        &self.realm
+    }
+
+    /// A number for realm and subject, the same in every process: for limits and tables.
     #[must_use]
     pub fn key(&self) -> u64 {
         self.key
@@ -64,4 +93,14 @@ impl Identity {
     pub fn has_scope(&self, scope: &str) -> bool {
         &*self.issuer == LOCAL || self.scopes.iter().any(|granted| **granted == *scope)
     }
+}
+
+fn find_key(realm: &str, subject: &str) -> u64 {
+    let mut hasher = blake3::Hasher::new();
+    hasher
+        .update(&(realm.len() as u64).to_le_bytes())
+        .update(realm.as_bytes())
+        .update(subject.as_bytes());
+    let hash = hasher.finalize();
+    hash.as_bytes().first_chunk::<8>().map_or(0, |first| u64::from_le_bytes(*first))
 }

@@ -54,6 +54,16 @@ struct State {
     running: bool,
 }
 
+/// The keys of one issuer, as they are now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeySetState {
+    pub issuer: String,
+    /// Those that can be used.
+    pub keys: usize,
+    /// Since they were fetched; none before the first time.
+    pub age: Option<Duration>,
+}
+
 /// One public key.
 pub(crate) struct Key {
     id: Option<Box<str>>,
@@ -97,6 +107,15 @@ impl Issuer {
 
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
+    }
+
+    /// How its keys are now.
+    pub(crate) fn key_set(&self) -> KeySetState {
+        KeySetState {
+            issuer: self.config.issuer.clone(),
+            keys: self.keys.load().as_ref().map_or(0, |keys| keys.len()),
+            age: self.state.lock().last_success.map(|last| last.elapsed()),
+        }
     }
 
     pub(crate) fn keys(&self) -> Option<Arc<Vec<Key>>> {

@@ -9,7 +9,7 @@ use lockgate_text::hex;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::identity::{Identity, KEY};
+use crate::identity::{DEFAULT_ORGANISATION, Identity, KEY};
 use crate::principal::Principal;
 use crate::refusal::{Refused, Unknown};
 
@@ -69,6 +69,12 @@ impl Key {
             revoked: None,
         };
         Ok((key, text))
+    }
+
+    /// The organisation of its holder.
+    #[must_use]
+    pub fn organisation_or_default(&self) -> &str {
+        self.organisation.as_deref().unwrap_or(DEFAULT_ORGANISATION)
     }
 
     /// `revoked`, `expired` or `active` at this time.
@@ -144,8 +150,8 @@ impl Ring {
     ) -> Self {
         let mut ring = HashMap::default();
         for key in keys {
-            let mut identity = Identity::new(KEY, &key.id);
-            identity.organisation = key.organisation.as_deref().map(Into::into);
+            let mut identity =
+                Identity::new(KEY, &key.id).in_organisation(key.organisation.as_deref());
             identity.roles = key.roles.iter().map(|role| role.as_str().into()).collect();
             identity.scopes = scopes(&key.scopes);
             identity.agent = key.agent.as_deref().map(Into::into);

@@ -6,12 +6,14 @@ mod certificate;
 mod claims;
 mod config;
 mod fetch;
+mod holder;
 mod identity;
 mod jwks;
 pub mod key;
 mod principal;
 mod refusal;
 mod resource;
+mod role;
 mod scope;
 mod token;
 
@@ -19,14 +21,17 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-pub use certificate::{CERTIFICATE, Certificate, ClientCertificateError};
+pub use certificate::{CERTIFICATE, Certificate, ClientCertificateError, read_expiry};
 pub use config::{Anonymous, Claims, Config, Issuer, Scopes, ToolScopes};
 pub use fetch::Outside;
-pub use identity::{ANONYMOUS, Identity, KEY, LOCAL};
+pub use holder::Holder;
+pub use identity::{ANONYMOUS, DEFAULT_ORGANISATION, Identity, KEY, LOCAL};
 pub use jsonwebtoken::Algorithm;
+pub use jwks::KeySetState;
 pub use principal::Principal;
 pub use refusal::{Refused, Unknown};
 pub use resource::{Resource, WELL_KNOWN};
+pub use role::{Role, RoleHolders};
 pub use scope::is_scope;
 
 use resource::error_of;
@@ -69,6 +74,7 @@ pub struct Authenticator {
     local: Principal,
     anonymous: Principal,
     needs: Needs,
+    role_holders: RoleHolders,
 }
 
 impl Authenticator {
@@ -105,6 +111,7 @@ impl Authenticator {
             local: Principal::new(Identity::new(LOCAL, "user")),
             anonymous: Principal::new(Identity::new(ANONYMOUS, "anyone")),
             needs,
+            role_holders: config.role_holders.clone(),
         })
     }
 
@@ -176,7 +183,7 @@ impl Authenticator {
     }
 
     /// What a caller who was let in before has by now: the holder of a key what the key has, if it
-    /// is still good; all others what they came with.
+    /// is still good and of the same organisation; all others what they came with.
     #[must_use]
     pub fn current(&self, caller: &Principal) -> Option<Principal> {
         if *caller.issuer != *KEY {
@@ -186,7 +193,13 @@ impl Authenticator {
             Some(_) if *caller == self.holder => caller.clone(),
             _ => self.ring.holder(&caller.subject, token::now)?.clone().with_certificate_of(caller),
         };
-        self.needs.base(&now).then_some(now)
+        (now == *caller && self.needs.base(&now)).then_some(now)
+    }
+
+    /// What a caller may administer.
+    #[must_use]
+    pub fn role_of(&self, caller: &Principal) -> Role {
+        self.role_holders.role_of(caller)
     }
 
     /// The value of `WWW-Authenticate` for a refusal at an endpoint.
@@ -234,6 +247,12 @@ impl Authenticator {
             (None, None) => format!("Bearer scope=\"{scopes}\""),
         };
         Err((why, challenge))
+    }
+
+    /// How the keys of the issuers are now.
+    #[must_use]
+    pub fn key_sets(&self) -> Vec<KeySetState> {
+        self.tokens.as_ref().map_or_else(Vec::new, Tokens::key_sets)
     }
 
     /// The protected resource metadata at a path that begins with [`WELL_KNOWN`], if tokens are

@@ -1,6 +1,6 @@
-//! Who a caller is, once authenticated. Two principals are the same when issuer and subject are:
-//! everything that is kept for a caller is kept by that. Nothing here is self-declared, and nothing
-//! here is a secret.
+//! Who a caller is, once authenticated. Two principals are the same when issuer, subject and
+//! organisation are: everything that is kept for a caller is kept by that. Nothing here is
+//! self-declared, and nothing here is a secret.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::certificate::Certificate;
 use crate::identity::Identity;
 
-/// An authenticated caller. Cheap to clone; equal by issuer and subject alone.
+/// An authenticated caller. Cheap to clone; equal by issuer, subject and organisation alone.
 #[derive(Clone)]
 pub struct Principal {
     identity: Arc<Identity>,
@@ -55,7 +55,7 @@ impl PartialEq for Principal {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.identity, &other.identity)
             || self.key() == other.key()
-                && self.issuer == other.issuer
+                && self.realm() == other.realm()
                 && self.subject == other.subject
     }
 }

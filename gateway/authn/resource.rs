@@ -18,6 +18,8 @@ pub enum Resource<'a> {
     All,
     /// `/servers/{slug}/mcp`
     Server(&'a str),
+    /// `/agents/{id}/mcp`
+    Agent(&'a str),
 }
 
 /// How endpoints are called from outside.
@@ -63,10 +65,8 @@ impl Names {
         let Some(path) = rest.strip_prefix(&*self.prefix) else { return false };
         let same = match resource {
             Resource::All => path == "/mcp",
-            Resource::Server(slug) => {
-                path.strip_prefix("/servers/").and_then(|rest| rest.strip_suffix("/mcp"))
-                    == Some(slug)
-            }
+            Resource::Server(slug) => named(path, "/servers/") == Some(slug),
+            Resource::Agent(id) => named(path, "/agents/") == Some(id),
         };
         same && origin.eq_ignore_ascii_case(&self.origin)
     }
@@ -76,19 +76,18 @@ impl Names {
     }
 
     /// The document at a path that begins with [`WELL_KNOWN`], with the prefix that clients see or
-    /// without it. Which servers there are is not told: every well-formed name has a document.
+    /// without it. Which servers and agents there are is not told: every well-formed name has a
+    /// document.
     pub(crate) fn document(&self, path: &str) -> Option<String> {
         let inner = path.strip_prefix(WELL_KNOWN)?;
         let inner = inner.strip_prefix(&*self.prefix).unwrap_or(inner);
         let resource = match inner {
             "" | "/mcp" => Resource::All,
-            inner => {
-                let slug = inner.strip_prefix("/servers/")?.strip_suffix("/mcp")?;
-                if !is_slug(slug) {
-                    return None;
-                }
-                Resource::Server(slug)
-            }
+            inner => match (named(inner, "/servers/"), named(inner, "/agents/")) {
+                (Some(slug), _) if is_slug(slug) => Resource::Server(slug),
+                (_, Some(id)) if is_agent_id(id) => Resource::Agent(id),
+                _ => return None,
+            },
         };
         let mut document = json!({
             "resource": self.url(resource),
@@ -123,6 +122,16 @@ impl Names {
     }
 }
 
+/// What stands between a prefix and `/mcp`.
+fn named<'a>(path: &'a str, prefix: &str) -> Option<&'a str> {
+    path.strip_prefix(prefix)?.strip_suffix("/mcp")
+}
+
+fn is_agent_id(id: &str) -> bool {
+    (1..=64).contains(&id.len())
+        && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+}
+
 fn is_slug(slug: &str) -> bool {
     (1..=64).contains(&slug.len())
         && slug.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
@@ -143,6 +152,7 @@ fn path(resource: Resource<'_>) -> String {
     match resource {
         Resource::All => "/mcp".into(),
         Resource::Server(slug) => format!("/servers/{slug}/mcp"),
+        Resource::Agent(id) => format!("/agents/{id}/mcp"),
     }
 }
 

@@ -10,6 +10,7 @@ pub(crate) fn outside() -> Outside {
         connect_timeout: Duration::from_secs(5),
         idle_connections: 1,
         idle_timeout: Duration::from_secs(5),
+        organisations: lockgate_egress::Policy::Public,
     };
     Outside { connector: Arc::new(lockgate_egress::Connector::new(&config).unwrap()), config }
 }

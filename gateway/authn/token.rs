@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use crate::certificate::Certificate;
 use crate::claims;
 use crate::fetch::Outside;
-use crate::jwks::{self, Issuer};
+use crate::jwks::{self, Issuer, KeySetState};
 use crate::principal::Principal;
 use crate::refusal::{Refused, Unknown};
 use crate::resource::{Names, Resource};
@@ -96,6 +96,10 @@ impl Tokens {
         let capacity = u64::try_from(capacity).unwrap_or(u64::MAX);
         let verified = Cache::builder().max_capacity(capacity).expire_after(UntilExpiry).build();
         Self { issuers, verified, names }
+    }
+
+    pub(crate) fn key_sets(&self) -> Vec<KeySetState> {
+        self.issuers.iter().map(|issuer| issuer.key_set()).collect()
     }
 
     pub(crate) fn names(&self) -> &Names {

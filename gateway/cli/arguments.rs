@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{approvals, keys, pins, policies, store, verify};
+use crate::commands::{approvals, config, init, keys, pins, policies, registry, store, verify};
 
 /// One gate in front of many MCP servers, across both protocol eras.
 ///
@@ -24,7 +24,9 @@ Examples:
   lockgate                                   serve on http://127.0.0.1:3001/mcp
   lockgate serve --config team.yaml          with a configuration file
   lockgate serve --mcp-servers claude.json   with the servers of a desktop client's file
+  lockgate init --from claude                write lockgate.yaml with the servers of Claude Desktop
   lockgate check                             find every mistake in the configuration
+  lockgate config show                       what is in force, and where it comes from
   lockgate tools                             what clients will see
   lockgate call example__echo '{\"text\":\"hi\"}'
   lockgate tools --url http://127.0.0.1:3001 of a gateway that is running
@@ -61,13 +63,46 @@ pub(super) enum Command {
     /// Serve clients over HTTP (the default)
     Serve,
     /// Serve one client over stdin and stdout, for desktop clients
-    Stdio,
+    Stdio {
+        /// Only what is assigned to this agent of the organisation `default`
+        #[arg(long, value_name = "ID")]
+        agent: Option<String>,
+    },
     /// Check the configuration and report every mistake; exit code 1 if there is one
     Check,
-    /// Connect to every server and show how it is
+    /// Write a first configuration file, on request with the servers of a client
+    Init(init::Init),
+    /// Show what is in force, and where each value comes from
+    #[command(subcommand)]
+    Config(config::Command),
+    /// Connect to every server and show how it is, or add one to a gateway that is running
+    #[command(args_conflicts_with_subcommands = true)]
     Servers {
         #[command(flatten)]
         at: At,
+        #[command(subcommand)]
+        command: Option<ServersAt>,
+    },
+    /// The servers of your organisation, at a gateway that is running
+    Integrations {
+        #[command(flatten)]
+        at: Running,
+        #[command(subcommand)]
+        command: registry::Integrations,
+    },
+    /// Your agents, at a gateway that is running
+    Agents {
+        #[command(flatten)]
+        at: Running,
+        #[command(subcommand)]
+        command: registry::Agents,
+    },
+    /// The organisations of a gateway that is running, for operators
+    Organisations {
+        #[command(flatten)]
+        at: Running,
+        #[command(subcommand)]
+        command: registry::Organisations,
     },
     /// Connect to every server and list the tools as clients see them
     Tools {
@@ -118,6 +153,32 @@ pub(super) enum Command {
         #[arg(long, conflicts_with = "policy")]
         cases: bool,
     },
+    /// Print what a shell reads to complete commands and flags
+    Completions {
+        /// `bash`, `elvish`, `fish`, `powershell` or `zsh`
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page of a command, for whoever packages Lockgate
+    #[command(hide = true)]
+    Man {
+        /// Such as `keys create`; without one, the page of the program
+        words: Vec<String>,
+        /// The commands that have a page, one a line
+        #[arg(long, conflicts_with = "words")]
+        list: bool,
+    },
+}
+
+/// What is done with the servers of a gateway that is running.
+#[derive(Subcommand)]
+pub(super) enum ServersAt {
+    /// Add a server to your organisation at a gateway that is running
+    Add {
+        #[command(flatten)]
+        at: Running,
+        #[command(flatten)]
+        new: registry::NewIntegration,
+    },
 }
 
 /// A gateway that is running.
@@ -144,9 +205,21 @@ pub(super) struct Running {
 }
 
 impl Command {
+    /// The gateway that is running, where none is started instead.
+    pub(super) fn running(&self) -> Option<&Running> {
+        match self {
+            Self::Approvals { at, .. }
+            | Self::Integrations { at, .. }
+            | Self::Agents { at, .. }
+            | Self::Organisations { at, .. }
+            | Self::Servers { command: Some(ServersAt::Add { at, .. }), .. } => Some(at),
+            _ => None,
+        }
+    }
+
     pub(super) fn at(&self) -> Option<&At> {
         match self {
-            Self::Servers { at } | Self::Tools { at } | Self::Call { at, .. } => Some(at),
+            Self::Servers { at, .. } | Self::Tools { at } | Self::Call { at, .. } => Some(at),
             _ => None,
         }
     }

@@ -13,7 +13,7 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::modern::{METHOD_HEADER, NAME_HEADER, VERSION_HEADER};
 use lockgate_protocol::{header, meta, revision::Revision};
 use lockgate_proxy::Gateway;
-use lockgate_proxy::transport::{Endpoint, Exchange, ExchangeKind, Reply};
+use lockgate_proxy::transport::{Endpoint, Exchange, ExchangeKind, Reply, Transport};
 use serde_json::{Map, Value, json};
 
 use crate::app::App;
@@ -41,7 +41,7 @@ pub(crate) fn with_gateway(
     let deadline = &mut loaded.config.proxy.limits.discovery_deadline;
     *deadline = (*deadline).max(slowest);
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
-        let app = App::start(&loaded.config, None)?;
+        let app = App::start(&loaded.config, None, None)?;
         app.gateway.settle().await;
         let answer = question(&app.gateway).await;
         app.close().await;
@@ -125,8 +125,15 @@ async fn ask(
         bail!("the local user is not let in")
     };
     let kind = ExchangeKind::Post(message.to_string().into());
-    let exchange =
-        Exchange { endpoint, peer, principal, kind, headers, takes_streamed_body: false };
+    let exchange = Exchange {
+        endpoint,
+        transport: Transport::Mcp,
+        peer,
+        principal,
+        kind,
+        headers,
+        takes_streamed_body: false,
+    };
     let Reply::Message { body, .. } = gateway.receive(exchange).await else {
         bail!("the gateway gave no answer")
     };

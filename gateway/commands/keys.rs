@@ -1,24 +1,17 @@
 //! `lockgate keys`: makes, lists and revokes API keys in the keys file. A key's text is shown when
-//! it is made and is nowhere afterwards. The file is replaced as a whole, under a lock, so that no
-//! change of somebody else is lost.
+//! it is made and is nowhere afterwards.
 
-use std::fs::{File, Metadata, OpenOptions, Permissions, TryLockError};
-use std::io::Write;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use lockgate_authn::is_scope;
-use lockgate_authn::key::{self, Key, write_hash, write_time};
+use lockgate_authn::key::{self, Key, write_time};
 use serde_json::{Value, json};
 
-/// How long another command may hold the file.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Most links on the way to the file.
-const LINKS: usize = 40;
-const HEAD: &str = "# API keys: hashes, no secrets. Written by `lockgate keys`.\n";
+use crate::commands::show::plain;
+use crate::keys_file::{change, entry, pretty, read};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -174,7 +167,7 @@ fn list(keys: &[Key], now: u64, json: bool) -> anyhow::Result<String> {
             "\n{:<16}  {:<8}  {expires:<20}  {}",
             key.id,
             key.state(now),
-            key.name
+            plain(&key.name)
         ));
     }
     Ok(text)
@@ -186,207 +179,6 @@ fn describe(key: &Key, now: u64) -> Value {
     shown.as_object_mut().map(|shown| shown.remove("hash"));
     shown["state"] = key.state(now).into();
     shown
-}
-
-/// A key as it stands in the file.
-fn entry(key: &Key) -> Value {
-    let mut entry = json!({"id": key.id, "hash": write_hash(&key.hash), "name": key.name});
-    let texts = [("organisation", &key.organisation), ("agent", &key.agent)];
-    for (name, text) in texts.into_iter().filter_map(|(name, text)| Some((name, text.as_ref()?))) {
-        entry[name] = text.as_str().into();
-    }
-    for (name, all) in [("roles", &key.roles), ("scopes", &key.scopes)] {
-        if !all.is_empty() {
-            entry[name] = json!(all);
-        }
-    }
-    for (name, time) in
-        [("created", Some(key.created)), ("expires", key.expires), ("revoked", key.revoked)]
-    {
-        if let Some(time) = time {
-            entry[name] = write_time(time).into();
-        }
-    }
-    entry
-}
-
-fn pretty(value: &Value) -> String {
-    serde_json::to_string_pretty(value).unwrap_or_default()
-}
-
-fn read(file: &Path) -> anyhow::Result<Vec<Key>> {
-    let folder = file.parent().unwrap_or(Path::new("/"));
-    lockgate_config::keys::load(file, folder).map_err(|report| anyhow::anyhow!("{report}"))
-}
-
-/// Reads, changes and replaces the file, while nobody else does.
-#[allow(
-    clippy::disallowed_methods,
-    reason = "the command line writes the file that the operator named"
-)]
-fn change(
-    file: &Path,
-    edit: impl FnOnce(&mut Vec<Key>) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
-    if !file
-        .extension()
-        .is_some_and(|kind| ["yaml", "yml", "json"].iter().any(|known| kind == *known))
-    {
-        bail!("{}: a keys file is named .yaml, .yml or .json", file.display());
-    }
-    let target = target(file)?;
-    let _lock = lock(&target)?;
-    let mut keys = read(file)?;
-    let was = render(file, &keys);
-    edit(&mut keys)?;
-    let fresh = render(file, &keys);
-    let old = std::fs::read_to_string(&target).unwrap_or_default();
-    let text = with_comments(&old, &was, &fresh).unwrap_or(fresh);
-    replace(&target, &text).with_context(|| format!("{} cannot be written", file.display()))
-}
-
-/// The fresh text with what people noted in the old one, where that is laid out as commands write
-/// it: `was` but for notes.
-fn with_comments(old: &str, was: &str, fresh: &str) -> Option<String> {
-    let mut known = was.lines().filter(|line| !is_note(line));
-    let mut wanted = fresh.lines().filter(|line| !is_note(line));
-    let mut lines = Vec::new();
-    let mut notes = Vec::new();
-    for line in old.lines() {
-        if is_note(line) {
-            notes.push(line);
-            continue;
-        }
-        let here = known.next()?;
-        let after = line.strip_prefix(here)?;
-        if !is_note(after) || after.starts_with('#') {
-            return None;
-        }
-        // What is added to an entry comes before the notes on the next one.
-        loop {
-            match wanted.next()? {
-                same if same == here => break,
-                added => lines.push(added),
-            }
-        }
-        lines.append(&mut notes);
-        lines.push(line);
-    }
-    lines.append(&mut notes);
-    lines.extend(wanted);
-    known.next().is_none().then(|| lines.join("\n") + "\n")
-}
-
-/// Where links lead: a link stays one, so that everybody who has one to this file sees the same
-/// keys.
-#[allow(
-    clippy::disallowed_methods,
-    reason = "the command line writes the file that the operator named"
-)]
-fn target(file: &Path) -> anyhow::Result<PathBuf> {
-    let mut at = file.to_path_buf();
-    for _ in 0..LINKS {
-        match std::fs::read_link(&at) {
-            Ok(target) => at = at.parent().unwrap_or(Path::new("/")).join(target),
-            Err(_) => return Ok(at),
-        }
-    }
-    bail!("{} leads through too many links", file.display())
-}
-
-fn render(file: &Path, keys: &[Key]) -> String {
-    let entries: Vec<Value> = keys.iter().map(entry).collect();
-    if file.extension().is_some_and(|extension| extension == "json") {
-        return pretty(&json!({"keys": entries})) + "\n";
-    }
-    // Quoted as JSON, which is YAML too.
-    let mut text = format!("{HEAD}keys:{}\n", if entries.is_empty() { " []" } else { "" });
-    for entry in entries.iter().filter_map(Value::as_object) {
-        for (at, (name, value)) in entry.iter().enumerate() {
-            text.push_str(&format!("  {} {name}: {value}\n", if at == 0 { "-" } else { " " }));
-        }
-    }
-    text
-}
-
-/// An empty file beside the keys file that one command at a time has locked.
-#[allow(
-    clippy::disallowed_methods,
-    reason = "the command line writes the file that the operator named"
-)]
-fn lock(file: &Path) -> anyhow::Result<File> {
-    let path = beside(file, "lock");
-    let mut options = OpenOptions::new();
-    let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);
-    let held =
-        options.open(&path).with_context(|| format!("{} cannot be written", path.display()))?;
-    if let Ok(keys) = std::fs::metadata(file) {
-        // Or else the owner could not lock it next time; who may not change it is not who made it.
-        let _ = fchown(&held, Some(keys.uid()), Some(keys.gid()));
-    }
-    let began = Instant::now();
-    loop {
-        match held.try_lock() {
-            Ok(()) => return Ok(held),
-            Err(TryLockError::WouldBlock) if began.elapsed() < PATIENCE => {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            Err(TryLockError::WouldBlock) => {
-                bail!("another command has held {} for too long", path.display())
-            }
-            Err(TryLockError::Error(error)) => {
-                return Err(error).context(path.display().to_string());
-            }
-        }
-    }
-}
-
-/// The new file is as readable as the old one: the gateway may run as somebody else than who edits
-/// its keys.
-#[allow(
-    clippy::disallowed_methods,
-    reason = "the command line writes the file that the operator named"
-)]
-fn replace(file: &Path, text: &str) -> std::io::Result<()> {
-    // The lock is held, so nobody else writes here; what an earlier command left is overwritten.
-    let fresh = beside(file, "new");
-    let _ = std::fs::remove_file(&fresh);
-    let mut new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
-    let written = write_alike(&mut new, text, std::fs::metadata(file).ok());
-    if let Err(error) = written.and_then(|()| std::fs::rename(&fresh, file)) {
-        let _ = std::fs::remove_file(&fresh);
-        return Err(error);
-    }
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
-}
-
-/// Writes the new file, and gives it the owner and the rights of the old one.
-fn write_alike(new: &mut File, text: &str, old: Option<Metadata>) -> std::io::Result<()> {
-    if let Some(old) = old {
-        let own = new.metadata()?;
-        if (own.uid(), own.gid()) != (old.uid(), old.gid()) {
-            fchown(&*new, Some(old.uid()), Some(old.gid())).map_err(|error| {
-                let message =
-                    format!("it belongs to user {} and group {}: {error}", old.uid(), old.gid());
-                std::io::Error::new(error.kind(), message)
-            })?;
-        }
-        new.set_permissions(Permissions::from_mode(old.mode() & 0o777))?;
-    }
-    new.write_all(text.as_bytes())?;
-    new.sync_all()
-}
-
-fn is_note(line: &str) -> bool {
-    let text = line.trim_start();
-    text.is_empty() || text.starts_with('#')
-}
-
-/// `.NAME.suffix` in the same folder.
-fn beside(file: &Path, suffix: &str) -> PathBuf {
-    let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    file.with_file_name(format!(".{name}.{suffix}"))
 }
 
 #[cfg(test)]

@@ -3,16 +3,17 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{anyhow, bail};
 use lockgate_policy::pin::{self, Lock, Pin, Standing};
 use lockgate_proxy::Gateway;
 use lockgate_upstream::{ListKind, State};
 use serde_json::{Value, json};
+
+use crate::pins_file::write;
 
 /// Digits of a fingerprint that tell definitions apart for people.
 const SHORT: usize = 12;
@@ -98,7 +99,8 @@ fn gone(gateway: &Arc<Gateway>, lock: &Lock, offered: &BTreeMap<String, Offered>
     let servers = gateway.servers();
     let mut gone = Vec::new();
     for name in lock.names() {
-        if offered.contains_key(name) {
+        // Those of organisations, which are not asked here, begin with `@`.
+        if offered.contains_key(name) || name.starts_with('@') {
             continue;
         }
         let slug = name.split('/').next().unwrap_or(name);
@@ -206,19 +208,4 @@ fn plain(pin: &Pin) -> &str {
 
 fn short(pin: &Pin) -> String {
     plain(pin).chars().take(SHORT).collect()
-}
-
-fn write(file: &Path, text: &str) -> anyhow::Result<()> {
-    replace(file, text).with_context(|| file.display().to_string())
-}
-
-/// Another file first, then its name: who reads sees the old content or the new.
-#[allow(clippy::disallowed_methods, reason = "the lock file, named by the configuration")]
-fn replace(file: &Path, text: &str) -> std::io::Result<()> {
-    let mut new = file.as_os_str().to_owned();
-    new.push(".new");
-    let mut to = std::fs::File::create(&new)?;
-    to.write_all(text.as_bytes())?;
-    to.sync_all()?;
-    std::fs::rename(&new, file)
 }

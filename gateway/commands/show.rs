@@ -5,11 +5,14 @@ use std::sync::Arc;
 
 use lockgate_policy::pin::Standing;
 use lockgate_proxy::{Gateway, Suspect};
+use lockgate_text::unseen::is_unseen;
 use lockgate_upstream::{ListKind, State, Upstream};
 use serde_json::{Value, json};
 
 use crate::commands::ask::Answer;
 
+/// What states are coloured with.
+const COLOURS: [&str; 4] = ["\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[0m"];
 /// Widest description in a table.
 const WIDTH: usize = 72;
 
@@ -91,12 +94,12 @@ fn remarks(server: &Value) -> String {
         && state != "closed"
     {
         let why = breaker.get("why").and_then(Value::as_str).unwrap_or("it kept failing");
-        out.push_str(&format!("\n\n{name}: breaker {state}: {why}"));
+        out.push_str(&format!("\n\n{name}: breaker {}: {}", plain(state), plain(why)));
     }
     if let Some(trouble) = server.get("trouble").and_then(Value::as_str) {
-        out.push_str(&format!("\n\n{name}: {trouble}"));
+        out.push_str(&format!("\n\n{name}: {}", plain(trouble)));
         for line in list(server, "stderr") {
-            out.push_str(&format!("\n  | {}", line.as_str().unwrap_or_default()));
+            out.push_str(&format!("\n  | {}", plain(line.as_str().unwrap_or_default())));
         }
     }
     for suspect in list(server, "suspects") {
@@ -105,14 +108,15 @@ fn remarks(server: &Value) -> String {
         }
     }
     for line in list(server, "omitted") {
-        out.push_str(&format!("\n{name}: left out: {}", line.as_str().unwrap_or_default()));
+        let line = plain(line.as_str().unwrap_or_default());
+        out.push_str(&format!("\n{name}: left out: {line}"));
     }
     out
 }
 
-fn cell(server: &Value, key: &str) -> String {
+pub(crate) fn cell(server: &Value, key: &str) -> String {
     match server.get(key) {
-        Some(Value::String(text)) => text.clone(),
+        Some(Value::String(text)) => plain(text),
         Some(Value::Number(n)) => n.to_string(),
         _ => "-".into(),
     }
@@ -155,13 +159,13 @@ pub(crate) fn suspects(all: &[Suspect]) -> String {
     let mut text = String::new();
     for suspect in all {
         let state = if suspect.quarantined { "quarantined" } else { "look at this" };
-        text.push_str(&format!("\n{state}: {}/{}", suspect.server, suspect.tool));
+        text.push_str(&format!("\n{state}: {}/{}", suspect.server, plain(&suspect.tool)));
         match suspect.standing {
             None | Some(Standing::Approved) => {}
             Some(standing) => text.push_str(&format!(" ({})", standing.as_str())),
         }
         for finding in &suspect.findings {
-            text.push_str(&format!("\n    {finding}"));
+            text.push_str(&format!("\n    {}", plain(&finding.to_string())));
         }
     }
     if text.is_empty() {
@@ -203,21 +207,63 @@ pub(crate) fn answer(answer: &Answer, json: bool) -> String {
     if texts.is_empty() { pretty(&answer.result) } else { texts.join("\n") }
 }
 
-fn pretty(value: &Value) -> String {
+pub(crate) fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
+/// Foreign text on one line: what nobody sees, and what a terminal takes for a command, is written
+/// as an escape.
+pub(crate) fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        push_plain(&mut out, c);
+    }
+    out
+}
+
+fn push_plain(out: &mut String, c: char) {
+    if !is_unseen(c) {
+        return out.push(c);
+    }
+    for unit in c.encode_utf16(&mut [0; 2]) {
+        out.push_str(&format!("\\u{unit:04x}"));
+    }
+}
+
+/// What is about to be written to a terminal, whoever wrote it: lines and our own colours stay.
+pub(crate) fn for_terminal(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        if let Some(colour) = COLOURS.iter().find(|colour| rest.starts_with(**colour)) {
+            out.push_str(colour);
+            rest = rest.get(colour.len()..).unwrap_or_default();
+            continue;
+        }
+        match c {
+            '\n' | '\t' => out.push(c),
+            '\r' if rest.starts_with("\r\n") => {}
+            c => push_plain(&mut out, c),
+        }
+        rest = rest.get(c.len_utf8()..).unwrap_or_default();
+    }
+    out
+}
+
 /// Columns as wide as their longest cell; states in colour on a terminal.
-fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let colour = std::io::stdout().is_terminal();
     let mut widths: Vec<usize> = head.iter().map(|cell| cell.len()).collect();
+    let mut shown = Vec::new();
     for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
+        let row: Vec<String> = row.iter().map(|cell| plain(cell)).collect();
+        for (width, cell) in widths.iter_mut().zip(&row) {
             *width = (*width).max(cell.chars().count());
         }
+        shown.push(row);
     }
     let mut lines = vec![table_line(head, &widths).to_uppercase()];
-    for row in rows {
+    for row in &shown {
         let text = table_line(row, &widths);
         lines.push(if colour { coloured(&text, row) } else { text });
     }
@@ -250,3 +296,6 @@ fn coloured(line: &str, row: &[String]) -> String {
         },
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,12 +2,13 @@
 //! of credentials. Gateways may run meanwhile.
 
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Subcommand;
 use lockgate_registry::{Registry, Rotation};
-use lockgate_store::{Config, Inventory, Store};
-use serde_json::json;
+use lockgate_store::{Config, Inventory, Restored, Store};
+use serde_json::{Value, json};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -39,37 +40,46 @@ pub(crate) fn run(
     json: bool,
 ) -> anyhow::Result<String> {
     let store = Store::new(config.place.clone());
-    let inventory = start_runtime()?.block_on(async {
-        let done = match command {
-            Command::Check => store.check().await,
-            Command::Backup { file } => store.back_up(&cwd.join(file)).await,
-            Command::Restore { file } => store.restore(&cwd.join(file)).await,
+    start_runtime()?.block_on(async {
+        let shown = match command {
+            Command::Check => {
+                let inventory = store.check().await?;
+                show(&format!("{} is whole", store.kind()), &inventory, json)
+            }
+            Command::Backup { file } => {
+                let inventory = store.back_up(&cwd.join(file)).await?;
+                show(&format!("{} is whole", file.display()), &inventory, json)
+            }
+            Command::Restore { file } => {
+                let restored = store.restore(&cwd.join(file)).await?;
+                show_restored(file, &restored, json)
+            }
         };
         store.close().await;
-        done
-    })?;
-    let what = match command {
-        Command::Check => format!("{} is whole", store.kind()),
-        Command::Backup { file } => format!("{} is whole", file.display()),
-        Command::Restore { file } => format!("{} is restored", file.display()),
-    };
-    Ok(show(&what, &inventory, json))
+        Ok(shown)
+    })
 }
 
-/// Runs a command of `lockgate vault`; gives what to print.
+/// Runs a command of `lockgate vault`; gives what to print, and whether all credentials open.
 pub(crate) fn run_vault(
     command: &VaultCommand,
     config: &Config,
     json: bool,
-) -> anyhow::Result<String> {
+) -> anyhow::Result<(String, ExitCode)> {
     let VaultCommand::Rotate = command;
     let rotation = start_runtime()?.block_on(async {
+        Store::new(config.place.clone()).require_newest_schema().await?;
         let registry = Registry::open(config, Box::new(|_| Ok(()))).await?;
         let rotation = registry.rotate().await;
         registry.close().await;
         anyhow::Ok(rotation?)
     })?;
-    show_rotation(&rotation, json)
+    let is_complete = rotation.unusable.is_empty();
+    let code = if is_complete { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    if json {
+        return Ok((describe_rotation(&rotation), code));
+    }
+    Ok((show_rotation(&rotation)?, code))
 }
 
 fn start_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
@@ -79,32 +89,52 @@ fn start_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 }
 
 fn show(what: &str, inventory: &Inventory, json: bool) -> String {
-    let Inventory { schema, organisations, integrations, agents, assignments } = inventory;
     if json {
-        let shown = json!({
-            "schema": schema,
-            "organisations": organisations,
-            "integrations": integrations,
-            "agents": agents,
-            "assignments": assignments,
-        });
-        return format!("{shown:#}");
+        return format!("{:#}", describe(inventory));
     }
-    if *schema == 0 {
+    if inventory.schema == 0 {
         return "ok: nothing has been stored yet".to_owned();
     }
+    format!("ok: {what}; schema {}, {}", inventory.schema, count(inventory))
+}
+
+fn show_restored(file: &Path, restored: &Restored, json: bool) -> String {
+    let Restored { before, after } = restored;
+    if json {
+        let shown = json!({"before": describe(before), "after": describe(after)});
+        return format!("{shown:#}");
+    }
+    let file = file.display();
+    format!("ok: {file} is restored; before {}; now {}", count(before), count(after))
+}
+
+fn count(inventory: &Inventory) -> String {
+    let Inventory { organisations, integrations, agents, assignments, .. } = inventory;
     format!(
-        "ok: {what}; schema {schema}, {organisations} organisations, {integrations} integrations, \
-         {agents} agents, {assignments} assignments"
+        "{organisations} organisations, {integrations} integrations, {agents} agents, \
+         {assignments} assignments"
     )
 }
 
-fn show_rotation(rotation: &Rotation, json: bool) -> anyhow::Result<String> {
+fn describe(inventory: &Inventory) -> Value {
+    let Inventory { schema, organisations, integrations, agents, assignments } = inventory;
+    json!({
+        "schema": schema,
+        "organisations": organisations,
+        "integrations": integrations,
+        "agents": agents,
+        "assignments": assignments,
+    })
+}
+
+fn describe_rotation(rotation: &Rotation) -> String {
     let Rotation { resealed, current, unusable } = rotation;
-    if json {
-        let shown = json!({"resealed": resealed, "current": current, "unusable": unusable});
-        return Ok(format!("{shown:#}"));
-    }
+    let shown = json!({"resealed": resealed, "current": current, "unusable": unusable});
+    format!("{shown:#}")
+}
+
+fn show_rotation(rotation: &Rotation) -> anyhow::Result<String> {
+    let Rotation { resealed, current, unusable } = rotation;
     anyhow::ensure!(
         unusable.is_empty(),
         "{resealed} credentials sealed anew, but those of {} do not open with any key of \
@@ -116,3 +146,6 @@ fn show_rotation(rotation: &Rotation, json: bool) -> anyhow::Result<String> {
          not needed any more"
     ))
 }
+
+#[cfg(test)]
+mod tests;

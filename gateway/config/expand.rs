@@ -21,6 +21,7 @@ const FILE_KEYS: &[&[&str]] = &[
     &["builtin", "database", "connections", "*", "url"],
     &["builtin", "web", "proxy", "password"],
     &["old_secrets", "*"],
+    &["redis", "url"],
     &["secret"],
     &["servers", "*", "headers", "*"],
     &["store", "keys", "*"],
@@ -81,8 +82,8 @@ impl Expand<'_> {
         match &mut node.value {
             Value::Text(text) => match self.value(text, path, &place) {
                 Ok((expanded, referenced)) => {
+                    node.reference = referenced.then(|| text.clone());
                     *text = self.anchored(expanded, path);
-                    node.referenced = referenced;
                 }
                 Err(problem) => refuse(path, problem),
             },
@@ -243,7 +244,7 @@ fn read_value(path: &Path) -> Result<String, String> {
 }
 
 /// The folder that an editor means: the one that holds `.vscode` or `.cursor`.
-fn workspace(base: &Path) -> &Path {
+pub fn workspace(base: &Path) -> &Path {
     match (base.file_name().and_then(|n| n.to_str()), base.parent()) {
         (Some(".vscode" | ".cursor"), Some(parent)) => parent,
         _ => base,

@@ -28,8 +28,7 @@ pub const SLUG: usize = 64;
 /// The file's entries as a layer with `servers` alone.
 pub fn layer(file: &Node, problems: &mut Problems) -> Node {
     let mut root = Node::map(file.place.clone());
-    let Some((shape, servers)) = SHAPES.iter().find_map(|shape| Some((*shape, file.get(shape)?)))
-    else {
+    let Some((shape, servers)) = find_servers(file) else {
         let what = "has neither `mcpServers` nor `servers`";
         let hint = "import the file in which a client such as Claude Desktop, Cursor or VS Code \
             keeps its servers";
@@ -68,6 +67,11 @@ pub fn layer(file: &Node, problems: &mut Problems) -> Node {
         }
     }
     root
+}
+
+/// Where in a client's file its servers are, and what is there.
+pub fn find_servers(file: &Node) -> Option<(&'static [&'static str], &Node)> {
+    SHAPES.iter().find_map(|shape| Some((*shape, file.get(shape)?)))
 }
 
 fn insert(root: &mut Node, slug: &str, place: Place, node: Node) {

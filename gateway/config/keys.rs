@@ -13,7 +13,7 @@ use crate::source;
 use crate::source::layer::Layer;
 
 /// Keys of one file.
-const KEYS: usize = 10_000;
+pub const MAX_KEYS: usize = 10_000;
 /// Longest name, organisation, role or agent.
 const TEXT: usize = 256;
 /// Roles, and scopes, of one key.
@@ -66,7 +66,7 @@ pub(crate) fn read(path: &Path, cwd: &Path, problems: &mut Problems) -> Option<V
     let file = layer.check_as::<File>("docs/authentication.md", problems)?;
     let mut reader =
         Reader { layer: &layer, problems, wrong: !layer.damaged.is_empty(), ids: BTreeSet::new() };
-    if file.keys.len() > KEYS {
+    if file.keys.len() > MAX_KEYS {
         reader.error(&["keys"], "has more than 10000 keys", "take out those that were revoked");
         return None;
     }

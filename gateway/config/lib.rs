@@ -8,6 +8,8 @@
 )]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
+mod draft;
+mod effective;
 mod expand;
 mod import;
 pub mod keys;
@@ -22,6 +24,8 @@ mod source;
 mod suggest;
 mod validate;
 
+pub use draft::{Draft, Wanted, draft, has_servers};
+pub use effective::{Effective, Setting, effective};
 pub use load::load;
 pub use loaded::{Config, Flags, Loaded, Sources, Transport};
 pub use problem::{Place, Problem, Report, Severity};

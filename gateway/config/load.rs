@@ -1,6 +1,8 @@
 //! The order of things: read every source into a layer, expand references, check each layer, merge,
 //! validate. It stops at nothing: every layer is checked whatever is wrong with the others.
 
+mod include;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +20,12 @@ const IMPORTS: usize = 32;
 
 /// Reads, merges and validates; on failure the report names every mistake that could be found.
 pub fn load(sources: &Sources) -> Result<Loaded, Report> {
+    let (loaded, _) = load_with_layers(sources)?;
+    Ok(loaded)
+}
+
+/// The same, with the layers that it was made of.
+pub fn load_with_layers(sources: &Sources) -> Result<(Loaded, Layers), Report> {
     let mut loading = Loading { sources, problems: Problems::default(), files: Vec::new() };
     let file = loading.file();
     // The first that is read, if any is.
@@ -25,6 +33,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, Report> {
     let prefixed = environment::prefixed(&sources.env, &mut loading.problems);
     let env = loading.layer(prefixed, &sources.cwd, false);
     let flags = loading.layer(environment::flags(&sources.flags), &sources.cwd, false);
+    loading.refuse_include(&[&flags, &env]);
     let imports = loading.imports(&[&flags, &env, &file]);
     let key = loading.layer(loading.shorthand(), &sources.cwd, false);
 
@@ -61,7 +70,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, Report> {
     }
     let warnings = problems.finish()?;
     match config {
-        Some(config) => Ok(Loaded { config, file: own, files, warnings, transport }),
+        Some(config) => Ok((Loaded { config, file: own, files, warnings, transport }, layers)),
         None => Err(Report { problems: warnings }),
     }
 }
@@ -83,19 +92,33 @@ impl Loading<'_> {
             _ => source::locate(cwd),
         };
         match named {
-            Ok(Some(path)) => match self.read(&path, false) {
-                Some(node) => {
-                    let base = path.parent().unwrap_or(cwd).to_path_buf();
-                    self.layer(node, &base, false)
-                }
-                None => unreadable(),
-            },
+            Ok(Some(path)) => self.file_with_includes(&path),
             Ok(None) => Layer::new(Node::map(Place::Nowhere)),
             Err(problem) => {
                 self.problems.push(problem);
                 unreadable()
             }
         }
+    }
+
+    /// What a file holds no longer, or not yet: it was emptied, or a key was left without a value.
+    /// To read it as nothing would take servers and rules away that nobody meant to lose.
+    fn find_lost(&mut self, node: &Node) -> Vec<Vec<String>> {
+        if node.is_blank_file() {
+            let hint = "write `{}` into a YAML or JSON file that is meant to hold nothing, or \
+                delete the file";
+            let problem = Problem::error(node.place.clone(), "", "is empty").hint(hint);
+            self.problems.push(problem);
+            return vec![Vec::new()];
+        }
+        let mut lost = Vec::new();
+        for (place, path) in node.find_keys_without_value() {
+            let hint = "give it a value, or take it out; `{}` and `[]` are empty on purpose";
+            let problem = Problem::error(place, path.join("."), "has no value");
+            self.problems.push(problem.hint(hint));
+            lost.push(path);
+        }
+        lost
     }
 
     fn read(&mut self, path: &Path, otherwise_json: bool) -> Option<Node> {
@@ -126,11 +149,11 @@ impl Loading<'_> {
         let cwd = self.sources.cwd.clone();
         let mut paths: Vec<(PathBuf, Place, bool)> = Vec::new();
         if let Some(node) = strongest_first.iter().find_map(|layer| layer.root.get(&["import"])) {
-            let base = self.base_of(&node.place);
             let List(named) = node.to_figment().deserialize().unwrap_or_default();
             for (at, name) in named.into_iter().enumerate() {
                 let item = node.get(&[at.to_string()]).unwrap_or(node);
-                paths.push((base.join(name), item.place.clone(), item.referenced));
+                let base = self.base_of(&item.place);
+                paths.push((base.join(name), item.place.clone(), item.reference.is_some()));
             }
         }
         let flags = self.sources.mcp_servers.iter();
@@ -165,6 +188,16 @@ impl Loading<'_> {
                 self.layer(node, &base, true)
             }
             None => unreadable(),
+        }
+    }
+
+    /// Files are included by files: of variables there is only one for each key.
+    fn refuse_include(&mut self, layers: &[&Layer]) {
+        for layer in layers {
+            let Some(place) = layer.root.place_of(&["include"]) else { continue };
+            let hint = "name the first file with --config or LOCKGATE_CONFIG";
+            let what = "only a file can include others";
+            self.problems.push(Problem::error(place, "include", what).hint(hint));
         }
     }
 
@@ -245,7 +278,7 @@ impl Loading<'_> {
 
 /// Names that have two spellings get one, so that layers meet: `type` is `transport`, and headers
 /// are lower case.
-fn one_spelling(root: &mut Node) {
+pub fn one_spelling(root: &mut Node) {
     for server in &keys_at(root, &["servers"]) {
         root.rename(&["servers", server, "type"], "transport");
         for header in &keys_at(root, &["servers", server, "headers"]) {
@@ -271,7 +304,7 @@ fn is_definition(server: &Node) -> bool {
 }
 
 /// Whether two entries start or reach the same thing.
-fn same(a: &Node, b: &Node) -> bool {
+pub fn same(a: &Node, b: &Node) -> bool {
     const KEYS: [&str; 6] = ["command", "args", "env", "cwd", "url", "headers"];
     KEYS.iter().all(|key| given(a, key) == given(b, key))
 }

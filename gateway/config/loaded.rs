@@ -64,10 +64,14 @@ pub struct Config {
     pub egress: lockgate_egress::Config,
     pub telemetry: lockgate_telemetry::Config,
     pub store: lockgate_store::Config,
+    /// Where rates are shared with other gateways, if they are.
+    pub limits: Option<lockgate_limits::Config>,
     pub tools: lockgate_tools::Config,
     pub admin: lockgate_admin::Config,
     /// The lock file of tools: when it changes, load again.
     pub pins_file: Option<PathBuf>,
     /// By slug, in alphabetical order; disabled ones too.
     pub servers: Vec<lockgate_upstream::Config>,
+    /// What organisations may add.
+    pub catalogue: lockgate_registry::Catalogue,
 }

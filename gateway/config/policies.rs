@@ -150,7 +150,7 @@ pub fn files(path: &Path) -> Result<Vec<PathBuf>, String> {
             found.push(entry.path());
         }
         if found.len() > FILES {
-            return Err(format!("there are more than {FILES} policy files"));
+            return Err(format!("there are more than {FILES} files"));
         }
     }
     found.sort();
@@ -159,7 +159,7 @@ pub fn files(path: &Path) -> Result<Vec<PathBuf>, String> {
         found.iter().filter_map(|path| unreachable(path)).take(MISTAKES).collect();
     match (mistakes.is_empty(), found.is_empty()) {
         (false, _) => Err(mistakes.join("; ")),
-        (_, true) => Err("there is no policy file".into()),
+        (_, true) => Err("there is no file that fits".into()),
         _ => Ok(found),
     }
 }
@@ -272,11 +272,8 @@ fn form<T: DeserializeOwned>(
             return None;
         }
     };
-    let mut empty = Vec::new();
     // An argument of a case may be null.
-    if !cases {
-        unsaid(&node, &mut Vec::new(), &mut empty);
-    }
+    let empty = if cases { Vec::new() } else { node.find_keys_without_value() };
     let mut layer = Layer::new(node.clone());
     let mut damaged = Vec::new();
     for (place, key) in empty {
@@ -288,30 +285,6 @@ fn form<T: DeserializeOwned>(
     let left = layer.check_as::<T>(reference, problems);
     damaged.extend(layer.damaged.iter().cloned());
     Some(Form { node, left, damaged, gone: layer.damaged })
-}
-
-/// Keys without a value: whoever wrote `who:` and nothing behind it did not mean everybody.
-fn unsaid(node: &Node, path: &mut Vec<String>, found: &mut Vec<(Place, Vec<String>)>) {
-    match &node.value {
-        Value::Map(map) => {
-            for (key, entry) in map {
-                path.push(key.clone());
-                match entry.node.value {
-                    Value::Null => found.push((entry.place.clone(), path.clone())),
-                    _ => unsaid(&entry.node, path, found),
-                }
-                path.pop();
-            }
-        }
-        Value::List(items) => {
-            for (at, item) in items.iter().enumerate() {
-                path.push(at.to_string());
-                unsaid(item, path, found);
-                path.pop();
-            }
-        }
-        _ => {}
-    }
 }
 
 fn json(node: &Node) -> Json {

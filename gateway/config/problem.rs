@@ -32,6 +32,25 @@ impl Place {
     pub fn file(path: &Path) -> Self {
         Self::File { path: Arc::new(path.to_path_buf()), line: 0, column: 0 }
     }
+
+    /// `file`, `line` and `column`, or `variable`, or `flag`; what is not known is left out.
+    fn serialize_into<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        match self {
+            Self::File { path, line, column } => {
+                map.serialize_entry("file", &path.display().to_string())?;
+                if *line > 0 {
+                    map.serialize_entry("line", line)?;
+                }
+                if *column > 0 {
+                    map.serialize_entry("column", column)?;
+                }
+            }
+            Self::Variable(name) => map.serialize_entry("variable", name)?,
+            Self::Flag(name) => map.serialize_entry("flag", name)?,
+            Self::Nowhere => {}
+        }
+        Ok(())
+    }
 }
 
 impl fmt::Display for Place {
@@ -44,6 +63,15 @@ impl fmt::Display for Place {
             Self::Flag(name) => write!(f, "flag {name}"),
             Self::Nowhere => f.write_str("configuration"),
         }
+    }
+}
+
+/// `{file, line, column | variable | flag}`.
+impl Serialize for Place {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        self.serialize_into(&mut map)?;
+        map.end()
     }
 }
 
@@ -107,20 +135,7 @@ impl Serialize for Problem {
             Severity::Warning => "warning",
         };
         map.serialize_entry("severity", severity)?;
-        match &self.place {
-            Place::File { path, line, column } => {
-                map.serialize_entry("file", &path.display().to_string())?;
-                if *line > 0 {
-                    map.serialize_entry("line", line)?;
-                }
-                if *column > 0 {
-                    map.serialize_entry("column", column)?;
-                }
-            }
-            Place::Variable(name) => map.serialize_entry("variable", name)?,
-            Place::Flag(name) => map.serialize_entry("flag", name)?,
-            Place::Nowhere => {}
-        }
+        self.place.serialize_into(&mut map)?;
         if !self.key.is_empty() {
             map.serialize_entry("key", &self.key)?;
         }

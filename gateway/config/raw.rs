@@ -6,6 +6,7 @@ pub mod approvals;
 pub mod audit;
 mod auth;
 pub mod builtin;
+mod catalogue;
 mod egress;
 mod http;
 pub mod leaf;
@@ -14,6 +15,7 @@ mod log;
 mod names;
 pub mod pins;
 mod policy;
+mod redis;
 mod server;
 mod store;
 
@@ -26,7 +28,8 @@ pub use approvals::Approvals;
 pub use audit::Audit;
 pub use auth::{Anonymous, Auth, Claims, Issuer, Scopes};
 pub use builtin::Builtin;
-pub use egress::Egress;
+pub use catalogue::{AuthMethod, CatalogueEntry};
+pub use egress::{Egress, Reach};
 pub use http::{Admin, ApiPlace, ClientAuth, Http};
 use leaf::{List, Text};
 pub use limits::Limits;
@@ -34,6 +37,7 @@ pub use log::{Format, Log, Telemetry};
 pub use names::{Names, Separator};
 pub use pins::Pins;
 pub use policy::{Allow, Policy};
+pub use redis::Redis;
 pub use server::{Era, Server, Sessions, Transport};
 pub use store::Store;
 
@@ -57,12 +61,19 @@ pub struct Root {
     /// Address and port to listen on, port 1024–65535. Default `127.0.0.1:3001`. Without a way for
     /// callers to show who they are (`auth`) only a loopback address.
     pub listen: Option<Text>,
+    /// Further files of this configuration, such as one for each team: files, folders, or patterns
+    /// such as `teams/*.yaml`, beside or below this file; at most 64. What two files say
+    /// differently is a mistake; `import`, `policy.files` and lists of `allow` and `deny` add up.
+    pub include: List,
     /// Files with `mcpServers` (or VS Code's `servers`) whose entries are added to `servers`;
     /// relative to this file.
     pub import: List,
     /// The MCP servers behind the gateway, by name: `a-z`, `0-9` and `-`, at most 64 characters; at
     /// most 256 of them.
     pub servers: BTreeMap<String, Server>,
+    /// Servers that organisations may add to what they have, by name: `a-z`, `0-9` and `-`, at most
+    /// 64 characters; at most 256 of them.
+    pub catalogue: BTreeMap<String, CatalogueEntry>,
     /// Servers that come with the gateway.
     pub builtin: Builtin,
     /// How clients reach the gateway over HTTP.
@@ -85,6 +96,8 @@ pub struct Root {
     pub old_secrets: Vec<Text>,
     /// Where integrations, agents and credentials are kept that people add while the gateway runs.
     pub store: Store,
+    /// Where gateways share the rates of their policies.
+    pub redis: Redis,
     /// What is logged, to stderr.
     pub log: Log,
     /// Traces and metrics.

@@ -1,12 +1,15 @@
 //! The whole way from files, environment and flags to a configuration or a report, by table.
 
+mod catalogue;
 mod clients;
 mod documents;
 mod edges;
 mod garbage;
+mod include;
 mod mistakes;
 mod policies;
 mod precedence;
+mod redis;
 mod secrets;
 mod shell;
 mod store;

@@ -6,12 +6,15 @@ mod approvals;
 mod audit;
 mod auth;
 mod builtin;
+mod catalogue;
 mod memory;
 mod pins;
 mod policy;
+mod redis;
 mod secret;
 mod server;
 mod store;
+mod unknown_servers;
 
 use std::path::{Path, PathBuf};
 
@@ -23,6 +26,7 @@ use crate::raw::leaf::Text;
 use crate::raw::{self, Profile, Root};
 use crate::source::layer::Layers;
 use crate::suggest;
+pub use server::is_own_header;
 
 /// Where the gateway listens unless told otherwise.
 pub const LISTEN: &str = "127.0.0.1:3001";
@@ -52,32 +56,28 @@ pub fn config(
     let mut proxy = check.proxy(&root, pins);
     let bytes_in_flight = check.bytes_in_flight(&root);
     proxy.limits.bytes_in_flight = bytes_in_flight;
-    let authn = check.auth(&root);
+    let mut authn = check.auth(&root);
     let mut listener = check.listener(&root, authn.admits_others());
-    if let Some(listener) = &mut listener {
-        // A larger body would never find room.
-        listener.limits.body_bytes = listener.limits.body_bytes.min(bytes_in_flight);
-    }
     let mut admin = check.admin(&root, listener.as_ref().map(|l| l.listen), authn.admits_others());
+    authn.role_holders = admin.api.role_holders.clone();
     admin.webhook = check.webhook(&root.approvals, root.http.public_url.as_ref());
-    if let (Some(listener), Some(webhook)) = (&mut listener, &admin.webhook) {
-        // The page behind its links is our own.
-        listener.origins.push(webhook.link_base.origin().ascii_serialization());
+    if let Some(listener) = &mut listener {
+        adapt_listener(listener, bytes_in_flight, &admin);
     }
-    let policy = check.policy(&root.policy, &authn);
-    let egress = check.egress(&root.egress);
+    let policy = check.policy(&root, &authn);
+    let egress = check.egress(&root.egress, admin.api.role_holders.trusts_local);
     let audit = check.audit(&root.audit);
     let telemetry = check.telemetry(&root.log, &root.telemetry, audit);
     let store = check.store(&root.store, own);
+    let limits = check.redis(&root);
+    let catalogue = check.catalogue(&root.catalogue);
     let tools = check.tools(&root);
-    let depth = root.limits.depth.size();
-    let servers = check.servers(root.servers, depth, &tools);
-    let production = check.production;
+    let servers = check.servers(root.servers, root.limits.depth.size(), &tools);
     if check.wrong {
         return None;
     }
     Some(Config {
-        production,
+        production: check.production,
         listener: listener?,
         proxy,
         authn,
@@ -85,11 +85,27 @@ pub fn config(
         egress,
         telemetry,
         store,
+        limits,
         tools,
         pins_file,
         admin,
         servers,
+        catalogue,
     })
+}
+
+/// Brings the listener in line with what others are told.
+fn adapt_listener(
+    listener: &mut lockgate_listener::Config,
+    bytes_in_flight: usize,
+    admin: &lockgate_admin::Config,
+) {
+    // A larger body would never find room.
+    listener.limits.body_bytes = listener.limits.body_bytes.min(bytes_in_flight);
+    if let Some(webhook) = &admin.webhook {
+        // The page behind its links is our own.
+        listener.origins.push(webhook.link_base.origin().ascii_serialization());
+    }
 }
 
 struct Check<'a> {
@@ -196,12 +212,17 @@ impl Check<'_> {
         }
     }
 
-    fn egress(&mut self, raw: &raw::Egress) -> lockgate_egress::Config {
+    /// On a gateway that only this machine reaches, organisations reach this machine.
+    fn egress(&mut self, raw: &raw::Egress, is_local: bool) -> lockgate_egress::Config {
         lockgate_egress::Config {
             ca_file: raw.ca_file.as_ref().map(|file| self.file(&["egress", "ca_file"], file)),
             connect_timeout: raw.connect_timeout.duration(),
             idle_connections: raw.idle_connections.size(),
             idle_timeout: raw.idle_timeout.duration(),
+            organisations: lockgate_egress::Policy::Organisation {
+                private: raw.organisations != raw::Reach::Public,
+                loopback: is_local || raw.organisations == raw::Reach::Local,
+            },
         }
     }
 

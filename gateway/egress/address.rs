@@ -32,6 +32,14 @@ pub enum Policy {
     /// metadata, unspecified and multicast addresses only if the configuration holds that literal
     /// address instead of a name.
     Operator,
+    /// The administrator of an organisation: what the operator allows beside globally routable
+    /// addresses, and nothing else, whether the URL holds an address or a name.
+    Organisation {
+        /// Private networks.
+        private: bool,
+        /// This machine.
+        loopback: bool,
+    },
     /// Anybody else, such as an upstream server: globally routable addresses alone.
     Public,
 }
@@ -42,7 +50,9 @@ impl Policy {
     pub fn permits(self, address: IpAddr, literal: bool) -> bool {
         match (self, classify(address)) {
             (_, Class::Global) => true,
-            (Self::Public, _) => false,
+            (Self::Organisation { private, .. }, Class::Private) => private,
+            (Self::Organisation { loopback, .. }, Class::Loopback) => loopback,
+            (Self::Public | Self::Organisation { .. }, _) => false,
             (Self::Operator, Class::Loopback | Class::Private | Class::Reserved) => true,
             (
                 Self::Operator,
@@ -67,11 +77,8 @@ const METADATA_V4: [Ipv4Addr; 3] = [
     Ipv4Addr::new(192, 0, 0, 192),
 ];
 
-/// The same over IPv6: AWS, Google Cloud.
-const METADATA_V6: [Ipv6Addr; 2] = [
-    Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254),
-    Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254),
-];
+/// The same over IPv6: Google Cloud.
+const METADATA_V6: Ipv6Addr = Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254);
 
 fn classify_v4(address: Ipv4Addr) -> Class {
     if METADATA_V4.contains(&address) {
@@ -97,19 +104,18 @@ fn classify_v4(address: Ipv4Addr) -> Class {
 }
 
 fn classify_v6(address: Ipv6Addr) -> Class {
-    if METADATA_V6.contains(&address) {
+    if address == METADATA_V6 {
         return Class::Metadata;
     }
-    let segments = address.segments();
-    match segments {
+    match address.segments() {
+        // AWS: instance metadata, and what gives containers their credentials.
+        [0xfd00, 0xec2, ..] => Class::Metadata,
         [0, 0, 0, 0, 0, 0, 0, 0] => Class::Unspecified,
         [0, 0, 0, 0, 0, 0, 0, 1] => Class::Loopback,
         [first, ..] if first & 0xff00 == 0xff00 => Class::Multicast,
         [first, ..] if first & 0xffc0 == 0xfe80 => Class::LinkLocal,
-        // Unique local, the former site-local range, and NAT64 with a prefix that an organisation
-        // chose.
+        // Unique local, and the former site-local range.
         [first, ..] if first & 0xfe00 == 0xfc00 || first & 0xffc0 == 0xfec0 => Class::Private,
-        [0x64, 0xff9b, 1, ..] => Class::Private,
         // Protocol assignments with Teredo and ORCHID, and both documentation ranges.
         [0x2001, second, ..] if second < 0x200 || second == 0xdb8 => Class::Reserved,
         [0x3fff, second, ..] if second < 0x1000 => Class::Reserved,

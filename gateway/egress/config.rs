@@ -1,6 +1,8 @@
 //! What outbound connections need to know, already validated. It reads no file and no environment.
 
 use std::path::PathBuf;
+
+use crate::address::Policy;
 use std::time::Duration;
 
 /// How the gateway reaches other hosts.
@@ -14,4 +16,6 @@ pub struct Config {
     pub idle_connections: usize,
     /// How long an idle connection is kept.
     pub idle_timeout: Duration,
+    /// Where servers of organisations may be.
+    pub organisations: Policy,
 }

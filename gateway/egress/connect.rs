@@ -1,13 +1,14 @@
 //! One connection: resolve once, check all addresses, connect to a checked one, shake hands for the
 //! name. It never looks at proxy settings and never resolves a name twice for one connection.
 
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::ClientConfig;
-use rustls_pki_types::CertificateDer;
+use rustls_pki_types::{CertificateDer, ServerName};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
@@ -17,6 +18,7 @@ use url::Host;
 use crate::address::Policy;
 use crate::config::Config;
 use crate::error::{ConnectError, SetupError};
+use crate::resolve::{OfOrganisation, Resolve, System};
 use crate::stream::Stream;
 use crate::target::Target;
 use crate::tls;
@@ -25,8 +27,8 @@ use crate::tls;
 const MAX_ATTEMPTS: usize = 8;
 
 /// Opens connections. One for the whole process, shared by all origins.
-#[derive(Debug)]
 pub struct Connector {
+    resolver: Arc<dyn Resolve>,
     tls: Arc<ClientConfig>,
     authorities: Arc<[CertificateDer<'static>]>,
     pub(crate) timeout: Duration,
@@ -38,10 +40,22 @@ impl Connector {
     pub fn new(config: &Config) -> Result<Self, SetupError> {
         let authorities = tls::authorities(config.ca_file.as_deref())?;
         Ok(Self {
+            resolver: Arc::new(System),
             tls: tls::client(&authorities)?,
             authorities: authorities.into(),
             timeout: config.connect_timeout,
         })
+    }
+
+    /// The same for the servers of one organisation, whose lookups take turns.
+    #[must_use]
+    pub fn for_organisation(&self) -> Self {
+        Self {
+            resolver: Arc::new(OfOrganisation::new()),
+            tls: Arc::clone(&self.tls),
+            authorities: Arc::clone(&self.authorities),
+            timeout: self.timeout,
+        }
     }
 
     /// The certificates (DER) of the authorities that servers are held against, for a driver with
@@ -57,6 +71,35 @@ impl Connector {
             .await
             .map_err(|_| ConnectError::Timeout)??;
         self.secure(tcp, target, deadline).await
+    }
+
+    /// One new connection for a protocol that is not HTTP: none is offered by ALPN.
+    pub async fn connect_without_alpn(
+        &self,
+        target: &Target,
+        policy: Policy,
+    ) -> Result<Stream, ConnectError> {
+        let deadline = Instant::now() + self.timeout;
+        let connect = async {
+            let tcp = self.dial(target, policy, deadline).await?;
+            tcp.set_nodelay(true).map_err(ConnectError::Connect)?;
+            match target.name().cloned() {
+                Some(name) => self.shake_hands_without_alpn(name, tcp).await,
+                None => Ok(Stream::plain(tcp)),
+            }
+        };
+        timeout_at(deadline, connect).await.map_err(|_| ConnectError::Timeout)?
+    }
+
+    async fn shake_hands_without_alpn(
+        &self,
+        name: ServerName<'static>,
+        tcp: TcpStream,
+    ) -> Result<Stream, ConnectError> {
+        let mut config = ClientConfig::clone(&self.tls);
+        config.alpn_protocols.clear();
+        let tls = TlsConnector::from(Arc::new(config)).connect(name, tcp).await;
+        tls.map(Stream::tls).map_err(ConnectError::Tls)
     }
 
     /// One new connection that begins in the clear and asks for TLS in the words of its own
@@ -82,10 +125,7 @@ impl Connector {
             if tcp.read_u8().await.map_err(ConnectError::Tls)? != yes {
                 return Err(ConnectError::Tls(io::Error::other("the server offers no TLS")));
             }
-            let mut config = ClientConfig::clone(&self.tls);
-            config.alpn_protocols.clear();
-            let tls = TlsConnector::from(Arc::new(config)).connect(name, tcp).await;
-            tls.map(Stream::tls).map_err(ConnectError::Tls)
+            self.shake_hands_without_alpn(name, tcp).await
         };
         timeout_at(deadline, upgrade).await.map_err(|_| ConnectError::Timeout)?
     }
@@ -116,13 +156,18 @@ impl Connector {
         let (host, port) = target.parts();
         let addresses = match (host, target.literal()) {
             (_, Some(address)) => vec![SocketAddr::new(address, port)],
-            (Host::Domain(name), None) => tokio::net::lookup_host((name.as_str(), port))
-                .await
-                .map_err(ConnectError::Resolve)?
-                .collect(),
+            (Host::Domain(name), None) => {
+                self.resolver.resolve(name, port).await.map_err(ConnectError::Resolve)?
+            }
             (_, None) => Vec::new(),
         };
         open(&checked(addresses, policy, target.literal().is_some())?, deadline).await
+    }
+}
+
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connector").field("timeout", &self.timeout).finish_non_exhaustive()
     }
 }
 

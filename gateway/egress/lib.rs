@@ -19,6 +19,7 @@ mod scripted;
 mod stream;
 mod target;
 mod tls;
+mod url_check;
 
 pub use address::{Class, Policy, classify};
 pub use body::{Body, BodyError};
@@ -33,3 +34,4 @@ pub use proxy::Proxy;
 pub use resolve::{Addresses, Resolve, System};
 pub use stream::Stream;
 pub use target::Target;
+pub use url_check::RefusedUrl;

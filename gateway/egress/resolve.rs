@@ -3,8 +3,11 @@
 
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::pin::Pin;
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
 
 /// The addresses of a name.
 pub type Addresses<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'a>>;
@@ -19,8 +22,49 @@ pub trait Resolve: Send + Sync + 'static {
 #[derive(Clone, Copy, Debug)]
 pub struct System;
 
+/// The system's own lookup for the servers of one organisation.
+#[derive(Debug)]
+pub(crate) struct OfOrganisation(Arc<Semaphore>);
+
+/// Lookups at once. One that nobody waits for any more goes on, on a thread that others want.
+static LOOKUPS: Semaphore = Semaphore::const_new(64);
+/// The same for all organisations, and for each.
+static OF_ORGANISATIONS: Semaphore = Semaphore::const_new(128);
+const OF_ONE: usize = 4;
+
 impl Resolve for System {
     fn resolve<'a>(&'a self, name: &'a str, port: u16) -> Addresses<'a> {
-        Box::pin(async move { Ok(tokio::net::lookup_host((name, port)).await?.collect()) })
+        Box::pin(async move {
+            let place = LOOKUPS.acquire().await.map_err(io::Error::other)?;
+            look_up(name, port, place).await
+        })
     }
+}
+
+impl OfOrganisation {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Semaphore::new(OF_ONE)))
+    }
+}
+
+impl Resolve for OfOrganisation {
+    fn resolve<'a>(&'a self, name: &'a str, port: u16) -> Addresses<'a> {
+        Box::pin(async move {
+            let own = Arc::clone(&self.0).acquire_owned().await.map_err(io::Error::other)?;
+            let place = OF_ORGANISATIONS.acquire().await.map_err(io::Error::other)?;
+            look_up(name, port, (own, place)).await
+        })
+    }
+}
+
+/// Looks it up on a thread, which has its place until it is done: nothing interrupts the system's
+/// lookup.
+async fn look_up(name: &str, port: u16, place: impl Send + 'static) -> io::Result<Vec<SocketAddr>> {
+    let name = name.to_owned();
+    let looking = tokio::task::spawn_blocking(move || {
+        let found = (name.as_str(), port).to_socket_addrs();
+        drop(place);
+        Ok(found?.collect())
+    });
+    looking.await.map_err(io::Error::other)?
 }

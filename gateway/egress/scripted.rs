@@ -96,6 +96,7 @@ pub(crate) fn config() -> Config {
         connect_timeout: Duration::from_secs(10),
         idle_connections: 4,
         idle_timeout: Duration::from_secs(60),
+        organisations: Policy::Public,
     }
 }
 

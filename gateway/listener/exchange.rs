@@ -12,7 +12,9 @@ use hyper::body::Incoming;
 use lockgate_admission::budget::Hold;
 use lockgate_authn::WELL_KNOWN;
 use lockgate_protocol::write;
-use lockgate_proxy::transport::{Endpoint, Exchange, ExchangeKind, Reply, Text};
+use lockgate_proxy::transport::{
+    AgentPath, Endpoint, Exchange, ExchangeKind, Reply, Text, Transport,
+};
 use lockgate_telemetry::request::Tag;
 use tower::ServiceExt;
 
@@ -54,6 +56,9 @@ pub(crate) async fn answer_request<H: Handler, F: Fallback>(
     context.state.set_version(version);
     let mut response =
         lockgate_telemetry::request::within(tag, route_request(&context, request)).await;
+    if let Ok(response) = &response {
+        context.handler.record_response(response.status());
+    }
     if let (Ok(response), true) = (&mut response, context.listener.draining.load(Ordering::Relaxed))
     {
         if version == Version::HTTP_2 {
@@ -123,18 +128,27 @@ fn parse_route(path: &str, sse: bool) -> Route {
     if path.starts_with(WELL_KNOWN) {
         return Route::Metadata;
     }
-    let one = path
-        .strip_prefix("/servers/")
-        .and_then(|rest| rest.split_once('/'))
-        .filter(|(slug, _)| is_slug(slug));
-    match one {
-        Some((slug, "mcp")) => Route::Mcp(Endpoint::Server(slug.to_owned())),
-        Some((slug, "sse")) if sse => Route::Sse(Endpoint::Server(slug.to_owned())),
+    let Some((endpoint, transport)) = parse_endpoint(path) else { return Route::Fallback };
+    match transport {
+        "mcp" => Route::Mcp(endpoint),
+        "sse" if sse => Route::Sse(endpoint),
         _ => Route::Fallback,
     }
 }
 
-/// Characters that need no escape in a URL; the proxy knows which slugs exist.
+/// The endpoint of one server or agent, and what stands behind it in the path.
+fn parse_endpoint(path: &str) -> Option<(Endpoint, &str)> {
+    let (kind, rest) = path.strip_prefix('/')?.split_once('/')?;
+    let (name, transport) = rest.split_once('/').filter(|(name, _)| is_slug(name))?;
+    let endpoint = match kind {
+        "servers" => Endpoint::Server(name.to_owned()),
+        "agents" => Endpoint::Agent(AgentPath::new(name)),
+        _ => return None,
+    };
+    Some((endpoint, transport))
+}
+
+/// Characters that need no escape in a URL; the proxy knows which slugs and agents exist.
 fn is_slug(slug: &str) -> bool {
     (1..=128).contains(&slug.len())
         && slug.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.~".contains(&b))
@@ -170,8 +184,15 @@ async fn answer_mcp<H: Handler, F: Fallback>(
         let (body, mut held) = context.read_body(body, &principal, active).await?;
         let peer = credentials.peer;
         let kind = ExchangeKind::Post(body);
-        let exchange =
-            Exchange { endpoint, peer, principal, kind, headers, takes_streamed_body: true };
+        let exchange = Exchange {
+            endpoint,
+            transport: Transport::Mcp,
+            peer,
+            principal,
+            kind,
+            headers,
+            takes_streamed_body: true,
+        };
         let reply = context.handler.handle(exchange).await;
         let reply = charge_reply(&*context.handler, reply, &mut held);
         return Ok(build_response(reply, keep_alive, held));
@@ -192,8 +213,15 @@ async fn answer_mcp<H: Handler, F: Fallback>(
         Err(reply) => return Ok(build_response(reply, keep_alive, Hold::none(active))),
     };
     let peer = credentials.peer;
-    let exchange =
-        Exchange { endpoint, peer, principal, kind, headers, takes_streamed_body: false };
+    let exchange = Exchange {
+        endpoint,
+        transport: Transport::Mcp,
+        peer,
+        principal,
+        kind,
+        headers,
+        takes_streamed_body: false,
+    };
     let reply = context.handler.handle(exchange).await;
     Ok(build_response(reply, keep_alive, Hold::none(active)))
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use http::StatusCode;
 use lockgate_admission::budget::Budget;
 use lockgate_authn::{Credentials, Principal};
 use lockgate_proxy::transport::{Endpoint, Exchange, Reply};
@@ -30,6 +31,9 @@ pub trait Handler: Send + Sync + 'static {
 
     /// An exchange that went no further than the listener, for the record.
     fn record_rejection(&self, why: Rejection, words: Cow<'static, str>);
+
+    /// An HTTP response that goes out, for the record.
+    fn record_response(&self, status: StatusCode);
 
     /// The account of bytes in flight.
     fn budget(&self) -> &Arc<Budget>;

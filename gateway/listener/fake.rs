@@ -63,6 +63,8 @@ impl Handler for Fake {
         self.record_rejection.lock().unwrap().push(why);
     }
 
+    fn record_response(&self, _: StatusCode) {}
+
     fn budget(&self) -> &Arc<Budget> {
         &self.budget
     }

@@ -23,7 +23,7 @@ use crate::context::ListenerState;
 use crate::exchange_handler::Handler;
 use crate::fallback::Fallback;
 use crate::slots::AddressFull;
-use crate::tls::{self, ServerCertificate};
+use crate::tls::{self, CertificateExpiry, ServerCertificate};
 use loop_state::LoopState;
 use serve::serve_connection;
 
@@ -110,6 +110,12 @@ impl Server {
         self.address
     }
 
+    /// The certificate that it shows, if it has one.
+    #[must_use]
+    pub fn certificate(&self) -> Option<CertificateWatch> {
+        self.identity.clone().map(CertificateWatch)
+    }
+
     /// What begins its end, also while it runs.
     #[must_use]
     pub fn drain(&self) -> Drain {
@@ -174,6 +180,16 @@ impl Server {
         drop(socket);
         app.listener.sessions.close();
         Ok(connections.drain(grace).await)
+    }
+}
+
+/// Looks at the certificate in use, also while the server runs.
+pub struct CertificateWatch(Arc<ServerCertificate>);
+
+impl CertificateWatch {
+    #[must_use]
+    pub fn expiry(&self) -> CertificateExpiry {
+        self.0.expiry()
     }
 }
 

@@ -60,6 +60,12 @@ impl Remote {
         Ok(principal)
     }
 
+    /// Counts the connection among those of known callers, as `admit` does: for whoever has found
+    /// out in another way who the caller is.
+    pub fn mark_authenticated(&self) {
+        self.state.mark_authenticated();
+    }
+
     /// Whether TLS was to be had, and the connection has none.
     #[must_use]
     pub fn lacks_encryption(&self) -> bool {

@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use lockgate_admission::budget::{Budget, Hold};
 use lockgate_authn::{Peer, Principal};
 use lockgate_protocol::write;
-use lockgate_proxy::transport::{Endpoint, Events, Exchange, ExchangeKind, Reply, Text};
+use lockgate_proxy::transport::{Endpoint, Events, Exchange, ExchangeKind, Reply, Text, Transport};
 use tokio::sync::mpsc;
 
 use crate::error::ListenerError;
@@ -44,7 +44,15 @@ impl SessionClient {
     pub(crate) fn with_headers(&self, kind: ExchangeKind, headers: HeaderMap) -> Exchange {
         let endpoint = self.endpoint.clone();
         let principal = self.principal.clone();
-        Exchange { endpoint, peer: self.peer, principal, kind, headers, takes_streamed_body: false }
+        Exchange {
+            endpoint,
+            transport: Transport::Mcp,
+            peer: self.peer,
+            principal,
+            kind,
+            headers,
+            takes_streamed_body: false,
+        }
     }
 
     /// Ends a session, whatever comes back.

@@ -38,9 +38,10 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// What the trail says of a message that belongs to a session, where there is none.
 const NO_SESSION: &str = "no session is named";
 
-/// BodyBounds of a stdio connection.
+/// What a stdio connection serves, and its bounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stdio {
+    pub endpoint: Endpoint,
     /// Bytes of one line.
     pub line_bytes: usize,
     /// Nesting of one message.
@@ -52,8 +53,8 @@ pub struct Stdio {
     pub grace: Duration,
 }
 
-/// Serves one client until its input ends or `shutdown` is ready, then lets requests finish within
-/// the grace time. Gives the number of requests that were cut.
+/// Serves one client at an endpoint until its input ends or `shutdown` is ready, then lets requests
+/// finish within the grace time. Gives the number of requests that were cut.
 ///
 /// # Errors
 /// Reading from or writing to the client failed.
@@ -72,7 +73,7 @@ where
     let (out, texts) = MessageQueue::new(handler.budget());
     let mut writer = tokio::spawn(lines::write(stdout, texts));
     let mut lines = Lines::new(stdin, limits.line_bytes);
-    let endpoint = Endpoint::All;
+    let endpoint = limits.endpoint.clone();
     let credentials = Credentials { peer: Peer::Stdio, bearer: None, certificate: None };
     let Ok(principal) = handler.identify(&endpoint, &credentials).await else {
         return Err(io::Error::from(io::ErrorKind::PermissionDenied));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
-use lockgate_authn::{Certificate, ClientCertificateError};
+use lockgate_authn::{Certificate, ClientCertificateError, read_expiry};
 use parking_lot::Mutex;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
@@ -18,8 +18,8 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::config::{Clients, Tls};
 
-/// More than any file of authorities holds.
-const MAX_AUTHORITIES: usize = 4096;
+/// More than any file of certificates holds.
+const MAX_CERTIFICATES: usize = 4096;
 
 /// Why a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -39,9 +39,24 @@ pub enum TlsError {
 /// A certificate and its key, always the newest pair that loaded.
 pub(crate) struct ServerCertificate {
     files: Tls,
-    current: ArcSwap<ServerConfig>,
+    current: ArcSwap<Material>,
     /// What the files looked like when they were last read.
     seen: Mutex<[FileStamp; 3]>,
+}
+
+/// What was made of the files.
+struct Material {
+    config: Arc<ServerConfig>,
+    expiry: CertificateExpiry,
+}
+
+/// When the first certificate of each file in use runs out, in Unix seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CertificateExpiry {
+    /// Of the server's chain.
+    pub server: Option<i64>,
+    /// Of the authorities of client certificates.
+    pub client_authorities: Option<i64>,
 }
 
 /// Tells one version of a file from the next, also when it was replaced by a rename or a context.
@@ -51,12 +66,16 @@ struct FileStamp(Option<(SystemTime, u64, u64)>);
 impl ServerCertificate {
     pub(crate) fn load(files: Tls) -> Result<Self, TlsError> {
         let seen = take_stamps(&files);
-        let current = ArcSwap::from_pointee(load_config(&files)?);
+        let current = ArcSwap::from_pointee(load_material(&files)?);
         Ok(Self { files, current, seen: Mutex::new(seen) })
     }
 
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
-        TlsAcceptor::from(self.current.load_full())
+        TlsAcceptor::from(Arc::clone(&self.current.load().config))
+    }
+
+    pub(crate) fn expiry(&self) -> CertificateExpiry {
+        self.current.load().expiry
     }
 
     /// Reads the files again if they changed, away from the threads that serve.
@@ -72,9 +91,9 @@ impl ServerCertificate {
             return;
         }
         *seen = now;
-        match load_config(&self.files) {
-            Ok(config) => {
-                self.current.store(Arc::new(config));
+        match load_material(&self.files) {
+            Ok(material) => {
+                self.current.store(Arc::new(material));
                 tracing::info!(cert = %self.files.cert.display(), "certificate loaded again");
             }
             Err(error) => {
@@ -106,18 +125,38 @@ fn take_stamp(path: &Path) -> FileStamp {
     FileStamp(Some((metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH), metadata.len(), inode)))
 }
 
-fn load_config(files: &Tls) -> Result<ServerConfig, TlsError> {
+fn load_material(files: &Tls) -> Result<Material, TlsError> {
     let certificates = read_certificates(&files.cert)?;
     if certificates.is_empty() {
         return Err(TlsError::Empty { path: files.cert.clone() });
     }
-    let key = PrivateKeyDer::from_pem_file(&files.key)
-        .map_err(|cause| TlsError::File { path: files.key.clone(), cause })?;
+    let mut expiry =
+        CertificateExpiry { server: find_first_expiry(&certificates), client_authorities: None };
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let verifier = match &files.clients {
-        Some(clients) => make_verifier(clients, Arc::clone(&provider))?,
+        Some(clients) => {
+            let authorities = read_certificates(&clients.ca)?;
+            expiry.client_authorities = find_first_expiry(&authorities);
+            make_verifier(clients, authorities, Arc::clone(&provider))?
+        }
         None => WebPkiClientVerifier::no_client_auth(),
     };
+    let config = Arc::new(make_config(files, certificates, verifier, provider)?);
+    Ok(Material { config, expiry })
+}
+
+fn find_first_expiry(certificates: &[CertificateDer<'_>]) -> Option<i64> {
+    certificates.iter().filter_map(|certificate| read_expiry(certificate)).min()
+}
+
+fn make_config(
+    files: &Tls,
+    certificates: Vec<CertificateDer<'static>>,
+    verifier: Arc<dyn ClientCertVerifier>,
+    provider: Arc<rustls::crypto::CryptoProvider>,
+) -> Result<ServerConfig, TlsError> {
+    let key = PrivateKeyDer::from_pem_file(&files.key)
+        .map_err(|cause| TlsError::File { path: files.key.clone(), cause })?;
     // A new configuration has a new memory of sessions: what another set of authorities let in is
     // not resumed.
     let config = ServerConfig::builder_with_provider(provider)
@@ -135,21 +174,19 @@ fn load_config(files: &Tls) -> Result<ServerConfig, TlsError> {
 }
 
 fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    let read = CertificateDer::pem_file_iter(path);
+    let read = read.and_then(|all| all.take(MAX_CERTIFICATES).collect());
     read.map_err(|cause| TlsError::File { path: path.to_owned(), cause })
 }
 
 fn make_verifier(
     clients: &Clients,
+    authorities: Vec<CertificateDer<'static>>,
     provider: Arc<rustls::crypto::CryptoProvider>,
 ) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
     let path = &clients.ca;
     let mut roots = RootCertStore::empty();
-    let certificates = CertificateDer::pem_file_iter(path)
-        .map_err(|cause| TlsError::File { path: path.clone(), cause })?;
-    for certificate in certificates.take(MAX_AUTHORITIES) {
-        let certificate =
-            certificate.map_err(|cause| TlsError::File { path: path.clone(), cause })?;
+    for certificate in authorities {
         let added = roots.add(certificate);
         added.map_err(|cause| TlsError::Authority { path: path.clone(), cause })?;
     }

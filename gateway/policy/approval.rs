@@ -50,6 +50,12 @@ impl ApprovalRule {
         self.by.as_ref().is_some_and(|who| who.fits(subject))
     }
 
+    /// Whether it says of which organisations they are.
+    #[must_use]
+    pub fn names_organisations(&self) -> bool {
+        self.by.as_ref().is_some_and(|who| who.organisations.is_some())
+    }
+
     /// Whose approval it needs, in words.
     #[must_use]
     pub fn needs(&self) -> String {

@@ -241,6 +241,7 @@ impl Case {
         let target = Target {
             kind,
             server: &asked.server,
+            organisation: None,
             exposed: &asked.exposed,
             own: &asked.own,
             category: self.category.as_deref().or(asked.category.as_deref()),

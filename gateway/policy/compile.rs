@@ -137,6 +137,7 @@ fn rule(policy: &file::Policy, place: String) -> Result<Rule, Vec<Mistake>> {
         approval,
     };
     methods(&rule, &mut mistakes);
+    bounds_of_everything(policy, &mut mistakes);
     if mistakes.is_empty() { Ok(rule) } else { Err(mistakes) }
 }
 
@@ -256,6 +257,26 @@ fn methods(rule: &Rule, mistakes: &mut Vec<Mistake>) {
     if rule.when.as_ref().is_some_and(Condition::needs_target) {
         let words = "cannot be about `target` beside `what.methods`: a list has none";
         mistakes.push(mistake(&["when"], words, "leave out one of the two"));
+    }
+}
+
+/// Whoever writes a bound and not what it is about means the bound, and not that everything is
+/// allowed.
+fn bounds_of_everything(policy: &file::Policy, mistakes: &mut Vec<Mistake>) {
+    let key = match (&policy.rate, &policy.response) {
+        (Some(_), _) => "rate",
+        (None, Some(_)) => "response",
+        (None, None) => return,
+    };
+    let is_open = policy.what.is_everything() && policy.when.is_none();
+    if policy.effect == Effect::Allow && is_open {
+        let what =
+            format!("without `what`, this `allow` policy allows everything within its `{key}`");
+        let hint = format!(
+            "write `effect: deny` for a `{key}` alone, which allows nothing; or say what is \
+                allowed, such as `what: {{ servers: [\"*\"] }}` for everything"
+        );
+        mistakes.push(mistake(&["effect"], what, hint));
     }
 }
 

@@ -163,6 +163,18 @@ pub struct What {
     pub methods: Option<Vec<String>>,
 }
 
+impl What {
+    /// Whether nothing narrows it.
+    pub(crate) fn is_everything(&self) -> bool {
+        let Self { tools, words, not_words, prompts, resources, completion, .. } = self;
+        let Self { servers, not_servers, categories, endpoints, methods, annotations, .. } = self;
+        let names = [tools, words, not_words, prompts, resources, completion];
+        let places = [servers, not_servers, categories, endpoints, methods];
+        let is_narrowed = names.into_iter().chain(places).any(Option::is_some);
+        !is_narrowed && annotations.is_none()
+    }
+}
+
 /// Annotations of a tool. Without a word of the server a tool is taken to change and to destroy
 /// things, to do so anew each time, and to reach the outside.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
@@ -261,6 +273,22 @@ pub struct Rate {
     /// `[]` is one for all. Callers of one issuer without an organisation share one by
     /// `organisation`, those without an agent one by `agent`.
     pub by: Option<Vec<Key>>,
+    /// What holds while gateways share their rates and the store that they share them in is away.
+    /// Default `local`.
+    pub when_away: Option<WhenAway>,
+}
+
+/// What holds while the store of shared rates is away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum WhenAway {
+    /// Each gateway counts for itself: one allowance at each.
+    #[default]
+    Local,
+    /// Everything passes.
+    Allow,
+    /// Nothing passes.
+    Deny,
 }
 
 /// By what requests are counted.
@@ -272,6 +300,19 @@ pub enum Key {
     Agent,
     Tool,
     Server,
+}
+
+impl Key {
+    /// As it is written.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Principal => "principal",
+            Self::Organisation => "organisation",
+            Self::Agent => "agent",
+            Self::Tool => "tool",
+            Self::Server => "server",
+        }
+    }
 }
 
 /// `null` is a value here, not the absence of one.

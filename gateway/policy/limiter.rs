@@ -1,5 +1,5 @@
-//! Counting requests. The limiter here counts in this process, in bounded memory; one that several
-//! processes share can take its place behind the same trait.
+//! Counting requests: the seam that the request path asks, and the limiter that counts in this
+//! process, in bounded memory. Whoever starts the gateway chooses the limiter.
 
 mod pace;
 
@@ -14,24 +14,60 @@ use dashmap::DashMap;
 
 use pace::Pace;
 
+use crate::file::WhenAway;
+use crate::limit_key::LimitKey;
+
 /// An allowance: so many per period, with so many at once; and so many at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Quota {
     pub rate: Option<(NonZeroU32, Duration, NonZeroU32)>,
     pub concurrency: Option<u32>,
+    /// For limiters that count elsewhere.
+    pub when_away: WhenAway,
 }
 
-/// Counts requests.
+/// What a policy allows.
+#[derive(Clone, Copy)]
+pub struct Allowance<'a> {
+    /// The name of the policy, under which is counted.
+    pub policy: &'a str,
+    pub quota: &'a Quota,
+}
+
+/// What of an allowance is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reached {
+    /// So many per period; after so long there is one more.
+    Rate(Duration),
+    /// So many at a time; nobody knows when one ends, so this is a guess.
+    Concurrency(Duration),
+    /// Nobody can say, and then nothing passes; when that ends is a guess.
+    Unavailable(Duration),
+}
+
+impl Reached {
+    /// How long to wait.
+    #[must_use]
+    pub fn wait(self) -> Duration {
+        match self {
+            Self::Rate(wait) | Self::Concurrency(wait) | Self::Unavailable(wait) => wait,
+        }
+    }
+}
+
+/// Counts requests. The request path calls this for every rate that is about a request: it must
+/// neither wait nor do I/O, and what it remembers must be bounded.
 pub trait Limiter: Send + Sync {
-    /// One request against an allowance. `name` is the policy's, `key` what shares the allowance.
+    /// One request against an allowance, by what shares it. What comes back is held while the
+    /// request runs.
     ///
     /// # Errors
-    /// How long to wait, and whether it is about how many run at the same time.
-    fn take(&self, name: &str, quota: &Quota, key: u64) -> Result<Option<Held>, (Duration, bool)>;
+    /// What is reached.
+    fn take(&self, of: Allowance<'_>, key: &LimitKey<'_>) -> Result<Option<Held>, Reached>;
 
     /// Takes back one request that [`Limiter::take`] let pass, as far as it is about how often:
     /// another allowance that it needed refused it.
-    fn give_back(&self, name: &str, quota: &Quota, key: u64);
+    fn give_back(&self, of: Allowance<'_>, key: &LimitKey<'_>);
 
     /// Forgets what has been idle. Called now and then, away from requests.
     fn sweep(&self);
@@ -68,6 +104,8 @@ const MAX_BUCKETS: usize = 16_384;
 #[derive(Default)]
 pub struct Local {
     buckets: RwLock<HashMap<Box<str>, Arc<Bucket>, RandomState>>,
+    /// Nobody can choose whom to share an allowance with.
+    hasher: RandomState,
 }
 
 struct Bucket {
@@ -114,20 +152,38 @@ impl Local {
         buckets.insert(name.into(), Arc::clone(&new));
         new
     }
-}
 
-impl Limiter for Local {
-    fn take(&self, name: &str, quota: &Quota, key: u64) -> Result<Option<Held>, (Duration, bool)> {
+    /// A place among those that may run at the same time, whatever was used of the rest.
+    ///
+    /// # Errors
+    /// All places are taken.
+    pub fn hold(&self, of: Allowance<'_>, key: &LimitKey<'_>) -> Result<Option<Held>, Reached> {
+        let Some(most) = of.quota.concurrency else { return Ok(None) };
+        let bucket = self.bucket(of.policy, of.quota);
+        bucket.enter(key.hash_with(&self.hasher), most).map(Some)
+    }
+
+    fn take_for(&self, name: &str, quota: &Quota, key: u64) -> Result<Option<Held>, Reached> {
         self.bucket(name, quota).take(key)
     }
 
-    fn give_back(&self, name: &str, quota: &Quota, key: u64) {
+    fn give_back_for(&self, name: &str, quota: &Quota, key: u64) {
         // Where another number came between, the one request stays used.
         if let Some(bucket) = self.find_bucket(name, quota)
             && let Some(pace) = &bucket.pace
         {
             pace.give_back(key);
         }
+    }
+}
+
+impl Limiter for Local {
+    fn take(&self, of: Allowance<'_>, key: &LimitKey<'_>) -> Result<Option<Held>, Reached> {
+        self.take_for(of.policy, of.quota, key.hash_with(&self.hasher))
+    }
+
+    fn give_back(&self, of: Allowance<'_>, key: &LimitKey<'_>) {
+        self.give_back_for(of.policy, of.quota, key.hash_with(&self.hasher));
     }
 
     fn sweep(&self) {
@@ -163,22 +219,22 @@ impl Bucket {
         self.pace.as_ref().map_or(0, |pace| pace.len()) + self.running.len()
     }
 
-    fn take(&self, key: u64) -> Result<Option<Held>, (Duration, bool)> {
+    fn take(&self, key: u64) -> Result<Option<Held>, Reached> {
         // Before the rate, so that what finds no place does not use up the allowance.
         let held = self.quota.concurrency.map(|most| self.enter(key, most)).transpose()?;
         match &self.pace {
             Some(pace) if self.quota.rate.is_some() => {
-                pace.take(key).map_err(|wait| (wait, false))?
+                pace.take(key).map_err(Reached::Rate)?;
             }
             _ => {}
         }
         Ok(held)
     }
 
-    fn enter(&self, key: u64, most: u32) -> Result<Held, (Duration, bool)> {
+    fn enter(&self, key: u64, most: u32) -> Result<Held, Reached> {
         let mut count = self.running.entry(key).or_insert(0);
         if *count >= most {
-            return Err((GUESS, true));
+            return Err(Reached::Concurrency(GUESS));
         }
         *count += 1;
         drop(count);

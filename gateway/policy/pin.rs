@@ -186,6 +186,18 @@ impl Lock {
         self.pins.keys().map(String::as_str)
     }
 
+    /// Bytes of the definitions whose names begin so.
+    #[must_use]
+    pub fn measure(&self, prefix: &str) -> usize {
+        let mut bytes = 0;
+        for (name, pin) in &self.pins {
+            if name.starts_with(prefix) {
+                bytes += name.len() + pin.definition.to_string().len();
+            }
+        }
+        bytes
+    }
+
     #[must_use]
     pub fn standing(&self, slug: &str, tool: &str, fingerprint: &str) -> Standing {
         match self.pin(slug, tool) {

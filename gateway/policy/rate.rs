@@ -1,15 +1,13 @@
-//! How often, and how many at a time: what shares an allowance, and asking a limiter for it. The
+//! How often, and how many at a time: what a policy's rate says, and asking a limiter for it. The
 //! counting itself is behind [`Limiter`].
 
-use std::hash::{BuildHasher, Hash, Hasher};
 use std::num::NonZeroU32;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use ahash::{AHasher, RandomState};
-
 use crate::file::{Key, Rate};
-use crate::limiter::{Held, Limiter, Quota};
+use crate::limit_key::LimitKey;
+use crate::limiter::{Allowance, Held, Limiter, Quota, Reached};
 use crate::rule::Rule;
 use crate::{Subject, Target, pattern};
 
@@ -68,6 +66,9 @@ pub(crate) fn check(rate: &Rate) -> Vec<(&'static str, String)> {
     } else if given.is_empty() && rate.burst.is_some() {
         mistakes.push(("burst", "needs a period beside it".into()));
     }
+    if given.is_empty() && rate.when_away.is_some() {
+        mistakes.push(("when_away", "needs a period beside it".into()));
+    }
     given.extend(rate.burst.map(|number| ("burst", number)));
     given.extend(rate.concurrency.map(|number| ("concurrency", number)));
     for (key, number) in given {
@@ -82,16 +83,10 @@ pub(crate) fn check(rate: &Rate) -> Vec<(&'static str, String)> {
 #[derive(Debug)]
 pub(crate) struct Limits(Vec<Option<Limit>>);
 
-/// Nobody can choose whom to share an allowance with, and the keys of one set of policies are those
-/// of the next.
-static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-
 #[derive(Debug)]
 struct Limit {
     quota: Quota,
     by: Vec<Key>,
-    /// Has read what `by` is, so that no key of one meaning is a key of another.
-    hasher: AHasher,
     methods: u32,
 }
 
@@ -100,10 +95,8 @@ struct Limit {
 pub struct Limited {
     /// The policy that limits.
     pub rule: Arc<str>,
-    /// How long to wait; an estimate where something has to end first.
-    pub wait: Duration,
-    /// It is about how many run at the same time.
-    pub running: bool,
+    /// What of it is reached.
+    pub reached: Reached,
 }
 
 impl Limits {
@@ -131,9 +124,10 @@ impl Limits {
         target: Option<&Target<'_>>,
     ) -> Result<Option<Held>, Limited> {
         let Some(limit) = self.get(at) else { return Ok(None) };
-        match limiter.take(&rule.name, &limit.quota, limit.key(subject, target)) {
+        let key = LimitKey::new(&limit.by, subject, target);
+        match limiter.take(limit.allowance(rule), &key) {
             Ok(held) => Ok(held),
-            Err((wait, running)) => Err(Limited { rule: Arc::clone(&rule.name), wait, running }),
+            Err(reached) => Err(Limited { rule: Arc::clone(&rule.name), reached }),
         }
     }
 
@@ -146,7 +140,8 @@ impl Limits {
         target: Option<&Target<'_>>,
     ) {
         if let Some(limit) = self.get(at) {
-            limiter.give_back(&rule.name, &limit.quota, limit.key(subject, target));
+            let key = LimitKey::new(&limit.by, subject, target);
+            limiter.give_back(limit.allowance(rule), &key);
         }
     }
 }
@@ -162,29 +157,20 @@ impl Limit {
         for glob in rule.what.methods.iter().flatten() {
             patterns.push(glob.glob().to_owned());
         }
-        let mut hasher = KEYS.build_hasher();
-        by.hash(&mut hasher);
-        Some(Self { quota: quota(rate), by, hasher, methods: methods(&patterns) })
+        Some(Self { quota: quota(rate), by, methods: methods(&patterns) })
     }
 
-    /// What shares the allowance.
-    fn key(&self, subject: &Subject<'_>, target: Option<&Target<'_>>) -> u64 {
-        let mut hasher = self.hasher.clone();
-        for key in &self.by {
-            match key {
-                Key::Principal => (subject.issuer, subject.subject).hash(&mut hasher),
-                Key::Organisation => (subject.issuer, subject.organisation).hash(&mut hasher),
-                Key::Agent => (subject.issuer, subject.agent).hash(&mut hasher),
-                Key::Server => target.map(|target| target.server).hash(&mut hasher),
-                Key::Tool => target.map(|target| (target.server, target.own)).hash(&mut hasher),
-            }
-        }
-        hasher.finish()
+    fn allowance<'a>(&'a self, rule: &'a Rule) -> Allowance<'a> {
+        Allowance { policy: &rule.name, quota: &self.quota }
     }
 }
 
 fn quota(rate: &Rate) -> Quota {
-    let mut quota = Quota { rate: None, concurrency: rate.concurrency };
+    let mut quota = Quota {
+        rate: None,
+        concurrency: rate.concurrency,
+        when_away: rate.when_away.unwrap_or_default(),
+    };
     for (number, seconds) in [
         (rate.per_second, 1),
         (rate.per_minute, 60),

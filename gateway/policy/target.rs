@@ -46,6 +46,9 @@ pub struct Target<'a> {
     pub kind: Kind,
     /// The slug of its server.
     pub server: &'a str,
+    /// The organisation that its server belongs to; `None` for the operator's. Policies do not look
+    /// at it, but what they count of servers is counted by it.
+    pub organisation: Option<&'a str>,
     /// Its name or URI at `/mcp`.
     pub exposed: &'a str,
     /// Its name or URI at its server.

@@ -34,6 +34,7 @@ fn tool(name: &str) -> Target<'_> {
     Target {
         kind: Kind::Tool,
         server,
+        organisation: None,
         exposed: name,
         own,
         category: None,
@@ -70,6 +71,7 @@ fn a_resource_that_is_denied_is_denied_in_every_spelling() {
         let target = Target {
             kind: Kind::Resource,
             server: "one",
+            organisation: None,
             exposed,
             own,
             category: None,
@@ -151,6 +153,7 @@ fn a_resource_that_is_denied_is_denied_wherever_its_host_stands() {
         let target = Target {
             kind: Kind::Resource,
             server: "js",
+            organisation: None,
             exposed,
             own,
             category: None,
@@ -217,6 +220,7 @@ fn decide_on(policy: &Policy, uri: &str) -> Expect {
     let target = Target {
         kind: Kind::Resource,
         server: "any",
+        organisation: None,
         exposed: uri,
         own: uri,
         category: None,
@@ -691,14 +695,12 @@ fn rates_are_kept_by_what_they_say() {
     };
     assert!(call(&SOMEBODY, "a__b").is_ok() && call(&SOMEBODY, "a__b").is_ok());
     let limited = call(&SOMEBODY, "a__b").unwrap_err();
-    assert!(
-        limited.wait > Duration::from_secs(20)
-            && limited.wait <= Duration::from_secs(30)
-            && !limited.running
-    );
+    let Reached::Rate(wait) = limited.reached else { panic!("{limited:?}") };
+    assert!(wait > Duration::from_secs(20) && wait <= Duration::from_secs(30), "{wait:?}");
     assert!(call(&SOMEBODY, "a__c").is_ok() && call(&other, "a__b").is_ok());
     let held = call(&SOMEBODY, "slow__b").unwrap();
-    assert!(call(&other, "slow__c").unwrap_err().running);
+    let limited = call(&other, "slow__c").unwrap_err();
+    assert!(matches!(limited.reached, Reached::Concurrency(_)), "{limited:?}");
     drop(held);
     assert!(call(&other, "slow__c").is_ok());
     let class = policy.class(&SOMEBODY, "/mcp");
@@ -708,6 +710,49 @@ fn rates_are_kept_by_what_they_say() {
             && list("prompts/list").is_err()
             && list("server/discover").is_ok()
     );
+}
+
+#[test]
+fn servers_of_the_same_slug_in_two_organisations_share_no_allowance() {
+    for by in ["server", "tool"] {
+        let rate = json!({"per_hour": 1, "by": [by]});
+        let policy = policy(json!([
+            {"name": "all", "effect": "allow"},
+            {"name": "m", "effect": "deny", "what": {"tools": ["*"]}, "rate": rate},
+        ]));
+        let limiter = Local::new();
+        let passes = |organisation: Option<&str>| {
+            let target = Target { organisation, ..tool("a__b") };
+            let class = policy.class(&SOMEBODY, "/mcp");
+            let question = Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target };
+            let verdict = policy.verdict(&class, &question);
+            let about = Some((&verdict, &target));
+            policy.limit(&limiter, &class, "tools/call", &SOMEBODY, about).is_ok()
+        };
+        for organisation in [None, Some("acme"), Some("other")] {
+            assert!(passes(organisation) && !passes(organisation), "{by} {organisation:?}");
+        }
+    }
+}
+
+#[test]
+fn principals_of_two_organisations_share_no_allowance() {
+    let rate = json!({"per_hour": 1});
+    let policy = policy(json!([
+        {"name": "all", "effect": "allow"},
+        {"name": "m", "effect": "deny", "what": {"tools": ["*"]}, "rate": rate},
+    ]));
+    let limiter = Local::new();
+    let target = tool("a__b");
+    for organisation in [None, Some("acme"), Some("other")] {
+        let subject = Subject { organisation, ..SOMEBODY };
+        let class = policy.class(&subject, "/mcp");
+        let question = Question { subject: &subject, endpoint: "/mcp", target: &target };
+        let verdict = policy.verdict(&class, &question);
+        let about = Some((&verdict, &target));
+        let ask = || policy.limit(&limiter, &class, "tools/call", &subject, about).is_ok();
+        assert!(ask() && !ask(), "{organisation:?}");
+    }
 }
 
 #[test]
@@ -1241,7 +1286,7 @@ proptest! {
         let subject = Subject { issuer, roles: &roles, ..SOMEBODY };
         let exposed = format!("{server}__{own}");
         let kind = if prompt { Kind::Prompt } else { Kind::Tool };
-        let target = Target { kind, server, exposed: &exposed, own, category: None, annotations: Annotations::default() };
+        let target = Target { kind, server, organisation: None, exposed: &exposed, own, category: None, annotations: Annotations::default() };
         let question = Question { subject: &subject, endpoint, target: &target };
         let about: Vec<&rule::Rule> =
             policy.rules.iter().filter(|rule| rule.misfits(&subject, endpoint, &target).is_empty()).collect();
@@ -1338,6 +1383,25 @@ fn names_that_stand_for_something_else_are_refused() {
         );
     }
     policy(json!([{"name": "defaults", "effect": "allow"}, {"name": "policy", "effect": "deny"}]));
+}
+
+/// Somebody who writes a rate for a caller means to bound the caller, not to allow it everything.
+#[test]
+fn an_allow_policy_with_a_bound_says_what_it_allows() {
+    let bounds = [("rate", json!({"per_minute": 6})), ("response", json!({"secrets": true}))];
+    for (key, bound) in bounds {
+        let policy = |effect: &str| json!({"name": "a", "effect": effect, "who": {"roles": ["ci"]}, key: bound});
+        let found = mistakes(json!([policy("allow")]));
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].0 == "effect" && found[0].1.contains("allows everything"), "{found:?}");
+        self::policy(json!([policy("deny")]));
+        let mut narrow = policy("allow");
+        narrow["what"] = json!({"servers": ["*"]});
+        self::policy(json!([narrow]));
+        let mut conditional = policy("allow");
+        conditional["when"] = json!("target.server == 'a'");
+        self::policy(json!([conditional]));
+    }
 }
 
 #[test]

@@ -191,6 +191,15 @@ impl Naming {
         named.cloned().collect()
     }
 
+    /// The name with the longest suffix, for an entry whose name something has that it was not
+    /// exposed together with: no other entry has it.
+    #[must_use]
+    pub fn expose_distinct(&self, slug: &Slug, own: &str) -> String {
+        let mut candidate = self.candidate(slug, own);
+        candidate.step = SUFFIXES.len();
+        self.render(&candidate).into_owned()
+    }
+
     /// Other spellings of a name that a caller may mean: slug and own name as they are, joined by
     /// `/`, `__` and the configured separator. The caller offers them only where they mean one
     /// thing and no exposed name.

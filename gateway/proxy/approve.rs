@@ -201,8 +201,8 @@ impl Asking<'_> {
         let life = self.life(true);
         let mut nonce = Nonce::default();
         getrandom::fill(&mut nonce).map_err(|_| ApprovalError::Unknown)?;
-        let slug = permitted.server().slug();
-        let state = answer::seal(context, slug, permitted.target(), &nonce, life)
+        let server = &**permitted.server();
+        let state = answer::seal(context, server, permitted.target(), &nonce, life)
             .ok_or(ApprovalError::Unknown)?;
         let asked = AskedCall {
             owner: context.principal.clone(),

@@ -1,16 +1,15 @@
 //! What approvers do: they look at the calls that wait for them, and approve or deny them. Who may
 //! approve what is said by policies alone.
 
-use lockgate_authn::Principal;
+use lockgate_authn::{Principal, Role};
 use lockgate_protocol::sealed::Purpose;
 use lockgate_telemetry::audit;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
 use crate::approvals::announced::Announcement;
-use crate::approvals::waiting::{VoteError, WaitingCall};
+use crate::approvals::waiting::{Approver, VoteError, WaitingCall};
 use crate::gateway::Gateway;
-use crate::rights::subject;
 use crate::unix_time;
 
 /// An answer of an approver that does not count.
@@ -51,13 +50,13 @@ impl Gateway {
     /// The call of this id, if this approver may approve it.
     #[must_use]
     pub fn find_approval(&self, approver: &Principal, id: &str) -> Option<Value> {
-        self.approvals.waiting.find(approver, &subject(approver), id)
+        self.approvals.waiting.find(self.approver(approver), id)
     }
 
     /// The calls that this approver may approve, the oldest first.
     #[must_use]
     pub fn list_approvals(&self, approver: &Principal) -> Vec<Value> {
-        self.approvals.waiting.list(approver, &subject(approver))
+        self.approvals.waiting.list(self.approver(approver))
     }
 
     /// Counts the answer of an approver; gives how the call stands then.
@@ -71,8 +70,7 @@ impl Gateway {
         approve: bool,
     ) -> Result<Value, ApproverError> {
         let waiting = &self.approvals.waiting;
-        let subject = subject(approver);
-        let answered = waiting.vote(id, approver, &subject, approve, &|call: &WaitingCall| {
+        let answered = waiting.vote(id, self.approver(approver), approve, &|call: &WaitingCall| {
             self.record_vote(call, approver)
         });
         let (call, state) = answered?;
@@ -80,6 +78,11 @@ impl Gateway {
         let requester = format!("{}|{}", call.requester.issuer, call.requester.subject);
         tracing::info!(target: "audit", id, who, requester, approve, "approval answered");
         Ok(state)
+    }
+
+    fn approver<'a>(&self, principal: &'a Principal) -> Approver<'a> {
+        let role = self.snapshot().authenticator.role_of(principal);
+        Approver { principal, is_operator: role == Role::Operator }
     }
 
     /// Writes into the audit trail that one of several has approved a call.

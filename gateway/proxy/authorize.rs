@@ -161,14 +161,13 @@ fn permit_round(
     let mut parked = None;
     let mut answer = None;
     if tokens::is_next_round(&context.request) {
-        let slug = server.slug();
         if context.request.method == Method::ToolsCall {
-            answer = approve::answer::read(context, slug, &target)?;
+            answer = approve::answer::read(context, &*server, &target)?;
         }
         if answer.is_some() {
             replaced.extend([("requestState", None), ("inputResponses", None)]);
         } else {
-            let round = tokens::next_round(context, slug, &target)?;
+            let round = tokens::next_round(context, &*server, &target)?;
             replaced.extend(round.replaced);
             if let Resumption::Parked(handle) = round.resumption {
                 parked = Some(Parked { handle, answers: round.answers });
@@ -188,7 +187,7 @@ fn permit_round(
 fn authorize_task(context: &RequestContext) -> Result<Permitted, RequestError> {
     let token = require_string(&context.request, "taskId")?;
     let task = find_task(context, &token)
-        .ok_or_else(|| answer_missing(context, RequestError::invalid("unknown task")))?;
+        .ok_or_else(|| answer_missing(context, RequestError::unknown_task()))?;
     let held = admit(&context.snapshot, &context.rights, context.request.method)?;
     let method = context.request.method;
     let mut replaced = vec![("taskId", Some(write::quoted(&task.own)))];
@@ -220,12 +219,12 @@ pub(crate) fn find_task(context: &RequestContext, token: &str) -> Option<Task> {
         .open(Purpose::Task, &context.bind(), unix_time::now(), token)
         .ok()?;
     let plain = String::from_utf8(plain).ok()?;
-    let (slug, rest) = plain.split_once('\0')?;
+    let (server, rest) = plain.split_once('\0')?;
     let (tool, own) = rest.split_once('\0')?;
-    let seen = context
-        .view
-        .tool(tool)
-        .filter(|seen| context.sees(&seen.entry) && seen.entry.slug.as_str() == slug)?;
+    let seen = context.view.tool(tool).filter(|seen| context.sees(&seen.entry))?;
+    if *seen.entry.server.qualified_name() != *server {
+        return None;
+    }
     let response = seen.verdict.response().cloned();
     Some(Task { server: Arc::clone(&seen.entry.server), own: own.to_owned(), response })
 }

@@ -57,7 +57,7 @@ impl CallerView for RequestCallerView<'_> {
     }
 
     fn organisation(&self) -> Option<&str> {
-        self.context.principal.organisation.as_deref()
+        self.context.principal.named_organisation()
     }
 
     fn servers(&self) -> Vec<Arc<dyn Upstream>> {

@@ -13,13 +13,14 @@ use crate::catalog::{Entry, View};
 use crate::rights::CallerRights;
 use crate::session::{Running, Session};
 use crate::snapshot::Snapshot;
-use crate::transport::Endpoint;
+use crate::transport::{Endpoint, Transport};
 
 /// A request of a known caller in a known era, at an endpoint that exists.
 pub(crate) struct RequestContext {
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) view: Arc<View>,
     pub(crate) endpoint: Endpoint,
+    pub(crate) transport: Transport,
     pub(crate) principal: Principal,
     /// What policy knows of the caller here.
     pub(crate) rights: CallerRights,
@@ -46,6 +47,7 @@ impl RequestContext {
             snapshot: Arc::clone(&self.snapshot),
             view: Arc::clone(&self.view),
             endpoint: self.endpoint.clone(),
+            transport: self.transport,
             principal: self.principal.clone(),
             rights: self.rights.clone(),
             request,
@@ -70,10 +72,7 @@ impl RequestContext {
 
     /// What sealed tokens are bound to.
     pub(crate) fn bind(&self) -> [&[u8]; 3] {
-        let endpoint = match &self.endpoint {
-            Endpoint::All => b"".as_slice(),
-            Endpoint::Server(slug) => slug.as_bytes(),
-        };
-        [self.principal.issuer.as_bytes(), self.principal.subject.as_bytes(), endpoint]
+        let principal = &self.principal;
+        [principal.realm().as_bytes(), principal.subject.as_bytes(), self.endpoint.bound()]
     }
 }

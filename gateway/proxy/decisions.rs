@@ -84,6 +84,7 @@ fn explain_one(
     let target = Target {
         kind: question.kind,
         server: &asked.server,
+        organisation: None,
         exposed: &asked.exposed,
         own: &asked.own,
         category: asked.category.as_deref(),

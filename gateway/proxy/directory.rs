@@ -1,89 +1,168 @@
-//! The servers of the gateway and the catalog that is merged from them. One task rebuilds it when a
-//! server changes and tells sessions and listeners, each only of what it can see. Nothing here
-//! keeps a catalog that another one has replaced.
+//! The servers of the gateway from their two sources, the operator's configuration and the
+//! organisations, and the catalog that is merged from each. A change of one source merges nothing
+//! of another. Nothing here keeps a catalog that another one has replaced.
 
+mod about;
+mod changes;
+mod organisation;
+mod server_set;
+mod wakes;
+
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use lockgate_policy::pin::Pins;
-use lockgate_protocol::name::{Naming, Slug};
+use lockgate_protocol::name::Naming;
 use lockgate_protocol::revision::Era;
 use lockgate_telemetry::Metrics;
-use lockgate_upstream::{Announcement, Events, State, Subscription, Upstream};
+use lockgate_upstream::{Announcement, Events, ServerId, Upstream};
 use parking_lot::Mutex;
-use tokio::sync::{Notify, broadcast};
+use tokio::sync::broadcast;
 
-use crate::catalog::{Catalog, Servers, View};
+use crate::catalog::{Catalog, Layers, Selection, Servers, View, Viewing};
 use crate::rights::CallerRights;
 use crate::snapshot::Snapshot;
 use crate::suspects::log_new_suspects;
 use crate::transport::Endpoint;
+pub(crate) use about::About;
+pub(crate) use changes::{Change, ChangeReceiver, Changes};
+pub(crate) use organisation::Organisation;
+use organisation::State;
+pub use organisation::{AgentOwner, AgentServers};
+use server_set::ServerSet;
+use wakes::Wakes;
+pub(crate) use wakes::{Source, Wanted};
 
 /// Events that wait for a slow reader before the oldest are lost.
 const BACKLOG: usize = 1024;
 
 /// See the module.
 pub(crate) struct Directory {
-    servers: Mutex<Servers>,
+    shared: ServerSet,
     catalog: ArcSwap<Catalog>,
+    /// Those that have something, by name.
+    organisations: ArcSwap<HashMap<Arc<str>, Arc<Organisation>>>,
+    changing: Mutex<()>,
     pub(crate) events: Events,
-    /// What listeners hear: a new catalog, or a resource that changed.
-    pub(crate) changes: broadcast::Sender<Change>,
-    /// The version of the catalog that has what servers offer to modern clients that can be asked.
-    surveyed: AtomicU64,
-    settled: AtomicBool,
-    settling: Notify,
-    pub(crate) wake: Notify,
+    pub(crate) changes: Changes,
+    pub(crate) wakes: Wakes,
 }
 
-/// What listeners hear.
-#[derive(Clone, Debug)]
-pub(crate) enum Change {
-    /// There is another catalog, or servers say of lists that they have changed.
-    Catalog(Arc<[Announcement]>),
-    /// A resource of a server, by its own URI, has changed, as was said on this connection.
-    Updated { slug: Arc<str>, uri: Arc<str>, on: Subscription },
-    /// A task of a server, by its own id, has news.
-    Task { slug: Arc<str>, id: Arc<str> },
+fn merge_nothing(naming: Naming, metrics: &Metrics) -> Catalog {
+    Catalog::merge(Servers::new(), naming, &Pins::default(), None, metrics)
 }
 
 impl Directory {
     pub(crate) fn new(naming: Naming, metrics: &Metrics) -> Self {
         Self {
-            servers: Mutex::default(),
-            catalog: ArcSwap::from_pointee(Catalog::merge(
-                Servers::new(),
-                naming,
-                &Pins::default(),
-                None,
-                metrics,
-            )),
+            shared: ServerSet::default(),
+            catalog: ArcSwap::from_pointee(merge_nothing(naming, metrics)),
+            organisations: ArcSwap::default(),
+            changing: Mutex::default(),
             events: broadcast::channel(BACKLOG).0,
-            changes: broadcast::channel(BACKLOG).0,
-            surveyed: AtomicU64::new(u64::MAX),
-            settled: AtomicBool::new(false),
-            settling: Notify::new(),
-            wake: Notify::new(),
+            changes: Changes::default(),
+            wakes: Wakes::default(),
         }
     }
 
-    /// Replaces the set of servers.
+    /// Replaces the operator's servers.
     pub(crate) fn set_servers(&self, servers: impl IntoIterator<Item = Arc<dyn Upstream>>) {
-        let named =
-            servers.into_iter().filter_map(|server| Some((Slug::new(server.slug()).ok()?, server)));
-        *self.servers.lock() = named.collect();
-        self.settled.store(false, Ordering::Release);
-        self.wake.notify_one();
+        self.shared.replace(servers);
+        self.wakes.add(None, Wanted::Merge);
     }
 
+    /// Replaces what an organisation has; one that has nothing is gone.
+    pub(crate) fn set_organisation(
+        &self,
+        name: &str,
+        servers: Vec<Arc<dyn Upstream>>,
+        agents: Vec<AgentServers>,
+        (naming, metrics): (Naming, &Metrics),
+    ) {
+        let _changing = self.changing.lock();
+        let all = self.organisations.load();
+        let is_nothing = servers.is_empty() && agents.is_empty();
+        let organisation = match all.get(name) {
+            Some(known) => Arc::clone(known),
+            None if is_nothing => return,
+            None => Arc::new(Organisation::new(name.into(), merge_nothing(naming, metrics))),
+        };
+        organisation.set.replace(servers);
+        if let Some(over) = organisation.replace_agents(agents) {
+            self.catalog.load().views.forget(over);
+        }
+        if is_nothing || !all.contains_key(name) {
+            let mut changed = HashMap::clone(&all);
+            match is_nothing {
+                true => drop(changed.remove(name)),
+                false => drop(changed.insert(name.into(), Arc::clone(&organisation))),
+            }
+            self.organisations.store(Arc::new(changed));
+        }
+        if is_nothing {
+            self.catalog.load().views.forget(organisation.state().number);
+        }
+        // Other servers are merged for being others; other agents change no list of a server.
+        self.wakes.add(Some(Arc::clone(&organisation.name)), Wanted::Tell);
+    }
+
+    /// The operator's servers.
     pub(crate) fn servers(&self) -> Vec<Arc<dyn Upstream>> {
-        self.servers.lock().values().cloned().collect()
+        self.shared.get().into_values().collect()
     }
 
+    /// The servers of an organisation.
+    pub(crate) fn servers_of(&self, organisation: &str) -> Vec<Arc<dyn Upstream>> {
+        match self.organisation(organisation) {
+            Some(own) => own.set.get().into_values().collect(),
+            None => Vec::new(),
+        }
+    }
+
+    /// The servers that members of an organisation may have reached.
+    pub(crate) fn servers_for(&self, organisation: &str) -> Vec<Arc<dyn Upstream>> {
+        let mut servers = self.servers();
+        servers.extend(self.servers_of(organisation));
+        servers
+    }
+
+    /// All servers of all organisations.
+    pub(crate) fn own_servers(&self) -> Vec<Arc<dyn Upstream>> {
+        let all = self.organisations.load();
+        all.values().flat_map(|organisation| organisation.set.get().into_values()).collect()
+    }
+
+    pub(crate) fn find_server(&self, id: &ServerId) -> Option<Arc<dyn Upstream>> {
+        let mut servers = match &id.organisation {
+            None => self.shared.get(),
+            Some(organisation) => self.organisation(organisation)?.set.get(),
+        };
+        servers.remove(&*id.slug)
+    }
+
+    pub(crate) fn organisation(&self, name: &str) -> Option<Arc<Organisation>> {
+        let all = self.organisations.load();
+        // Where there are none, looking for one costs nothing.
+        if all.is_empty() {
+            return None;
+        }
+        all.get(name).cloned()
+    }
+
+    /// The catalog of the operator's servers.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         self.catalog.load_full()
+    }
+
+    /// The catalog of the servers of a source.
+    pub(crate) fn catalog_of(&self, source: &Source) -> Option<Arc<Catalog>> {
+        match source {
+            None => Some(self.catalog()),
+            Some(name) => Some(Arc::clone(&self.organisation(name)?.state().catalog)),
+        }
     }
 
     /// What a caller may see at an endpoint now; `None` when there is no such endpoint for it.
@@ -93,50 +172,107 @@ impl Directory {
         snapshot: &Snapshot,
         rights: &CallerRights,
     ) -> Option<Arc<View>> {
-        let catalog = self.catalog.load();
+        let shared = self.catalog.load();
+        let organisation = self.organisation(rights.principal.organisation());
+        if let Some(organisation) = &organisation {
+            let state = organisation.state();
+            if endpoint.is_of_agent() || !state.catalog.servers.is_empty() {
+                return self.own_view((organisation, &state), &shared, endpoint, snapshot, rights);
+            }
+        }
         let class = rights.class.mark();
-        if let Some(known) = catalog.views.get(endpoint, class) {
+        if let Some(known) = shared.views.get(None, endpoint, class) {
             return Some(known);
         }
+        let selection = match endpoint {
+            Endpoint::All => Selection::All,
+            Endpoint::Server(slug) => Selection::One(slug),
+            Endpoint::Agent(_) => return None,
+        };
         // Names of endpoints that do not exist are not remembered: anybody can make them up.
-        let view = catalog.view(endpoint, &snapshot.policy, rights, snapshot.naming)?;
-        Some(catalog.views.keep(endpoint, class, view))
+        let viewing = Viewing { policy: &snapshot.policy, rights, naming: snapshot.naming };
+        let view = Layers { shared: &shared, own: None }.view(selection, viewing)?;
+        Some(shared.views.keep(endpoint, class, view))
     }
 
-    /// Waits until every server is connected or has failed, or the deadline has passed. Costs
-    /// nothing afterwards.
-    pub(crate) async fn settle(&self, deadline: Duration) {
-        if self.settled.load(Ordering::Acquire) {
-            return;
-        }
-        let wait = async {
-            loop {
-                let settling = self.settling.notified();
-                if self.settled.load(Ordering::Acquire) {
-                    return;
-                }
-                settling.await;
+    /// The same for a member of an organisation that has something of its own.
+    fn own_view(
+        &self,
+        (organisation, state): (&Organisation, &State),
+        shared: &Catalog,
+        endpoint: &Endpoint,
+        snapshot: &Snapshot,
+        rights: &CallerRights,
+    ) -> Option<Arc<View>> {
+        let selection = match endpoint {
+            Endpoint::All => Selection::All,
+            Endpoint::Server(slug) => Selection::One(slug),
+            Endpoint::Agent(agent) => {
+                let role = snapshot.authenticator.role_of(&rights.principal);
+                Selection::Assigned(state.find_agent(agent.id(), &rights.principal, role)?)
             }
         };
-        if tokio::time::timeout(deadline, wait).await.is_err() {
-            // Slow servers are waited for once, by whoever comes first.
-            self.settled.store(true, Ordering::Release);
+        let class = rights.class.mark();
+        if let Some(known) = shared.views.get(Some(state.number), endpoint, class) {
+            return Some(known);
+        }
+        let viewing = Viewing { policy: &snapshot.policy, rights, naming: snapshot.naming };
+        let view = Layers { shared, own: Some(&state.catalog) }.view(selection, viewing)?;
+        let number = state.number;
+        let kept = shared.views.keep_own(
+            number,
+            || organisation.state().number == number,
+            endpoint,
+            class,
+            view,
+        );
+        Some(kept)
+    }
+
+    /// Waits until every server of the operator is connected or has failed, or the deadline has
+    /// passed.
+    pub(crate) async fn settle_shared(&self, deadline: Duration) {
+        self.shared.settle(|_| true, deadline).await;
+    }
+
+    /// Waits until every server of the operator, and those of the organisation that a request is
+    /// about, is connected or has failed, or the deadline has passed. Costs nothing afterwards.
+    pub(crate) async fn settle(&self, organisation: &str, about: About<'_>, deadline: Duration) {
+        match self.organisation(organisation) {
+            None => self.settle_shared(deadline).await,
+            // Boxed, as is everything that is rare, so that the future of a request stays small.
+            Some(own) => {
+                Box::pin(async move {
+                    let state = own.state();
+                    let assigned = match about.endpoint {
+                        Endpoint::Agent(agent) => state.assigned_to(agent.id()),
+                        Endpoint::All | Endpoint::Server(_) => None,
+                    };
+                    tokio::join!(
+                        self.settle_shared(deadline),
+                        own.set.settle(|server| about.concerns(server, assigned), deadline),
+                    );
+                })
+                .await;
+            }
         }
     }
 
     /// Waits until it is known and merged what servers offer to clients of this era that can be
-    /// asked things, at most for the deadline.
-    pub(crate) async fn survey(&self, servers: &Servers, era: Era, deadline: Duration) {
-        let mut changes = self.changes.subscribe();
+    /// asked things, at most for the deadline. The servers are those that a member of the
+    /// organisation sees.
+    pub(crate) async fn survey(
+        &self,
+        organisation: &str,
+        servers: &Servers,
+        era: Era,
+        deadline: Duration,
+    ) {
+        let mut changes = self.changes.subscribe(organisation);
         let known = async {
             let surveys = servers.values().map(|server| server.survey(era));
             futures_util::future::join_all(surveys).await;
-            let behind = |(slug, server): (&Slug, &Arc<dyn Upstream>)| {
-                self.catalog()
-                    .merged_version(slug)
-                    .is_some_and(|merged| merged < server.catalog().version)
-            };
-            while servers.iter().any(behind) {
+            while servers.values().any(|server| self.is_behind(&**server)) {
                 if let Err(broadcast::error::RecvError::Closed) = changes.recv().await {
                     return;
                 }
@@ -145,46 +281,93 @@ impl Directory {
         let _ = tokio::time::timeout(deadline, known).await;
     }
 
+    /// Whether a server has lists that are not merged yet.
+    fn is_behind(&self, server: &dyn Upstream) -> bool {
+        let catalog = self.catalog_of(&server.organisation().cloned());
+        let merged = catalog.and_then(|catalog| catalog.merged_version(server.slug()));
+        merged.is_some_and(|merged| merged < server.catalog().version)
+    }
+
     /// The same for modern clients, once for each catalog. `true` when there was something to wait
     /// for, so that views may be others now.
-    pub(crate) async fn survey_for_modern(&self, deadline: Duration) -> bool {
-        let before = self.catalog.load().version;
-        if self.surveyed.load(Ordering::Acquire) == before {
+    pub(crate) async fn survey_for_modern(&self, organisation: &str, deadline: Duration) -> bool {
+        let own = self.organisation(organisation);
+        let shared = self.survey_source(organisation, None, deadline);
+        match own {
+            None => shared.await,
+            Some(own) => {
+                let own = self.survey_source(organisation, Some(&own), deadline);
+                let (shared, own) = tokio::join!(shared, own);
+                shared || own
+            }
+        }
+    }
+
+    async fn survey_source(
+        &self,
+        organisation: &str,
+        own: Option<&Organisation>,
+        deadline: Duration,
+    ) -> bool {
+        let version = || match own {
+            None => self.catalog.load().version,
+            Some(own) => own.state().catalog.version,
+        };
+        let set = own.map_or(&self.shared, |own| &own.set);
+        let before = version();
+        if set.surveyed.load(Ordering::Acquire) == before {
             return false;
         }
-        let servers = self.servers.lock().clone();
-        self.survey(&servers, Era::Modern, deadline).await;
-        let after = self.catalog.load().version;
-        self.surveyed.store(after, Ordering::Release);
+        self.survey(organisation, &set.get(), Era::Modern, deadline).await;
+        let after = version();
+        set.surveyed.store(after, Ordering::Release);
         before != after
     }
 
-    /// Merges again, if that would give another catalog, or `anyway`. Tells whether there is
-    /// something to tell clients of.
+    /// Merges the servers of a source again, if that would give another catalog, or that is wanted
+    /// anyway. Tells whether there is something to tell clients of.
     pub(crate) fn rebuild(
         &self,
+        source: &Source,
         snapshot: &Snapshot,
         metrics: &Metrics,
-        anyway: bool,
+        wanted: Option<Wanted>,
         announced: &Arc<[Announcement]>,
     ) -> bool {
-        let servers = self.servers.lock().clone();
-        let pending = servers.values().any(|s| s.status().state == State::Pending);
-        let before = self.catalog.load_full();
-        let changed = anyway || !before.reflects(&servers);
+        let own = match source {
+            None => None,
+            Some(name) => match self.organisation(name) {
+                Some(own) => Some(own),
+                // It is gone: what its members saw of it goes with their next look.
+                None => {
+                    self.changes.send(source.as_ref(), Change::Catalog(Arc::clone(announced)));
+                    return true;
+                }
+            },
+        };
+        let set = own.as_ref().map_or(&self.shared, |own| &own.set);
+        let servers = set.get();
+        let before = match &own {
+            None => self.catalog(),
+            Some(own) => Arc::clone(&own.state().catalog),
+        };
+        let changed = wanted == Some(Wanted::Merge) || !before.reflects(&servers);
         if changed {
             let pins = &snapshot.config.pins;
-            let after = Catalog::merge(servers, snapshot.naming, pins, Some(&before), metrics);
+            let merged = servers.clone();
+            let after = Catalog::merge(merged, snapshot.naming, pins, Some(&before), metrics);
             log_new_suspects(&before, &after, pins);
-            self.catalog.store(Arc::new(after));
+            match &own {
+                None => self.catalog.store(Arc::new(after)),
+                Some(own) => self.catalog.load().views.forget(own.replace_catalog(after)),
+            }
         }
-        let tells = changed || !announced.is_empty();
+        let tells = changed || wanted.is_some() || !announced.is_empty();
         if tells {
-            let _ = self.changes.send(Change::Catalog(Arc::clone(announced)));
+            self.changes.send(source.as_ref(), Change::Catalog(Arc::clone(announced)));
         }
-        if !pending {
-            self.settled.store(true, Ordering::Release);
-            self.settling.notify_waiters();
+        if let Some(catalog) = self.catalog_of(source) {
+            set.merged(&servers, &catalog);
         }
         tells
     }
@@ -192,6 +375,9 @@ impl Directory {
     /// Something outside the servers changed what is visible (policy, names).
     pub(crate) fn refresh(&self) {
         self.catalog.load().views.clear();
-        self.wake.notify_one();
+        self.wakes.add(None, Wanted::Merge);
+        for name in self.organisations.load().keys() {
+            self.wakes.add(Some(Arc::clone(name)), Wanted::Merge);
+        }
     }
 }

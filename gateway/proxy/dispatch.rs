@@ -37,7 +37,7 @@ use crate::relay::{Relay, stream_message};
 use crate::rescue::RequestError;
 use crate::session::{Log, Session};
 use crate::session_stream::{silence, stream_call};
-use crate::transport::{Reply, Text};
+use crate::transport::{Reply, Text, Transport};
 
 /// A request of a known caller.
 pub(crate) async fn answer_request(gateway: &Arc<Gateway>, context: Box<RequestContext>) -> Reply {
@@ -89,7 +89,14 @@ fn admit_list(gateway: &Gateway, context: &RequestContext) -> Result<(), Request
 fn write_reply(context: &RequestContext, answer: Result<Text, RequestError>) -> Reply {
     match answer {
         Ok(body) => Reply::Message { status: StatusCode::OK, headers: HeaderMap::new(), body },
-        Err(problem) => problem.reply(Some(context.request.id()), context.era()),
+        Err(problem) => {
+            let is_call = context.request.method == Method::ToolsCall;
+            let problem = match context.transport {
+                Transport::Trpc if is_call => problem.without_result(),
+                Transport::Mcp | Transport::Rest | Transport::Trpc => problem,
+            };
+            problem.reply(Some(context.request.id()), context.era())
+        }
     }
 }
 
@@ -103,7 +110,7 @@ async fn forward_request(gateway: &Arc<Gateway>, context: Box<RequestContext>) -
             return write_reply(&context, Err(problem));
         }
     };
-    gateway.single_principal.record(context.principal.key());
+    gateway.record_caller(&context.principal, &**permitted.server());
     match &context.session {
         None if !may_stream(&context) => run_modern(gateway, context, permitted).await,
         None => stream_modern(gateway, context, permitted).await,
@@ -333,6 +340,7 @@ async fn call_server(
     }
     if let Err(problem) = &answer {
         record.outcome = problem.outcome;
+        record.failure = problem.failure_type();
     }
     answer
 }

@@ -7,14 +7,15 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use lockgate_admission::Apart;
 use lockgate_authn::Principal;
-use lockgate_telemetry::audit::Trail;
+use lockgate_protocol::sealed::Purpose;
+use lockgate_telemetry::audit::{ChangePlace, RecordError, Trail};
 use lockgate_telemetry::{Metrics, Tracer};
-use lockgate_upstream::{Events, SoleClient, Subscription, Upstream};
+use lockgate_upstream::{Events, ServerId, SoleClient, Subscription, Upstream};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::approvals::Approvals;
-use crate::directory::Directory;
+use crate::directory::{AgentServers, Directory};
 use crate::modern_clients::ModernClients;
 use crate::parked::ParkedCalls;
 use crate::quota::Quotas;
@@ -23,12 +24,16 @@ use crate::session::{Session, Sessions, portable};
 use crate::single_principal::SinglePrincipal;
 use crate::snapshot::Snapshot;
 use crate::streams::{OpenStream, Streams};
-use crate::suspects::{self, Suspect};
+use crate::suspects::{self, PinChange, Suspect};
 use crate::transport::Exchange;
+use crate::unix_time;
 use lockgate_admission::budget::Budget;
 
 /// Subscriptions that one principal may have made at once: what its listens ask for together.
 pub(crate) const MAX_SUBSCRIBING: usize = 1024;
+
+/// How long a cursor of a list beside MCP is good, in seconds.
+const CURSOR_LIFE: u64 = 24 * 60 * 60;
 
 /// See the module.
 pub struct Gateway {
@@ -65,7 +70,32 @@ impl Gateway {
         self.directory.set_servers(servers);
     }
 
-    /// The servers, by slug.
+    /// Replaces what an organisation has: servers of its own, which are in that organisation, and
+    /// agents. An organisation that has neither is forgotten.
+    pub fn set_organisation(
+        &self,
+        name: &str,
+        servers: Vec<Arc<dyn Upstream>>,
+        agents: Vec<AgentServers>,
+    ) {
+        let naming = self.snapshot.load().naming;
+        let rules = (naming, &*self.metrics);
+        self.directory.set_organisation(name, servers, agents, rules);
+    }
+
+    /// The servers of an organisation.
+    #[must_use]
+    pub fn servers_of(&self, organisation: &str) -> Vec<Arc<dyn Upstream>> {
+        self.directory.servers_of(organisation)
+    }
+
+    /// Whether the operator has a server of this slug, which hides those of organisations.
+    #[must_use]
+    pub fn has_shared(&self, slug: &str) -> bool {
+        self.directory.find_server(&ServerId::shared(slug)).is_some()
+    }
+
+    /// The operator's servers, by slug.
     #[must_use]
     pub fn servers(&self) -> Vec<Arc<dyn Upstream>> {
         self.directory.servers()
@@ -75,6 +105,31 @@ impl Gateway {
     #[must_use]
     pub fn suspects(&self) -> Vec<Suspect> {
         suspects::suspects(&self.directory.catalog())
+    }
+
+    /// The same of an organisation's own servers.
+    #[must_use]
+    pub fn suspects_of(&self, organisation: &str) -> Vec<Suspect> {
+        match self.directory.organisation(organisation) {
+            Some(organisation) => suspects::suspects(&organisation.state().catalog),
+            None => Vec::new(),
+        }
+    }
+
+    /// Tools of the operator's servers, or of an organisation's, that are not as they were
+    /// approved; none where nothing is pinned.
+    #[must_use]
+    pub fn pin_changes(&self, organisation: Option<&str>) -> Option<Vec<PinChange>> {
+        let snapshot = self.snapshot();
+        let lock = snapshot.config.pins.lock.as_ref()?;
+        let catalog = match organisation {
+            None => self.directory.catalog(),
+            Some(name) => match self.directory.organisation(name) {
+                Some(organisation) => Arc::clone(&organisation.state().catalog),
+                None => return Some(Vec::new()),
+            },
+        };
+        Some(suspects::pin_changes(&catalog, lock))
     }
 
     /// The account of bytes in flight.
@@ -98,7 +153,7 @@ impl Gateway {
     /// Waits until every server is connected or has failed, at most for the discovery deadline.
     pub async fn settle(&self) {
         let deadline = self.snapshot.load().config.limits.discovery_deadline;
-        self.directory.settle(deadline).await;
+        self.directory.settle_shared(deadline).await;
     }
 
     /// Ends all streams properly and takes no new ones.
@@ -116,6 +171,34 @@ impl Gateway {
     #[must_use]
     pub fn stream(&self, caller: &Principal) -> Option<OpenStream> {
         self.streams.open(caller, self.snapshot().config.limits.streams_per_principal)
+    }
+
+    /// Room in the audit trail for a change that somebody is about to make; none where there is no
+    /// trail.
+    ///
+    /// # Errors
+    /// [`RecordError`], when nothing is to be changed without a record.
+    pub fn reserve_change(&self) -> Result<Option<ChangePlace>, RecordError> {
+        self.audit.as_ref().map(Trail::reserve_change).transpose()
+    }
+
+    /// A place in a list beside MCP, as a cursor that nobody reads, moves or gives away. `None`
+    /// when it cannot be sealed.
+    #[must_use]
+    pub fn seal_cursor(&self, list: &str, caller: &Principal, place: u64) -> Option<String> {
+        let sealer = &self.snapshot().sealer;
+        let bind = [list.as_bytes(), &caller.key().to_be_bytes()];
+        let expires = unix_time::now() + CURSOR_LIFE;
+        sealer.seal(Purpose::Cursor, &bind, expires, &place.to_be_bytes()).ok()
+    }
+
+    /// The place that a cursor of this list stands for, if it was given to this caller.
+    #[must_use]
+    pub fn open_cursor(&self, list: &str, caller: &Principal, cursor: &str) -> Option<u64> {
+        let sealer = &self.snapshot().sealer;
+        let bind = [list.as_bytes(), &caller.key().to_be_bytes()];
+        let opened = sealer.open(Purpose::Cursor, &bind, unix_time::now(), cursor);
+        Some(u64::from_be_bytes(opened.ok()?.try_into().ok()?))
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
@@ -164,13 +247,26 @@ impl Gateway {
         self.sessions.find(&session.id, principal, endpoint)
     }
 
+    /// Remembers who reaches a server.
+    pub(crate) fn record_caller(&self, caller: &Principal, server: &dyn Upstream) {
+        let caller = caller.key();
+        match server.organisation() {
+            None => self.single_principal.record(caller),
+            Some(name) => {
+                if let Some(own) = self.directory.organisation(name) {
+                    own.single_principal.record(caller);
+                }
+            }
+        }
+    }
+
     /// Ends a session and gives back what it held.
     pub(crate) fn end_session(&self, session: &Session) {
         self.sessions.remove(session);
         let held = session.take_subscriptions();
-        for server in self.directory.servers() {
+        for server in self.directory.servers_for(session.principal().organisation()) {
             server.forget_session(lockgate_upstream::ClientSession::key(session));
-            for at in held.iter().filter(|at| at.slug == server.slug()) {
+            for at in held.iter().filter(|at| at.server.names(&*server)) {
                 // What stood on its own connection ends with that.
                 if at.given == Some(Subscription::Shared) {
                     at.clone().give_back(Arc::clone(&server));

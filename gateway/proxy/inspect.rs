@@ -2,6 +2,7 @@
 //! hide. What is quarantined is taken out before any view is made, so that lists and calls cannot
 //! disagree about it.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use bytes::Bytes;
 use lockgate_policy::pin::{self, Finding, HiddenText, Pin, Pins, Reaction, Standing};
 use lockgate_protocol::name::Slug;
 use lockgate_protocol::strings::{self, Place};
-use lockgate_upstream::Item;
+use lockgate_upstream::{Item, Upstream};
 
 /// Members whose values mean something to programs, so that nothing is taken out of them.
 const EXACT: [&str; 8] =
@@ -28,6 +29,25 @@ pub(crate) struct Inspected {
     pub(crate) quarantined: bool,
 }
 
+impl Inspected {
+    /// The definition as the server wrote it.
+    pub(crate) fn original(&self) -> &[u8] {
+        &self.original
+    }
+}
+
+/// How a server is called in the lock file. No slug begins with `@`, and no name of an organisation
+/// has a `/` there, so that nobody approves for others.
+pub(crate) fn name_in_lock(server: &dyn Upstream) -> Cow<'_, str> {
+    match server.organisation() {
+        None => Cow::Borrowed(server.slug()),
+        Some(organisation) => {
+            let organisation = organisation.replace('%', "%25").replace('/', "%2F");
+            Cow::Owned(format!("@{organisation}/{}", server.slug()))
+        }
+    }
+}
+
 /// Definitions that were looked at when the catalog before was merged.
 pub(crate) struct Known<'a>(HashMap<(&'a str, &'a str), &'a Arc<Inspected>>);
 
@@ -37,10 +57,11 @@ impl<'a> Known<'a> {
         Self(tools.map(|(slug, own, inspected)| ((slug, own), inspected)).collect())
     }
 
-    /// Looks at a tool. Those that come with the gateway change with it, and are not pinned.
+    /// Looks at a tool of a server, which has a slug and a name among all servers. Tools that come
+    /// with the gateway change with it, and are not pinned.
     pub(crate) fn inspect(
         &self,
-        slug: &Slug,
+        (slug, server): (&Slug, &str),
         item: &Item,
         builtin: bool,
         pins: &Pins,
@@ -52,7 +73,7 @@ impl<'a> Known<'a> {
             _ => look(&item.text),
         };
         let lock = pins.lock.as_ref().filter(|_| !builtin);
-        let standing = lock.map(|lock| lock.standing(slug, &item.key, &fingerprint));
+        let standing = lock.map(|lock| lock.standing(server, &item.key, &fingerprint));
         let pinned =
             standing.is_some_and(|standing| pins.reaction(standing) == Reaction::Quarantine);
         let quarantined =

@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 
 use crate::catalog::View;
 use crate::context::RequestContext;
+use crate::directory::About;
 use crate::gateway::Gateway;
 use crate::headers::{SESSION, VERSION, header, session_header};
 use crate::rescue::RequestError;
@@ -208,7 +209,7 @@ async fn prepare_request(
     let running = session.run(request.id_bytes());
     tokio::select! {
         biased;
-        () = await_lists(gateway, &snapshot, &session, &rights) => {}
+        () = await_lists(gateway, &snapshot, &session, &rights, &request) => {}
         () = running.token.cancelled() => return Err(Box::new(silence())),
     }
     let view = gateway.directory.view(&session.endpoint, &snapshot, &rights);
@@ -220,6 +221,7 @@ async fn prepare_request(
     Ok(Box::new(RequestContext {
         view,
         endpoint: session.endpoint.clone(),
+        transport: exchange.transport,
         rights,
         // The session's owner, with what this request's own credential grants.
         principal,
@@ -258,12 +260,16 @@ async fn await_lists(
     snapshot: &Snapshot,
     session: &Session,
     rights: &CallerRights,
+    request: &Request,
 ) {
     let deadline = snapshot.config.limits.discovery_deadline;
-    gateway.directory.settle(deadline).await;
+    let organisation = rights.principal.organisation();
+    let about = About::request(&session.endpoint, request);
+    gateway.directory.settle(organisation, about, deadline).await;
     if session.interactive && !session.survey_awaited.load(Ordering::Relaxed) {
         if let Some(view) = gateway.directory.view(&session.endpoint, snapshot, rights) {
-            gateway.directory.survey(&view.servers, Era::Legacy, deadline).await;
+            let directory = &gateway.directory;
+            directory.survey(organisation, &view.servers, Era::Legacy, deadline).await;
         }
         session.survey_awaited.store(true, Ordering::Relaxed);
     }
@@ -289,7 +295,7 @@ fn take_notification(gateway: &Gateway, session: &Session, note: &Request) {
             }
         }
         Method::RootsChanged if session.tells_roots_changes() => {
-            for server in gateway.directory.servers() {
+            for server in gateway.directory.servers_for(session.principal().organisation()) {
                 server.tell_roots_changed(session.key());
             }
         }

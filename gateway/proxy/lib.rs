@@ -52,12 +52,18 @@ pub mod transport;
 mod unix_time;
 mod visible;
 
+#[cfg(test)]
+mod tests;
+
 pub use approvals::announced::{Announcement, WaitingApproval};
 pub use approvers::ApproverError;
 pub use config::{Config, Limits, Names};
 pub use decisions::{DecisionQuestion, TooManyJudgements};
+pub use directory::{AgentOwner, AgentServers};
 pub use gateway::Gateway;
 pub use lifecycle::Prepared;
+pub use rescue::classify_failure;
 pub use snapshot::{Rules, RulesError};
 pub use streams::OpenStream;
-pub use suspects::Suspect;
+pub use suspects::{PinChange, Suspect};
+pub use visible::VisibleTool;

@@ -100,8 +100,8 @@ async fn sweep(gateway: Arc<Gateway>) {
             gateway.end_session(&session);
         }
         gateway.parked.expire(gateway.snapshot().config.limits.question_timeout + PARTING);
-        for key in gateway.modern_clients.expire(idle) {
-            for server in gateway.directory.servers() {
+        for (principal, key) in gateway.modern_clients.expire(idle) {
+            for server in gateway.directory.servers_for(principal.organisation()) {
                 server.forget_session(key);
             }
         }
@@ -112,6 +112,6 @@ async fn sweep(gateway: Arc<Gateway>) {
                 gateway.end_session(&session);
             }
         }
-        let _ = gateway.directory.changes.send(Change::Catalog(Arc::default()));
+        gateway.directory.changes.send(None, Change::Catalog(Arc::default()));
     }
 }

@@ -18,7 +18,7 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Revision;
 use lockgate_protocol::uri;
 use lockgate_protocol::write::{self, Object};
-use lockgate_upstream::{Announcement, Caller, ListKind, Subscription};
+use lockgate_upstream::{Announcement, Caller, ListKind, ServerId, Subscription};
 use serde_json::{Map, Value, json};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
@@ -27,7 +27,7 @@ use crate::catalog::View;
 use crate::catalog::mark::ListMarks;
 use crate::catalog::template::Steps;
 use crate::context::RequestContext;
-use crate::directory::Change;
+use crate::directory::{Change, ChangeReceiver};
 use crate::dispatch::{audit_denial, audit_listen};
 use crate::gateway::Gateway;
 use crate::modern_clients::Listening;
@@ -37,7 +37,7 @@ use crate::rights::CallerRights;
 use crate::session::covers;
 use crate::streams::OpenStream;
 use crate::task_status;
-use crate::transport::{Endpoint, Outgoing, Reply};
+use crate::transport::{Endpoint, Outgoing, Reply, Transport};
 use tasks::Tasks;
 use watched::Watched;
 
@@ -65,7 +65,7 @@ struct Listener {
     /// The lists that the client was last told of. Not the view itself: a client that does not read
     /// would keep it.
     lists_notified: ListMarks,
-    changes: broadcast::Receiver<Change>,
+    changes: ChangeReceiver,
     ready: VecDeque<Bytes>,
     stage: Stage,
     stopping: CancellationToken,
@@ -148,7 +148,7 @@ fn listener(gateway: &Arc<Gateway>, context: &RequestContext) -> Result<Listener
         lane: find_lane(gateway, context),
         revision: context.revision,
         lists_notified: context.view.marks(false),
-        changes: gateway.directory.changes.subscribe(),
+        changes: gateway.directory.changes.subscribe(context.principal.organisation()),
         ready: VecDeque::new(),
         stage: Stage::Granting,
         stopping: gateway.stopping.clone(),
@@ -193,11 +193,11 @@ impl Listener {
                     };
                     match change {
                         Ok(Change::Catalog(announced)) => self.compare_lists(&announced),
-                        Ok(Change::Updated { slug, uri, on }) => {
-                            self.notify_updated(&slug, &uri, on);
+                        Ok(Change::Updated { server, uri, on }) => {
+                            self.notify_updated(&server, &uri, on);
                         }
-                        Ok(Change::Task { slug, id }) => {
-                            self.tasks.read_changed(&slug, &id, |token| requests.make(token))
+                        Ok(Change::Task { server, id }) => {
+                            self.tasks.read_changed(&server, &id, |token| requests.make(token))
                         }
                         Err(broadcast::error::RecvError::Lagged(_)) => self.notify_everything(),
                         Err(broadcast::error::RecvError::Closed) => self.finish(),
@@ -291,16 +291,16 @@ impl Listener {
         }
     }
 
-    fn notify_updated(&mut self, slug: &str, own: &str, on: Subscription) {
+    fn notify_updated(&mut self, server: &ServerId, own: &str, on: Subscription) {
         let mine = self.resources.iter().find(|watched| {
-            watched.server.slug() == slug && watched.stands_on(on) && covers(&watched.own, own)
+            server.names(&*watched.server) && watched.stands_on(on) && covers(&watched.own, own)
         });
         let Some(watched) = mine else { return };
         // A part of a resource is told by its own URI.
-        let shown = match (watched.own == own, &self.endpoint) {
+        let shown = match (watched.own == own, self.endpoint.is_namespaced()) {
             (true, _) => watched.shown.clone(),
-            (false, Endpoint::All) => uri::expose(slug, own).into_owned(),
-            (false, Endpoint::Server(_)) => own.to_owned(),
+            (false, true) => uri::expose(&server.slug, own).into_owned(),
+            (false, false) => own.to_owned(),
         };
         // By the rules of now, and for the part too.
         if self.current_view().is_none_or(|view| view.resource(&shown, Kind::Resource).is_none()) {
@@ -377,6 +377,7 @@ impl TaskRequests {
         let context = RequestContext {
             view: self.gateway.directory.view(&self.endpoint, &snapshot, &rights)?,
             endpoint: self.endpoint.clone(),
+            transport: Transport::Mcp,
             rights,
             principal,
             request: task_status::make_request(token, snapshot.config.limits.depth)?,

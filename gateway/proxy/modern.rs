@@ -18,6 +18,7 @@ use lockgate_upstream::{Caller, LogLevel};
 use crate::authorize::require_tasks;
 use crate::catalog::{Audience, View};
 use crate::context::RequestContext;
+use crate::directory::About;
 use crate::dispatch;
 use crate::gateway::Gateway;
 use crate::headers::{METHOD, NAME, VERSION};
@@ -50,7 +51,9 @@ pub(crate) async fn receive(
         let declared = request.meta(meta::CLIENT_CAPABILITIES).unwrap_or(b"{}");
         sole.declare(&capabilities::carried(declared));
     }
-    gateway.directory.settle(snapshot.config.limits.discovery_deadline).await;
+    let deadline = snapshot.config.limits.discovery_deadline;
+    let about = About::request(&exchange.endpoint, &request);
+    gateway.directory.settle(principal.organisation(), about, deadline).await;
     match check_request(gateway, snapshot, principal, exchange, request) {
         Err(problem) => {
             gateway.record_refused_request(&problem, exchange);
@@ -72,8 +75,9 @@ pub(crate) async fn receive(
 /// known.
 async fn await_survey(gateway: &Gateway, context: &mut RequestContext) {
     let deadline = context.snapshot.config.limits.discovery_deadline;
-    if gateway.directory.survey_for_modern(deadline).await {
-        let directory = &gateway.directory;
+    let directory = &gateway.directory;
+    let organisation = context.principal.organisation();
+    if directory.survey_for_modern(organisation, deadline).await {
         let view = directory.view(&context.endpoint, &context.snapshot, &context.rights);
         if let Some(view) = view {
             context.view = view;
@@ -109,6 +113,7 @@ fn check_request(
     let context = Box::new(RequestContext {
         view,
         endpoint: exchange.endpoint.clone(),
+        transport: exchange.transport,
         rights,
         principal,
         revision,

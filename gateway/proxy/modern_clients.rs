@@ -11,13 +11,15 @@ use bytes::Bytes;
 use lockgate_authn::Principal;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
-use lockgate_upstream::{BoxFuture, ClientSession, Conversation, QuestionError};
+use lockgate_upstream::{BoxFuture, ClientSession, Conversation, QuestionError, ServerId};
 use parking_lot::Mutex;
 
 /// Different capabilities that the requests of one principal declare.
 const PROFILES: usize = 16;
 /// Connections of one client at a server that asks, and cannot tell which call it asks about.
 const LANES: usize = 8;
+/// Servers that are remembered to have asked.
+const ASKERS: usize = 4096;
 
 /// See the module.
 #[derive(Default)]
@@ -28,18 +30,23 @@ pub(crate) struct ModernClients {
 
 /// Servers that have asked something without saying which call it is about.
 #[derive(Default)]
-struct Askers(Mutex<HashSet<Box<str>>>);
+struct Askers(Mutex<HashSet<ServerId>>);
 
 impl Askers {
-    fn record(&self, slug: &str) {
+    fn record(&self, server: &ServerId) {
         let mut all = self.0.lock();
-        if !all.contains(slug) {
-            all.insert(slug.into());
+        if all.contains(server) {
+            return;
         }
+        // Whoever is forgotten asks again.
+        if all.len() >= ASKERS {
+            all.clear();
+        }
+        all.insert(server.clone());
     }
 
-    fn contains(&self, slug: &str) -> bool {
-        self.0.lock().contains(slug)
+    fn contains(&self, server: &ServerId) -> bool {
+        self.0.lock().contains(server)
     }
 }
 
@@ -57,7 +64,7 @@ struct Lane {
 
 struct LaneState {
     /// The ways back to the calls that run, by server.
-    running: HashMap<Box<str>, Vec<Weak<dyn Conversation>>>,
+    running: HashMap<ServerId, Vec<Weak<dyn Conversation>>>,
     /// Streams that are open for what servers tell.
     listeners: usize,
     used: Instant,
@@ -66,7 +73,7 @@ struct LaneState {
 /// A lane for the time of one call.
 pub(crate) struct Lease {
     lane: Arc<Lane>,
-    slug: Box<str>,
+    server: ServerId,
     way_back: Weak<dyn Conversation>,
 }
 
@@ -97,44 +104,45 @@ impl ModernClients {
         Some(Listening { clients: Arc::clone(self), declared, lane })
     }
 
-    /// A lane for a call at server `slug`: one of its own, if that server has asked without saying
+    /// A lane for a call at a server: one of its own, if that server has asked without saying
     /// about which call. `None` when there are as many as one client or one principal may have, or
     /// `most` in all.
     pub(crate) fn lease(
         &self,
         declared: Declared,
-        slug: &str,
+        server: &ServerId,
         way_back: Weak<dyn Conversation>,
         most: usize,
         next_key: impl FnOnce() -> u64,
     ) -> Option<Lease> {
-        let is_alone = self.askers.contains(slug);
+        let is_alone = self.askers.contains(server);
         let mut all = self.lanes.lock();
         let lanes = find_lanes(&mut all, declared, most)?;
-        let free = lanes.iter().find(|lane| !is_alone || lane.is_free(slug));
+        let free = lanes.iter().find(|lane| !is_alone || lane.is_free(server));
         let lane = match free {
             Some(lane) => Arc::clone(lane),
             None if lanes.len() >= LANES => return None,
             None => add_lane(lanes, next_key(), &self.askers),
         };
-        lane.enter(slug, &way_back);
-        Some(Lease { lane, slug: slug.into(), way_back })
+        lane.enter(server, &way_back);
+        Some(Lease { lane, server: server.clone(), way_back })
     }
 
     /// A server has asked something: from now on its calls run alone, where that is needed to tell
     /// whose question it is.
-    pub(crate) fn record_asker(&self, slug: &str) {
-        self.askers.record(slug);
+    pub(crate) fn record_asker(&self, server: &ServerId) {
+        self.askers.record(server);
     }
 
-    /// Forgets the lanes that nothing has run on for so long, and gives their keys.
-    pub(crate) fn expire(&self, idle: Duration) -> Vec<u64> {
+    /// Forgets the lanes that nothing has run on for so long, and gives whose they were and their
+    /// keys.
+    pub(crate) fn expire(&self, idle: Duration) -> Vec<(Principal, u64)> {
         let mut expired = Vec::new();
-        self.lanes.lock().retain(|_, lanes| {
+        self.lanes.lock().retain(|(principal, _), lanes| {
             lanes.retain(|lane| {
                 let is_idle = lane.is_idle(idle);
                 if is_idle {
-                    expired.push(lane.key);
+                    expired.push((principal.clone(), lane.key));
                 }
                 !is_idle
             });
@@ -171,8 +179,8 @@ impl Lane {
         Self { key, is_further, askers: Arc::clone(askers), state: Mutex::new(state) }
     }
 
-    fn is_free(&self, slug: &str) -> bool {
-        !self.state.lock().running.contains_key(slug)
+    fn is_free(&self, server: &ServerId) -> bool {
+        !self.state.lock().running.contains_key(server)
     }
 
     fn is_idle(&self, idle: Duration) -> bool {
@@ -180,27 +188,28 @@ impl Lane {
         state.running.is_empty() && state.listeners == 0 && state.used.elapsed() > idle
     }
 
-    fn enter(&self, slug: &str, way_back: &Weak<dyn Conversation>) {
-        self.state.lock().running.entry(slug.into()).or_default().push(Weak::clone(way_back));
+    fn enter(&self, server: &ServerId, way_back: &Weak<dyn Conversation>) {
+        let mut state = self.state.lock();
+        state.running.entry(server.clone()).or_default().push(Weak::clone(way_back));
     }
 
     /// The way back to the only call at a server.
-    fn only(&self, slug: &str) -> Option<Arc<dyn Conversation>> {
-        match self.state.lock().running.get(slug)?.as_slice() {
+    fn only(&self, server: &ServerId) -> Option<Arc<dyn Conversation>> {
+        match self.state.lock().running.get(server)?.as_slice() {
             [only] => only.upgrade(),
             _ => None,
         }
     }
 
-    fn leave(&self, slug: &str, way_back: &Weak<dyn Conversation>) {
+    fn leave(&self, server: &ServerId, way_back: &Weak<dyn Conversation>) {
         let mut state = self.state.lock();
         state.used = Instant::now();
-        let Some(running) = state.running.get_mut(slug) else { return };
+        let Some(running) = state.running.get_mut(server) else { return };
         if let Some(at) = running.iter().position(|other| other.ptr_eq(way_back)) {
             running.swap_remove(at);
         }
         if running.is_empty() {
-            state.running.remove(slug);
+            state.running.remove(server);
         }
     }
 }
@@ -214,7 +223,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.lane.leave(&self.slug, &self.way_back);
+        self.lane.leave(&self.server, &self.way_back);
     }
 }
 
@@ -250,19 +259,19 @@ impl ClientSession for Lane {
     }
 
     /// A modern client hears only what belongs to one of its requests.
-    fn log(&self, _slug: &str, _note: &Request) {}
+    fn log(&self, _server: &ServerId, _note: &Request) {}
 
     /// A question that names no call: it is about the only one that runs. From now on no other
     /// runs beside one that may be asked about.
     fn ask<'a>(
         &'a self,
-        slug: &'a str,
+        server: &'a ServerId,
         method: Method,
         params: Bytes,
     ) -> BoxFuture<'a, Result<Bytes, QuestionError>> {
         Box::pin(async move {
-            self.askers.record(slug);
-            match self.only(slug) {
+            self.askers.record(server);
+            match self.only(server) {
                 Some(call) => call.ask(method, params).await,
                 None => Err(QuestionError::Gone),
             }

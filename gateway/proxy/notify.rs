@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use lockgate_policy::Kind;
 use lockgate_protocol::jsonrpc::Request;
-use lockgate_upstream::{Announcement, ClientSession, ListKind, Subscription};
+use lockgate_upstream::{Announcement, ClientSession, ListKind, ServerId, Subscription, Upstream};
 
 use crate::catalog::View;
+use crate::directory::Source;
 use crate::gateway::Gateway;
 use crate::legacy;
 use crate::rights::CallerRights;
@@ -29,7 +30,7 @@ pub(crate) fn announced_lists(
     let Some(view) = view else { return lists };
     for announcement in announced.iter().filter(|announcement| is_meant(announcement.session)) {
         for kind in &announcement.lists {
-            if !lists.contains(kind) && view.lists_of(&announcement.slug, *kind) {
+            if !lists.contains(kind) && view.lists_of(&announcement.server, *kind) {
                 lists.push(*kind);
             }
         }
@@ -37,32 +38,65 @@ pub(crate) fn announced_lists(
     lists
 }
 
+/// What callers of one class see at one endpoint, and what is to be said of it.
+struct Seen {
+    view: Option<Arc<View>>,
+    lists: Vec<ListKind>,
+    hidden: Vec<Arc<dyn Upstream>>,
+}
+
 impl Gateway {
-    /// Tells sessions of lists that look different to them now, and ends those whose owner's key is
-    /// good no more.
-    pub(crate) fn notify_list_changes(&self, snapshot: &Snapshot, announced: &[Announcement]) {
+    /// Tells sessions that see servers of a source of lists that look different to them now, and
+    /// ends those whose owner's key is good no more.
+    pub(crate) fn notify_list_changes(
+        &self,
+        source: &Source,
+        snapshot: &Snapshot,
+        announced: &[Announcement],
+    ) {
         let mut views = HashMap::new();
-        for session in self.sessions.all() {
+        for session in self.sessions.of(source.as_deref()) {
             let Some(principal) = session.renew(|owner| snapshot.authenticator.current(owner))
             else {
                 self.end_session(&session);
                 continue;
             };
             let rights = CallerRights::new(&snapshot.policy, principal, &session.endpoint);
-            let key = (session.endpoint.clone(), rights.class.mark());
-            let (view, lists): &(Option<Arc<View>>, _) = views.entry(key).or_insert_with(|| {
+            let organisation: Box<str> = rights.principal.organisation().into();
+            let agent = session.endpoint.is_of_agent().then_some(rights.principal.clone());
+            let key = (organisation, session.endpoint.clone(), agent, rights.class.mark());
+            let seen: &Seen = views.entry(key).or_insert_with(|| {
                 let view = self.directory.view(&session.endpoint, snapshot, &rights);
                 let lists = announced_lists(view.as_deref(), announced, |to| to.is_none());
-                (view, lists)
+                let hidden = self.find_hidden_servers(source, view.as_deref());
+                Seen { view, lists, hidden }
             });
-            let mut lists: Vec<ListKind> = lists.clone();
+            let view = &seen.view;
+            let mut lists: Vec<ListKind> = seen.lists.clone();
             let own = Some(session.key());
             lists.extend(announced_lists(view.as_deref(), announced, |to| to == own));
             session.notify_changes(view.as_deref(), &lists);
             if session.has_subscriptions() {
                 self.end_hidden_subscriptions(&session, view.as_deref());
             }
+            // On a connection of its own a server could go on asking its client things.
+            for server in &seen.hidden {
+                server.forget_session(session.key());
+            }
         }
+    }
+
+    /// The servers of a source that are not in a view.
+    fn find_hidden_servers(&self, source: &Source, view: Option<&View>) -> Vec<Arc<dyn Upstream>> {
+        let mut servers = match source {
+            None => self.directory.servers(),
+            Some(organisation) => self.directory.servers_of(organisation),
+        };
+        servers.retain(|server| {
+            let id = ServerId::of(&**server);
+            view.is_none_or(|view| view.server(&id).is_none())
+        });
+        servers
     }
 
     /// What the owner of a session sees now; nothing when the owner's key is good no more.
@@ -88,8 +122,7 @@ impl Gateway {
         let there =
             |shown: &str| view.is_some_and(|view| view.resource(shown, Kind::Resource).is_some());
         for at in session.retain_subscriptions(there) {
-            let servers = self.directory.servers();
-            if let Some(server) = servers.into_iter().find(|server| server.slug() == at.slug) {
+            if let Some(server) = self.directory.find_server(&at.server) {
                 at.give_back(server);
             }
         }
@@ -97,26 +130,28 @@ impl Gateway {
 
     /// Tells sessions what a server logged to nobody in particular, as long as it can only be about
     /// their own principal.
-    pub(crate) fn notify_log_message(&self, slug: &str, note: &Request) {
+    pub(crate) fn notify_log_message(&self, server: &ServerId, note: &Request) {
         let snapshot = self.snapshot();
-        for session in
-            self.sessions.all().iter().filter(|s| self.single_principal.is(s.principal().key()))
-        {
+        let own = server.organisation.as_ref().and_then(|name| self.directory.organisation(name));
+        let callers = own.as_ref().map_or(&self.single_principal, |own| &own.single_principal);
+        let sessions = self.sessions.of(server.organisation.as_deref());
+        for session in sessions.iter().filter(|s| callers.is(s.principal().key())) {
             let view = self.view_of(session, &snapshot);
-            if view.is_some_and(|view| view.servers.keys().any(|s| s.as_str() == slug)) {
-                ClientSession::log(&**session, slug, note);
+            if view.is_some_and(|view| view.server(server).is_some()) {
+                ClientSession::log(&**session, server, note);
             }
         }
     }
 
     /// Tells sessions of a resource that they subscribed to on a connection, unless policy hides it
     /// by now.
-    pub(crate) fn tell_updated(&self, slug: &str, uri: &str, on: Subscription) {
+    pub(crate) fn tell_updated(&self, server: &ServerId, uri: &str, on: Subscription) {
         let snapshot = self.snapshot();
-        for session in self.sessions.all() {
-            if session.subscribed(slug, uri, on) {
+        for session in self.sessions.of(server.organisation.as_deref()) {
+            if session.subscribed(server, uri, on) {
                 let view = self.view_of(&session, &snapshot);
-                legacy::tell_updated(&session, view.as_deref(), slug, uri);
+                let view = view.filter(|view| view.server(server).is_some());
+                legacy::tell_updated(&session, view.as_deref(), server, uri);
             }
         }
     }

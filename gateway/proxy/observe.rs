@@ -1,6 +1,6 @@
 //! What is only counted or known here, brought into the metrics when somebody reads them.
 
-use lockgate_telemetry::Bounds;
+use lockgate_telemetry::{Bounds, KeySet};
 use lockgate_upstream::BreakerState;
 
 use crate::gateway::Gateway;
@@ -24,18 +24,21 @@ impl Gateway {
         self.metrics.streams().set(self.stream_count());
         self.metrics.parked().set(self.parked.len());
         self.metrics.approvals().set(self.approvals.len());
+        self.observe_key_sets();
         let budget = self.budget();
         self.metrics.bytes_in_flight().set(budget.used());
         self.metrics.bytes_limit().set(budget.limit());
         self.metrics.set_refused_for_memory(budget.refused());
         let mut running = self.apart.limit().running();
         let mut waiting = self.apart.limit().waiting();
-        for server in self.servers() {
+        let own = self.directory.own_servers();
+        for server in self.servers().into_iter().chain(own) {
             running += server.calls().running();
             waiting += server.calls().waiting();
             if let Some(load) = server.load() {
                 let open = !matches!(load.breaker, BreakerState::Closed { .. });
-                self.metrics.server(server.slug()).set_load(&Bounds {
+                let organisation = server.organisation().map(|organisation| &**organisation);
+                self.metrics.server(organisation, server.slug()).set_load(&Bounds {
                     running: load.running,
                     concurrency: load.concurrency,
                     waiting: load.waiting,
@@ -47,5 +50,13 @@ impl Gateway {
         }
         self.metrics.in_flight().set(running);
         self.metrics.queued().set(waiting);
+    }
+
+    fn observe_key_sets(&self) {
+        let mut sets = Vec::new();
+        for set in self.snapshot.load().authenticator.key_sets() {
+            sets.push(KeySet { issuer: set.issuer, keys: set.keys, age: set.age });
+        }
+        self.metrics.set_key_sets(sets);
     }
 }

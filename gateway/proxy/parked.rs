@@ -17,7 +17,7 @@ pub(crate) use bridge::Bridge;
 
 use crate::config::Limits;
 use crate::modern_clients::Lease;
-use crate::quota::{QuotaPermit, Quotas};
+use crate::quota::{Exhausted, QuotaPermit, Quotas};
 use crate::rescue::RequestError;
 
 /// How long a server has to end a call that nobody comes back for, once it has heard so.
@@ -64,10 +64,12 @@ impl ParkedCalls {
             return Err(RequestError::too_many_rounds(slug));
         }
         if call.share.is_none() {
-            let share = self.shares.take(principal, limits.parked_calls_per_principal);
-            call.share = Some(
-                share.ok_or_else(|| RequestError::too_many_parked("parked_calls_per_principal"))?,
-            );
+            let most = limits.parked_calls_per_principal;
+            let share = self.shares.take_of_all(principal, most, limits.parked_calls);
+            call.share = Some(share.map_err(|exhausted| match exhausted {
+                Exhausted::Principal => RequestError::too_many_parked("parked_calls_per_principal"),
+                Exhausted::Organisation => RequestError::too_many_parked("parked_calls"),
+            })?);
         }
         if self.calls.len() >= limits.parked_calls {
             return Err(RequestError::too_many_parked("parked_calls"));

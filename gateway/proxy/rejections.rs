@@ -23,6 +23,16 @@ impl Gateway {
         self.refused(why, words, None, None);
     }
 
+    /// Somebody who may not do what it asks for beside MCP; `path` is where.
+    pub fn record_forbidden(&self, words: &str, who: Option<&Principal>, path: &str) {
+        self.refused_at(Rejection::Forbidden, words, who, path);
+    }
+
+    /// Stored credentials that are not used, because they do not open.
+    pub fn record_unopened(&self, words: &str) {
+        self.refused_at(Rejection::Credentials, words, None, "");
+    }
+
     /// Somebody who is not let in.
     pub(crate) fn unknown(&self, caller: &lockgate_authn::Refused, endpoint: &Endpoint) {
         let why = match caller.why {
@@ -35,8 +45,11 @@ impl Gateway {
 
     /// A request of somebody who is known, with the error that it gets.
     pub(crate) fn record_refused_request(&self, problem: &RequestError, exchange: &Exchange) {
+        if let Some(rule) = &problem.rule {
+            self.metrics.denied(rule, problem.denial);
+        }
         self.refused(
-            why(problem),
+            classify(problem),
             problem.message.clone(),
             Some(&exchange.principal),
             Some(&exchange.endpoint),
@@ -112,8 +125,15 @@ impl Gateway {
         who: Option<&Principal>,
         endpoint: Option<&Endpoint>,
     ) {
+        let path = match endpoint {
+            None | Some(Endpoint::All) => Cow::Borrowed(""),
+            Some(endpoint) => endpoint.path(),
+        };
+        self.refused_at(why, &words.into(), who, &path);
+    }
+
+    fn refused_at(&self, why: Rejection, words: &str, who: Option<&Principal>, endpoint: &str) {
         self.metrics.rejected(why);
-        let words = words.into();
         let (issuer, subject) = who.map_or(("", ""), |who| (&*who.issuer, &*who.subject));
         tracing::info!(
             target: "audit",
@@ -125,17 +145,14 @@ impl Gateway {
             "refused"
         );
         if let Some(trail) = &self.audit {
-            let endpoint = match endpoint {
-                None | Some(Endpoint::All) => Cow::Borrowed(""),
-                Some(endpoint) => endpoint.path(),
-            };
             let who = who.map(|who| (&*who.issuer, &*who.subject));
-            trail.refuse(Refused { why, words: &words, who, endpoint: &endpoint });
+            trail.refuse(Refused { why, words, who, endpoint });
         }
     }
 }
 
-fn why(problem: &RequestError) -> Rejection {
+/// Under what a refusal without a rule is counted.
+pub(crate) fn classify(problem: &RequestError) -> Rejection {
     match problem.code {
         code::HEADER_MISMATCH => Rejection::Mismatch,
         code::UNSUPPORTED_VERSION | code::MISSING_CAPABILITY => Rejection::Unsupported,

@@ -2,6 +2,7 @@
 //! client. Words for the log are written where the error is found.
 
 mod approval;
+mod denial;
 mod failure;
 mod relay;
 
@@ -13,25 +14,22 @@ use std::time::Duration;
 use http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use lockgate_authn::Unknown;
-use lockgate_policy::Limited;
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::MessageError;
-use lockgate_protocol::method::Method;
 use lockgate_protocol::modern;
 use lockgate_protocol::revision::Era;
 use lockgate_protocol::write;
-use lockgate_telemetry::Outcome;
 use lockgate_telemetry::audit::RecordError;
+use lockgate_telemetry::{Denial, Outcome};
 use serde_json::{Value, json};
 
 pub(crate) use approval::ApprovalError;
+pub use failure::classify_failure;
 
 use crate::session::TooMany;
 use crate::transport::{Reply, Text};
 use lockgate_admission::budget::DROPPED;
 
-/// What stands for the policy in records of calls that need more scopes.
-const SCOPES: &str = "scopes";
 /// What an endpoint takes of those who name no session.
 const WITHOUT_SESSION: &str = "POST, OPTIONS";
 
@@ -55,6 +53,10 @@ pub(crate) struct ErrorParts {
     result: Option<Value>,
     /// The policy that decided.
     pub(crate) rule: Option<Arc<str>>,
+    /// Why it denied, where it did.
+    pub(crate) denial: Denial,
+    /// Nothing has the name that was used, or policy hides what does.
+    pub(crate) is_unknown: bool,
     /// The server of what was asked for, when it is there for the caller.
     pub(crate) server: Option<Box<str>>,
     /// How it is counted.
@@ -87,6 +89,8 @@ impl RequestError {
             challenge: None,
             result: None,
             rule: None,
+            denial: Denial::Policy,
+            is_unknown: false,
             server: None,
             outcome: Outcome::ProtocolError,
         }))
@@ -143,13 +147,23 @@ impl RequestError {
     /// The same answer for what does not exist and for what policy hides.
     pub(crate) fn unknown(what: &str, name: &str) -> Self {
         let name: String = name.chars().take(128).collect();
-        Self::invalid(format!("unknown {what}: {name}"))
+        Self::invalid(format!("unknown {what}: {name}")).unknown_name()
+    }
+
+    /// Nothing has the name that was used.
+    fn unknown_name(mut self) -> Self {
+        self.is_unknown = true;
+        self
+    }
+
+    pub(crate) fn unknown_task() -> Self {
+        Self::invalid("unknown task").unknown_name()
     }
 
     pub(crate) fn unknown_resource(uri: &str, era: Era) -> Self {
         let uri: String = uri.chars().take(256).collect();
         let code = if era == Era::Modern { code::INVALID_PARAMS } else { code::RESOURCE_NOT_FOUND };
-        Self::new(code, "resource not found").data(json!({"uri": uri}))
+        Self::new(code, "resource not found").data(json!({"uri": uri})).unknown_name()
     }
 
     /// No server has this endpoint, or policy hides it. Not -32601: that would say something of the
@@ -168,6 +182,7 @@ impl RequestError {
             code::METHOD_NOT_FOUND,
             format!("method not found: {}", method.chars().take(64).collect::<String>()),
         )
+        .unknown_name()
     }
 
     /// Modern: a standard header is missing or says something else than the body.
@@ -240,40 +255,6 @@ impl RequestError {
         problem
     }
 
-    /// The caller may see this, but its credential, if it has shown one, was not given the scopes
-    /// that the call needs.
-    pub(crate) fn insufficient_scope(why: Unknown, challenge: &str) -> Self {
-        let mut problem = Self::unauthenticated(why, challenge);
-        problem.message = match why {
-            Unknown::Missing => {
-                "this call needs a credential with scopes: WWW-Authenticate names them all"
-            }
-            _ => {
-                "the credential lacks a scope that this call needs: WWW-Authenticate names them all"
-            }
-        }
-        .into();
-        problem.denied(SCOPES.into())
-    }
-
-    pub(crate) fn limited(method: Method, limited: &Limited) -> Self {
-        let wait = limited.wait;
-        let rule = &*limited.rule;
-        let ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-        let what = match method {
-            Method::ToolsCall => "tool calls",
-            Method::Complete => "completions",
-            _ => "requests of this kind",
-        };
-        let running = if limited.running { " at the same time" } else { "" };
-        let words =
-            format!("too many {what}{running} (policy {rule}); wait {:.1} s", wait.as_secs_f64());
-        let mut problem = Self::new(code::LIMITED, words).denied(Arc::clone(&limited.rule));
-        problem.data = Some(json!({"retryAfter": wait.as_secs_f64().ceil(), "retryAfterMs": ms}));
-        problem.retry_after = Some(wait);
-        problem
-    }
-
     /// A refusal that the model should read: a tool's result with `isError`.
     pub(crate) fn tool_error(words: String, era: Era) -> Self {
         let mut result = json!({"content": [{"type": "text", "text": words}], "isError": true});
@@ -295,13 +276,6 @@ impl RequestError {
         problem.result = Some(result);
         problem.outcome = Outcome::Ok;
         problem
-    }
-
-    /// Names the policy that decided, for the log.
-    pub(crate) fn denied(mut self, rule: Arc<str>) -> Self {
-        self.rule = Some(rule);
-        self.outcome = Outcome::Denied;
-        self
     }
 
     /// Names the server, for records.

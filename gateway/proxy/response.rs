@@ -57,11 +57,11 @@ pub(crate) fn write_response(
     meta(&mut object, context, answer, rule);
     let Members { kept, changed, requests } = rewrite_members(context, permitted, answer)?;
     if answer.kind == AnswerKind::InputRequired {
-        let slug = permitted.server().slug();
+        let server = &**permitted.server();
         let target = permitted.target();
         let inner = answer.member("requestState");
         let resumption = permitted.resumption();
-        let sealed = tokens::seal(context, slug, target, inner, requests.as_deref(), resumption);
+        let sealed = tokens::seal(context, server, target, inner, requests.as_deref(), resumption);
         object.string("requestState", &sealed.map_err(|what| broken(permitted, what))?);
     }
     if text.len() > COPIED {
@@ -292,7 +292,7 @@ fn rewrite(
         }
         b"taskId" if answer.kind == AnswerKind::Task => {
             let own = scan::as_str(value).unwrap_or_default();
-            let token = tokens::seal_task(context, permitted.server().slug(), &own);
+            let token = tokens::seal_task(context, &**permitted.server(), &own);
             Change::To(write::quoted(
                 &token.ok_or_else(|| broken(permitted, "a task id that is too long"))?,
             ))

@@ -46,7 +46,7 @@ pub(crate) fn subject(principal: &Principal) -> Subject<'_> {
         key: principal.key(),
         issuer: &principal.issuer,
         subject: &principal.subject,
-        organisation: principal.organisation.as_deref(),
+        organisation: Some(principal.organisation()),
         roles: &principal.roles,
         scopes: &principal.scopes,
         agent: principal.agent.as_deref(),

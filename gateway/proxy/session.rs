@@ -4,11 +4,13 @@
 //! taken out of the table.
 
 mod asked;
+mod bounds;
 mod changes;
 mod client_session;
 mod elicitation;
 mod level;
 mod log;
+mod members;
 pub(crate) mod portable;
 mod question;
 mod subscribed;
@@ -27,8 +29,10 @@ use parking_lot::{Mutex, RwLock};
 use tokio_util::sync::CancellationToken;
 
 use asked::Asked;
+pub(crate) use bounds::TooMany;
 use elicitation::Elicitations;
 pub(crate) use log::{AWAY, Log, Reader, parse_event_id};
+use members::Members;
 use portable::{Ended, Opening};
 pub(crate) use subscribed::{AtServer, NewSubscription, Subscribed, covers};
 pub(crate) use tasks::SessionTask;
@@ -99,18 +103,10 @@ struct State {
     next_subscription: u64,
 }
 
-/// Why there is no further session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TooMany {
-    /// There are as many as there may be, or the machine has no randomness.
-    All,
-    /// The principal has as many as one may have.
-    OfPrincipal,
-}
-
 /// All sessions.
 pub(crate) struct Sessions {
     table: dashmap::DashMap<Box<str>, Arc<Session>>,
+    members: Members<Session>,
     epoch: Instant,
     next_key: AtomicU64,
     shares: Arc<Quotas>,
@@ -123,6 +119,7 @@ impl Sessions {
     pub(crate) fn new(budget: Arc<Budget>) -> Self {
         Self {
             table: dashmap::DashMap::new(),
+            members: Members::default(),
             epoch: Instant::now(),
             next_key: AtomicU64::new(1),
             shares: Arc::default(),
@@ -161,10 +158,8 @@ impl Sessions {
         if self.table.len() >= limits.sessions {
             return Err(TooMany::All);
         }
-        let share = self
-            .shares
-            .take(&principal, limits.sessions_per_principal)
-            .ok_or(TooMany::OfPrincipal)?;
+        let own = limits.sessions_per_principal;
+        let share = self.shares.take_of_all(&principal, own, limits.sessions)?;
         let id = match id {
             Some(id) => id,
             None => random_id().ok_or(TooMany::All)?,
@@ -199,8 +194,18 @@ impl Sessions {
             this: this.clone(),
             id: id.clone(),
         });
+        Ok(self.keep(id, &session))
+    }
+
+    fn keep(&self, id: Box<str>, session: &Arc<Session>) -> Arc<Session> {
+        // First here: whoever finds it in the table may take it out again.
+        self.members.add(session.principal().organisation(), session.key, session);
         // Two requests may go on with a session at once.
-        Ok(Arc::clone(self.table.entry(id).or_insert(session).value()))
+        let kept = Arc::clone(self.table.entry(id).or_insert_with(|| Arc::clone(session)).value());
+        if kept.key != session.key {
+            self.members.remove(session.principal().organisation(), session.key);
+        }
+        kept
     }
 
     /// Remembers that a client has ended its session.
@@ -237,6 +242,7 @@ impl Sessions {
 
     pub(crate) fn remove(&self, session: &Session) {
         self.table.remove(&session.id);
+        self.members.remove(session.principal().organisation(), session.key);
         session.over.cancel();
     }
 
@@ -264,6 +270,14 @@ impl Sessions {
 
     pub(crate) fn all(&self) -> Vec<Arc<Session>> {
         self.table.iter().map(|e| Arc::clone(e.value())).collect()
+    }
+
+    /// The sessions of an organisation's members; without one, of everybody.
+    pub(crate) fn of(&self, organisation: Option<&str>) -> Vec<Arc<Session>> {
+        match organisation {
+            Some(organisation) => self.members.of(organisation),
+            None => self.all(),
+        }
     }
 }
 

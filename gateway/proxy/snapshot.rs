@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use lockgate_authn::Authenticator;
-use lockgate_policy::{Limiter, Local, Policy};
+use lockgate_policy::{Limiter, Policy};
 use lockgate_protocol::name::{Naming, Separator};
 use lockgate_protocol::sealed::{Sealer, SecretError};
 
@@ -15,6 +15,8 @@ pub struct Rules {
     pub config: Config,
     pub authn: Arc<Authenticator>,
     pub policy: lockgate_policy::Config,
+    /// Counts for the policies' rates; the same one through all reloads.
+    pub limiter: Arc<dyn Limiter>,
 }
 
 /// A configuration that the request path cannot work with.
@@ -33,7 +35,6 @@ pub(crate) struct Snapshot {
     pub(crate) config: Config,
     pub(crate) authenticator: Arc<Authenticator>,
     pub(crate) policy: Arc<Policy>,
-    /// Counts for the policies' rates; it outlives reloads.
     pub(crate) limiter: Arc<dyn Limiter>,
     pub(crate) naming: Naming,
     pub(crate) sealer: Arc<Sealer>,
@@ -42,9 +43,9 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// `old` is what this one replaces: sealed tokens and counts outlive a reload.
+    /// `old` is what this one replaces: sealed tokens outlive a reload.
     pub(crate) fn new(rules: Rules, old: Option<&Self>) -> Result<Self, RulesError> {
-        let Rules { config, authn, policy } = rules;
+        let Rules { config, authn, policy, limiter } = rules;
         let separator: Separator = config
             .names
             .separator
@@ -66,10 +67,7 @@ impl Snapshot {
         }
         Ok(Self {
             authenticator: authn,
-            limiter: old.map_or_else(
-                || Arc::new(Local::new()) as Arc<dyn Limiter>,
-                |old| Arc::clone(&old.limiter),
-            ),
+            limiter,
             policy: Arc::new(Policy::compile(&policy).map_err(|mistakes| {
                 let first = mistakes.into_iter().next();
                 RulesError::Policy(

@@ -1,10 +1,13 @@
 //! Tools that operators should know of: new, changed, or with text that hides something.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
-use lockgate_policy::pin::{Finding, Pins, Reaction, Standing};
+use lockgate_policy::pin::{self, Finding, Lock, Pin, Pins, Reaction, Standing};
+use serde_json::{Map, Value};
 
 use crate::catalog::{Catalog, Entry};
+use crate::inspect::name_in_lock;
 
 /// Suspects that the log names at once; of the others it says how many there are.
 const MAX_TOLD: usize = 50;
@@ -12,7 +15,13 @@ const MAX_TOLD: usize = 50;
 /// A tool that operators should know of.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Suspect {
+    /// Its name among all servers.
     pub server: String,
+    pub slug: String,
+    /// How clients would call the tool.
+    pub exposed: String,
+    /// None of the operator's.
+    pub organisation: Option<Arc<str>>,
     /// In the server's own words.
     pub tool: String,
     /// How it stands to the lock file, if there is one.
@@ -21,6 +30,40 @@ pub struct Suspect {
     /// Neither listed nor callable.
     pub quarantined: bool,
     pub findings: Vec<Finding>,
+}
+
+/// A tool that is not as it was approved.
+#[derive(Clone, Debug)]
+pub struct PinChange {
+    pub suspect: Suspect,
+    /// How its server is called in the lock file.
+    pub lock_server: String,
+    /// What is different, in words.
+    pub changes: Vec<String>,
+    /// As it is now.
+    pub pin: Pin,
+}
+
+/// The tools that are not as the lock file has them.
+pub(crate) fn pin_changes(catalog: &Catalog, lock: &Lock) -> Vec<PinChange> {
+    let nothing = Value::Object(Map::new());
+    let mut all = Vec::new();
+    for entry in catalog.tools() {
+        let Some(inspected) = &entry.inspected else { continue };
+        if inspected.standing.is_none_or(|found| found == Standing::Approved) {
+            continue;
+        }
+        let Some(suspect) = suspect(entry) else { continue };
+        let Ok(pin) = Pin::of(inspected.original()) else { continue };
+        let lock_server = name_in_lock(&*entry.server).into_owned();
+        let before = match lock.pin(&lock_server, &suspect.tool) {
+            Some(known) => &known.definition,
+            None => &nothing,
+        };
+        let changes = pin::changes(before, &pin.definition);
+        all.push(PinChange { suspect, lock_server, changes, pin });
+    }
+    all
 }
 
 /// Tools that are new, have changed, hide something or give orders.
@@ -35,7 +78,10 @@ fn suspect(entry: &Entry) -> Option<Suspect> {
         return None;
     }
     Some(Suspect {
-        server: entry.slug.to_string(),
+        server: entry.server.qualified_name().into_owned(),
+        slug: entry.server.slug().to_owned(),
+        exposed: entry.exposed.to_string(),
+        organisation: entry.server.organisation().cloned(),
         tool: entry.item.key.to_string(),
         standing: inspected.standing,
         fingerprint: inspected.fingerprint.clone(),

@@ -7,6 +7,7 @@ use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::sealed::Purpose;
 use lockgate_protocol::write::Object;
 use lockgate_protocol::{list, scan};
+use lockgate_upstream::Upstream;
 
 use crate::answers::Questions;
 use crate::canonical::write_canonical;
@@ -59,7 +60,7 @@ pub(crate) struct NextRound {
 /// What the server sent that is more than we carry, in words.
 pub(crate) fn seal(
     context: &RequestContext,
-    slug: &str,
+    server: &dyn Upstream,
     target: &str,
     inner: Option<&[u8]>,
     requests: Option<&[u8]>,
@@ -85,7 +86,8 @@ pub(crate) fn seal(
     object.close();
     let digest = digest(context);
     let bind = context.bind();
-    let bound = [bind[0], bind[1], bind[2], slug.as_bytes(), target.as_bytes(), &digest];
+    let server = server.qualified_name();
+    let bound = [bind[0], bind[1], bind[2], server.as_bytes(), target.as_bytes(), &digest];
     let sealed = context.snapshot.sealer.seal(
         Purpose::RequestState,
         &bound,
@@ -96,18 +98,20 @@ pub(crate) fn seal(
 }
 
 /// What a token of ours holds, if it was made for this very request.
-fn open(context: &RequestContext, slug: &str, target: &str, token: &str) -> Option<Round> {
+fn open(
+    context: &RequestContext,
+    server: &dyn Upstream,
+    target: &str,
+    token: &str,
+) -> Option<Round> {
     let digest = digest(context);
     let bind = context.bind();
-    let bound = [bind[0], bind[1], bind[2], slug.as_bytes(), target.as_bytes(), &digest];
+    let server = &*server.qualified_name();
+    let bound = [bind[0], bind[1], bind[2], server.as_bytes(), target.as_bytes(), &digest];
     match context.snapshot.sealer.open(Purpose::RequestState, &bound, unix_time::now(), token) {
         Ok(plain) => read(&plain),
         Err(refused) => {
-            tracing::info!(
-                server = slug,
-                reason = refused.reason().as_str(),
-                "request state refused"
-            );
+            tracing::info!(server, reason = refused.reason().as_str(), "request state refused");
             None
         }
     }
@@ -137,7 +141,7 @@ pub(crate) fn is_next_round(request: &Request) -> bool {
 /// not expected, and the server asks anew.
 pub(crate) fn next_round(
     context: &RequestContext,
-    slug: &str,
+    server: &dyn Upstream,
     target: &str,
 ) -> Result<NextRound, RequestError> {
     let refused =
@@ -148,7 +152,7 @@ pub(crate) fn next_round(
         return Ok(NextRound { replaced: nothing, resumption, answers: None });
     };
     let token = scan::as_str(state).ok_or_else(refused)?;
-    let round = open(context, slug, target, &token).ok_or_else(refused)?;
+    let round = open(context, server, target, &token).ok_or_else(refused)?;
     let taken = match context.request.param("inputResponses") {
         Some(responses) => Some(take_answers(context, responses, |raw| round.questions.take(raw))?),
         None => None,
@@ -180,8 +184,13 @@ pub(crate) fn take_answers(
 }
 
 /// Makes a task id for the client, which remembers the tool that it called.
-pub(crate) fn seal_task(context: &RequestContext, slug: &str, own: &str) -> Option<String> {
-    let plain = format!("{slug}\0{}\0{own}", context.request.param_str("name")?);
+pub(crate) fn seal_task(
+    context: &RequestContext,
+    server: &dyn Upstream,
+    own: &str,
+) -> Option<String> {
+    let tool = context.request.param_str("name")?;
+    let plain = format!("{}\0{tool}\0{own}", server.qualified_name());
     context
         .snapshot
         .sealer

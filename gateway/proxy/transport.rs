@@ -16,6 +16,27 @@ pub enum Endpoint {
     All,
     /// `/servers/{slug}/mcp`: one server, its own names and URIs unchanged.
     Server(String),
+    /// `/agents/{id}/mcp`: the servers that are assigned to an agent, names and URIs namespaced.
+    Agent(AgentPath),
+}
+
+/// `agents/{id}`: an agent as its URL names it, which no slug looks like.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct AgentPath(String);
+
+impl AgentPath {
+    /// The characters that prefix an id.
+    const PREFIX: &'static str = "agents/";
+
+    #[must_use]
+    pub fn new(id: &str) -> Self {
+        Self([Self::PREFIX, id].concat())
+    }
+
+    #[must_use]
+    pub fn id(&self) -> &str {
+        self.0.strip_prefix(Self::PREFIX).unwrap_or_default()
+    }
 }
 
 impl Endpoint {
@@ -25,6 +46,7 @@ impl Endpoint {
         match self {
             Self::All => Cow::Borrowed("/mcp"),
             Self::Server(slug) => Cow::Owned(format!("/servers/{slug}/mcp")),
+            Self::Agent(agent) => Cow::Owned(format!("/{}/mcp", agent.0)),
         }
     }
 
@@ -34,6 +56,48 @@ impl Endpoint {
         match self {
             Self::All => Resource::All,
             Self::Server(slug) => Resource::Server(slug),
+            Self::Agent(agent) => Resource::Agent(agent.id()),
+        }
+    }
+
+    /// Whether names and URIs carry their server's slug here.
+    pub(crate) fn is_namespaced(&self) -> bool {
+        !matches!(self, Self::Server(_))
+    }
+
+    /// Whether only some of an organisation's members may use it.
+    pub(crate) fn is_of_agent(&self) -> bool {
+        matches!(self, Self::Agent(_))
+    }
+
+    /// What is bound to the endpoint is bound to this.
+    pub(crate) fn bound(&self) -> &[u8] {
+        match self {
+            Self::All => b"",
+            Self::Server(slug) => slug.as_bytes(),
+            Self::Agent(agent) => agent.0.as_bytes(),
+        }
+    }
+}
+
+/// What a request came over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// MCP itself.
+    Mcp,
+    /// The REST API, in process.
+    Rest,
+    /// tRPC, in process. To its clients a refusal by policy is an error, and no result of a tool.
+    Trpc,
+}
+
+impl Transport {
+    /// As records have it, which say nothing of MCP.
+    pub(crate) fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Mcp => None,
+            Self::Rest => Some("rest"),
+            Self::Trpc => Some("trpc"),
         }
     }
 }
@@ -41,6 +105,7 @@ impl Endpoint {
 /// What a client sent: one HTTP exchange, or one line of stdio.
 pub struct Exchange {
     pub endpoint: Endpoint,
+    pub transport: Transport,
     pub peer: Peer,
     /// Whom the gateway found behind the exchange's own credentials.
     pub principal: Principal,

@@ -3,16 +3,62 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use lockgate_authn::Principal;
-use lockgate_protocol::name::Slug;
-use lockgate_upstream::{ListKind, Upstream, VisibleItem};
+use lockgate_telemetry::{RecentCalls, ServerFigures, ToolMetrics};
+use lockgate_upstream::{ListKind, Upstream};
 
 use crate::catalog::View;
+use crate::directory::About;
 use crate::gateway::Gateway;
 use crate::rights::CallerRights;
 use crate::transport::Endpoint;
 
+/// A tool that a caller may use.
+#[derive(Clone)]
+pub struct VisibleTool {
+    pub server: Arc<dyn Upstream>,
+    /// What it is called by.
+    pub exposed: Arc<str>,
+    /// Its definition as JSON.
+    pub text: Bytes,
+    /// Where its calls are counted.
+    pub metrics: Option<Arc<ToolMetrics>>,
+}
+
 impl Gateway {
+    /// The servers that members of an organisation may have: all that is not hidden by one of the
+    /// operator's with the same slug, whatever policy says.
+    #[must_use]
+    pub fn servers_for(&self, organisation: &str) -> Vec<Arc<dyn Upstream>> {
+        let mut servers: Vec<Arc<dyn Upstream>> = Vec::new();
+        for server in self.directory.servers_for(organisation) {
+            if server.organisation().is_none() || !self.has_shared(server.slug()) {
+                servers.push(server);
+            }
+        }
+        servers
+    }
+
+    /// What became of the calls of a server's tools; none where they are counted with others.
+    #[must_use]
+    pub fn figures_of(&self, server: &dyn Upstream) -> Option<ServerFigures> {
+        let organisation = server.organisation().map(|organisation| &**organisation);
+        self.metrics.server_figures(organisation, server.slug())
+    }
+
+    /// The same of late, in steps of [`lockgate_telemetry::RECENT_STEP`].
+    #[must_use]
+    pub fn recent_calls_of(&self, server: &dyn Upstream) -> Vec<RecentCalls> {
+        let organisation = server.organisation().map(|organisation| &**organisation);
+        self.metrics.recent_calls(organisation, server.slug())
+    }
+
+    /// A step of what is shown of late is over.
+    pub fn end_step(&self) {
+        self.metrics.end_step();
+    }
+
     /// The servers that a caller may know of.
     #[must_use]
     pub fn visible_servers(&self, caller: &Principal) -> Vec<Arc<dyn Upstream>> {
@@ -21,15 +67,18 @@ impl Gateway {
     }
 
     /// The tools that a caller may use without being asked things, once the servers have settled.
-    pub async fn visible_tools(&self, caller: &Principal) -> Vec<VisibleItem> {
-        self.settle().await;
+    pub async fn visible_tools(&self, caller: &Principal) -> Vec<VisibleTool> {
+        let deadline = self.snapshot().config.limits.discovery_deadline;
+        let about = About::all(&Endpoint::All);
+        self.directory.settle(caller.organisation(), about, deadline).await;
         let Some(view) = self.view_for(caller) else { return Vec::new() };
         let mut tools = Vec::new();
         for entry in view.entries(ListKind::Tools, None) {
-            tools.push(VisibleItem {
-                slug: Slug::as_str(&entry.slug).into(),
+            tools.push(VisibleTool {
+                server: Arc::clone(&entry.server),
                 exposed: Arc::clone(view.shown(entry)),
                 text: entry.item.text.clone(),
+                metrics: entry.metrics.clone(),
             });
         }
         tools
@@ -39,6 +88,12 @@ impl Gateway {
     #[must_use]
     pub fn is_current(&self, caller: &Principal) -> bool {
         self.snapshot().authenticator.current(caller).is_some()
+    }
+
+    /// What a caller who was let in before has by now, if it would be let in.
+    #[must_use]
+    pub fn current_caller(&self, caller: &Principal) -> Option<Principal> {
+        self.snapshot().authenticator.current(caller)
     }
 
     /// Ready when the gateway is going away.

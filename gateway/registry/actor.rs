@@ -13,13 +13,13 @@ pub struct PrincipalKey {
 
 /// What the caller may do; which operation needs which role is checked before the registry is
 /// asked. The registry itself only tells users from administrators where agents have owners.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// Of the whole gateway.
-    Operator,
+    User,
     /// Of the organisation.
     Admin,
-    User,
+    /// Of the whole gateway.
+    Operator,
 }
 
 /// Who asks, and in which organisation.

@@ -5,7 +5,7 @@ use lockgate_store::{AgentRecord, Change};
 
 use crate::actor::{Actor, ChangeOptions, Changed};
 use crate::agent::{Agent, NewAgent};
-use crate::change::{Begun, Digest, check_version, new_id, owner};
+use crate::change::{Begun, Digest, Wanted, check_version, new_id, owner};
 use crate::error::RegistryError;
 use crate::field;
 use crate::registry::Registry;
@@ -28,13 +28,14 @@ impl Registry {
     ) -> Result<Changed<Agent>, RegistryError> {
         let name = field::name(&new.name)?;
         let digest = Digest::new("create agent").part(new.name.as_bytes());
-        let mut pending = match self.begin(actor, options, digest).await? {
+        let mut pending = match self.begin(actor, options, digest, Wanted::Nothing).await? {
             Begun::Replayed(changed) => return Ok(changed),
             Begun::New(pending) => pending,
         };
         let (own, all) = pending.change.count_agents(owner(&actor.principal)).await?;
         if own >= AGENTS_PER_OWNER {
-            return Err(RegistryError::TooMany { what: "agents of one owner", most: own });
+            let most = AGENTS_PER_OWNER;
+            return Err(RegistryError::TooMany { what: "agents of one owner", most });
         }
         if all >= AGENTS {
             return Err(RegistryError::TooMany { what: "agents", most: AGENTS });
@@ -70,7 +71,7 @@ impl Registry {
     ) -> Result<Changed<Agent>, RegistryError> {
         let digest = Digest::new("rename agent").part(id.as_bytes()).part(name.as_bytes());
         let name = field::name(name)?;
-        let mut pending = match self.begin(actor, options, digest).await? {
+        let mut pending = match self.begin(actor, options, digest, Wanted::Agent(id)).await? {
             Begun::Replayed(changed) => return Ok(changed),
             Begun::New(pending) => pending,
         };
@@ -98,7 +99,7 @@ impl Registry {
         options: &ChangeOptions,
     ) -> Result<Changed<Agent>, RegistryError> {
         let digest = Digest::new("delete agent").part(id.as_bytes());
-        let mut pending = match self.begin(actor, options, digest).await? {
+        let mut pending = match self.begin(actor, options, digest, Wanted::Agent(id)).await? {
             Begun::Replayed(changed) => return Ok(changed),
             Begun::New(pending) => pending,
         };
@@ -128,8 +129,8 @@ async fn refuse_taken_name(
     change: &mut Change<'_>,
     record: &AgentRecord,
 ) -> Result<(), RegistryError> {
-    let of = lockgate_store::Owner { issuer: &record.owner_issuer, subject: &record.owner_subject };
-    if change.is_agent_name_taken(of, &record.name_key, &record.id).await? {
+    let own = Agent::from_record(record).owner;
+    if change.is_agent_name_taken(owner(&own), &record.name_key, &record.id).await? {
         return Err(RegistryError::NameTaken);
     }
     Ok(())

@@ -1,14 +1,20 @@
 //! Which integrations an agent has. Who owns the agent assigns; the integration has to be of the
 //! same organisation.
 
+use lockgate_store::Change;
 use serde::{Deserialize, Serialize};
 
 use crate::actor::{Actor, ChangeOptions, Changed, Role};
 use crate::agents::find_agent;
-use crate::change::{Begun, Digest};
+use crate::change::{Begun, Digest, Wanted};
 use crate::error::RegistryError;
 use crate::integration::Integration;
 use crate::registry::Registry;
+
+/// Most integrations of one agent.
+const ASSIGNED_PER_AGENT: usize = 256;
+/// Most assignments of one organisation.
+const ASSIGNED: usize = 50_000;
 
 /// An integration that an agent has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,7 +36,8 @@ impl Registry {
         options: &ChangeOptions,
     ) -> Result<Changed<Assignment>, RegistryError> {
         let digest = Digest::new("assign").part(agent.as_bytes()).part(integration.as_bytes());
-        let mut pending = match self.begin(actor, options, digest).await? {
+        let wanted = Wanted::Both { agent, integration };
+        let mut pending = match self.begin(actor, options, digest, wanted).await? {
             Begun::Replayed(changed) => return Ok(changed),
             Begun::New(pending) => pending,
         };
@@ -45,12 +52,32 @@ impl Registry {
         if !record.enabled {
             return Err(RegistryError::Disabled);
         }
+        self.refuse_too_many(&mut pending.change, actor, agent).await?;
         if !pending.change.assign(agent, integration).await? {
             return Err(RegistryError::AlreadyAssigned);
         }
-        let integration = Integration::from_record(&record);
+        let integration = self.show(&record);
         let assignment = Assignment { agent: agent.to_owned(), integration };
         self.finish(pending, actor, options, Changed::new(None, Some(assignment))).await
+    }
+
+    /// Refuses more than what can be read at once.
+    async fn refuse_too_many(
+        &self,
+        change: &mut Change<'_>,
+        actor: &Actor,
+        agent: &str,
+    ) -> Result<(), RegistryError> {
+        if change.count_assigned(agent).await? >= ASSIGNED_PER_AGENT {
+            let what = "integrations of one agent";
+            return Err(RegistryError::TooMany { what, most: ASSIGNED_PER_AGENT });
+        }
+        // As of the last change that is known here: the others wait while this one counts.
+        let all: usize = self.state(&actor.organisation).assigned.values().map(Vec::len).sum();
+        if all >= ASSIGNED {
+            return Err(RegistryError::TooMany { what: "assignments", most: ASSIGNED });
+        }
+        Ok(())
     }
 
     /// Takes an integration from an agent.
@@ -65,7 +92,8 @@ impl Registry {
         options: &ChangeOptions,
     ) -> Result<Changed<Assignment>, RegistryError> {
         let digest = Digest::new("unassign").part(agent.as_bytes()).part(integration.as_bytes());
-        let mut pending = match self.begin(actor, options, digest).await? {
+        let wanted = Wanted::Both { agent, integration };
+        let mut pending = match self.begin(actor, options, digest, wanted).await? {
             Begun::Replayed(changed) => return Ok(changed),
             Begun::New(pending) => pending,
         };
@@ -75,7 +103,7 @@ impl Registry {
         if !pending.change.unassign(agent, integration).await? {
             return Err(RegistryError::NotAssigned);
         }
-        let integration = Integration::from_record(&record);
+        let integration = self.show(&record);
         let assignment = Assignment { agent: agent.to_owned(), integration };
         self.finish(pending, actor, options, Changed::new(Some(assignment), None)).await
     }

@@ -13,6 +13,9 @@ pub enum RegistryError {
     /// It does not exist, or is somebody else's: nobody can tell.
     #[error("there is no such agent")]
     AgentNotFound,
+    /// The operator's catalogue has none, or has none any more.
+    #[error("the catalogue has no such entry; choose one that it lists")]
+    EntryNotFound,
     #[error("the integration is assigned to this agent already")]
     AlreadyAssigned,
     #[error("the integration is not assigned to this agent")]
@@ -31,6 +34,9 @@ pub enum RegistryError {
         "somebody else has changed it: it has version {current}; read it again, then change it"
     )]
     VersionMismatch { current: i64 },
+    /// Of one of those that were given at once.
+    #[error("the one at place {at} (counted from 0): {error}")]
+    OfItem { at: usize, error: Box<RegistryError> },
     #[error(transparent)]
     InvalidField(#[from] InvalidField),
     #[error("the idempotency key was used for another change; use a new one")]
@@ -41,16 +47,22 @@ pub enum RegistryError {
         "no key is configured, so that no credential can be stored; the operator sets `store.keys`"
     )]
     NoVaultKey,
-    /// Everything that is known goes on; only changes are refused.
-    #[error("the change was not made: {0}")]
+    /// Everything that is known goes on; only changes are refused. The words of the store itself,
+    /// with files and hosts in them, are for the operator's log.
+    #[error("the change was not made: {}", .0.describe_to_callers())]
     StoreUnavailable(StoreError),
+    #[error(
+        "it is not known whether the change was made, because the store did not answer: send it \
+         again with the same idempotency key, or read what there is"
+    )]
+    OutcomeUnknown,
 }
 
-/// A member of a body that cannot be taken.
+/// A member of a body, or a header, that cannot be taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{pointer}` {message}; {way_out}")]
 pub struct InvalidField {
-    /// JSON Pointer to the member.
+    /// JSON Pointer to the member; the name of a header begins without `/`.
     pub pointer: &'static str,
     /// What is wrong, to be read after its name.
     pub message: String,
@@ -75,6 +87,7 @@ impl RegistryError {
         match self {
             Self::IntegrationNotFound => "MCP_INTEGRATION_NOT_FOUND",
             Self::AgentNotFound => "AGENT_NOT_FOUND",
+            Self::EntryNotFound => "PREDEFINED_NOT_FOUND",
             Self::AlreadyAssigned => "MCP_INTEGRATION_ALREADY_ASSIGNED",
             Self::NotAssigned => "MCP_INTEGRATION_NOT_ASSIGNED",
             Self::Disabled => "MCP_INTEGRATION_DISABLED",
@@ -82,11 +95,21 @@ impl RegistryError {
             Self::NameTaken => "NAME_TAKEN",
             Self::SlugTaken(_) => "SLUG_TAKEN",
             Self::VersionMismatch { .. } => "VERSION_MISMATCH",
+            Self::OfItem { error, .. } => error.code(),
             Self::InvalidField(_) => "INVALID_FIELD",
             Self::IdempotencyKeyReused => "IDEMPOTENCY_KEY_REUSED",
             Self::TooMany { .. } => "TOO_MANY",
             Self::NoVaultKey => "NO_VAULT_KEY",
             Self::StoreUnavailable(_) => "STORE_UNAVAILABLE",
+            Self::OutcomeUnknown => "OUTCOME_UNKNOWN",
+        }
+    }
+
+    /// The same of one of those that were given at once, unless it is no fault of that one.
+    pub(crate) fn of_item(self, at: usize) -> Self {
+        match self {
+            Self::StoreUnavailable(_) | Self::OutcomeUnknown => self,
+            error => Self::OfItem { at, error: Box::new(error) },
         }
     }
 
@@ -94,9 +117,9 @@ impl RegistryError {
     #[must_use]
     pub fn pointer(&self) -> Option<&'static str> {
         match self {
-            Self::InvalidField(field) => Some(field.pointer),
+            Self::InvalidField(field) if field.pointer.starts_with('/') => Some(field.pointer),
             Self::NameTaken => Some("/name"),
-            Self::SlugTaken(_) => Some("/slug"),
+            Self::SlugTaken(_) | Self::EntryNotFound => Some("/slug"),
             Self::NoVaultKey => Some("/credentials"),
             _ => None,
         }
@@ -107,6 +130,10 @@ impl From<StoreError> for RegistryError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Vault(error) => error.into(),
+            StoreError::Unknown(_) => {
+                tracing::error!(%error, "the store did not say what became of a change");
+                Self::OutcomeUnknown
+            }
             error => Self::StoreUnavailable(error),
         }
     }

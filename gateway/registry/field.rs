@@ -43,6 +43,11 @@ const RESERVED: [&str; 20] = [
     "user-agent",
     "via",
 ];
+/// What names of secrets hold, written in lower case and without signs.
+const SECRET_PARTS: [&str; 8] =
+    ["apikey", "credential", "passphrase", "passwd", "password", "secret", "signature", "token"];
+const SECRET_ENDS: [&str; 1] = ["key"];
+const SECRET_NAMES: [&str; 7] = ["auth", "authorization", "code", "jwt", "pass", "pwd", "sig"];
 const RESERVED_STARTS: [&str; 4] = ["mcp-", "proxy-", "sec-", "x-forwarded-"];
 
 /// A name for people, without blanks around it.
@@ -96,6 +101,16 @@ pub fn url(text: &str) -> Result<(Url, Vec<Warning>), InvalidField> {
     if url.fragment().is_some() {
         return Err(wrong_url("has a fragment (#…), which no server sees", "leave it out"));
     }
+    for (parameter, _) in url.query_pairs() {
+        if is_secret_name(&parameter) {
+            return Err(wrong_url(
+                "has what looks like a secret behind the `?`, where everybody of the organisation \
+                 sees it",
+                "take it out and give it as `credentials`, which are sent in a header; where a \
+                 server takes no header, its operator has to add it",
+            ));
+        }
+    }
     let mut warnings = Vec::new();
     if url.scheme() == "http" {
         warnings.push(Warning {
@@ -107,6 +122,15 @@ pub fn url(text: &str) -> Result<(Url, Vec<Warning>), InvalidField> {
         });
     }
     Ok((url, warnings))
+}
+
+/// Whether a parameter is called as secrets are, such as `tavilyApiKey` and `subscription-key`.
+fn is_secret_name(parameter: &str) -> bool {
+    let mut name = parameter.to_ascii_lowercase();
+    name.retain(|c| c.is_ascii_alphanumeric());
+    SECRET_NAMES.contains(&name.as_str())
+        || SECRET_PARTS.iter().any(|part| name.contains(part))
+        || SECRET_ENDS.iter().any(|end| name.ends_with(end))
 }
 
 /// The name of a header that a credential may go into, in lower case.
@@ -166,7 +190,7 @@ pub fn idempotency_key(text: &str) -> Result<(), InvalidField> {
         return Ok(());
     }
     let message = format!("must be 1 to {KEY_BYTES} ASCII letters, digits and signs");
-    Err(InvalidField::new("/Idempotency-Key", message, "send a random UUID"))
+    Err(InvalidField::new("Idempotency-Key", message, "send a random UUID"))
 }
 
 #[cfg(test)]

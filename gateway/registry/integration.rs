@@ -3,8 +3,8 @@
 use lockgate_store::{IntegrationRecord, Secret};
 use serde::{Deserialize, Serialize};
 
-use crate::error::InvalidField;
-use crate::field;
+use crate::auth::Auth;
+use crate::catalogue::{Catalogue, find_entry};
 
 /// A server that an organisation's administrator added while the gateway runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,7 +20,8 @@ pub struct Integration {
     pub kind: Kind,
     /// The entry of the operator's catalogue that it was made from.
     pub catalogue: Option<String>,
-    pub url: String,
+    /// None of one from the catalogue: where that is, is the operator's to know.
+    pub url: Option<String>,
     pub auth: Auth,
     pub has_credentials: bool,
     pub enabled: bool,
@@ -41,29 +42,27 @@ pub enum Kind {
     Predefined,
 }
 
-/// How the gateway shows the server who it is.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "method", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Auth {
-    #[default]
-    None,
-    /// The credential is the value of this header, in lower case.
-    ApiKey { header: String },
-    /// The credential follows `Bearer` in `authorization`.
-    BearerToken,
-}
-
-/// What a new integration is made of.
+/// What a new integration by its address is made of.
 #[derive(Clone, Debug)]
 pub struct NewIntegration {
     pub name: String,
     /// Without one, it is made of the name.
     pub slug: Option<String>,
-    pub kind: Kind,
-    pub catalogue: Option<String>,
     pub url: String,
     pub auth: Auth,
     /// The key or the token itself; sealed at once, and never shown again.
+    pub credentials: Option<Secret>,
+    pub enabled: bool,
+}
+
+/// What a new integration from the catalogue is made of.
+#[derive(Clone, Debug)]
+pub struct NewPredefined {
+    /// The slug of the entry; that of the integration too, unless it is taken.
+    pub entry: String,
+    /// Without one, the entry's title.
+    pub name: Option<String>,
+    /// As [`NewIntegration::credentials`].
     pub credentials: Option<Secret>,
     pub enabled: bool,
 }
@@ -77,37 +76,12 @@ impl Kind {
     }
 }
 
-impl Auth {
-    pub(crate) fn method(&self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::ApiKey { .. } => "api_key",
-            Self::BearerToken => "bearer_token",
-        }
-    }
-
-    pub(crate) fn header(&self) -> Option<&str> {
-        match self {
-            Self::ApiKey { header } => Some(header),
-            Self::None | Self::BearerToken => None,
-        }
-    }
-
-    /// The method with its header checked and in lower case.
-    pub(crate) fn checked(self) -> Result<Self, InvalidField> {
-        match self {
-            Self::ApiKey { header } => Ok(Self::ApiKey { header: field::header_name(&header)? }),
-            other => Ok(other),
-        }
-    }
-}
-
 impl Integration {
-    pub(crate) fn from_record(record: &IntegrationRecord) -> Self {
-        let auth = match (record.auth.as_str(), &record.auth_header) {
-            ("api_key", Some(header)) => Auth::ApiKey { header: header.clone() },
-            ("bearer_token", _) => Auth::BearerToken,
-            _ => Auth::None,
+    /// As its entry of the catalogue says, where it has one.
+    pub(crate) fn from_record(record: &IntegrationRecord, catalogue: &Catalogue) -> Self {
+        let auth = match find_entry(catalogue, record) {
+            Some(entry) => entry.auth.clone(),
+            None => Auth::of_record(record),
         };
         let kind = match record.kind.as_str() {
             "predefined" => Kind::Predefined,
@@ -120,7 +94,7 @@ impl Integration {
             name: record.name.clone(),
             kind,
             catalogue: record.catalogue.clone(),
-            url: record.url.clone(),
+            url: (kind == Kind::Custom).then(|| record.url.clone()),
             auth,
             has_credentials: record.sealed.is_some(),
             enabled: record.enabled,

@@ -11,33 +11,42 @@ mod actor;
 mod agent;
 mod agents;
 mod assignments;
+mod auth;
+mod catalogue;
 mod change;
+mod draft;
 mod error;
 mod field;
 mod integration;
 mod integrations;
+mod known_lists;
 mod list;
 mod patch;
 mod registry;
 mod rotate;
+mod set;
 mod slug;
 mod snapshot;
 mod state;
+mod waiting_lists;
 
 pub use actor::{Actor, ChangeOptions, Changed, PrincipalKey, Role, Warning};
 pub use agent::{Agent, NewAgent};
 pub use assignments::Assignment;
+pub use auth::Auth;
+pub use catalogue::{Catalogue, CatalogueEntry};
 pub use error::{InvalidField, RegistryError};
-pub use integration::{Auth, Integration, Kind, NewIntegration};
+pub use integration::{Integration, Kind, NewIntegration, NewPredefined};
 pub use list::{AgentQuery, IntegrationQuery, MAX_PAGE, Page, Sort};
 pub use patch::IntegrationPatch;
 pub use registry::{Organisation, Registry, UrlCheck};
 pub use rotate::Rotation;
+pub use set::{IntegrationSet, WantedIntegration, WantedSource};
 pub use snapshot::{
     AgentSnapshot, Credential, CredentialState, IntegrationSnapshot, OrganisationSnapshot,
 };
 
-pub use lockgate_store::{Config, Keys, Place, Secret, StoreError, VaultError};
+pub use lockgate_store::{Config, Keys, KnownLists, Place, Secret, StoreError, VaultError};
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,5 @@
 //! Lists of one organisation: filtered, sorted and in pages. Everything is read from memory.
 
-use std::cmp::Ordering;
-
 use crate::actor::Actor;
 use crate::agent::Agent;
 use crate::error::RegistryError;
@@ -73,14 +71,14 @@ impl Registry {
                 found.push(integration);
             }
         }
-        found.sort_by(|a, b| {
-            let order = match query.sort {
-                Sort::Name => field::name_key(&a.name).cmp(&field::name_key(&b.name)),
-                Sort::CreatedAt => a.created_at.cmp(&b.created_at),
-                Sort::UpdatedAt => a.updated_at.cmp(&b.updated_at),
-            };
-            directed(order.then_with(|| a.id.cmp(&b.id)), query.is_descending)
-        });
+        match query.sort {
+            Sort::Name => found.sort_by_cached_key(|one| (field::name_key(&one.name), &one.id)),
+            Sort::CreatedAt => found.sort_by_key(|one| (one.created_at, &one.id)),
+            Sort::UpdatedAt => found.sort_by_key(|one| (one.updated_at, &one.id)),
+        }
+        if query.is_descending {
+            found.reverse();
+        }
         page(&found, query.offset, query.limit)
     }
 
@@ -102,14 +100,14 @@ impl Registry {
                 found.push(agent);
             }
         }
-        found.sort_by(|a, b| {
-            let order = match query.sort {
-                Sort::Name => field::name_key(&a.name).cmp(&field::name_key(&b.name)),
-                Sort::CreatedAt => a.created_at.cmp(&b.created_at),
-                Sort::UpdatedAt => a.updated_at.cmp(&b.updated_at),
-            };
-            directed(order.then_with(|| a.id.cmp(&b.id)), query.is_descending)
-        });
+        match query.sort {
+            Sort::Name => found.sort_by_cached_key(|one| (field::name_key(&one.name), &one.id)),
+            Sort::CreatedAt => found.sort_by_key(|one| (one.created_at, &one.id)),
+            Sort::UpdatedAt => found.sort_by_key(|one| (one.updated_at, &one.id)),
+        }
+        if query.is_descending {
+            found.reverse();
+        }
         page(&found, query.offset, query.limit)
     }
 
@@ -141,6 +139,20 @@ impl Registry {
         Ok(assigned)
     }
 
+    /// Ids of the agents of an organisation that have an integration, by id.
+    #[must_use]
+    pub fn agents_with(&self, organisation: &str, integration: &str) -> Vec<String> {
+        let state = self.state(organisation);
+        let mut agents = Vec::new();
+        for (agent, assigned) in &state.assigned {
+            if assigned.iter().any(|id| id == integration) {
+                agents.push(agent.clone());
+            }
+        }
+        agents.sort();
+        agents
+    }
+
     /// What can be assigned to an agent: enabled, and not assigned yet.
     ///
     /// # Errors
@@ -159,7 +171,7 @@ impl Registry {
                 available.push(integration.clone());
             }
         }
-        available.sort_by_key(|integration| field::name_key(&integration.name));
+        available.sort_by_cached_key(|integration| field::name_key(&integration.name));
         Ok(available)
     }
 }
@@ -167,10 +179,6 @@ impl Registry {
 fn matches_search(search: Option<&str>, texts: &[&str]) -> bool {
     let Some(search) = search else { return true };
     texts.iter().any(|text| field::name_key(text).contains(search))
-}
-
-fn directed(order: Ordering, is_descending: bool) -> Ordering {
-    if is_descending { order.reverse() } else { order }
 }
 
 fn page<T: Clone>(found: &[&T], offset: usize, limit: Option<usize>) -> Page<T> {

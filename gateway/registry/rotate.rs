@@ -1,11 +1,8 @@
 //! Seals all credentials anew with the first key of the ring, so that the others can go. Gateways
 //! may work meanwhile: each integration's credentials stay what they are.
 
-use lockgate_store::{Field, IntegrationRecord};
-use url::Url;
+use lockgate_store::{Field, IntegrationRecord, StoreError, VaultError};
 
-use crate::error::RegistryError;
-use crate::integration::Integration;
 use crate::registry::Registry;
 use crate::snapshot::name_field;
 
@@ -25,10 +22,10 @@ impl Registry {
     /// Seals all credentials with the first key; of each organisation all or none.
     ///
     /// # Errors
-    /// [`RegistryError::NoVaultKey`], [`RegistryError::StoreUnavailable`].
-    pub async fn rotate(&self) -> Result<Rotation, RegistryError> {
+    /// [`StoreError`], in words for the operator; [`VaultError::NoKey`] without a key.
+    pub async fn rotate(&self) -> Result<Rotation, StoreError> {
         if !self.vault.can_seal() {
-            return Err(RegistryError::NoVaultKey);
+            return Err(VaultError::NoKey.into());
         }
         self.refresh().await?;
         let mut rotation = Rotation::default();
@@ -43,7 +40,7 @@ impl Registry {
         &self,
         organisation: &str,
         rotation: &mut Rotation,
-    ) -> Result<(), RegistryError> {
+    ) -> Result<(), StoreError> {
         let mut change = self.store.begin(organisation).await?;
         let mut resealed = 0;
         for mut record in change.list_integrations().await? {
@@ -59,7 +56,7 @@ impl Registry {
             }
         }
         if resealed == 0 {
-            return Ok(change.roll_back().await?);
+            return change.roll_back().await;
         }
         change.commit().await?;
         rotation.resealed += resealed;
@@ -71,9 +68,8 @@ impl Registry {
         &self,
         record: &IntegrationRecord,
         sealed: &[u8],
-    ) -> Result<Option<Vec<u8>>, RegistryError> {
-        let Ok(url) = Url::parse(&record.url) else { return Ok(None) };
-        let field = name_field(&Integration::from_record(record).auth, &url);
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        let Some(field) = name_field(record) else { return Ok(None) };
         let place = Field { organisation: &record.organisation, record: &record.id, field: &field };
         let Ok(secret) = self.vault.open(&place, sealed) else { return Ok(None) };
         Ok(Some(self.vault.seal(&place, &secret)?))

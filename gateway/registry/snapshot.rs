@@ -1,41 +1,52 @@
 //! What the data plane needs of one organisation, immutable and replaced as one. Credentials are
 //! opened here and nowhere else.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use lockgate_store::{Field, IntegrationRecord, OrganisationRecords, Secret, Vault, VaultError};
 use url::Url;
 
 use crate::actor::PrincipalKey;
-use crate::integration::{Auth, Integration};
+use crate::auth::Auth;
+use crate::catalogue::{Catalogue, find_entry};
 
 /// One organisation for the data plane, as of one revision.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct OrganisationSnapshot {
     pub organisation: Arc<str>,
-    /// Greater than that of every earlier one.
+    /// Greater than that of every earlier one, unless the database was put back.
     pub revision: i64,
-    /// Those that are enabled. A slug that the operator's file has taken since is still here: who
-    /// merges both lets the file's server win.
+    /// Those that are enabled, and whose entry of the catalogue is there. A slug that the
+    /// operator's file has taken since is still here: who merges both lets the file's server win.
     pub integrations: Vec<Arc<IntegrationSnapshot>>,
     pub agents: Vec<Arc<AgentSnapshot>>,
 }
 
-/// An enabled integration, with what is needed to connect. Two with equal id and version are equal
-/// in all.
+/// An enabled integration, with what is needed to connect. Two with equal id, version and address
+/// are equal in all.
 #[derive(Clone, Debug)]
 pub struct IntegrationSnapshot {
     pub id: Arc<str>,
     pub slug: Arc<str>,
     pub name: Arc<str>,
     pub version: i64,
+    /// Milliseconds since 1970.
+    pub updated_at: i64,
     pub url: Url,
+    /// Its address is the operator's, from the catalogue.
+    pub is_predefined: bool,
     pub credential: CredentialState,
+    /// Why what is stored now does not open, also where what was known of this version is used on.
+    pub unopened: Option<VaultError>,
 }
 
 impl PartialEq for IntegrationSnapshot {
     fn eq(&self, other: &Self) -> bool {
-        self.id == other.id && self.version == other.version && self.credential == other.credential
+        self.id == other.id
+            && self.version == other.version
+            && self.url == other.url
+            && self.credential == other.credential
     }
 }
 
@@ -47,6 +58,9 @@ pub enum CredentialState {
     Ready(Credential),
     /// It cannot be opened: do not connect without it, and say why.
     Unusable(VaultError),
+    /// The entry of the catalogue has another host since it was given, or wants another: do not
+    /// connect without it.
+    Outdated,
 }
 
 /// A header that every request to the server carries.
@@ -67,25 +81,38 @@ pub struct AgentSnapshot {
 }
 
 impl OrganisationSnapshot {
-    pub(crate) fn new(records: &OrganisationRecords, vault: &Vault) -> Self {
+    /// `assigned` holds ids of integrations by those of agents; `before` is what was known.
+    pub(crate) fn new(
+        records: &OrganisationRecords,
+        assigned: &HashMap<String, Vec<String>>,
+        vault: &Vault,
+        catalogue: &Catalogue,
+        before: Option<&Self>,
+    ) -> Self {
+        let mut known = HashMap::new();
+        for integration in before.map_or(&[][..], |before| &before.integrations) {
+            known.insert(&*integration.id, &**integration);
+        }
         let mut integrations = Vec::new();
         for record in &records.integrations {
+            let before = known.get(record.id.as_str()).copied();
             if record.enabled
-                && let Some(integration) = IntegrationSnapshot::new(record, vault)
+                && let Some(place) = find_place(record, catalogue)
             {
+                let integration = IntegrationSnapshot::new(record, place, vault, before);
                 integrations.push(Arc::new(integration));
             }
         }
         let mut agents = Vec::with_capacity(records.agents.len());
         for record in &records.agents {
-            let own = records.assignments.iter().filter(|one| one.agent == record.id);
+            let own = assigned.get(&record.id).map_or(&[][..], Vec::as_slice);
             agents.push(Arc::new(AgentSnapshot {
                 id: record.id.as_str().into(),
                 owner: PrincipalKey {
                     issuer: record.owner_issuer.clone(),
                     subject: record.owner_subject.clone(),
                 },
-                integrations: own.map(|one| one.integration.as_str().into()).collect(),
+                integrations: own.iter().map(|id| id.as_str().into()).collect(),
             }));
         }
         Self {
@@ -98,45 +125,92 @@ impl OrganisationSnapshot {
 }
 
 impl IntegrationSnapshot {
-    fn new(record: &IntegrationRecord, vault: &Vault) -> Option<Self> {
-        let Ok(url) = Url::parse(&record.url) else {
-            tracing::error!(integration = record.id, "the stored address is none: left out");
-            return None;
+    fn new(record: &IntegrationRecord, place: Place, vault: &Vault, before: Option<&Self>) -> Self {
+        let Place { url, auth, takes_credentials } = place;
+        let before = before.filter(|before| before.version == record.version && before.url == url);
+        let mut credential = match takes_credentials {
+            true => open_credential(record, &auth, vault),
+            false => CredentialState::Outdated,
         };
-        let credential = open_credential(record, &url, vault);
+        let mut unopened = None;
         if let CredentialState::Unusable(error) = &credential {
-            tracing::error!(
-                integration = record.id,
-                organisation = record.organisation,
-                %error,
-                "the stored credentials do not open"
-            );
+            unopened = Some(*error);
+            match before.map(|before| &before.credential) {
+                // Sealed anew by a gateway that has a key more: it is still the same.
+                Some(known @ CredentialState::Ready(ready)) if ready.is_sent_as(record) => {
+                    credential = known.clone();
+                }
+                Some(known) if *known == credential => {}
+                _ => tracing::error!(
+                    integration = record.id,
+                    organisation = record.organisation,
+                    %error,
+                    "the stored credentials do not open"
+                ),
+            }
         }
-        Some(Self {
+        Self {
             id: record.id.as_str().into(),
             slug: record.slug.as_str().into(),
             name: record.name.as_str().into(),
             version: record.version,
+            updated_at: record.updated_at,
             url,
+            is_predefined: record.catalogue.is_some(),
             credential,
-        })
+            unopened,
+        }
     }
 }
 
-fn open_credential(record: &IntegrationRecord, url: &Url, vault: &Vault) -> CredentialState {
-    let auth = Integration::from_record(record).auth;
-    let field = name_field(&auth, url);
+impl Credential {
+    /// Whether a record wants it sent in the same way.
+    fn is_sent_as(&self, record: &IntegrationRecord) -> bool {
+        match Auth::of_record(record) {
+            Auth::None => false,
+            Auth::ApiKey { header } => *self.header == *header,
+            Auth::BearerToken => &*self.header == "authorization",
+        }
+    }
+}
+
+/// Where an integration is, and how the gateway shows itself there.
+struct Place {
+    url: Url,
+    auth: Auth,
+    /// Whether what was given is for this place.
+    takes_credentials: bool,
+}
+
+/// None where there is no such place: the entry of the catalogue is gone.
+fn find_place(record: &IntegrationRecord, catalogue: &Catalogue) -> Option<Place> {
+    if record.catalogue.is_some() {
+        let entry = find_entry(catalogue, record)?;
+        return Some(Place {
+            url: entry.url.clone(),
+            auth: entry.auth.clone(),
+            takes_credentials: entry.auth == Auth::None || entry.takes_credentials_of(record),
+        });
+    }
+    let Ok(url) = Url::parse(&record.url) else {
+        tracing::error!(integration = record.id, "the stored address is none: left out");
+        return None;
+    };
+    Some(Place { url, auth: Auth::of_record(record), takes_credentials: true })
+}
+
+fn open_credential(record: &IntegrationRecord, auth: &Auth, vault: &Vault) -> CredentialState {
     let header = match auth {
         Auth::None => return CredentialState::None,
-        Auth::ApiKey { header } => header,
-        Auth::BearerToken => "authorization".to_owned(),
+        Auth::ApiKey { header } => header.as_str(),
+        Auth::BearerToken => "authorization",
     };
-    let Some(sealed) = &record.sealed else {
-        return CredentialState::Unusable(VaultError::Altered);
-    };
+    let altered = CredentialState::Unusable(VaultError::Altered);
+    let Some(sealed) = &record.sealed else { return altered };
+    let Some(field) = name_field(record) else { return altered };
     let place = Field { organisation: &record.organisation, record: &record.id, field: &field };
     match vault.open(&place, sealed) {
-        Ok(secret) if record.auth == "bearer_token" => CredentialState::Ready(Credential {
+        Ok(secret) if *auth == Auth::BearerToken => CredentialState::Ready(Credential {
             header: header.into(),
             value: Secret::new(format!("Bearer {}", secret.expose())),
         }),
@@ -145,9 +219,21 @@ fn open_credential(record: &IntegrationRecord, url: &Url, vault: &Vault) -> Cred
     }
 }
 
-/// The field that credentials are sealed for. It names who gets them and how, so that whoever
-/// writes another address into the database has them sent to nobody.
-pub(crate) fn name_field(auth: &Auth, url: &Url) -> String {
+/// The field that credentials are sealed for. It names who gets them and how: the whole address,
+/// because behind one host there may be many tenants; of one from the catalogue its entry and the
+/// host. Whoever writes another address into the database has them sent to nobody.
+pub(crate) fn name_field(record: &IntegrationRecord) -> Option<String> {
+    let url = Url::parse(&record.url).ok()?;
+    let auth = Auth::of_record(record);
     let origin = url.origin().ascii_serialization();
-    format!("credentials {} {} {origin}", auth.method(), auth.header().unwrap_or_default())
+    let header = auth.header().unwrap_or_default();
+    let way = format!("credentials {} {header}", auth.method());
+    if let Some(entry) = &record.catalogue {
+        return Some(format!("{way} {origin} of the catalogue: {entry}"));
+    }
+    let field = format!("{way} {origin}{}", url.path().trim_end_matches('/'));
+    match url.query() {
+        Some(query) => Some(format!("{field}?{query}")),
+        None => Some(field),
+    }
 }

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use lockgate_store::{OrganisationRecords, Vault};
 
 use crate::agent::Agent;
+use crate::catalogue::Catalogue;
 use crate::integration::Integration;
 use crate::snapshot::OrganisationSnapshot;
 
 /// One organisation as of one revision.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct OrganisationState {
     pub(crate) created_at: i64,
     pub(crate) integrations: Vec<Integration>,
@@ -19,23 +20,38 @@ pub(crate) struct OrganisationState {
     /// Ids of integrations by id of an agent, in the order in which they were assigned.
     pub(crate) assigned: HashMap<String, Vec<String>>,
     pub(crate) snapshot: Arc<OrganisationSnapshot>,
+    /// Kept where another catalogue makes something else of them.
+    pub(crate) records: Option<Arc<OrganisationRecords>>,
 }
 
 impl OrganisationState {
-    pub(crate) fn new(records: &OrganisationRecords, vault: &Vault) -> Self {
+    /// `before` is what was known: credentials that were open stay so.
+    pub(crate) fn new(
+        records: &OrganisationRecords,
+        vault: &Vault,
+        catalogue: &Catalogue,
+        before: Option<&Self>,
+    ) -> Self {
         let mut assigned: HashMap<String, Vec<String>> = HashMap::new();
         for assignment in &records.assignments {
             let list = assigned.entry(assignment.agent.clone()).or_default();
             list.push(assignment.integration.clone());
         }
-        let integrations = records.integrations.iter().map(Integration::from_record).collect();
+        let mut integrations = Vec::with_capacity(records.integrations.len());
+        for record in &records.integrations {
+            integrations.push(Integration::from_record(record, catalogue));
+        }
         let agents = records.agents.iter().map(Agent::from_record).collect();
+        let before = before.map(|before| &*before.snapshot);
+        let snapshot = OrganisationSnapshot::new(records, &assigned, vault, catalogue, before);
+        let follows = records.integrations.iter().any(|record| record.catalogue.is_some());
         Self {
             created_at: records.created_at,
             integrations,
             agents,
             assigned,
-            snapshot: Arc::new(OrganisationSnapshot::new(records, vault)),
+            snapshot: Arc::new(snapshot),
+            records: follows.then(|| Arc::new(records.clone())),
         }
     }
 

@@ -2,14 +2,18 @@
 //! share one.
 
 mod agents;
+mod bounds;
+mod catalogue;
 mod idempotency;
 mod integrations;
+mod known_lists;
 mod organisations;
 mod outage;
 #[path = "../store/tests/postgres.rs"]
 mod postgres;
 mod replicas;
 mod secrets;
+mod set;
 
 use std::sync::Arc;
 
@@ -39,6 +43,13 @@ impl Rig {
     /// Another gateway's registry on the same store.
     async fn another(&self, keys: &[&str]) -> Arc<Registry> {
         open(&file_config(&self.folder, keys)).await
+    }
+
+    /// Copies the files of the store as they are.
+    fn copy_to(&self, folder: &std::path::Path) {
+        for file in ["lockgate.db", "lockgate.db-wal"] {
+            std::fs::copy(self.folder.path().join(file), folder.join(file)).unwrap();
+        }
     }
 
     async fn create(&self, actor: &Actor, new: NewIntegration) -> Integration {
@@ -79,8 +90,6 @@ fn new(name: &str) -> NewIntegration {
     NewIntegration {
         name: name.to_owned(),
         slug: None,
-        kind: Kind::Custom,
-        catalogue: None,
         url: "https://mcp.example.com/mcp".to_owned(),
         auth: Auth::ApiKey { header: "X-Api-Key".to_owned() },
         credentials: Some(Secret::new("canary-credential".to_owned())),

@@ -16,10 +16,15 @@ pub(super) fn greet(address: SocketAddr, config: &Config, admin: Option<SocketAd
     // The operator's own address has no TLS.
     let health =
         admin.map_or_else(|| format!("{scheme}://{address}"), |admin| format!("http://{admin}"));
+    let console = match (config.admin.api.on_clients_address, config.admin.api.on_own_address) {
+        (true, _) => format!("  console         {scheme}://{address}/console\n"),
+        (false, true) if admin.is_some() => format!("  console         {health}/console\n"),
+        (false, _) => String::new(),
+    };
     let mut text = format!(
         "lockgate {} listens on {scheme}://{address}\n\n  every server    \
             {scheme}://{address}/mcp{key}\n  one server      \
-            {scheme}://{address}/servers/NAME/mcp\n  health          {health}/readyz\n",
+            {scheme}://{address}/servers/NAME/mcp\n{console}  health          {health}/readyz\n",
         env!("CARGO_PKG_VERSION"),
     );
     if config.servers.is_empty() && config.tools.example {

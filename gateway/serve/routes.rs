@@ -9,12 +9,13 @@ use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use lockgate_admin::{describe_refusal, is_public};
+use lockgate_admin::{Applications, Asking, HeldBody, answer_refusal, is_public, role_of};
+use lockgate_authn::Role;
 use lockgate_listener::Remote;
 
 use crate::app::App;
 
-/// `/metrics` beside MCP: for whoever may call tools, because names of tools are in it.
+/// `/metrics` beside MCP: for whoever may call tools, with names for operators.
 pub(super) fn guarded_metrics(app: &Arc<App>) -> Router {
     guard(app, lockgate_admin::metrics_router(Arc::clone(app)))
 }
@@ -24,16 +25,14 @@ pub(super) fn guarded_approvals(app: &Arc<App>) -> Router {
     guard(app, lockgate_admin::approvals_router(Arc::clone(app)))
 }
 
-/// `/api`: who may do what is in its table of routes.
-pub(super) fn guarded_api(app: &Arc<App>) -> Router {
-    let operations: Arc<App> = Arc::clone(app);
-    let router = lockgate_admin::api_router(Arc::clone(&app.gateway), operations);
+/// `/api` and `/trpc`: who may do what is in the table of routes.
+pub(super) fn guarded_api(app: &Arc<App>, applications: &Applications) -> Router {
     let app = Arc::clone(app);
     let guard = middleware::from_fn(move |request: Request, next: Next| {
         let app = Arc::clone(&app);
         async move { admit_to_api(&app, request, next).await }
     });
-    router.layer(guard)
+    applications.router().layer(guard)
 }
 
 /// Lets those pass who may call the gateway, and says who they are.
@@ -52,6 +51,10 @@ async fn admit(app: &App, mut request: Request, next: Next) -> Response {
     };
     match remote.admit(app, request.headers_mut()).await {
         Ok(principal) => {
+            let access = Arc::clone(&app.api.lock().access);
+            let role = role_of(&access.role_holders, &principal, request.headers());
+            let is_operator = role == Role::Operator;
+            request.extensions_mut().insert(Asking { is_operator });
             request.extensions_mut().insert(principal);
             next.run(request).await
         }
@@ -61,11 +64,12 @@ async fn admit(app: &App, mut request: Request, next: Next) -> Response {
 
 /// The same for the API, whose bodies are read within the bounds of MCP's before anything else is
 /// done with them.
-async fn admit_to_api(app: &App, mut request: Request, next: Next) -> Response {
+async fn admit_to_api(app: &App, request: Request, next: Next) -> Response {
     if is_public(request.uri().path()) {
         return next.run(request).await;
     }
-    let Some(remote) = request.extensions().get::<Remote>().cloned() else {
+    let (mut parts, body) = request.into_parts();
+    let Some(remote) = parts.extensions.get::<Remote>().cloned() else {
         return StatusCode::UNAUTHORIZED.into_response();
     };
     if remote.lacks_encryption() {
@@ -73,18 +77,19 @@ async fn admit_to_api(app: &App, mut request: Request, next: Next) -> Response {
         *refusal.status_mut() = StatusCode::MISDIRECTED_REQUEST;
         *refusal.body_mut() =
             r#"{"error":{"message":"the API is answered over TLS: use https://"}}"#.into();
-        return describe_refusal(&refusal);
+        return answer_refusal(&parts, &refusal);
     }
-    let principal = match remote.admit(app, request.headers_mut()).await {
+    let principal = match remote.admit(app, &mut parts.headers).await {
         Ok(principal) => principal,
-        Err(answer) => return describe_refusal(&answer),
+        Err(answer) => return answer_refusal(&parts, &answer),
     };
-    let (mut parts, body) = request.into_parts();
     let (body, held) = match remote.read_body(app, body, &principal).await {
         Ok(read) => read,
-        Err(answer) => return describe_refusal(&answer),
+        Err(answer) => return answer_refusal(&parts, &answer),
     };
     parts.extensions.insert(principal);
+    let held = HeldBody(Arc::new(held));
+    parts.extensions.insert(held.clone());
     let response = next.run(Request::from_parts(parts, Body::from(body))).await;
     drop(held);
     response

@@ -16,14 +16,25 @@ use crate::schema::Dialect;
 
 /// How long an outcome is kept for whoever sends its change again.
 const OUTCOME_AGE: i64 = 24 * 3600 * 1000;
+/// How many are kept of one principal; the oldest go.
+const OUTCOMES: i64 = 1000;
+/// How many are taken away at once, so that changes wait for nothing long.
+const PURGED: i64 = 500;
 
 const NEXT_REVISION: &str = "UPDATE clock SET revision = revision + 1 RETURNING revision";
 const TOUCH: &str = "INSERT INTO organisations (id, revision, created_at) VALUES ($1, $2, $3) \
     ON CONFLICT (id) DO UPDATE SET revision = excluded.revision";
 const KEEP_OUTCOME: &str = "INSERT INTO outcomes (organisation, issuer, subject, key, digest, \
-    outcome, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7)";
+    outcome, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7) \
+    ON CONFLICT (organisation, issuer, subject, key) DO UPDATE SET digest = excluded.digest, \
+    outcome = excluded.outcome, expires_at = excluded.expires_at";
 const FIND_OUTCOME: &str = "SELECT digest, outcome FROM outcomes WHERE organisation = $1 \
-    AND issuer = $2 AND subject = $3 AND key = $4";
+    AND issuer = $2 AND subject = $3 AND key = $4 AND expires_at > $5";
+const DROP_OLDEST: &str = "DELETE FROM outcomes WHERE organisation = $1 AND issuer = $2 \
+    AND subject = $3 AND key IN (SELECT key FROM outcomes WHERE organisation = $1 \
+    AND issuer = $2 AND subject = $3 ORDER BY expires_at DESC, key LIMIT 1000 OFFSET $4)";
+const PURGE: &str = "DELETE FROM outcomes WHERE (organisation, issuer, subject, key) IN \
+    (SELECT organisation, issuer, subject, key FROM outcomes WHERE expires_at <= $1 LIMIT $2)";
 
 /// A principal as rows name it.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +55,7 @@ pub struct Reservation {
 /// A change under way. Dropped without [`Self::commit`] it has never been.
 pub struct Change<'a> {
     store: &'a Store,
-    transaction: Transaction<'static, Any>,
+    pub(crate) transaction: Transaction<'static, Any>,
     organisation: String,
     now: i64,
 }
@@ -57,12 +68,37 @@ impl Store {
     pub async fn begin(&self, organisation: &str) -> Result<Change<'_>, StoreError> {
         let pool = self.pool().await?;
         within(async {
-            let begun = begin(pool, organisation).await;
-            let transaction = begun.map_err(|error| self.error(&error))?;
+            let transaction = match begin(&pool, organisation).await {
+                Err(sqlx::Error::PoolTimedOut) => return Err(self.explain_waiting().await),
+                begun => begun.map_err(|error| self.error(&error))?,
+            };
             let organisation = organisation.to_owned();
             Ok(Change { store: self, transaction, organisation, now: now() })
         })
         .await
+    }
+}
+
+impl Store {
+    /// Takes away outcomes whose time is over, some at a time.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn purge_outcomes(&self) -> Result<(), StoreError> {
+        if self.file().is_some() && self.identify()?.is_none() {
+            return Ok(());
+        }
+        let pool = self.pool().await?;
+        loop {
+            let purge = sqlx::query(PURGE).bind(now()).bind(PURGED);
+            let purged = within(async {
+                let purged = purge.execute(&pool).await;
+                Ok(purged.map_err(|error| self.error(&error))?.rows_affected())
+            });
+            if purged.await? < PURGED.unsigned_abs() {
+                return Ok(());
+            }
+        }
     }
 }
 
@@ -91,18 +127,16 @@ impl Change<'_> {
         owner: Owner<'_>,
         key: &str,
     ) -> Result<Option<Reservation>, StoreError> {
-        let old = sqlx::query("DELETE FROM outcomes WHERE expires_at <= $1").bind(self.now);
-        self.run(old).await?;
         let query = sqlx::query(FIND_OUTCOME).bind(self.organisation.clone());
         let query = query.bind(owner.issuer.to_owned()).bind(owner.subject.to_owned());
-        let query = query.bind(key.to_owned());
+        let query = query.bind(key.to_owned()).bind(self.now);
         let Some(row) = self.find(query).await? else { return Ok(None) };
         let digest = row.try_get("digest").map_err(|error| self.store.error(&error))?;
         let outcome = row.try_get("outcome").map_err(|error| self.store.error(&error))?;
         Ok(Some(Reservation { digest, outcome }))
     }
 
-    /// Keeps what is answered to a change for a day.
+    /// Keeps what is answered to a change for a day, with the newest of this principal.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -116,23 +150,33 @@ impl Change<'_> {
         let query = query.bind(owner.issuer.to_owned()).bind(owner.subject.to_owned());
         let query = query.bind(key.to_owned()).bind(kept.digest.clone());
         let query = query.bind(kept.outcome.clone()).bind(self.now + OUTCOME_AGE);
-        self.run(query).await.map(|_| ())
+        self.run(query).await?;
+        let oldest = sqlx::query(DROP_OLDEST).bind(self.organisation.clone());
+        let oldest = oldest.bind(owner.issuer.to_owned()).bind(owner.subject.to_owned());
+        self.run(oldest.bind(OUTCOMES)).await.map(|_| ())
     }
 
     /// Makes it so, and tells the other gateways.
     ///
     /// # Errors
-    /// [`StoreError`].
+    /// [`StoreError`]; [`StoreError::Unknown`] where the database did not answer.
     pub async fn commit(self) -> Result<(), StoreError> {
         let Self { store, mut transaction, .. } = self;
-        within(async {
-            if store.dialect == Dialect::Postgres {
+        if store.dialect == Dialect::Postgres {
+            within(async {
                 let told = sqlx::raw_sql("NOTIFY lockgate").execute(&mut *transaction).await;
-                told.map_err(|error| store.error(&error))?;
-            }
-            transaction.commit().await.map_err(|error| store.error(&error))
-        })
-        .await
+                told.map_err(|error| store.error(&error))
+            })
+            .await?;
+        }
+        let committed = within(async {
+            let committed = transaction.commit().await;
+            committed.map_err(|error| StoreError::of_commit(&error, store.file()))
+        });
+        match committed.await {
+            Err(StoreError::Unavailable(reason)) => Err(StoreError::Unknown(reason)),
+            committed => committed,
+        }
     }
 
     /// Takes all of it back.

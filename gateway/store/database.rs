@@ -1,16 +1,18 @@
 //! Opens the database: a file of SQLite that is made when the first change wants it, or PostgreSQL.
-//! Whatever it is asked ends within a bound.
+//! To look at it changes nothing of it; whatever it is asked ends within a bound.
 
 use std::path::Path;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
 use sqlx::{AnyConnection, AnyPool, ConnectOptions, Connection, Executor, Row};
-use tokio::sync::OnceCell;
+use tokio::sync::Mutex;
 use url::Url;
 
 use crate::config::Place;
 use crate::error::StoreError;
+use crate::file::{self, Access, FileState, Identity};
 use crate::schema::{self, Dialect};
 
 /// How long one request to the database may take, with the way there.
@@ -19,12 +21,18 @@ const DEADLINE: Duration = Duration::from_secs(8);
 const ACQUIRE: Duration = Duration::from_secs(4);
 const IDLE: Duration = Duration::from_secs(300);
 const CONNECTIONS: u32 = 4;
-/// What every connection of SQLite is told. FULL: what was answered survives a power cut.
-const SQLITE: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
-    PRAGMA foreign_keys = ON; PRAGMA busy_timeout = 4000; PRAGMA trusted_schema = OFF";
+/// What every connection of SQLite is told that may write. FULL: what was answered survives a power
+/// cut.
+const SQLITE: &str = "PRAGMA busy_timeout = 4000; PRAGMA trusted_schema = OFF; \
+    PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON";
+const SQLITE_READER: &str = "PRAGMA busy_timeout = 4000; PRAGMA trusted_schema = OFF";
 /// What every connection of PostgreSQL is told: its tables are in a schema of their own.
 const POSTGRES: &str = "SET search_path TO lockgate; SET statement_timeout = 6000; \
     SET lock_timeout = 4000; SET idle_in_transaction_session_timeout = 10000";
+const POSTGRES_READER: &str = "SET search_path TO lockgate; SET statement_timeout = 6000; \
+    SET lock_timeout = 4000; SET default_transaction_read_only = on";
+/// Migrations take as long as they take; a server that hangs is not waited for.
+const MIGRATING: &str = "SET statement_timeout = '15min'; SET lock_timeout = '60s'";
 const MAKE_SCHEMA: &str = "DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_catalog.pg_namespace \
     WHERE nspname = 'lockgate') THEN CREATE SCHEMA lockgate; END IF; \
     EXCEPTION WHEN unique_violation OR duplicate_schema THEN NULL; END $$";
@@ -33,18 +41,36 @@ const MAKE_SCHEMA: &str = "DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_catalog.pg_
 pub struct Store {
     place: Place,
     pub(crate) dialect: Dialect,
-    pool: OnceCell<AnyPool>,
+    /// The schema that it works with.
+    schema: i64,
+    opened: Mutex<Option<Opened>>,
+    /// There was something at the place: from now on an empty one is a lost one.
+    was_there: AtomicBool,
+}
+
+/// Connections for changes, and to which file.
+struct Opened {
+    pool: AnyPool,
+    identity: Option<Identity>,
 }
 
 impl Store {
     /// A store at this place; does nothing yet.
     #[must_use]
     pub fn new(place: Place) -> Self {
+        sqlx::any::install_default_drivers();
         let dialect = match place {
             Place::File(_) => Dialect::Sqlite,
             Place::Postgres(_) => Dialect::Postgres,
         };
-        Self { place, dialect, pool: OnceCell::new() }
+        let was_there = AtomicBool::new(false);
+        Self { place, dialect, schema: schema::NEWEST, opened: Mutex::default(), was_there }
+    }
+
+    /// The store of an earlier program.
+    #[cfg(test)]
+    pub(crate) fn of_schema(place: Place, schema: i64) -> Self {
+        Self { schema, ..Self::new(place) }
     }
 
     /// `SQLite` or `PostgreSQL`.
@@ -72,16 +98,55 @@ impl Store {
         }
     }
 
-    /// The connections, with the newest schema behind them; makes what is missing.
-    pub(crate) async fn pool(&self) -> Result<&AnyPool, StoreError> {
-        self.pool.get_or_try_init(|| within(self.open())).await
+    /// Opens it for changes where something is stored already, and brings its schema up to date.
+    /// A file that is not there stays away.
+    ///
+    /// # Errors
+    /// [`StoreError`]; what is stored may be readable all the same.
+    pub async fn prepare(&self) -> Result<(), StoreError> {
+        match self.file() {
+            Some(file) if file::judge(file)? == FileState::Empty => Ok(()),
+            _ => self.pool().await.map(drop),
+        }
     }
 
-    /// The same, or none where nothing has been stored yet.
-    pub(crate) async fn existing_pool(&self) -> Result<Option<&AnyPool>, StoreError> {
-        match self.file() {
-            Some(file) if self.pool.get().is_none() && !file.exists() => Ok(None),
-            _ => self.pool().await.map(Some),
+    /// The connections for changes, with the newest schema behind them; makes what is missing. To a
+    /// file that has taken the place of another there are new ones.
+    pub(crate) async fn pool(&self) -> Result<AnyPool, StoreError> {
+        let mut opened = self.opened.lock().await;
+        let identity = self.identify()?;
+        if let Some(known) = &*opened
+            && known.identity == identity
+        {
+            return Ok(known.pool.clone());
+        }
+        let pool = self.open_in_time().await?;
+        *opened = Some(Opened { pool: pool.clone(), identity: self.identify()? });
+        Ok(pool)
+    }
+
+    /// Which file there is now, of SQLite. One that was there and is gone is refused: a new one in
+    /// its place would take away what gateways know.
+    pub(crate) fn identify(&self) -> Result<Option<Identity>, StoreError> {
+        let Some(file) = self.file() else { return Ok(None) };
+        let identity = file::identify(file);
+        if identity.is_some() {
+            self.was_there.store(true, Ordering::Relaxed);
+        } else if self.was_there.load(Ordering::Relaxed) {
+            return Err(StoreError::Unavailable(format!(
+                "{} is gone; put it back, or start the gateway anew to begin with nothing",
+                file.display()
+            )));
+        }
+        Ok(identity)
+    }
+
+    /// Why there was no connection in time: the pool does not say whether the others were at work,
+    /// or none could be made.
+    pub(crate) async fn explain_waiting(&self) -> StoreError {
+        match self.connect(Access::Read).await {
+            Err(error) => error,
+            Ok(_) => StoreError::Busy("no connection in time"),
         }
     }
 
@@ -89,15 +154,37 @@ impl Store {
         StoreError::of(error, self.file())
     }
 
-    /// A connection of its own, to what is there already.
-    pub(crate) async fn connect(&self) -> Result<AnyConnection, StoreError> {
-        self.connect_to(&self.options()?).await
+    /// A connection of its own that changes nothing, and the schema that it found; none where
+    /// nothing has been stored yet.
+    pub(crate) async fn look(&self) -> Result<Option<(AnyConnection, i64)>, StoreError> {
+        if let Some(file) = self.file()
+            && file::judge(file)? == FileState::Empty
+        {
+            return Ok(None);
+        }
+        within(async {
+            let mut connection = self.connect(Access::Read).await?;
+            let found = schema::read_version(&mut connection, self.dialect).await;
+            let found = found.map_err(|error| self.error(&error))?;
+            schema::refuse_newer(found)?;
+            Ok((found > 0).then_some((connection, found)))
+        })
+        .await
     }
 
-    fn options(&self) -> Result<AnyConnectOptions, StoreError> {
-        sqlx::any::install_default_drivers();
+    /// A connection of its own.
+    pub(crate) async fn connect(&self, access: Access) -> Result<AnyConnection, StoreError> {
+        let options = self.options(access)?;
+        let connected = options.connect().await;
+        let mut connection = connected.map_err(|error| self.error(&error))?;
+        let told = connection.execute(self.settings(access)).await;
+        told.map_err(|error| self.error(&error))?;
+        Ok(connection)
+    }
+
+    fn options(&self, access: Access) -> Result<AnyConnectOptions, StoreError> {
         let url = match &self.place {
-            Place::File(file) => prepare_file(file)?,
+            Place::File(file) => file::url(file, access)?,
             Place::Postgres(url) => Url::parse(url).map_err(|_| no_url())?,
         };
         let options = AnyConnectOptions::from_url(&url).map_err(|error| self.error(&error))?;
@@ -105,27 +192,38 @@ impl Store {
         Ok(options.disable_statement_logging())
     }
 
-    fn settings(&self) -> &'static str {
-        match self.dialect {
-            Dialect::Sqlite => SQLITE,
-            Dialect::Postgres => POSTGRES,
+    fn settings(&self, access: Access) -> &'static str {
+        match (self.dialect, access) {
+            (Dialect::Sqlite, Access::Write) => SQLITE,
+            (Dialect::Sqlite, Access::Read) => SQLITE_READER,
+            (Dialect::Postgres, Access::Write) => POSTGRES,
+            (Dialect::Postgres, Access::Read) => POSTGRES_READER,
         }
     }
 
-    async fn connect_to(&self, options: &AnyConnectOptions) -> Result<AnyConnection, StoreError> {
-        let connected = options.connect().await;
-        let mut connection = connected.map_err(|error| self.error(&error))?;
-        let told = connection.execute(self.settings()).await;
-        told.map_err(|error| self.error(&error))?;
-        Ok(connection)
+    /// Opens it when programs that open it at the same moment let go of it: SQLite does not wait
+    /// for them while it is brought into its mode.
+    async fn open_in_time(&self) -> Result<AnyPool, StoreError> {
+        let began = Instant::now();
+        loop {
+            match self.open().await {
+                Err(StoreError::Busy(_)) if began.elapsed() < DEADLINE => {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                opened => return opened,
+            }
+        }
     }
 
     async fn open(&self) -> Result<AnyPool, StoreError> {
-        let options = self.options()?;
-        let settings = self.settings();
+        if let Some(file) = self.file() {
+            claim(file).await?;
+        }
+        let options = self.options(Access::Write)?;
+        let settings = self.settings(Access::Write);
         // By itself first: a pool would try again until its time is over, and not say why.
-        let mut connection = self.connect_to(&options).await?;
-        self.prepare(&mut connection).await?;
+        let mut connection = within(self.connect(Access::Write)).await?;
+        self.bring_up(&mut connection).await?;
         let closed = connection.close().await;
         closed.map_err(|error| self.error(&error))?;
         let pool = AnyPoolOptions::new()
@@ -138,22 +236,26 @@ impl Store {
         Ok(pool.connect_lazy_with(options))
     }
 
-    /// Refuses what is not ours, and brings the schema up to date.
-    async fn prepare(&self, connection: &mut AnyConnection) -> Result<(), StoreError> {
+    /// Refuses what is damaged, and brings the schema up to date.
+    async fn bring_up(&self, connection: &mut AnyConnection) -> Result<(), StoreError> {
         match self.file() {
-            Some(file) => refuse_damaged(connection, file).await?,
+            // A look at all of it takes its time: where somebody may have been killed.
+            Some(file) if file::has_wal(file) => refuse_damaged(connection, file).await?,
+            Some(_) => {}
             None => {
-                let made = connection.execute(MAKE_SCHEMA).await;
-                made.map_err(|error| self.error(&error))?;
+                for sql in [MIGRATING, MAKE_SCHEMA] {
+                    let made = connection.execute(sql).await;
+                    made.map_err(|error| self.error(&error))?;
+                }
             }
         }
-        schema::migrate(connection, self.dialect, self.file()).await
+        schema::migrate(connection, self.dialect, self.file(), self.schema).await
     }
 
     /// Ends its connections.
     pub async fn close(&self) {
-        if let Some(pool) = self.pool.get() {
-            pool.close().await;
+        if let Some(opened) = &*self.opened.lock().await {
+            opened.pool.close().await;
         }
     }
 }
@@ -172,21 +274,21 @@ fn no_url() -> StoreError {
     StoreError::Unavailable("`store.url` is no URL".into())
 }
 
-/// Makes folder and file for their owner alone, and gives the file's URL.
-fn prepare_file(file: &Path) -> Result<Url, StoreError> {
-    make_file(file).map_err(|_| StoreError::ReadOnly(file.to_owned()))?;
-    let path = Url::from_file_path(file).map_err(|()| StoreError::ReadOnly(file.to_owned()))?;
-    Url::parse(&format!("sqlite://{}?mode=rw", path.path())).map_err(|_| no_url())
-}
-
-#[allow(clippy::disallowed_methods, reason = "the database's folder and file, as configured")]
-pub(crate) fn make_file(file: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-    if let Some(folder) = file.parent() {
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+/// Makes the file where it is missing, and marks an empty one as ours, before anything else is
+/// written: whatever happens then, the next start knows it again.
+async fn claim(path: &Path) -> Result<(), StoreError> {
+    if file::judge(path)? == FileState::Ours {
+        return Ok(());
     }
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(false).mode(0o600).open(file).map(|_| ())
+    file::make(path).map_err(|_| StoreError::ReadOnly(path.to_owned()))?;
+    let options = AnyConnectOptions::from_url(&file::url(path, Access::Write)?);
+    let claimed = async {
+        let mut connection = options?.disable_statement_logging().connect().await?;
+        connection.execute(SQLITE_READER).await?;
+        connection.execute(file::CLAIM).await?;
+        connection.close().await
+    };
+    claimed.await.map_err(|error| StoreError::of(&error, Some(path)))
 }
 
 async fn refuse_damaged(connection: &mut AnyConnection, file: &Path) -> Result<(), StoreError> {

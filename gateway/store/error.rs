@@ -12,11 +12,19 @@ pub enum StoreError {
     /// It cannot be reached, or does not answer. Another try may succeed.
     #[error("the database cannot be reached: {0}")]
     Unavailable(String),
+    /// Others are at work on it. Another try may succeed.
+    #[error("the database is busy: {0}")]
+    Busy(&'static str),
+    /// The database did not say what became of a change.
+    #[error("it is not known whether the change was made: {0}")]
+    Unknown(String),
     /// There is no room for a change.
     #[error("the disk of the database is full; make room, then try again")]
     Full,
     #[error("{}", cannot_write(.0))]
     ReadOnly(PathBuf),
+    #[error("the database is read-only; is it a standby? Give the address of its primary")]
+    Standby,
     #[error(
         "the database was written by a newer Lockgate (its schema is {found}, this program knows \
          {known}); start that version, or restore a backup from before"
@@ -55,16 +63,60 @@ impl StoreError {
         matches!(self, Self::Newer { .. } | Self::Foreign(_) | Self::Damaged { .. })
     }
 
+    /// Whether it may be read, and not written.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        matches!(self, Self::ReadOnly(_) | Self::Standby)
+    }
+
+    /// The same in words that name no file, no host and nothing that the database said.
+    #[must_use]
+    pub fn describe_to_callers(&self) -> &'static str {
+        match self {
+            Self::Busy(_) => "others change something just now; try again",
+            Self::Unavailable(_) | Self::Unknown(_) => {
+                "the gateway's store cannot be reached now; what is known goes on, try again later"
+            }
+            Self::Full => "the gateway's store is full; ask the operator to make room",
+            Self::ReadOnly(_) | Self::Standby => {
+                "the gateway's store cannot be written now; ask the operator, whose log says why"
+            }
+            Self::Newer { .. }
+            | Self::Foreign(_)
+            | Self::Damaged { .. }
+            | Self::Refused(_)
+            | Self::Vault(_) => {
+                "the gateway's store cannot be used; ask the operator, whose log says why"
+            }
+        }
+    }
+
+    /// What an error of a commit is: whoever was not answered does not know what was done.
+    pub(crate) fn of_commit(error: &sqlx::Error, file: Option<&Path>) -> Self {
+        match Self::of(error, file) {
+            // By the database itself, which says what it did not do.
+            known if matches!(error, sqlx::Error::Database(_)) && !known.is_away() => known,
+            other => Self::Unknown(other.to_string()),
+        }
+    }
+
+    fn is_away(&self) -> bool {
+        matches!(self, Self::Unavailable(_))
+    }
+
     /// What an error of the database is; `file` is the one of SQLite.
     pub(crate) fn of(error: &sqlx::Error, file: Option<&Path>) -> Self {
         match (error, file) {
             (sqlx::Error::Database(database), Some(file)) => Self::of_sqlite(&**database, file),
             (sqlx::Error::Database(database), None) => of_postgres(&**database),
-            (sqlx::Error::PoolTimedOut, _) => Self::Unavailable("no connection in time".into()),
+            (sqlx::Error::PoolTimedOut, _) => Self::Busy("no connection in time"),
             (sqlx::Error::Io(error), _) => Self::Unavailable(error.kind().to_string()),
             (sqlx::Error::Tls(_), _) => {
                 let why = error.source().map_or_else(|| "TLS".to_owned(), ToString::to_string);
-                Self::Unavailable(format!("TLS: {why}"))
+                Self::Unavailable(format!(
+                    "TLS: {why} (in `store.url`, sslrootcert=FILE names a private authority, and \
+                     sslmode=disable does without TLS)"
+                ))
             }
             (sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed, _) => {
                 Self::Unavailable("the gateway is stopping".into())
@@ -80,7 +132,7 @@ impl StoreError {
         let code = error.code().and_then(|code| code.parse::<u32>().ok());
         // The low byte is the primary code (sqlite.org/rescode.html).
         match code.unwrap_or_default() & 0xff {
-            5 | 6 => Self::Unavailable("another program holds it".into()),
+            5 | 6 => Self::Busy("another program holds it"),
             8 | 14 => Self::ReadOnly(file.to_owned()),
             11 => Self::Damaged { file: file.to_owned(), reason: error.message().to_owned() },
             13 => Self::Full,
@@ -96,7 +148,7 @@ fn of_postgres(error: &dyn sqlx::error::DatabaseError) -> StoreError {
     let code = error.code().unwrap_or_default().into_owned();
     match code.as_str() {
         "53100" => StoreError::Full,
-        "25006" => StoreError::Unavailable("it is read-only (a standby?)".into()),
+        "25006" => StoreError::Standby,
         "28000" | "28P01" => StoreError::Unavailable("it refuses user or password".into()),
         "3D000" => StoreError::Unavailable("there is no such database; create it".into()),
         "42501" => StoreError::Refused(
@@ -108,7 +160,7 @@ fn of_postgres(error: &dyn sqlx::error::DatabaseError) -> StoreError {
         code if code.starts_with("57") || code.starts_with("53") || code.starts_with("08") => {
             StoreError::Unavailable(format!("it answers {code}"))
         }
-        "55P03" | "40001" | "40P01" => StoreError::Unavailable("other changes hold it up".into()),
+        "55P03" | "40001" | "40P01" => StoreError::Busy("other changes hold it up"),
         _ => StoreError::Refused(error.message().to_owned()),
     }
 }

@@ -4,20 +4,34 @@
 use std::time::Duration;
 
 use sqlx::postgres::PgListener;
+use tokio::task::JoinHandle;
 
 use crate::database::Store;
+
+/// How long it may take until somebody listens.
+const CONNECT: Duration = Duration::from_secs(30);
 
 /// Waits for changes by others.
 pub struct Follower<'a> {
     store: &'a Store,
     listener: Option<PgListener>,
+    /// Goes on while its waiter looks elsewhere.
+    connecting: Option<JoinHandle<Option<PgListener>>>,
+}
+
+impl Drop for Follower<'_> {
+    fn drop(&mut self) {
+        if let Some(connecting) = &self.connecting {
+            connecting.abort();
+        }
+    }
 }
 
 impl Store {
     /// Somebody who waits for changes by others.
     #[must_use]
     pub fn follow(&self) -> Follower<'_> {
-        Follower { store: self, listener: None }
+        Follower { store: self, listener: None, connecting: None }
     }
 }
 
@@ -36,13 +50,25 @@ impl Follower<'_> {
     async fn hear(&mut self) -> bool {
         if self.listener.is_none() {
             let Some(url) = self.store.postgres() else { return false };
-            let Ok(mut listener) = PgListener::connect(url).await else { return false };
-            if listener.listen("lockgate").await.is_err() {
-                return false;
-            }
+            let connecting = match &mut self.connecting {
+                Some(connecting) => connecting,
+                None => self.connecting.insert(tokio::spawn(listen(url.to_owned()))),
+            };
+            let connected = connecting.await;
+            self.connecting = None;
+            let Ok(Some(listener)) = connected else { return false };
             self.listener = Some(listener);
         }
         let Some(listener) = &mut self.listener else { return false };
         matches!(listener.try_recv().await, Ok(Some(_)))
     }
+}
+
+async fn listen(url: String) -> Option<PgListener> {
+    let listening = async {
+        let mut listener = PgListener::connect(&url).await?;
+        listener.listen("lockgate").await?;
+        Ok::<_, sqlx::Error>(listener)
+    };
+    tokio::time::timeout(CONNECT, listening).await.ok()?.ok()
 }

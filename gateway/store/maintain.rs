@@ -1,14 +1,16 @@
 //! What an operator does with the database: looks whether it is whole, copies it, brings a copy
-//! back. Gateways may work meanwhile.
+//! back. Gateways may work meanwhile. Looking and copying change nothing of it, not even its
+//! schema.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use sqlx::{AnyConnection, Connection, Executor, Row};
 
 use crate::config::Place;
-use crate::database::{Store, make_file};
+use crate::database::Store;
 use crate::error::StoreError;
-use crate::schema;
+use crate::file::{self, Access, Draft};
+use crate::schema::NEWEST;
 
 /// What is stored, of a database that is whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,20 +23,31 @@ pub struct Inventory {
     pub assignments: i64,
 }
 
-/// Puts what a copy holds in the place of what there is. Organisations stay, and get a new revision
-/// each, by which gateways notice that everything may be another.
+/// What a copy replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Restored {
+    pub before: Inventory,
+    pub after: Inventory,
+}
+
+/// Puts what a copy holds in the place of what there is. By the new epoch gateways notice that
+/// everything may be another. No version of an integration or an agent was ever greater than the
+/// clock: with the clock's, none of them is one that somebody has seen with another content.
 const REPLACE: &str = "
-    UPDATE clock SET revision = revision + 1;
-    INSERT INTO organisations (id, revision, created_at)
-        SELECT id, 0, created_at FROM copy.organisations WHERE true ON CONFLICT (id) DO NOTHING;
-    UPDATE organisations SET revision = (SELECT revision FROM clock);
+    UPDATE clock SET revision = MAX(revision, (SELECT revision FROM copy.clock)) + 1,
+        epoch = lower(hex(randomblob(16)));
     DELETE FROM main.outcomes;
     DELETE FROM main.assignments;
     DELETE FROM main.agents;
     DELETE FROM main.integrations;
+    DELETE FROM main.organisations;
+    INSERT INTO main.organisations SELECT * FROM copy.organisations;
     INSERT INTO main.integrations SELECT * FROM copy.integrations;
     INSERT INTO main.agents SELECT * FROM copy.agents;
     INSERT INTO main.assignments SELECT * FROM copy.assignments;
+    UPDATE main.organisations SET revision = (SELECT revision FROM main.clock);
+    UPDATE main.integrations SET version = (SELECT revision FROM main.clock);
+    UPDATE main.agents SET version = (SELECT revision FROM main.clock);
 ";
 const COUNTS: [&str; 4] = [
     "SELECT COUNT(*) FROM organisations",
@@ -49,10 +62,11 @@ impl Store {
     /// # Errors
     /// [`StoreError`]; of a damaged one [`StoreError::Damaged`].
     pub async fn check(&self) -> Result<Inventory, StoreError> {
-        let Some(pool) = self.existing_pool().await? else { return Ok(Inventory::default()) };
+        let Some((mut connection, schema)) = self.look().await? else {
+            return Ok(Inventory::default());
+        };
         if let Some(file) = self.file() {
-            // More than what is looked at when it is opened: indexes against their tables.
-            let said = pool.fetch_one("PRAGMA integrity_check(1)").await;
+            let said = connection.fetch_one("PRAGMA integrity_check(1)").await;
             let said = said.map_err(|error| self.error(&error))?;
             let said: String = said.try_get(0).map_err(|error| self.error(&error))?;
             if said != "ok" {
@@ -61,15 +75,19 @@ impl Store {
         }
         let mut counts = [0; COUNTS.len()];
         for (count, sql) in counts.iter_mut().zip(COUNTS) {
-            let counted = sqlx::query_scalar(sql).fetch_one(pool).await;
+            let counted = sqlx::query_scalar(sql).fetch_one(&mut connection).await;
             *count = counted.map_err(|error| self.error(&error))?;
         }
+        if schema == NEWEST {
+            self.check_rows(&mut connection).await?;
+        }
+        connection.close().await.map_err(|error| self.error(&error))?;
         let [organisations, integrations, agents, assignments] = counts;
-        let schema = schema::NEWEST;
         Ok(Inventory { schema, organisations, integrations, agents, assignments })
     }
 
-    /// Copies everything, as of one moment, to a new file for its owner alone.
+    /// Copies everything, as of one moment, to a new file for its owner alone. The file has its
+    /// name when it is whole and on the disk.
     ///
     /// # Errors
     /// [`StoreError`]; PostgreSQL is copied with its own tools.
@@ -78,47 +96,66 @@ impl Store {
         if to.exists() {
             return Err(StoreError::Refused(format!("{} is there already", to.display())));
         }
-        let Some(pool) = self.existing_pool().await? else {
+        let Some((mut connection, _)) = self.look().await? else {
             return Err(StoreError::Refused("nothing has been stored yet".into()));
         };
-        make_file(to).map_err(|_| StoreError::ReadOnly(to.to_owned()))?;
-        let copied = sqlx::query("VACUUM INTO $1").bind(to.display().to_string());
-        copied.execute(pool).await.map_err(|error| StoreError::of(&error, Some(to)))?;
-        let copy = Store::new(Place::File(to.to_owned()));
-        let inventory = copy.check().await;
-        copy.close().await;
-        inventory
+        let draft = Draft::new(to, ".part")?;
+        copy_into(&mut connection, draft.path()).await?;
+        connection.close().await.map_err(|error| self.error(&error))?;
+        let inventory = at(draft.path()).check().await?;
+        draft.keep_as(to)?;
+        Ok(inventory)
     }
 
     /// Puts what a copy holds in the place of what there is, all of it or nothing. Running gateways
     /// go by it within seconds.
     ///
     /// # Errors
-    /// [`StoreError`]; a copy that is damaged, foreign or newer changes nothing.
-    pub async fn restore(&self, from: &Path) -> Result<Inventory, StoreError> {
+    /// [`StoreError`]; a copy that is damaged, foreign or newer, or that holds no store, changes
+    /// nothing.
+    pub async fn restore(&self, from: &Path) -> Result<Restored, StoreError> {
         let file = self.own_file()?;
         if !from.is_file() {
             return Err(StoreError::Refused(format!("there is no file {}", from.display())));
         }
-        self.pool().await?;
+        if file::is_same(from, file) {
+            return Err(StoreError::Refused(format!(
+                "{} is the store itself; name a backup",
+                from.display()
+            )));
+        }
+        let mut source = open_backup(from).await?;
+        file::make(file).map_err(|_| StoreError::ReadOnly(file.to_owned()))?;
         // Of an older schema it is brought up to date, and the backup itself stays as it is.
-        let copy = file.with_extension("restoring");
-        take_away(&copy);
-        let restored = self.restore_copy(from, &copy).await;
-        take_away(&copy);
-        restored?;
-        self.check().await
+        let draft = Draft::new(file, ".restoring")?;
+        copy_into(&mut source, draft.path()).await?;
+        source.close().await.map_err(|error| self.error(&error))?;
+        let copy = at(draft.path());
+        copy.pool().await?;
+        copy.close().await;
+        copy.check().await?;
+        self.pool().await?;
+        let before = self.check().await?;
+        let mut connection = self.connect(Access::Write).await?;
+        let replaced = replace(&mut connection, draft.path()).await;
+        replaced.map_err(|error| self.error(&error))?;
+        connection.close().await.map_err(|error| self.error(&error))?;
+        Ok(Restored { before, after: self.check().await? })
     }
 
-    async fn restore_copy(&self, from: &Path, copy: &Path) -> Result<(), StoreError> {
-        duplicate(from, copy).map_err(|_| StoreError::ReadOnly(copy.to_owned()))?;
-        let source = Store::new(Place::File(copy.to_owned()));
-        source.check().await?;
-        source.close().await;
-        let mut connection = self.connect().await?;
-        let replaced = replace(&mut connection, copy).await;
-        replaced.map_err(|error| self.error(&error))?;
-        connection.close().await.map_err(|error| self.error(&error))
+    /// Refuses a schema that this program would have to change: gateways of an older version may
+    /// still work on it.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn require_newest_schema(&self) -> Result<(), StoreError> {
+        match self.look().await? {
+            Some((_, found)) if found < NEWEST => Err(StoreError::Refused(format!(
+                "its schema is {found}, this program works with {NEWEST}; start a gateway of this \
+                 version first"
+            ))),
+            _ => Ok(()),
+        }
     }
 
     fn own_file(&self) -> Result<&Path, StoreError> {
@@ -131,27 +168,43 @@ impl Store {
     }
 }
 
+fn at(file: &Path) -> Store {
+    Store::new(Place::File(file.to_owned()))
+}
+
+/// Opens a backup, with what SQLite keeps beside it, and refuses what holds no store: it would
+/// replace everything by nothing.
+async fn open_backup(from: &Path) -> Result<AnyConnection, StoreError> {
+    let found = match at(from).look().await {
+        Err(StoreError::Foreign(_)) => return Err(no_store(from)),
+        found => found?,
+    };
+    let Some((mut connection, _)) = found else { return Err(no_store(from)) };
+    // A main file that was copied without its WAL may be one that nothing was stored in yet.
+    let changes = "SELECT COALESCE(MAX(revision), 0) FROM clock";
+    let changes = sqlx::query_scalar(changes).fetch_one(&mut connection).await;
+    let changes: i64 = changes.map_err(|error| StoreError::of(&error, Some(from)))?;
+    if changes > 0 { Ok(connection) } else { Err(no_store(from)) }
+}
+
+fn no_store(from: &Path) -> StoreError {
+    StoreError::Refused(format!(
+        "{} holds no store of Lockgate, or not all of it; copy one with `lockgate store backup`",
+        from.display()
+    ))
+}
+
+/// Copies all that a connection sees into an empty file.
+async fn copy_into(connection: &mut AnyConnection, to: &Path) -> Result<(), StoreError> {
+    let copied = sqlx::query("VACUUM INTO $1").bind(to.display().to_string());
+    copied.execute(connection).await.map_err(|error| StoreError::of(&error, Some(to)))?;
+    Ok(())
+}
+
 async fn replace(connection: &mut AnyConnection, copy: &Path) -> sqlx::Result<()> {
     let attach = sqlx::query("ATTACH DATABASE $1 AS copy").bind(copy.display().to_string());
     attach.execute(&mut *connection).await?;
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
     sqlx::raw_sql(REPLACE).execute(&mut *transaction).await?;
     transaction.commit().await
-}
-
-#[allow(clippy::disallowed_methods, reason = "the backup that the operator named")]
-fn duplicate(from: &Path, to: &Path) -> std::io::Result<()> {
-    make_file(to)?;
-    std::fs::copy(from, to).map(|_| ())
-}
-
-/// Takes a copy away, with what SQLite keeps beside it.
-#[allow(clippy::disallowed_methods, reason = "a copy that was made here")]
-fn take_away(copy: &Path) {
-    for end in ["", "-wal", "-shm"] {
-        let mut name = copy.as_os_str().to_owned();
-        name.push(end);
-        // What is not there needs not go.
-        let _ = std::fs::remove_file(PathBuf::from(name));
-    }
 }

@@ -1,98 +1,212 @@
-//! Reads what is stored: all of every organisation that has changed since a revision, as of one
-//! moment.
+//! Reads what is stored, over a connection of its own that changes do not wait for: each
+//! organisation that has changed since the last look, as of one moment; or everything, where what
+//! was read before says nothing of what is there now. It writes nothing.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
 use sqlx::any::AnyRow;
-use sqlx::{Any, Row, Transaction};
+use sqlx::{Any, AnyConnection, Connection, Row, Transaction};
 
 use crate::database::{Store, within};
 use crate::error::StoreError;
+use crate::file::Identity;
 use crate::record::{AgentRecord, AssignmentRecord, IntegrationRecord, OrganisationRecords};
-use crate::schema::Dialect;
+use crate::schema::{self, Dialect};
 
+const CLOCK: &str = "SELECT revision, epoch FROM clock WHERE id = 1";
 const ORGANISATIONS: &str =
     "SELECT id, revision, created_at FROM organisations WHERE revision > $1 ORDER BY revision";
-const INTEGRATIONS: &str = "SELECT integrations.* FROM integrations \
-    JOIN organisations ON organisations.id = integrations.organisation \
-    WHERE organisations.revision > $1 ORDER BY integrations.created_at, integrations.id";
-const AGENTS: &str = "SELECT agents.* FROM agents \
-    JOIN organisations ON organisations.id = agents.organisation \
-    WHERE organisations.revision > $1 ORDER BY agents.created_at, agents.id";
-const ASSIGNMENTS: &str = "SELECT assignments.organisation, assignments.agent, \
-    assignments.integration FROM assignments \
-    JOIN organisations ON organisations.id = assignments.organisation \
-    WHERE organisations.revision > $1 ORDER BY assignments.created_at, assignments.integration";
+const INTEGRATIONS: &str =
+    "SELECT * FROM integrations WHERE organisation = $1 ORDER BY created_at, id";
+const AGENTS: &str = "SELECT * FROM agents WHERE organisation = $1 ORDER BY created_at, id";
+const ASSIGNMENTS: &str = "SELECT agent, integration FROM assignments WHERE organisation = $1 \
+    ORDER BY created_at, integration";
+
+/// How far somebody has read, and the connection for it.
+#[derive(Default)]
+pub struct Reader {
+    connection: Option<AnyConnection>,
+    identity: Option<Identity>,
+    /// Of what was read last; empty where everything has to be read.
+    epoch: String,
+    /// The last that was read.
+    revision: i64,
+}
+
+/// What was found.
+#[derive(Debug)]
+pub enum Found {
+    /// What is stored of an organisation now.
+    Organisation(OrganisationRecords),
+    /// Every organisation that there is: what is known of others is gone.
+    All(HashSet<String>),
+}
 
 impl Store {
-    /// Every organisation whose last change has a greater revision, in the order of those.
+    /// Hands on every organisation that has changed since the reader's last look, in the order of
+    /// their revisions. What was handed on stays read when the rest fails. Over a new connection,
+    /// in another epoch or after a clock that went back, everything is read.
     ///
     /// # Errors
     /// [`StoreError`].
-    pub async fn load_changed(&self, since: i64) -> Result<Vec<OrganisationRecords>, StoreError> {
-        let Some(pool) = self.existing_pool().await? else { return Ok(Vec::new()) };
-        within(async {
-            // What one moment is, is said differently.
-            let begin = match self.dialect {
-                Dialect::Sqlite => "BEGIN",
-                Dialect::Postgres => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
-            };
-            let begun = pool.begin_with(begin).await;
-            let mut transaction = begun.map_err(|error| self.error(&error))?;
-            let read = read_changed(&mut transaction, since).await;
-            let records = read.map_err(|error| self.error(&error))?;
-            transaction.rollback().await.map_err(|error| self.error(&error))?;
-            Ok(records)
-        })
-        .await
+    pub async fn read(
+        &self,
+        reader: &mut Reader,
+        mut take: impl FnMut(Found) + Send,
+    ) -> Result<(), StoreError> {
+        let identity = self.identify()?;
+        if identity != reader.identity {
+            reader.connection = None;
+        }
+        // Kept when all went well: what broke off in the middle is not used again.
+        if let Some(mut connection) = reader.connection.take() {
+            match self.read_over(&mut connection, reader, &mut take).await {
+                // It may be the connection alone that is gone.
+                Err(StoreError::Unavailable(_)) => {}
+                read => {
+                    reader.connection = read.is_ok().then_some(connection);
+                    return read;
+                }
+            }
+        }
+        let Some(mut connection) = self.connect_reader().await? else { return Ok(()) };
+        reader.identity = identity;
+        reader.epoch.clear();
+        self.read_over(&mut connection, reader, &mut take).await?;
+        reader.connection = Some(connection);
+        Ok(())
+    }
+
+    /// A connection to the newest schema; none where nothing has been stored yet.
+    async fn connect_reader(&self) -> Result<Option<AnyConnection>, StoreError> {
+        let Some((connection, found)) = self.look().await? else { return Ok(None) };
+        if found == schema::NEWEST {
+            return Ok(Some(connection));
+        }
+        drop(connection);
+        // An older schema has not what is read here.
+        self.pool().await?;
+        let looked = self.look().await?;
+        Ok(looked.map(|(connection, _)| connection))
+    }
+
+    async fn read_over(
+        &self,
+        connection: &mut AnyConnection,
+        reader: &mut Reader,
+        take: &mut (impl FnMut(Found) + Send),
+    ) -> Result<(), StoreError> {
+        // What one moment is, is said differently.
+        let begin = match self.dialect {
+            Dialect::Sqlite => "BEGIN",
+            Dialect::Postgres => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        };
+        let mut transaction = self.ask(connection.begin_with(begin)).await?;
+        let (revision, epoch) = self.ask(read_clock(&mut transaction)).await?;
+        let is_whole = epoch != reader.epoch || revision < reader.revision;
+        let since = if is_whole { i64::MIN } else { reader.revision };
+        if since < revision {
+            let mut all = HashSet::new();
+            for mut records in self.ask(list_changed(&mut transaction, since)).await? {
+                self.ask(read_organisation(&mut transaction, &mut records)).await?;
+                if !is_whole {
+                    reader.revision = records.revision;
+                }
+                all.insert(records.id.clone());
+                take(Found::Organisation(records));
+            }
+            if is_whole {
+                take(Found::All(all));
+            }
+        }
+        reader.epoch = epoch;
+        reader.revision = revision;
+        self.ask(transaction.rollback()).await
+    }
+
+    /// Looks whether every row can be read.
+    pub(crate) async fn check_rows(
+        &self,
+        connection: &mut AnyConnection,
+    ) -> Result<(), StoreError> {
+        let mut transaction = self.ask(connection.begin()).await?;
+        let mut unreadable = Vec::new();
+        for mut records in self.ask(list_changed(&mut transaction, i64::MIN)).await? {
+            self.ask(read_organisation(&mut transaction, &mut records)).await?;
+            unreadable.append(&mut records.unreadable);
+        }
+        self.ask(transaction.rollback()).await?;
+        if unreadable.is_empty() {
+            return Ok(());
+        }
+        Err(StoreError::Refused(format!("these rows cannot be read: {}", unreadable.join(", "))))
+    }
+
+    /// Gives a question its deadline, and its error the store's words.
+    async fn ask<T>(&self, asked: impl Future<Output = sqlx::Result<T>>) -> Result<T, StoreError> {
+        within(async { asked.await.map_err(|error| self.error(&error)) }).await
     }
 }
 
-async fn read_changed(
+async fn read_clock(transaction: &mut Transaction<'_, Any>) -> sqlx::Result<(i64, String)> {
+    let row = sqlx::query(CLOCK).fetch_one(&mut **transaction).await?;
+    Ok((row.try_get("revision")?, row.try_get("epoch")?))
+}
+
+/// The organisations with a greater revision, with nothing of theirs yet.
+async fn list_changed(
     transaction: &mut Transaction<'_, Any>,
     since: i64,
 ) -> sqlx::Result<Vec<OrganisationRecords>> {
-    let mut organisations = Vec::new();
-    let mut places = HashMap::new();
-    for row in rows(transaction, ORGANISATIONS, since).await? {
-        let id: String = row.try_get("id")?;
-        places.insert(id.clone(), organisations.len());
-        organisations.push(OrganisationRecords {
-            id,
+    let rows = sqlx::query(ORGANISATIONS).bind(since).fetch_all(&mut **transaction).await?;
+    let mut changed = Vec::with_capacity(rows.len());
+    for row in rows {
+        changed.push(OrganisationRecords {
+            id: row.try_get("id")?,
             revision: row.try_get("revision")?,
             created_at: row.try_get("created_at")?,
             ..OrganisationRecords::default()
         });
     }
-    if organisations.is_empty() {
-        return Ok(organisations);
-    }
-    for row in rows(transaction, INTEGRATIONS, since).await? {
-        let record = IntegrationRecord::from_row(&row)?;
-        if let Some(place) = places.get(&record.organisation) {
-            organisations[*place].integrations.push(record);
+    Ok(changed)
+}
+
+/// Fills in what an organisation has. A row that cannot be read is left out and named: the others
+/// are not to suffer.
+async fn read_organisation(
+    transaction: &mut Transaction<'_, Any>,
+    records: &mut OrganisationRecords,
+) -> sqlx::Result<()> {
+    for row in rows(transaction, INTEGRATIONS, &records.id).await? {
+        match IntegrationRecord::from_row(&row) {
+            Ok(record) => records.integrations.push(record),
+            Err(error) => note_unreadable(records, &row, &error),
         }
     }
-    for row in rows(transaction, AGENTS, since).await? {
-        let record = AgentRecord::from_row(&row)?;
-        if let Some(place) = places.get(&record.organisation) {
-            organisations[*place].agents.push(record);
+    for row in rows(transaction, AGENTS, &records.id).await? {
+        match AgentRecord::from_row(&row) {
+            Ok(record) => records.agents.push(record),
+            Err(error) => note_unreadable(records, &row, &error),
         }
     }
-    for row in rows(transaction, ASSIGNMENTS, since).await? {
-        if let Some(place) = places.get(&row.try_get::<String, _>("organisation")?) {
-            let agent = row.try_get("agent")?;
-            let integration = row.try_get("integration")?;
-            organisations[*place].assignments.push(AssignmentRecord { agent, integration });
-        }
+    for row in rows(transaction, ASSIGNMENTS, &records.id).await? {
+        let agent = row.try_get("agent")?;
+        let integration = row.try_get("integration")?;
+        records.assignments.push(AssignmentRecord { agent, integration });
     }
-    Ok(organisations)
+    Ok(())
+}
+
+fn note_unreadable(records: &mut OrganisationRecords, row: &AnyRow, error: &sqlx::Error) {
+    let id = row.try_get("id").unwrap_or_else(|_| "a row without an id".to_owned());
+    tracing::error!(id, organisation = records.id, %error, "a stored row cannot be read: left out");
+    records.unreadable.push(id);
 }
 
 async fn rows(
     transaction: &mut Transaction<'_, Any>,
     sql: &'static str,
-    since: i64,
+    organisation: &str,
 ) -> sqlx::Result<Vec<AnyRow>> {
-    sqlx::query(sql).bind(since).fetch_all(&mut **transaction).await
+    sqlx::query(sql).bind(organisation.to_owned()).fetch_all(&mut **transaction).await
 }

@@ -58,6 +58,8 @@ pub struct OrganisationRecords {
     pub integrations: Vec<IntegrationRecord>,
     pub agents: Vec<AgentRecord>,
     pub assignments: Vec<AssignmentRecord>,
+    /// Ids of rows that cannot be read, and are in none of these.
+    pub unreadable: Vec<String>,
 }
 
 impl IntegrationRecord {

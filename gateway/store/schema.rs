@@ -1,7 +1,8 @@
 //! Migrations: forward only, in one transaction under a lock, so that programs that start together
-//! run each of them once and a killed one leaves none half done. It refuses a database of others
-//! and a schema that is newer than this program.
+//! run each of them once and a killed one leaves none half done. It refuses a schema that is newer
+//! than this program.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use sqlx::{AnyConnection, Connection};
@@ -23,10 +24,16 @@ struct Migration {
 }
 
 /// In order; the first makes schema 1. Those that were published never change.
-const MIGRATIONS: [Migration; 1] = [Migration {
-    sqlite: include_str!("migrations/sqlite/0001.sql"),
-    postgres: include_str!("migrations/postgres/0001.sql"),
-}];
+const MIGRATIONS: [Migration; 2] = [
+    Migration {
+        sqlite: include_str!("migrations/sqlite/0001.sql"),
+        postgres: include_str!("migrations/postgres/0001.sql"),
+    },
+    Migration {
+        sqlite: include_str!("migrations/sqlite/0002.sql"),
+        postgres: include_str!("migrations/postgres/0002.sql"),
+    },
+];
 
 /// The schema that this program works with.
 pub(crate) const NEWEST: i64 = MIGRATIONS.len() as i64;
@@ -38,11 +45,15 @@ const HISTORY: &str = "CREATE TABLE IF NOT EXISTS schema_history (
     applied_at BIGINT NOT NULL
 )";
 
-/// Brings the database to [`NEWEST`].
+/// Writes nothing, and fails where nothing can be written, as a transaction of SQLite does not.
+const PROBE: &str = "UPDATE clock SET revision = revision WHERE id = 0";
+
+/// Brings the database to a schema, which is [`NEWEST`] but in tests.
 pub(crate) async fn migrate(
     connection: &mut AnyConnection,
     dialect: Dialect,
     file: Option<&Path>,
+    to: i64,
 ) -> Result<(), StoreError> {
     let begin = match dialect {
         Dialect::Sqlite => "BEGIN IMMEDIATE",
@@ -50,37 +61,65 @@ pub(crate) async fn migrate(
     };
     let begun = connection.begin_with(begin).await;
     let mut transaction = begun.map_err(|error| StoreError::of(&error, file))?;
-    if let Some(file) = file {
-        refuse_foreign(&mut transaction, file).await?;
-    }
-    let found = find_version(&mut transaction, dialect).await;
+    let found = lock_version(&mut transaction, dialect).await;
     let found = found.map_err(|error| StoreError::of(&error, file))?;
-    if found > NEWEST {
-        return Err(StoreError::Newer { found, known: NEWEST });
-    }
-    let applied = apply_after(&mut transaction, dialect, found).await;
+    refuse_newer(found)?;
+    let applied = apply(&mut transaction, dialect, found + 1..=to).await;
     applied.map_err(|error| StoreError::of(&error, file))?;
+    let probed = sqlx::raw_sql(PROBE).execute(&mut *transaction).await;
+    probed.map_err(|error| StoreError::of(&error, file))?;
     transaction.commit().await.map_err(|error| StoreError::of(&error, file))
 }
 
+/// Refuses what a newer program wrote.
+pub(crate) fn refuse_newer(found: i64) -> Result<(), StoreError> {
+    if found > NEWEST {
+        return Err(StoreError::Newer { found, known: NEWEST });
+    }
+    Ok(())
+}
+
+/// The schema that is there, without changing anything; 0 where there is none.
+pub(crate) async fn read_version(
+    connection: &mut AnyConnection,
+    dialect: Dialect,
+) -> sqlx::Result<i64> {
+    let history = match dialect {
+        Dialect::Sqlite => "SELECT COUNT(*) FROM sqlite_master WHERE name = 'schema_history'",
+        Dialect::Postgres => {
+            "SELECT COUNT(*) FROM pg_catalog.pg_tables WHERE schemaname = 'lockgate' \
+                AND tablename = 'schema_history'"
+        }
+    };
+    let is_there: i64 = sqlx::query_scalar(history).fetch_one(&mut *connection).await?;
+    if is_there == 0 {
+        return Ok(0);
+    }
+    newest_version(connection).await
+}
+
 /// The schema that is there, with nobody else at work on it.
-async fn find_version(connection: &mut AnyConnection, dialect: Dialect) -> sqlx::Result<i64> {
+async fn lock_version(connection: &mut AnyConnection, dialect: Dialect) -> sqlx::Result<i64> {
     if dialect == Dialect::Postgres {
         sqlx::raw_sql(TAKE_LOCK).execute(&mut *connection).await?;
     }
     sqlx::raw_sql(HISTORY).execute(&mut *connection).await?;
+    newest_version(connection).await
+}
+
+async fn newest_version(connection: &mut AnyConnection) -> sqlx::Result<i64> {
     let newest = "SELECT COALESCE(MAX(version), 0) FROM schema_history";
     sqlx::query_scalar(newest).fetch_one(connection).await
 }
 
-/// Runs the migrations that come after a schema.
-async fn apply_after(
+/// Runs the migrations that make these schemas.
+async fn apply(
     connection: &mut AnyConnection,
     dialect: Dialect,
-    found: i64,
+    schemas: RangeInclusive<i64>,
 ) -> sqlx::Result<()> {
     for (version, migration) in (1..).zip(&MIGRATIONS) {
-        if version <= found {
+        if !schemas.contains(&version) {
             continue;
         }
         let script = match dialect {
@@ -93,16 +132,4 @@ async fn apply_after(
         applied.execute(&mut *connection).await?;
     }
     Ok(())
-}
-/// A file with tables of somebody else's stays as it is.
-async fn refuse_foreign(connection: &mut AnyConnection, file: &Path) -> Result<(), StoreError> {
-    let tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'";
-    let tables: Vec<String> = sqlx::query_scalar(tables)
-        .fetch_all(connection)
-        .await
-        .map_err(|error| StoreError::of(&error, Some(file)))?;
-    if tables.is_empty() || tables.iter().any(|table| table == "schema_history") {
-        return Ok(());
-    }
-    Err(StoreError::Foreign(file.to_owned()))
 }

@@ -2,7 +2,11 @@
 
 mod files;
 mod killed;
+mod known_lists;
+mod lost;
+mod maintain;
 mod postgres;
+mod read;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,10 +15,24 @@ use std::time::Duration;
 use postgres::Postgres;
 use sqlx::Connection;
 
-use crate::record::{AgentRecord, IntegrationRecord};
-use crate::{Owner, Place, Reservation, Store, StoreError};
+use crate::record::{AgentRecord, IntegrationRecord, OrganisationRecords};
+use crate::{Found, Owner, Place, Reader, Reservation, Store, StoreError};
 
 const OWNER: Owner<'_> = Owner { issuer: "key", subject: "ann" };
+
+impl Store {
+    /// What somebody who has read to this revision would hear of.
+    async fn load_changed(&self, since: i64) -> Result<Vec<OrganisationRecords>, StoreError> {
+        let mut changed = Vec::new();
+        let mut reader = Reader::default();
+        self.read(&mut reader, |found| match found {
+            Found::Organisation(records) if records.revision > since => changed.push(records),
+            _ => {}
+        })
+        .await?;
+        Ok(changed)
+    }
+}
 
 /// Runs a test against a database of each kind, new and of its own.
 async fn on_both(test: impl AsyncFn(Place)) {
@@ -23,6 +41,10 @@ async fn on_both(test: impl AsyncFn(Place)) {
     if let Some(url) = new_database().await {
         test(Place::Postgres(url)).await;
     }
+}
+
+fn store_at(file: &std::path::Path) -> Store {
+    Store::new(Place::File(file.to_owned()))
 }
 
 /// A database on the one server of these tests.
@@ -235,7 +257,7 @@ async fn programs_that_start_together_migrate_once() {
 async fn schema_versions(store: &Store) -> Vec<i64> {
     let pool = store.pool().await.unwrap();
     let sql = "SELECT version FROM schema_history ORDER BY version";
-    sqlx::query_scalar(sql).fetch_all(pool).await.unwrap()
+    sqlx::query_scalar(sql).fetch_all(&pool).await.unwrap()
 }
 
 #[tokio::test]
@@ -244,7 +266,7 @@ async fn a_newer_schema_is_refused_with_both_numbers() {
         let store = Store::new(place.clone());
         add(&store, "acme", "one").await;
         let newer = "INSERT INTO schema_history (version, applied_at) VALUES (999, 0)";
-        sqlx::query(newer).execute(store.pool().await.unwrap()).await.unwrap();
+        sqlx::query(newer).execute(&store.pool().await.unwrap()).await.unwrap();
         let error = Store::new(place).load_changed(0).await.unwrap_err();
         assert!(error.is_lasting());
         let words = error.to_string();

@@ -120,14 +120,18 @@ impl Vault {
         }
     }
 
-    /// A digest that tells two secrets apart and says nothing of them without the ring. Without a
-    /// key it tells none apart.
+    /// Digests that tell two secrets apart and say nothing of them without the ring: one for each
+    /// key, in their order. Without a key one, which tells none apart.
     #[must_use]
-    pub fn digest(&self, secret: &Secret) -> Vec<u8> {
-        match self.ring.first() {
-            Some(key) => hmac::sign(&key.digests, secret.expose().as_bytes()).as_ref().to_vec(),
-            None => Vec::new(),
+    pub fn digests(&self, secret: &Secret) -> Vec<Vec<u8>> {
+        if self.ring.is_empty() {
+            return vec![Vec::new()];
         }
+        let mut digests = Vec::with_capacity(self.ring.len());
+        for key in &self.ring {
+            digests.push(hmac::sign(&key.digests, secret.expose().as_bytes()).as_ref().to_vec());
+        }
+        digests
     }
 }
 

@@ -6,6 +6,7 @@
 //! redacted ones. Beside it, [`Record`] is a line in the log.
 
 mod chain;
+mod change;
 mod config;
 mod counters;
 mod event;
@@ -13,15 +14,18 @@ mod file;
 mod line;
 mod pieces;
 mod queue;
+mod search;
 mod sink;
 mod trail;
 pub mod verify;
 mod writer;
 
+pub use change::{Change, ChangePlace};
 pub use config::{Config, OnFull, Output, Redact};
 pub use counters::AuditCounters;
 pub use event::{Approval, Arguments, Asked, Decision, DryRunDenial, MAX_TEXT, Refused};
 pub use line::{Record, TARGET};
+pub use search::{Found, Members, Search, search};
 pub use trail::{RecordError, StartError, Ticket, Trail};
 
 #[cfg(test)]

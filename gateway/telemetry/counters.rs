@@ -1,134 +1,79 @@
 //! What the request path counts with: plain atomics behind handles that are resolved before a call
 //! comes. Nothing here locks or allocates after it was made.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 
-use crate::histogram::Histogram;
-
-/// A closed set of label values; the discriminant is the index of its counter.
-macro_rules! labels {
-    ($(#[$doc:meta])* $name:ident {
-        $($(#[$variant_doc:meta])* $variant:ident = $label:literal,)*
-    }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum $name { $($(#[$variant_doc])* $variant,)* }
-
-        impl $name {
-            /// All of them, in the order of their counters.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
-
-            /// The label value and the word in logs.
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $label,)* }
-            }
-        }
-    };
-}
-
-labels! {
-    /// How a call ended, as the client sees it.
-    Outcome {
-        Ok = "ok",
-        /// A result with `isError`.
-        ToolError = "tool_error",
-        /// A JSON-RPC error.
-        ProtocolError = "protocol_error",
-        /// Policy said no; the server was not called.
-        Denied = "denied",
-        Timeout = "timeout",
-        /// By the client.
-        Cancelled = "cancelled",
-        /// The server could not be reached, or its breaker was open.
-        Unavailable = "unavailable",
-    }
-}
-
-labels! {
-    /// What became of a message that a call waits for approvers.
-    Notification {
-        Delivered = "delivered",
-        /// Given up after all attempts.
-        Failed = "failed",
-        /// Too many waited to be sent.
-        Dropped = "dropped",
-    }
-}
-
-labels! {
-    /// Why a request was refused before it became a call.
-    Rejection {
-        /// `Host` is not one of ours.
-        Host = "host",
-        Origin = "origin",
-        /// No or wrong credentials.
-        Unauthenticated = "unauthenticated",
-        /// Good credentials, but not for this.
-        Forbidden = "forbidden",
-        NotFound = "not_found",
-        /// HTTP method, media type or `Accept`.
-        Unsupported = "unsupported",
-        /// HTTP, JSON or JSON-RPC that does not hold to the rules.
-        Malformed = "malformed",
-        /// Headers and body disagree.
-        Mismatch = "mismatch",
-        BodyTooLarge = "body_too_large",
-        HeadersTooLarge = "headers_too_large",
-        /// The client took too long to send it.
-        SlowClient = "slow_client",
-        /// The session is unknown or belongs to somebody else.
-        Session = "session",
-        RateLimited = "rate_limited",
-        /// A bound of the gateway was reached.
-        Overloaded = "overloaded",
-    }
-}
-
-labels! {
-    /// What a server is doing.
-    ServerState {
-        Pending = "pending",
-        Connected = "connected",
-        Unresponsive = "unresponsive",
-        NeedsAuth = "needs_auth",
-        Failed = "failed",
-        Disabled = "disabled",
-    }
-}
-
-const OUTCOMES: usize = Outcome::ALL.len();
+use crate::figures::{Baseline, ServerFigures, ToolFigures};
+use crate::histogram::{Histogram, Snapshot};
+use crate::labels::{FailureType, OUTCOMES, Outcome, ServerState};
+use crate::recent::{RecentCalls, RecentSteps};
 
 /// Counters of one tool of one server, or of all further tools of a server under the name `other`.
 #[derive(Debug)]
 pub struct ToolMetrics {
     server: Arc<ServerMetrics>,
+    /// More than one tool is counted here.
+    is_shared: bool,
     calls: [AtomicU64; OUTCOMES],
-    /// Microseconds of the calls that the server had a part in.
-    spent: AtomicU64,
+    /// Of the calls that the server had a part in.
+    durations: Histogram,
+    made: Made,
+    /// Microseconds from `made` to the end of the last of those calls; 0 without one.
+    last: AtomicU64,
+    /// What the figures for people leave out since they were reset.
+    baseline: Mutex<Option<Box<Baseline>>>,
+}
+
+/// When counters began, on both clocks.
+#[derive(Clone, Copy, Debug)]
+struct Made {
+    instant: Instant,
+    time: SystemTime,
+}
+
+impl Made {
+    fn now() -> Self {
+        Self { instant: Instant::now(), time: SystemTime::now() }
+    }
 }
 
 impl ToolMetrics {
-    pub(crate) fn new(server: Arc<ServerMetrics>) -> Self {
-        Self { server, calls: Default::default(), spent: AtomicU64::new(0) }
+    pub(crate) fn new(server: Arc<ServerMetrics>, is_shared: bool) -> Self {
+        Self {
+            server,
+            is_shared,
+            calls: Default::default(),
+            durations: Histogram::default(),
+            made: Made::now(),
+            last: AtomicU64::new(0),
+            baseline: Mutex::default(),
+        }
     }
 
-    /// Counts one call that has ended. Its duration goes to the server's histogram, unless it was
-    /// denied: then the server had no part in it.
+    /// Counts one call that has ended. Its duration goes to the histograms, unless it was denied:
+    /// then the server had no part in it.
     pub fn record(&self, outcome: Outcome, duration: Duration) {
         self.calls[outcome as usize].fetch_add(1, Relaxed);
         if outcome != Outcome::Denied {
             self.server.durations.observe(duration);
-            self.spent.fetch_add(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX), Relaxed);
+            self.durations.observe(duration);
         }
     }
 
-    /// Seconds that calls took, without those that were denied.
-    pub(crate) fn spent(&self) -> f64 {
-        self.spent.load(Relaxed) as f64 / 1e6
+    /// Notes when a call has ended.
+    pub fn ended(&self, at: Instant) {
+        let since = at.saturating_duration_since(self.made.instant).as_micros();
+        self.last.store(u64::try_from(since).unwrap_or(u64::MAX).max(1), Relaxed);
+    }
+
+    /// Of calls that were not denied.
+    pub(crate) fn durations(&self) -> Snapshot {
+        self.durations.snapshot()
     }
 
     /// Calls that ended this way.
@@ -140,17 +85,50 @@ impl ToolMetrics {
     pub fn server(&self) -> &Arc<ServerMetrics> {
         &self.server
     }
+
+    /// What became of its calls, since they were counted or since the figures were reset; none
+    /// where other tools are counted with it.
+    pub fn figures(&self) -> Option<ToolFigures> {
+        if self.is_shared {
+            return None;
+        }
+        let now = self.now();
+        let baseline = self.baseline.lock();
+        let last = self.last.load(Relaxed);
+        let last = (last > 0).then(|| self.made.time + Duration::from_micros(last));
+        Some(match &*baseline {
+            Some(baseline) => now.figures_since(baseline, last),
+            None => now.figures_since(&Baseline::new(self.made.time), last),
+        })
+    }
+
+    /// The figures begin anew. What is exported as metrics goes on.
+    pub fn reset(&self) {
+        *self.baseline.lock() = Some(Box::new(self.now()));
+    }
+
+    fn now(&self) -> Baseline {
+        let mut now = Baseline::new(SystemTime::now());
+        now.durations = self.durations.counts();
+        for (outcome, calls) in Outcome::ALL.iter().zip(&mut now.calls) {
+            *calls = self.count(*outcome);
+        }
+        now
+    }
 }
 
 /// Counters of one server.
 #[derive(Debug)]
 pub struct ServerMetrics {
     pub(crate) durations: Histogram,
+    failures: [AtomicU64; FailureType::ALL.len()],
+    since: SystemTime,
     state: AtomicU8,
     restarts: AtomicU64,
     list_changes: AtomicU64,
     quarantined: AtomicU64,
     bounds: Mutex<Option<Bounds>>,
+    recent: Mutex<RecentSteps>,
 }
 
 /// How a server stands with its bounds.
@@ -172,11 +150,49 @@ impl ServerMetrics {
     pub(crate) fn new() -> Self {
         Self {
             durations: Histogram::default(),
+            failures: Default::default(),
+            since: SystemTime::now(),
             state: AtomicU8::new(ServerState::Pending as u8),
             restarts: AtomicU64::new(0),
             list_changes: AtomicU64::new(0),
             quarantined: AtomicU64::new(0),
             bounds: Mutex::new(None),
+            recent: Mutex::default(),
+        }
+    }
+
+    /// Counts one call of a tool that has failed.
+    pub fn failed(&self, kind: FailureType) {
+        self.failures[kind as usize].fetch_add(1, Relaxed);
+    }
+
+    /// A step of what is shown of late is over.
+    pub(crate) fn end_step(&self) {
+        self.recent.lock().end_step(self.durations.counts(), self.count_failed());
+    }
+
+    /// What became of the calls of its tools of late.
+    pub(crate) fn recent_calls(&self) -> Vec<RecentCalls> {
+        self.recent.lock().list(&self.durations.counts(), self.count_failed())
+    }
+
+    fn count_failed(&self) -> u64 {
+        self.failures.iter().map(|count| count.load(Relaxed)).sum()
+    }
+
+    /// What became of the calls of its tools.
+    pub(crate) fn figures(&self) -> ServerFigures {
+        let durations = self.durations.counts();
+        let mut errors = BTreeMap::new();
+        for kind in FailureType::ALL {
+            errors.insert(kind.as_str(), self.failures[*kind as usize].load(Relaxed));
+        }
+        ServerFigures {
+            since: self.since,
+            calls: durations.count(),
+            errors,
+            p50: durations.percentile(50),
+            p95: durations.percentile(95),
         }
     }
 

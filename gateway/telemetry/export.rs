@@ -1,30 +1,23 @@
 //! Counters as OpenTelemetry instruments, rendered as Prometheus text. Everything is read when
 //! somebody asks, nothing before.
 //!
-//! Observable instruments read the atomics in callbacks. OpenTelemetry has no observable histogram,
-//! so that one metric enters the same registry as a collector of its own. All names begin with
-//! `lockgate_`.
+//! Observable instruments read the atomics in callbacks; their names begin with `lockgate_`. What
+//! they cannot say is read by `readings`.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Weak};
 
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{AsyncInstrument, Meter, MeterProvider};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::metrics::{Instrument, SdkMeterProvider, Stream};
-use prometheus::core::{Collector, Desc};
-use prometheus::proto::{Bucket, Histogram, LabelPair, Metric, MetricFamily, MetricType};
 use prometheus::{Registry, TextEncoder};
 
 use crate::audit::AuditCounters;
-use crate::counters::{
-    Bounds, Gauge, Notification, Outcome, Rejection, ServerMetrics, ServerState,
-};
-use crate::numbers::Numbers;
-
-const DURATION: &str = "lockgate_call_duration_seconds";
-const DURATION_HELP: &str = "Time of calls from their arrival to their end, by server";
+use crate::counters::{Bounds, Gauge, ServerMetrics};
+use crate::labels::{Notification, Outcome, Rejection, ServerState};
+use crate::numbers::{Numbers, ServerLabel};
+use crate::readings::register_all;
 
 /// Name and help of an instrument, and how its number is read.
 type Reading<T> = (&'static str, &'static str, fn(&T) -> u64);
@@ -57,13 +50,7 @@ fn provider(
     registry: &Registry,
     numbers: &Arc<Numbers>,
 ) -> Result<SdkMeterProvider, Box<dyn std::error::Error + Send + Sync>> {
-    let description = Desc::new(
-        DURATION.to_owned(),
-        DURATION_HELP.to_owned(),
-        vec!["server".to_owned()],
-        HashMap::new(),
-    )?;
-    registry.register(Box::new(Durations { numbers: Arc::downgrade(numbers), description }))?;
+    register_all(registry, numbers)?;
     let exporter = opentelemetry_prometheus::exporter()
         .with_registry(registry.clone())
         .with_namespace("lockgate")
@@ -72,7 +59,8 @@ fn provider(
         .build()?;
     // The bound is kept where names are looked up; the SDK's own (2000 sets) would fold named tools
     // away unasked.
-    let sets = numbers.tools.saturating_add(4096).saturating_mul(Outcome::ALL.len());
+    let sets =
+        numbers.tools.saturating_mul(2).saturating_add(8192).saturating_mul(Outcome::ALL.len());
     let provider = SdkMeterProvider::builder()
         .with_resource(Resource::builder_empty().build())
         .with_reader(exporter)
@@ -83,7 +71,6 @@ fn provider(
     let meter = provider.meter("lockgate");
     gauges(&meter, numbers);
     calls(&meter, numbers);
-    durations(&meter, numbers);
     bounds(&meter, numbers);
     rejections(&meter, numbers);
     notifications(&meter, numbers);
@@ -102,6 +89,11 @@ fn gauges(meter: &Meter, numbers: &Numbers) {
         ("requests_queued", "Requests that wait for a place", &numbers.queued),
         ("bytes_in_flight", "Bytes of messages that are held now", &numbers.bytes_in_flight),
         ("bytes_in_flight_limit", "Bytes of messages that may be held", &numbers.bytes_limit),
+        (
+            "shared_rates_away",
+            "1 while the store of shared rates cannot be reached",
+            &numbers.shared_rates_away,
+        ),
     ] {
         let gauge: Gauge = gauge.clone();
         let builder = meter.i64_observable_gauge(name).with_description(help);
@@ -125,41 +117,19 @@ fn calls(meter: &Meter, numbers: &Arc<Numbers>) {
             let Some(numbers) = numbers.upgrade() else {
                 return;
             };
-            numbers.servers.lock().each_tool(|slug, tool, metrics| {
+            numbers.servers.lock().each_tool(|server, tool, metrics| {
                 for &outcome in Outcome::ALL {
                     let count = metrics.count(outcome);
                     // `ok` is always there, so that rates and absence alerts work; the rest appears
                     // when it happens.
                     if count > 0 || outcome == Outcome::Ok {
-                        let attributes = [
-                            KeyValue::new("server", slug.to_owned()),
+                        let further = [
                             KeyValue::new("tool", tool.to_owned()),
                             KeyValue::new("outcome", outcome.as_str()),
                         ];
-                        observer.observe(count, &attributes);
+                        observer.observe(count, &attributes(server, further));
                     }
                 }
-            });
-        })
-        .build();
-}
-
-/// Time by tool, without buckets: a mean for each, at the price of one number.
-fn durations(meter: &Meter, numbers: &Arc<Numbers>) {
-    let numbers = Arc::downgrade(numbers);
-    let builder = meter.f64_observable_counter("tool_duration_seconds").with_description(
-        "Time of all calls of a tool that were not denied: divide by their number (calls) for the \
-            mean",
-    );
-    let _ = builder
-        .with_callback(move |observer| {
-            let Some(numbers) = numbers.upgrade() else { return };
-            numbers.servers.lock().each_tool(|slug, tool, metrics| {
-                let attributes = [
-                    KeyValue::new("server", slug.to_owned()),
-                    KeyValue::new("tool", tool.to_owned()),
-                ];
-                observer.observe(metrics.spent(), &attributes);
             });
         })
         .build();
@@ -191,10 +161,9 @@ fn bounds(meter: &Meter, numbers: &Arc<Numbers>) {
         let _ = builder
             .with_callback(move |observer| {
                 let Some(numbers) = numbers.upgrade() else { return };
-                numbers.servers.lock().each_server(|slug, metrics| {
+                numbers.servers.lock().each_server(|server, metrics| {
                     if let Some(bounds) = metrics.bounds() {
-                        observer
-                            .observe(read(&bounds), &[KeyValue::new("server", slug.to_owned())]);
+                        observer.observe(read(&bounds), &attributes(server, []));
                     }
                 });
             })
@@ -263,6 +232,12 @@ fn audit(meter: &Meter, numbers: &Numbers) {
         .build();
 }
 
+/// The labels of a server and further ones.
+fn attributes<const N: usize>(server: &ServerLabel, further: [KeyValue; N]) -> Vec<KeyValue> {
+    let own = server.pairs().map(|(name, value)| KeyValue::new(name, value.to_owned()));
+    own.chain(further).collect()
+}
+
 /// Observes one number of each server.
 fn each_server(
     numbers: &Arc<Numbers>,
@@ -271,8 +246,8 @@ fn each_server(
     let numbers = Arc::downgrade(numbers);
     move |observer| {
         let Some(numbers) = numbers.upgrade() else { return };
-        numbers.servers.lock().each_server(|slug, metrics| {
-            observer.observe(read(metrics), &[KeyValue::new("server", slug.to_owned())]);
+        numbers.servers.lock().each_server(|server, metrics| {
+            observer.observe(read(metrics), &attributes(server, []));
         });
     }
 }
@@ -307,65 +282,12 @@ fn servers(meter: &Meter, numbers: &Arc<Numbers>) {
             let Some(numbers) = numbers.upgrade() else {
                 return;
             };
-            numbers.servers.lock().each_server(|slug, metrics| {
+            numbers.servers.lock().each_server(|server, metrics| {
                 for &state in ServerState::ALL {
-                    let attributes = [
-                        KeyValue::new("server", slug.to_owned()),
-                        KeyValue::new("state", state.as_str()),
-                    ];
-                    observer.observe(u64::from(metrics.is(state)), &attributes);
+                    let further = [KeyValue::new("state", state.as_str())];
+                    observer.observe(u64::from(metrics.is(state)), &attributes(server, further));
                 }
             });
         })
         .build();
-}
-
-/// The histograms of all servers.
-struct Durations {
-    numbers: Weak<Numbers>,
-    /// The registry knows collectors apart by their descriptions.
-    description: Desc,
-}
-
-impl Collector for Durations {
-    fn desc(&self) -> Vec<&Desc> {
-        vec![&self.description]
-    }
-
-    fn collect(&self) -> Vec<MetricFamily> {
-        let Some(numbers) = self.numbers.upgrade() else {
-            return Vec::new();
-        };
-        let mut metrics = Vec::new();
-        numbers.servers.lock().each_server(|slug, server| metrics.push(histogram(slug, server)));
-        if metrics.is_empty() {
-            return Vec::new();
-        }
-        let mut family = MetricFamily::default();
-        family.set_name(DURATION.to_owned());
-        family.set_help(DURATION_HELP.to_owned());
-        family.set_field_type(MetricType::HISTOGRAM);
-        family.set_metric(metrics);
-        vec![family]
-    }
-}
-
-fn histogram(slug: &str, server: &ServerMetrics) -> Metric {
-    let snapshot = server.durations.snapshot();
-    let mut histogram = Histogram::default();
-    histogram.set_sample_count(snapshot.count);
-    histogram.set_sample_sum(snapshot.sum);
-    let buckets = snapshot.buckets.into_iter().map(|(bound, count)| {
-        let mut bucket = Bucket::default();
-        bucket.set_upper_bound(bound);
-        bucket.set_cumulative_count(count);
-        bucket
-    });
-    histogram.set_bucket(buckets.collect());
-    let mut server = LabelPair::default();
-    server.set_name("server".to_owned());
-    server.set_value(slug.to_owned());
-    let mut metric = Metric::from_label(vec![server]);
-    metric.set_histogram(histogram);
-    metric
 }

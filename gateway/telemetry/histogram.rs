@@ -27,7 +27,67 @@ pub(crate) struct Snapshot {
     pub(crate) sum: f64,
 }
 
+/// Counts of a histogram, or what was added to them between two moments.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    buckets: [u64; BOUNDS.len() + 1],
+    /// Microseconds.
+    sum: u64,
+}
+
+impl Counts {
+    /// What was added since an earlier moment.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        let mut added = self.clone();
+        for (bucket, before) in added.buckets.iter_mut().zip(earlier.buckets) {
+            *bucket = bucket.saturating_sub(before);
+        }
+        added.sum = self.sum.saturating_sub(earlier.sum);
+        added
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+
+    /// None where nothing was observed.
+    pub(crate) fn average(&self) -> Option<Duration> {
+        self.sum.checked_div(self.count()).map(Duration::from_micros)
+    }
+
+    /// At or below which so many of a hundred observations are: estimated within a bucket, as if
+    /// they were spread evenly in it. What is beyond the last bound counts as that bound.
+    pub(crate) fn percentile(&self, percent: u64) -> Option<Duration> {
+        let count = self.count();
+        if count == 0 {
+            return None;
+        }
+        let wanted = (u128::from(count) * u128::from(percent)).div_ceil(100).max(1);
+        let mut below = 0;
+        let mut lower = 0;
+        for (upper, many) in BOUNDS.iter().zip(self.buckets) {
+            let many = u128::from(many);
+            if below + many >= wanted {
+                let width = u128::from(upper - lower);
+                let inside = u64::try_from(width * (wanted - below) / many).unwrap_or_default();
+                return Some(Duration::from_micros(lower + inside));
+            }
+            below += many;
+            lower = *upper;
+        }
+        Some(Duration::from_micros(lower))
+    }
+}
+
 impl Histogram {
+    pub(crate) fn counts(&self) -> Counts {
+        let mut counts = Counts { sum: self.sum.load(Relaxed), ..Counts::default() };
+        for (count, bucket) in counts.buckets.iter_mut().zip(&self.buckets) {
+            *count = bucket.load(Relaxed);
+        }
+        counts
+    }
+
     pub(crate) fn observe(&self, duration: Duration) {
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         self.buckets[BOUNDS.partition_point(|bound| *bound < micros)].fetch_add(1, Relaxed);

@@ -8,21 +8,31 @@
 pub mod audit;
 mod config;
 mod counters;
+mod denials;
 mod export;
+mod families;
+mod figures;
 mod histogram;
+mod labels;
 mod log;
 mod metrics;
 mod numbers;
+mod process;
+mod readings;
+mod recent;
+mod reloads;
 pub mod request;
 mod spans;
+mod statuses;
 mod trace;
 
 pub use config::{Config, Format};
-pub use counters::{
-    Bounds, Entered, Gauge, Notification, Outcome, Rejection, ServerMetrics, ServerState,
-    ToolMetrics,
-};
+pub use counters::{Bounds, Entered, Gauge, ServerMetrics, ToolMetrics};
+pub use figures::{ServerFigures, ToolFigures};
+pub use labels::{Denial, FailureType, Notification, Outcome, Rejection, ServerState, Unknown};
 pub use log::{Guard, LogError, init};
 pub use metrics::Metrics;
+pub use numbers::KeySet;
+pub use recent::{RECENT_STEP, RECENT_STEPS, RecentCalls};
 pub use spans::{Call, TraceError, Tracer};
 pub use trace::{TraceContext, TraceParent};

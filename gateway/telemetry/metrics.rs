@@ -7,12 +7,18 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::audit::AuditCounters;
 use crate::config::Config;
-use crate::counters::{Gauge, Notification, Rejection, ServerMetrics, ToolMetrics};
+use crate::counters::{Gauge, ServerMetrics, ToolMetrics};
 use crate::export::Exporter;
-use crate::numbers::{Numbers, OTHER};
+use crate::figures::ServerFigures;
+use crate::labels::{Denial, Notification, OTHER, Rejection, Unknown};
+use crate::numbers::{KeySet, Numbers, ORGANISATION, ServerLabel};
+use crate::recent::RecentCalls;
 
 /// Longest label value; names beyond it are cut.
 const MAX_LABEL: usize = 128;
+
+/// Labels whose values are for operators alone.
+const PRIVATE: [&str; 5] = [ORGANISATION, "server", "tool", "rule", "issuer"];
 
 /// Every number that the gateway exports. Clones share them.
 #[derive(Clone)]
@@ -24,66 +30,103 @@ pub struct Metrics {
 impl std::fmt::Debug for Metrics {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Metrics")
-            .field("servers", &self.numbers.servers.lock().by_slug.len())
+            .field("servers", &self.numbers.servers.lock().by_label.len())
             .finish_non_exhaustive()
     }
 }
 
 impl Metrics {
     pub fn new(config: &Config) -> Self {
-        let numbers = Arc::new(Numbers { tools: config.tools, ..Numbers::default() });
+        let numbers = Arc::new(Numbers::new(config.tools));
         let exporter = Arc::new(Exporter::new(&numbers));
         Self { numbers, exporter }
     }
 
     /// The counters of a tool, made if they are new. Beyond `Config::tools` distinct ones, further
-    /// tools of a server share one.
-    pub fn tool(&self, server: &str, tool: &str) -> Arc<ToolMetrics> {
+    /// tools of a server share one. Organisations have as many of their own, and none all of them.
+    pub fn tool(&self, organisation: Option<&str>, server: &str, tool: &str) -> Arc<ToolMetrics> {
         let tool = label(tool);
-        let mut servers = self.numbers.servers.lock();
-        let full = servers.tools >= self.numbers.tools;
-        let entry = servers.by_slug.entry(label(server)).or_default();
-        if let Some(known) = entry.tools.get(&tool) {
+        let mut all = self.numbers.servers.lock();
+        let label = server_label(organisation, server);
+        if let Some(known) = all.entry(label.clone()).tools.get(&tool) {
             return known.clone();
         }
-        if full {
+        let is_full = all.has_too_many_tools(organisation, self.numbers.tools);
+        let entry = all.entry(label);
+        if is_full {
             return entry
                 .other
-                .get_or_insert_with(|| Arc::new(ToolMetrics::new(entry.server.clone())))
+                .get_or_insert_with(|| Arc::new(ToolMetrics::new(entry.server.clone(), true)))
                 .clone();
         }
-        let new = Arc::new(ToolMetrics::new(entry.server.clone()));
+        let new = Arc::new(ToolMetrics::new(entry.server.clone(), entry.is_other));
         entry.tools.insert(tool, new.clone());
-        servers.tools += 1;
+        all.tools[usize::from(organisation.is_some())] += 1;
         new
     }
 
     /// The counters of a server, made if they are new.
-    pub fn server(&self, slug: &str) -> Arc<ServerMetrics> {
-        self.numbers.servers.lock().by_slug.entry(label(slug)).or_default().server.clone()
+    pub fn server(&self, organisation: Option<&str>, slug: &str) -> Arc<ServerMetrics> {
+        self.numbers.servers.lock().entry(server_label(organisation, slug)).server.clone()
+    }
+
+    /// What became of the calls of a server's tools; none where it is not counted by itself.
+    pub fn server_figures(&self, organisation: Option<&str>, slug: &str) -> Option<ServerFigures> {
+        let servers = self.numbers.servers.lock();
+        let entry = servers.by_label.get(&server_label(organisation, slug))?;
+        let server = Arc::clone(&entry.server);
+        let is_alone = !entry.is_other;
+        drop(servers);
+        is_alone.then(|| server.figures())
+    }
+
+    /// What became of the calls of a server's tools of late, from the oldest step to the one that
+    /// goes on; none where it is not counted by itself.
+    pub fn recent_calls(&self, organisation: Option<&str>, slug: &str) -> Vec<RecentCalls> {
+        let servers = self.numbers.servers.lock();
+        let found = servers.by_label.get(&server_label(organisation, slug));
+        let server = match found {
+            Some(entry) if !entry.is_other => Arc::clone(&entry.server),
+            _ => return Vec::new(),
+        };
+        drop(servers);
+        server.recent_calls()
+    }
+
+    /// Ends a step of what is shown of late, of all servers.
+    pub fn end_step(&self) {
+        let mut servers = Vec::new();
+        for entry in self.numbers.servers.lock().by_label.values() {
+            servers.push(Arc::clone(&entry.server));
+        }
+        for server in servers {
+            server.end_step();
+        }
     }
 
     /// Forgets tools that a server no longer offers, which makes room for others. Call it with each
     /// new catalog, so that a server that keeps renaming its tools cannot use up the bound for all.
-    pub fn keep_tools<'a>(&self, server: &str, offered: impl IntoIterator<Item = &'a str>) {
+    pub fn keep_tools<'a>(
+        &self,
+        organisation: Option<&str>,
+        server: &str,
+        offered: impl IntoIterator<Item = &'a str>,
+    ) {
         let offered: BTreeSet<String> = offered.into_iter().map(label).collect();
         let mut servers = self.numbers.servers.lock();
-        let Some(entry) = servers.by_slug.get_mut(&label(server)) else {
+        let Some(entry) = servers.by_label.get_mut(&server_label(organisation, server)) else {
             return;
         };
         let before = entry.tools.len();
         entry.tools.retain(|tool, _| offered.contains(tool));
         let gone = before - entry.tools.len();
-        servers.tools -= gone;
+        servers.tools[usize::from(organisation.is_some())] -= gone;
     }
 
     /// Forgets a server that is no longer configured, with its tools. Handles that are still held
     /// count on unseen.
-    pub fn remove_server(&self, slug: &str) {
-        let mut servers = self.numbers.servers.lock();
-        if let Some(entry) = servers.by_slug.remove(&label(slug)) {
-            servers.tools -= entry.tools.len();
-        }
+    pub fn remove_server(&self, organisation: Option<&str>, slug: &str) {
+        self.numbers.servers.lock().remove(&server_label(organisation, slug));
     }
 
     /// Calls that wait for their clients' answers.
@@ -126,6 +169,11 @@ impl Metrics {
         &self.numbers.bytes_limit
     }
 
+    /// 1 while the store of shared rates cannot be reached.
+    pub fn shared_rates_away(&self) -> &Gauge {
+        &self.numbers.shared_rates_away
+    }
+
     /// How many messages were refused so far because there was no memory for them.
     pub fn set_refused_for_memory(&self, count: u64) {
         self.numbers.refused_for_memory.store(count, Relaxed);
@@ -146,6 +194,36 @@ impl Metrics {
         self.numbers.rejections[why as usize].fetch_add(1, Relaxed);
     }
 
+    /// Counts one request that policy denied, or that a rule on trial would have denied.
+    pub fn denied(&self, rule: &str, why: Denial) {
+        self.numbers.denials.count(rule, why);
+    }
+
+    /// Counts one request for something that nothing has.
+    pub fn named_unknown(&self, what: Unknown) {
+        self.numbers.denials.count_unknown(what);
+    }
+
+    /// Counts one HTTP response.
+    pub fn responded(&self, status: u16) {
+        self.numbers.statuses.count(status);
+    }
+
+    /// Counts one changed configuration, and whether it is in force.
+    pub fn reloaded(&self, is_success: bool) {
+        self.numbers.reloads.count(is_success);
+    }
+
+    /// Exported as they were last told.
+    pub fn set_key_sets(&self, sets: Vec<KeySet>) {
+        *self.numbers.key_sets.lock() = sets;
+    }
+
+    /// When certificates run out, in Unix seconds; exported as it was last told.
+    pub fn set_certificates(&self, expiries: Vec<(&'static str, i64)>) {
+        *self.numbers.certificates.lock() = expiries;
+    }
+
     /// Spans that were not exported, for [`crate::Tracer`].
     pub(crate) fn lost_spans(&self) -> Arc<AtomicU64> {
         self.numbers.lost_spans.clone()
@@ -156,6 +234,24 @@ impl Metrics {
     pub fn render(&self) -> String {
         self.exporter.render()
     }
+
+    /// The same without names, for who is none of the operator's: what is counted of a server says
+    /// what others do there, and its name may be hidden from them; and without rules and issuers.
+    pub fn render_shared(&self) -> String {
+        // Quotes within values are escaped, so that nothing but the label looks like this.
+        let marks = PRIVATE.map(|label| [label, "=\""].concat());
+        let mut shared = String::new();
+        for line in self.render().split_inclusive('\n') {
+            if !marks.iter().any(|mark| line.contains(mark)) {
+                shared.push_str(line);
+            }
+        }
+        shared
+    }
+}
+
+fn server_label(organisation: Option<&str>, slug: &str) -> ServerLabel {
+    ServerLabel { organisation: organisation.map(label), slug: label(slug) }
 }
 
 /// A label value of bounded length without control characters. A tool that is really called `other`

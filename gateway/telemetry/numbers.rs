@@ -3,18 +3,34 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 
 use crate::audit::AuditCounters;
-use crate::counters::{Gauge, Notification, Rejection, ServerMetrics, ToolMetrics};
+use crate::counters::{Gauge, ServerMetrics, ToolMetrics};
+use crate::denials::Denials;
+use crate::labels::{Notification, OTHER, Rejection};
+use crate::reloads::Reloads;
+use crate::statuses::Statuses;
 
-/// The tool name that stands for all tools beyond the bound.
-pub(crate) const OTHER: &str = "other";
+/// The label of servers that belong to an organisation.
+pub(crate) const ORGANISATION: &str = "organisation";
+/// Servers of organisations that are counted one by one.
+const MAX_OWN: usize = 1024;
+/// So many organisations at least have room, for servers and for tools: none takes more than this
+/// part of it.
+const SHARES: usize = 8;
 
 /// What is counted, as the exporter reads it.
-#[derive(Default)]
 pub(crate) struct Numbers {
+    pub(crate) started: SystemTime,
+    pub(crate) denials: Denials,
+    pub(crate) statuses: Statuses,
+    pub(crate) reloads: Reloads,
+    pub(crate) key_sets: Mutex<Vec<KeySet>>,
+    /// Names of certificates, and when they run out in Unix seconds.
+    pub(crate) certificates: Mutex<Vec<(&'static str, i64)>>,
     pub(crate) servers: Mutex<Servers>,
     pub(crate) sessions: Gauge,
     pub(crate) streams: Gauge,
@@ -25,22 +41,75 @@ pub(crate) struct Numbers {
     pub(crate) queued: Gauge,
     pub(crate) bytes_in_flight: Gauge,
     pub(crate) bytes_limit: Gauge,
+    pub(crate) shared_rates_away: Gauge,
     pub(crate) refused_for_memory: Arc<AtomicU64>,
     pub(crate) rejections: [AtomicU64; Rejection::ALL.len()],
     pub(crate) lost_spans: Arc<AtomicU64>,
     pub(crate) audit: Arc<AuditCounters>,
-    /// Bound on `Servers::tools`.
+    /// Bound on each of `Servers::tools`.
     pub(crate) tools: usize,
+}
+
+impl Numbers {
+    pub(crate) fn new(tools: usize) -> Self {
+        Self {
+            started: SystemTime::now(),
+            denials: Denials::default(),
+            statuses: Statuses::default(),
+            reloads: Reloads::default(),
+            key_sets: Mutex::default(),
+            certificates: Mutex::default(),
+            servers: Mutex::default(),
+            sessions: Gauge::default(),
+            streams: Gauge::default(),
+            parked: Gauge::default(),
+            approvals: Gauge::default(),
+            notifications: Default::default(),
+            in_flight: Gauge::default(),
+            queued: Gauge::default(),
+            bytes_in_flight: Gauge::default(),
+            bytes_limit: Gauge::default(),
+            shared_rates_away: Gauge::default(),
+            refused_for_memory: Arc::default(),
+            rejections: Default::default(),
+            lost_spans: Arc::default(),
+            audit: Arc::default(),
+            tools,
+        }
+    }
+}
+
+/// The keys of one issuer of tokens, as they are now.
+#[derive(Clone, Debug)]
+pub struct KeySet {
+    pub issuer: String,
+    /// Those that can be used.
+    pub keys: usize,
+    /// Since they were fetched; none before the first time.
+    pub age: Option<Duration>,
+}
+
+/// How a server is labelled.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ServerLabel {
+    /// None for the operator's.
+    pub(crate) organisation: Option<String>,
+    pub(crate) slug: String,
 }
 
 #[derive(Default)]
 pub(crate) struct Servers {
-    pub(crate) by_slug: BTreeMap<String, Entry>,
-    /// Sum over all servers of tools counted one by one.
-    pub(crate) tools: usize,
+    pub(crate) by_label: BTreeMap<ServerLabel, Entry>,
+    /// Sums over the operator's servers, and over those of organisations, of tools counted one by
+    /// one.
+    pub(crate) tools: [usize; 2],
+    /// Servers of organisations.
+    own: usize,
 }
 
 pub(crate) struct Entry {
+    /// It stands for all servers beyond the bound.
+    pub(crate) is_other: bool,
     pub(crate) server: Arc<ServerMetrics>,
     pub(crate) tools: BTreeMap<String, Arc<ToolMetrics>>,
     pub(crate) other: Option<Arc<ToolMetrics>>,
@@ -48,20 +117,82 @@ pub(crate) struct Entry {
 
 impl Default for Entry {
     fn default() -> Self {
-        Self { server: Arc::new(ServerMetrics::new()), tools: BTreeMap::new(), other: None }
+        Self {
+            is_other: false,
+            server: Arc::new(ServerMetrics::new()),
+            tools: BTreeMap::new(),
+            other: None,
+        }
+    }
+}
+
+impl ServerLabel {
+    /// What stands for all servers of organisations beyond the bound.
+    fn other() -> Self {
+        Self { organisation: Some(OTHER.to_owned()), slug: OTHER.to_owned() }
+    }
+
+    /// Its labels.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let organisation = self.organisation.as_deref();
+        let organisation = organisation.map(|organisation| (ORGANISATION, organisation));
+        std::iter::once(("server", self.slug.as_str())).chain(organisation)
     }
 }
 
 impl Servers {
-    pub(crate) fn each_server(&self, mut see: impl FnMut(&str, &ServerMetrics)) {
-        self.by_slug.iter().for_each(|(slug, entry)| see(slug, &entry.server));
+    /// The counters under a label, or of all others where there are as many as may be.
+    pub(crate) fn entry(&mut self, label: ServerLabel) -> &mut Entry {
+        let is_own = label.organisation.is_some();
+        let is_new = !self.by_label.contains_key(&label);
+        if is_new && self.has_too_many(label.organisation.as_deref()) {
+            let other = self.by_label.entry(ServerLabel::other()).or_default();
+            other.is_other = true;
+            return other;
+        }
+        self.own += usize::from(is_own && is_new);
+        self.by_label.entry(label).or_default()
     }
 
-    pub(crate) fn each_tool(&self, mut see: impl FnMut(&str, &str, &ToolMetrics)) {
-        for (slug, entry) in &self.by_slug {
-            entry.tools.iter().for_each(|(tool, metrics)| see(slug, tool, metrics));
+    fn has_too_many(&self, organisation: Option<&str>) -> bool {
+        let Some(organisation) = organisation else { return false };
+        self.own >= MAX_OWN || self.of(organisation).count() >= MAX_OWN / SHARES
+    }
+
+    /// Whether one more tool of a server is counted with others, where `most` may be counted one by
+    /// one.
+    pub(crate) fn has_too_many_tools(&self, organisation: Option<&str>, most: usize) -> bool {
+        let counted = self.tools[usize::from(organisation.is_some())];
+        let Some(organisation) = organisation else { return counted >= most };
+        let own: usize = self.of(organisation).map(|entry| entry.tools.len()).sum();
+        counted >= most || own >= (most / SHARES).max(1)
+    }
+
+    /// The servers of an organisation.
+    fn of(&self, organisation: &str) -> impl Iterator<Item = &Entry> {
+        let first =
+            ServerLabel { organisation: Some(organisation.to_owned()), slug: String::new() };
+        let own = first.organisation.clone();
+        let following = self.by_label.range(first..);
+        following.take_while(move |(label, _)| label.organisation == own).map(|(_, entry)| entry)
+    }
+
+    pub(crate) fn remove(&mut self, label: &ServerLabel) {
+        let Some(entry) = self.by_label.remove(label) else { return };
+        let is_own = label.organisation.is_some();
+        self.own -= usize::from(is_own);
+        self.tools[usize::from(is_own)] -= entry.tools.len();
+    }
+
+    pub(crate) fn each_server(&self, mut see: impl FnMut(&ServerLabel, &ServerMetrics)) {
+        self.by_label.iter().for_each(|(label, entry)| see(label, &entry.server));
+    }
+
+    pub(crate) fn each_tool(&self, mut see: impl FnMut(&ServerLabel, &str, &ToolMetrics)) {
+        for (label, entry) in &self.by_label {
+            entry.tools.iter().for_each(|(tool, metrics)| see(label, tool, metrics));
             if let Some(other) = &entry.other {
-                see(slug, OTHER, other);
+                see(label, OTHER, other);
             }
         }
     }

@@ -21,7 +21,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::config::Config;
-use crate::counters::Outcome;
+use crate::labels::Outcome;
 use crate::metrics::Metrics;
 use crate::trace::TraceContext;
 

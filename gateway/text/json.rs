@@ -37,8 +37,20 @@ impl Reader {
     /// # Errors
     /// Why it cannot be read, or could be read in two ways.
     pub fn read(self, text: &[u8]) -> Result<Value, String> {
+        self.go_through(text, true)
+    }
+
+    /// Reads one value and keeps nothing of it. Gives an empty one of its kind.
+    ///
+    /// # Errors
+    /// Why it cannot be read, or could be read in two ways.
+    pub fn check(self, text: &[u8]) -> Result<Value, String> {
+        self.go_through(text, false)
+    }
+
+    fn go_through(self, text: &[u8], keeps: bool) -> Result<Value, String> {
         let mut reader = serde_json::Deserializer::from_slice(text);
-        let value = Level { rules: self, left: self.depth }.deserialize(&mut reader);
+        let value = Level { rules: self, left: self.depth, keeps }.deserialize(&mut reader);
         let whole = value.and_then(|value| reader.end().map(|()| value));
         whole.map_err(|error| plain(&error))
     }
@@ -55,6 +67,8 @@ fn plain(error: &serde_json::Error) -> String {
 struct Level {
     rules: Reader,
     left: usize,
+    /// What is read is kept.
+    keeps: bool,
 }
 
 impl Level {
@@ -106,18 +120,20 @@ impl<'de> Visitor<'de> for Level {
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(value.into())
+        Ok(if self.keeps { value.into() } else { "".into() })
     }
 
     fn visit_string<E>(self, value: String) -> Result<Value, E> {
-        Ok(value.into())
+        Ok(if self.keeps { value.into() } else { "".into() })
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let inner = self.inner()?;
         let mut list = Vec::new();
         while let Some(item) = items.next_element_seed(inner)? {
-            list.push(item);
+            if self.keeps {
+                list.push(item);
+            }
         }
         Ok(Value::Array(list))
     }
@@ -137,7 +153,9 @@ impl<'de> Visitor<'de> for Level {
                 return Err(A::Error::custom("an object has too many members"));
             }
             let value = members.next_value_seed(inner)?;
-            object.insert(key, value);
+            if self.keeps {
+                object.insert(key, value);
+            }
         }
         Ok(Value::Object(object))
     }

@@ -20,7 +20,8 @@ use lockgate_protocol::scan::MAX_DEPTH;
 use lockgate_protocol::write;
 use lockgate_upstream::{
     Answer, AnswerKind, BoxFuture, Call, Caller, Catalog, Event, Events, Failure, FailureKind,
-    Instance, Item, ListKind, Peer, Stage, State, Status, Subscription, Trouble, Upstream,
+    Instance, Item, ListKind, Peer, ServerId, Stage, State, Status, Subscription, Trouble,
+    Upstream,
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -84,8 +85,14 @@ impl Server {
         let state = if trouble.is_some() { State::Failed } else { State::Connected };
         let trouble =
             trouble.map(|words| Trouble { stage: Stage::Start, words, stderr: Vec::new() });
-        let status =
-            Status { state, since: SystemTime::now(), peer: Some(peer), trouble, restarts: 0 };
+        let status = Status {
+            state,
+            since: SystemTime::now(),
+            peer: Some(peer),
+            trouble,
+            restarts: 0,
+            last_good: None,
+        };
         let by_name =
             tools.iter().map(|entry| (Box::from(entry.own()), Arc::clone(entry))).collect();
         let server = Arc::new(Self {
@@ -134,7 +141,7 @@ impl Server {
             ..Catalog::default()
         };
         self.catalog.store(Arc::new(catalog));
-        self.send_event(Event::Changed { slug: self.slug.into() });
+        self.send_event(Event::Changed { server: ServerId::shared(self.slug) });
     }
 
     fn provided_items(&self, kind: ListKind) -> Vec<Item> {
@@ -262,7 +269,7 @@ impl ChangeListener for Server {
 
     fn resource_updated(&self, uri: &str) {
         self.send_event(Event::Updated {
-            slug: Arc::from(self.slug),
+            server: ServerId::shared(self.slug),
             uri: uri.to_owned(),
             session: None,
         });

@@ -35,6 +35,7 @@ pub(crate) fn rig(config: &Config) -> Rig {
         connect_timeout: Duration::from_secs(5),
         idle_connections: 4,
         idle_timeout: Duration::from_secs(5),
+        organisations: lockgate_egress::Policy::Public,
     };
     let (events, heard) = tokio::sync::broadcast::channel(64);
     let about = About {

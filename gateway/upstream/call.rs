@@ -11,6 +11,7 @@ use lockgate_protocol::scan::Member;
 
 use crate::caller_view::CallerView;
 use crate::future::BoxFuture;
+use crate::server_id::ServerId;
 
 /// One request for a server. Borrowed parts live as long as the call; dropping its future cancels
 /// it in the server's way.
@@ -125,14 +126,14 @@ pub trait ClientSession: Send + Sync + 'static {
     fn tells_roots_changes(&self) -> bool {
         false
     }
-    /// An elicitation of server `slug` that led elsewhere is complete, by the server's own id.
-    fn complete_elicitation(&self, _slug: &str, _id: &str) {}
-    /// A `notifications/message` of server `slug` that belongs to no call.
-    fn log(&self, slug: &str, note: &Request);
-    /// Asks the client outside of a call, in the name of server `slug`; as [`Conversation::ask`].
+    /// An elicitation of a server that led elsewhere is complete, by the server's own id.
+    fn complete_elicitation(&self, _server: &ServerId, _id: &str) {}
+    /// A `notifications/message` of a server that belongs to no call.
+    fn log(&self, server: &ServerId, note: &Request);
+    /// Asks the client outside of a call, in the name of a server; as [`Conversation::ask`].
     fn ask<'a>(
         &'a self,
-        slug: &'a str,
+        server: &'a ServerId,
         method: Method,
         params: Bytes,
     ) -> BoxFuture<'a, Result<Bytes, QuestionError>>;

@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use lockgate_protocol::capabilities::Offers;
@@ -10,8 +11,7 @@ use lockgate_protocol::header::ParamHeaders;
 use lockgate_protocol::list::{self, Form};
 use lockgate_protocol::revision::Era;
 
-/// Bytes of a server's lists that count nowhere: the operator decides how many servers there are.
-const FREE: usize = 64 << 10;
+use crate::list_memory::ListMemory;
 
 /// A server's lists and what it said at the handshake. Immutable; a new one is made when anything
 /// changes.
@@ -43,6 +43,10 @@ pub struct Catalog {
     /// What was left out and why (items over a limit, invalid header annotations, items without a
     /// name).
     pub omitted: Vec<String>,
+    /// When they were read, where that was by an earlier process or client.
+    pub read_at: Option<SystemTime>,
+    /// What they hold of the memory for lists.
+    pub memory: ListMemory,
 }
 
 /// One tool, prompt, resource or template.
@@ -63,6 +67,13 @@ pub enum Kind {
     Prompts,
     Resources,
     Templates,
+}
+
+impl Item {
+    /// Bytes of memory that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Self>() + self.key.len() + self.text.len()
+    }
 }
 
 impl Kind {
@@ -128,17 +139,18 @@ impl Catalog {
             let more = full.items(kind).iter().filter(|item| !known.contains(&*item.key));
             more.cloned().collect()
         });
+        self.memory.add(&full.memory);
     }
 
-    /// Bytes of memory that its items take, beyond those that are free.
-    pub(crate) fn counted_bytes(&self) -> usize {
+    /// Bytes of memory that its items take.
+    pub(crate) fn bytes(&self) -> usize {
         let mut bytes = 0;
         for kind in Kind::ALL {
             for item in self.items(kind).iter().chain(self.asking_items(kind)) {
-                bytes += size_of::<Item>() + item.key.len() + item.text.len();
+                bytes += item.bytes();
             }
         }
-        bytes.saturating_sub(FREE)
+        bytes
     }
 
     /// The items of one list that are offered to everybody.

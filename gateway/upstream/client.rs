@@ -11,8 +11,8 @@ mod session;
 mod subscribe;
 
 use std::borrow::Cow;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant, SystemTime};
 
 use lockgate_admission::ConcurrencyLimit;
 use lockgate_protocol::capabilities;
@@ -32,6 +32,7 @@ use crate::connection::{Ask, Connection};
 use crate::failure::{Failure, Kind};
 use crate::future::BoxFuture;
 use crate::instance::Instance;
+use crate::known_lists::CatalogMemory;
 use crate::shared::{Shared, Surroundings, Unusable};
 use crate::status::{Load, State, Status};
 use crate::{Upstream, supervise};
@@ -49,11 +50,33 @@ impl Client {
     /// # Errors
     /// The URL or a header cannot be used.
     pub fn new(config: Config, around: Surroundings) -> Result<Arc<Self>, Unusable> {
-        Ok(Arc::new(Self {
-            instance: Instance::mint(),
-            shared: Arc::new(Shared::new(config, around)?),
-            supervisor: Mutex::default(),
-        }))
+        Self::make(config, around, None)
+    }
+
+    /// One whose lists outlive the process.
+    ///
+    /// # Errors
+    /// The URL or a header cannot be used.
+    pub fn with_memory(
+        config: Config,
+        around: Surroundings,
+        memory: Arc<dyn CatalogMemory>,
+    ) -> Result<Arc<Self>, Unusable> {
+        Self::make(config, around, Some(memory))
+    }
+
+    fn make(
+        config: Config,
+        around: Surroundings,
+        memory: Option<Arc<dyn CatalogMemory>>,
+    ) -> Result<Arc<Self>, Unusable> {
+        let shared = Arc::new(Shared::new(config, around, memory)?);
+        if let Some(part) = &shared.around.part {
+            let server: Weak<Shared> = Arc::downgrade(&shared);
+            part.add(server);
+        }
+        let instance = Instance::mint();
+        Ok(Arc::new(Self { instance, shared, supervisor: Mutex::default() }))
     }
 
     /// Starts to connect in the background, if that has not been done yet.
@@ -62,6 +85,15 @@ impl Client {
         if supervisor.is_none() && self.shared.config.enabled && !self.shared.closing.is_cancelled()
         {
             *supervisor = Some(tokio::spawn(supervise::supervise(Arc::clone(&self.shared))));
+        }
+    }
+
+    /// Has the lists of the client that it replaces until it has read its own.
+    pub fn inherit_lists(&self, old: &Self) {
+        let known = old.shared.catalog.load();
+        if known.version > 0 {
+            let read_at = known.read_at.or_else(|| Some(SystemTime::now()));
+            self.shared.restore(Catalog { read_at, ..Catalog::clone(&known) });
         }
     }
 
@@ -81,6 +113,7 @@ impl Shared {
     }
 
     async fn run(self: &Arc<Self>, call: &Call<'_>) -> Result<Answer, Failure> {
+        self.record_use();
         self.breaker.admit(Instant::now()).map_err(|wait| {
             Failure::new(
                 Kind::Unavailable,
@@ -95,9 +128,12 @@ impl Shared {
             self.attempt(call, turn.conversation).await
         })
         .await;
-        verdict.pass(&result, &self.slug);
-        if result.is_ok() {
+        verdict.pass(&result, &self.id);
+        if let Ok(answer) = &result {
             self.silent_ends.reset();
+            if self.config.rests_after.is_some() {
+                self.record_task(answer);
+            }
         }
         result
     }
@@ -191,7 +227,11 @@ fn declared_for<'a>(call: &'a Call<'_>, modern: bool) -> Cow<'a, [u8]> {
 
 impl Upstream for Client {
     fn slug(&self) -> &str {
-        &self.shared.slug
+        &self.shared.id.slug
+    }
+
+    fn organisation(&self) -> Option<&Arc<str>> {
+        self.shared.id.organisation.as_ref()
     }
 
     fn instance(&self) -> Instance {
@@ -252,6 +292,7 @@ impl Upstream for Client {
     }
 
     fn touch(&self) {
+        self.shared.wake_for_lists();
         if self.shared.is_out_of_date() && self.shared.live.load().is_some() {
             self.shared.stale.notify_one();
             self.shared.survey.stale.notify_one();
@@ -259,6 +300,7 @@ impl Upstream for Client {
     }
 
     fn revive(&self) {
+        self.shared.wake_for_call();
         if self.shared.status.load().state == State::Failed {
             let _ = self.shared.recovery.want();
         }

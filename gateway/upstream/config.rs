@@ -2,14 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+
+use lockgate_egress::Policy;
 
 /// One MCP server that the gateway calls. Two equal values mean: nothing to change at a reload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Operator-given name, `^[a-z0-9-]+$`, at most 64 characters; the namespace of its tools.
+    /// Given name, `^[a-z0-9-]+$`, at most 64 characters; the namespace of its tools.
     pub slug: String,
+    /// The organisation that it belongs to; none for the operator's, which all share.
+    pub organisation: Option<Arc<str>>,
     pub transport: Transport,
+    /// Over HTTP: to which addresses its host may lead.
+    pub addresses: Policy,
     pub era: EraChoice,
     /// Not connected and not listed when false.
     pub enabled: bool,
@@ -24,6 +31,9 @@ pub struct Config {
     pub stall_timeout: Duration,
     /// Time to start, shake hands and read all lists.
     pub start_timeout: Duration,
+    /// It is connected when somebody uses it, and disconnected when nobody has for so long; without
+    /// it, it stays connected.
+    pub rests_after: Option<Duration>,
     pub limits: Limits,
     pub breaker: Breaker,
     /// Checks that it still answers; none when it is switched off.
@@ -102,6 +112,50 @@ pub struct Breaker {
 pub struct Health {
     pub interval: Duration,
     pub timeout: Duration,
+}
+
+/// How long a server that somebody added while the gateway runs stays connected without use.
+const REST: Duration = Duration::from_secs(300);
+
+impl Config {
+    /// A server over HTTP that an organisation has added: with the bounds that servers of the
+    /// configuration file have by default, and connected only while it is used.
+    #[must_use]
+    pub fn of_organisation(
+        organisation: Arc<str>,
+        slug: String,
+        transport: Transport,
+        addresses: Policy,
+    ) -> Self {
+        let seconds = Duration::from_secs;
+        Self {
+            slug,
+            organisation: Some(organisation),
+            transport,
+            addresses,
+            era: EraChoice::Auto,
+            enabled: true,
+            sessions: Sessions::Auto,
+            call_timeout: seconds(60),
+            tool_timeouts: BTreeMap::new(),
+            stall_timeout: seconds(10),
+            start_timeout: seconds(30),
+            rests_after: Some(REST),
+            limits: Limits {
+                response_bytes: 100_000_000,
+                event_bytes: 16_000_000,
+                line_bytes: 16_000_000,
+                depth: 64,
+                concurrency: 32,
+                queue: 128,
+                list_items: 5000,
+                list_pages: 100,
+                description_bytes: 32 << 10,
+            },
+            breaker: Breaker { failures: 5, cooldown: seconds(30) },
+            health: None,
+        }
+    }
 }
 
 /// Shows names and counts, never the values of headers and environment, which may be secrets.

@@ -2,6 +2,8 @@
 //! stream. It repeats nothing, follows no redirect, and resumes a broken stream only where the
 //! server gave event ids.
 
+mod post;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,15 +22,17 @@ use lockgate_protocol::sse;
 use smallvec::SmallVec;
 use tokio::task::JoinSet;
 
-use crate::call::{Conversation, ResponseSink};
+use crate::call::Conversation;
 use crate::config::Limits;
 use crate::failure::{Failure, Kind};
 use crate::incoming::{self, EventReader, Intake, ReadBody};
 use crate::link::Inbox;
+use crate::open_questions::OpenQuestions;
 
-/// Times a broken stream of one call is resumed.
+pub(crate) use post::{Post, Posted};
+
+/// Times a broken stream of one call is resumed, and questions during it that wait for answers.
 const MAX_RESUMES: usize = 5;
-/// Questions of one server that wait for answers during one call.
 const MAX_QUESTIONS: usize = 16;
 
 /// One server's endpoint and the headers that every request to it carries.
@@ -37,6 +41,8 @@ pub(crate) struct HttpLink {
     limits: Limits,
     inbox: Arc<dyn Inbox>,
     intake: Intake,
+    /// Those of all streams.
+    questions: Arc<OpenQuestions>,
     /// Headers of every request: configured ones, `Accept`, `Content-Type`, `User-Agent`, and in
     /// the legacy era session id and version once they are known.
     base: ArcSwap<HeaderMap>,
@@ -44,24 +50,6 @@ pub(crate) struct HttpLink {
 
 /// Headers of one message, beside those that every message carries. Few, so they are no map.
 pub(crate) type Extra = SmallVec<[(HeaderName, HeaderValue); 4]>;
-
-/// One message to post.
-pub(crate) struct Post<'a> {
-    /// The id of the request in `message`; `None` for notifications and responses.
-    pub(crate) id: Option<u64>,
-    pub(crate) message: Box<HttpRequest<Payload>>,
-    pub(crate) conversation: Option<&'a Arc<dyn Conversation>>,
-    /// Takes the answer when it is large and comes in a plain body.
-    pub(crate) sink: Option<&'a dyn ResponseSink>,
-}
-
-/// What came back for one POST.
-pub(crate) struct Posted {
-    pub(crate) status: StatusCode,
-    pub(crate) headers: HeaderMap,
-    /// The response with our id, or an error without an id.
-    pub(crate) response: Option<Response>,
-}
 
 impl HttpLink {
     pub(crate) fn new(
@@ -80,7 +68,8 @@ impl HttpLink {
         base.extend(configured);
         base.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         base.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        Self { origin, limits, inbox, intake, base: ArcSwap::from_pointee(base) }
+        let base = ArcSwap::from_pointee(base);
+        Self { origin, limits, inbox, intake, questions: Arc::default(), base }
     }
 
     /// Headers that all later requests carry (version, legacy session id).
@@ -175,8 +164,7 @@ impl HttpLink {
         id: u64,
         conversation: Option<&Arc<dyn Conversation>>,
     ) -> Result<Response, Failure> {
-        let mut reading =
-            EventReader::new(body, self.limits.event_bytes, &self.intake.budget, &self.inbox);
+        let mut reading = self.read_events(body);
         let mut questions = JoinSet::new();
         let mut resumes = 0;
         loop {
@@ -216,6 +204,10 @@ impl HttpLink {
         }
     }
 
+    fn read_events(&self, body: Body) -> EventReader {
+        EventReader::new(body, self.limits.event_bytes, &self.intake.budget, &self.inbox)
+    }
+
     /// The message in an event, if there is one.
     async fn read_event(&self, event: sse::Event) -> Result<Option<Message>, Failure> {
         if event.data.is_empty() {
@@ -248,6 +240,7 @@ impl HttpLink {
             Message::Response(_) => tracing::debug!("response with an id that nobody waits for"),
             Message::Notification(note) => match (note.method, conversation) {
                 (Method::Progress, Some(conversation)) => conversation.progress(&note),
+                (Method::Cancelled, _) if self.questions.take_back(&note) => {}
                 _ => self.inbox.notification(note, conversation.cloned()),
             },
             Message::Request(question) if !self.inbox.answers() => {
@@ -257,10 +250,12 @@ impl HttpLink {
             Message::Request(question) => {
                 while questions.try_join_next().is_some() {}
                 if questions.len() < MAX_QUESTIONS {
+                    let id = question.id_bytes();
                     let answer = self.inbox.question(question, conversation.cloned());
+                    let answer = self.questions.answer(id, answer);
                     let link = Arc::clone(self);
                     questions.spawn(async move {
-                        let text = answer.await;
+                        let Some(text) = answer.await else { return };
                         let message = link.message(Extra::new(), outbound::whole(text));
                         let post = Post { id: None, message, conversation: None, sink: None };
                         if let Err(failure) = link.post(post).await {
@@ -304,12 +299,7 @@ impl HttpLink {
                     opened(first);
                     first = false;
                     wait = Duration::from_millis(500);
-                    let mut reading = EventReader::new(
-                        body,
-                        self.limits.event_bytes,
-                        &self.intake.budget,
-                        &self.inbox,
-                    );
+                    let mut reading = self.read_events(body);
                     while let Ok(Some(event)) = reading.next().await {
                         match self.read_event(event).await {
                             Ok(Some(message)) => {
@@ -362,10 +352,13 @@ fn send_failure(error: &SendError) -> Failure {
     if error.sent { failure.after_send() } else { failure }
 }
 
+/// Begins the words for a status without a JSON-RPC answer.
+pub const HTTP_STATUS: &str = "the server answered with HTTP status";
+
 /// What a status without a JSON-RPC answer means.
 pub(crate) fn status_failure(posted: &Posted, has_session: bool) -> Failure {
     let status = posted.status;
-    let words = format!("the server answered with HTTP status {}", status.as_u16());
+    let words = format!("{HTTP_STATUS} {}", status.as_u16());
     match status.as_u16() {
         401 | 403 | 407 => Failure::new(Kind::NeedsAuth, words),
         // Some servers say 400 where the specification says 404; no request of ours is malformed.

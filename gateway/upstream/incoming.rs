@@ -19,6 +19,7 @@ use lockgate_protocol::sse::{Assembly, Decoder, Event};
 use crate::call::{ResponseSink, SinkError};
 use crate::failure::{Failure, Kind};
 use crate::link::Inbox;
+use crate::server_id::ServerId;
 
 /// Longest delay that a server may ask for before its stream is resumed.
 const MAX_RETRY: Duration = Duration::from_secs(10);
@@ -42,16 +43,20 @@ pub(crate) struct Intake {
 }
 
 impl Intake {
-    pub(crate) fn new(budget: Arc<Budget>, apart: Arc<Apart>, slug: &str) -> Self {
+    pub(crate) fn new(budget: Arc<Budget>, apart: Arc<Apart>, id: &ServerId) -> Self {
         let mut hasher = DefaultHasher::new();
-        slug.hash(&mut hasher);
+        id.hash(&mut hasher);
         Self { budget, apart, server: hasher.finish() }
     }
 
     #[cfg(test)]
     pub(crate) fn for_tests() -> Self {
         let bounds = lockgate_admission::Bounds { running: 1, waiting: 8 };
-        Self::new(Arc::new(Budget::new(1 << 30)), Arc::new(Apart::new(bounds)), "test")
+        Self::new(
+            Arc::new(Budget::new(1 << 30)),
+            Arc::new(Apart::new(bounds)),
+            &ServerId::shared("test"),
+        )
     }
 
     /// Scans one message; a large one on a thread of its own.

@@ -23,17 +23,24 @@ mod health;
 mod http;
 mod incoming;
 mod instance;
+mod known_lists;
 mod last_heard;
 mod link;
+mod list_memory;
 mod lists;
 mod open;
+mod open_questions;
+mod organisations;
 mod outstanding;
 mod process;
+mod publish;
 mod receiver;
 mod recovery;
 mod refresh;
 mod reread;
+mod rest;
 mod screen;
+mod server_id;
 mod session_connections;
 mod shared;
 mod sole;
@@ -54,8 +61,13 @@ pub use client::Client;
 pub use config::{Breaker, Config, EraChoice, Health, Limits, Sessions, Transport};
 pub use failure::{Failure, Kind as FailureKind};
 pub use future::BoxFuture;
+pub use http::HTTP_STATUS;
 pub use instance::Instance;
+pub use known_lists::CatalogMemory;
+pub use list_memory::ListMemory;
+pub use organisations::{OrganisationPart, Organisations};
 pub use process::{Group, guard, outlive_signals};
+pub use server_id::ServerId;
 pub use shared::Surroundings;
 pub use sole::SoleClient;
 pub use status::{BreakerState, Load, Peer, Stage, State, Status, Trouble};
@@ -67,8 +79,13 @@ use lockgate_protocol::revision::Era;
 
 /// A server behind one namespace: an upstream or a built-in tool server.
 pub trait Upstream: Send + Sync + 'static {
-    /// The operator-given name.
+    /// Its name among the servers that an organisation sees.
     fn slug(&self) -> &str;
+
+    /// The organisation that it belongs to; none for the operator's, which all share.
+    fn organisation(&self) -> Option<&Arc<str>> {
+        None
+    }
 
     /// Which one it is, of all that have had or will have its name. No I/O.
     fn instance(&self) -> Instance;
@@ -156,23 +173,23 @@ pub trait Upstream: Send + Sync + 'static {
 #[derive(Clone, Debug)]
 pub enum Event {
     /// Its status or its catalog is another one now.
-    Changed { slug: Arc<str> },
+    Changed { server: ServerId },
     /// It said that lists have changed which read as before.
     Announced(Announcement),
     /// A resource (own URI) that was subscribed to has changed, as the server said on the
     /// connection of one session, or on the one that all clients share.
-    Updated { slug: Arc<str>, uri: String, session: Option<u64> },
+    Updated { server: ServerId, uri: String, session: Option<u64> },
     /// A task (own id) that was asked about has news.
-    Task { slug: Arc<str>, id: String },
+    Task { server: ServerId, id: String },
     /// It logged something (`notifications/message`) outside of any call, on a connection that all
     /// clients share.
-    Logged { slug: Arc<str>, note: Arc<lockgate_protocol::jsonrpc::Request> },
+    Logged { server: ServerId, note: Arc<lockgate_protocol::jsonrpc::Request> },
 }
 
 /// Lists that a server said have changed.
 #[derive(Clone, Debug)]
 pub struct Announcement {
-    pub slug: Arc<str>,
+    pub server: ServerId,
     /// The session that it was said to; everybody without one.
     pub session: Option<u64>,
     pub lists: Vec<ListKind>,

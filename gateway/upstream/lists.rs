@@ -15,6 +15,7 @@ use crate::catalog::{Catalog, Item, Kind};
 use crate::config::Limits;
 use crate::connection::{Ask, Connection};
 use crate::failure::{self, Failure};
+use crate::list_memory::{ListHold, NoRoom};
 use crate::screen;
 
 /// Longest key of an item, in bytes.
@@ -40,6 +41,7 @@ pub(crate) async fn read(
     connection: &Connection,
     limits: &Limits,
     capabilities: &[u8],
+    mut memory: ListHold,
 ) -> Result<Catalog, Failure> {
     let offers = connection.peer.offers;
     let mut catalog = Catalog {
@@ -62,6 +64,7 @@ pub(crate) async fn read(
                 limits,
                 capabilities,
                 catalog: &mut catalog,
+                memory: &mut memory,
                 items: Vec::new(),
                 keys: HashSet::new(),
                 cursors: HashSet::new(),
@@ -81,6 +84,7 @@ pub(crate) async fn read(
     if connection.era() == Era::Legacy {
         catalog.public = false;
     }
+    catalog.memory = memory.finish();
     Ok(catalog)
 }
 
@@ -91,6 +95,7 @@ struct Reading<'a> {
     limits: &'a Limits,
     capabilities: &'a [u8],
     catalog: &'a mut Catalog,
+    memory: &'a mut ListHold,
     items: Vec<Item>,
     keys: HashSet<Arc<str>>,
     cursors: HashSet<Bytes>,
@@ -150,7 +155,8 @@ impl Reading<'_> {
             return Ok(None);
         }
         let Some(span) = scan::find(members, text, "nextCursor") else { return Ok(None) };
-        let cursor = text.slice(span.range());
+        // A copy, so that it does not keep its whole page alive.
+        let cursor = Bytes::copy_from_slice(span.of(text));
         if !cursor.starts_with(b"\"") {
             return Ok(None);
         }
@@ -169,14 +175,28 @@ impl Reading<'_> {
         let mut left_out = LeftOut::default();
         let mut full = false;
         for item in raw {
-            if self.items.len() >= self.limits.list_items {
+            // Items that are left out are remembered by their keys alone, but remembered.
+            let are_enough = self.keys.len() >= self.limits.list_items.saturating_mul(2);
+            if are_enough || self.items.len() >= self.limits.list_items {
                 let most = self.limits.list_items;
                 self.omit(&format!("more than {most} items (limits.list_items)"));
                 full = true;
                 break;
             }
-            let item = self.admit_item(item, &mut left_out);
-            self.items.extend(item);
+            let Some(item) = self.admit_item(item, &mut left_out) else { continue };
+            match self.memory.grow(item.bytes()) {
+                Ok(()) => self.items.push(item),
+                Err(NoRoom::OfServer) => {
+                    let most = self.memory.most();
+                    self.omit(&format!("what is beyond {most} of all its lists"));
+                    full = true;
+                    break;
+                }
+                Err(NoRoom::OfAll) => {
+                    let words = "there is no memory for its lists";
+                    return Err(Failure::new(failure::Kind::NoMemory, words).after_send());
+                }
+            }
         }
         left_out.close(self.kind, self.catalog);
         Ok(full)
@@ -255,7 +275,7 @@ impl LeftOut {
 }
 
 /// The header annotations of a tool, if it is one and has some.
-fn headers(kind: Kind, item: &[u8]) -> Result<Option<Arc<ParamHeaders>>, String> {
+pub(crate) fn headers(kind: Kind, item: &[u8]) -> Result<Option<Arc<ParamHeaders>>, String> {
     let Some(schema) = list::member(item, "inputSchema").filter(|_| kind == Kind::Tools) else {
         return Ok(None);
     };

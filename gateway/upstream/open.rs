@@ -77,7 +77,7 @@ async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), R
         Role::Scout => (Behind::Nobody, bridged()),
     };
     let receiver = Arc::new(Receiver {
-        slug: Arc::clone(&shared.slug),
+        id: shared.id.clone(),
         events: shared.events().clone(),
         stale,
         announced: Arc::clone(&shared.announced),
@@ -131,8 +131,8 @@ async fn carry(
     match &shared.config.transport {
         Transport::Stdio { command, args, env, cwd } => {
             let guard = &shared.around.guard;
-            let started =
-                process::spawn(guard, &shared.slug, command, args, env, cwd.as_deref()).await;
+            let name = shared.id.to_string();
+            let started = process::spawn(guard, &name, command, args, env, cwd.as_deref()).await;
             let (child, stdin, stdout) =
                 started.map_err(|trouble| Refused { trouble, ..Refused::new(Stage::Start, "") })?;
             let bounds = bounds(shared, shared.config.limits.line_bytes);
@@ -179,7 +179,7 @@ async fn sse_link(shared: &Shared, inbox: &Arc<dyn Inbox>) -> Result<Arc<Duplex>
 }
 
 fn intake(shared: &Shared) -> Intake {
-    Intake::new(Arc::clone(&shared.around.budget), Arc::clone(&shared.around.apart), &shared.slug)
+    Intake::new(Arc::clone(&shared.around.budget), Arc::clone(&shared.around.apart), &shared.id)
 }
 
 fn bounds(shared: &Shared, message_bytes: usize) -> Bounds {

@@ -64,6 +64,11 @@ impl Outstanding {
         self.0.lock().is_empty()
     }
 
+    /// Whether somebody still waits for an answer.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        !self.0.lock().waiting.is_empty()
+    }
+
     /// Until when a server that was last heard at `heard` may be silent because of what it does.
     pub(crate) fn covers_until(&self, heard: Instant) -> Instant {
         let state = self.0.lock();

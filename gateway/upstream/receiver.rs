@@ -21,13 +21,14 @@ use crate::call::{ClientSession, Conversation, QuestionError};
 use crate::future::BoxFuture;
 use crate::last_heard::LastHeard;
 use crate::link::Inbox;
+use crate::server_id::ServerId;
 use crate::sole::SoleClient;
 use crate::topics::Topic;
 use crate::{Event, Events};
 
 /// The receiving end of one connection.
 pub(crate) struct Receiver {
-    pub(crate) slug: Arc<str>,
+    pub(crate) id: ServerId,
     pub(crate) events: Events,
     /// The lists have changed on the server.
     pub(crate) stale: Arc<Notify>,
@@ -50,12 +51,15 @@ const LOGGED: u32 = 50;
 /// News of tasks that are passed on within one second. Clients of a server that has more ask for
 /// them, as its `pollInterval` says.
 const TASK_NEWS: u32 = 200;
+/// The same of updates of resources.
+const UPDATES: u32 = 500;
 
 /// How often a server tells what everybody is looked through for.
 #[derive(Default)]
 pub(crate) struct Paces {
     logged: Pace,
     task_news: Pace,
+    updates: Pace,
 }
 
 /// Counts messages, so that one server cannot crowd out what others have to tell.
@@ -128,7 +132,7 @@ enum Declared {
 
 /// A question on its way to whom it is for.
 struct Asker {
-    slug: Arc<str>,
+    server: ServerId,
     /// The way back of the only call that runs.
     running: Option<Arc<dyn Conversation>>,
     session: Option<Arc<dyn ClientSession>>,
@@ -149,7 +153,7 @@ impl Asker {
         }
         match (&self.running, &self.session) {
             (Some(conversation), _) => conversation.ask(method, params).await,
-            (None, Some(session)) => session.ask(&self.slug, method, params).await,
+            (None, Some(session)) => session.ask(&self.server, method, params).await,
             (None, None) => Err(QuestionError::Undeclared),
         }
     }
@@ -193,7 +197,7 @@ impl Over {
 impl Inbox for Receiver {
     fn notification(&self, note: Request, running: Option<Arc<dyn Conversation>>) {
         if note.text.len() > MAX_MESSAGE {
-            tracing::debug!(server = %self.slug, bytes = note.text.len(), "a notification was \
+            tracing::debug!(server = %self.id, bytes = note.text.len(), "a notification was \
                 dropped: it is too long");
             return;
         }
@@ -203,24 +207,25 @@ impl Inbox for Receiver {
                 self.stale.notify_one();
             }
             Method::ResourceUpdated => {
-                if let Some(uri) = note.param_str("uri") {
+                if let Some(uri) = note.param_str("uri")
+                    && self.paces.updates.admits(UPDATES, Instant::now())
+                {
                     self.tell_updated(uri.into_owned());
                 }
             }
             Method::Message => match (running, self.behind.session()) {
                 (Some(conversation), _) => conversation.log(&note),
-                (None, Some(session)) => session.log(&self.slug, &note),
+                (None, Some(session)) => session.log(&self.id, &note),
                 // It may be about any client's call: whoever takes it decides whom it may be told.
                 (None, None)
                     if !matches!(self.behind, Behind::Anybody)
                         || !self.paces.logged.admits(LOGGED, Instant::now()) =>
                 {
-                    tracing::debug!(server = %self.slug, "log message dropped");
+                    tracing::debug!(server = %self.id, "log message dropped");
                 }
                 (None, None) => {
-                    let _ = self
-                        .events
-                        .send(Event::Logged { slug: Arc::clone(&self.slug), note: Arc::new(note) });
+                    let server = self.id.clone();
+                    let _ = self.events.send(Event::Logged { server, note: Arc::new(note) });
                 }
             },
             Method::Acknowledged => self.acknowledge(&note),
@@ -229,12 +234,12 @@ impl Inbox for Receiver {
                 if let (Some(session), Some(id)) =
                     (self.behind.session(), note.param_str("elicitationId"))
                 {
-                    session.complete_elicitation(&self.slug, &id);
+                    session.complete_elicitation(&self.id, &id);
                 }
             }
             Method::Progress | Method::Cancelled => {}
             _ => {
-                tracing::debug!(server = %self.slug, method = %note.method_name(), "notification \
+                tracing::debug!(server = %self.id, method = %note.method_name(), "notification \
                     dropped")
             }
         }
@@ -247,7 +252,7 @@ impl Inbox for Receiver {
     ) -> BoxFuture<'static, Bytes> {
         let id = question.id_bytes();
         let asker = Asker {
-            slug: Arc::clone(&self.slug),
+            server: self.id.clone(),
             running,
             session: self.behind.session(),
             declared: self.behind.declared(),
@@ -297,15 +302,15 @@ impl Receiver {
     /// A resource has changed, or may have while nobody heard of it.
     pub(crate) fn tell_updated(&self, uri: String) {
         let session = self.behind.session_key();
-        let slug = Arc::clone(&self.slug);
-        let _ = self.events.send(Event::Updated { slug, uri, session });
+        let server = self.id.clone();
+        let _ = self.events.send(Event::Updated { server, uri, session });
     }
 
     /// A task has news.
     fn tell_task(&self, note: &Request) {
         let Some(id) = note.param_str("taskId") else { return };
         if self.paces.task_news.admits(TASK_NEWS, Instant::now()) {
-            let task = Event::Task { slug: Arc::clone(&self.slug), id: id.into_owned() };
+            let task = Event::Task { server: self.id.clone(), id: id.into_owned() };
             let _ = self.events.send(task);
         }
     }

@@ -32,7 +32,7 @@ pub(crate) async fn refresh(shared: &Arc<Shared>, connection: &Connection) -> Re
 }
 
 async fn read_again(shared: &Shared, connection: &Connection) -> Result<(), String> {
-    let reading = lists::read(connection, &shared.config.limits, CARRIED);
+    let reading = lists::read(connection, &shared.config.limits, CARRIED, shared.hold_lists());
     match tokio::time::timeout(shared.config.start_timeout, reading).await {
         Ok(Ok(catalog)) => {
             shared.publish(catalog);
@@ -43,7 +43,7 @@ async fn read_again(shared: &Shared, connection: &Connection) -> Result<(), Stri
         Ok(Err(failure))
             if matches!(failure.kind, Kind::Garbage | Kind::TooLarge | Kind::NoMemory) =>
         {
-            tracing::warn!(server = %shared.slug, %failure, "its lists could not be read again; \
+            tracing::warn!(server = %shared.id, %failure, "its lists could not be read again; \
                 the old ones stay");
         }
         Ok(Err(failure)) => return Err(failure.words.to_string()),
@@ -69,8 +69,8 @@ impl Shared {
                 }
             }
             if !kinds.is_empty() {
-                let slug = Arc::clone(&self.slug);
-                let announcement = Announcement { slug, session, lists: kinds };
+                let server = self.id.clone();
+                let announcement = Announcement { server, session, lists: kinds };
                 let _ = self.events().send(Event::Announced(announcement));
             }
         }

@@ -29,6 +29,8 @@ pub(crate) struct Sessions(Mutex<HashMap<u64, Held>>);
 struct Held {
     slot: Slot,
     principal: u64,
+    /// When its client last asked for it.
+    used: Instant,
 }
 
 pub(crate) type Slot = Arc<OnceCell<Arc<Connection>>>;
@@ -37,7 +39,8 @@ impl Sessions {
     /// The slot of a client; `None` when there are `most` and all of them are at work.
     pub(crate) fn slot(&self, key: u64, principal: u64, most: usize) -> Option<Slot> {
         let mut slots = self.0.lock();
-        if let Some(held) = slots.get(&key) {
+        if let Some(held) = slots.get_mut(&key) {
+            held.used = Instant::now();
             return Some(Arc::clone(&held.slot));
         }
         if slots.len() >= most {
@@ -49,8 +52,29 @@ impl Sessions {
             close(slots.remove(&idlest));
         }
         let slot = Slot::default();
-        slots.insert(key, Held { slot: Arc::clone(&slot), principal });
+        slots.insert(key, Held { slot: Arc::clone(&slot), principal, used: Instant::now() });
         Some(slot)
+    }
+
+    /// Ends those that their clients have not used for so long and that tell them nothing.
+    pub(crate) fn close_idle(&self, longest: Duration) {
+        let mut slots = self.0.lock();
+        let mut idle = Vec::new();
+        for (key, held) in &mut *slots {
+            if held.is_at_work() {
+                held.used = Instant::now();
+            } else if held.used.elapsed() > longest {
+                idle.push(*key);
+            }
+        }
+        for key in idle {
+            close(slots.remove(&key));
+        }
+    }
+
+    /// Whether no client has one.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.lock().is_empty()
     }
 
     /// A session's connection, if there is one.
@@ -111,6 +135,14 @@ fn find_idlest(slots: &HashMap<u64, Held>, share: usize) -> Option<u64> {
         }
     }
     idlest.map(|(_, key)| key)
+}
+
+impl Held {
+    /// Whether something runs on it, or is told on it.
+    fn is_at_work(&self) -> bool {
+        let busy = self.slot.get().is_some_and(|held| !held.outstanding.is_empty());
+        busy || has_subscriptions(self)
+    }
 }
 
 fn has_subscriptions(held: &Held) -> bool {

@@ -8,8 +8,8 @@ use std::time::{Instant, SystemTime};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use http::HeaderMap;
-use lockgate_admission::budget::{Budget, Hold};
-use lockgate_admission::{Apart, Bounds, Charge, ConcurrencyLimit, Pools};
+use lockgate_admission::budget::Budget;
+use lockgate_admission::{Apart, Bounds, Charge, ConcurrencyLimit, Permit, Pools};
 use lockgate_egress::{Connector, Origin};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -21,14 +21,20 @@ use crate::catalog::Catalog;
 use crate::config::{Config, Transport};
 use crate::connection::Connection;
 use crate::health::SilentEnds;
+use crate::known_lists::CatalogMemory;
 use crate::last_heard::LastHeard;
+use crate::organisations::OrganisationPart;
 use crate::recovery::Recovery;
+use crate::server_id::ServerId;
 use crate::session_connections::Sessions;
 use crate::sole::SoleClient;
 use crate::status::{State, Status, Trouble};
 use crate::survey_state::Survey;
 use crate::topics::{SessionTopics, Wanted};
 use crate::{Event, Events};
+
+/// Shorter values of headers are no secrets, but parts of words.
+const SHORTEST_SECRET: usize = 8;
 
 /// What a client of a server shares with all others.
 #[derive(Clone)]
@@ -40,6 +46,8 @@ pub struct Surroundings {
     pub sole: Option<Arc<SoleClient>>,
     /// Places that the calls of all servers share.
     pub pools: Pools,
+    /// What the servers of one organisation have together.
+    pub part: Option<Arc<OrganisationPart>>,
     /// The account of bytes in flight, which what comes in from servers counts in.
     pub budget: Arc<Budget>,
     /// Where large answers are read, so that nothing else on a thread waits for them.
@@ -54,15 +62,17 @@ pub struct Surroundings {
 /// What calls and the supervisor share.
 pub(crate) struct Shared {
     pub(crate) config: Config,
-    pub(crate) slug: Arc<str>,
+    pub(crate) id: ServerId,
     pub(crate) around: Surroundings,
     /// For HTTP and SSE: where to, and the configured headers.
     pub(crate) origin: Option<(Origin, HeaderMap)>,
     pub(crate) live: ArcSwapOption<Connection>,
     pub(crate) status: ArcSwap<Status>,
     pub(crate) catalog: ArcSwap<Catalog>,
-    /// What the catalog takes of the account.
-    pub(crate) catalog_hold: Mutex<Hold>,
+    /// Held while the catalog is replaced: lists of before do not come after those of now.
+    pub(crate) replacing: Mutex<()>,
+    /// Catalogs that there have been.
+    pub(crate) versions: AtomicU64,
     /// Woken at every change of the status.
     pub(crate) changed: Notify,
     /// The lists have to be read again.
@@ -82,6 +92,22 @@ pub(crate) struct Shared {
     pub(crate) wanted: Wanted,
     pub(crate) session_topics: SessionTopics,
     pub(crate) survey: Survey,
+    /// Where its lists outlive the process.
+    pub(crate) memory: Option<Arc<dyn CatalogMemory>>,
+    /// When that got them last, in ms since `epoch`, and 0 before.
+    pub(crate) kept_at: AtomicU64,
+    /// Wakes a server that rests.
+    pub(crate) woken: Notify,
+    /// Another server of its organisation needs its place.
+    pub(crate) gives_way: Notify,
+    /// Its place among the servers that are connected, where that is bounded.
+    pub(crate) place: Mutex<Option<Permit>>,
+    /// Somebody waits to call it.
+    pub(crate) called: Notify,
+    /// Until when it has a task that somebody may ask about, in ms since `epoch`.
+    pub(crate) tasks_until: AtomicU64,
+    /// When somebody last used the server, in ms since `epoch`.
+    pub(crate) used_at: AtomicU64,
     /// Start with `initialize` at once: what an earlier start has found out.
     pub(crate) known_legacy: AtomicBool,
     /// Streamable HTTP is not there, HTTP+SSE is.
@@ -103,34 +129,60 @@ pub struct Unusable {
 
 /// Where a remote server is, and the headers that it gets with each request.
 fn find_origin(
-    transport: &Transport,
+    config: &Config,
     around: &Surroundings,
 ) -> Result<Option<(Origin, HeaderMap)>, String> {
-    let (url, headers) = match transport {
+    let (url, headers) = match &config.transport {
         Transport::Stdio { .. } => return Ok(None),
         Transport::Http { url, headers } | Transport::Sse { url, headers } => (url, headers),
     };
-    let policy = lockgate_egress::Policy::Operator;
-    let origin = Origin::new(Arc::clone(&around.connector), url, policy, &around.egress)
+    let connector = Arc::clone(&around.connector);
+    let origin = Origin::new(connector, url, config.addresses, &around.egress)
         .map_err(|error| error.to_string())?;
     Ok(Some((origin, crate::http::header_map(headers)?)))
 }
 
+/// How a server is before anything was done with it.
+fn first_status(config: &Config) -> Status {
+    let state = match (config.enabled, config.rests_after) {
+        (false, _) => State::Disabled,
+        (true, None) => State::Pending,
+        (true, Some(_)) => State::Resting,
+    };
+    Status {
+        state,
+        since: SystemTime::now(),
+        peer: None,
+        trouble: None,
+        restarts: 0,
+        last_good: None,
+    }
+}
+
 impl Shared {
-    pub(crate) fn new(config: Config, around: Surroundings) -> Result<Self, Unusable> {
-        let origin = find_origin(&config.transport, &around)
+    pub(crate) fn new(
+        config: Config,
+        around: Surroundings,
+        memory: Option<Arc<dyn CatalogMemory>>,
+    ) -> Result<Self, Unusable> {
+        let origin = find_origin(&config, &around)
             .map_err(|words| Unusable { slug: config.slug.clone(), words })?;
-        let state = if config.enabled { State::Pending } else { State::Disabled };
-        let status =
-            Status { state, since: SystemTime::now(), peer: None, trouble: None, restarts: 0 };
         let bounds = Bounds { running: config.limits.concurrency, waiting: config.limits.queue };
+        let part = match &around.part {
+            Some(part) => part.calls.clone(),
+            None => around.pools.join(),
+        };
         Ok(Self {
-            slug: config.slug.as_str().into(),
+            id: ServerId {
+                organisation: config.organisation.clone(),
+                slug: config.slug.as_str().into(),
+            },
             origin,
             live: ArcSwapOption::empty(),
-            status: ArcSwap::from_pointee(status),
+            status: ArcSwap::from_pointee(first_status(&config)),
             catalog: ArcSwap::default(),
-            catalog_hold: Mutex::new(Hold::none(Arc::clone(&around.budget))),
+            replacing: Mutex::default(),
+            versions: AtomicU64::new(0),
             changed: Notify::new(),
             stale: Arc::default(),
             announced: Arc::default(),
@@ -140,11 +192,19 @@ impl Shared {
             silent_ends: Arc::default(),
             closing: CancellationToken::new(),
             breaker: Breaker::new(config.breaker.clone()),
-            calls: ConcurrencyLimit::new(bounds, Charge::Turns, Some(around.pools.clone())),
+            calls: ConcurrencyLimit::new(bounds, Charge::Turns, Some(part)),
             sessions: Sessions::default(),
             wanted: Wanted::default(),
             session_topics: SessionTopics::default(),
             survey: Survey::default(),
+            memory,
+            kept_at: AtomicU64::new(0),
+            woken: Notify::new(),
+            gives_way: Notify::new(),
+            place: Mutex::default(),
+            called: Notify::new(),
+            tasks_until: AtomicU64::new(0),
+            used_at: AtomicU64::new(0),
             known_legacy: AtomicBool::new(false),
             known_sse: AtomicBool::new(false),
             refusal_noted: AtomicU64::new(0),
@@ -166,16 +226,20 @@ impl Shared {
             change(&mut new);
             if new.state != old.state {
                 new.since = SystemTime::now();
+                if old.state == State::Connected {
+                    new.last_good = Some(new.since);
+                }
             }
             new
         });
         self.changed.notify_waiters();
-        let _ = self.events().send(Event::Changed { slug: Arc::clone(&self.slug) });
+        let _ = self.events().send(Event::Changed { server: self.id.clone() });
     }
 
     pub(crate) fn fail(&self, state: State, trouble: &Trouble) {
+        let trouble = Trouble { words: self.hide_credentials(&trouble.words), ..trouble.clone() };
         tracing::warn!(
-            server = %self.slug,
+            server = %self.id,
             state = state.as_str(),
             stderr = ?trouble.stderr,
             "{trouble}"
@@ -186,25 +250,18 @@ impl Shared {
         });
     }
 
-    /// Publishes new lists; the version grows only when something differs.
-    pub(crate) fn publish(&self, mut catalog: Catalog) {
-        self.read_at.store(self.now_ms(), Ordering::Relaxed);
-        self.survey.complete(&mut catalog);
-        let old = self.catalog.load();
-        if old.version > 0 && catalog.same_as(&old) {
-            return;
+    /// A server may say in its answer what it was given; nobody is told that.
+    fn hide_credentials(&self, words: &str) -> String {
+        let mut shown = words.to_owned();
+        let Some((_, headers)) = &self.origin else { return shown };
+        for value in headers.values() {
+            let Ok(value) = value.to_str() else { continue };
+            let secret = value.strip_prefix("Bearer ").unwrap_or(value);
+            if secret.len() >= SHORTEST_SECRET {
+                shown = shown.replace(secret, "[redacted]");
+            }
         }
-        for omitted in &catalog.omitted {
-            tracing::warn!(server = %self.slug, "left out: {omitted}");
-        }
-        if self.catalog_hold.lock().set(catalog.counted_bytes()).is_err() {
-            tracing::warn!(server = %self.slug, "there is no memory for its lists \
-                (limits.bytes_in_flight); the old ones stay");
-            return;
-        }
-        catalog.version = old.version + 1;
-        self.catalog.store(Arc::new(catalog));
-        let _ = self.events().send(Event::Changed { slug: Arc::clone(&self.slug) });
+        shown
     }
 
     pub(crate) fn now_ms(&self) -> u64 {

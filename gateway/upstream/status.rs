@@ -19,6 +19,8 @@ pub struct Status {
     pub trouble: Option<Trouble>,
     /// Starts and connects after the first one.
     pub restarts: u64,
+    /// When it was last connected, of one that is not now.
+    pub last_good: Option<SystemTime>,
 }
 
 /// The states of a server.
@@ -32,6 +34,8 @@ pub enum State {
     NeedsAuth,
     Failed,
     Disabled,
+    /// Not connected, because nobody uses it: it is connected when somebody does.
+    Resting,
 }
 
 /// What a server said of itself.
@@ -141,13 +145,14 @@ pub enum Stage {
 }
 
 impl State {
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Pending,
         Self::Connected,
         Self::Unresponsive,
         Self::NeedsAuth,
         Self::Failed,
         Self::Disabled,
+        Self::Resting,
     ];
 
     #[must_use]
@@ -159,6 +164,7 @@ impl State {
             Self::NeedsAuth => "needs-auth",
             Self::Failed => "failed",
             Self::Disabled => "disabled",
+            Self::Resting => "resting",
         }
     }
 }
@@ -176,24 +182,25 @@ impl Stage {
     }
 }
 
-/// What the words of a failure may contain, and what everybody may know of it then.
-const REASONS: &[(&str, &str)] = &[
-    ("onnection refused", "the connection was refused"),
-    ("lookup failed", "its host name is not known"),
-    ("within the time allowed", "no connection came about in time"),
-    ("did not answer", "it did not answer in time"),
-    ("TLS", "the encrypted connection failed"),
-    ("is not allowed here", "its address is not allowed"),
-    ("HTTP status 401", "it wants credentials"),
-    ("HTTP status 403", "it wants other credentials"),
-    ("HTTP status 407", "it wants credentials"),
-    ("HTTP status 40", "it answered, but not as an MCP server at this address"),
-    ("HTTP status 5", "it answered that it is broken or busy"),
-    ("credentials", "it wants credentials"),
-    ("revisions", "it speaks none of the revisions that are wanted of it"),
-    ("refused initialize", "it refused the handshake"),
-    ("exit", "its process ended"),
-    ("ended", "its process ended"),
+/// What the words of a failure may contain, what everybody may know of it then, and which step of
+/// connecting it was that failed, where that is more than the stage says.
+const REASONS: &[(&str, &str, Option<&str>)] = &[
+    ("onnection refused", "the connection was refused", None),
+    ("lookup failed", "its host name is not known", Some("dns")),
+    ("within the time allowed", "no connection came about in time", None),
+    ("did not answer", "it did not answer in time", None),
+    ("TLS", "the encrypted connection failed", Some("tls")),
+    ("is not allowed here", "its address is not allowed", None),
+    ("HTTP status 401", "it wants credentials", Some("auth")),
+    ("HTTP status 403", "it wants other credentials", Some("auth")),
+    ("HTTP status 407", "it wants credentials", Some("auth")),
+    ("HTTP status 40", "it answered, but not as an MCP server at this address", Some("http")),
+    ("HTTP status 5", "it answered that it is broken or busy", Some("http")),
+    ("credentials", "it wants credentials", Some("auth")),
+    ("revisions", "it speaks none of the revisions that are wanted of it", None),
+    ("refused initialize", "it refused the handshake", None),
+    ("exit", "its process ended", None),
+    ("ended", "its process ended", None),
 ];
 
 impl Trouble {
@@ -201,7 +208,7 @@ impl Trouble {
     /// server itself said.
     #[must_use]
     pub fn reason(&self) -> &'static str {
-        let known = REASONS.iter().find(|(part, _)| self.words.contains(part));
+        let known = REASONS.iter().find(|(part, ..)| self.words.contains(part));
         known.map_or_else(
             || match self.stage {
                 Stage::Start => "it could not be started",
@@ -210,8 +217,20 @@ impl Trouble {
                 Stage::Discovery => "its lists could not be read",
                 Stage::Run => "the connection to it was lost",
             },
-            |(_, reason)| *reason,
+            |(_, reason, _)| *reason,
         )
+    }
+
+    /// The step that failed, as precisely as the words tell: `start`, `dns`, `connect`, `tls`,
+    /// `http`, `auth`, `handshake`, `list` or `run`.
+    #[must_use]
+    pub fn step(&self) -> &'static str {
+        let known = REASONS.iter().find(|(part, ..)| self.words.contains(part));
+        match (known, self.stage) {
+            (Some((_, _, Some(step))), Stage::Connect | Stage::Handshake) => step,
+            (_, Stage::Discovery) => "list",
+            (_, stage) => stage.as_str(),
+        }
     }
 }
 
@@ -220,11 +239,12 @@ impl Status {
     #[must_use]
     pub fn reason(&self) -> String {
         match (self.state, &self.trouble) {
-            (State::Disabled, _) => "it is switched off in the configuration".to_owned(),
+            (State::Disabled, _) => "it is switched off".to_owned(),
             (State::Connected, _) => "it is connected".to_owned(),
             (_, Some(trouble)) => {
                 format!("{} failed: {}", trouble.stage.as_str(), trouble.reason())
             }
+            (State::Resting, None) => "it is connected when it is used".to_owned(),
             (_, None) => "still starting".to_owned(),
         }
     }
@@ -238,8 +258,7 @@ impl Status {
     /// Since when it is as it is (RFC 3339).
     #[must_use]
     pub fn since_text(&self) -> String {
-        let since = self.since.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        date::of_seconds(i64::try_from(since.as_secs()).unwrap_or_default())
+        date::of_time(self.since)
     }
 }
 

@@ -38,23 +38,35 @@ const ACKNOWLEDGE: Duration = Duration::from_secs(5);
 pub(crate) async fn supervise(shared: Arc<Shared>) {
     let mut failures = 0;
     loop {
+        tokio::select! {
+            () = shared.rest() => {}
+            () = shared.closing.cancelled() => break,
+        }
+        shared.recall();
         let began = tokio::time::Instant::now();
-        let refused = tokio::select! {
-            refused = cycle(&shared) => refused,
+        let ended = tokio::select! {
+            ended = cycle(&shared) => ended,
             () = shared.closing.cancelled() => break,
         };
+        let Ended::Lost(refused) = ended else { continue };
         shared.live.store(None);
         failures = if began.elapsed() > STABLE { 1 } else { failures + 1 };
         let failed_after = (refused.trouble.stage != Stage::Run).then(|| began.elapsed());
         shared.recovery.schedule(failed_after, pause(failures));
         report(&shared, &refused);
-        tokio::select! {
-            () = shared.recovery.wait() => {}
+        let has_to_rest = tokio::select! {
+            () = shared.recovery.wait() => false,
+            () = shared.gives_way.notified() => true,
             () = shared.closing.cancelled() => break,
+        };
+        if has_to_rest || shared.is_unused() {
+            shared.begin_rest();
+        } else {
+            shared.set_status(|status| status.restarts += 1);
         }
-        shared.set_status(|status| status.restarts += 1);
     }
     let live = shared.live.swap(None);
+    *shared.place.lock() = None;
     shared.survey.end().await;
     let all = shared.sessions.take().into_iter().chain(live);
     let closing: Vec<_> = all.map(|c| tokio::spawn(async move { c.close(GRACE).await })).collect();
@@ -82,24 +94,66 @@ fn report(shared: &Shared, refused: &Refused) {
     shared.fail(state, &refused.trouble);
 }
 
-/// One life of a connection, from start to loss.
-async fn cycle(shared: &Arc<Shared>) -> Refused {
-    let up = tokio::time::timeout(shared.config.start_timeout, bring_up(shared)).await;
-    let (connection, catalog, over) = match up {
-        Ok(Ok(up)) => up,
-        Ok(Err(refused)) => return refused,
-        Err(_) => {
-            let words = format!(
-                "the server was not ready within {} s (start_timeout)",
-                shared.config.start_timeout.as_secs()
-            );
-            return Refused::new(Stage::Start, words);
+/// How a connection ended.
+enum Ended {
+    Lost(Refused),
+    /// Nobody used the server: it rests now.
+    Unused,
+}
+
+/// One life of a connection, from start to end.
+async fn cycle(shared: &Arc<Shared>) -> Ended {
+    let (connection, over) = match connect(shared).await {
+        Ok(connected) => connected,
+        Err(refused) => return Ended::Lost(refused),
+    };
+    let health = shared.config.health.as_ref();
+    let hung =
+        health::watch(health, &shared.silent_ends, &connection, |why| tell_health(shared, why));
+    let (words, grace) = tokio::select! {
+        words = stay(shared, &connection, &over) => (words, GRACE),
+        // Nothing that it is told helps.
+        words = hung => {
+            shared.silent_ends.record();
+            (words, Duration::ZERO)
+        }
+        () = shared.unused() => {
+            shared.live.store(None);
+            shared.begin_rest();
+            shared.survey.end().await;
+            shared.part(connection);
+            return Ended::Unused;
         }
     };
-    shared.publish(catalog);
+    shared.live.store(None);
+    shared.survey.end().await;
+    let child = connection.child.lock().take();
+    let mut refused = Refused::new(Stage::Run, words);
+    if let Some(child) = child {
+        let exit = child.close(grace).await;
+        refused.trouble.words = format!("{}; it {exit}", refused.trouble.words);
+        refused.trouble.stderr = child.stderr_tail();
+    }
+    Ended::Lost(refused)
+}
+
+/// Connects, reads the lists, and lets calls through.
+async fn connect(shared: &Arc<Shared>) -> Result<(Arc<Connection>, Over), Refused> {
+    let admitted = shared.admit_start().await;
+    let _start = admitted.map_err(|words| Refused::new(Stage::Start, words))?;
+    let limit = shared.config.start_timeout;
+    let Ok(up) = tokio::time::timeout(limit, bring_up(shared)).await else {
+        let seconds = limit.as_secs();
+        let words = format!("the server was not ready within {seconds} s (start_timeout)");
+        return Err(Refused::new(Stage::Start, words));
+    };
+    let (connection, catalog, over) = up?;
+    if let Some(catalog) = catalog {
+        shared.publish(catalog);
+    }
     let peer = describe_peer(&connection);
     tracing::info!(
-        server = %shared.slug,
+        server = %shared.id,
         era = peer.era.as_str(),
         revision = %peer.revision,
         transport = peer.transport,
@@ -117,27 +171,7 @@ async fn cycle(shared: &Arc<Shared>) -> Refused {
         status.peer = Some(peer.clone());
         status.trouble = None;
     });
-    let health = shared.config.health.as_ref();
-    let hung =
-        health::watch(health, &shared.silent_ends, &connection, |why| tell_health(shared, why));
-    let (words, grace) = tokio::select! {
-        words = stay(shared, &connection, &over) => (words, GRACE),
-        // Nothing that it is told helps.
-        words = hung => {
-            shared.silent_ends.record();
-            (words, Duration::ZERO)
-        }
-    };
-    shared.live.store(None);
-    shared.survey.end().await;
-    let child = connection.child.lock().take();
-    let mut refused = Refused::new(Stage::Run, words);
-    if let Some(child) = child {
-        let exit = child.close(grace).await;
-        refused.trouble.words = format!("{}; it {exit}", refused.trouble.words);
-        refused.trouble.stderr = child.stderr_tail();
-    }
-    refused
+    Ok((connection, over))
 }
 
 fn describe_peer(connection: &Connection) -> status::Peer {
@@ -162,7 +196,7 @@ fn tell_health(shared: &Shared, why: Option<&str>) {
             );
         }
         None => {
-            tracing::info!(server = %shared.slug, "the server answers again");
+            tracing::info!(server = %shared.id, "the server answers again");
             shared.set_status(|status| {
                 status.state = State::Connected;
                 status.trouble = None;
@@ -171,7 +205,10 @@ fn tell_health(shared: &Shared, why: Option<&str>) {
     }
 }
 
-async fn bring_up(shared: &Arc<Shared>) -> Result<(Arc<Connection>, Catalog, Over), Refused> {
+/// Without lists where there is no memory for them: the old ones stay.
+async fn bring_up(
+    shared: &Arc<Shared>,
+) -> Result<(Arc<Connection>, Option<Catalog>, Over), Refused> {
     let (connection, over) = match open(shared, Role::Shared).await {
         Err(refused) if refused.retry_legacy => {
             shared.known_legacy.store(true, Ordering::Relaxed);
@@ -179,9 +216,15 @@ async fn bring_up(shared: &Arc<Shared>) -> Result<(Arc<Connection>, Catalog, Ove
         }
         other => other,
     }?;
-    let catalog =
-        lists::read(&connection, &shared.config.limits, CARRIED).await.map_err(|failure| {
-            Refused {
+    let reading = lists::read(&connection, &shared.config.limits, CARRIED, shared.hold_lists());
+    let catalog = match reading.await {
+        Ok(catalog) => Some(catalog),
+        Err(failure) if failure.kind == Kind::NoMemory => {
+            tracing::warn!(server = %shared.id, %failure, "the old lists stay");
+            None
+        }
+        Err(failure) => {
+            return Err(Refused {
                 needs_auth: failure.kind == Kind::NeedsAuth,
                 trouble: Trouble {
                     stage: Stage::Discovery,
@@ -189,8 +232,9 @@ async fn bring_up(shared: &Arc<Shared>) -> Result<(Arc<Connection>, Catalog, Ove
                     stderr: connection.stderr_tail(),
                 },
                 ..Refused::new(Stage::Discovery, "")
-            }
-        })?;
+            });
+        }
+    };
     Ok((Arc::new(connection), catalog, over))
 }
 
@@ -249,11 +293,11 @@ fn missed(shared: &Shared) {
 /// Resources and tasks that clients want to hear of may have news that nobody heard.
 fn updated(shared: &Shared) {
     for uri in shared.wanted.uris() {
-        let slug = Arc::clone(&shared.slug);
-        let _ = shared.events().send(Event::Updated { slug, uri, session: None });
+        let server = shared.id.clone();
+        let _ = shared.events().send(Event::Updated { server, uri, session: None });
     }
     for id in shared.wanted.tasks() {
-        let _ = shared.events().send(Event::Task { slug: Arc::clone(&shared.slug), id });
+        let _ = shared.events().send(Event::Task { server: shared.id.clone(), id });
     }
 }
 

@@ -39,14 +39,18 @@ impl Shared {
 
     /// How the server asks things of modern clients while their calls run.
     pub(crate) fn back_channel(&self) -> BackChannel {
-        let live = self.live.load();
-        let Some(live) = &*live else { return BackChannel::None };
-        if live.era() == Era::Modern || self.config.sessions == config::Sessions::Shared {
+        if self.config.sessions == config::Sessions::Shared {
             return BackChannel::None;
         }
-        match live.link {
-            Link::Http(_) => BackChannel::PerCall,
-            Link::Duplex(_) => BackChannel::PerConnection,
+        if let Some(live) = &*self.live.load() {
+            return back_channel(live.era(), matches!(live.link, Link::Http(_)));
+        }
+        // One that rests is as it was found, or its first call could ask nothing.
+        match &self.status.load().peer {
+            Some(peer) if self.config.rests_after.is_some() => {
+                back_channel(peer.era, peer.transport == "http")
+            }
+            _ => BackChannel::None,
         }
     }
 
@@ -81,6 +85,14 @@ impl Shared {
     }
 }
 
+fn back_channel(era: Era, is_http: bool) -> BackChannel {
+    match (era, is_http) {
+        (Era::Modern, _) => BackChannel::None,
+        (Era::Legacy, true) => BackChannel::PerCall,
+        (Era::Legacy, false) => BackChannel::PerConnection,
+    }
+}
+
 /// Keeps what is known up to date, for as long as it is polled.
 pub(crate) async fn keep(shared: &Shared, connection: &Connection) {
     let survey = &shared.survey;
@@ -106,12 +118,12 @@ pub(crate) async fn keep(shared: &Shared, connection: &Connection) {
                 *survey.scout.lock() = Some(Arc::clone(&scout));
                 follow_session(&scout).await;
                 let words = watch(shared, &scout, &over).await;
-                tracing::debug!(server = %shared.slug, words, "the connection that reads lists for \
+                tracing::debug!(server = %shared.id, words, "the connection that reads lists for \
                     interactive clients is over");
                 survey.end().await;
             }
             Ok(Err(refused)) if is_modern => {
-                tracing::debug!(server = %shared.slug, trouble = %refused.trouble, "it is modern \
+                tracing::debug!(server = %shared.id, trouble = %refused.trouble, "it is modern \
                     alone");
                 survey.dual.store(false, Ordering::Release);
                 *survey.full.lock() = None;
@@ -123,10 +135,10 @@ pub(crate) async fn keep(shared: &Shared, connection: &Connection) {
                 return std::future::pending().await;
             }
             Ok(Err(refused)) => {
-                tracing::info!(server = %shared.slug, trouble = %refused.trouble, "no second \
+                tracing::info!(server = %shared.id, trouble = %refused.trouble, "no second \
                     connection, so tools for interactive clients alone are not known");
             }
-            Err(_) => tracing::info!(server = %shared.slug, "no second connection in time"),
+            Err(_) => tracing::info!(server = %shared.id, "no second connection in time"),
         }
         survey.settle();
         if began.elapsed() > STABLE {
@@ -143,7 +155,7 @@ async fn watch(shared: &Shared, scout: &Connection, over: &Over) -> String {
     let mut rereading = Rereading::new();
     loop {
         let began = Instant::now();
-        let reading = lists::read(scout, &shared.config.limits, b"{}");
+        let reading = lists::read(scout, &shared.config.limits, b"{}", shared.hold_lists());
         match tokio::time::timeout(shared.config.start_timeout, reading).await {
             Ok(Ok(full)) => *shared.survey.full.lock() = Some(full),
             Ok(Err(failure)) => return failure.words.to_string(),

@@ -45,6 +45,13 @@ impl Survey {
         }
     }
 
+    /// Forgets the lists.
+    pub(crate) fn forget(&self) {
+        *self.plain.lock() = None;
+        *self.full.lock() = None;
+        self.settled.store(false, Ordering::Release);
+    }
+
     pub(crate) fn is_dual(&self) -> bool {
         self.dual.load(Ordering::Acquire)
     }

@@ -46,6 +46,11 @@ impl Wanted {
         ids
     }
 
+    /// Whether nobody wants to hear of anything.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.counts.lock().is_empty()
+    }
+
     /// A modern server has acknowledged these.
     pub(crate) fn acknowledge(&self, topics: BTreeSet<Topic>) {
         *self.acknowledged.lock() = topics;

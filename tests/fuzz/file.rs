@@ -50,6 +50,7 @@ fn decisions(config: &Config) -> Vec<Result<String, String>> {
             let target = Target {
                 kind: Kind::Tool,
                 server,
+                organisation: None,
                 exposed: &exposed,
                 own,
                 category: None,

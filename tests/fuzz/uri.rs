@@ -53,6 +53,7 @@ pub fn check(data: &[u8]) {
         let target = Target {
             kind: Kind::Resource,
             server: "any",
+            organisation: None,
             exposed: &text,
             own: &text,
             category: None,

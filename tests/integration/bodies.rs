@@ -169,8 +169,8 @@ async fn a_body_keeps_a_pace_and_comes_in_time() {
     ];
     for (gate, reason) in gates {
         let mut socket = TcpStream::connect(gate.address).await.unwrap();
-        socket.write_all(&half(&call())).await.unwrap();
         let (mut answer, began) = (String::new(), Instant::now());
+        socket.write_all(&half(&call())).await.unwrap();
         let read =
             tokio::time::timeout(Duration::from_secs(15), socket.read_to_string(&mut answer));
         read.await.expect("an answer in time").unwrap();

@@ -335,18 +335,27 @@ async fn read_answer(socket: &mut TcpStream) -> String {
 }
 
 /// Leads each connection to one of several gateways that say that they are ready, in turn.
-struct Balancer;
+pub struct Balancer;
+
+/// The gateways that a balancer looks at; they may change.
+pub type Gateways = std::sync::Arc<std::sync::Mutex<Vec<SocketAddr>>>;
 
 impl Balancer {
     async fn start(gateways: Vec<SocketAddr>) -> SocketAddr {
+        Self::start_for(std::sync::Arc::new(std::sync::Mutex::new(gateways))).await
+    }
+
+    pub async fn start_for(gateways: Gateways) -> SocketAddr {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let ready = std::sync::Arc::new(std::sync::Mutex::new(gateways.clone()));
+        let all = gateways.lock().unwrap().clone();
+        let ready = std::sync::Arc::new(std::sync::Mutex::new(all));
         let shown = std::sync::Arc::clone(&ready);
         tokio::spawn(async move {
             loop {
                 let mut now = Vec::new();
-                for &gateway in &gateways {
+                let gateways = gateways.lock().unwrap().clone();
+                for gateway in gateways {
                     if is_ready(gateway).await {
                         now.push(gateway);
                     }

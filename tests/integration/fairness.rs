@@ -312,3 +312,29 @@ async fn difficult_judgements_hold_up_nobody_else() {
     assert_eq!(crowd.answered.load(Ordering::Relaxed), 0, "none of these may pass");
     assert_eq!(server.count("tools/call"), 2);
 }
+
+/// Integrations that nobody calls leave a server of the operator all places that it had.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn integrations_at_rest_hold_no_places_of_a_shared_server() {
+    let other = Upstream::http(modern(&["t"])).await;
+    let shared = Upstream::http(hanging(modern(&["t"]))).await;
+    let folder = tempfile::tempdir().unwrap();
+    let gate = Gate::start(json!({
+        "store": {"file": folder.path().join("lockgate.db")},
+        "servers": {"shared": shared.config()},
+    }))
+    .await;
+    let url = format!("http://{}/mcp", other.address);
+    for n in 0..110 {
+        let body = json!({"name": format!("n{n}"), "serverUrl": url, "authMethod": "none"});
+        let request = Request::bare("POST", "/api/mcp-integrations/custom", body.to_string());
+        let made = request.send(gate.address).await;
+        assert_eq!(made.status, 201, "{}", made.text());
+    }
+    let mut callers = JoinSet::new();
+    for _ in 0..32 {
+        let address = gate.address;
+        callers.spawn(async move { call("shared__t").send(address).await });
+    }
+    until("all of them run", async || (shared.count("tools/call") == 32).then_some(())).await;
+}

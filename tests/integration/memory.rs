@@ -289,7 +289,7 @@ async fn an_open_stream_costs_little() {
 #[tokio::test]
 async fn a_call_that_waits_for_an_answer_costs_little() {
     const CALLS: usize = 1000;
-    const EACH: usize = 48 << 10;
+    const EACH: usize = 52 << 10;
     let server = Upstream::http(crate::parked::asking()).await;
     let limits = json!({"parked_calls_per_principal": CALLS});
     let gate = Gate::start(json!({"servers": {"a": server.config()}, "limits": limits})).await;
@@ -351,4 +351,51 @@ async fn kept_lists_count_and_one_that_does_not_fit_leaves_the_old_one() {
         .lines()
         .find_map(|line| line.strip_prefix("lockgate_bytes_in_flight ")?.parse::<usize>().ok());
     assert!(held.is_some_and(|held| held > MIB && held < 2 * MIB), "{held:?}");
+}
+
+/// What REST and tRPC answer counts like what MCP does: a batch of large answers, and answers that
+/// nobody reads, have room or are refused.
+#[tokio::test]
+async fn answers_over_the_api_and_trpc_count_until_they_are_written() {
+    let server = Upstream::http(filler("application/json", 6 * MIB)).await;
+    let gate = Gate::start(json!({
+        "servers": {"long": server.config()},
+        "limits": {"memory": LIMIT},
+    }))
+    .await;
+    let at = gate.address;
+    assert_eq!(gate.call("long__small").await.code(), 0);
+    let mut unread = Vec::new();
+    for _ in 0..8 {
+        let bytes = Request::bare("POST", "/api/tools/long__long/execute", "").bytes();
+        let mut socket = TcpStream::connect(at).await.unwrap();
+        socket.write_all(&bytes).await.unwrap();
+        unread.push(socket);
+    }
+    let paths = vec!["mcp.executeTool"; 16].join(",");
+    let mut inputs = json!({});
+    for number in 0..16 {
+        inputs[number.to_string()] = json!({"name": "long__long"});
+    }
+    for header in ["application/json", "application/jsonl"] {
+        let path = format!("/trpc/{paths}?batch=1");
+        let batch = Request::bare("POST", &path, inputs.to_string()).with("trpc-accept", header);
+        let answered = batch.send(at).await;
+        let refused = answered.text().matches("\"httpStatus\":503").count();
+        assert!(refused > 0, "{}: there is no room for all", answered.status);
+        let most = memory(&gate, "VmHWM");
+        eprintln!("{} MiB at most, {refused} of a batch of 16 refused", most / MIB);
+        assert!(most < LIMIT, "{} MiB", most / MIB);
+    }
+    drop(unread);
+    let path = "/api/tools/long__long/execute";
+    until("there is room again", async || {
+        let answer = Request::bare("POST", path, "").send(at).await;
+        (answer.status == 200 && answer.body.len() > 6 * MIB).then_some(())
+    })
+    .await;
+    let metrics = Request::bare("GET", "/metrics", "").send(at).await.text();
+    let line = metrics.lines().find_map(|line| line.strip_prefix("lockgate_bytes_in_flight "));
+    let held: f64 = line.unwrap().trim().parse().unwrap();
+    assert!(held < MIB as f64, "{held} bytes are still held");
 }

@@ -300,6 +300,32 @@ async fn an_answered_call_takes_a_place_again() {
     }
 }
 
+/// A server that takes its question back goes on, and so its call takes a place again.
+#[tokio::test]
+async fn a_call_whose_question_is_taken_back_takes_a_place_again() {
+    let question = json!({"jsonrpc": "2.0", "id": 900, "method": "elicitation/create",
+        "params": {"message": "Sure?", "requestedSchema": {"type": "object", "properties": {}}}});
+    let back = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
+        "params": {"requestId": 900}});
+    let ask = asking();
+    let server = Upstream::http(move |heard| match heard.body["params"]["name"].as_str() {
+        Some("ask") => Say::Stream(format!("data: {question}\n\ndata: {back}\n\n")),
+        _ => ask(heard),
+    })
+    .await;
+    let config = server.with(json!({"concurrency": 1, "queue": 1}));
+    let gate = Gate::start(json!({"servers": {"a": config}})).await;
+    let able = gate.session_with("/mcp", "2025-11-25", json!({"elicitation": {}})).await;
+    let call = json!({"name": "a__ask", "arguments": {}});
+    let asked = able.ask("tools/call", call);
+    let mut asked = std::pin::pin!(asked);
+    let _ = tokio::time::timeout(Duration::from_millis(600), &mut asked).await;
+    let other = gate.call("a__open");
+    let early = tokio::time::timeout(Duration::from_millis(600), other).await;
+    assert!(early.is_err(), "{}", early.unwrap().text());
+    assert_eq!(server.count("tools/call"), 1, "the other call waits for its place");
+}
+
 /// A server of both eras: legacy clients that can be asked get what it offers in theirs, and modern
 /// ones what it offers in theirs.
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::rig::client::Request;
 use crate::rig::upstream::modern;
-use crate::rig::{Gate, Stream, Upstream, Value, alive, fixture, json, until};
+use crate::rig::{Gate, Stream, Upstream, Value, alive, fixture, json, signal, until};
 
 async fn lists(gate: &Gate, tool: &str) -> bool {
     gate.tools("/mcp").await.0.iter().any(|name| name == tool)
@@ -67,6 +67,8 @@ async fn a_broken_file_changes_nothing() {
         "{".to_owned(),
         String::from("\u{0}\u{1}"),
         r#"{"servers": {"a": {}}}"#.into(),
+        r#"{"servers": null}"#.into(),
+        "# everything is gone\n".into(),
         r#"{"unknown": 1}"#.into(),
         r#"{"servers": {"a": {"url": "http://127.0.0.1:1/", "command": "x"}}}"#.into(),
         r#"{"policy": {"tools": {"deny": ["["]}}}"#.into(),
@@ -91,6 +93,33 @@ async fn a_broken_file_changes_nothing() {
         .await;
     assert_eq!(gate.children(), pids);
     assert_eq!(gate.log().matches(again).count(), 1);
+}
+
+/// As daemons do: the configuration is read again, calls go on, and nothing ends.
+#[tokio::test]
+async fn a_hangup_reads_the_configuration_again() {
+    let one = Upstream::http(modern(&["t"])).await;
+    let gate = Gate::start(json!({"servers": {"a": one.config(), "c": fixture(&[])}})).await;
+    let pids = gate.children();
+    for times in 1..=2 {
+        signal(gate.pid(), rustix::process::Signal::HUP);
+        until("it is told that nothing has changed", async || {
+            let told = "configuration read again after SIGHUP: nothing has changed";
+            (gate.log().matches(told).count() == times).then_some(())
+        })
+        .await;
+    }
+    gate.write("{");
+    until("the mistake is told", async || {
+        gate.log().contains("the new one has mistakes").then_some(())
+    })
+    .await;
+    signal(gate.pid(), rustix::process::Signal::HUP);
+    until("it is told again", async || {
+        (gate.log().matches("the new one has mistakes").count() == 2).then_some(())
+    })
+    .await;
+    assert_eq!((gate.call("a__t").await.code(), gate.children()), (0, pids));
 }
 
 /// A configuration of which one part cannot be used changes nothing: no server comes, goes or

@@ -63,7 +63,7 @@ async fn bounds_and_breakers_of_servers_are_visible() {
         assert!(metrics.contains(line), "{line}\n{metrics}");
     }
     let spent = metrics.lines().find(|line| {
-        line.starts_with("lockgate_tool_duration_seconds")
+        line.starts_with("lockgate_tool_duration_seconds_sum{")
             && line.contains("server=\"b\",tool=\"good\"")
     });
     let spent = spent.and_then(|line| line.rsplit(' ').next()).and_then(|n| n.parse::<f64>().ok());

@@ -7,7 +7,7 @@ use crate::tree::{File, files, hold};
 
 /// Layer, and the layers it may import. `config` knows every layer for its `Config` type, the root
 /// puts all together.
-const TABLE: [(&str, &[&str]); 15] = [
+const TABLE: [(&str, &[&str]); 16] = [
     ("text", &[]),
     ("admission", &[]),
     ("protocol", &["text"]),
@@ -15,13 +15,27 @@ const TABLE: [(&str, &[&str]); 15] = [
     ("telemetry", &["text"]),
     ("egress", &[]),
     ("authn", &["text", "egress"]),
+    ("limits", &["text", "policy", "egress"]),
     ("upstream", &["text", "admission", "protocol", "egress", "telemetry"]),
     ("tools", &["text", "admission", "protocol", "policy", "egress", "upstream"]),
     ("store", &["text"]),
-    ("registry", &["text", "store"]),
+    ("registry", &["text", "admission", "store"]),
     ("proxy", &["text", "admission", "protocol", "authn", "policy", "upstream", "telemetry"]),
     ("listener", &["admission", "protocol", "authn", "proxy", "telemetry"]),
-    ("admin", &["text", "protocol", "authn", "policy", "upstream", "proxy", "telemetry"]),
+    (
+        "admin",
+        &[
+            "text",
+            "admission",
+            "protocol",
+            "authn",
+            "policy",
+            "upstream",
+            "registry",
+            "proxy",
+            "telemetry",
+        ],
+    ),
     (
         "config",
         &[
@@ -32,6 +46,7 @@ const TABLE: [(&str, &[&str]); 15] = [
             "telemetry",
             "egress",
             "authn",
+            "limits",
             "upstream",
             "tools",
             "store",

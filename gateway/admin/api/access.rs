@@ -1,32 +1,18 @@
-//! Who calls the API, and what a route asks of them. Roles go up: an operator may do what an
-//! administrator may, and an administrator what a user may.
+//! Who calls the API, and what a route asks of them.
 
 use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::{FromRequestParts, Request};
-use axum::http::StatusCode;
 use axum::http::header::FORWARDED;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
-use lockgate_authn::{LOCAL, Principal};
+use axum::response::Response;
+use lockgate_authn::{LOCAL, Principal, Role, RoleHolders};
 
 use super::problem::Problem;
-use super::state::{ApiState, Shared};
-
-/// The organisation of whoever has none.
-pub(crate) const DEFAULT_ORGANISATION: &str = "default";
-
-/// What somebody is to the API.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Role {
-    User,
-    /// Runs its organisation.
-    Admin,
-    /// Runs the gateway.
-    Operator,
-}
+use super::state::Shared;
 
 /// What a route asks of its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,22 +41,20 @@ impl Permission {
     }
 }
 
-impl Caller {
-    fn new(state: &ApiState, principal: Principal, is_forwarded: bool) -> Self {
-        let settings = state.operations.settings();
-        let trusted = settings.trusts_local && &*principal.issuer == LOCAL && !is_forwarded;
-        let role = if trusted || settings.operators.iter().any(|holder| holder.names(&principal)) {
-            Role::Operator
-        } else if settings.admins.iter().any(|holder| holder.names(&principal)) {
-            Role::Admin
-        } else {
-            Role::User
-        };
-        Self { principal, role }
+/// What the caller of a request may administer.
+#[must_use]
+pub fn role_of(holders: &RoleHolders, principal: &Principal, headers: &HeaderMap) -> Role {
+    // A proxy on this machine makes everybody look like its user.
+    let is_forwarded = headers.contains_key(FORWARDED) || headers.contains_key("x-forwarded-for");
+    match *principal.issuer == *LOCAL && is_forwarded {
+        true => Role::User,
+        false => holders.role_of(principal),
     }
+}
 
+impl Caller {
     pub(crate) fn organisation(&self) -> &str {
-        self.principal.organisation.as_deref().unwrap_or(DEFAULT_ORGANISATION)
+        self.principal.organisation()
     }
 }
 
@@ -82,36 +66,33 @@ pub(crate) async fn identify_caller(
     next: Next,
 ) -> Response {
     if let Some(Extension(principal)) = principal {
-        // A proxy on this machine makes everybody look like its user.
-        let headers = request.headers();
-        let is_forwarded =
-            headers.contains_key(FORWARDED) || headers.contains_key("x-forwarded-for");
-        let caller = Caller::new(&state, principal, is_forwarded);
+        let settings = state.operations.settings();
+        let role = role_of(&settings.role_holders, &principal, request.headers());
+        let caller = Caller { principal, role };
         request.extensions_mut().insert(Arc::new(caller));
     }
     next.run(request).await
 }
 
 /// Lets those pass who may use a route.
-pub(crate) async fn require_permission(
+///
+/// # Errors
+/// Nobody is known, or the caller lacks the role.
+pub(crate) fn check_permission(
     permission: Permission,
-    caller: Option<Extension<Arc<Caller>>>,
-    request: Request,
-    next: Next,
-) -> Response {
+    caller: Option<&Caller>,
+) -> Result<(), Problem> {
     match (permission, caller) {
-        (Permission::Public, _) => next.run(request).await,
-        (Permission::AtLeast(_), None) => unknown_caller().into_response(),
-        (Permission::AtLeast(least), Some(Extension(caller))) if caller.role >= least => {
-            next.run(request).await
-        }
+        (Permission::Public, _) => Ok(()),
+        (Permission::AtLeast(_), None) => Err(unknown_caller()),
+        (Permission::AtLeast(least), Some(caller)) if caller.role >= least => Ok(()),
         (Permission::AtLeast(_), Some(_)) => {
             let detail = format!(
                 "this needs the role {}: the operator of the gateway says who has it (admin.{}s)",
                 permission.as_str(),
                 permission.as_str(),
             );
-            Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail).into_response()
+            Err(Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail))
         }
     }
 }

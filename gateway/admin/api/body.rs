@@ -1,32 +1,49 @@
 //! Bodies of requests: JSON in one reading, without a member that nobody knows. What is wrong is
 //! said with its place.
 
+use std::sync::Arc;
+
 use axum::body::{Bytes, to_bytes};
 use axum::extract::{FromRequest, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
+use lockgate_authn::Principal;
 use lockgate_text::json::Reader;
 use serde::de::DeserializeOwned;
 use serde_path_to_error::{Path, Segment};
 
 use super::problem::Problem;
+use super::state::ApiState;
 
 /// Deepest nesting of a body.
 const MAX_DEPTH: usize = 64;
-const READER: Reader = Reader::exact(MAX_DEPTH);
+/// Most members of one object of a body.
+const MAX_MEMBERS: usize = 100_000;
+const READER: Reader = Reader { members: MAX_MEMBERS, ..Reader::exact(MAX_DEPTH) };
+/// Longer bodies are read apart.
+const LARGE: usize = 1 << 20;
 
 /// A body as `T`, which knows all of its members. An empty one is an empty object.
 pub(crate) struct Body<T>(pub(crate) T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
+impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<ApiState>> for Body<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+    async fn from_request(request: Request, state: &Arc<ApiState>) -> Result<Self, Problem> {
         let headers = request.headers().clone();
+        let caller = request.extensions().get::<Principal>().map_or(0, |caller| caller.key());
         // Whoever let the request in has read it within its bounds.
         let read = to_bytes(request.into_body(), usize::MAX).await;
         let text = read.map_err(|_| Problem::in_body("", "the body broke off"))?;
-        parse(&headers, &text).map(Self)
+        if text.len() <= LARGE {
+            return parse(&headers, &text).map(Self);
+        }
+        let Ok(turn) = state.gateway.apart().turn(caller).await else {
+            let detail = "too many large bodies are read now: try again in a moment";
+            let busy = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", detail);
+            return Err(busy.retry_after(1));
+        };
+        turn.run(move || parse(&headers, &text)).await.map(Self)
     }
 }
 
@@ -38,7 +55,7 @@ fn parse<T: DeserializeOwned>(headers: &HeaderMap, text: &Bytes) -> Result<T, Pr
             text
         }
     };
-    let value = READER.read(text);
+    let value = READER.check(text);
     let value =
         value.map_err(|words| Problem::in_body("", format!("the body is not JSON: {words}")))?;
     if !value.is_object() {

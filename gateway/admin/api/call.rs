@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
+use axum::Extension;
+use axum::body::Bytes;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
@@ -12,12 +14,13 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::modern::{METHOD_HEADER, NAME_HEADER, VERSION_HEADER};
 use lockgate_protocol::revision::Revision;
 use lockgate_protocol::{header, meta};
-use lockgate_proxy::transport::{Endpoint, Events, Exchange, ExchangeKind, Reply};
-use serde::{Deserialize, Serialize};
+use lockgate_proxy::transport::{Endpoint, Events, Exchange, ExchangeKind, Reply, Text, Transport};
+use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::access::Caller;
+use super::answer::{CountsItself, GatewayAnswer, broken, read_answer};
 use super::failure::describe_failure;
 use super::problem::Problem;
 use super::state::ApiState;
@@ -37,22 +40,32 @@ struct Message<'a> {
     params: &'a Params,
 }
 
-#[derive(Deserialize)]
-struct Answer {
-    #[serde(default)]
-    result: Option<Box<RawValue>>,
-    #[serde(default)]
-    error: Option<Value>,
-}
-
 /// A result of MCP, as the gateway wrote it.
-pub(crate) struct CallResult(pub(crate) Box<RawValue>);
+pub(crate) struct CallResult {
+    /// Counts in the account of bytes in flight for as long as it is there.
+    pub(crate) text: Bytes,
+    /// What the tool asks its caller before it goes on.
+    pub(crate) input_requests: Option<Value>,
+}
 
 impl IntoResponse for CallResult {
     fn into_response(self) -> Response {
         let head = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
-        let text: Box<str> = self.0.into();
-        (head, String::from(text)).into_response()
+        (Extension(CountsItself), head, self.text).into_response()
+    }
+}
+
+/// What came instead of a result.
+#[derive(Debug)]
+pub(crate) struct CallError {
+    pub(crate) problem: Problem,
+    /// The error as the gateway wrote it, of JSON-RPC.
+    pub(crate) error: Option<Value>,
+}
+
+impl From<Problem> for CallError {
+    fn from(problem: Problem) -> Self {
+        Self { problem, error: None }
     }
 }
 
@@ -61,7 +74,7 @@ pub(crate) fn param(value: &Value) -> Result<Box<RawValue>, Problem> {
     to_raw_value(value).map_err(|_| broken())
 }
 
-/// Sends one request in the name of a caller. Dropping the future cancels it.
+/// Sends one request of the REST API. Dropping the future cancels it.
 ///
 /// # Errors
 /// What the gateway, or the server, answered instead of a result.
@@ -70,8 +83,24 @@ pub(crate) async fn call(
     caller: &Caller,
     sent: &HeaderMap,
     method: Method,
-    mut params: Params,
+    params: Params,
 ) -> Result<CallResult, Problem> {
+    let answer = send(state, caller, sent, Transport::Rest, method, params).await;
+    answer.map_err(|error| error.problem)
+}
+
+/// Sends one request in the name of a caller. Dropping the future cancels it.
+///
+/// # Errors
+/// What the gateway, or the server, answered instead of a result.
+pub(crate) async fn send(
+    state: &ApiState,
+    caller: &Caller,
+    sent: &HeaderMap,
+    transport: Transport,
+    method: Method,
+    mut params: Params,
+) -> Result<CallResult, CallError> {
     let headers = write_headers(sent, method, &params)?;
     let revision = Revision::NEWEST_MODERN.as_str();
     let own = json!({meta::PROTOCOL_VERSION: revision, meta::CLIENT_CAPABILITIES: {}});
@@ -80,6 +109,7 @@ pub(crate) async fn call(
     let message = serde_json::to_vec(&message).map_err(|_| broken())?;
     let exchange = Exchange {
         endpoint: Endpoint::All,
+        transport,
         // No header repeats what is in the body.
         peer: Peer::Stdio,
         principal: caller.principal.clone(),
@@ -87,16 +117,42 @@ pub(crate) async fn call(
         headers,
         takes_streamed_body: false,
     };
+    let mut challenge = None;
     let (status, text) = match state.gateway.receive(exchange).await {
-        Reply::Message { status, body, .. } => (status, body.into_bytes()),
+        Reply::Message { status, body, headers } => {
+            challenge = headers.get(WWW_AUTHENTICATE).cloned();
+            (status, body)
+        }
         Reply::Stream { events, .. } => (StatusCode::OK, take_answer(events).await),
-        Reply::StreamedMessage { .. } | Reply::Empty { .. } => return Err(broken()),
+        Reply::StreamedMessage { .. } | Reply::Empty { .. } => return Err(broken().into()),
     };
-    let answer: Answer = serde_json::from_slice(&text).map_err(|_| broken())?;
-    match (answer.result, answer.error) {
-        (Some(result), _) => Ok(CallResult(result)),
-        (None, Some(error)) => Err(describe_failure(status, &error)),
-        (None, None) => Err(broken()),
+    match read_answer(&state.gateway, caller.principal.key(), text).await? {
+        GatewayAnswer::Result { text, input_requests } => Ok(CallResult { text, input_requests }),
+        GatewayAnswer::Error(error) => {
+            let problem = describe_failure(status, &error).challenge(challenge);
+            let problem = name_integration(state, caller, problem, &error);
+            Err(CallError { problem, error: Some(error) })
+        }
+    }
+}
+
+/// Says which integration of the caller's organisation has failed, if one has.
+fn name_integration(state: &ApiState, caller: &Caller, problem: Problem, error: &Value) -> Problem {
+    let Some(slug) = error.pointer("/data/upstream").and_then(Value::as_str) else {
+        return problem;
+    };
+    let Some(registry) = state.operations.registry() else { return problem };
+    if state.gateway.has_shared(slug) {
+        return problem;
+    }
+    let snapshot = registry.snapshot(caller.organisation());
+    let mut integrations = snapshot.integrations.iter();
+    match integrations.find(|integration| *integration.slug == *slug) {
+        Some(found) => {
+            let problem = problem.with("integrationId", (*found.id).into());
+            problem.with("integrationName", (*found.name).into())
+        }
+        None => problem,
     }
 }
 
@@ -120,17 +176,12 @@ fn write_headers(sent: &HeaderMap, method: Method, params: &Params) -> Result<He
 }
 
 /// The last message of a stream is the answer; those before it are for clients that can use them.
-async fn take_answer(mut events: Events) -> axum::body::Bytes {
-    let mut last = axum::body::Bytes::new();
+async fn take_answer(mut events: Events) -> Text {
+    let mut last = Text::default();
     while let Some(event) = events.next().await {
         if !event.data.is_empty() {
-            last = event.data.into_bytes();
+            last = event.data;
         }
     }
     last
-}
-
-fn broken() -> Problem {
-    let detail = "the gateway gave no answer that can be read; the log says more";
-    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL", detail)
 }

@@ -6,10 +6,11 @@ mod html;
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::IntoResponse;
+use lockgate_authn::Role;
 use serde_json::{Map, Value, json};
 use utoipa::openapi::OpenApi;
 
-use super::access::{Permission, Role};
+use super::access::Permission;
 use super::state::{Document, Shared};
 use super::table::Operation;
 

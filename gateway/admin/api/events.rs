@@ -1,23 +1,23 @@
 //! What changes, as server-sent events: each caller hears of the servers that it may see. A reader
-//! that is too slow is told that it has missed something. A stream takes one of its caller's
-//! places, and ends with the credential that opened it, or with the gateway.
+//! that is too slow, or was away too long, is told that it has missed something. A stream takes one
+//! of its caller's places, and ends with the credential that opened it, or with the gateway.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::Stream;
 use futures_util::stream::unfold;
 use lockgate_proxy::OpenStream;
-use serde_json::json;
-use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::RecvError;
+use serde_json::Value;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::access::Caller;
+use super::journal::News;
 use super::problem::Problem;
 use super::servers::visible_servers;
 use super::state::{ApiState, Shared};
@@ -25,20 +25,38 @@ use super::state::{ApiState, Shared};
 /// Between two comments on a silent stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Between two looks whether the credential is still good.
-const LOOK: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(250);
+/// The position of a reader whose last event is not known.
+const UNKNOWN: u64 = u64::MAX;
 
-struct Follower {
+/// One reader of what changes.
+pub(crate) struct Follower {
     state: Arc<ApiState>,
     caller: Caller,
-    events: Receiver<lockgate_upstream::Event>,
+    /// The number of the event that comes next.
+    position: u64,
+    newest: watch::Receiver<u64>,
     next_look: Instant,
     _place: OpenStream,
+}
+
+/// What a reader is told.
+pub(crate) enum Told {
+    /// A server has changed, by the id of the event.
+    Server { id: String, server: Value },
+    /// Events were lost: the reader goes on after this id.
+    Missed { id: String },
+    /// The credential is good no more.
+    Revoked,
+    /// The gateway goes away.
+    Stopping,
 }
 
 /// Follows what changes: servers and their lists.
 ///
 /// Events are named `server` (the name and state of one that has changed) and `missed` (events were
-/// lost: ask again for what you show).
+/// lost: ask again for what you show). A reader that sends the id of its last event as
+/// `Last-Event-ID` goes on after that.
 #[utoipa::path(
     get,
     path = "/events",
@@ -48,65 +66,107 @@ struct Follower {
 pub(crate) async fn follow_events(
     State(state): Shared,
     caller: Caller,
+    headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
-    let Some(place) = state.gateway.stream(&caller.principal) else {
-        let detail = "too many open streams of this caller (limits.streams_per_principal): close \
-            one, or try again later";
-        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", detail));
-    };
-    let events = state.gateway.events().subscribe();
-    let next_look = Instant::now() + LOOK;
-    let follower = Follower { state, caller, events, next_look, _place: place };
+    let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
+    let follower = Follower::new(state, caller, last)?;
     let stream = unfold(follower, |mut follower| async move {
-        let event = follower.next_event().await?;
+        let event = match follower.next().await {
+            Told::Server { id, server } => {
+                Event::default().event("server").id(id).data(server.to_string())
+            }
+            Told::Missed { id } => Event::default().event("missed").id(id),
+            Told::Revoked | Told::Stopping => return None,
+        };
         Some((Ok(event), follower))
     });
     Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
 }
 
 impl Follower {
-    /// The next event for this caller; `None` when the stream ends.
-    async fn next_event(&mut self) -> Option<Event> {
+    /// From now on, or after the event of this id.
+    ///
+    /// # Errors
+    /// The caller has as many streams as one may have.
+    pub(crate) fn new(
+        state: Arc<ApiState>,
+        caller: Caller,
+        last: Option<&str>,
+    ) -> Result<Self, Problem> {
+        let Some(place) = state.gateway.stream(&caller.principal) else {
+            let detail = "too many open streams of this caller (limits.streams_per_principal): \
+                close one, or try again later";
+            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", detail));
+        };
+        state.journal.follow(&state.gateway);
+        let newest = state.journal.subscribe();
+        let now = *newest.borrow();
+        let position = match last {
+            None => now,
+            // Of an id that is not known, everything is missed.
+            Some(id) => {
+                let organisation = caller.organisation();
+                state.journal.find_next(organisation, id).unwrap_or(UNKNOWN)
+            }
+        };
+        let next_look = Instant::now() + LOOK;
+        Ok(Self { state, caller, position, newest, next_look, _place: place })
+    }
+
+    /// What this caller is told next.
+    pub(crate) async fn next(&mut self) -> Told {
         let gateway = Arc::clone(&self.state.gateway);
         let mut stopping = std::pin::pin!(gateway.stopping());
         loop {
+            if !gateway.is_current(&self.caller.principal) {
+                return Told::Revoked;
+            }
+            self.lower_role();
+            if let Some(told) = self.read() {
+                return told;
+            }
             tokio::select! {
-                () = &mut stopping => return None,
-                () = sleep_until(self.next_look) => {
-                    self.next_look = Instant::now() + LOOK;
-                    if !gateway.is_current(&self.caller.principal) {
-                        return None;
-                    }
-                }
-                event = self.events.recv() => match event {
-                    Ok(event) => {
-                        if let Some(event) = self.describe(&event) {
-                            return Some(event);
-                        }
-                    }
-                    Err(RecvError::Lagged(_)) => return Some(Event::default().event("missed")),
-                    Err(RecvError::Closed) => return None,
+                () = &mut stopping => return Told::Stopping,
+                () = sleep_until(self.next_look) => self.next_look = Instant::now() + LOOK,
+                changed = self.newest.changed() => if changed.is_err() {
+                    return Told::Stopping;
                 },
             }
         }
     }
 
-    /// An event in words for this caller; `None` where it is none of its business.
-    fn describe(&self, event: &lockgate_upstream::Event) -> Option<Event> {
-        let slug = match event {
-            lockgate_upstream::Event::Changed { slug } => slug,
-            lockgate_upstream::Event::Announced(announcement) => &announcement.slug,
-            _ => return None,
-        };
-        let mut servers = visible_servers(&self.state, &self.caller).into_iter();
-        let server = servers.find(|server| server.slug() == &**slug)?;
-        let status = server.status();
-        let data = json!({
-            "name": server.slug(),
-            "state": status.state.as_str(),
-            "reason": status.reason(),
-            "since": status.since_text(),
-        });
-        Some(Event::default().event("server").data(data.to_string()))
+    /// Whoever is taken a role from hears no more by it.
+    fn lower_role(&mut self) {
+        let holders = &self.state.operations.settings().role_holders;
+        self.caller.role = self.caller.role.min(holders.role_of(&self.caller.principal));
+    }
+
+    /// The next of the recorded events that is of this caller's business.
+    fn read(&mut self) -> Option<Told> {
+        let journal = Arc::clone(&self.state.journal);
+        if self.position == UNKNOWN {
+            self.position = *self.newest.borrow();
+            return Some(Told::Missed { id: journal.id_of(self.position.wrapping_sub(1)) });
+        }
+        loop {
+            let recorded = match journal.read(self.caller.organisation(), self.position) {
+                Ok(recorded) => recorded?,
+                Err(first) => {
+                    self.position = first;
+                    return Some(Told::Missed { id: journal.id_of(first.wrapping_sub(1)) });
+                }
+            };
+            self.position = recorded.number + 1;
+            let id = journal.id_of(recorded.number);
+            match &recorded.news {
+                News::Missed => return Some(Told::Missed { id }),
+                News::Server(named, server) => {
+                    let mut visible = visible_servers(&self.state, &self.caller).into_iter();
+                    if visible.any(|one| named.names(&*one)) {
+                        return Some(Told::Server { id, server: server.clone() });
+                    }
+                }
+            }
+        }
     }
 }

@@ -3,6 +3,7 @@
 
 use axum::http::StatusCode;
 use lockgate_protocol::code;
+use lockgate_proxy::classify_failure;
 use serde_json::Value;
 
 use super::problem::Problem;
@@ -15,7 +16,11 @@ pub(crate) fn describe_failure(status: StatusCode, error: &Value) -> Problem {
     let server = data.and_then(|data| data.get("upstream")).and_then(Value::as_str);
     let reason = data.and_then(|data| data.get("reason")).and_then(Value::as_str);
     let problem = match (server, reason) {
-        (Some(server), Some(reason)) => describe_server(server, reason, message),
+        // A server that keeps failing is left alone for a while.
+        (Some(server), Some("unavailable")) if is_left_alone(data) => {
+            describe_server(server, "unavailable", StatusCode::SERVICE_UNAVAILABLE, message)
+        }
+        (Some(server), Some(reason)) => describe_server(server, reason, status_of(reason), message),
         _ => describe_request(status, code, message, error),
     };
     let wait = data.and_then(|data| data.get("retryAfterMs")).and_then(Value::as_u64);
@@ -25,19 +30,27 @@ pub(crate) fn describe_failure(status: StatusCode, error: &Value) -> Problem {
     }
 }
 
-/// A server did not answer, or not as it should.
-fn describe_server(server: &str, reason: &str, message: &str) -> Problem {
-    let (status, kind) = match reason {
-        "needs_auth" => (StatusCode::BAD_GATEWAY, "authentication"),
-        "timeout" | "stalled" => (StatusCode::GATEWAY_TIMEOUT, "timeout"),
+/// A server that is connected, and that nobody asks for some time.
+fn is_left_alone(data: Option<&Value>) -> bool {
+    let Some(data) = data else { return false };
+    data.get("retryAfterMs").is_some() && data.get("state").is_none()
+}
+
+fn status_of(reason: &str) -> StatusCode {
+    match reason {
+        "timeout" | "stalled" => StatusCode::GATEWAY_TIMEOUT,
         "gateway_overloaded" | "memory" | "overloaded" | "shutdown" => {
-            (StatusCode::SERVICE_UNAVAILABLE, "execution")
+            StatusCode::SERVICE_UNAVAILABLE
         }
-        "bad_response" | "too_large" | "not_found" => (StatusCode::BAD_GATEWAY, "execution"),
-        _ => (StatusCode::BAD_GATEWAY, "connection"),
-    };
+        _ => StatusCode::BAD_GATEWAY,
+    }
+}
+
+/// A server did not answer, or not as it should.
+fn describe_server(server: &str, reason: &str, status: StatusCode, message: &str) -> Problem {
+    let kind = classify_failure(reason);
     Problem::new(status, "SERVER_FAILED", message.to_owned())
-        .of_kind(kind)
+        .of_kind(kind.as_str())
         .with("integrationName", server.into())
         .with("reason", reason.into())
 }
@@ -53,6 +66,11 @@ fn describe_request(status: StatusCode, code: i64, message: &str, error: &Value)
             Problem::new(StatusCode::BAD_REQUEST, "INVALID_PARAMS", message).of_kind("validation")
         }
         code::METHOD_NOT_FOUND => Problem::new(StatusCode::NOT_FOUND, "METHOD_NOT_FOUND", message),
+        code::MISSING_CAPABILITY => {
+            let code = "CLIENT_IS_ASKED";
+            Problem::new(StatusCode::PRECONDITION_REQUIRED, code, message)
+                .with("mcp", error.clone())
+        }
         code::LIMITED => Problem::new(StatusCode::TOO_MANY_REQUESTS, "RATE_LIMITED", message),
         code::OVERLOADED => Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", message),
         code::TOO_LARGE => Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "TOO_LARGE", message),

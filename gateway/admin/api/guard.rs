@@ -31,7 +31,7 @@ pub(crate) async fn check_request(request: Request, next: Next) -> axum::respons
 
 /// Whether a browser says that a page of another origin has sent it. Programs say nothing of the
 /// kind.
-fn is_of_other_origin(uri: &Uri, headers: &HeaderMap) -> bool {
+pub(crate) fn is_of_other_origin(uri: &Uri, headers: &HeaderMap) -> bool {
     if let Some(site) = headers.get(SEC_FETCH_SITE)
         && site != "same-origin"
         && site != "none"
@@ -47,7 +47,7 @@ fn is_of_other_origin(uri: &Uri, headers: &HeaderMap) -> bool {
 }
 
 /// A refusal of the listener or of the request path, in the form of the API.
-pub(crate) fn describe_refusal(answer: &Response<Bytes>) -> axum::response::Response {
+pub(crate) fn describe_refusal(answer: &Response<Bytes>) -> Problem {
     let error: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
     let message = error.pointer("/error/message").and_then(Value::as_str);
     let detail = message.unwrap_or("the request was refused").to_owned();
@@ -66,7 +66,7 @@ pub(crate) fn describe_refusal(answer: &Response<Bytes>) -> axum::response::Resp
     if let Some(seconds) = wait.and_then(|wait| wait.parse().ok()) {
         problem = problem.retry_after(seconds);
     }
-    problem.into_response()
+    problem
 }
 
 #[cfg(test)]

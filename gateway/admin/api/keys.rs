@@ -1,54 +1,39 @@
-//! API keys without their secrets: of one organisation for its administrators, all for operators.
+//! API keys: of one organisation for its administrators, all for operators. A key's text is in the
+//! answer to who made it, and nowhere afterwards. Nobody makes a key that may more than its maker.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+mod api_key;
+mod change;
+mod input;
 
 use axum::Json;
-use axum::extract::State;
-use lockgate_authn::key::{Key, write_time};
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use lockgate_authn::Role;
+use lockgate_authn::key::Key;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::access::{Caller, DEFAULT_ORGANISATION, Role};
+use super::access::Caller;
+use super::body::Body;
+use super::conditions::TrialQuery;
 use super::page::{Page, PageQuery};
 use super::problem::Problem;
 use super::query::Query;
-use super::state::Shared;
+use super::state::{KeyChange, Shared};
 
-/// An API key.
+use api_key::{ApiKey, RETRY, read_clock, show_trial, unknown_key};
+use change::{Effect, change_keys, rehearse};
+use input::{NewKey, check_grants, role_of};
+
+/// A key that was made.
 #[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct ApiKey {
-    id: String,
-    name: String,
-    organization_id: String,
-    roles: Vec<String>,
-    scopes: Vec<String>,
-    /// `active`, `expired` or `revoked`.
-    state: &'static str,
-    /// RFC 3339.
-    created_at: String,
+pub(crate) struct MadeKey {
+    /// The key itself: it is shown this once. Nothing is made in a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    expires_at: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    revoked_at: Option<String>,
-}
-
-impl ApiKey {
-    fn new(key: Key, now: u64) -> Self {
-        let state = key.state(now);
-        let organisation = key.organisation.as_deref().unwrap_or(DEFAULT_ORGANISATION);
-        Self {
-            state,
-            organization_id: organisation.to_owned(),
-            id: key.id,
-            name: key.name,
-            roles: key.roles,
-            scopes: key.scopes,
-            created_at: write_time(key.created),
-            expires_at: key.expires.map(write_time),
-            revoked_at: key.revoked.map(write_time),
-        }
-    }
+    key: Option<String>,
+    #[serde(flatten)]
+    about: ApiKey,
 }
 
 /// The API keys of the caller's organisation, or all.
@@ -64,13 +49,113 @@ pub(crate) async fn list_keys(
     caller: Caller,
     Query(query): Query<PageQuery>,
 ) -> Result<Json<Page<ApiKey>>, Problem> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
+    let now = read_clock();
     let mut keys = Vec::new();
-    for key in state.operations.keys() {
-        let key = ApiKey::new(key, now);
-        if caller.role == Role::Operator || key.organization_id == caller.organisation() {
-            keys.push(key);
+    for key in &*state.operations.keys() {
+        if may_see(&caller, key) {
+            keys.push(ApiKey::new(key.clone(), now));
         }
     }
     query.cut(keys, |key| &key.id).map(Json)
+}
+
+fn may_see(caller: &Caller, key: &Key) -> bool {
+    caller.role == Role::Operator || key.organisation_or_default() == caller.organisation()
+}
+
+/// Makes a key, and shows it once.
+///
+/// It is good when the answer comes. It is in the file `auth.keys_file`, as `lockgate keys create`
+/// writes it.
+#[utoipa::path(
+    post,
+    path = "/keys",
+    tag = "keys",
+    params(TrialQuery),
+    request_body = NewKey,
+    responses(
+        (status = 201, body = MadeKey),
+        (status = 200, body = MadeKey, description = "`dryRun`"),
+        (status = 202, body = MadeKey, description = "Made, and not in force yet"),
+        (status = 400, description = "A mistake in the body"),
+        (status = 409, description = "There is no keys file, or no room in it"),
+    )
+)]
+pub(crate) async fn create_key(
+    State(state): Shared,
+    caller: Caller,
+    Query(query): Query<TrialQuery>,
+    Body(body): Body<NewKey>,
+) -> Result<(StatusCode, Json<MadeKey>), Problem> {
+    body.check()?;
+    let now = read_clock();
+    let expires = body.read_expiry(now)?;
+    let organisation = body.find_organisation(&caller)?;
+    let minted = Key::mint(now).map_err(|error| {
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "NO_RANDOMNESS", error.to_string())
+    });
+    let (mut key, text) = minted?;
+    key.name = body.name;
+    key.organisation = organisation;
+    key.roles = body.roles;
+    key.scopes = body.scopes;
+    key.agent = body.agent;
+    key.expires = expires;
+    check_grants(&state, &caller, &key)?;
+    let change = KeyChange::Add(key.clone());
+    if query.is_trial() {
+        rehearse(&state, change.clone()).await?;
+        return Ok((StatusCode::OK, Json(MadeKey { key: None, about: show_trial(key, &change) })));
+    }
+    let effect = change_keys(&state, &caller, &key, change).await?;
+    let mut about = ApiKey::new(key, now);
+    let mut status = StatusCode::CREATED;
+    if effect == Effect::Waits {
+        about.state = "pending";
+        status = StatusCode::ACCEPTED;
+    }
+    Ok((status, Json(MadeKey { key: Some(text), about })))
+}
+
+/// Takes a key out of force.
+///
+/// It is not good any more when the answer comes. A key that was revoked stays revoked.
+#[utoipa::path(
+    delete,
+    path = "/keys/{id}",
+    tag = "keys",
+    params(("id" = String, Path), TrialQuery),
+    responses(
+        (status = 204, description = "It is revoked"),
+        (status = 200, body = ApiKey, description = "`dryRun`"),
+        (status = 404, description = "No such key"),
+        (status = 503, description = "Not revoked, or not in force yet"),
+    )
+)]
+pub(crate) async fn revoke_key(
+    State(state): Shared,
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(query): Query<TrialQuery>,
+) -> Result<Response, Problem> {
+    let keys = state.operations.keys();
+    let known = keys.iter().find(|key| key.id == id && may_see(&caller, key));
+    let Some(key) = known.cloned() else { return Err(unknown_key()) };
+    if role_of(&state, &key) > caller.role {
+        let detail = "this key may more than you: an operator can revoke it";
+        return Err(Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail));
+    }
+    let change = KeyChange::Revoke { id, at: read_clock() };
+    if query.is_trial() {
+        rehearse(&state, change.clone()).await?;
+        return Ok(Json(show_trial(key, &change)).into_response());
+    }
+    // The gateway goes by it already.
+    if key.revoked.is_none() && change_keys(&state, &caller, &key, change).await? == Effect::Waits {
+        let detail = "the key is revoked in the file, but this gateway does not go by that \
+            yet: its log says why; ask again";
+        let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "NOT_IN_FORCE", detail);
+        return Err(problem.retry_after(RETRY));
+    }
+    Ok(StatusCode::NO_CONTENT.into_response())
 }

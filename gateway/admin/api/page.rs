@@ -1,6 +1,10 @@
-//! Lists in pages: sorted by a key that is unique, after a cursor, up to a limit.
+//! Lists in pages: sorted by a key that is unique, or by something else before that, after a
+//! cursor, up to a limit.
+
+use std::cmp::Ordering;
 
 use axum::http::StatusCode;
+use lockgate_registry::{Page as Found, Sort};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -43,35 +47,171 @@ pub(crate) struct Page<T> {
     pub(crate) next_cursor: Option<String>,
 }
 
+/// Which way a list goes.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum SortOrder {
+    /// The lowest first.
+    Asc,
+    /// The highest first.
+    Desc,
+}
+
+impl SortOrder {
+    /// Whether a list goes down; up where nothing else is said.
+    pub(crate) fn is_descending(order: Option<Self>) -> bool {
+        matches!(order, Some(Self::Desc))
+    }
+}
+
+/// What a list is sorted by, where it is not its key.
+pub(crate) struct Sorting<T> {
+    /// In the order of texts. It has no `|`.
+    pub(crate) rank: Box<dyn Fn(&T) -> String>,
+    pub(crate) descending: bool,
+}
+
+/// A place in a list: rank and key.
+type Place = (String, String);
+
 impl PageQuery {
-    /// The part of a list that is asked for; `key` is unique in it.
+    /// The part of a list that is asked for, sorted by `key`, which is unique in it.
     ///
     /// # Errors
     /// The limit is out of range.
-    pub(crate) fn cut<T>(
+    pub(crate) fn cut<T>(&self, all: Vec<T>, key: impl Fn(&T) -> &str) -> Result<Page<T>, Problem> {
+        self.cut_sorted(all, key, None)
+    }
+
+    /// The same of a list that may be sorted by something else before the key.
+    ///
+    /// # Errors
+    /// The limit is out of range.
+    pub(crate) fn cut_sorted<T>(
         &self,
         mut all: Vec<T>,
         key: impl Fn(&T) -> &str,
+        sorting: Option<&Sorting<T>>,
     ) -> Result<Page<T>, Problem> {
         let limit = self.limit.unwrap_or(DEFAULT);
         if !(1..=MOST).contains(&limit) {
-            let detail = "`limit`: must be from 1 to 200";
-            return Err(Problem::new(StatusCode::BAD_REQUEST, "INVALID_QUERY", detail));
+            return Err(invalid("`limit`: must be from 1 to 200"));
         }
         if let Some(search) = &self.search {
             all.retain(|item| key(item).contains(search.as_str()));
         }
-        all.sort_by(|one, other| key(one).cmp(key(other)));
         let total = all.len();
-        if let Some(cursor) = &self.cursor {
-            all.retain(|item| key(item) > cursor.as_str());
+        let descending = sorting.is_some_and(|sorting| sorting.descending);
+        let mut placed = Vec::with_capacity(total);
+        for item in all {
+            let rank = match sorting {
+                Some(sorting) => (sorting.rank)(&item),
+                None => String::new(),
+            };
+            let place: Place = (rank, key(&item).to_owned());
+            placed.push((place, item));
         }
-        let more = all.len() > limit;
-        all.truncate(limit);
-        let last = all.last().filter(|_| more);
-        let next_cursor = last.map(|item| key(item).to_owned());
-        Ok(Page { items: all, total, next_cursor })
+        placed.sort_by(|(one, _), (other, _)| in_order(one, other, descending));
+        if let Some(cursor) = &self.cursor {
+            let after = read_cursor(cursor, sorting.is_some())?;
+            placed.retain(|(place, _)| in_order(place, &after, descending).is_gt());
+        }
+        let more = placed.len() > limit;
+        placed.truncate(limit);
+        let last = placed.last().filter(|_| more);
+        let next_cursor = last.map(|((rank, key), _)| match sorting {
+            Some(_) => format!("{rank}|{key}"),
+            None => key.clone(),
+        });
+        let items = placed.into_iter().map(|(_, item)| item).collect();
+        Ok(Page { items, total, next_cursor })
     }
+}
+
+/// Which part of a list of the registry is asked for, which pages its lists itself.
+pub(crate) struct Part {
+    /// How many items come before it.
+    pub(crate) offset: usize,
+    pub(crate) limit: Option<usize>,
+}
+
+impl Part {
+    /// # Errors
+    /// A limit out of range, or a cursor of nobody's.
+    pub(crate) fn read(limit: Option<usize>, cursor: Option<&str>) -> Result<Self, Problem> {
+        if limit.is_some_and(|limit| !(1..=MOST).contains(&limit)) {
+            return Err(invalid("`limit`: must be from 1 to 200"));
+        }
+        let offset = match cursor.map(str::parse) {
+            None => 0,
+            Some(Ok(offset)) => offset,
+            Some(Err(_)) => return Err(invalid("`cursor`: is none of an answer")),
+        };
+        Ok(Self { offset, limit })
+    }
+
+    /// The page that was found.
+    pub(crate) fn make_page<T, U>(&self, found: Found<T>, show: impl FnMut(T) -> U) -> Page<U> {
+        let items: Vec<U> = found.items.into_iter().map(show).collect();
+        let next = self.offset.saturating_add(items.len());
+        let has_more = next < found.total && !items.is_empty();
+        Page { items, total: found.total, next_cursor: has_more.then(|| next.to_string()) }
+    }
+}
+
+/// What lists of the registry are sorted by.
+#[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum StoredSort {
+    #[default]
+    Name,
+    CreatedAt,
+    UpdatedAt,
+}
+
+impl From<StoredSort> for Sort {
+    fn from(sort: StoredSort) -> Self {
+        match sort {
+            StoredSort::Name => Self::Name,
+            StoredSort::CreatedAt => Self::CreatedAt,
+            StoredSort::UpdatedAt => Self::UpdatedAt,
+        }
+    }
+}
+
+/// The item of this name.
+///
+/// # Errors
+/// There is none: a problem with this code and these words.
+pub(crate) fn find_named<T>(
+    all: Vec<T>,
+    name: &str,
+    name_of: impl Fn(&T) -> &str,
+    (code, words): (&'static str, &'static str),
+) -> Result<T, Problem> {
+    let found = all.into_iter().find(|item| name_of(item) == name);
+    found.ok_or_else(|| Problem::not_found(code, words))
+}
+
+/// Of equal ranks the keys go up, whichever way the ranks go.
+fn in_order(one: &Place, other: &Place, descending: bool) -> Ordering {
+    let ranks = one.0.cmp(&other.0);
+    let ranks = if descending { ranks.reverse() } else { ranks };
+    ranks.then_with(|| one.1.cmp(&other.1))
+}
+
+fn read_cursor(cursor: &str, has_rank: bool) -> Result<Place, Problem> {
+    if !has_rank {
+        return Ok((String::new(), cursor.to_owned()));
+    }
+    match cursor.split_once('|') {
+        Some((rank, key)) => Ok((rank.to_owned(), key.to_owned())),
+        None => Err(invalid("`cursor`: is of a list that is sorted in another way")),
+    }
+}
+
+fn invalid(detail: &'static str) -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, "INVALID_QUERY", detail)
 }
 
 #[cfg(test)]

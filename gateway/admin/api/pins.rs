@@ -1,24 +1,47 @@
 //! Tools that somebody should look at: not approved, changed since, or with text that hides
-//! something.
+//! something; what is different of them, and approving it. What is approved is what was looked at.
+//! The operator's servers are the operator's to approve, an organisation's its administrators'.
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use lockgate_policy::pin::Standing;
-use lockgate_proxy::Suspect;
-use serde::Serialize;
+use axum::http::{HeaderMap, StatusCode};
+use lockgate_authn::Role;
+use lockgate_policy::pin::{Standing, name};
+use lockgate_proxy::{PinChange, Suspect};
+use lockgate_registry::Actor;
+use lockgate_telemetry::audit;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::time::{Instant, sleep};
 use utoipa::ToSchema;
 
+use super::access::Caller;
+use super::body::Body;
+use super::conditions::{ChangeQuery, make_actor};
 use super::page::{Page, PageQuery};
 use super::problem::Problem;
-use super::query::Query;
-use super::state::Shared;
+use super::query::{Query, number};
+use super::state::{ApiState, ApprovalError, ApprovedPin, Shared};
+
+/// Tools that one request approves.
+const MAX_TOOLS: usize = 200;
+/// How long an answer waits until the gateway goes by a changed file.
+const PATIENCE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// A tool to look at.
 #[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Pin {
     /// `server/tool`.
     name: String,
     server: String,
+    /// The organisation that the server belongs to; none for those of the configuration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    organization_id: Option<String>,
     tool: String,
     /// How it stands to the lock file, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -31,32 +54,301 @@ pub(crate) struct Pin {
 
 impl Pin {
     fn new(suspect: Suspect) -> Self {
-        let Suspect { server, tool, standing, fingerprint, quarantined, findings } = suspect;
-        let findings = findings.iter().map(ToString::to_string).collect();
+        let findings = suspect.findings.iter().map(ToString::to_string).collect();
+        let Suspect { slug, organisation, tool, standing, fingerprint, .. } = suspect;
         Self {
-            name: format!("{server}/{tool}"),
-            server,
+            name: format!("{slug}/{tool}"),
+            server: slug,
+            organization_id: organisation.map(|organisation| organisation.to_string()),
             tool,
             standing: standing.map(Standing::as_str),
             fingerprint,
-            quarantined,
+            quarantined: suspect.quarantined,
             findings,
         }
     }
 }
 
+/// Which tools.
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub(crate) struct PinsQuery {
+    /// Items of a page.
+    #[serde(default, deserialize_with = "number")]
+    #[param(minimum = 1, maximum = 200)]
+    limit: Option<usize>,
+    /// Where the page begins: `nextCursor` of the page before.
+    #[serde(default)]
+    #[param(max_length = 1024)]
+    cursor: Option<String>,
+    /// Only tools whose name has this text in it.
+    #[serde(default)]
+    #[param(max_length = 256)]
+    search: Option<String>,
+    /// For operators: another organisation than their own.
+    #[serde(default)]
+    #[param(max_length = 256)]
+    organization_id: Option<String>,
+}
+
+impl PinsQuery {
+    fn split(self) -> (PageQuery, Option<String>) {
+        let page = PageQuery { limit: self.limit, cursor: self.cursor, search: self.search };
+        (page, self.organization_id)
+    }
+}
+
+/// How a tool differs from what was approved.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct PinDifference {
+    #[serde(flatten)]
+    pin: Pin,
+    /// What is different, in words.
+    changes: Vec<String>,
+}
+
+/// Tools to approve.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PinApproval {
+    #[schema(min_items = 1, max_items = 200)]
+    tools: Vec<ToolToApprove>,
+}
+
+/// A tool to approve, as somebody has looked at it.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ToolToApprove {
+    /// `server/tool`.
+    name: String,
+    /// Of the definition that was looked at: another one since is refused.
+    fingerprint: String,
+}
+
+/// What was approved.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ApprovedTools {
+    approved: Vec<String>,
+    /// The change was only tried.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    dry_run: bool,
+}
+
 /// The tools that somebody should look at.
+///
+/// Those of the caller's organisation; for operators those of the configuration too.
 #[utoipa::path(
     get,
     path = "/pins",
     tag = "pins",
-    params(PageQuery),
+    params(PinsQuery),
     responses((status = 200, body = Page<Pin>))
 )]
 pub(crate) async fn list_pins(
     State(state): Shared,
-    Query(query): Query<PageQuery>,
+    caller: Caller,
+    Query(query): Query<PinsQuery>,
 ) -> Result<Json<Page<Pin>>, Problem> {
-    let pins = state.gateway.suspects().into_iter().map(Pin::new).collect();
-    query.cut(pins, |pin| &pin.name).map(Json)
+    let (page, organisation) = query.split();
+    let actor = make_actor(&caller, organisation.as_deref())?;
+    let mut all = Vec::new();
+    if caller.role == Role::Operator {
+        all.extend(state.gateway.suspects());
+    }
+    all.extend(state.gateway.suspects_of(&actor.organisation));
+    let pins = all.into_iter().map(Pin::new).collect();
+    page.cut(pins, |pin| &pin.name).map(Json)
+}
+
+/// How tools differ from what was approved.
+#[utoipa::path(
+    get,
+    path = "/pins/diff",
+    tag = "pins",
+    params(PinsQuery),
+    responses(
+        (status = 200, body = Page<PinDifference>),
+        (status = 409, description = "Nothing is pinned here"),
+    )
+)]
+pub(crate) async fn list_pin_differences(
+    State(state): Shared,
+    caller: Caller,
+    Query(query): Query<PinsQuery>,
+) -> Result<Json<Page<PinDifference>>, Problem> {
+    let (page, organisation) = query.split();
+    let actor = make_actor(&caller, organisation.as_deref())?;
+    let mut all = Vec::new();
+    for PinChange { suspect, changes, .. } in list_changes(&state, &caller, &actor)? {
+        all.push(PinDifference { pin: Pin::new(suspect), changes });
+    }
+    page.cut(all, |one| &one.pin.name).map(Json)
+}
+
+/// Approves tools as somebody has looked at them: all that are named, or none.
+#[utoipa::path(
+    post,
+    path = "/pins/approve",
+    tag = "pins",
+    params(ChangeQuery),
+    request_body = PinApproval,
+    responses(
+        (status = 200, body = ApprovedTools),
+        (status = 404, description = "No such tool waits to be approved"),
+        (status = 409, description = "A tool has another definition by now, or nothing is pinned"),
+    )
+)]
+pub(crate) async fn approve_pins(
+    State(state): Shared,
+    caller: Caller,
+    Query(query): Query<ChangeQuery>,
+    headers: HeaderMap,
+    Body(body): Body<PinApproval>,
+) -> Result<Json<ApprovedTools>, Problem> {
+    let options = query.read_options(&headers)?;
+    if options.expected_version.is_some() || options.idempotency_key.is_some() {
+        let detail = "the fingerprints say what was seen, and approving twice changes nothing: \
+            leave out If-Match and Idempotency-Key";
+        return Err(Problem::new(StatusCode::BAD_REQUEST, "INVALID_HEADER", detail));
+    }
+    let actor = make_actor(&caller, query.organization_id.as_deref())?;
+    let chosen = choose(&list_changes(&state, &caller, &actor)?, &body.tools)?;
+    let approved = body.tools.into_iter().map(|tool| tool.name).collect();
+    if options.dry_run {
+        return Ok(Json(ApprovedTools { approved, dry_run: true }));
+    }
+    let place = state.gateway.reserve_change().map_err(|unwritable| {
+        let detail = unwritable.to_string();
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "AUDIT_UNAVAILABLE", detail)
+    })?;
+    // By itself: whoever leaves now must not leave a change without a record.
+    let made = tokio::spawn(async move {
+        let operations = Arc::clone(&state.operations);
+        let pins = chosen.clone();
+        let written = tokio::task::spawn_blocking(move || operations.approve_pins(&pins)).await;
+        match written {
+            Ok(Ok(())) => {
+                record(place, &actor, &chosen);
+                wait_until_approved(&state, &chosen).await;
+                Ok(Json(ApprovedTools { approved, dry_run: false }))
+            }
+            Ok(Err(error)) => Err(describe_error(error)),
+            Err(_) => Err(unwritable()),
+        }
+    });
+    made.await.unwrap_or_else(|_| Err(unwritable()))
+}
+
+fn describe_error(error: ApprovalError) -> Problem {
+    match error {
+        ApprovalError::Full => {
+            let detail = "the lock file has no room for more tools; the operator can make some";
+            Problem::new(StatusCode::CONFLICT, "TOO_MANY", detail)
+        }
+        ApprovalError::Unwritable(words) => {
+            tracing::warn!(words, "the lock file was not changed");
+            unwritable()
+        }
+    }
+}
+
+fn unwritable() -> Problem {
+    let detail = "the lock file cannot be changed now; the gateway's log says why";
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "PINS_UNAVAILABLE", detail)
+}
+
+/// Tools that this caller may approve and that are not as they were approved.
+fn list_changes(
+    state: &ApiState,
+    caller: &Caller,
+    actor: &Actor,
+) -> Result<Vec<PinChange>, Problem> {
+    let Some(mut all) = state.gateway.pin_changes(Some(&actor.organisation)) else {
+        let detail = "nothing is pinned here: the configuration names no `pins.file`";
+        return Err(Problem::new(StatusCode::CONFLICT, "NOTHING_PINNED", detail));
+    };
+    if caller.role == Role::Operator {
+        all.extend(state.gateway.pin_changes(None).unwrap_or_default());
+    }
+    Ok(all)
+}
+
+fn choose(all: &[PinChange], wanted: &[ToolToApprove]) -> Result<Vec<ApprovedPin>, Problem> {
+    if wanted.is_empty() || wanted.len() > MAX_TOOLS {
+        return Err(Problem::in_body("/tools", "must have 1 to 200 items"));
+    }
+    let mut chosen: Vec<ApprovedPin> = Vec::new();
+    for (at, tool) in wanted.iter().enumerate() {
+        let mut is_there = false;
+        let mut found = None;
+        for change in all {
+            if name(&change.suspect.slug, &change.suspect.tool) == tool.name {
+                is_there = true;
+                found =
+                    found.or((change.suspect.fingerprint == tool.fingerprint).then_some(change));
+            }
+        }
+        let Some(change) = found else {
+            return Err(match is_there {
+                true => {
+                    let detail = "the tool has another definition now: look at it again";
+                    let problem = Problem::new(StatusCode::CONFLICT, "PIN_CHANGED", detail);
+                    problem.at(&format!("/tools/{at}/fingerprint"))
+                }
+                false => {
+                    let detail = "no such tool waits to be approved; GET /api/pins/diff lists them";
+                    let problem = Problem::not_found("PIN_NOT_FOUND", detail);
+                    problem.at(&format!("/tools/{at}/name"))
+                }
+            });
+        };
+        chosen.push(ApprovedPin {
+            server: change.lock_server.clone(),
+            tool: change.suspect.tool.clone(),
+            pin: change.pin.clone(),
+            organisation: change.suspect.organisation.clone(),
+        });
+    }
+    Ok(chosen)
+}
+
+fn record(place: Option<audit::ChangePlace>, actor: &Actor, chosen: &[ApprovedPin]) {
+    let principal = &actor.principal;
+    let who = format!("{}|{}", principal.issuer, principal.subject);
+    let organisation = &*actor.organisation;
+    tracing::info!(target: "audit", action = "approve pins", who, organisation, "changed");
+    let Some(place) = place else { return };
+    let mut tools = Vec::new();
+    for one in chosen {
+        let fingerprint = &one.pin.fingerprint;
+        tools.push(json!({"name": name(&one.server, &one.tool), "fingerprint": fingerprint}));
+    }
+    let after = json!({"approved": tools}).to_string();
+    place.record(&audit::Change {
+        action: "approve pins",
+        issuer: &principal.issuer,
+        subject: &principal.subject,
+        organisation: Some(organisation),
+        before: None,
+        after: Some(&after),
+    });
+}
+
+/// The file is followed like every file of the configuration.
+async fn wait_until_approved(state: &ApiState, chosen: &[ApprovedPin]) {
+    let end = Instant::now() + PATIENCE;
+    while Instant::now() < end && chosen.iter().any(|one| still_waits(state, one)) {
+        sleep(PAUSE).await;
+    }
+}
+
+fn still_waits(state: &ApiState, approved: &ApprovedPin) -> bool {
+    let all = state.gateway.pin_changes(approved.organisation.as_deref()).unwrap_or_default();
+    all.iter().any(|one| {
+        one.lock_server == approved.server
+            && one.suspect.tool == approved.tool
+            && one.pin.fingerprint == approved.pin.fingerprint
+    })
 }

@@ -122,7 +122,7 @@ impl Explain {
 
 fn own_subject(caller: &Caller) -> Subject {
     let principal = &caller.principal;
-    let organisation = principal.organisation.as_deref().map(str::to_owned);
+    let organisation = Some(principal.organisation().to_owned());
     let agent = principal.agent.as_deref().map(str::to_owned);
     let certificates = match principal.certificate() {
         Some(certificate) => certificate.names.to_vec(),

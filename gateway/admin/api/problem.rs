@@ -9,9 +9,14 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::rejection::RefusedBecause;
+
 const MEDIA_TYPE: &str = "application/problem+json";
 /// The type of problems that are fully described by their code (RFC 9457, 4.2.1).
 const BLANK: &str = "about:blank";
+
+/// Somebody asks for what another organisation has.
+pub(crate) const ELSEWHERE: &str = "ORGANIZATION_NOT_FOUND";
 
 /// An error of the API.
 #[derive(Clone, Debug)]
@@ -79,9 +84,20 @@ impl Problem {
 
     /// A mistake in the body, at a JSON Pointer such as `/name`; empty for the whole.
     pub(crate) fn in_body(pointer: &str, detail: impl Into<Cow<'static, str>>) -> Self {
-        let mut problem = Self::new(StatusCode::BAD_REQUEST, "INVALID_BODY", detail);
-        problem.0.pointer = Some(pointer.to_owned());
-        problem
+        Self::new(StatusCode::BAD_REQUEST, "INVALID_BODY", detail).at(pointer)
+    }
+
+    /// The mistake is at a place in the body.
+    pub(crate) fn at(mut self, pointer: &str) -> Self {
+        self.0.pointer = Some(pointer.to_owned());
+        self
+    }
+
+    /// The mistake is in a part of the body.
+    pub(crate) fn within(mut self, part: &str) -> Self {
+        let pointer = self.0.pointer.take().unwrap_or_default();
+        self.0.pointer = Some(format!("{part}{pointer}"));
+        self
     }
 
     /// The same answer for what does not exist and for what the caller may not know of.
@@ -110,9 +126,27 @@ impl Problem {
         self
     }
 
-    #[cfg(test)]
     pub(crate) fn status(&self) -> StatusCode {
         self.0.status
+    }
+
+    pub(crate) fn detail(&self) -> &str {
+        &self.0.detail
+    }
+
+    /// What of a server failed.
+    pub(crate) fn kind(&self) -> Option<&'static str> {
+        self.0.kind
+    }
+
+    /// Seconds until it is worth trying again.
+    pub(crate) fn wait(&self) -> Option<u64> {
+        self.0.retry_after
+    }
+
+    /// The value of `WWW-Authenticate`.
+    pub(crate) fn asked_for(&self) -> Option<&HeaderValue> {
+        self.0.challenge.as_ref()
     }
 }
 
@@ -140,6 +174,10 @@ impl IntoResponse for Problem {
         }
         if let Some(challenge) = parts.challenge {
             response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+        }
+        if parts.status == StatusCode::FORBIDDEN || parts.code == ELSEWHERE {
+            let words = format!("{}: {}", parts.code, parts.detail);
+            response.extensions_mut().insert(RefusedBecause(words.into()));
         }
         response
     }

@@ -10,18 +10,37 @@ use axum::http::request::Parts;
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
+use utoipa::IntoParams;
+use utoipa::openapi::path::Parameter;
+use utoipa::openapi::{RefOr, Schema};
 
 use super::problem::Problem;
 
 /// The query as `T`, which knows all of its parameters.
 pub(crate) struct Query<T>(pub(crate) T);
 
-impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
+impl<S: Sync, T: DeserializeOwned + IntoParams> FromRequestParts<S> for Query<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        parse(parts.uri.query().unwrap_or_default()).map(Self)
+        let query = parts.uri.query().unwrap_or_default();
+        check_lengths(&T::into_params(|| None), query)?;
+        parse(query).map(Self)
     }
+}
+
+/// Refuses what is longer than the document says.
+fn check_lengths(parameters: &[Parameter], query: &str) -> Result<(), Problem> {
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        let known = parameters.iter().find(|parameter| parameter.name == name);
+        let schema = known.and_then(|parameter| parameter.schema.as_ref());
+        let Some(RefOr::T(Schema::Object(schema))) = schema else { continue };
+        let most = schema.max_length.unwrap_or(usize::MAX);
+        if value.chars().nth(most).is_some() {
+            return Err(invalid(format!("`{name}`: must not have more than {most} characters")));
+        }
+    }
+    Ok(())
 }
 
 fn parse<T: DeserializeOwned>(query: &str) -> Result<T, Problem> {
@@ -52,6 +71,11 @@ where
 {
     let text = String::deserialize(deserializer)?;
     text.parse().map(Some).map_err(|error| D::Error::custom(format_args!("{error}")))
+}
+
+/// A `true` or `false` that a query has as text.
+pub(crate) fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::Error> {
+    number(deserializer)
 }
 
 #[cfg(test)]

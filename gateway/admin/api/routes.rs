@@ -6,19 +6,36 @@ use axum::Router;
 use axum::extract::OriginalUri;
 use axum::http::StatusCode;
 use axum::middleware::{from_fn, from_fn_with_state};
+use axum::routing::get;
+use lockgate_admission::{Bounds, Charge, ConcurrencyLimit};
+use lockgate_authn::Role;
 use utoipa_axum::routes;
 
-use super::access::{Permission, Role, identify_caller};
+use super::access::{Permission, identify_caller};
+use super::answer::count_answer;
 use super::guard::check_request;
+use super::journal::Journal;
+use super::places::Places;
+use super::probe::PROBES;
 use super::problem::Problem;
+use super::rejection::record_rejection;
 use super::state::{ApiState, Operations};
 use super::table::Table;
-use super::{document, events, keys, mcp, pins, policies, servers, tools};
+use super::{
+    agents, approvals, assignments, audit, document, events, integrations, keys, mcp,
+    organisations, pins, policies, server_set, servers, switch, tools,
+};
 use lockgate_proxy::Gateway;
 
 const USER: Permission = Permission::AtLeast(Role::User);
 const ADMIN: Permission = Permission::AtLeast(Role::Admin);
 const OPERATOR: Permission = Permission::AtLeast(Role::Operator);
+
+/// Changes of the file of keys: one is made, and so many wait.
+const KEY_TURNS: Bounds = Bounds { running: 1, waiting: 64 };
+
+/// Searches of the audit trail at once: of each organisation, and of all.
+const SEARCHES: (usize, usize) = (1, 2);
 
 /// Every route below `/api`.
 pub(crate) fn table() -> Table {
@@ -26,31 +43,83 @@ pub(crate) fn table() -> Table {
         .add(Permission::Public, routes!(document::show_page))
         .add(Permission::Public, routes!(document::show_document))
         .add(USER, routes!(servers::list_servers))
+        .add(ADMIN, routes!(server_set::replace_servers))
         .add(USER, routes!(servers::show_server))
-        .add(OPERATOR, routes!(servers::reconnect_server))
+        .add(ADMIN, routes!(switch::connect_server))
+        .add(ADMIN, routes!(switch::disconnect_server))
+        .add(ADMIN, routes!(switch::toggle_server))
+        .add(ADMIN, routes!(switch::reconnect_server))
         .add(USER, routes!(tools::list_tools))
         .add(USER, routes!(tools::show_tool))
         .add(USER, routes!(tools::execute_tool))
+        .add(ADMIN, routes!(tools::reset_metrics))
         .add(USER, routes!(mcp::call_method))
         .add(OPERATOR, routes!(policies::explain_decision))
         .add(OPERATOR, routes!(policies::test_cases))
         .add(ADMIN, routes!(keys::list_keys))
-        .add(OPERATOR, routes!(pins::list_pins))
+        .add(ADMIN, routes!(keys::create_key))
+        .add(ADMIN, routes!(keys::revoke_key))
+        .add(ADMIN, routes!(audit::search_audit))
+        .add(USER, routes!(approvals::list_approvals))
+        .add(USER, routes!(approvals::show_approval))
+        .add(USER, routes!(approvals::approve_call))
+        .add(USER, routes!(approvals::deny_call))
+        .add(ADMIN, routes!(pins::list_pins))
+        .add(ADMIN, routes!(pins::list_pin_differences))
+        .add(ADMIN, routes!(pins::approve_pins))
         .add(USER, routes!(events::follow_events))
+        .add(USER, routes!(integrations::list_integrations))
+        .add(ADMIN, routes!(integrations::create_custom_integration))
+        .add(USER, routes!(integrations::list_catalogue))
+        .add(ADMIN, routes!(integrations::create_predefined_integration))
+        .add(USER, routes!(integrations::show_integration))
+        .add(ADMIN, routes!(integrations::change_integration))
+        .add(ADMIN, routes!(integrations::delete_integration))
+        .add(ADMIN, routes!(integrations::enable_integration))
+        .add(ADMIN, routes!(integrations::disable_integration))
+        .add(ADMIN, routes!(integrations::validate_integration))
+        .add(ADMIN, routes!(integrations::reconnect_integration))
+        .add(ADMIN, routes!(integrations::check_mcp))
+        .add(USER, routes!(agents::list_agents))
+        .add(USER, routes!(agents::create_agent))
+        .add(USER, routes!(agents::show_agent))
+        .add(USER, routes!(agents::rename_agent))
+        .add(USER, routes!(agents::delete_agent))
+        .add(USER, routes!(assignments::list_assigned))
+        .add(USER, routes!(assignments::list_available))
+        .add(USER, routes!(assignments::assign_integration))
+        .add(USER, routes!(assignments::unassign_integration))
+        .add(OPERATOR, routes!(organisations::list_organisations))
 }
 
-/// The table as a router.
-pub(crate) fn make_router(gateway: Arc<Gateway>, operations: Arc<dyn Operations>) -> Router {
+/// The table as a router, with what its requests share.
+pub(crate) fn make_router(
+    gateway: Arc<Gateway>,
+    operations: Arc<dyn Operations>,
+) -> (Router, Arc<ApiState>) {
     let (routes, description, permissions) = table().into_parts();
     let document = document::write(&description, &permissions);
-    let state = Arc::new(ApiState { gateway, operations, document });
+    let state = Arc::new(ApiState {
+        gateway,
+        operations,
+        document,
+        journal: Arc::new(Journal::new()),
+        probes: Places::new(PROBES, usize::MAX),
+        searches: Places::new(SEARCHES.0, SEARCHES.1),
+        key_turns: ConcurrencyLimit::new(KEY_TURNS, Charge::Turns, None),
+    });
     let routes = routes
         .fallback(answer_unknown)
         .method_not_allowed_fallback(answer_other_method)
         .layer(from_fn_with_state(Arc::clone(&state), identify_caller))
         .layer(from_fn(check_request))
-        .with_state(state);
-    Router::new().nest("/api", routes)
+        .layer(from_fn_with_state(Arc::clone(&state), record_rejection))
+        .layer(from_fn_with_state(Arc::clone(&state), count_answer))
+        .with_state(Arc::clone(&state));
+    // The page is at `/api`, and where the document has it: at `/` below that.
+    let page = get(document::show_page).fallback(answer_other_method);
+    let page = Router::new().route("/api/", page).with_state(Arc::clone(&state));
+    (page.nest("/api", routes), state)
 }
 
 async fn answer_unknown(OriginalUri(uri): OriginalUri) -> Problem {

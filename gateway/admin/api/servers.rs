@@ -6,33 +6,45 @@ use std::time::SystemTime;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
-use lockgate_text::date;
-use lockgate_upstream::{ListKind, Upstream};
-use serde::Serialize;
+use axum::http::{HeaderMap, StatusCode};
+use lockgate_authn::Role;
+use lockgate_upstream::{ListKind, State as ServerState, Upstream};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::access::{Caller, Role};
-use super::page::{Page, PageQuery};
+use super::access::Caller;
+use super::figures::{
+    RecentStep, ServerMetrics, list_recent, may_see_figures, rank_ms, rank_number, write_time,
+};
+use super::integrations::entity_tag;
+use super::page::{Page, PageQuery, SortOrder, Sorting};
 use super::problem::Problem;
-use super::query::Query;
-use super::state::{ApiState, Shared};
+use super::query::{Query, number};
+use super::state::{ApiState, Shared, Switch};
 
 /// A server.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Server {
-    name: String,
-    /// `pending`, `connected`, `unresponsive`, `needs-auth`, `failed` or `disabled`.
+    pub(crate) name: String,
+    /// The organisation that it belongs to; none for those of the configuration, which all share.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    organization_id: Option<String>,
+    /// `pending`, `connected`, `unresponsive`, `needs-auth`, `failed`, `disabled` or
+    /// `resting`.
     state: &'static str,
-    /// The stage that failed: `start`, `connect`, `handshake`, `discovery` or `run`.
+    /// The stage that failed: `start`, `dns`, `connect`, `tls`, `http`, `auth`, `handshake`, `list`
+    /// or `run`.
     #[serde(skip_serializing_if = "Option::is_none")]
     stage: Option<&'static str>,
     /// Why it is in this state, in words.
     reason: String,
     /// Since when (RFC 3339).
     since: String,
+    /// When it was last connected (RFC 3339): of one that is, when it last said anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_good: Option<String>,
     /// When it last said anything (RFC 3339), unless it comes with the gateway.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_heard: Option<String>,
@@ -45,10 +57,21 @@ pub(crate) struct Server {
     capabilities: Capabilities,
     /// Starts and connects after the first one.
     restarts: u64,
+    /// What became of the calls of its tools: for operators, and for members of the organisation
+    /// that it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metrics: Option<ServerMetrics>,
+    /// Calls that ended in the last half hour, in steps of 30 s from the oldest to the one that
+    /// goes on: where one server is asked for, and its figures are shown.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) recent: Vec<RecentStep>,
     /// For operators: the failure in the server's own words, the end of its standard error, and
     /// how it stands to its limits.
     #[serde(skip_serializing_if = "Option::is_none")]
     operator: Option<Internals>,
+    /// Nothing was changed: `state` and `reason` are what would be.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    dry_run: bool,
 }
 
 /// How many of each a server offers.
@@ -73,22 +96,34 @@ pub(crate) struct Internals {
 }
 
 impl Server {
-    fn new(server: &dyn Upstream, role: Role) -> Self {
+    pub(crate) fn new(state: &ApiState, caller: &Caller, server: &dyn Upstream) -> Self {
         let status = server.status();
         let catalog = server.catalog();
         let peer = status.peer.as_ref();
-        let stage = status.trouble.as_ref().map(|trouble| trouble.stage.as_str());
-        let operator = match role {
+        let stage = status.trouble.as_ref().map(|trouble| trouble.step());
+        let organization_id = server.organisation().map(ToString::to_string);
+        let last_heard = last_heard(server);
+        let metrics = match may_see_figures(caller, server) {
+            true => state.gateway.figures_of(server).map(ServerMetrics::from),
+            false => None,
+        };
+        let last_good = match status.state {
+            ServerState::Connected => last_heard.clone().or_else(|| Some(status.since_text())),
+            _ => status.last_good.map(write_time),
+        };
+        let operator = match caller.role {
             Role::Operator => Some(Internals::new(server)),
             Role::Admin | Role::User => None,
         };
         Self {
             name: server.slug().to_owned(),
+            organization_id,
             state: status.state.as_str(),
             stage,
             reason: status.reason(),
             since: status.since_text(),
-            last_heard: last_heard(server),
+            last_good,
+            last_heard,
             transport: peer.map(|peer| peer.transport),
             revision: peer.map(|peer| peer.revision.as_str()),
             capabilities: Capabilities {
@@ -97,7 +132,40 @@ impl Server {
                 resources: catalog.items(ListKind::Resources).len(),
             },
             restarts: status.restarts,
+            metrics,
+            recent: Vec::new(),
             operator,
+            dry_run: false,
+        }
+    }
+
+    /// As a switch would leave it.
+    pub(crate) fn after_trial(mut self, to: Switch) -> Self {
+        self.dry_run = true;
+        let after = match to {
+            Switch::Disconnect => ServerState::Disabled,
+            // One that is connected, or about to be, stays as it is.
+            Switch::Connect if matches!(self.state, "connected" | "unresponsive" | "pending") => {
+                return self;
+            }
+            Switch::Connect | Switch::Reconnect => ServerState::Pending,
+        };
+        self.state = after.as_str();
+        self.reason = format!("a dry run: it would be {}", to.as_str());
+        self.stage = None;
+        self
+    }
+
+    /// What it is sorted by; figures that the caller does not see are none.
+    fn rank(&self, sort: ServerSort) -> String {
+        match (sort, &self.metrics) {
+            (ServerSort::Name, _) => self.name.clone(),
+            (ServerSort::State, _) => self.state.to_owned(),
+            (ServerSort::Since, _) => self.since.clone(),
+            (_, None) => String::new(),
+            (ServerSort::Calls, Some(metrics)) => rank_number(metrics.calls),
+            (ServerSort::Errors, Some(metrics)) => rank_number(metrics.errors.values().sum()),
+            (ServerSort::P95, Some(metrics)) => rank_ms(metrics.p95_ms),
         }
     }
 }
@@ -118,50 +186,181 @@ impl Internals {
 
 fn last_heard(server: &dyn Upstream) -> Option<String> {
     let at = SystemTime::now().checked_sub(server.load()?.silent)?;
-    let since = at.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-    Some(date::of_seconds(i64::try_from(since.as_secs()).ok()?))
+    Some(write_time(at))
 }
 
-/// The servers that a caller may know of.
-pub(crate) fn visible_servers(state: &ApiState, caller: &Caller) -> Vec<Arc<dyn Upstream>> {
-    match caller.role {
-        Role::Operator => state.gateway.servers(),
-        Role::Admin | Role::User => state.gateway.visible_servers(&caller.principal),
+/// Which servers, and in which order.
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ServersQuery {
+    /// Items of a page.
+    #[serde(default, deserialize_with = "number")]
+    #[param(minimum = 1, maximum = 200)]
+    limit: Option<usize>,
+    /// Where the page begins: `nextCursor` of the page before.
+    #[serde(default)]
+    #[param(max_length = 1024)]
+    cursor: Option<String>,
+    /// Only servers whose name has this text in it.
+    #[serde(default)]
+    #[param(max_length = 256)]
+    search: Option<String>,
+    /// Only servers in this state.
+    #[serde(default)]
+    #[param(inline)]
+    state: Option<StateName>,
+    /// `name` where nothing else is said.
+    #[serde(default)]
+    #[param(inline)]
+    sort: Option<ServerSort>,
+    /// The other way round: the highest first.
+    #[serde(default)]
+    #[param(inline)]
+    order: Option<SortOrder>,
+    /// For operators: what this organisation has, and what all share. Default: their own.
+    #[serde(default)]
+    #[param(max_length = 256)]
+    organization_id: Option<String>,
+}
+
+/// States of servers.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schema(as = ServerState)]
+pub(crate) enum StateName {
+    Pending,
+    Connected,
+    Unresponsive,
+    NeedsAuth,
+    Failed,
+    Disabled,
+    Resting,
+}
+
+/// What servers are sorted by.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum ServerSort {
+    Name,
+    State,
+    Since,
+    Calls,
+    Errors,
+    P95,
+}
+
+impl ServersQuery {
+    fn admits(&self, server: &dyn Upstream) -> bool {
+        let wanted = self.state.map(|state| match state {
+            StateName::Pending => ServerState::Pending,
+            StateName::Connected => ServerState::Connected,
+            StateName::Unresponsive => ServerState::Unresponsive,
+            StateName::NeedsAuth => ServerState::NeedsAuth,
+            StateName::Failed => ServerState::Failed,
+            StateName::Disabled => ServerState::Disabled,
+            StateName::Resting => ServerState::Resting,
+        });
+        wanted.is_none_or(|wanted| server.status().state == wanted)
+    }
+
+    fn cut(self, all: Vec<Server>) -> Result<Page<Server>, Problem> {
+        let sort = self.sort.unwrap_or(ServerSort::Name);
+        let descending = SortOrder::is_descending(self.order);
+        let sorting =
+            Sorting { rank: Box::new(move |server: &Server| server.rank(sort)), descending };
+        let page = PageQuery { limit: self.limit, cursor: self.cursor, search: self.search };
+        let is_plain = matches!(sort, ServerSort::Name) && !descending;
+        page.cut_sorted(all, |server| &server.name, (!is_plain).then_some(&sorting))
     }
 }
 
-fn find_server(
+/// The servers that a caller may know of; of its own organisation unless it is an operator who asks
+/// for another.
+///
+/// # Errors
+/// The caller may not look there.
+fn list_visible(
+    state: &ApiState,
+    caller: &Caller,
+    organisation: Option<&str>,
+) -> Result<Vec<Arc<dyn Upstream>>, Problem> {
+    match organisation {
+        Some(other) if caller.role == Role::Operator => Ok(state.gateway.servers_for(other)),
+        Some(other) if other != caller.organisation() => {
+            let detail =
+                "`organizationId`: only operators look at another organisation than theirs";
+            Err(Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail))
+        }
+        _ => Ok(visible_servers(state, caller)),
+    }
+}
+
+/// The servers that a caller may know of: for operators all that its organisation may have, for
+/// administrators those of the organisation and what policy shows, for others the latter.
+pub(crate) fn visible_servers(state: &ApiState, caller: &Caller) -> Vec<Arc<dyn Upstream>> {
+    let gateway = &state.gateway;
+    if caller.role == Role::Operator {
+        return gateway.servers_for(caller.organisation());
+    }
+    let mut servers = gateway.visible_servers(&caller.principal);
+    if caller.role == Role::Admin {
+        for server in gateway.servers_for(caller.organisation()) {
+            let is_known = servers.iter().any(|known| known.slug() == server.slug());
+            if server.organisation().is_some() && !is_known {
+                servers.push(server);
+            }
+        }
+    }
+    servers
+}
+
+pub(crate) fn find_server(
     state: &ApiState,
     caller: &Caller,
     name: &str,
 ) -> Result<Arc<dyn Upstream>, Problem> {
-    let mut servers = visible_servers(state, caller).into_iter();
-    servers.find(|server| server.slug() == name).ok_or_else(unknown_server)
+    let servers = visible_servers(state, caller).into_iter();
+    let mut named = servers.filter(|server| server.slug() == name);
+    named.next().ok_or_else(unknown_server)
 }
 
-fn unknown_server() -> Problem {
+pub(crate) fn unknown_server() -> Problem {
     let detail = "there is no such server; GET /api/servers lists them";
     Problem::not_found("SERVER_NOT_FOUND", detail)
 }
 
 /// The servers that the caller may see.
+///
+/// Those of the configuration, as far as policy lets, and those of the caller's organisation.
 #[utoipa::path(
     get,
     path = "/servers",
     tag = "servers",
-    params(PageQuery),
-    responses((status = 200, body = Page<Server>))
+    params(ServersQuery),
+    responses((
+        status = 200,
+        body = Page<Server>,
+        description = "With the `ETag` of what the organisation has, for PUT",
+    ))
 )]
 pub(crate) async fn list_servers(
     State(state): Shared,
     caller: Caller,
-    Query(query): Query<PageQuery>,
-) -> Result<Json<Page<Server>>, Problem> {
+    Query(query): Query<ServersQuery>,
+) -> Result<(HeaderMap, Json<Page<Server>>), Problem> {
     let mut all = Vec::new();
-    for server in visible_servers(&state, &caller) {
-        all.push(Server::new(&*server, caller.role));
+    let organisation = query.organization_id.as_deref().unwrap_or(caller.organisation());
+    let tag = match state.operations.registry() {
+        Some(registry) => entity_tag(registry.set_version(organisation)),
+        None => HeaderMap::new(),
+    };
+    for server in list_visible(&state, &caller, query.organization_id.as_deref())? {
+        if query.admits(&*server) {
+            all.push(Server::new(&state, &caller, &*server));
+        }
     }
-    query.cut(all, |server| &server.name).map(Json)
+    Ok((tag, query.cut(all).map(Json)?))
 }
 
 /// One server.
@@ -178,31 +377,7 @@ pub(crate) async fn show_server(
     Path(name): Path<String>,
 ) -> Result<Json<Server>, Problem> {
     let server = find_server(&state, &caller, &name)?;
-    Ok(Json(Server::new(&*server, caller.role)))
-}
-
-/// Ends the connection to a server and connects anew.
-///
-/// Calls that run there are cut off. Only servers of the configuration can be told to.
-#[utoipa::path(
-    post,
-    path = "/servers/{name}/reconnect",
-    tag = "servers",
-    params(("name" = String, Path)),
-    responses((status = 200, body = Server), (status = 404, description = "No such server"))
-)]
-pub(crate) async fn reconnect_server(
-    State(state): Shared,
-    caller: Caller,
-    Path(name): Path<String>,
-) -> Result<Json<Server>, Problem> {
-    find_server(&state, &caller, &name)?;
-    if !state.operations.reconnect(&name) {
-        let detail = "this server comes with the gateway: there is no connection to it";
-        return Err(Problem::new(StatusCode::CONFLICT, "SERVER_BUILT_IN", detail));
-    }
-    let who = format!("{}|{}", caller.principal.issuer, caller.principal.subject);
-    tracing::info!(target: "audit", server = name, who, "server reconnected");
-    let server = find_server(&state, &caller, &name)?;
-    Ok(Json(Server::new(&*server, caller.role)))
+    let mut shown = Server::new(&state, &caller, &*server);
+    shown.recent = list_recent(&state.gateway, &caller, &*server);
+    Ok(Json(shown))
 }

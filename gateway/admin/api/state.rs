@@ -1,24 +1,131 @@
 //! What all requests of the API share, and what the API asks of the rest of the program.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::extract::State;
+use lockgate_admission::ConcurrencyLimit;
 use lockgate_authn::key::Key;
+use lockgate_policy::pin::Pin;
 use lockgate_proxy::Gateway;
+use lockgate_registry::Registry;
+use lockgate_upstream::BoxFuture;
 
+use super::journal::Journal;
+use super::places::Places;
+use super::probe::{Candidate, Offered, ProbeFailure};
 use crate::config::ApiConfig;
+
+/// What is done with the connection to a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Switch {
+    Connect,
+    Disconnect,
+    /// Ends the connection and connects anew.
+    Reconnect,
+}
+
+impl Switch {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Connect => "connected",
+            Self::Disconnect => "disconnected",
+            Self::Reconnect => "reconnected",
+        }
+    }
+}
+
+/// A change of the file of API keys.
+#[derive(Clone, Debug)]
+pub enum KeyChange {
+    Add(Key),
+    /// Takes the key of this id out of force, at this time in Unix seconds.
+    Revoke {
+        id: String,
+        at: u64,
+    },
+}
+
+/// Why the file was not changed.
+#[derive(Debug, PartialEq, Eq)]
+pub enum KeyChangeError {
+    /// The configuration names none.
+    NoFile,
+    /// It has as many keys as it may have.
+    Full,
+    /// There is no such key.
+    Unknown,
+    /// In words for the log.
+    Unwritable(String),
+}
+
+/// A tool that is approved as it is.
+#[derive(Clone, Debug)]
+pub struct ApprovedPin {
+    /// As the lock file calls it.
+    pub server: String,
+    pub tool: String,
+    pub pin: Pin,
+    /// That the server belongs to; none of the operator's.
+    pub organisation: Option<Arc<str>>,
+}
+
+/// Why nothing was approved.
+#[derive(Debug, PartialEq, Eq)]
+pub enum ApprovalError {
+    /// There is no room for more.
+    Full,
+    /// In words for the log.
+    Unwritable(String),
+}
 
 /// What the API asks of the rest of the program.
 pub trait Operations: Send + Sync + 'static {
     /// Who may do what, as the configuration has it now.
     fn settings(&self) -> Arc<ApiConfig>;
 
-    /// The API keys that the configuration names.
-    fn keys(&self) -> Vec<Key>;
+    /// The API keys that the gateway goes by.
+    fn keys(&self) -> Arc<[Key]>;
 
-    /// Ends the connection to a server of the configuration and connects anew. `false` where there
-    /// is no such server.
-    fn reconnect(&self, slug: &str) -> bool;
+    /// Finds out whether the file of keys could be changed so, and leaves it as it is.
+    ///
+    /// # Errors
+    /// [`KeyChangeError`].
+    fn rehearse_key_change(&self, change: &KeyChange) -> Result<(), KeyChangeError>;
+
+    /// Changes the file of keys, as a whole or not at all; waits for others who do. The gateway
+    /// begins to read it at once.
+    ///
+    /// # Errors
+    /// [`KeyChangeError`].
+    fn change_keys(&self, change: &KeyChange) -> Result<(), KeyChangeError>;
+
+    /// Writes tools into the lock file, as a whole or not at all. The gateway goes by it soon
+    /// after.
+    ///
+    /// # Errors
+    /// [`ApprovalError`].
+    fn approve_pins(&self, approved: &[ApprovedPin]) -> Result<(), ApprovalError>;
+
+    /// The file that the audit trail is written to, if it is one.
+    fn audit_file(&self) -> Option<PathBuf>;
+
+    /// What people change while the gateway runs; none where nobody can.
+    fn registry(&self) -> Option<Arc<Registry>>;
+
+    /// Ends the connection to an integration and connects anew. `false` where it has none: it is
+    /// unknown, disabled, or its credentials do not open.
+    fn reconnect_integration(&self, organisation: &str, id: &str) -> bool;
+
+    /// Tries a server of an organisation: connects, shakes hands, reads its lists, and leaves.
+    fn probe(&self, candidate: Candidate) -> BoxFuture<'static, Result<Offered, ProbeFailure>>;
+
+    /// Whether it is a server of the configuration, which can be connected and disconnected.
+    fn can_switch(&self, slug: &str) -> bool;
+
+    /// Connects or disconnects a server of the configuration. `false` where there is no such
+    /// server.
+    fn switch(&self, slug: &str, to: Switch) -> bool;
 }
 
 /// What all requests of the API share.
@@ -26,6 +133,14 @@ pub(crate) struct ApiState {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) operations: Arc<dyn Operations>,
     pub(crate) document: Document,
+    /// What has happened of late.
+    pub(crate) journal: Arc<Journal>,
+    /// For servers that are tried.
+    pub(crate) probes: Arc<Places>,
+    /// For searches of the audit trail: each may read for some seconds.
+    pub(crate) searches: Arc<Places>,
+    /// Organisations take turns at changing the file of keys.
+    pub(crate) key_turns: Arc<ConcurrencyLimit>,
 }
 
 /// What the API says of itself, written once.

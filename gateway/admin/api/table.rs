@@ -1,22 +1,34 @@
 //! The table of routes as it is built: a route comes with its permission, or not at all. What is in
 //! the table is what is served and what the document describes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::Request;
+use axum::http::Method;
 use axum::middleware::{Next, from_fn};
+use axum::response::IntoResponse;
 use axum::{Extension, Router};
 use serde_json::Value;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
-use super::access::{Caller, Permission, require_permission};
+use super::accepted::Accepted;
+use super::access::{Caller, Permission, check_permission};
+use super::problem::Problem;
 use super::state::ApiState;
 
 /// See the module.
 pub(crate) struct Table {
     router: OpenApiRouter<Arc<ApiState>>,
     pub(crate) operations: Vec<Operation>,
+}
+
+/// What a request has to pass before its route.
+struct Gate {
+    permission: Permission,
+    /// By method, in lower case.
+    accepted: BTreeMap<String, Accepted>,
 }
 
 /// One route.
@@ -41,10 +53,21 @@ impl Table {
         routes: UtoipaMethodRouter<Arc<ApiState>>,
     ) -> Self {
         let (schemas, paths, methods) = routes;
-        self.operations.extend(list_operations(&paths, permission));
+        let mut accepted = BTreeMap::new();
+        for (operation, described) in list_operations(&paths, permission) {
+            accepted.insert(operation.method.clone(), Accepted::new(&described));
+            self.operations.push(operation);
+        }
+        let gate = Arc::new(Gate { permission, accepted });
         let require =
             from_fn(move |caller: Option<Extension<Arc<Caller>>>, request: Request, next: Next| {
-                require_permission(permission, caller, request, next)
+                let gate = Arc::clone(&gate);
+                async move {
+                    match gate.check(caller.as_deref(), &request) {
+                        Ok(()) => next.run(request).await,
+                        Err(problem) => problem.into_response(),
+                    }
+                }
             });
         self.router = self.router.routes((schemas, paths, methods.route_layer(require)));
         self
@@ -57,13 +80,28 @@ impl Table {
     }
 }
 
-/// The operations of one route.
-fn list_operations(paths: &utoipa::openapi::path::Paths, permission: Permission) -> Vec<Operation> {
+impl Gate {
+    fn check(&self, caller: Option<&Arc<Caller>>, request: &Request) -> Result<(), Problem> {
+        check_permission(self.permission, caller.map(|caller| &**caller))?;
+        let method = match *request.method() {
+            Method::HEAD => "get".to_owned(),
+            ref other => other.as_str().to_ascii_lowercase(),
+        };
+        self.accepted.get(&method).map_or(Ok(()), |accepted| accepted.check(request))
+    }
+}
+
+/// The operations of one route, each with its description.
+fn list_operations(
+    paths: &utoipa::openapi::path::Paths,
+    permission: Permission,
+) -> Vec<(Operation, Value)> {
     let mut operations = Vec::new();
     let Ok(Value::Object(paths)) = serde_json::to_value(paths) else { return operations };
-    for (path, item) in &paths {
-        for method in item.as_object().into_iter().flat_map(serde_json::Map::keys) {
-            operations.push(Operation { path: path.clone(), method: method.clone(), permission });
+    for (path, item) in paths {
+        let Value::Object(item) = item else { continue };
+        for (method, described) in item {
+            operations.push((Operation { path: path.clone(), method, permission }, described));
         }
     }
     operations

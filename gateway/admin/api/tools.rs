@@ -5,19 +5,22 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use lockgate_protocol::method::Method;
-use lockgate_upstream::VisibleItem;
+use lockgate_proxy::VisibleTool;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::access::Caller;
 use super::body::Body;
 use super::call::{CallResult, Params, call, param};
-use super::page::{Page, PageQuery};
+use super::figures::{ToolMetrics, may_see_figures, rank_ms, rank_number};
+use super::page::{Page, PageQuery, SortOrder, Sorting, find_named};
 use super::problem::Problem;
-use super::query::Query;
-use super::state::Shared;
+use super::query::{Query, number};
+use super::recorded::{ChangeRecord, make_recorded};
+use super::state::{ApiState, Shared};
+use super::switch::require_control;
 
 /// A tool.
 #[derive(Debug, Serialize, ToSchema)]
@@ -42,6 +45,97 @@ pub(crate) struct Tool {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     annotations: Option<Value>,
+    /// What became of its calls: for operators, and for members of the organisation that its server
+    /// belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metrics: Option<ToolMetrics>,
+}
+
+/// Which tools, and in which order.
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ToolsQuery {
+    /// Items of a page.
+    #[serde(default, deserialize_with = "number")]
+    #[param(minimum = 1, maximum = 200)]
+    limit: Option<usize>,
+    /// Where the page begins: `nextCursor` of the page before.
+    #[serde(default)]
+    #[param(max_length = 1024)]
+    cursor: Option<String>,
+    /// Only tools whose name has this text in it.
+    #[serde(default)]
+    #[param(max_length = 256)]
+    search: Option<String>,
+    /// Only tools of this server.
+    #[serde(default)]
+    #[param(max_length = 64)]
+    server: Option<String>,
+    /// `name` where nothing else is said.
+    #[serde(default)]
+    #[param(inline)]
+    sort: Option<ToolSort>,
+    #[serde(default)]
+    #[param(inline)]
+    order: Option<SortOrder>,
+}
+
+/// What tools are sorted by.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum ToolSort {
+    Name,
+    Server,
+    Invocations,
+    Failures,
+    Average,
+    P95,
+    LastInvoked,
+}
+
+impl ToolsQuery {
+    fn cut(self, all: Vec<SeenTool>) -> Result<Page<SeenTool>, Problem> {
+        let sort = self.sort.unwrap_or(ToolSort::Name);
+        let descending = SortOrder::is_descending(self.order);
+        let sorting =
+            Sorting { rank: Box::new(move |tool: &SeenTool| tool.rank(sort)), descending };
+        let page = PageQuery { limit: self.limit, cursor: self.cursor, search: self.search };
+        let is_plain = matches!(sort, ToolSort::Name) && !descending;
+        page.cut_sorted(all, |tool| &tool.tool.exposed, (!is_plain).then_some(&sorting))
+    }
+}
+
+/// A tool that its caller may use, with the figures that it may see.
+pub(crate) struct SeenTool {
+    tool: VisibleTool,
+    metrics: Option<ToolMetrics>,
+}
+
+impl SeenTool {
+    pub(crate) fn new(caller: &Caller, tool: VisibleTool) -> Self {
+        let metrics = match &tool.metrics {
+            Some(metrics) if may_see_figures(caller, &*tool.server) => metrics.figures(),
+            _ => None,
+        };
+        Self { tool, metrics: metrics.map(ToolMetrics::from) }
+    }
+
+    /// What it is sorted by; figures that the caller does not see are none.
+    fn rank(&self, sort: ToolSort) -> String {
+        match (sort, &self.metrics) {
+            (ToolSort::Name, _) => self.tool.exposed.to_string(),
+            (ToolSort::Server, _) => self.tool.server.slug().to_owned(),
+            (_, None) => String::new(),
+            (ToolSort::Invocations, Some(metrics)) => rank_number(metrics.invocations),
+            (ToolSort::Failures, Some(metrics)) => rank_number(metrics.failures),
+            (ToolSort::Average, Some(metrics)) => rank_ms(metrics.average_ms),
+            (ToolSort::P95, Some(metrics)) => rank_ms(metrics.p95_ms),
+            (ToolSort::LastInvoked, Some(metrics)) => {
+                metrics.last_invoked_at.clone().unwrap_or_default()
+            }
+        }
+    }
 }
 
 /// A call of a tool.
@@ -72,18 +166,20 @@ pub(crate) struct ToolResult {
 
 impl Tool {
     /// `None` for a definition that cannot be read.
-    fn new(item: &VisibleItem) -> Option<Self> {
-        let Ok(Value::Object(mut definition)) = serde_json::from_slice(&item.text) else {
+    pub(crate) fn new(seen: SeenTool) -> Option<Self> {
+        let SeenTool { tool, metrics } = seen;
+        let Ok(Value::Object(mut definition)) = serde_json::from_slice(&tool.text) else {
             return None;
         };
         Some(Self {
-            name: item.exposed.to_string(),
-            server: item.slug.to_string(),
+            name: tool.exposed.to_string(),
+            server: tool.server.slug().to_owned(),
             title: read_text(definition.remove("title")),
             description: read_text(definition.remove("description")),
             input_schema: definition.remove("inputSchema").unwrap_or_default(),
             output_schema: definition.remove("outputSchema"),
             annotations: definition.remove("annotations"),
+            metrics,
         })
     }
 }
@@ -95,22 +191,40 @@ fn read_text(value: Option<Value>) -> Option<String> {
     }
 }
 
+async fn find_tool(state: &ApiState, caller: &Caller, name: &str) -> Result<SeenTool, Problem> {
+    let visible = state.gateway.visible_tools(&caller.principal).await;
+    let detail = "there is no such tool; GET /api/tools lists them";
+    let found = find_named(visible, name, |tool| &tool.exposed, ("TOOL_NOT_FOUND", detail))?;
+    Ok(SeenTool::new(caller, found))
+}
+
+fn show(tool: SeenTool) -> Result<Json<Tool>, Problem> {
+    let detail = "the definition of this tool cannot be read";
+    let tool = Tool::new(tool);
+    tool.map(Json).ok_or_else(|| Problem::not_found("TOOL_NOT_FOUND", detail))
+}
+
 /// The tools that the caller may use.
 #[utoipa::path(
     get,
     path = "/tools",
     tag = "tools",
-    params(PageQuery),
+    params(ToolsQuery),
     responses((status = 200, body = Page<Tool>))
 )]
 pub(crate) async fn list_tools(
     State(state): Shared,
     caller: Caller,
-    Query(query): Query<PageQuery>,
+    Query(query): Query<ToolsQuery>,
 ) -> Result<Json<Page<Tool>>, Problem> {
-    let visible = state.gateway.visible_tools(&caller.principal).await;
-    let Page { items, total, next_cursor } = query.cut(visible, |item| &item.exposed)?;
-    let items = items.iter().filter_map(Tool::new).collect();
+    let mut all = Vec::new();
+    for tool in state.gateway.visible_tools(&caller.principal).await {
+        if query.server.as_deref().is_none_or(|server| server == tool.server.slug()) {
+            all.push(SeenTool::new(&caller, tool));
+        }
+    }
+    let Page { items, total, next_cursor } = query.cut(all)?;
+    let items = items.into_iter().filter_map(Tool::new).collect();
     Ok(Json(Page { items, total, next_cursor }))
 }
 
@@ -127,15 +241,42 @@ pub(crate) async fn show_tool(
     caller: Caller,
     Path(name): Path<String>,
 ) -> Result<Json<Tool>, Problem> {
-    let visible = state.gateway.visible_tools(&caller.principal).await;
-    let found = visible.iter().find(|item| *item.exposed == *name);
-    match found.and_then(Tool::new) {
-        Some(tool) => Ok(Json(tool)),
-        None => {
-            let detail = "there is no such tool; GET /api/tools lists them";
-            Err(Problem::not_found("TOOL_NOT_FOUND", detail))
+    show(find_tool(&state, &caller, &name).await?)
+}
+
+/// Counts the calls of a tool anew.
+///
+/// What `/metrics` exports goes on.
+#[utoipa::path(
+    post,
+    path = "/tools/{name}/metrics/reset",
+    tag = "tools",
+    params(("name" = String, Path)),
+    responses((status = 200, body = Tool), (status = 404, description = "No such tool"))
+)]
+pub(crate) async fn reset_metrics(
+    State(state): Shared,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<Json<Tool>, Problem> {
+    let found = find_tool(&state, &caller, &name).await?;
+    require_control(&caller, &*found.tool.server)?;
+    let metrics = found.tool.metrics.clone();
+    let before = json!({"tool": name, "metrics": found.metrics});
+    let record = ChangeRecord {
+        action: "reset tool metrics",
+        organisation: found.tool.server.organisation().map(ToString::to_string),
+        before: Some(before.to_string()),
+        after: Some(json!({"tool": name}).to_string()),
+    };
+    make_recorded(&state, &caller.principal, async move {
+        if let Some(metrics) = metrics {
+            metrics.reset();
         }
-    }
+        Ok(((), Some(record)))
+    })
+    .await?;
+    show(SeenTool::new(&caller, found.tool))
 }
 
 /// Calls a tool.
@@ -168,7 +309,7 @@ pub(crate) async fn execute_tool(
             return Err(Problem::in_body("/arguments", "must be an object"));
         }
         Some(given) => given,
-        None => param(&serde_json::json!({}))?,
+        None => param(&json!({}))?,
     };
     params.insert("arguments".to_owned(), arguments);
     call(&state, &caller, &headers, Method::ToolsCall, params).await

@@ -20,8 +20,16 @@ impl Health for Fake {
         [("connected", 2), ("failed", 1)].into()
     }
 
-    fn metrics(&self) -> String {
-        "lockgate_sessions 0\n".into()
+    fn stores(&self) -> Option<bool> {
+        Some(false)
+    }
+
+    fn shares_rates(&self) -> Option<bool> {
+        Some(false)
+    }
+
+    fn metrics(&self, is_operator: bool) -> String {
+        if is_operator { "lockgate_sessions 0\n".into() } else { "\n".into() }
     }
 }
 
@@ -43,10 +51,9 @@ async fn readiness_follows_the_life_cycle() {
     assert_eq!(ask(&fake, "GET", "/healthz").await, (200, "ok\n".into()));
     fake.0.ready();
     let (status, body) = ask(&fake, "GET", "/readyz").await;
-    assert_eq!(
-        (status, body.as_str()),
-        (200, r#"{"state":"ready","servers":{"connected":2,"failed":1}}"#)
-    );
+    let servers = r#"{"state":"ready","servers":{"connected":2,"failed":1}"#;
+    let stores = r#""store":"unavailable","rates":"unavailable"}"#;
+    assert_eq!((status, body), (200, format!("{servers},{stores}")));
     fake.0.shut_down();
     assert_eq!(ask(&fake, "GET", "/readyz").await.0, 503);
     assert_eq!(ask(&fake, "GET", "/healthz").await.0, 200);
@@ -80,4 +87,18 @@ async fn metrics_are_not_on_the_health_router() {
     let request = Request::builder().uri("/metrics").body(Body::empty()).unwrap();
     let response = health_router(Arc::new(Fake(LifeCycle::new()))).oneshot(request).await.unwrap();
     assert_eq!(response.status(), StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn metrics_of_organisations_are_for_operators_alone() {
+    let router = metrics_router(Arc::new(Fake(LifeCycle::new())));
+    for (asking, shown) in [(None, true), (Some(true), true), (Some(false), false)] {
+        let mut request = Request::builder().uri("/metrics").body(Body::empty()).unwrap();
+        if let Some(is_operator) = asking {
+            request.extensions_mut().insert(Asking { is_operator });
+        }
+        let response = router.clone().oneshot(request).await.unwrap();
+        let body = to_bytes(response.into_body(), 1024).await.unwrap();
+        assert_eq!(body.starts_with(b"lockgate_sessions"), shown, "{asking:?}");
+    }
 }

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use super::bounds::{Bounds, Charge, Refused};
 use super::callers::Callers;
 use super::waiter::Notice;
-use crate::pool::{Hungry, Pools};
+use crate::hungry::Hungry;
+use crate::member::{Freed, Membership};
 
 /// While a second caller was seen within this time, no caller may take the last places.
 const CONTENDED: Duration = Duration::from_secs(60);
@@ -16,8 +17,6 @@ const REACH: usize = 7;
 pub(super) struct State {
     pub(super) running: usize,
     pub(super) waiting: usize,
-    /// Of those that run, and of those that wait: what is borrowed from the pools.
-    pub(super) borrowed: [usize; 2],
     pub(super) callers: Callers,
     pub(super) tickets: u64,
     pub(super) latest: u64,
@@ -27,8 +26,8 @@ pub(super) struct State {
     pub(super) full_since: Option<Instant>,
     /// Seconds that a place is held, on average.
     pub(super) held: f64,
-    /// Noted in the pool as waiting for its common part.
-    pub(super) hungry: bool,
+    /// Noted as waiting for what other limits hold, in each queue for that.
+    pub(super) hungry: [bool; 2],
     /// Places that are about to be left for those who wait.
     pub(super) promised: usize,
 }
@@ -68,14 +67,14 @@ impl State {
 pub(super) struct Rules {
     pub(super) bounds: Bounds,
     pub(super) charge: Charge,
-    pub(super) pools: Option<Pools>,
+    pub(super) part: Option<Membership>,
 }
 
 impl Rules {
     /// Takes a place for a caller, if there is one that it may have.
     pub(super) fn begin(&self, state: &mut State, caller: u64, now: Instant) -> bool {
         let free = self.bounds.running.saturating_sub(state.running);
-        if free == 0 || !state.may_take(caller, free, now) || !self.lend(state, RUNNING) {
+        if free == 0 || !state.may_take(caller, free, now) || !self.lend(RUNNING) {
             return false;
         }
         state.running += 1;
@@ -88,32 +87,20 @@ impl Rules {
         true
     }
 
-    /// A place of the limit's own share, or one borrowed from the pool.
-    fn lend(&self, state: &mut State, what: usize) -> bool {
-        let Some(pools) = &self.pools else { return true };
-        let (pool, used) = match what {
-            RUNNING => (&pools.running, state.running),
-            _ => (&pools.waiting, state.waiting),
-        };
-        let own = used - state.borrowed[what];
-        if own < pool.share() {
-            return true;
+    /// A place of the pool, where the limit takes part in one.
+    fn lend(&self, what: usize) -> bool {
+        match &self.part {
+            Some(part) if what == RUNNING => part.running.take(),
+            Some(part) => part.waiting.take(),
+            None => true,
         }
-        let lent = pool.borrow();
-        state.borrowed[what] += usize::from(lent);
-        lent
     }
 
-    /// Gives back what was borrowed first. `true` when the pool has a place again.
-    pub(super) fn unlend(&self, state: &mut State, what: usize) -> bool {
-        let Some(pools) = &self.pools else { return false };
-        if state.borrowed[what] == 0 {
-            return false;
-        }
-        state.borrowed[what] -= 1;
-        let pool = if what == RUNNING { &pools.running } else { &pools.waiting };
-        pool.give_back();
-        true
+    /// Says what the pool has again.
+    pub(super) fn unlend(&self, what: usize) -> Option<Freed> {
+        let part = self.part.as_ref()?;
+        let member = if what == RUNNING { &part.running } else { &part.waiting };
+        Some(member.give_back())
     }
 
     /// Room for one more in the queue: the newest of the caller who has most in it leaves, when
@@ -125,7 +112,7 @@ impl Rules {
     ) -> Result<Option<Notice>, Refused> {
         let refused = if state.waiting >= self.bounds.waiting {
             Refused::Full
-        } else if self.lend(state, WAITING) {
+        } else if self.lend(WAITING) {
             return Ok(None);
         } else {
             Refused::PoolFull
@@ -167,18 +154,19 @@ impl Rules {
         }
         let waiter = state.callers.entry(caller).queue.pop_front()?;
         state.waiting -= 1;
-        self.unlend(state, WAITING);
+        self.unlend(WAITING);
         Some(Notice { caller, to: waiter.answer, answer: Ok(()) })
     }
 
     /// Only the pool is in the way: it says when there is more.
     fn note_hungry<L: Hungry + 'static>(&self, state: &mut State, limit: &Weak<L>) {
-        if let Some(pools) = &self.pools
-            && !state.hungry
-        {
-            state.hungry = true;
-            let limit: Weak<L> = Weak::clone(limit);
-            pools.running.wait(limit);
+        let Some(part) = &self.part else { return };
+        for &queue in part.running.queues() {
+            let is_noted = &mut state.hungry[queue as usize];
+            if !std::mem::replace(is_noted, true) {
+                let limit: Weak<L> = Weak::clone(limit);
+                part.running.wait(queue, limit);
+            }
         }
     }
 }

@@ -51,7 +51,7 @@ fn the_most_telling_name_is_the_subject_and_says_its_kind() {
             certificate.identity.issuer
         );
         assert!(certificate.identity.issuer.contains("CN=Test CA"));
-        assert_eq!(certificate.identity.organisation.as_deref(), Some("Acme"));
+        assert_eq!(certificate.identity.named_organisation(), Some("Acme"));
         assert_eq!(certificate.fingerprint.len(), 64);
         assert!(
             certificate.names.iter().any(|name| &**name == subject)
@@ -96,9 +96,9 @@ fn of_two_names_of_one_kind_none_counts() {
         .unwrap()
     };
     assert_eq!(*twice(DnType::CommonName, 3).names, ["dns:ci.test".into()]);
-    assert_eq!(twice(DnType::OrganizationName, 10).identity.organisation, None);
+    assert_eq!(twice(DnType::OrganizationName, 10).identity.named_organisation(), None);
     let apart = twice(DnType::CommonName, 10);
-    assert_eq!((apart.names.len(), apart.identity.organisation.as_deref()), (2, Some("root")));
+    assert_eq!((apart.names.len(), apart.identity.named_organisation()), (2, Some("root")));
 }
 
 /// An intermediate authority writes its own name: it must not be able to write another's.

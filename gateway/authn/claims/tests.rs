@@ -27,7 +27,7 @@ fn claims_are_found_where_the_configuration_says() {
     });
     let identity = identity_of(claims, &places).unwrap();
     assert_eq!((&*identity.issuer, &*identity.subject), ("https://issuer.test", "ada"));
-    assert_eq!(identity.organisation.as_deref(), Some("acme"));
+    assert_eq!(identity.named_organisation(), Some("acme"));
     assert_eq!(texts(&identity.roles), ["dev", "ops"]);
     assert_eq!(texts(&identity.scopes), ["files:read", "mcp:call"]);
     assert_eq!(identity.agent.as_deref(), Some("desk"));

@@ -122,6 +122,7 @@ fn authenticator(url: String, own: key::Key) -> Outcome<Authenticator> {
         connect_timeout: Duration::from_secs(5),
         idle_connections: 1,
         idle_timeout: Duration::from_secs(5),
+        organisations: lockgate_egress::Policy::Public,
     };
     let connector = Arc::new(lockgate_egress::Connector::new(&egress)?);
     Ok(Authenticator::start(&config, &Outside { connector, config: egress }, None)?)

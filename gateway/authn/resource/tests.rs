@@ -48,6 +48,8 @@ fn each_endpoint_is_its_own_audience() {
     }
     assert!(!names.is("https://gw.example/team/mcp", Resource::Server("a")));
     assert!(!names.is("https://gw.example/team/servers/ab/mcp", Resource::Server("a")));
+    assert!(!names.is("https://gw.example/team/servers/a/mcp", Resource::Agent("a")));
+    assert!(names.is("https://gw.example/team/agents/a/mcp", Resource::Agent("a")));
 }
 
 #[test]
@@ -73,8 +75,14 @@ fn documents_name_their_own_endpoint_wherever_a_proxy_puts_them() {
             "https://gw.example/team/servers/a-1/mcp"
         );
     }
+    assert_eq!(
+        resource(&format!("{WELL_KNOWN}/agents/Ag_1/mcp")).unwrap(),
+        "https://gw.example/team/agents/Ag_1/mcp"
+    );
     for none in [
         "/",
+        "/agents//mcp",
+        "/agents/a/b/mcp",
         "/mcp/",
         "/servers//mcp",
         "/servers/A/mcp",

@@ -155,6 +155,7 @@ fn a_link_stays_one_and_leads_to_the_same_keys() {
 /// The gateway reads the file as another user than the one who edits it.
 #[test]
 fn the_file_stays_as_readable_as_it_was() {
+    use std::fs::Permissions;
     use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("keys.yaml");

@@ -81,6 +81,7 @@ impl Explain {
         let target = Target {
             kind,
             server: &asked.server,
+            organisation: None,
             exposed: &asked.exposed,
             own: &asked.own,
             category: category.as_deref().or(asked.category.as_deref()),

@@ -97,7 +97,7 @@ pub struct Admin {
     /// Where the API (`/api`) is: `auto`, `everywhere` or `off`. It is on `admin.listen`, and with
     /// `everywhere` on `listen` too, as with `auto` in development. Default `auto`.
     pub api: ApiPlace,
-    /// Who runs the whole gateway, for the API: `role:NAME`, `certificate:dns:NAME`, or
+    /// Who runs the whole gateway: `role:NAME`, `certificate:dns:NAME`, or
     /// `principal:` and a caller as policies name it; a `*` at the end stands for any end.
     /// Default: API keys with the role `operator`. In development the user of this machine is one
     /// too.

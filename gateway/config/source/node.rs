@@ -17,11 +17,14 @@ const SHOWN: usize = 60;
 
 /// Keys whose values are never quoted in a message, `*` standing for any name.
 const SENSITIVE: &[&[&str]] = &[
+    &["approvals", "webhook"],
     &["audit", "key"],
     &["auth", "key"],
     &["builtin", "database", "connections"],
+    &["builtin", "shell", "environment"],
     &["builtin", "web", "proxy"],
     &["old_secrets"],
+    &["redis", "url"],
     &["secret"],
     &["servers", "*", "command"],
     &["servers", "*", "args"],
@@ -37,8 +40,8 @@ const SENSITIVE: &[&[&str]] = &[
 pub struct Node {
     pub value: Value,
     pub place: Place,
-    /// It came from a `${…}` or `file:` reference.
-    pub referenced: bool,
+    /// As it was written, when it came from a `${…}` or `file:` reference.
+    pub reference: Option<String>,
 }
 
 #[derive(Clone)]
@@ -62,7 +65,7 @@ pub struct Entry {
 
 impl Node {
     pub fn new(value: Value, place: Place) -> Self {
-        Self { value, place, referenced: false }
+        Self { value, place, reference: None }
     }
 
     pub fn text(text: impl Into<String>, place: Place) -> Self {
@@ -151,6 +154,47 @@ impl Node {
         }
     }
 
+    /// Whether a file was read that nothing is written in. `{}` is written.
+    pub fn is_blank_file(&self) -> bool {
+        let is_whole = matches!(self.place, Place::File { line: 0, .. });
+        is_whole && self.as_map().is_some_and(BTreeMap::is_empty)
+    }
+
+    /// Keys with nothing behind them, with the paths that lead there: whoever wrote `who:` and no
+    /// more did not mean everybody.
+    pub fn find_keys_without_value(&self) -> Vec<(Place, Vec<String>)> {
+        let mut found = Vec::new();
+        self.collect_keys_without_value(&mut Vec::new(), &mut found);
+        found
+    }
+
+    fn collect_keys_without_value(
+        &self,
+        path: &mut Vec<String>,
+        found: &mut Vec<(Place, Vec<String>)>,
+    ) {
+        match &self.value {
+            Value::Map(map) => {
+                for (key, entry) in map {
+                    path.push(key.clone());
+                    match entry.node.value {
+                        Value::Null => found.push((entry.place.clone(), path.clone())),
+                        _ => entry.node.collect_keys_without_value(path, found),
+                    }
+                    path.pop();
+                }
+            }
+            Value::List(items) => {
+                for (at, item) in items.iter().enumerate() {
+                    path.push(at.to_string());
+                    item.collect_keys_without_value(path, found);
+                    path.pop();
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// Gives the key at the end of `path` another name, unless that name is taken.
     pub fn rename<S: AsRef<str>>(&mut self, path: &[S], name: &str) {
         match (path, &mut self.value) {
@@ -187,9 +231,8 @@ impl Node {
     /// `` (it is `x`) `` when it may be shown: a short single value that is no secret and came from
     /// no reference.
     pub fn shown(&self, path: &[String]) -> String {
-        let sensitive = SENSITIVE.iter().any(|keys| starts_with(path, keys));
         let text = match &self.value {
-            _ if self.referenced || sensitive => return String::new(),
+            _ if self.reference.is_some() || is_sensitive(path) => return String::new(),
             Value::Bool(value) => value.to_string(),
             Value::Integer(value) => value.to_string(),
             Value::Float(value) => value.to_string(),
@@ -224,6 +267,11 @@ impl Node {
         let given = map.iter().filter(|(_, entry)| !matches!(entry.node.value, Value::Null));
         given.map(|(key, entry)| (key.clone(), entry.node.to_figment())).collect()
     }
+}
+
+/// Whether the value of this key is never quoted.
+pub fn is_sensitive(path: &[String]) -> bool {
+    SENSITIVE.iter().any(|keys| starts_with(path, keys))
 }
 
 /// Whether `path` begins with `keys`, where `*` is any name.

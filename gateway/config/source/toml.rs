@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::node::{DEPTH, Entry, Node, STOPPED, Value};
 use super::position::Lines;
-use crate::problem::Problem;
+use crate::problem::{Place, Problem};
 
 pub fn read(path: &Arc<PathBuf>, text: &str) -> Result<Node, Problem> {
     let lines = Lines::new(path, text);
@@ -17,6 +17,9 @@ pub fn read(path: &Arc<PathBuf>, text: &str) -> Result<Node, Problem> {
         let what = error.message().lines().next().unwrap_or_default().to_string();
         Problem::error(place, "", format!("not valid TOML: {what}")).hint(STOPPED)
     })?;
+    if table.get_ref().is_empty() {
+        return Ok(Node::map(Place::file(path)));
+    }
     let at = table.span().start;
     map(table.get_ref(), at, &lines, 0)
 }

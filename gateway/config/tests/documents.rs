@@ -46,7 +46,7 @@ fn every_yaml_block_of_the_reference_is_valid() {
     let text = std::fs::read_to_string(root().join("docs/configuration.md")).unwrap();
     let blocks: Vec<&str> =
         text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert_eq!(blocks.len(), 3, "blocks of YAML");
+    assert_eq!(blocks.len(), 4, "blocks of YAML");
     for block in blocks {
         let given = Given::files(&[
             ("lockgate.yaml", block),
@@ -56,6 +56,7 @@ fn every_yaml_block_of_the_reference_is_valid() {
             ),
             ("cert.pem", ""),
             ("key.pem", ""),
+            ("teams/time.yaml", "servers: { time: { command: uvx } }"),
         ]);
         let given = given.env("LOCKGATE_KEY", "0123456789abcdef").env("TOKEN", "t");
         assert!(given.load().is_ok(), "{:?} in\n{block}", given.messages());

@@ -136,7 +136,7 @@ fn privileged_ports_and_other_interfaces_have_to_be_asked_for() {
 fn files_are_bounded_in_size_and_nesting() {
     let large = format!("# {}\n", "x".repeat(1024 * 1024));
     assert_eq!(Given::yaml(&large).messages(), ["lockgate.yaml: is larger than 1 MiB"]);
-    let fits = format!("# {}\n", "x".repeat(1024 * 1024 - 3));
+    let fits = format!("{{}} # {}\n", "x".repeat(1024 * 1024 - 6));
     assert_eq!(Given::yaml(&fits).messages(), Vec::<String>::new());
     let deep = |open: &str, close: &str| format!("{}{}", open.repeat(200), close.repeat(200));
     for (name, text) in [
@@ -160,4 +160,68 @@ fn a_report_is_bounded() {
     let text: String = (0..1000).map(|n| format!("unknown{n}: 1\n")).collect();
     let messages = Given::yaml(&text).messages();
     assert!((100..=201).contains(&messages.len()), "{}", messages.len());
+}
+
+#[test]
+fn a_server_of_an_organisation_has_the_bounds_that_one_of_the_file_has_by_default() {
+    let loaded = Given::yaml("servers: { a: { url: 'https://a.example.com/mcp' } }").loaded();
+    let of_file = &loaded.config.servers[0];
+    let of_organisation = lockgate_upstream::Config::of_organisation(
+        "acme".into(),
+        "a".into(),
+        of_file.transport.clone(),
+        of_file.addresses,
+    );
+    let as_of_file =
+        lockgate_upstream::Config { organisation: None, rests_after: None, ..of_organisation };
+    assert_eq!(as_of_file, *of_file);
+}
+
+#[test]
+fn organisations_reach_what_the_operator_allows_and_in_development_this_machine() {
+    let reach = |text: &str| {
+        let lockgate_egress::Policy::Organisation { private, loopback } =
+            Given::yaml(text).loaded().config.egress.organisations
+        else {
+            panic!("not of organisations: {text}")
+        };
+        (private, loopback)
+    };
+    let production = "profile: production\nauth: { key: 0123456789abcdef-0123456789-xyz }\n\
+        policy: { tools: { allow: ['*'] } }\n";
+    let private = "egress: { organisations: private }\n";
+    let local = "egress: { organisations: local }\n";
+    assert_eq!(reach("{}"), (false, true));
+    assert_eq!(reach(private), (true, true));
+    for behind_a_proxy in
+        ["http: { hosts: [mcp.example.com] }", "http: { public_url: 'https://mcp.example.com' }"]
+    {
+        assert_eq!(reach(behind_a_proxy), (false, false), "{behind_a_proxy}");
+    }
+    assert_eq!(reach(production), (false, false));
+    assert_eq!(reach(&format!("{production}{private}")), (true, false));
+    assert_eq!(reach(&format!("{production}{local}")), (true, true));
+}
+
+/// A file that was emptied would take every server and every rule away.
+#[test]
+fn a_file_that_holds_nothing_is_a_mistake() {
+    let blank = [
+        ("lockgate.yaml", ""),
+        ("lockgate.yaml", " \n"),
+        ("lockgate.yaml", "# servers:\n"),
+        ("lockgate.yaml", "---\n"),
+        ("lockgate.yaml", "null\n"),
+        ("lockgate.toml", "# servers\n"),
+    ];
+    for (name, text) in blank {
+        let messages = Given::files(&[(name, text)]).messages();
+        assert_eq!(messages.len(), 1, "{name} {text:?}: {messages:?}");
+        assert!(messages[0].starts_with(&format!("{name}: is empty — ")), "{messages:?}");
+    }
+    for (name, text) in
+        [("lockgate.yaml", "{}"), ("lockgate.json", "{}"), ("lockgate.toml", "[servers]")]
+    {
+        assert_eq!(Given::files(&[(name, text)]).messages(), Vec::<String>::new(), "{name}");
+    }
 }

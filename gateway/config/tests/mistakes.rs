@@ -56,7 +56,14 @@ const CASES: &[Case] = &[
             "warning: lockgate.yaml:1:22: servers.a.url: credentials cross the network unencrypted — use https://",
         ],
     ),
-    ("lockgate.yaml", "", &[]),
+    (
+        "lockgate.yaml",
+        "servers:\n  c:\npolicy: { tools: { deny: } }\n",
+        &[
+            "lockgate.yaml:2:3: servers.c: has no value — give it a value, or take it out; `{}` and `[]` are empty on purpose",
+            "lockgate.yaml:3:20: policy.tools.deny: has no value — give it a value, or take it out; `{}` and `[]` are empty on purpose",
+        ],
+    ),
     (
         "lockgate.yaml",
         "sevrers: {}\nlog: { levle: info }\n",

@@ -311,3 +311,28 @@ fn each_kind_of_file_has_its_own_reference() {
         "{told}"
     );
 }
+
+#[test]
+fn lists_that_name_no_server_are_warned_of() {
+    let config = "servers: { time: { command: sh } }\npolicy:\n  files: [p.yaml]\n  servers: { \
+        allow: [time, tiem] }\n  tools: { allow: ['tiem__*', 'time/*', 'ti*', '*', 'time_', \
+        '{a,b}__c', system__servers], deny: ['tiem/x'] }\n";
+    let policy = "policies:\n  - { name: a, effect: deny, what: { servers: [tiem] } }\n  - { name: \
+        b, effect: deny, what: { servers: [tiem, 'ti*'] } }\n  - { name: c, effect: allow, what: { \
+        tools: ['tiem/x'] } }\n";
+    let messages = Given::files(&[("lockgate.yaml", config), ("p.yaml", policy)]).messages();
+    let about: Vec<&str> = messages
+        .iter()
+        .filter_map(|message| message.strip_prefix("warning: "))
+        .filter_map(|message| message.split_once(" — ").map(|(what, _)| what))
+        .collect();
+    assert_eq!(
+        about,
+        [
+            "lockgate.yaml:4:28: policy.servers.allow.1: names no server of this configuration (it is `tiem`)",
+            "lockgate.yaml:5:20: policy.tools.allow.0: names no server of this configuration (it is `tiem__*`)",
+            "lockgate.yaml:5:99: policy.tools.deny.0: names no server of this configuration (it is `tiem/x`)",
+            "p.yaml:2:38: policies.0.what.servers: names no server of this configuration",
+        ]
+    );
+}

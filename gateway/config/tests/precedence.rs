@@ -25,14 +25,14 @@ fn host_and_port_can_be_set_alone_or_together() {
     let key = "0123456789abcdef";
     type Case = (&'static str, &'static [(&'static str, &'static str)], &'static str);
     let cases: &[Case] = &[
-        ("", &[], "127.0.0.1:3001"),
-        ("", &[("MCP_PORT", "4000")], "127.0.0.1:4000"),
-        ("", &[("MCP_HOST", "0.0.0.0")], "0.0.0.0:3001"),
-        ("", &[("MCP_HOST", "::1"), ("MCP_PORT", "4000")], "[::1]:4000"),
+        ("{}", &[], "127.0.0.1:3001"),
+        ("{}", &[("MCP_PORT", "4000")], "127.0.0.1:4000"),
+        ("{}", &[("MCP_HOST", "0.0.0.0")], "0.0.0.0:3001"),
+        ("{}", &[("MCP_HOST", "::1"), ("MCP_PORT", "4000")], "[::1]:4000"),
         ("listen: '[::1]:5000'\n", &[("MCP_PORT", "4000")], "[::1]:4000"),
         ("listen: 127.0.0.2:5000\n", &[("MCP_HOST", "localhost")], "127.0.0.1:5000"),
-        ("", &[("MCP_PORT", "4000"), ("LOCKGATE_LISTEN", "127.0.0.1:4001")], "127.0.0.1:4001"),
-        ("", &[("MCP_PORT", ""), ("LOCKGATE_LISTEN", "")], "127.0.0.1:3001"),
+        ("{}", &[("MCP_PORT", "4000"), ("LOCKGATE_LISTEN", "127.0.0.1:4001")], "127.0.0.1:4001"),
+        ("{}", &[("MCP_PORT", ""), ("LOCKGATE_LISTEN", "")], "127.0.0.1:3001"),
     ];
     for (text, env, expected) in cases {
         let mut given = Given::yaml(text).env("LOCKGATE_KEY", key);
@@ -175,7 +175,7 @@ fn the_file_is_found_by_flag_then_variable_then_name() {
     given.sources.config = Some("a.toml".into());
     assert_eq!(name(&given), "by-flag");
     assert_eq!(given.loaded().files, [given.path().join("a.toml")]);
-    let two = Given::files(&[("lockgate.yaml", ""), ("lockgate.json", "{}")]);
+    let two = Given::files(&[("lockgate.yaml", "{}"), ("lockgate.json", "{}")]);
     let expected = "lockgate.yaml: there is lockgate.json too — keep one of them, or name the one to use with --config";
     assert_eq!(two.messages(), [expected]);
     assert_eq!(Given::files(&[("a.ini", "")]).env("LOCKGATE_CONFIG", "a.ini").messages().len(), 1);

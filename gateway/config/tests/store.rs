@@ -37,6 +37,34 @@ fn an_address_is_of_postgresql_and_is_never_shown() {
         assert_eq!(messages.len(), 1, "{url}: {messages:?}");
         assert!(messages[0].contains("store.url") && !messages[0].contains("Tops3cret"));
     }
+    let modes = ["disable", "prefer", "require"];
+    for (given, wanted) in [
+        ("postgres://u@db.example.com/l", "postgres://u@db.example.com/l?sslmode=verify-full"),
+        ("postgres://u@10.0.0.7/l?a=b", "postgres://u@10.0.0.7/l?a=b&sslmode=verify-full"),
+        ("postgres://u@localhost/l", "postgres://u@localhost/l"),
+        ("postgres://u@[::1]:5432/l", "postgres://u@[::1]:5432/l"),
+        ("postgres://%2Frun%2Fpg/l", "postgres://%2Frun%2Fpg/l"),
+        ("postgres://u@db/l?host=/run/pg", "postgres://u@db/l?host=/run/pg"),
+        (
+            "postgres://u@localhost/l?host=db.example.com",
+            "postgres://u@localhost/l?host=db.example.com&sslmode=verify-full",
+        ),
+    ] {
+        let given = Given::yaml("store: { url: '${URL}' }").env("URL", given);
+        assert_eq!(place(&given), Place::Postgres(wanted.to_owned()));
+    }
+    for mode in modes {
+        let far = format!("postgres://u:Tops3cret@db.example.com/l?sslmode={mode}");
+        let loaded = Given::yaml("store: { url: '${URL}' }").env("URL", &far).loaded();
+        assert_eq!(loaded.config.store.place, Place::Postgres(far));
+        assert_eq!(loaded.warnings.len(), 1, "{mode}");
+        let near = format!("postgres://u@127.0.0.1/l?sslmode={mode}");
+        let loaded = Given::yaml("store: { url: '${URL}' }").env("URL", &near).loaded();
+        assert!(loaded.warnings.is_empty(), "{mode}");
+    }
+    let unknown = "postgres://u@db.example.com/l?sslmode=Tops3cret";
+    let unknown = Given::yaml("store: { url: '${URL}' }").env("URL", unknown).messages();
+    assert!(unknown[0].contains("sslmode") && !unknown[0].contains("Tops3cret"), "{unknown:?}");
     let both = Given::yaml("store: { url: '${URL}', file: a.db }").env("URL", url).messages();
     assert!(both[0].contains("store.file") && both.len() == 1, "{both:?}");
 }

@@ -4,7 +4,7 @@ use super::Given;
 
 #[test]
 fn both_are_off_until_they_are_configured_and_have_careful_defaults() {
-    let tools = Given::yaml("").loaded().config.tools;
+    let tools = Given::yaml("{}").loaded().config.tools;
     assert!(tools.web.is_none() && tools.content.is_none());
     let web = Given::yaml("builtin: { web: { hosts: [api.example.com] } }")
         .loaded()

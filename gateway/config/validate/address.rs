@@ -4,7 +4,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use lockgate_admin::Holder;
+use lockgate_authn::{Holder, RoleHolders};
 
 use super::{Check, LISTEN};
 use crate::problem::Place;
@@ -74,9 +74,11 @@ impl Check<'_> {
                 raw::ApiPlace::Off => false,
             },
             on_own_address: raw.api != raw::ApiPlace::Off,
-            trusts_local,
-            operators: self.holders("operators", raw.operators.as_ref(), "operator"),
-            admins: self.holders("admins", raw.admins.as_ref(), "admin"),
+            role_holders: RoleHolders {
+                trusts_local,
+                operators: self.holders("operators", raw.operators.as_ref(), "operator"),
+                admins: self.holders("admins", raw.admins.as_ref(), "admin"),
+            },
         };
         lockgate_admin::Config { listen, webhook: None, api }
     }

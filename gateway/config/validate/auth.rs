@@ -30,6 +30,7 @@ impl Check<'_> {
     pub fn auth(&mut self, root: &Root) -> authn::Config {
         let raw = &root.auth;
         let config = authn::Config {
+            role_holders: authn::RoleHolders::default(),
             key: self.key(raw.key.as_ref()),
             keys: self.keys(root),
             keys_file: raw.keys_file.as_ref().map(|text| PathBuf::from(&text.0)),

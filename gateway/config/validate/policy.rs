@@ -15,7 +15,8 @@ use crate::raw;
 type Asks = fn(&Who) -> bool;
 
 impl Check<'_> {
-    pub fn policy(&mut self, raw: &raw::Policy, authn: &authn::Config) -> Config {
+    pub fn policy(&mut self, root: &raw::Root, authn: &authn::Config) -> Config {
+        let raw = &root.policy;
         let named = self.layers.find(&["policy", "files"]).is_some()
             || self.layers.damaged(&["policy", "files"]);
         if self.production
@@ -45,6 +46,7 @@ impl Check<'_> {
         if !self.layers.damaged(&["auth"]) && !self.layers.damaged(&["http"]) {
             self.who(&config, authn, &read);
         }
+        self.warn_of_unknown_servers(root, &config, &read);
         config
     }
 

@@ -80,5 +80,5 @@ impl Check<'_> {
 
 /// Written into a file as it is.
 fn is_literal(node: &Node) -> bool {
-    matches!(node.place, Place::File { .. }) && !node.referenced
+    matches!(node.place, Place::File { .. }) && node.reference.is_none()
 }

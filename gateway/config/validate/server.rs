@@ -30,6 +30,11 @@ const OWN_HEADERS: &[&str] = &[
     "upgrade",
 ];
 
+/// Whether the gateway writes this header itself; the name is in lower case.
+pub fn is_own_header(name: &str) -> bool {
+    OWN_HEADERS.contains(&name) || name.starts_with("mcp-")
+}
+
 impl Check<'_> {
     pub fn servers(
         &mut self,
@@ -73,7 +78,10 @@ impl Check<'_> {
         let limits = &raw.limits;
         Some(Config {
             slug: slug.to_string(),
+            organisation: None,
+            rests_after: None,
             transport,
+            addresses: lockgate_egress::Policy::Operator,
             era: match raw.era {
                 raw::Era::Auto => EraChoice::Auto,
                 raw::Era::Modern => EraChoice::Modern,
@@ -276,10 +284,14 @@ impl Check<'_> {
     }
 
     fn server_url(&mut self, slug: &str, url: &Text) -> Option<url::Url> {
-        let key = ["servers", slug, "url"];
+        self.remote_url(&["servers", slug, "url"], url)
+    }
+
+    /// An address of a server, whose credentials are elsewhere.
+    pub(super) fn remote_url(&mut self, key: &[&str], url: &Text) -> Option<url::Url> {
         let Some(url) = url::Url::parse(&url.0).ok().filter(is_http) else {
             self.error(
-                &key,
+                key,
                 "must be an http:// or https:// address",
                 "such as https://mcp.example.com/mcp",
             );
@@ -287,10 +299,10 @@ impl Check<'_> {
         };
         if !url.username().is_empty() || url.password().is_some() {
             let hint = "send it in `headers`: { Authorization: \"Bearer ${TOKEN}\" }";
-            self.error(&key, "must not hold a user or password", hint);
+            self.error(key, "must not hold a user or password", hint);
         }
         if url.fragment().is_some() {
-            self.error(&key, "must not have a # part", "take it out");
+            self.error(key, "must not have a # part", "take it out");
         }
         Some(url)
     }
@@ -303,7 +315,7 @@ impl Check<'_> {
             let lower = name.to_ascii_lowercase();
             if !is_token(name) {
                 self.error(&path, "is no name of a header", "use letters, digits and -");
-            } else if OWN_HEADERS.contains(&lower.as_str()) || lower.starts_with("mcp-") {
+            } else if is_own_header(&lower) {
                 self.error(&path, "the gateway sets this header itself", "take it out");
             } else if value.0.bytes().any(|b| b < b' ' && b != b'\t' || b == 0x7f || !b.is_ascii())
             {

@@ -8,11 +8,14 @@ use super::Check;
 use crate::loaded::Sources;
 use crate::raw::Store;
 use crate::raw::leaf::Text;
+use crate::suggest;
 
 /// As many as are looked through for one credential.
 const KEYS: usize = 8;
 const FOLDER: &str = ".lockgate";
 const FILE: &str = "lockgate.db";
+const STRICTEST: &str = "verify-full";
+const SSL_MODES: [&str; 6] = ["disable", "allow", "prefer", "require", "verify-ca", STRICTEST];
 
 impl Check<'_> {
     pub fn store(&mut self, raw: &Store, own: Option<&Path>) -> lockgate_store::Config {
@@ -39,17 +42,70 @@ impl Check<'_> {
     }
 
     fn store_url(&mut self, text: &Text) -> Place {
-        let is_fit = match url::Url::parse(&text.0) {
-            Ok(url) => matches!(url.scheme(), "postgres" | "postgresql") && url.host().is_some(),
-            Err(_) => false,
-        };
-        if !is_fit {
+        let Some(url) = parse_postgres(&text.0) else {
             let hint = "write it like postgres://USER:PASSWORD@HOST/DATABASE; a file of SQLite is \
                 `store.file`";
             self.error(&["store", "url"], "must be an address of PostgreSQL", hint);
+            return Place::Postgres(text.0.clone());
+        };
+        let mode = find_parameter(&url, &["sslmode", "ssl-mode"]);
+        if let Some(mode) = &mode {
+            self.ssl_mode(mode, is_on_this_machine(&url));
         }
-        Place::Postgres(text.0.clone())
+        Place::Postgres(match mode {
+            None if !is_on_this_machine(&url) => demand_certificate(&text.0),
+            _ => text.0.clone(),
+        })
     }
+
+    fn ssl_mode(&mut self, mode: &str, is_near: bool) {
+        let key = ["store", "url"];
+        if !SSL_MODES.contains(&mode) {
+            let what = "has an `sslmode` that is not known";
+            self.error(&key, what, suggest::one_of(&SSL_MODES));
+        } else if mode != STRICTEST && !is_near {
+            let what = "has an `sslmode` with which whoever is on the way can pose as the database";
+            let hint = "take it out, or write sslmode=verify-full; the file with a private \
+                authority goes into `sslrootcert`";
+            self.warning(&key, what, hint);
+        }
+    }
+}
+
+fn parse_postgres(text: &str) -> Option<url::Url> {
+    let url = url::Url::parse(text).ok()?;
+    let is_fit = matches!(url.scheme(), "postgres" | "postgresql") && url.host().is_some();
+    is_fit.then_some(url)
+}
+
+/// Whether nothing that is sent there leaves the machine: its address, or a socket in a folder.
+fn is_on_this_machine(url: &url::Url) -> bool {
+    let host = match find_parameter(url, &["host", "hostaddr"]) {
+        Some(given) => given,
+        None => url.host_str().unwrap_or_default().to_owned(),
+    };
+    let host = host.trim_matches(['[', ']']).to_ascii_lowercase();
+    match host.parse::<std::net::IpAddr>() {
+        Ok(address) => address.is_loopback(),
+        Err(_) => host == "localhost" || host.starts_with('/') || host.starts_with("%2f"),
+    }
+}
+
+/// The last value that one of these names has.
+fn find_parameter(url: &url::Url, names: &[&str]) -> Option<String> {
+    let mut found = None;
+    for (name, value) in url.query_pairs() {
+        if names.contains(&&*name) {
+            found = Some(value.into_owned());
+        }
+    }
+    found
+}
+
+/// The address with the certificate checked: what is not said is not left to the database.
+fn demand_certificate(url: &str) -> String {
+    let sign = if url.contains('?') { '&' } else { '?' };
+    format!("{url}{sign}sslmode={STRICTEST}")
 }
 
 /// Where a service keeps its state, or beside the configuration file, or where programs of a user

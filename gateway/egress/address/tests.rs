@@ -53,7 +53,11 @@ fn every_range_has_its_class_up_to_its_edges() {
         ("fec0::1", Class::Private),
         ("fc00::1", Class::Private),
         ("fdff::1", Class::Private),
+        ("fd00:ec1::254", Class::Private),
+        ("fd00:ec2::23", Class::Metadata),
         ("fd00:ec2::254", Class::Metadata),
+        ("fd20:ce::254", Class::Metadata),
+        ("fd20:ce::253", Class::Private),
         ("ff02::1", Class::Multicast),
         ("100::1", Class::Reserved),
         ("2001::1", Class::Reserved),
@@ -64,12 +68,12 @@ fn every_range_has_its_class_up_to_its_edges() {
         ("3fff:1000::1", Class::Global),
         ("5f00::1", Class::Reserved),
         ("2606:4700:4700::1111", Class::Global),
-        ("64:ff9b:1::1", Class::Private),
+        ("64:ff9b:1::1", Class::Reserved),
     ];
     for (text, expected) in cases {
         assert_eq!(class(text), expected, "{text}");
     }
-    assert_eq!(cases.len(), 54);
+    assert_eq!(cases.len(), 58);
 }
 
 #[test]
@@ -128,4 +132,41 @@ fn the_public_policy_permits_global_addresses_alone_even_when_literal() {
         assert!(!Policy::Public.permits(text.parse().unwrap(), true), "{text}");
     }
     assert!(Policy::Public.permits("2606:4700:4700::1111".parse().unwrap(), false));
+}
+
+#[test]
+fn an_organisation_reaches_what_the_operator_allows_and_never_what_has_credentials() {
+    let policies = [(false, false), (true, false), (false, true), (true, true)];
+    let never = [
+        "169.254.169.254",
+        "169.254.170.23",
+        "168.63.129.16",
+        "100.100.100.200",
+        "fd00:ec2::254",
+        "fe80::a9fe:a9fe",
+        "::ffff:169.254.169.254",
+        "64:ff9b::a9fe:a9fe",
+        "64:ff9b:1::a9fe:a9fe",
+        "2002:a9fe:a9fe::",
+        "0.0.0.0",
+        "::",
+        "224.0.0.1",
+        "198.18.0.1",
+    ];
+    for (private, loopback) in policies {
+        let policy = Policy::Organisation { private, loopback };
+        for literal in [false, true] {
+            let permits = |text: &str| policy.permits(text.parse().unwrap(), literal);
+            for text in never {
+                assert!(!permits(text), "{text} {policy:?}");
+            }
+            for text in ["10.1.2.3", "192.168.0.9", "100.64.0.1", "fd12::1", "::ffff:10.0.0.1"] {
+                assert_eq!(permits(text), private, "{text} {policy:?}");
+            }
+            for text in ["127.0.0.1", "::1", "::ffff:127.0.0.1", "2002:7f00:1::"] {
+                assert_eq!(permits(text), loopback, "{text} {policy:?}");
+            }
+            assert!(permits("8.8.8.8") && permits("2606:4700:4700::1111"), "{policy:?}");
+        }
+    }
 }

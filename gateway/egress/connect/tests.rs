@@ -73,6 +73,41 @@ async fn loopback_is_refused_to_the_public_policy_before_anything_is_sent() {
     }
 }
 
+/// A name server that says something else each time.
+struct Changing(parking_lot::Mutex<Vec<&'static [&'static str]>>);
+
+impl Resolve for Changing {
+    fn resolve<'a>(&'a self, _: &'a str, port: u16) -> crate::Addresses<'a> {
+        let next = self.0.lock().pop();
+        let all = next.expect("it is asked once for each connection").iter();
+        let found = all.map(|text| SocketAddr::new(text.parse().unwrap(), port)).collect();
+        Box::pin(std::future::ready(Ok(found)))
+    }
+}
+
+#[tokio::test]
+async fn a_name_is_judged_by_what_it_leads_to_at_each_connection() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let url = Url::parse(&format!("http://rebound.example:{port}/mcp")).unwrap();
+    let policy = Policy::Organisation { private: false, loopback: true };
+    assert_eq!(policy.check_url(&url), Ok(()));
+    let later: [&[&str]; 4] = [
+        &["169.254.169.254"],
+        &["127.0.0.1", "10.0.0.1"],
+        &["8.8.8.8", "::ffff:169.254.169.254"],
+        &["127.0.0.1"],
+    ];
+    let resolver = Arc::new(Changing(parking_lot::Mutex::new(later.to_vec())));
+    let connector = Connector { resolver, ..Connector::new(&config()).unwrap() };
+    let target = Target::new(&url).unwrap();
+    connector.connect(&target, policy).await.unwrap();
+    for _ in 0..3 {
+        let error = connector.connect(&target, policy).await.unwrap_err();
+        assert!(matches!(error, ConnectError::Refused(_)), "{error}");
+    }
+}
+
 #[tokio::test]
 async fn a_server_that_never_shakes_hands_runs_into_the_timeout() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -177,6 +177,7 @@ impl Client {
             connect_timeout: Duration::from_secs(5),
             idle_connections: 64,
             idle_timeout: Duration::from_secs(30),
+            organisations: Policy::Public,
         };
         let url = url::Url::parse(&format!("http://127.0.0.1:{port}/mcp"))?;
         let origin =

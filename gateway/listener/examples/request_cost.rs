@@ -58,6 +58,8 @@ impl Handler for Echo {
 
     fn record_rejection(&self, _: Rejection, _: Cow<'static, str>) {}
 
+    fn record_response(&self, _: StatusCode) {}
+
     fn budget(&self) -> &Arc<Budget> {
         &self.0
     }

@@ -35,6 +35,8 @@ fn paths_are_matched_by_hand() {
         ("/servers/git-hub.v2_~/mcp", server("git-hub.v2_~")),
         ("/sse", Route::Sse(Endpoint::All)),
         ("/servers/a/sse", Route::Sse(Endpoint::Server("a".into()))),
+        ("/agents/Ag_1/mcp", Route::Mcp(Endpoint::Agent(AgentPath::new("Ag_1")))),
+        ("/agents/a/sse", Route::Sse(Endpoint::Agent(AgentPath::new("a")))),
         ("/messages", Route::Messages),
     ];
     for (text, expected) in table {
@@ -50,6 +52,9 @@ fn paths_are_matched_by_hand() {
         "/servers/mcp",
         "/servers/sse",
         "/servers/a/messages",
+        "/agents//mcp",
+        "/agents/mcp",
+        "/other/a/mcp",
         "",
     ] {
         assert_eq!(parse_route(other, true), Route::Fallback, "{other}");

@@ -27,7 +27,13 @@ struct Client {
 }
 
 fn limits() -> Stdio {
-    Stdio { line_bytes: 500, depth: 32, requests: 3, grace: Duration::from_secs(5) }
+    Stdio {
+        endpoint: Endpoint::All,
+        line_bytes: 500,
+        depth: 32,
+        requests: 3,
+        grace: Duration::from_secs(5),
+    }
 }
 
 /// Mints session `s1`; echoes names, hangs on `hang`, streams on `stream`; tells what it saw.

@@ -43,7 +43,15 @@ fn target(own: &'static str) -> Target<'static> {
         _ => "db__query",
     };
     let annotations = Annotations::default();
-    Target { kind: Kind::Tool, server: "db", exposed, own, category: None, annotations }
+    Target {
+        kind: Kind::Tool,
+        server: "db",
+        organisation: None,
+        exposed,
+        own,
+        category: None,
+        annotations,
+    }
 }
 
 fn decide(policy: &Policy, own: &'static str, arguments: &str) -> Outcome {

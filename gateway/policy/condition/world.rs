@@ -97,6 +97,7 @@ pub(super) fn samples(mut each: impl FnMut(World<'_>) -> Result<(), String>) -> 
     let tool = Target {
         kind: Kind::Tool,
         server: "server",
+        organisation: None,
         exposed: "server__tool",
         own: "tool",
         category: None,

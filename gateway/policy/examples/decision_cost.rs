@@ -69,6 +69,7 @@ fn main() {
     let target = |server, exposed, own| Target {
         kind: Kind::Tool,
         server,
+        organisation: None,
         exposed,
         own,
         category: None,

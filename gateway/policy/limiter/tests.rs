@@ -5,7 +5,7 @@ use super::*;
 
 fn quota(per_second: u32, concurrency: Option<u32>) -> Quota {
     let rate = NonZeroU32::new(per_second).map(|n| (n, Duration::from_secs(3600), n));
-    Quota { rate, concurrency }
+    Quota { rate, concurrency, when_away: WhenAway::Local }
 }
 
 #[test]
@@ -13,13 +13,14 @@ fn memory_is_bounded_and_the_surplus_shares() {
     let limiter = Local::new();
     let quota = quota(1, None);
     for key in 0..MAX_KEYS as u64 + 2 * u64::from(LOOK_EVERY) {
-        let _ = limiter.take("p", &quota, key);
+        let _ = limiter.take_for("p", &quota, key);
     }
     let bucket = limiter.bucket("p", &quota);
     let known = bucket.pace.as_ref().map_or(0, |pace| pace.len());
     assert!(known <= MAX_KEYS + 2 * LOOK_EVERY as usize + SHARED as usize, "{known}");
     // Far more callers than shared allowances: most of them find theirs used up.
-    let passed = (0..20_000).filter(|n| limiter.take("p", &quota, 10_000_000 + n).is_ok()).count();
+    let passed =
+        (0..20_000).filter(|n| limiter.take_for("p", &quota, 10_000_000 + n).is_ok()).count();
     assert!(passed <= SHARED as usize, "{passed}");
 }
 
@@ -27,11 +28,11 @@ fn memory_is_bounded_and_the_surplus_shares() {
 fn places_are_given_back_however_a_request_ends() {
     let limiter = Local::new();
     let quota = quota(0, Some(2));
-    let held: Vec<_> = (0..2).map(|_| limiter.take("p", &quota, 7).unwrap()).collect();
-    assert!(limiter.take("p", &quota, 7).unwrap_err().1);
-    assert!(limiter.take("p", &quota, 8).is_ok());
+    let held: Vec<_> = (0..2).map(|_| limiter.take_for("p", &quota, 7).unwrap()).collect();
+    assert_eq!(limiter.take_for("p", &quota, 7).unwrap_err(), Reached::Concurrency(GUESS));
+    assert!(limiter.take_for("p", &quota, 8).is_ok());
     drop(held);
-    assert!(limiter.take("p", &quota, 7).is_ok());
+    assert!(limiter.take_for("p", &quota, 7).is_ok());
     assert_eq!(limiter.bucket("p", &quota).running.len(), 0);
 }
 
@@ -39,12 +40,13 @@ fn places_are_given_back_however_a_request_ends() {
 fn what_is_given_back_is_there_again_and_never_more_than_all() {
     let limiter = Local::new();
     let quota = quota(2, None);
-    let took = |tries: usize| (0..tries).filter(|_| limiter.take("p", &quota, 7).is_ok()).count();
-    limiter.give_back("p", &quota, 7);
+    let took =
+        |tries: usize| (0..tries).filter(|_| limiter.take_for("p", &quota, 7).is_ok()).count();
+    limiter.give_back_for("p", &quota, 7);
     assert_eq!(took(5), 2);
-    limiter.give_back("p", &quota, 7);
+    limiter.give_back_for("p", &quota, 7);
     assert_eq!(took(5), 1);
-    (0..9).for_each(|_| limiter.give_back("p", &quota, 7));
+    (0..9).for_each(|_| limiter.give_back_for("p", &quota, 7));
     assert_eq!(took(5), 2);
 }
 
@@ -52,7 +54,7 @@ fn what_is_given_back_is_there_again_and_never_more_than_all() {
 fn another_allowance_of_the_same_name_takes_over_what_was_used() {
     let limiter = Local::new();
     let took = |quota: &Quota, tries: usize| {
-        (0..tries).filter(|_| limiter.take("p", quota, 7).is_ok()).count()
+        (0..tries).filter(|_| limiter.take_for("p", quota, 7).is_ok()).count()
     };
     assert_eq!(
         (took(&quota(5, None), 9), took(&quota(7, None), 9), took(&quota(3, None), 9)),
@@ -71,17 +73,21 @@ fn another_allowance_of_the_same_name_takes_over_what_was_used() {
     );
     // Away for a while, and back: neither the rate nor a place is new.
     let places = quota(0, Some(1));
-    let held = limiter.take("p", &places, 7).unwrap();
+    let held = limiter.take_for("p", &places, 7).unwrap();
     assert_eq!(took(&quota(3, Some(1)), 9), 0);
-    assert!(limiter.take("p", &quota(9, Some(1)), 7).unwrap_err().1);
+    assert_eq!(
+        limiter.take_for("p", &quota(9, Some(1)), 7).unwrap_err(),
+        Reached::Concurrency(GUESS)
+    );
     drop(held);
     assert_eq!(took(&quota(9, None), 9), 9 - 8);
     // Those beyond the most that are remembered go on sharing.
     let many = quota(1, None);
     (0..MAX_KEYS as u64 + 2 * u64::from(LOOK_EVERY))
-        .for_each(|key| drop(limiter.take("q", &many, key)));
-    let passed =
-        (0..20_000).filter(|n| limiter.take("q", &quota(2, None), 10_000_000 + n).is_ok()).count();
+        .for_each(|key| drop(limiter.take_for("q", &many, key)));
+    let passed = (0..20_000)
+        .filter(|n| limiter.take_for("q", &quota(2, None), 10_000_000 + n).is_ok())
+        .count();
     assert!(passed <= 2 * SHARED as usize, "{passed}");
 }
 
@@ -92,12 +98,12 @@ fn what_remembers_nothing_is_forgotten_and_nothing_else() {
         quota(1, None),
         Quota {
             rate: Some((NonZeroU32::MAX, Duration::from_secs(1), NonZeroU32::MIN)),
-            concurrency: None,
+            ..quota(1, None)
         },
     );
-    let held = limiter.take("held", &quota(0, Some(1)), 7).unwrap();
+    let held = limiter.take_for("held", &quota(0, Some(1)), 7).unwrap();
     for (name, quota) in [("slow", &slow), ("fast", &fast)] {
-        limiter.take(name, quota, 7).unwrap();
+        limiter.take_for(name, quota, 7).unwrap();
     }
     std::thread::sleep(Duration::from_millis(5));
     let names = || {
@@ -108,7 +114,7 @@ fn what_remembers_nothing_is_forgotten_and_nothing_else() {
         names
     };
     assert_eq!(names(), ["held", "slow"]);
-    assert!(limiter.take("slow", &slow, 7).is_err());
+    assert!(limiter.take_for("slow", &slow, 7).is_err());
     drop(held);
     assert_eq!(names(), ["slow"]);
 }
@@ -117,11 +123,11 @@ fn what_remembers_nothing_is_forgotten_and_nothing_else() {
 fn beyond_the_most_policies_the_least_is_forgotten() {
     let limiter = Local::new();
     for key in 0..3 {
-        limiter.take("first", &quota(1, None), key).unwrap();
+        limiter.take_for("first", &quota(1, None), key).unwrap();
     }
     for n in 0..MAX_BUCKETS + 10 {
-        limiter.take(&n.to_string(), &quota(1, None), 7).unwrap();
+        limiter.take_for(&n.to_string(), &quota(1, None), 7).unwrap();
     }
     assert_eq!(limiter.buckets.read().unwrap().len(), MAX_BUCKETS);
-    assert!(limiter.take("first", &quota(1, None), 0).is_err());
+    assert!(limiter.take_for("first", &quota(1, None), 0).is_err());
 }

@@ -46,6 +46,7 @@ fn is_about(keys: Value, subject: &Subject<'_>, endpoint: &str, target: &Target<
 const TOOL: Target<'static> = Target {
     kind: Kind::Tool,
     server: "db",
+    organisation: None,
     exposed: "db__query",
     own: "query",
     category: Some("database"),

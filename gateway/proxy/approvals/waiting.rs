@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use lockgate_authn::{LOCAL, Principal};
-use lockgate_policy::{ApprovalRule, Subject};
+use lockgate_policy::ApprovalRule;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use crate::approvals::bounds::{Bounds, NoRoom};
+use crate::rights::subject;
 
 /// How the wait for others ended.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +37,14 @@ pub(crate) enum VoteError {
 
 /// Records an approval that counts while the call waits for others.
 pub(crate) type RecordVote<'a> = &'a dyn Fn(&WaitingCall) -> Result<(), VoteError>;
+
+/// Somebody who looks at the calls that wait, or answers.
+#[derive(Clone, Copy)]
+pub(crate) struct Approver<'a> {
+    pub(crate) principal: &'a Principal,
+    /// Runs the gateway: is of every organisation.
+    pub(crate) is_operator: bool,
+}
 
 /// One call that waits.
 pub(crate) struct WaitingCall {
@@ -86,21 +95,28 @@ impl WaitingCall {
     }
 
     /// For which of the rules somebody's approval counts; nothing where it does for none.
-    fn counts(&self, subject: &Subject<'_>) -> Option<Vec<bool>> {
+    fn counts(&self, approver: Approver<'_>) -> Option<Vec<bool>> {
+        let subject = subject(approver.principal);
         // Who need not show a credential on this machine may be the requester in another dress.
         if subject.is_anonymous() || subject.issuer == LOCAL {
             return None;
         }
-        let counts: Vec<bool> = self.rules.iter().map(|rule| rule.accepts(subject)).collect();
+        let organisation = approver.principal.organisation();
+        let is_member = approver.is_operator || organisation == self.requester.organisation();
+        let mut counts = Vec::new();
+        for rule in &self.rules {
+            // An approver of another organisation has to be named by it.
+            counts.push(rule.accepts(&subject) && (is_member || rule.names_organisations()));
+        }
         counts.contains(&true).then_some(counts)
     }
 
     /// The call as somebody sees it who may approve it; nothing for everybody else.
-    fn show_to(&self, approver: &Principal, subject: &Subject<'_>) -> Option<Value> {
-        if self.requester == *approver {
+    fn show_to(&self, approver: Approver<'_>) -> Option<Value> {
+        if is_same_person(&self.requester, approver.principal) {
             return None;
         }
-        self.counts(subject)?;
+        self.counts(approver)?;
         let seconds = self.expires.duration_since(SystemTime::now()).unwrap_or_default();
         let mut shown = self.shown.clone();
         shown["id"] = self.id.as_str().into();
@@ -121,20 +137,20 @@ impl WaitingCall {
 
     fn vote(
         &self,
-        voter: &Principal,
-        subject: &Subject<'_>,
+        approver: Approver<'_>,
         approve: bool,
         record: RecordVote<'_>,
     ) -> Result<Value, VoteError> {
-        let counts = self.counts(subject).ok_or(VoteError::Unknown)?;
-        if *voter == self.requester {
+        let counts = self.counts(approver).ok_or(VoteError::Unknown)?;
+        let voter = approver.principal;
+        if is_same_person(voter, &self.requester) {
             return Err(VoteError::Own);
         }
         let mut votes = self.votes.lock();
         if votes.sender.is_none() {
             return Err(VoteError::Unknown);
         }
-        if votes.approved.iter().any(|(earlier, _)| earlier == voter) && approve {
+        if votes.approved.iter().any(|(earlier, _)| is_same_person(earlier, voter)) && approve {
             return Err(VoteError::Twice);
         }
         if approve {
@@ -169,6 +185,11 @@ impl WaitingCall {
     }
 }
 
+/// In whatever organisation.
+fn is_same_person(one: &Principal, other: &Principal) -> bool {
+    one.issuer == other.issuer && one.subject == other.subject
+}
+
 fn approvals_of(votes: &Votes, rule: usize) -> usize {
     votes.approved.iter().filter(|(_, counts)| counts.get(rule) == Some(&true)).count()
 }
@@ -193,25 +214,20 @@ impl WaitingCalls {
     }
 
     /// What somebody may approve, the oldest first.
-    pub(crate) fn list(&self, approver: &Principal, subject: &Subject<'_>) -> Vec<Value> {
+    pub(crate) fn list(&self, approver: Approver<'_>) -> Vec<Value> {
         let mut calls: Vec<Arc<WaitingCall>> = self.0.lock().values().cloned().collect();
         calls.sort_by_key(|call| call.asked);
         let mut all = Vec::new();
         for call in calls {
-            all.extend(call.show_to(approver, subject));
+            all.extend(call.show_to(approver));
         }
         all
     }
 
     /// The call of this id, if this approver may approve it.
-    pub(crate) fn find(
-        &self,
-        approver: &Principal,
-        subject: &Subject<'_>,
-        id: &str,
-    ) -> Option<Value> {
+    pub(crate) fn find(&self, approver: Approver<'_>, id: &str) -> Option<Value> {
         let call = self.0.lock().get(id).cloned()?;
-        call.show_to(approver, subject)
+        call.show_to(approver)
     }
 
     /// Counts the answer of an approver; gives how the call stands then.
@@ -221,13 +237,12 @@ impl WaitingCalls {
     pub(crate) fn vote(
         &self,
         id: &str,
-        voter: &Principal,
-        subject: &Subject<'_>,
+        approver: Approver<'_>,
         approve: bool,
         record: RecordVote<'_>,
     ) -> Result<(Arc<WaitingCall>, Value), VoteError> {
         let call = self.0.lock().get(id).cloned().ok_or(VoteError::Unknown)?;
-        let state = call.vote(voter, subject, approve, record)?;
+        let state = call.vote(approver, approve, record)?;
         Ok((call, state))
     }
 

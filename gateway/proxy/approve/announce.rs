@@ -28,7 +28,7 @@ impl Asking<'_> {
         let principal = &self.context.principal;
         let rules = self.permitted.approvals().iter().filter(|rule| !rule.is_for_caller());
         let needs = rules.map(|rule| rule.needs()).collect();
-        let organisation = principal.organisation.as_deref();
+        let organisation = principal.named_organisation();
         let tool = self.permitted.listed().unwrap_or_default();
         let waiting = WaitingApproval {
             id: id.to_owned(),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use lockgate_protocol::scan;
 use lockgate_protocol::sealed::{Purpose, Reason};
+use lockgate_upstream::Upstream;
 use serde_json::Value;
 
 use crate::answers::Questions;
@@ -28,14 +29,15 @@ pub(crate) struct CallerAnswer {
 /// Seals the state of a question to the caller.
 pub(crate) fn seal(
     context: &RequestContext,
-    slug: &str,
+    server: &dyn Upstream,
     target: &str,
     nonce: &Nonce,
     life: Duration,
 ) -> Option<String> {
     let digest = tokens::digest(context);
-    let [issuer, subject, endpoint] = context.bind();
-    let bound = [issuer, subject, endpoint, slug.as_bytes(), target.as_bytes(), &digest];
+    let [realm, subject, endpoint] = context.bind();
+    let server = server.qualified_name();
+    let bound = [realm, subject, endpoint, server.as_bytes(), target.as_bytes(), &digest];
     // A second more than the question is remembered, so that whoever comes late is told so.
     let expires = unix_time::now() + life.as_secs() + 1;
     context.snapshot.sealer.seal(Purpose::Approval, &bound, expires, nonce).ok()
@@ -47,15 +49,16 @@ pub(crate) fn seal(
 /// The answer is none to what was asked, or comes too late.
 pub(crate) fn read(
     context: &RequestContext,
-    slug: &str,
+    server: &dyn Upstream,
     target: &str,
 ) -> Result<Option<CallerAnswer>, RequestError> {
     let Some(token) = context.request.param("requestState").and_then(scan::as_str) else {
         return Ok(None);
     };
     let digest = tokens::digest(context);
-    let [issuer, subject, endpoint] = context.bind();
-    let bound = [issuer, subject, endpoint, slug.as_bytes(), target.as_bytes(), &digest];
+    let [realm, subject, endpoint] = context.bind();
+    let server = server.qualified_name();
+    let bound = [realm, subject, endpoint, server.as_bytes(), target.as_bytes(), &digest];
     let opened = context.snapshot.sealer.open(Purpose::Approval, &bound, unix_time::now(), &token);
     let plain = match opened {
         Ok(plain) => plain,

@@ -43,13 +43,14 @@ impl ApprovedCall {
         let seen = context.view.tool(&name);
         let definition = seen.map_or(b"".as_slice(), |seen| &seen.entry.item.text);
         let mut hasher = blake3::Hasher::new();
-        let [issuer, subject, endpoint] = context.bind();
-        let slug = permitted.server().slug().as_bytes();
+        let [realm, subject, endpoint] = context.bind();
+        let name = permitted.server().qualified_name();
         let target = permitted.target().as_bytes();
         // Another server under the same name, or other policies under theirs, is another call.
         let server = permitted.server().instance().to_bytes();
         let policies = context.snapshot.policy.fingerprint();
-        let mut parts = vec![issuer, subject, endpoint, slug, target, definition, &canonical];
+        let mut parts =
+            vec![realm, subject, endpoint, name.as_bytes(), target, definition, &canonical];
         parts.extend([server.as_slice(), policies.as_slice()]);
         parts.extend(permitted.approvals().iter().map(|rule| rule.rule.as_bytes()));
         for part in parts {
@@ -70,7 +71,7 @@ impl ApprovedCall {
         let needs: Vec<String> = permitted.approvals().iter().map(|rule| rule.needs()).collect();
         json!({
             "caller": format!("{}|{}", principal.issuer, principal.subject),
-            "organisation": principal.organisation.as_deref(),
+            "organisation": principal.named_organisation(),
             "agent": principal.agent.as_deref(),
             "endpoint": context.endpoint.path(),
             "server": permitted.server().slug(),

@@ -47,7 +47,7 @@ impl Asking<'_> {
             issuer: &context.principal.issuer,
             subject: &context.principal.subject,
             by: &people,
-            server: permitted.server().slug(),
+            server: &permitted.server().qualified_name(),
             name: tool,
             digest: &digest,
         });

@@ -35,7 +35,7 @@ impl Asking<'_> {
         let before = &was.principal;
         let same = principal.roles == before.roles
             && principal.scopes == before.scopes
-            && principal.organisation == before.organisation
+            && principal.named_organisation() == before.named_organisation()
             && principal.agent == before.agent;
         if !same {
             return Err(ApprovalError::Changed("what the caller's credential grants"));

@@ -26,6 +26,7 @@ pub(super) fn find_server<'a>(
         let target = Target {
             kind,
             server: slug,
+            organisation: server.organisation().map(|name| &**name),
             exposed: name,
             own,
             category: category.as_deref(),

@@ -12,6 +12,7 @@ use lockgate_upstream::{Item, ListKind, Upstream};
 use crate::inspect::Inspected;
 
 /// One tool, prompt, resource or template of one server.
+#[derive(Clone)]
 pub(crate) struct Entry {
     pub(crate) slug: Slug,
     pub(crate) server: Arc<dyn Upstream>,
@@ -63,6 +64,7 @@ impl Entry {
         Target {
             kind,
             server: &self.slug,
+            organisation: self.server.organisation().map(|name| &**name),
             exposed: &self.exposed,
             own: &self.item.key,
             category: self.category.as_deref(),
@@ -85,6 +87,7 @@ impl Found {
         Target {
             kind,
             server: self.server.slug(),
+            organisation: self.server.organisation().map(|name| &**name),
             exposed: &self.exposed,
             own: &self.own,
             category: self.category.as_deref(),

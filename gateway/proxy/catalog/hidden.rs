@@ -35,8 +35,9 @@ impl Catalog {
         match kind {
             Kind::Tool => {
                 let quarantined = self.quarantined.iter().filter(|entry| asking.means(entry, name));
-                let quarantined =
-                    quarantined.map(|entry| (entry.slug.to_string(), QUARANTINE.into())).next();
+                let quarantined = quarantined
+                    .map(|entry| (entry.server.qualified_name().into_owned(), QUARANTINE.into()))
+                    .next();
                 self.hides_item(asking, ListKind::Tools, kind, name).or(quarantined)
             }
             Kind::Prompt | Kind::PromptCompletion => {
@@ -54,8 +55,9 @@ impl Catalog {
         name: &str,
     ) -> Option<(String, Arc<str>)> {
         let meant = self.items(list).iter().filter(|entry| asking.means(entry, name));
-        let hidden =
-            |entry: &Arc<Entry>| Some((entry.slug.to_string(), asking.rule(&entry.target(kind))?));
+        let hidden = |entry: &Arc<Entry>| {
+            Some((entry.server.qualified_name().into_owned(), asking.rule(&entry.target(kind))?))
+        };
         // Through to the end, so that no entry takes less time than another.
         meant.fold(None, |found, entry| found.or(hidden(entry)))
     }
@@ -69,7 +71,7 @@ impl Catalog {
     ) -> Option<(String, Arc<str>)> {
         let (slug, own) = match asking.endpoint {
             Endpoint::Server(slug) => (slug.clone(), name.to_owned()),
-            Endpoint::All => match uri::own(name) {
+            Endpoint::All | Endpoint::Agent(_) => match uri::own(name) {
                 Some((slug, own)) => (slug.to_owned(), own.into_owned()),
                 None => {
                     let mut all = self.items(ListKind::Resources).iter();
@@ -84,12 +86,13 @@ impl Catalog {
         let target = Target {
             kind,
             server: slug,
+            organisation: server.organisation().map(|name| &**name),
             exposed: &exposed,
             own: &own,
             category: category.as_deref(),
             annotations: Annotations::default(),
         };
-        Some((slug.to_string(), asking.rule(&target)?))
+        Some((server.qualified_name().into_owned(), asking.rule(&target)?))
     }
 }
 
@@ -100,7 +103,7 @@ impl Asking<'_> {
         let own = &*entry.item.key;
         match self.endpoint {
             Endpoint::Server(only) => slug.as_str() == only && own == name,
-            Endpoint::All => {
+            Endpoint::All | Endpoint::Agent(_) => {
                 *entry.exposed == *name
                     || name.ends_with(own)
                         && self.naming.aliases(slug, own).any(|alias| alias == name)

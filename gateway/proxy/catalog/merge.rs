@@ -90,8 +90,10 @@ impl Merger<'_> {
         };
         if kind == ListKind::Tools {
             let is_builtin = entry.category.is_some();
-            entry.metrics = Some(self.metrics.tool(slug, &item.key));
-            entry.inspected = Some(self.known.inspect(slug, item, is_builtin, self.pins));
+            let organisation = server.organisation().map(|organisation| &**organisation);
+            entry.metrics = Some(self.metrics.tool(organisation, slug, &item.key));
+            let name = inspect::name_in_lock(&**server);
+            entry.inspected = Some(self.known.inspect((slug, &name), item, is_builtin, self.pins));
             entry.annotations = Annotations::of_tool(&item.text);
         }
         Arc::new(entry)

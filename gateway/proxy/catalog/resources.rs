@@ -38,6 +38,7 @@ impl View {
         let target = Target {
             kind,
             server: server_name,
+            organisation: server.organisation().map(|name| &**name),
             exposed: &exposed,
             own: &own,
             category: category_name,

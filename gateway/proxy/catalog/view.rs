@@ -8,7 +8,7 @@ use lockgate_policy::Policy;
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::name::Slug;
 use lockgate_protocol::revision::Era;
-use lockgate_upstream::{ListKind, Upstream};
+use lockgate_upstream::{ListKind, ServerId, Upstream};
 use serde_json::{Map, Value};
 
 use super::entry::{Entry, ViewEntry, index};
@@ -94,10 +94,15 @@ impl View {
         self.items[index(kind)].iter().filter(move |entry| entry.audience.includes(asked))
     }
 
+    /// The server, if it is seen here.
+    pub(crate) fn server(&self, id: &ServerId) -> Option<&Arc<dyn Upstream>> {
+        self.servers.get(&*id.slug).filter(|server| id.names(&***server))
+    }
+
     /// Whether a list of a server shows here: it has an entry, or may have one later.
-    pub(crate) fn lists_of(&self, slug: &str, kind: ListKind) -> bool {
-        let mut servers = self.servers.values();
-        let Some(server) = servers.find(|server| server.slug() == slug) else { return false };
+    pub(crate) fn lists_of(&self, id: &ServerId, kind: ListKind) -> bool {
+        let Some(server) = self.server(id) else { return false };
+        let slug = &*id.slug;
         self.has_entries(slug, kind)
             || kind == ListKind::Resources && self.has_entries(slug, ListKind::Templates)
             || server.catalog().items(kind).is_empty()

@@ -1,6 +1,6 @@
-//! The views of one catalog, made when somebody first asks for them. They belong to the catalog and
-//! go with it; what all of them may take is bounded, and the view that was used longest ago goes
-//! first.
+//! The views that were made of one catalog of the operator's servers, alone or with the catalog of
+//! an organisation, when somebody first asked for them. They go with either; what all of them may
+//! take is bounded, and the view that was used longest ago goes first.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,8 +11,10 @@ use parking_lot::RwLock;
 use super::view::View;
 use crate::transport::Endpoint;
 
-/// What the views of a catalog may take together, in bytes as [`View::weight`] estimates them.
+/// What the views of the operator's servers alone may take together, in bytes as [`View::weight`]
+/// estimates them; and what those of all organisations with servers of their own may.
 const MAX_WEIGHT: usize = 64 * 1024 * 1024;
+
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Views {
@@ -23,6 +25,15 @@ pub(crate) struct Views {
 
 #[derive(Default)]
 struct KeptViews {
+    shared: Layer,
+    /// With something of an organisation: by the number of what that had then.
+    own: HashMap<u64, Layer>,
+    own_weight: usize,
+}
+
+/// Views that are made of the same.
+#[derive(Default)]
+struct Layer {
     by_endpoint: HashMap<Endpoint, HashMap<[u8; 16], KeptView>>,
     weight: usize,
 }
@@ -34,15 +45,26 @@ struct KeptView {
 }
 
 impl Views {
-    /// The view of a class of callers at an endpoint, if it has been made.
-    pub(crate) fn get(&self, endpoint: &Endpoint, class: [u8; 16]) -> Option<Arc<View>> {
+    /// The view of a class of callers at an endpoint, if it has been made; `own` where it has
+    /// something of an organisation.
+    pub(crate) fn get(
+        &self,
+        own: Option<u64>,
+        endpoint: &Endpoint,
+        class: [u8; 16],
+    ) -> Option<Arc<View>> {
         let kept = self.kept.read();
-        let found = kept.by_endpoint.get(endpoint)?.get(&class)?;
+        let layer = match own {
+            None => &kept.shared,
+            Some(own) => kept.own.get(&own)?,
+        };
+        let found = layer.by_endpoint.get(endpoint)?.get(&class)?;
         found.used.store(self.count_use(), Ordering::Relaxed);
         Some(Arc::clone(&found.view))
     }
 
-    /// Keeps a view. Where another caller of the class was faster, gives that one's.
+    /// Keeps a view of the operator's servers. Where another caller of the class was faster, gives
+    /// that one's.
     pub(crate) fn keep(&self, endpoint: &Endpoint, class: [u8; 16], view: View) -> Arc<View> {
         self.keep_within(MAX_WEIGHT, endpoint, class, view)
     }
@@ -56,17 +78,58 @@ impl Views {
     ) -> Arc<View> {
         let weight = view.weight();
         let mut kept = self.kept.write();
-        if let Some(known) = kept.by_endpoint.get(endpoint).and_then(|classes| classes.get(&class))
-        {
-            return Arc::clone(&known.view);
+        let shared = &mut kept.shared;
+        while shared.weight + weight > max && shared.drop_least_used() > 0 {}
+        shared.insert(endpoint, class, view, weight, self.count_use())
+    }
+
+    /// Keeps a view that has something of an organisation, unless that has something else by now.
+    pub(crate) fn keep_own(
+        &self,
+        own: u64,
+        is_current: impl FnOnce() -> bool,
+        endpoint: &Endpoint,
+        class: [u8; 16],
+        view: View,
+    ) -> Arc<View> {
+        self.keep_own_within(MAX_WEIGHT, own, is_current, endpoint, class, view)
+    }
+
+    fn keep_own_within(
+        &self,
+        max: usize,
+        own: u64,
+        is_current: impl FnOnce() -> bool,
+        endpoint: &Endpoint,
+        class: [u8; 16],
+        view: View,
+    ) -> Arc<View> {
+        let weight = view.weight();
+        let mut kept = self.kept.write();
+        // Looked at with the lock: whoever changes what the organisation has forgets its views
+        // then.
+        if !is_current() {
+            return Arc::new(view);
         }
-        while kept.weight + weight > max && kept.drop_least_used() {}
-        let view = Arc::new(view);
-        let entry =
-            KeptView { view: Arc::clone(&view), weight, used: AtomicU64::new(self.count_use()) };
-        kept.weight += weight;
-        kept.by_endpoint.entry(endpoint.clone()).or_default().insert(class, entry);
-        view
+        while kept.own_weight + weight > max {
+            if !kept.drop_of_heaviest(own, weight) {
+                return Arc::new(view);
+            }
+        }
+        let layer = kept.own.entry(own).or_default();
+        let before = layer.weight;
+        let kept_view = layer.insert(endpoint, class, view, weight, self.count_use());
+        let added = layer.weight - before;
+        kept.own_weight += added;
+        kept_view
+    }
+
+    /// Forgets those that have something of an organisation: it has something else now.
+    pub(crate) fn forget(&self, own: u64) {
+        let mut kept = self.kept.write();
+        if let Some(gone) = kept.own.remove(&own) {
+            kept.own_weight -= gone.weight;
+        }
     }
 
     /// Forgets all of them: other rules apply now.
@@ -80,23 +143,63 @@ impl Views {
 }
 
 impl KeptViews {
-    /// `false` when there is none.
-    fn drop_least_used(&mut self) -> bool {
+    /// Drops a view of the organisation whose views take most, so that none takes the room of the
+    /// others. `false` when that would be the newcomer, which has none that could go.
+    fn drop_of_heaviest(&mut self, newcomer: u64, weight: usize) -> bool {
+        let mut heaviest: Option<(usize, u64)> = None;
+        for (&own, layer) in &self.own {
+            let added = if own == newcomer { weight } else { 0 };
+            heaviest = heaviest.max(Some((layer.weight + added, own)));
+        }
+        let Some((heaviest, own)) = heaviest else { return false };
+        let Some(layer) = self.own.get_mut(&own).filter(|_| heaviest >= weight) else {
+            return false;
+        };
+        let gone = layer.drop_least_used();
+        if layer.by_endpoint.is_empty() {
+            self.own.remove(&own);
+        }
+        self.own_weight -= gone;
+        true
+    }
+}
+
+impl Layer {
+    fn insert(
+        &mut self,
+        endpoint: &Endpoint,
+        class: [u8; 16],
+        view: View,
+        weight: usize,
+        used: u64,
+    ) -> Arc<View> {
+        let classes = self.by_endpoint.get(endpoint);
+        if let Some(known) = classes.and_then(|classes| classes.get(&class)) {
+            return Arc::clone(&known.view);
+        }
+        let view = Arc::new(view);
+        let entry = KeptView { view: Arc::clone(&view), weight, used: AtomicU64::new(used) };
+        self.weight += weight;
+        self.by_endpoint.entry(endpoint.clone()).or_default().insert(class, entry);
+        view
+    }
+
+    /// Gives what it took; nothing when there is none.
+    fn drop_least_used(&mut self) -> usize {
         let all = self.by_endpoint.iter().flat_map(|(endpoint, classes)| {
             classes
                 .iter()
                 .map(move |(class, kept)| (kept.used.load(Ordering::Relaxed), endpoint, *class))
         });
-        let Some((_, endpoint, class)) = all.min_by_key(|(used, ..)| *used) else { return false };
+        let Some((_, endpoint, class)) = all.min_by_key(|(used, ..)| *used) else { return 0 };
         let endpoint = endpoint.clone();
-        let Some(classes) = self.by_endpoint.get_mut(&endpoint) else { return false };
-        if let Some(gone) = classes.remove(&class) {
-            self.weight -= gone.weight;
-        }
+        let Some(classes) = self.by_endpoint.get_mut(&endpoint) else { return 0 };
+        let gone = classes.remove(&class).map_or(0, |gone| gone.weight);
+        self.weight -= gone;
         if classes.is_empty() {
             self.by_endpoint.remove(&endpoint);
         }
-        true
+        gone
     }
 }
 

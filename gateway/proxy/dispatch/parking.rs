@@ -12,7 +12,8 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use lockgate_protocol::scan;
 use lockgate_upstream::{
-    Answer, AnswerKind, BackChannel, Call, Caller, Conversation, Failure, ListKind, Upstream,
+    Answer, AnswerKind, BackChannel, Call, Caller, Conversation, Failure, ListKind, ServerId,
+    Upstream,
 };
 use serde_json::{Map, Value, json};
 use tokio_util::task::AbortOnDropHandle;
@@ -135,13 +136,14 @@ fn begin(
     let limits = &context.snapshot.config.limits;
     let clients = &gateway.modern_clients;
     let capabilities = &context.caller.capabilities;
+    let id = ServerId::of(&**server);
     let is_unnamed = server.back_channel() == BackChannel::PerConnection;
     if is_unnamed && has_interactive_items(&**server) {
         // It is going to ask, so that no two calls share a connection from the first one on.
-        clients.record_asker(server.slug());
+        clients.record_asker(&id);
     }
     let bridge = Bridge::new(
-        server.slug(),
+        id.clone(),
         capabilities.clone(),
         context.revision,
         limits.question_timeout,
@@ -151,10 +153,9 @@ fn begin(
     );
     let call: Arc<dyn Conversation> = bridge.clone();
     let declared = (context.principal.clone(), capabilities.clone());
-    let lease =
-        clients.lease(declared, server.slug(), Arc::downgrade(&call), limits.sessions, || {
-            gateway.sessions.next_key()
-        })?;
+    let lease = clients.lease(declared, &id, Arc::downgrade(&call), limits.sessions, || {
+        gateway.sessions.next_key()
+    })?;
     let caller = Caller { session: Some(lease.session()), ..context.caller.clone() };
     let call = own(context, permitted, caller, trace);
     let way_back = Arc::clone(&bridge);

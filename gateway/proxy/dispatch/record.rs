@@ -9,12 +9,15 @@ use lockgate_policy::Kind;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::scan;
 use lockgate_telemetry::audit::{self, Decision, Record, Ticket};
-use lockgate_telemetry::{Outcome, ToolMetrics, TraceContext, Tracer};
+use lockgate_telemetry::{
+    Denial, FailureType, Outcome, ToolMetrics, TraceContext, Tracer, Unknown,
+};
 
 use crate::authorize::Permitted;
 use crate::catalog::Asking;
 use crate::context::RequestContext;
 use crate::gateway::Gateway;
+use crate::rejections::classify;
 use crate::rescue::RequestError;
 use crate::trace_context;
 use crate::transport::Endpoint;
@@ -23,11 +26,10 @@ use crate::transport::Endpoint;
 /// caller of something unknown is; the record says which rule hides it.
 pub(crate) fn audit_denial(gateway: &Gateway, context: &RequestContext, problem: &RequestError) {
     let hidden = match &problem.rule {
-        None if gateway.audit.is_some() || Record::wanted(false) => {
-            find_hiding_rule(gateway, context)
-        }
+        None if problem.is_unknown => find_hiding_rule(gateway, context),
         _ => None,
     };
+    count_denial(gateway, context, problem, hidden.as_ref().map(|(_, rule)| &**rule));
     let (server, rule) = match hidden {
         Some((server, rule)) => (Some(server.into_boxed_str()), Some(rule)),
         None => (problem.server.clone(), problem.rule.clone()),
@@ -59,6 +61,55 @@ pub(crate) fn audit_denial(gateway: &Gateway, context: &RequestContext, problem:
     }
 }
 
+/// Counts a request that came no further, under what stopped it.
+fn count_denial(
+    gateway: &Gateway,
+    context: &RequestContext,
+    problem: &RequestError,
+    hiding_rule: Option<&str>,
+) {
+    let metrics = &gateway.metrics;
+    if let Some(rule) = hiding_rule {
+        return metrics.denied(rule, Denial::Hidden);
+    }
+    if let Some(rule) = &problem.rule {
+        metrics.denied(rule, problem.denial);
+        if let Some(tool) = find_counters(context) {
+            tool.record(Outcome::Denied, Duration::ZERO);
+        }
+        return;
+    }
+    if !problem.is_unknown {
+        return metrics.rejected(classify(problem));
+    }
+    metrics.named_unknown(match context.request.method {
+        Method::ToolsCall => Unknown::Tool,
+        Method::PromptsGet => Unknown::Prompt,
+        Method::Complete if completes_prompt(context) => Unknown::Prompt,
+        Method::ResourcesRead | Method::Subscribe | Method::Unsubscribe | Method::Complete => {
+            Unknown::Resource
+        }
+        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel | Method::TasksResult => {
+            Unknown::Task
+        }
+        _ => Unknown::Method,
+    });
+}
+
+fn completes_prompt(context: &RequestContext) -> bool {
+    let reference = context.request.param("ref").and_then(read_reference);
+    reference.is_some_and(|(is_prompt, _)| is_prompt)
+}
+
+/// The counters of the tool that was asked for, when it is there for the caller.
+fn find_counters(context: &RequestContext) -> Option<&ToolMetrics> {
+    if context.request.method != Method::ToolsCall {
+        return None;
+    }
+    let seen = context.view.tool(&context.request.param_str("name")?)?;
+    seen.entry.metrics.as_deref().filter(|_| context.sees(&seen.entry))
+}
+
 /// What hides the thing that was asked for, if it exists: its server and the rule.
 fn find_hiding_rule(gateway: &Gateway, context: &RequestContext) -> Option<(String, Arc<str>)> {
     let request = &context.request;
@@ -67,8 +118,15 @@ fn find_hiding_rule(gateway: &Gateway, context: &RequestContext) -> Option<(Stri
     let policy = &*snapshot.policy;
     let rights = &context.rights;
     let asking = Asking { endpoint, policy, rights, naming: snapshot.naming };
-    let catalog = gateway.directory.catalog();
-    let hides = |kind, name: &str| catalog.hides(&asking, kind, name);
+    let directory = &gateway.directory;
+    let shared = directory.catalog();
+    let own = directory.organisation(context.principal.organisation());
+    let own = own.map(|own| own.state());
+    let hides = |kind, name: &str| {
+        let found = shared.hides(&asking, kind, name);
+        let own = own.as_ref().and_then(|own| own.catalog.hides(&asking, kind, name));
+        found.or(own)
+    };
     match request.method {
         Method::ToolsCall => hides(Kind::Tool, &request.param_str("name")?),
         Method::PromptsGet => hides(Kind::Prompt, &request.param_str("name")?),
@@ -122,9 +180,13 @@ pub(crate) fn audit_allow<'a>(
     permitted: &Permitted,
     trace: Option<u128>,
 ) -> Result<Option<Ticket<'a>>, RequestError> {
+    if let Some(would) = permitted.would() {
+        gateway.metrics.denied(&would.rule, Denial::DryRun);
+    }
     let Some(trail) = &gateway.audit else { return Ok(None) };
     let name = permitted.listed().map(Cow::Borrowed).or_else(|| find_name(context));
-    let about = describe_request(context, Some(permitted.server().slug()), name, trace);
+    let server = permitted.server().qualified_name();
+    let about = describe_request(context, Some(&server), name, trace);
     let decision = Decision::Allow(permitted.rule().map(|rule| &**rule), permitted.would());
     let ticket = trail.decide(&about, find_arguments(context), decision);
     ticket.map(Some).map_err(|unwritable| RequestError::unrecorded(&unwritable))
@@ -141,7 +203,7 @@ fn describe_request<'a>(
     audit::Asked {
         issuer: &principal.issuer,
         subject: &principal.subject,
-        organisation: principal.organisation.as_deref(),
+        organisation: principal.named_organisation(),
         agent: principal.agent.as_deref(),
         method: context.request.method.as_str(),
         endpoint: match &context.endpoint {
@@ -151,6 +213,7 @@ fn describe_request<'a>(
         server,
         name,
         trace,
+        transport: context.transport.name(),
     }
 }
 
@@ -189,7 +252,7 @@ fn find_arguments(context: &RequestContext) -> Option<&[u8]> {
 pub(super) struct CallRecord<'a> {
     context: &'a RequestContext,
     tool: Option<Arc<ToolMetrics>>,
-    slug: String,
+    server: Option<String>,
     tracer: Option<&'a Tracer>,
     parent: Option<TraceContext>,
     trace: Option<TraceContext>,
@@ -197,6 +260,8 @@ pub(super) struct CallRecord<'a> {
     rule: Option<Arc<str>>,
     pub(super) began: Instant,
     pub(super) outcome: Outcome,
+    /// Where it failed, if that is known better than from the outcome.
+    pub(super) failure: Option<FailureType>,
 }
 
 impl<'a> CallRecord<'a> {
@@ -212,11 +277,11 @@ impl<'a> CallRecord<'a> {
         let is_traced = parent.is_some() || tracer.is_some();
         let trace = is_traced.then(|| TraceContext::continued(parent.as_ref()));
         let trace_id = trace.as_ref().map(TraceContext::trace_id);
-        let slug = if tracer.is_some() { permitted.server().slug() } else { "" };
+        let server = tracer.map(|_| permitted.server().qualified_name().into_owned());
         Ok(Self {
             context,
             tool: permitted.metrics(),
-            slug: slug.to_owned(),
+            server,
             tracer,
             parent,
             trace,
@@ -224,6 +289,7 @@ impl<'a> CallRecord<'a> {
             rule: permitted.rule().cloned(),
             began: Instant::now(),
             outcome: Outcome::Cancelled,
+            failure: None,
         })
     }
 
@@ -231,6 +297,17 @@ impl<'a> CallRecord<'a> {
     pub(super) fn trace_headers(&self) -> Option<(String, Option<String>)> {
         let trace = self.trace.as_ref()?;
         Some((trace.traceparent().as_str().to_owned(), trace.tracestate().map(str::to_owned)))
+    }
+
+    fn failure_type(&self) -> Option<FailureType> {
+        let usual = match self.outcome {
+            Outcome::Ok | Outcome::Denied | Outcome::Cancelled => return None,
+            Outcome::ToolError => return Some(FailureType::Execution),
+            Outcome::ProtocolError => FailureType::Execution,
+            Outcome::Timeout => FailureType::Timeout,
+            Outcome::Unavailable => FailureType::Connection,
+        };
+        Some(self.failure.unwrap_or(usual))
     }
 
     /// The span of the call.
@@ -246,7 +323,7 @@ impl<'a> CallRecord<'a> {
             context: trace,
             parent: self.parent.as_ref(),
             method: request.method.as_str(),
-            server: Some(&self.slug),
+            server: self.server.as_deref(),
             tool: tool.as_deref(),
             era: self.context.era().as_str(),
             outcome: self.outcome,
@@ -279,6 +356,10 @@ impl Drop for CallRecord<'_> {
         let duration = self.began.elapsed();
         if let Some(tool) = &self.tool {
             tool.record(self.outcome, duration);
+            tool.ended(self.began + duration);
+            if let Some(failure) = self.failure_type() {
+                tool.server().failed(failure);
+            }
         }
         if let Some(ticket) = self.ticket.take() {
             ticket.finish(self.outcome, duration);

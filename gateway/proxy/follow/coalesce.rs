@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lockgate_upstream::Subscription;
+use lockgate_upstream::{ServerId, Subscription};
 
 /// Updates of one resource within this time are told together.
 const WINDOW: Duration = Duration::from_millis(250);
@@ -15,7 +15,7 @@ const MAX_RESOURCES: usize = 4096;
 /// A resource of a server has changed, as the server said on one connection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Update {
-    pub(super) slug: Arc<str>,
+    pub(super) server: ServerId,
     pub(super) uri: Arc<str>,
     pub(super) on: Subscription,
 }
@@ -72,17 +72,24 @@ impl Updates {
 mod tests {
     use super::*;
 
+    fn server() -> ServerId {
+        ServerId::shared("a")
+    }
+
     #[test]
     fn a_burst_is_told_at_its_start_and_at_its_end() {
         let mut updates = Updates::default();
         let begin = Instant::now();
         let update =
-            |uri: &str| Update { slug: "a".into(), uri: uri.into(), on: Subscription::Shared };
+            |uri: &str| Update { server: server(), uri: uri.into(), on: Subscription::Shared };
         let one = update("test://one");
         assert!(updates.admit(&one, begin));
         assert!(updates.admit(&update("test://two"), begin));
         let elsewhere = Update { on: Subscription::Session(7), ..one.clone() };
         assert!(updates.admit(&elsewhere, begin), "another connection is another matter");
+        let of_acme = ServerId { organisation: Some("acme".into()), ..server() };
+        let foreign = Update { server: of_acme, ..one.clone() };
+        assert!(updates.admit(&foreign, begin), "another organisation's server is another one");
         for _ in 0..100 {
             assert!(!updates.admit(&one, begin + WINDOW / 2));
         }
@@ -100,7 +107,7 @@ mod tests {
         let begin = Instant::now();
         for number in 0..MAX_RESOURCES + 10 {
             let uri = format!("test://{number}").into();
-            let update = Update { slug: "a".into(), uri, on: Subscription::Shared };
+            let update = Update { server: server(), uri, on: Subscription::Shared };
             assert!(updates.admit(&update, begin));
         }
         assert_eq!(updates.recent.len(), MAX_RESOURCES);

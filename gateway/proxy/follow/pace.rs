@@ -20,25 +20,24 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Something has changed.
-    pub(super) fn announce(&mut self, now: Instant) {
+    /// Something has changed. Gives when that is to be merged.
+    pub(super) fn announce(&mut self, now: Instant) -> Instant {
         let soon = now + SETTLE;
-        self.due.get_or_insert(self.rest_until.map_or(soon, |rest| rest.max(soon)));
+        *self.due.get_or_insert(self.rest_until.map_or(soon, |rest| rest.max(soon)))
     }
 
-    /// What was announced has been merged in this time.
-    pub(super) fn merged(&mut self, began: Instant, ended: Instant) {
-        self.due = None;
-        self.rest_until =
-            Some(ended + (ended.duration_since(began) * REST_FACTOR).min(LONGEST_REST));
+    /// What was announced is merged from now on. Whether anything was.
+    pub(super) fn begin(&mut self) -> bool {
+        self.due.take().is_some()
     }
 
-    /// Waits until something is to be merged; for ever while nothing is announced. Cancel safe.
-    pub(super) async fn wait(&self) {
-        match self.due {
-            Some(due) => tokio::time::sleep_until(due.into()).await,
-            None => std::future::pending().await,
-        }
+    /// That took so long. Gives when what was announced meanwhile is to be merged, if something
+    /// was.
+    pub(super) fn merged(&mut self, began: Instant, ended: Instant) -> Option<Instant> {
+        let rest = (ended.duration_since(began) * REST_FACTOR).min(LONGEST_REST);
+        self.rest_until = Some(ended + rest);
+        self.due = self.due.map(|due| due.max(ended + rest));
+        self.due
     }
 }
 
@@ -59,13 +58,17 @@ mod tests {
             Some(begin + SETTLE),
             "the first change is not put off by more of them"
         );
-        pace.merged(begin + ms(30), begin + ms(130));
-        assert_eq!(pace.due, None);
+        assert!(pace.begin() && !pace.begin());
+        assert_eq!(pace.merged(begin + ms(30), begin + ms(130)), None);
         pace.announce(begin + ms(131));
         assert_eq!(pace.due, Some(begin + ms(530)));
-        pace.merged(begin + ms(530), begin + ms(5530));
+        assert!(pace.begin());
+        pace.announce(begin + ms(600));
+        let due = pace.merged(begin + ms(530), begin + ms(5530));
+        assert_eq!(due, Some(begin + ms(5530) + LONGEST_REST), "what came meanwhile waits too");
         pace.announce(begin + ms(5531));
         assert_eq!(pace.due, Some(begin + ms(5530) + LONGEST_REST));
+        assert!(pace.begin());
         pace.merged(begin + ms(7600), begin + ms(7601));
         pace.announce(begin + ms(9000));
         assert_eq!(

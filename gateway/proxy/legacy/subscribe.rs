@@ -9,7 +9,7 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::uri;
 use lockgate_protocol::write;
 use lockgate_telemetry::Outcome;
-use lockgate_upstream::{Caller, ClientSession, FailureKind, Upstream};
+use lockgate_upstream::{Caller, ClientSession, FailureKind, ServerId, Upstream};
 use serde_json::json;
 
 use crate::authorize::{Permitted, authorize};
@@ -21,7 +21,6 @@ use crate::quota::QuotaPermit;
 use crate::readable::{check_readable, make_read};
 use crate::rescue::RequestError;
 use crate::session::{NewSubscription, Session, Subscribed};
-use crate::transport::Endpoint;
 
 pub(super) async fn subscribe(
     gateway: &Gateway,
@@ -30,7 +29,7 @@ pub(super) async fn subscribe(
     let permitted = permit_subscription(gateway, context).await;
     let permitted =
         permitted.inspect_err(|problem| dispatch::audit_denial(gateway, context, problem))?;
-    gateway.single_principal.record(context.principal.key());
+    gateway.record_caller(&context.principal, &**permitted.server());
     let ticket = dispatch::audit_allow(gateway, context, &permitted, None)?;
     let began = Instant::now();
     let done = subscribe_to(gateway, context, &permitted).await;
@@ -72,7 +71,7 @@ async fn subscribe_to(
     let server = permitted.server();
     let own = permitted.target();
     let most = context.snapshot.config.limits.subscriptions;
-    let outcome = match session.subscribe(&exposed, server.slug(), own, most) {
+    let outcome = match session.subscribe(&exposed, ServerId::of(&**server), own, most) {
         Subscribed::TooMany => {
             let words = "too many subscriptions (limits.subscriptions)";
             return Err(RequestError::invalid(words));
@@ -147,8 +146,7 @@ pub(super) fn unsubscribe(gateway: &Gateway, context: &RequestContext) -> Result
     let Some(at) = context.session.as_ref().and_then(|s| s.unsubscribe(&uri)) else {
         return Ok(());
     };
-    let servers = gateway.directory.servers();
-    if let Some(server) = servers.into_iter().find(|server| server.slug() == at.slug) {
+    if let Some(server) = gateway.directory.find_server(&at.server) {
         at.give_back(server);
     }
     Ok(())
@@ -156,10 +154,10 @@ pub(super) fn unsubscribe(gateway: &Gateway, context: &RequestContext) -> Result
 
 /// A resource that the session subscribed to has changed; told if it is there in what the session's
 /// caller sees.
-pub(crate) fn tell_updated(session: &Session, view: Option<&View>, slug: &str, own: &str) {
-    let shown = match session.endpoint {
-        Endpoint::All => uri::expose(slug, own),
-        Endpoint::Server(_) => own.into(),
+pub(crate) fn tell_updated(session: &Session, view: Option<&View>, server: &ServerId, own: &str) {
+    let shown = match session.endpoint.is_namespaced() {
+        true => uri::expose(&server.slug, own),
+        false => own.into(),
     };
     if view.is_none_or(|view| view.resource(&shown, Kind::Resource).is_none()) {
         return;

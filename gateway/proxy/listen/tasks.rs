@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use lockgate_protocol::jsonrpc::Response;
-use lockgate_upstream::{BoxFuture, Upstream};
+use lockgate_upstream::{BoxFuture, ServerId, Upstream};
 use serde_json::{Map, Value};
 
 use crate::authorize::{Task, find_task, require_tasks};
@@ -77,11 +77,11 @@ impl Tasks {
     /// A server has news of a task.
     pub(super) fn read_changed(
         &mut self,
-        slug: &str,
+        server: &ServerId,
         own: &str,
         read: impl Fn(&str) -> Option<(Arc<Gateway>, Box<RequestContext>)>,
     ) {
-        let at = self.all.iter().position(|task| task.server.slug() == slug && task.own == own);
+        let at = self.all.iter().position(|task| server.names(&*task.server) && task.own == own);
         if let Some(at) = at {
             self.read(at, &read);
         }

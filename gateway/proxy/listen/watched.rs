@@ -60,7 +60,7 @@ impl Watched {
         if let Some(ticket) = ticket {
             ticket.finish(Outcome::Ok, Duration::ZERO);
         }
-        gateway.single_principal.record(context.principal.key());
+        gateway.record_caller(&context.principal, &**permitted.server());
         Some(Self {
             server: Arc::clone(permitted.server()),
             own: permitted.target().to_owned(),

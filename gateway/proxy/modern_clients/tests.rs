@@ -42,7 +42,7 @@ impl Rig {
             Bytes::from_static(capabilities.as_bytes()),
         );
         let call: Arc<dyn Conversation> = Arc::new(Talk);
-        self.clients.lease(declared, slug, Arc::downgrade(&call), 3, || {
+        self.clients.lease(declared, &ServerId::shared(slug), Arc::downgrade(&call), 3, || {
             self.next.set(self.next.get() + 1);
             self.next.get()
         })
@@ -65,7 +65,7 @@ fn callers_and_capabilities_have_lanes_of_their_own() {
 #[test]
 fn calls_that_may_be_asked_about_run_alone() {
     let rig = Rig::new();
-    rig.clients.record_asker("a");
+    rig.clients.record_asker(&ServerId::shared("a"));
     let mut held: Vec<_> = (0..LANES).map(|_| rig.lease("ann", "{}", "a").unwrap()).collect();
     assert!(rig.lease("ann", "{}", "a").is_none());
     assert!(rig.lease("ann", "{}", "b").is_some(), "which asks nothing");
@@ -80,10 +80,12 @@ fn only_idle_lanes_expire() {
     let rig = Rig::new();
     let held = rig.lease("ann", "{}", "a").unwrap();
     drop(rig.lease("bob", "{}", "a"));
-    assert_eq!(rig.clients.expire(Duration::from_secs(60)), [0; 0]);
-    assert_eq!(rig.clients.expire(Duration::ZERO), [2]);
+    let expire =
+        |idle| -> Vec<u64> { rig.clients.expire(idle).into_iter().map(|(_, key)| key).collect() };
+    assert_eq!(expire(Duration::from_secs(60)), [0; 0]);
+    assert_eq!(expire(Duration::ZERO), [2]);
     drop(held);
-    assert_eq!(rig.clients.expire(Duration::ZERO), [1]);
+    assert_eq!(expire(Duration::ZERO), [1]);
     assert!(rig.clients.lanes.lock().is_empty());
 }
 
@@ -93,18 +95,25 @@ async fn a_question_that_names_no_call_is_about_the_only_one() {
     let clients = ModernClients::default();
     let declared = || (Principal::new(Identity::new("key", "ann")), Bytes::from_static(b"{}"));
     let call: Arc<dyn Conversation> = Arc::new(Talk);
-    let first = clients.lease(declared(), "a", Arc::downgrade(&call), 3, || 1).unwrap();
-    let other = clients.lease(declared(), "b", Arc::downgrade(&call), 3, || 2).unwrap();
-    let second = clients.lease(declared(), "a", Arc::downgrade(&call), 3, || 3).unwrap();
+    let first =
+        clients.lease(declared(), &ServerId::shared("a"), Arc::downgrade(&call), 3, || 1).unwrap();
+    let other =
+        clients.lease(declared(), &ServerId::shared("b"), Arc::downgrade(&call), 3, || 2).unwrap();
+    let second =
+        clients.lease(declared(), &ServerId::shared("a"), Arc::downgrade(&call), 3, || 3).unwrap();
     let session = first.session();
     assert_eq!(session.key(), second.session().key());
     assert_eq!(other.session().key(), 1, "it shares, too");
-    let ask = async || session.ask("a", Method::Roots, Bytes::new()).await;
+    let ask = async || session.ask(&ServerId::shared("a"), Method::Roots, Bytes::new()).await;
     assert_eq!(ask().await, Err(QuestionError::Gone));
     drop(second);
     assert!(ask().await.is_ok());
     assert_eq!(
-        clients.lease(declared(), "a", Arc::downgrade(&call), 3, || 4).unwrap().session().key(),
+        clients
+            .lease(declared(), &ServerId::shared("a"), Arc::downgrade(&call), 3, || 4)
+            .unwrap()
+            .session()
+            .key(),
         4
     );
 }

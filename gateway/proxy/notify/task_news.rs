@@ -6,21 +6,23 @@ use std::time::Duration;
 
 use lockgate_protocol::method::Method;
 use lockgate_protocol::write::{self, Object};
+use lockgate_upstream::ServerId;
 
 use crate::context::RequestContext;
 use crate::gateway::Gateway;
 use crate::rights::CallerRights;
 use crate::session::Session;
 use crate::task_status;
+use crate::transport::Transport;
 
 /// Between two reads of one task.
 const PAUSE: Duration = Duration::from_millis(100);
 
 impl Gateway {
     /// Tells the sessions that follow a task how it is now.
-    pub(crate) fn notify_task(self: &Arc<Self>, slug: &str, own: &str) {
-        for session in self.sessions.all() {
-            let Some(token) = session.begin_task_read(slug, own) else { continue };
+    pub(crate) fn notify_task(self: &Arc<Self>, server: &ServerId, own: &str) {
+        for session in self.sessions.of(server.organisation.as_deref()) {
+            let Some(token) = session.begin_task_read(server, own) else { continue };
             let gateway = Arc::clone(self);
             tokio::spawn(async move {
                 loop {
@@ -53,6 +55,7 @@ impl Gateway {
         Some(Box::new(RequestContext {
             view: self.directory.view(&session.endpoint, &snapshot, &rights)?,
             endpoint: session.endpoint.clone(),
+            transport: Transport::Mcp,
             rights,
             principal,
             request: task_status::make_request(token, snapshot.config.limits.depth)?,

@@ -10,7 +10,7 @@ use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::question;
 use lockgate_protocol::revision::Revision;
-use lockgate_upstream::{Answer, BoxFuture, Conversation, Failure, QuestionError};
+use lockgate_upstream::{Answer, BoxFuture, Conversation, Failure, QuestionError, ServerId};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
@@ -25,7 +25,7 @@ const TOGETHER: Duration = Duration::from_millis(5);
 
 /// See the module.
 pub(crate) struct Bridge {
-    slug: Box<str>,
+    server: ServerId,
     /// JSON text of what the client declared.
     capabilities: Bytes,
     revision: Revision,
@@ -63,7 +63,7 @@ struct Asked {
 
 impl Bridge {
     pub(crate) fn new(
-        slug: &str,
+        server: ServerId,
         capabilities: Bytes,
         revision: Revision,
         patience: Duration,
@@ -73,7 +73,7 @@ impl Bridge {
     ) -> Arc<Self> {
         let wants_progress = channel.as_ref().is_some_and(|channel| channel.wants_progress());
         Arc::new(Self {
-            slug: slug.into(),
+            server,
             capabilities,
             revision,
             patience,
@@ -158,7 +158,7 @@ impl Bridge {
     /// The client did not come back in time: the call ends, after its server has heard so.
     fn give_up(&self) {
         let Some((calls, handle)) = self.state.lock().parked.clone() else { return };
-        tracing::info!(server = &*self.slug, "a call is given up: nobody answered its question");
+        tracing::info!(server = %self.server, "a call is given up: nobody answered its question");
         tokio::spawn(async move {
             tokio::time::sleep(FAREWELL).await;
             if let Some(calls) = calls.upgrade() {
@@ -221,7 +221,7 @@ impl Conversation for Bridge {
     fn ask(&self, method: Method, params: Bytes) -> BoxFuture<'_, Result<Bytes, QuestionError>> {
         Box::pin(async move {
             if self.is_unnamed {
-                self.clients.record_asker(&self.slug);
+                self.clients.record_asker(&self.server);
             }
             if !question::may_ask(&self.capabilities, method, &params, self.revision) {
                 return Err(QuestionError::Undeclared);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use lockgate_protocol::code;
 use lockgate_protocol::revision::Era;
+use lockgate_telemetry::Denial;
 use serde_json::json;
 
 use super::RequestError;
@@ -75,6 +76,7 @@ impl RequestError {
             }
             _ => Self::tool_error(words, era),
         };
-        problem.denied(rule.map_or_else(|| "approval".into(), Arc::clone))
+        let rule = rule.map_or_else(|| "approval".into(), Arc::clone);
+        problem.denied(rule).because(Denial::Approval)
     }
 }

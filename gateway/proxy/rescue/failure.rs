@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use lockgate_protocol::code;
-use lockgate_telemetry::Outcome;
+use lockgate_telemetry::{FailureType, Outcome};
 use lockgate_upstream::{Failure, FailureKind, State, Status, Upstream};
 use serde_json::json;
 
@@ -102,6 +102,16 @@ impl RequestError {
         problem
     }
 
+    /// Where a call failed, if that is known better than from its outcome.
+    pub(crate) fn failure_type(&self) -> Option<FailureType> {
+        let reason = self.data.as_ref().and_then(|data| data.get("reason"));
+        match reason.and_then(serde_json::Value::as_str) {
+            Some(reason) => Some(classify_failure(reason)),
+            None if self.code == code::INVALID_PARAMS => Some(FailureType::Validation),
+            None => None,
+        }
+    }
+
     /// The gateway ends before the server has answered.
     pub(crate) fn cut_off(slug: &str) -> Self {
         let words = format!(
@@ -111,6 +121,17 @@ impl RequestError {
             Self::new(code::INTERNAL, words).data(json!({"upstream": slug, "reason": "shutdown"}));
         problem.outcome = Outcome::Unavailable;
         problem
+    }
+}
+
+/// Where a call failed, by the `reason` in the data of its error.
+#[must_use]
+pub fn classify_failure(reason: &str) -> FailureType {
+    match reason {
+        "needs_auth" => FailureType::Authentication,
+        "timeout" | "stalled" => FailureType::Timeout,
+        "unavailable" | "connection_lost" | "session_lost" => FailureType::Connection,
+        _ => FailureType::Execution,
     }
 }
 

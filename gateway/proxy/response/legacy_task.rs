@@ -1,6 +1,7 @@
 //! Tasks of 2025-11-25 under the ids that their clients know them by.
 
 use lockgate_protocol::method::Method;
+use lockgate_upstream::ServerId;
 use serde_json::{Value, json};
 
 use crate::authorize::Permitted;
@@ -19,10 +20,10 @@ pub(super) fn write_task(
 ) -> Result<Vec<u8>, &'static str> {
     let mut task: Value = serde_json::from_slice(value).unwrap_or_default();
     let own = task.get("taskId").and_then(Value::as_str).ok_or("a task without an id")?;
-    let slug = permitted.server().slug();
-    let token = tokens::seal_task(context, slug, own).ok_or("a task id that is too long")?;
+    let server = &**permitted.server();
+    let token = tokens::seal_task(context, server, own).ok_or("a task id that is too long")?;
     if let Some(session) = &context.session {
-        session.remember_task(SessionTask::new(token.clone(), slug, own));
+        session.remember_task(SessionTask::new(token.clone(), ServerId::of(server), own));
     }
     task["taskId"] = token.into();
     Ok(task.to_string().into_bytes())

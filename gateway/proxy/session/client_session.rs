@@ -7,11 +7,10 @@ use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::question;
 use lockgate_protocol::revision::Era;
-use lockgate_upstream::{BoxFuture, Caller, ClientSession, QuestionError};
+use lockgate_upstream::{BoxFuture, Caller, ClientSession, QuestionError, ServerId};
 
 use super::Session;
 use crate::log_message::write_log_message;
-use crate::transport::Endpoint;
 
 impl Session {
     /// What servers must know of the client.
@@ -36,12 +35,12 @@ impl ClientSession for Session {
         self.roots_changes
     }
 
-    fn complete_elicitation(&self, slug: &str, id: &str) {
-        self.tell_elicitation_complete(slug, id);
+    fn complete_elicitation(&self, server: &ServerId, id: &str) {
+        self.tell_elicitation_complete(&server.slug, id);
     }
 
-    fn log(&self, slug: &str, note: &Request) {
-        if let Some(text) = write_log_message(slug, note, self.wanted_level())
+    fn log(&self, server: &ServerId, note: &Request) {
+        if let Some(text) = write_log_message(&server.slug, note, self.wanted_level())
             && let Some(log) = self.log(0)
         {
             log.push(text.into());
@@ -50,13 +49,14 @@ impl ClientSession for Session {
 
     fn ask<'a>(
         &'a self,
-        slug: &'a str,
+        server: &'a ServerId,
         method: Method,
         params: Bytes,
     ) -> BoxFuture<'a, Result<Bytes, QuestionError>> {
         Box::pin(async move {
             let log = self.log(0).ok_or(QuestionError::Gone)?;
-            let label = (self.endpoint == Endpoint::All).then_some(slug);
+            let slug = &*server.slug;
+            let label = self.endpoint.is_namespaced().then_some(slug);
             let params = question::label(label, method, &params);
             self.question(&log, slug, method, &params, self.question_timeout()).await
         })

@@ -71,7 +71,7 @@ pub(crate) fn open(
 
 fn bind(principal: &Principal, endpoint: &Endpoint) -> [Vec<u8>; 3] {
     [
-        principal.issuer.as_bytes().to_vec(),
+        principal.realm().as_bytes().to_vec(),
         principal.subject.as_bytes().to_vec(),
         endpoint.path().as_bytes().to_vec(),
     ]

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use lockgate_upstream::{Failure, Subscription, Upstream};
+use lockgate_upstream::{Failure, ServerId, Subscription, Upstream};
 use tokio::sync::watch;
 
 use super::Session;
@@ -49,7 +49,7 @@ impl Outcome {
 /// A subscription at a server.
 #[derive(Clone, Debug)]
 pub(crate) struct AtServer {
-    pub(crate) slug: String,
+    pub(crate) server: ServerId,
     /// The server's own URI.
     pub(crate) own: String,
     /// On which connection it stands; unknown while the server has not confirmed it.
@@ -69,7 +69,13 @@ impl AtServer {
 }
 
 impl Session {
-    pub(crate) fn subscribe(&self, exposed: &str, slug: &str, own: &str, max: usize) -> Subscribed {
+    pub(crate) fn subscribe(
+        &self,
+        exposed: &str,
+        server: ServerId,
+        own: &str,
+        max: usize,
+    ) -> Subscribed {
         self.state(|state| {
             if let Some(known) = state.subscriptions.get(exposed) {
                 return Subscribed::Known(known.outcome.clone());
@@ -81,7 +87,7 @@ impl Session {
             let number = state.next_subscription;
             let new = NewSubscription { number, outcome: watch::Sender::new(None) };
             let at = AtServer {
-                slug: slug.to_owned(),
+                server,
                 own: own.to_owned(),
                 given: None,
                 number,
@@ -145,11 +151,11 @@ impl Session {
 
     /// Whether the client subscribed to a resource that has changed, or to one that it is a part
     /// of, on the connection where the server told of it.
-    pub(crate) fn subscribed(&self, slug: &str, own: &str, on: Subscription) -> bool {
+    pub(crate) fn subscribed(&self, server: &ServerId, own: &str, on: Subscription) -> bool {
         let state = self.state.lock();
         let Some(state) = state.as_ref() else { return false };
         state.subscriptions.values().any(|at| {
-            at.slug == slug && at.given.is_none_or(|given| given == on) && covers(&at.own, own)
+            at.server == *server && at.given.is_none_or(|given| given == on) && covers(&at.own, own)
         })
     }
 }

@@ -1,5 +1,7 @@
 //! The tasks that a session's client follows (2025-11-25), for its list of them and for their news.
 
+use lockgate_upstream::ServerId;
+
 use super::Session;
 
 /// Tasks of one session; the oldest go.
@@ -10,7 +12,7 @@ const MAX_TASKS: usize = 256;
 pub(crate) struct SessionTask {
     /// The id that the client knows.
     pub(crate) token: String,
-    pub(crate) slug: String,
+    server: ServerId,
     /// The server's own id.
     pub(crate) own: String,
     news: TaskNews,
@@ -27,8 +29,8 @@ enum TaskNews {
 }
 
 impl SessionTask {
-    pub(crate) fn new(token: String, slug: &str, own: &str) -> Self {
-        Self { token, slug: slug.to_owned(), own: own.to_owned(), news: TaskNews::None }
+    pub(crate) fn new(token: String, server: ServerId, own: &str) -> Self {
+        Self { token, server, own: own.to_owned(), news: TaskNews::None }
     }
 }
 
@@ -54,10 +56,10 @@ impl Session {
 
     /// A server has news of a task. Gives the id that the client knows, if it follows the task and
     /// nobody reads it just now.
-    pub(crate) fn begin_task_read(&self, slug: &str, own: &str) -> Option<String> {
+    pub(crate) fn begin_task_read(&self, server: &ServerId, own: &str) -> Option<String> {
         let mut state = self.state.lock();
         let tasks = &mut state.as_mut()?.tasks;
-        let task = tasks.iter_mut().find(|task| task.slug == slug && task.own == own)?;
+        let task = tasks.iter_mut().find(|task| task.server == *server && task.own == own)?;
         if task.news != TaskNews::None {
             task.news = TaskNews::More;
             return None;

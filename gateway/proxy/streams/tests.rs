@@ -19,9 +19,9 @@ fn each_principal_has_places_of_its_own() {
         "an equal principal, a place is free"
     );
     drop((other, call));
-    assert_eq!((streams.len(), streams.waiting.principals()), (0, 0), "nothing is left behind");
+    assert_eq!((streams.len(), streams.waiting.holders()), (0, 0), "nothing is left behind");
     assert!(streams.open(&one, 0).is_none());
-    assert_eq!(streams.waiting.principals(), 0, "nor by somebody who got none");
+    assert_eq!(streams.waiting.holders(), 0, "nor by somebody who got none");
 }
 
 #[test]
@@ -37,5 +37,5 @@ fn places_are_given_back_from_any_thread() {
             });
         }
     });
-    assert_eq!((streams.len(), streams.waiting.principals()), (0, 0));
+    assert_eq!((streams.len(), streams.waiting.holders()), (0, 0));
 }

@@ -22,8 +22,9 @@ fn slugs_are_as_those_of_the_file() {
 
 #[test]
 fn addresses_are_of_http_and_hold_no_secret() {
-    let (url, warnings) = url("https://mcp.example.com/mcp?team=1").unwrap();
-    assert_eq!((url.as_str(), warnings.len()), ("https://mcp.example.com/mcp?team=1", 0));
+    let plain = "https://mcp.example.com/mcp?team=1&toolsets=keyboards,authors&codec=x";
+    let (url, warnings) = url(plain).unwrap();
+    assert_eq!((url.as_str(), warnings.len()), (plain, 0));
     let (_, warnings) = super::url("http://mcp.example.com/").unwrap();
     assert_eq!((warnings[0].code.as_str(), warnings[0].pointer.as_str()), ("INSECURE_URL", "/url"));
     let long = format!("https://example.com/{}", "x".repeat(2048));
@@ -41,6 +42,12 @@ fn addresses_are_of_http_and_hold_no_secret() {
         "https://exam\nple.com/",
         " https://example.com/",
         "https://example.com/a b",
+        "https://mcp.tavily.com/mcp/?tavilyApiKey=hunter2",
+        "https://example.com/?team=1&X-Subscription-Key=hunter2",
+        "https://example.com/?access_token=hunter2",
+        "https://example.com/?%74oken=hunter2",
+        "https://example.com/?client%5Fsecret=hunter2",
+        "https://example.com/?sig=hunter2",
         &long,
     ];
     for text in wrong {

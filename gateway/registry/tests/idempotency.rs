@@ -38,7 +38,9 @@ async fn a_key_stands_for_one_change_of_one_principal() {
     assert!(!own.is_replayed);
     let long = ChangeOptions { idempotency_key: Some("x".repeat(256)), ..plain() };
     let error = rig.registry.create_integration(&acme, new("Three"), &long).await.unwrap_err();
-    assert_eq!(error.code(), "INVALID_FIELD");
+    // It is a header, and no member of the body.
+    assert_eq!((error.code(), error.pointer()), ("INVALID_FIELD", None));
+    assert!(error.to_string().contains("`Idempotency-Key`"), "{error}");
 }
 
 #[tokio::test]
@@ -52,4 +54,17 @@ async fn a_dry_run_uses_up_no_key() {
     let made = rig.registry.create_integration(&acme, new("One"), &keyed).await.unwrap();
     assert!(!made.is_replayed);
     assert_eq!(rig.registry.list_integrations(&acme, &IntegrationQuery::default()).total, 1);
+}
+
+#[tokio::test]
+async fn a_change_is_known_again_after_the_ring_has_got_a_new_key() {
+    let rig = Rig::new().await;
+    let acme = admin("acme");
+    let keyed = ChangeOptions { idempotency_key: Some("k-1".to_owned()), ..plain() };
+    rig.registry.create_integration(&acme, new("One"), &keyed).await.unwrap();
+    let ring = rig.another(&["a-newer-key-of-the-ring-long-enough-too", KEY]).await;
+    assert!(ring.create_integration(&acme, new("One"), &keyed).await.unwrap().is_replayed);
+    let other = NewIntegration { credentials: Some(Secret::new("other".to_owned())), ..new("One") };
+    let error = ring.create_integration(&acme, other, &keyed).await.unwrap_err();
+    assert_eq!(error.code(), "IDEMPOTENCY_KEY_REUSED");
 }

@@ -1,5 +1,7 @@
 //! Nothing of one organisation shows in another.
 
+use lockgate_store::Store;
+
 use super::*;
 
 #[tokio::test]
@@ -42,4 +44,31 @@ async fn organisations_are_those_that_something_is_stored_of() {
     let all = rig.registry.organisations();
     let counts: Vec<_> = all.iter().map(|o| (o.id.as_str(), o.integrations, o.agents)).collect();
     assert_eq!(counts, [("a", 1, 1), ("b", 1, 0)]);
+}
+
+#[tokio::test]
+async fn after_a_restore_organisations_are_gone_and_those_that_are_as_they_were_are_no_news() {
+    let rig = Rig::new().await;
+    rig.create(&admin("acme"), new("One")).await;
+    let store = Store::new(file_config(&rig.folder, &[]).place);
+    let backup = rig.folder.path().join("backup.db");
+    store.back_up(&backup).await.unwrap();
+    rig.create(&admin("late"), new("One")).await;
+    let mut changes = rig.registry.changes();
+    store.restore(&backup).await.unwrap();
+    rig.registry.refresh().await.unwrap();
+    assert!(rig.registry.snapshot("late").integrations.is_empty());
+    let organisations = rig.registry.organisations();
+    assert_eq!(organisations.len(), 1);
+    assert_eq!(organisations[0].id, "acme");
+    let news = [changes.try_recv().unwrap(), changes.try_recv().unwrap()];
+    assert!(news.iter().any(|id| &**id == "late"), "{news:?}");
+    // Read anew over another connection, it is the same.
+    let file = rig.folder.path().join("lockgate.db");
+    let copy = rig.folder.path().join("copy.db");
+    store.back_up(&copy).await.unwrap();
+    std::fs::remove_file(rig.folder.path().join("lockgate.db-wal")).unwrap();
+    std::fs::rename(&copy, &file).unwrap();
+    rig.registry.refresh().await.unwrap();
+    assert!(changes.try_recv().is_err());
 }

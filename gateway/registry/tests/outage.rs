@@ -1,5 +1,7 @@
 //! A store that cannot be used as it is.
 
+use sqlx::Connection;
+
 use super::*;
 
 #[tokio::test]
@@ -21,6 +23,48 @@ async fn a_place_that_cannot_be_written_refuses_changes_with_the_way_out() {
     let acme = admin("acme");
     let error = registry.create_integration(&acme, open_one("One"), &plain()).await.unwrap_err();
     assert_eq!(error.code(), "STORE_UNAVAILABLE");
-    assert!(error.to_string().contains("store.url"), "{error}");
+    // Words with files in them are the operator's alone.
+    let folder = folder.path().to_str().unwrap();
+    assert!(!error.to_string().contains(folder) && !error.to_string().contains("store.url"));
+    let trouble = registry.trouble().unwrap();
+    assert!(trouble.contains(folder) && trouble.contains("store.url"), "{trouble}");
     assert_eq!(registry.list_integrations(&acme, &IntegrationQuery::default()).total, 0);
+}
+
+/// Makes a database one that may be read, and not written, until it is made so again.
+async fn set_read_only(url: &str, is_read_only: bool) {
+    let state = if is_read_only { "on" } else { "off" };
+    let mut connection = sqlx::AnyConnection::connect(url).await.unwrap();
+    let own = "SET default_transaction_read_only = off".to_owned();
+    let all = format!("ALTER ROLE postgres SET default_transaction_read_only = {state}");
+    for sql in [own, all] {
+        sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_can_only_be_read_is_served_and_said_until_a_change_is_made() {
+    let Some(postgres) = postgres::Postgres::start() else { return };
+    let keys = Keys(vec![KEY.to_owned()]);
+    let config = Config { place: Place::Postgres(postgres.url()), keys };
+    let acme = admin("acme");
+    let first = open(&config).await;
+    first.create_integration(&acme, new("One"), &plain()).await.unwrap();
+    first.close().await;
+    set_read_only(&postgres.url(), true).await;
+    let registry = open(&config).await;
+    assert_eq!(registry.snapshot("acme").integrations.len(), 1);
+    for _ in 0..2 {
+        let error = registry.create_integration(&acme, new("Two"), &plain()).await.unwrap_err();
+        assert_eq!(error.code(), "STORE_UNAVAILABLE");
+        assert!(error.to_string().contains("cannot be written"), "{error}");
+        // Reading goes on, and says nothing of writing.
+        registry.refresh().await.unwrap();
+        assert!(registry.trouble().unwrap().contains("standby"));
+    }
+    set_read_only(&postgres.url(), false).await;
+    registry.refresh().await.unwrap();
+    assert!(registry.trouble().is_some(), "nobody has written");
+    registry.create_integration(&acme, new("Two"), &plain()).await.unwrap();
+    assert!(registry.trouble().is_none());
 }

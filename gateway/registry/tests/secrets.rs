@@ -40,6 +40,10 @@ async fn nobody_has_a_secret_sent_elsewhere_that_they_do_not_know() {
         IntegrationPatch { url: Some("https://evil.example/".to_owned()), ..patch() },
         IntegrationPatch { url: Some("http://mcp.example.com/mcp".to_owned()), ..patch() },
         IntegrationPatch { url: Some("https://mcp.example.com:8443/".to_owned()), ..patch() },
+        // Behind one host there may be many tenants.
+        IntegrationPatch { url: Some("https://mcp.example.com/evil".to_owned()), ..patch() },
+        IntegrationPatch { url: Some("https://mcp.example.com/mcp?to=evil".to_owned()), ..patch() },
+        IntegrationPatch { url: Some("https://mcp.example.com/MCP".to_owned()), ..patch() },
         IntegrationPatch { auth: Some(Auth::BearerToken), ..patch() },
         IntegrationPatch { auth: Some(Auth::ApiKey { header: "x-trace".to_owned() }), ..patch() },
     ];
@@ -47,7 +51,7 @@ async fn nobody_has_a_secret_sent_elsewhere_that_they_do_not_know() {
         let error = rig.registry.patch_integration(&acme, &id, patch, &plain()).await.unwrap_err();
         assert_eq!(error.pointer(), Some("/credentials"), "{error}");
     }
-    let path = IntegrationPatch { url: Some("https://mcp.example.com/v2".to_owned()), ..patch() };
+    let path = IntegrationPatch { url: Some("https://mcp.example.com/mcp/".to_owned()), ..patch() };
     rig.registry.patch_integration(&acme, &id, path, &plain()).await.unwrap();
     assert_eq!(credential(&rig.registry), ready("x-api-key", "canary-credential"));
     let none = IntegrationPatch { auth: Some(Auth::None), ..patch() };
@@ -70,15 +74,15 @@ async fn a_row_that_was_moved_or_led_elsewhere_in_the_database_does_not_open() {
         "UPDATE integrations SET sealed = (SELECT sealed FROM integrations WHERE organisation = \
             'other') WHERE organisation = 'acme'",
         "UPDATE integrations SET url = 'https://evil.example/' WHERE organisation = 'acme'",
+        "UPDATE integrations SET url = url || '/evil' WHERE organisation = 'acme'",
+        "UPDATE integrations SET url = url || '?to=evil' WHERE organisation = 'acme'",
         "UPDATE integrations SET auth = 'bearer_token' WHERE organisation = 'acme'",
         "UPDATE integrations SET auth_header = 'x-trace' WHERE organisation = 'acme'",
         "UPDATE integrations SET sealed = NULL WHERE organisation = 'acme'",
     ];
     for sql in tampered {
         let copy = tempfile::tempdir().unwrap();
-        for file in ["lockgate.db", "lockgate.db-wal"] {
-            std::fs::copy(rig.folder.path().join(file), copy.path().join(file)).unwrap();
-        }
+        rig.copy_to(copy.path());
         let url = format!("sqlite://{}/lockgate.db", copy.path().display());
         let pool = sqlx::AnyPool::connect(&url).await.unwrap();
         assert_eq!(sqlx::raw_sql(sql).execute(&pool).await.unwrap().rows_affected(), 1);
@@ -172,5 +176,51 @@ async fn after_a_rotation_the_first_key_is_enough() {
     assert_eq!((rotation.resealed, rotation.unusable.len()), (0, 2));
     assert_eq!(credential(&*rig.another(&[NEW]).await), ready("x-api-key", "canary-credential"));
     let error = rig.another(&[]).await.rotate().await.unwrap_err();
-    assert_eq!(error.code(), "NO_VAULT_KEY");
+    assert!(matches!(error, StoreError::Vault(VaultError::NoKey)), "{error:?}");
+}
+
+#[tokio::test]
+async fn an_address_that_is_stored_in_no_form_is_given_anew() {
+    let rig = Rig::new().await;
+    let acme = admin("acme");
+    let id = rig.create(&acme, new("One")).await.id;
+    let copy = tempfile::tempdir().unwrap();
+    rig.copy_to(copy.path());
+    let url = format!("sqlite://{}/lockgate.db", copy.path().display());
+    let pool = sqlx::AnyPool::connect(&url).await.unwrap();
+    let sql = "UPDATE integrations SET url = 'no address'";
+    assert_eq!(sqlx::raw_sql(sql).execute(&pool).await.unwrap().rows_affected(), 1);
+    pool.close().await;
+    let registry = open(&file_config(&copy, &[KEY])).await;
+    assert!(registry.snapshot("acme").integrations.is_empty());
+    let name = IntegrationPatch { name: Some("Two".to_owned()), ..patch() };
+    let error = registry.patch_integration(&acme, &id, name, &plain()).await.unwrap_err();
+    assert_eq!(error.pointer(), Some("/url"));
+    let address = Some("https://mcp.example.com/mcp".to_owned());
+    let unsafe_one = IntegrationPatch { url: address.clone(), ..patch() };
+    let error = registry.patch_integration(&acme, &id, unsafe_one, &plain()).await.unwrap_err();
+    assert_eq!(error.pointer(), Some("/credentials"), "nobody knows where they went before");
+    let credentials = Some(Secret::new("anew".to_owned()));
+    let anew = IntegrationPatch { url: address, credentials, ..patch() };
+    registry.patch_integration(&acme, &id, anew, &plain()).await.unwrap();
+    assert_eq!(credential(&registry), ready("x-api-key", "anew"));
+}
+
+#[tokio::test]
+async fn credentials_stay_open_where_another_gateway_has_sealed_them_with_a_newer_key() {
+    let rig = Rig::new().await;
+    let acme = admin("acme");
+    let id = rig.create(&acme, new("One")).await.id;
+    let ring = rig.another(&["the-newer-key-of-the-ring-long-enough", KEY]).await;
+    assert_eq!(ring.rotate().await.unwrap().resealed, 1);
+    rig.registry.refresh().await.unwrap();
+    assert_eq!(credential(&rig.registry), ready("x-api-key", "canary-credential"));
+    // What was changed since is another, and does not open here.
+    let changed = IntegrationPatch {
+        credentials: Some(Secret::new("changed".to_owned())),
+        ..IntegrationPatch::default()
+    };
+    ring.patch_integration(&acme, &id, changed, &plain()).await.unwrap();
+    rig.registry.refresh().await.unwrap();
+    assert_eq!(credential(&rig.registry), CredentialState::Unusable(VaultError::UnknownKey));
 }

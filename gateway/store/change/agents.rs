@@ -86,6 +86,15 @@ impl Change<'_> {
         self.run(query).await.map(|_| ())
     }
 
+    /// How many integrations an agent has.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn count_assigned(&mut self, agent: &str) -> Result<usize, StoreError> {
+        let sql = "SELECT COUNT(*) FROM assignments WHERE agent = $1";
+        Ok(as_size(self.count(sqlx::query(sql).bind(agent.to_owned())).await?))
+    }
+
     /// Assigns an integration to an agent; false where it was assigned already.
     ///
     /// # Errors

@@ -11,6 +11,8 @@ const INSERT_INTEGRATION: &str = "INSERT INTO integrations (id, organisation, sl
 const UPDATE_INTEGRATION: &str = "UPDATE integrations SET name = $3, name_key = $4, url = $5, \
     auth = $6, auth_header = $7, sealed = $8, enabled = $9, version = $10, updated_at = $11 \
     WHERE id = $1 AND organisation = $2";
+const CARRY_LISTS: &str = "UPDATE known_lists SET version = $4 WHERE version = $3 AND \
+    integration IN (SELECT id FROM integrations WHERE id = $1 AND organisation = $2)";
 
 impl Change<'_> {
     /// # Errors
@@ -114,6 +116,15 @@ impl Change<'_> {
         let query = query.bind(name).bind(name_key).bind(url).bind(auth).bind(auth_header);
         let query = query.bind(sealed).bind(i64::from(record.enabled));
         self.run(query.bind(record.version).bind(record.updated_at)).await.map(|_| ())
+    }
+
+    /// The lists of one version of an integration are those of another one: it is the same server.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn carry_lists(&mut self, id: &str, old: i64, new: i64) -> Result<(), StoreError> {
+        let query = sqlx::query(CARRY_LISTS).bind(id.to_owned()).bind(self.organisation.clone());
+        self.run(query.bind(old).bind(new)).await.map(|_| ())
     }
 
     /// Takes an integration out, and its assignments with it.

@@ -10,7 +10,7 @@ use lockgate_text::date;
 use lockgate_text::unseen::is_unseen;
 
 use super::chain::hex;
-use crate::counters::{Outcome, Rejection};
+use crate::labels::{Outcome, Rejection};
 
 /// Longest text of a record, in bytes; the rest is cut.
 pub const MAX_TEXT: usize = 512;
@@ -46,6 +46,8 @@ pub struct Asked<'a> {
     /// The name or URI that the client used.
     pub name: Option<Cow<'a, str>>,
     pub trace: Option<u128>,
+    /// What it came over, if that is not MCP.
+    pub transport: Option<&'static str>,
 }
 
 /// A request that was refused before there was anything to decide on: no caller, no session, no
@@ -136,6 +138,9 @@ pub(super) fn decision(out: &mut Vec<u8>, call: u64, asked: &Asked<'_>, decision
     maybe(out, name!("name"), asked.name.as_deref());
     if let Some(trace) = asked.trace {
         plain(out, name!("trace"), &format!("{trace:032x}"));
+    }
+    if let Some(transport) = asked.transport {
+        plain(out, name!("transport"), transport);
     }
 }
 
@@ -236,7 +241,7 @@ pub(super) fn plain(out: &mut Vec<u8>, name: &str, value: &str) {
 }
 
 /// Any text, cut to so many bytes.
-fn escaped(out: &mut Vec<u8>, name: &str, value: &str, most: usize) {
+pub(super) fn escaped(out: &mut Vec<u8>, name: &str, value: &str, most: usize) {
     out.extend_from_slice(name.as_bytes());
     out.push(b'"');
     let mut end = value.len().min(most);

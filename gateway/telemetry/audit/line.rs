@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use crate::counters::Outcome;
+use crate::labels::Outcome;
 use crate::trace::{TraceContext, TraceParent};
 
 /// The target of all audit records, for filters.

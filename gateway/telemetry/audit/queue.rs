@@ -75,6 +75,17 @@ impl Queue {
         true
     }
 
+    /// Takes places for records that will follow with [`Queue::follow`]. False when fewer than that
+    /// are free, or the queue is closed.
+    pub(super) fn reserve(&self, places: usize) -> bool {
+        let mut waiting = self.waiting.lock();
+        if waiting.closed || waiting.used + places > self.places {
+            return false;
+        }
+        waiting.used += places;
+        true
+    }
+
     /// Hands over a record that has its place already. False, and the place is free, when the queue
     /// is closed.
     pub(super) fn follow(&self, draft: Draft<'_>) -> bool {

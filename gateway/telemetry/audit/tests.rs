@@ -14,8 +14,10 @@ use serde_json::Value;
 
 use super::verify::{Anchor, Extent, Part, Report, Text, verify};
 use super::*;
-use crate::counters::{Outcome, Rejection};
+use crate::labels::{Outcome, Rejection};
 
+/// Changes that administrators make.
+mod changes;
 /// What stands at the end of a file when its writer was stopped.
 mod ends;
 /// Disks without room.
@@ -63,6 +65,7 @@ fn asked(name: &str) -> Asked<'_> {
         server: Some("files"),
         name: Some(name.into()),
         trace: Some(7),
+        transport: None,
     }
 }
 

@@ -17,7 +17,7 @@ use super::event::{self, Approval, Arguments, Asked, Decision, MAX_HELD, Refused
 use super::queue::{Draft, Queue, Shared};
 use super::sink::Sink;
 use super::writer::Writer;
-use crate::counters::Outcome;
+use crate::labels::Outcome;
 
 /// Refusals that are recorded in one second. Anybody can be refused as often as they like: the rest
 /// is counted.
@@ -225,14 +225,22 @@ impl Trail {
         }
     }
 
-    fn lost(&self, records: u64) {
+    pub(super) fn shared(&self) -> &Shared {
+        &self.0.shared
+    }
+
+    pub(super) fn on_full(&self) -> OnFull {
+        self.0.on_full
+    }
+
+    pub(super) fn lost(&self, records: u64) {
         self.0.shared.counters.lost(records);
         self.0.shared.gap.fetch_add(records, Relaxed);
     }
 }
 
 /// Runs with an empty buffer of this thread, which keeps its room from one record to the next.
-fn scratch<T>(write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+pub(super) fn scratch<T>(write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     thread_local!(static MEMBERS: RefCell<Vec<u8>> = RefCell::new(Vec::with_capacity(USUAL)));
     MEMBERS.with_borrow_mut(|members| {
         members.clear();

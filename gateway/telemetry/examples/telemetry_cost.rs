@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Config { level: "info".into(), format: Format::Json, otlp: None, tools: 1000, audit: None };
     let _guard = init(&config)?;
     let metrics = Metrics::new(&config);
-    let tool = metrics.tool("files", "read");
+    let tool = metrics.tool(None, "files", "read");
     let audit = |allowed| Record {
         who: "key:ci",
         method: "tools/call",
@@ -34,6 +34,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     measure("record a call", || {
         black_box(&tool).record(Outcome::Ok, black_box(Duration::from_micros(800)))
     })?;
+    let ended = Instant::now();
+    measure("note when it ended", || black_box(&tool).ended(black_box(ended)))?;
     measure("gauge up and down", || drop(black_box(metrics.in_flight()).enter()))?;
     measure("audit, allowed (off)", || black_box(audit(black_box(true))).log())?;
     for on_full in [OnFull::Deny, OnFull::Drop] {
@@ -45,7 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     })?;
     measure("child and its text", || _ = black_box(black_box(&parent).child().traceparent()))?;
     for number in 0..1000 {
-        metrics.tool("files", &number.to_string()).record(Outcome::Ok, Duration::ZERO);
+        metrics.tool(None, "files", &number.to_string()).record(Outcome::Ok, Duration::ZERO);
     }
     let started = Instant::now();
     let bytes = black_box(metrics.render()).len();
@@ -90,6 +92,7 @@ fn trail(on_full: OnFull) -> Result<(), Box<dyn Error>> {
                 server: Some("files"),
                 name: Some("files__read".into()),
                 trace: None,
+                transport: None,
             };
             let arguments = Some(br#"{"path":"/srv/data/report.txt","limit":100}"#.as_slice());
             let ticket = trail.decide(

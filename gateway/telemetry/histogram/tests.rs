@@ -23,3 +23,30 @@ fn an_absurd_duration_is_counted_in_the_last_bucket() {
     assert_eq!(histogram.snapshot().count, 1);
     assert_eq!(histogram.snapshot().buckets[14].1, 0);
 }
+
+#[test]
+fn percentiles_lie_in_the_bucket_of_their_observation() {
+    let histogram = Histogram::default();
+    assert_eq!(histogram.counts().percentile(95), None);
+    for _ in 0..90 {
+        histogram.observe(Duration::from_millis(3));
+    }
+    let early = histogram.counts();
+    for _ in 0..10 {
+        histogram.observe(Duration::from_secs(2));
+    }
+    let all = histogram.counts();
+    let between = |found: Option<Duration>, low: u64, high: u64| {
+        let found = found.unwrap();
+        assert!(found >= Duration::from_millis(low) && found <= Duration::from_millis(high));
+    };
+    between(all.percentile(50), 2, 5);
+    between(all.percentile(90), 2, 5);
+    between(all.percentile(95), 1000, 2500);
+    between(all.since(&early).percentile(50), 1000, 2500);
+    assert_eq!((all.count(), all.since(&early).count()), (100, 10));
+    assert_eq!(all.average(), Some(Duration::from_micros(202_700)));
+    let slow = Histogram::default();
+    slow.observe(Duration::MAX);
+    assert_eq!(slow.counts().percentile(50), Some(Duration::from_secs(60)));
+}

@@ -67,3 +67,16 @@ fn a_reader_may_refuse_keys_and_compare_them_otherwise() {
         assert!(words.is_none_or(|words| read.unwrap_err().contains(words)), "{text}");
     }
 }
+
+#[test]
+fn what_is_checked_is_what_is_read_and_nothing_of_it_is_kept() {
+    let reader = Reader::exact(3);
+    for text in
+        ["{\"a\": [1, \"b\"]}", "[1]", "\"text\"", "{\"a\":1,\"a\":2}", "[[[[1]]]]", "{", ""]
+    {
+        let read = reader.read(text.as_bytes()).map(|_| ());
+        assert_eq!(reader.check(text.as_bytes()).map(|_| ()), read, "{text}");
+    }
+    assert_eq!(reader.check(b"{\"a\": [1, \"b\"]}"), Ok(Value::Object(Map::new())));
+    assert_eq!(reader.check(b"[1, 2]"), Ok(Value::Array(Vec::new())));
+}

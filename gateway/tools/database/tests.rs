@@ -74,6 +74,7 @@ pub(super) fn connector() -> Arc<lockgate_egress::Connector> {
         connect_timeout: Duration::from_secs(5),
         idle_connections: 4,
         idle_timeout: Duration::from_secs(5),
+        organisations: lockgate_egress::Policy::Public,
     };
     Arc::new(lockgate_egress::Connector::new(&egress).unwrap())
 }
@@ -116,6 +117,7 @@ pub(super) fn knowing(authority: &str) -> lockgate_egress::Connector {
         connect_timeout: Duration::from_secs(5),
         idle_connections: 4,
         idle_timeout: Duration::from_secs(5),
+        organisations: lockgate_egress::Policy::Public,
     };
     lockgate_egress::Connector::new(&egress).unwrap()
 }

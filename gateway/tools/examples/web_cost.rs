@@ -38,6 +38,7 @@ fn start(port: u16) -> Result<Arc<dyn Upstream>, String> {
         connect_timeout: Duration::from_secs(5),
         idle_connections: 4,
         idle_timeout: Duration::from_secs(5),
+        organisations: lockgate_egress::Policy::Public,
     };
     let about = About {
         name: "gate".into(),

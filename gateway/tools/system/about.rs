@@ -84,7 +84,7 @@ impl Tool for Health {
             for server in &servers {
                 let state = server.status().state;
                 *states.entry(state.as_str()).or_default() += 1;
-                if !matches!(state, State::Connected | State::Disabled) {
+                if !matches!(state, State::Connected | State::Disabled | State::Resting) {
                     missing.push(server.slug().to_owned());
                 }
             }

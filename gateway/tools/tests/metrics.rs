@@ -1,5 +1,7 @@
 //! Tools come, go and run: what is counted, and what a changed configuration touches.
 
+use lockgate_upstream::ServerId;
+
 use super::*;
 
 #[tokio::test]
@@ -35,5 +37,7 @@ async fn a_changed_configuration_touches_only_what_differs() {
         rig.call("example/echo", json!({"text": "again"})).await,
         Ok(json!({"text": "again"}))
     );
-    assert!(matches!(rig.heard.try_recv(), Ok(Event::Changed { slug }) if *slug == *"example"));
+    assert!(
+        matches!(rig.heard.try_recv(), Ok(Event::Changed { server }) if server == ServerId::shared("example"))
+    );
 }

@@ -102,6 +102,7 @@ impl Upstream for Failing {
             peer: Some(peer),
             trouble: Some(trouble),
             restarts: 3,
+            last_good: None,
         })
     }
 

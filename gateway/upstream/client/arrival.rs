@@ -16,6 +16,7 @@ const RETRY_PATIENCE: Duration = Duration::from_secs(2);
 impl Shared {
     /// The connection that everybody shares, once there is one.
     pub(super) async fn coming_up(&self) -> Result<Arc<Connection>, Failure> {
+        self.called.notify_one();
         let failed = self.recovery.failed();
         let patience =
             if self.status.load().state == State::Failed { RETRY_PATIENCE } else { PATIENCE };
@@ -29,6 +30,10 @@ impl Shared {
             match self.status.load().state {
                 // Without a connection they have just lost it.
                 State::Pending | State::Connected | State::Unresponsive => {}
+                State::Resting => {
+                    self.wake_for_call();
+                    continue;
+                }
                 State::Failed if self.recovery.failed() == failed && self.recovery.want() => {}
                 _ => return Err(self.unavailable()),
             }

@@ -11,7 +11,7 @@ impl Shared {
     pub(super) fn unavailable(&self) -> Failure {
         let status = self.status.load();
         let words = match (&status.trouble, status.state) {
-            (_, State::Disabled) => "the server is switched off in the configuration".to_owned(),
+            (_, State::Disabled) => "the server is switched off".to_owned(),
             (Some(trouble), _) => format!("the server is not connected: {trouble}"),
             (None, _) => "the server is still starting".to_owned(),
         };

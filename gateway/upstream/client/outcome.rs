@@ -9,6 +9,7 @@ use lockgate_protocol::scan;
 use crate::breaker::Breaker;
 use crate::call::{Answer, AnswerKind};
 use crate::failure::{Failure, Kind};
+use crate::server_id::ServerId;
 
 pub(super) fn is_header_mismatch(answer: &Answer) -> bool {
     matches!(answer.outcome, Outcome::Error(error) if error.code == code::HEADER_MISMATCH)
@@ -53,13 +54,13 @@ pub(super) fn read(response: Response, modern: bool) -> Result<Answer, Failure> 
 pub(super) struct Verdict<'a>(pub(super) Option<&'a Breaker>);
 
 impl Verdict<'_> {
-    pub(super) fn pass(mut self, result: &Result<Answer, Failure>, slug: &str) {
+    pub(super) fn pass(mut self, result: &Result<Answer, Failure>, server: &ServerId) {
         let Some(breaker) = self.0.take() else { return };
         match result {
             Err(failure) if failure.is_transport() => {
                 if breaker.failure(Instant::now()) {
                     breaker.because(failure.words.clone());
-                    tracing::warn!(server = slug, %failure, "the breaker opens");
+                    tracing::warn!(%server, %failure, "the breaker opens");
                 }
             }
             Err(failure) if failure.is_refusal() || failure.kind == Kind::Unavailable => {

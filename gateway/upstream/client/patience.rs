@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
+use futures_util::future::OptionFuture;
 use lockgate_admission::Permit;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
@@ -59,14 +60,15 @@ pub(super) async fn within<T, F: Future<Output = Result<T, Failure>>>(
     let sink = call.sink.as_deref();
     if let Some(conversation) = call.conversation.clone().filter(|_| call.caller.interactive) {
         let clock = Arc::new(Clock::new(limit));
-        let watched = Watched {
+        let watched = Arc::new(Watched {
             inner: conversation,
             clock: Arc::clone(&clock),
             shared: Arc::clone(shared),
             principal: call.caller.principal,
-        };
-        let turn = Turn { conversation: Some(Arc::new(watched)), clock: Some(Arc::clone(&clock)) };
-        return Box::pin(beside_questions(clock, sink, work(turn))).await;
+        });
+        let conversation = Arc::clone(&watched) as Arc<dyn Conversation>;
+        let turn = Turn { conversation: Some(conversation), clock: Some(clock) };
+        return Box::pin(beside_questions(watched, sink, work(turn))).await;
     }
     // Pinned here, because a future that is handed on is kept twice.
     let turn = Turn { conversation: call.conversation.clone(), clock: None };
@@ -97,18 +99,25 @@ fn client_wait(sink: Option<&dyn ResponseSink>) -> Duration {
 }
 
 async fn beside_questions<T>(
-    clock: Arc<Clock>,
+    watched: Arc<Watched>,
     sink: Option<&dyn ResponseSink>,
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
-    let _vacate = Vacate(Arc::clone(&clock));
+    let clock = &watched.clock;
+    let _vacate = Vacate(Arc::clone(clock));
     let mut work = std::pin::pin!(work);
+    // Made when it is needed: calls that wait for their users are many.
+    let mut returning = OptionFuture::<BoxFuture<'_, ()>>::default();
     let mut until = clock.start + clock.limit;
     let refusal = loop {
         tokio::select! {
             biased;
             result = &mut work => return result,
             refusal = clock.refused() => break refusal,
+            () = clock.taken_back.notified() => {
+                returning = Some(watched.return_from_question()).into();
+            }
+            Some(()) = &mut returning => returning = OptionFuture::default(),
             () = tokio::time::sleep_until(until) => {}
         }
         let now = Instant::now();
@@ -132,6 +141,8 @@ struct Clock {
     returning: tokio::sync::Mutex<()>,
     /// There is a refusal.
     news: Notify,
+    /// A server has taken a question back.
+    taken_back: Notify,
     /// The call has ended.
     over: CancellationToken,
 }
@@ -158,6 +169,7 @@ impl Clock {
             state: Mutex::default(),
             returning: tokio::sync::Mutex::new(()),
             news: Notify::new(),
+            taken_back: Notify::new(),
             over: CancellationToken::new(),
         }
     }
@@ -223,6 +235,17 @@ struct Watched {
 }
 
 impl Watched {
+    /// Takes a place again when the server has taken its last question back, and so goes on
+    /// without an answer.
+    fn return_from_question(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            if self.clock.is_running() {
+                // A refusal ends the call.
+                let _ = self.take_place().await;
+            }
+        })
+    }
+
     /// Takes a place again before an answer goes to the server. Without one the call ends.
     async fn take_place(&self) -> Result<(), QuestionError> {
         let clock = &self.clock;
@@ -251,7 +274,10 @@ impl Watched {
 }
 
 /// The time of a question, for which the call leaves its place.
-struct Asking<'a>(&'a Clock);
+struct Asking<'a> {
+    clock: &'a Clock,
+    is_answered: bool,
+}
 
 impl<'a> Asking<'a> {
     fn begin(clock: &'a Clock) -> Self {
@@ -261,18 +287,27 @@ impl<'a> Asking<'a> {
         let place = state.place.take();
         drop(state);
         drop(place);
-        Self(clock)
+        Self { clock, is_answered: false }
+    }
+
+    /// The client has answered, and whoever takes the answer to the server takes a place.
+    fn end(mut self) {
+        self.is_answered = true;
     }
 }
 
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
-        let mut state = self.0.state.lock();
+        let mut state = self.clock.state.lock();
         state.asking -= 1;
         if state.asking == 0
             && let Some(since) = state.since.take()
         {
             state.total += since.elapsed();
+        }
+        drop(state);
+        if !self.is_answered {
+            self.clock.taken_back.notify_one();
         }
     }
 }
@@ -323,7 +358,7 @@ impl Conversation for Watched {
             }
             let asking = Asking::begin(&self.clock);
             let answer = asked.await;
-            drop(asking);
+            asking.end();
             self.take_place().await?;
             answer
         })

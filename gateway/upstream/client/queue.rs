@@ -75,7 +75,7 @@ impl Shared {
         if first.is_ok() {
             let running = self.calls.running();
             let waiting = self.calls.waiting();
-            tracing::warn!(server = %self.slug, running, waiting, "{what}");
+            tracing::warn!(server = %self.id, running, waiting, "{what}");
         }
     }
 

@@ -79,7 +79,7 @@ impl Shared {
                 return Err(Failure::new(Kind::Overloaded, words));
             }
             // Without a question it is answered there as well.
-            tracing::info!(server = %self.slug, most, "a client shares the connection of all: too \
+            tracing::info!(server = %self.id, most, "a client shares the connection of all: too \
                 many have their own");
             return Ok(shared);
         };

@@ -186,7 +186,7 @@ impl Shared {
         for some in uris.chunks(RENEWED_AT_ONCE) {
             let asking = some.iter().map(|uri| subscribe_legacy(connection, uri));
             for failure in join_all(asking).await.into_iter().filter_map(Result::err) {
-                tracing::debug!(server = %self.slug, %failure, "a subscription could not be \
+                tracing::debug!(server = %self.id, %failure, "a subscription could not be \
                     renewed");
             }
         }
@@ -254,10 +254,10 @@ async fn keep_connection(shared: Arc<Shared>, caller: Caller, first: Arc<Connect
             match shared.connection_for(&caller, (Method::Subscribe, "")).await {
                 Ok(connection) if connection.session_key().is_some() => break connection,
                 // Its calls share a connection with others for now.
-                Ok(_) => tracing::debug!(server = %shared.slug, "a session with subscriptions \
+                Ok(_) => tracing::debug!(server = %shared.id, "a session with subscriptions \
                     waits for a connection of its own"),
                 Err(failure) => {
-                    tracing::debug!(server = %shared.slug, %failure, "the connection of a session \
+                    tracing::debug!(server = %shared.id, %failure, "the connection of a session \
                         with subscriptions is not there yet");
                 }
             }

@@ -2,14 +2,12 @@
 //! conversations, the rest to the inbox. What makes no sense is dropped and counted; it never ends
 //! the connection.
 
-use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use futures_util::future::{AbortHandle as QuestionHandle, abortable};
 use lockgate_admission::budget::{Budget, Full, Hold};
 use lockgate_admission::buffer::counted;
 use lockgate_admission::reader::FREE;
@@ -24,6 +22,7 @@ use super::line::{Addressee, Ends, Line, number};
 use crate::failure::{Failure, Kind};
 use crate::incoming::Intake;
 use crate::link::Inbox;
+use crate::open_questions::OpenQuestions;
 
 /// Questions of a server that are being answered at once.
 const QUESTIONS: usize = 32;
@@ -68,8 +67,8 @@ pub(crate) struct Exchange {
     inbox: Arc<dyn Inbox>,
     intake: Intake,
     depth: usize,
-    /// Questions that are being answered, by their id as JSON text.
-    questions: Mutex<HashMap<Bytes, QuestionHandle>>,
+    /// Questions that are being answered.
+    questions: Arc<OpenQuestions>,
     /// What runs for this connection; gone when it is over.
     tasks: Mutex<Option<Vec<AbortHandle>>>,
     dropped: AtomicU64,
@@ -90,7 +89,7 @@ impl Exchange {
             inbox,
             intake,
             depth,
-            questions: Mutex::default(),
+            questions: Arc::default(),
             tasks: Mutex::new(Some(Vec::new())),
             dropped: AtomicU64::new(0),
             span: tracing::Span::current(),
@@ -114,7 +113,7 @@ impl Exchange {
     }
 
     pub(super) fn is_asking(&self) -> bool {
-        !self.questions.lock().is_empty()
+        self.questions.len() > 0
     }
 
     /// Ends the connection: every call fails, every task stops, the inbox is told. Later calls of
@@ -129,8 +128,7 @@ impl Exchange {
             let _ =
                 answer.send(Err(if unsent.contains(&id) { failure } else { failure.after_send() }));
         }
-        let questions = std::mem::take(&mut *self.questions.lock());
-        questions.values().for_each(QuestionHandle::abort);
+        self.questions.abort_all();
         for task in tasks {
             task.abort();
         }
@@ -242,15 +240,9 @@ impl Exchange {
                     conversation.progress(&note);
                 }
             }
-            Method::Cancelled if self.take_back(&note) => {}
+            Method::Cancelled if self.questions.take_back(&note) => {}
             _ => self.inbox.notification(note, self.calls.running()),
         }
-    }
-
-    /// A server no longer wants an answer to its question; false when it means something else.
-    fn take_back(&self, note: &Request) -> bool {
-        let question = note.param("requestId").and_then(|id| self.questions.lock().remove(id));
-        question.inspect(QuestionHandle::abort).is_some()
     }
 
     fn question(self: &Arc<Self>, question: Request) {
@@ -259,31 +251,26 @@ impl Exchange {
             return self.drop_message("a request, which modern servers have none of", &ends);
         }
         let id = Bytes::copy_from_slice(question.id());
-        let asked = self.questions.lock();
-        if asked.contains_key(&id) {
-            drop(asked);
+        if self.questions.contains(&id) {
             return self.drop_message(
                 "a second question with the id of one that is open",
                 &Ends::of(&question.text),
             );
         }
-        if asked.len() >= QUESTIONS {
-            drop(asked);
+        if self.questions.len() >= QUESTIONS {
             let words = "too many requests of this server are open";
             return self.reply(write::error(Some(&id), code::INTERNAL, words, None).into());
         }
-        drop(asked);
         let mut answer = self.inbox.question(question, self.calls.running());
         // A ping is answered here and now; only what waits for somebody gets a task.
         if let Some(text) = (&mut answer).now_or_never() {
             return self.reply(text);
         }
-        let (answer, handle) = abortable(answer);
-        self.questions.lock().insert(id.clone(), handle);
-        let open = Open { exchange: self.clone(), id };
+        let answer = self.questions.answer(id, answer);
+        let exchange = Arc::clone(self);
         tokio::spawn(async move {
-            if let Ok(text) = answer.await {
-                open.exchange.reply(text);
+            if let Some(text) = answer.await {
+                exchange.reply(text);
             }
         });
     }
@@ -317,17 +304,5 @@ impl Exchange {
     #[cfg(test)]
     pub(super) fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
-    }
-}
-
-/// A question that is being answered; frees its place also when it is taken back.
-struct Open {
-    exchange: Arc<Exchange>,
-    id: Bytes,
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.exchange.questions.lock().remove(&self.id);
     }
 }

@@ -100,6 +100,7 @@ impl Server {
             connect_timeout: SOON,
             idle_connections: 4,
             idle_timeout: Duration::from_secs(60),
+            organisations: Policy::Public,
         };
         let connector = Arc::new(Connector::new(&config).unwrap());
         let origin = Origin::new(connector, &self.url, Policy::Operator, &config).unwrap();

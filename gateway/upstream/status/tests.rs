@@ -17,3 +17,20 @@ fn a_server_that_wants_credentials_is_not_taken_for_another_kind_of_server() {
         assert_eq!(trouble.reason(), reason, "{status}");
     }
 }
+
+#[test]
+fn the_step_that_failed_is_as_precise_as_the_words() {
+    for (stage, words, step) in [
+        (Stage::Connect, "lookup failed: no such host", "dns"),
+        (Stage::Connect, "127.0.0.1:1: Connection refused (os error 111)", "connect"),
+        (Stage::Connect, "the TLS handshake with a:443 failed", "tls"),
+        (Stage::Connect, "the server answered with HTTP status 401", "auth"),
+        (Stage::Handshake, "the server answered with HTTP status 503", "http"),
+        (Stage::Handshake, "the answer is no JSON", "handshake"),
+        (Stage::Discovery, "tools/list: HTTP status 500", "list"),
+        (Stage::Run, "the process ended", "run"),
+    ] {
+        let trouble = Trouble { stage, words: words.to_owned(), stderr: Vec::new() };
+        assert_eq!(trouble.step(), step, "{words}");
+    }
+}

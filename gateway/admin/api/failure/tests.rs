@@ -22,12 +22,18 @@ fn every_kind_of_failure_has_a_status_of_its_own() {
     ] {
         assert_eq!(status_of(&server(reason)), expected, "{reason}");
     }
+    let mut left_alone = server("unavailable");
+    left_alone["data"]["retryAfterMs"] = 5000.into();
+    assert_eq!(status_of(&left_alone), 503);
+    left_alone["data"]["state"] = "failed".into();
+    assert_eq!(status_of(&left_alone), 502);
     for (code, message, expected) in [
         (-32602, "unknown tool: x", 404),
         (-32602, "resource not found", 404),
         (-32602, "`name` is missing", 400),
         (-32601, "method not found: x", 404),
         (-31029, "too many", 429),
+        (-32021, "the client must be one that can be asked", 428),
         (-31053, "too many", 503),
         (-31001, "missing", 401),
         (-31003, "scope", 403),

@@ -192,7 +192,7 @@ fn limits(raw: &raw::Shell) -> ShellLimits {
 /// Whether a value at or below this place came from a reference; at most as deep as configuration
 /// may be.
 fn referenced(node: &Node) -> bool {
-    node.referenced
+    node.reference.is_some()
         || match &node.value {
             Value::List(list) => list.iter().any(referenced),
             Value::Map(map) => map.values().any(|entry| referenced(&entry.node)),

@@ -4,10 +4,9 @@
 use std::time::Duration;
 
 use lockgate_authn::Identity;
-use lockgate_policy::{Config, Document, Entry, Kind, Policy, Question, Target, file};
+use lockgate_policy::{Config, Document, Entry, Kind, Policy, Question, Subject, Target, file};
 
 use super::*;
-use crate::rights::subject;
 
 const BOUNDS: Bounds = Bounds { all: 3, of_principal: 2 };
 
@@ -15,6 +14,10 @@ fn principal(name: &str, roles: &[&str]) -> Principal {
     let mut identity = Identity::new("key", name);
     identity.roles = roles.iter().map(|role| Arc::from(*role)).collect();
     Principal::new(identity)
+}
+
+fn user(principal: &Principal) -> Approver<'_> {
+    Approver { principal, is_operator: false }
 }
 
 /// What policies with these approvals ask of a call.
@@ -34,6 +37,7 @@ fn rules(approvals: &[Value]) -> Vec<Arc<ApprovalRule>> {
     let target = Target {
         kind: Kind::Tool,
         server: "a",
+        organisation: None,
         exposed: "a__b",
         own: "b",
         category: None,
@@ -63,8 +67,7 @@ fn every_policy_gets_its_number_of_different_people() {
     let calls = WaitingCalls::default();
     let (waiting, mut receiver) = call("1", &ann, needed);
     let _permit = calls.hold(waiting, BOUNDS).unwrap();
-    let vote =
-        |who: &Principal, approve: bool| calls.vote("1", who, &subject(who), approve, &|_| Ok(()));
+    let vote = |who: &Principal, approve: bool| calls.vote("1", user(who), approve, &|_| Ok(()));
     let bob = principal("bob", &["dba"]);
     let eve = principal("eve", &["dba"]);
     let joe = principal("joe", &["lead"]);
@@ -76,13 +79,13 @@ fn every_policy_gets_its_number_of_different_people() {
     // The same person with another role is the same person.
     assert_eq!(vote(&principal("bob", &["lead"]), true).err(), Some(VoteError::Twice));
     assert_eq!(vote(&joe, true).unwrap().1["state"], "waiting");
-    let listed = calls.list(&eve, &subject(&eve));
+    let listed = calls.list(user(&eve));
     let wanted = json!([
         {"policy": "p0", "approvals": 1, "needed": 2},
         {"policy": "p1", "approvals": 1, "needed": 1},
     ]);
     assert_eq!((listed.len(), &listed[0]["policies"]), (1, &wanted));
-    assert!(calls.list(&ann, &subject(&ann)).is_empty());
+    assert!(calls.list(user(&ann)).is_empty());
     assert!(receiver.try_recv().is_err());
     assert_eq!(vote(&eve, true).unwrap().1["state"], "approved");
     assert_eq!(receiver.try_recv(), Ok(Ending::Approved(vec![bob, joe, eve.clone()])));
@@ -97,11 +100,8 @@ fn one_who_denies_is_enough_also_after_having_approved() {
     let calls = WaitingCalls::default();
     let (waiting, mut receiver) = call("1", &ann, needed());
     let permit = calls.hold(waiting, BOUNDS).unwrap();
-    calls.vote("1", &bob, &subject(&bob), true, &|_| Ok(())).unwrap();
-    assert_eq!(
-        calls.vote("1", &bob, &subject(&bob), false, &|_| Ok(())).unwrap().1["state"],
-        "denied"
-    );
+    calls.vote("1", user(&bob), true, &|_| Ok(())).unwrap();
+    assert_eq!(calls.vote("1", user(&bob), false, &|_| Ok(())).unwrap().1["state"], "denied");
     assert_eq!(receiver.try_recv(), Ok(Ending::Denied(bob.clone())));
     drop(permit);
     assert_eq!(calls.len(), 0);
@@ -109,10 +109,7 @@ fn one_who_denies_is_enough_also_after_having_approved() {
     let (waiting, receiver) = call("2", &ann, needed());
     let _permit = calls.hold(waiting, BOUNDS).unwrap();
     drop(receiver);
-    assert_eq!(
-        calls.vote("2", &bob, &subject(&bob), false, &|_| Ok(())).err(),
-        Some(VoteError::Unknown)
-    );
+    assert_eq!(calls.vote("2", user(&bob), false, &|_| Ok(())).err(), Some(VoteError::Unknown));
 }
 
 #[test]
@@ -139,8 +136,39 @@ fn an_approval_that_is_not_recorded_does_not_count() {
     let calls = WaitingCalls::default();
     let (waiting, _receiver) = call("1", &ann, needed);
     let _permit = calls.hold(waiting, BOUNDS).unwrap();
-    let vote = |record: RecordVote<'_>| calls.vote("1", &bob, &subject(&bob), true, record);
+    let vote = |record: RecordVote<'_>| calls.vote("1", user(&bob), true, record);
     let unrecorded = vote(&|_| Err(VoteError::Unrecorded));
     assert_eq!(unrecorded.err(), Some(VoteError::Unrecorded));
     assert_eq!(vote(&|_| Ok(())).unwrap().1["policies"][0]["approvals"], 1);
+}
+
+#[test]
+fn approvers_are_of_the_organisation_unless_they_run_the_gateway_or_are_named() {
+    let in_acme = |name: &str, organisation: &str, roles: &[&str]| {
+        let mut identity = Identity::new("key", name).in_organisation(Some(organisation));
+        identity.roles = roles.iter().map(|role| Arc::from(*role)).collect();
+        Principal::new(identity)
+    };
+    let requester = in_acme("ann", "acme", &[]);
+    let by_role = rules(&[json!({"by": {"roles": ["dba"]}})]);
+    let by_name = rules(&[json!({"by": {"organisations": ["security"]}})]);
+    let seen = |approver: Approver<'_>, rules: &[Arc<ApprovalRule>]| {
+        let (call, _receiver) = call("1", &requester, rules.to_vec());
+        let calls = WaitingCalls::default();
+        let _permit = calls.hold(call, BOUNDS).unwrap();
+        calls.list(approver).len()
+    };
+    for (approver, is_operator, of_role, of_name) in [
+        (in_acme("bob", "acme", &["dba"]), false, 1, 0),
+        (in_acme("bob", "other", &["dba"]), false, 0, 0),
+        (in_acme("bob", "other", &["dba", "operator"]), false, 0, 0),
+        (in_acme("bob", "other", &["dba"]), true, 1, 0),
+        (in_acme("bob", "security", &[]), false, 0, 1),
+        (in_acme("ann", "acme", &["dba"]), false, 0, 0),
+        (in_acme("ann", "other", &["dba"]), true, 0, 0),
+    ] {
+        let who = Approver { principal: &approver, is_operator };
+        let seen = (seen(who, &by_role), seen(who, &by_name));
+        assert_eq!(seen, (of_role, of_name), "{approver:?} {is_operator}");
+    }
 }

@@ -12,7 +12,7 @@ use lockgate_upstream::{
 };
 
 use super::*;
-use crate::catalog::{Catalog, Servers};
+use crate::catalog::{Catalog, Layers, Selection, Servers, Viewing};
 use crate::rights::CallerRights;
 
 /// A server whose list is set by the test.
@@ -42,7 +42,14 @@ impl Upstream for Scripted {
 
     fn status(&self) -> Arc<Status> {
         let since = SystemTime::UNIX_EPOCH;
-        Arc::new(Status { state: State::Connected, since, peer: None, trouble: None, restarts: 0 })
+        Arc::new(Status {
+            state: State::Connected,
+            since,
+            peer: None,
+            trouble: None,
+            restarts: 0,
+            last_good: None,
+        })
     }
 
     fn catalog(&self) -> Arc<lockgate_upstream::Catalog> {
@@ -115,7 +122,9 @@ impl Rig {
     }
 
     fn view(&self, catalog: &Catalog) -> View {
-        catalog.view(&Endpoint::All, &self.policy, &self.rights, Naming::default()).unwrap()
+        let (policy, rights, naming) = (&self.policy, &self.rights, Naming::default());
+        let layers = Layers { shared: catalog, own: None };
+        layers.view(Selection::All, Viewing { policy, rights, naming }).unwrap()
     }
 }
 
@@ -153,7 +162,7 @@ fn the_view_that_was_used_longest_ago_goes_first() {
     let keep = |class: u8, endpoint: &Endpoint| {
         views.keep_within(max, endpoint, [class; 16], rig.view(&catalog));
     };
-    let has = |class: u8| views.get(&Endpoint::All, [class; 16]).is_some();
+    let has = |class: u8| views.get(None, &Endpoint::All, [class; 16]).is_some();
     keep(1, &Endpoint::All);
     keep(2, &Endpoint::All);
     keep(9, &Endpoint::Server("scripted".into()));
@@ -161,7 +170,7 @@ fn the_view_that_was_used_longest_ago_goes_first() {
     keep(3, &Endpoint::All);
     keep(4, &Endpoint::All);
     assert_eq!([1, 2, 3, 4].map(has), [true, false, true, true]);
-    assert!(views.get(&Endpoint::Server("scripted".into()), [9; 16]).is_none());
+    assert!(views.get(None, &Endpoint::Server("scripted".into()), [9; 16]).is_none());
     let small = View { items: Default::default(), ..rig.view(&catalog) };
     views.keep_within(0, &Endpoint::All, [5; 16], small);
     assert_eq!(
@@ -171,5 +180,48 @@ fn the_view_that_was_used_longest_ago_goes_first() {
     );
     views.clear();
     assert!(!has(5));
-    assert_eq!(views.kept.read().weight, 0);
+    assert_eq!(views.kept.read().shared.weight, 0);
+}
+
+#[test]
+fn no_organisation_takes_the_room_of_the_views_of_others() {
+    let rig = Rig::new();
+    rig.server.offer(1, 50);
+    let catalog = rig.merge(None);
+    let (views, max) = (&catalog.views, 4 * rig.view(&catalog).weight());
+    let keep = |own: u64, class: u8| {
+        let view = rig.view(&catalog);
+        views.keep_own_within(max, own, || true, &Endpoint::All, [class; 16], view);
+    };
+    let has = |own: u64, class: u8| views.get(Some(own), &Endpoint::All, [class; 16]).is_some();
+    keep(1, 1);
+    for class in 1..=50 {
+        keep(2, class);
+    }
+    assert!(has(1, 1) && has(2, 50) && has(2, 48) && !has(2, 47));
+    assert!(!has(1, 50), "views of one are none of another");
+    views.keep_own(3, || false, &Endpoint::All, [1; 16], rig.view(&catalog));
+    assert!(!has(3, 1), "what an organisation had before is not kept");
+    views.forget(2);
+    assert!(has(1, 1) && !has(2, 50));
+    let left = views.kept.read();
+    assert_eq!((left.own_weight, left.own.len()), (rig.view(&catalog).weight(), 1));
+}
+
+#[test]
+fn a_large_view_of_one_organisation_takes_no_room_of_those_of_others() {
+    let rig = Rig::new();
+    rig.server.offer(1, 50);
+    let catalog = rig.merge(None);
+    let (views, max) = (&catalog.views, 4 * rig.view(&catalog).weight());
+    for own in 1..=4 {
+        let view = rig.view(&catalog);
+        views.keep_own_within(max, own, || true, &Endpoint::All, [1; 16], view);
+    }
+    rig.server.offer(2, 180);
+    let large = rig.view(&rig.merge(None));
+    assert!(large.weight() > max / 2 && large.weight() < max);
+    views.keep_own_within(max, 5, || true, &Endpoint::All, [1; 16], large);
+    let has = |own: u64| views.get(Some(own), &Endpoint::All, [1; 16]).is_some();
+    assert_eq!([1, 2, 3, 4, 5].map(has), [true, true, true, true, false]);
 }

@@ -1,10 +1,13 @@
 -- One row: every change takes the next revision, and holds this row until it is committed, so that
--- changes are in one order and a reader who has seen a revision has seen all before it.
+-- changes are in one order and a reader who has seen a revision has seen all before it. Another
+-- epoch: everything was put back or replaced, and no revision says anything of before.
 CREATE TABLE clock (
     id BIGINT PRIMARY KEY CHECK (id = 1),
-    revision BIGINT NOT NULL
+    revision BIGINT NOT NULL,
+    epoch TEXT NOT NULL
 );
-INSERT INTO clock (id, revision) VALUES (1, 0);
+INSERT INTO clock (id, revision, epoch)
+    VALUES (1, 0, lower(hex(randomblob(16))));
 
 CREATE TABLE organisations (
     id TEXT PRIMARY KEY,

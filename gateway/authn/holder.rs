@@ -1,7 +1,7 @@
-//! Who holds a role of the API, as the configuration names it: by a role, a principal or a name of
+//! Who holds a role, as the configuration names it: by a role, a principal or a name of
 //! its certificate. It decides nothing about what a role may do.
 
-use lockgate_authn::{KEY, Principal};
+use crate::{KEY, Principal};
 
 /// One kind of callers.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Tests of `holder`.
 
-use lockgate_authn::Identity;
+use crate::Identity;
 
 use super::*;
 

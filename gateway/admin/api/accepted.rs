@@ -1,0 +1,75 @@
+//! What an operation takes besides its path and body, read from its description. A parameter or a
+//! condition that it does not know is refused before anything is done, because whoever sends one
+//! counts on it.
+
+use std::collections::BTreeSet;
+
+use axum::extract::Request;
+use axum::http::{Method, StatusCode};
+use serde_json::Value;
+
+use super::problem::Problem;
+
+/// Headers that make a change depend on something.
+const CONDITIONS: [&str; 4] =
+    ["if-match", "if-none-match", "if-unmodified-since", "idempotency-key"];
+/// So much of a foreign name is shown, in characters.
+const MAX_SHOWN: usize = 64;
+
+/// Parameters of an operation.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Accepted {
+    query: BTreeSet<String>,
+    /// In lower case.
+    headers: BTreeSet<String>,
+}
+
+impl Accepted {
+    /// What the description of an operation names.
+    pub(crate) fn new(described: &Value) -> Self {
+        let mut accepted = Self::default();
+        let Some(Value::Array(parameters)) = described.get("parameters") else { return accepted };
+        for parameter in parameters {
+            let Some(name) = parameter.get("name").and_then(Value::as_str) else { continue };
+            match parameter.get("in").and_then(Value::as_str) {
+                Some("query") => drop(accepted.query.insert(name.to_owned())),
+                Some("header") => drop(accepted.headers.insert(name.to_ascii_lowercase())),
+                _ => {}
+            }
+        }
+        accepted
+    }
+
+    /// # Errors
+    /// The request asks for something that the operation does not know.
+    pub(crate) fn check(&self, request: &Request) -> Result<(), Problem> {
+        let query = request.uri().query().unwrap_or_default();
+        for (name, _) in form_urlencoded::parse(query.as_bytes()) {
+            if !self.query.contains(&*name) {
+                return Err(refuse_parameter(&name));
+            }
+        }
+        if matches!(*request.method(), Method::GET | Method::HEAD) {
+            return Ok(());
+        }
+        for name in CONDITIONS {
+            if request.headers().contains_key(name) && !self.headers.contains(name) {
+                let detail = format!(
+                    "`{name}`: this operation takes no such condition, so nothing was done; send \
+                     it without"
+                );
+                return Err(Problem::new(StatusCode::BAD_REQUEST, "INVALID_HEADER", detail));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn refuse_parameter(name: &str) -> Problem {
+    let name: String = name.chars().take(MAX_SHOWN).collect();
+    let detail = format!(
+        "`{name}`: this operation has no such parameter, so nothing was done; \
+         GET /api/openapi.json says which it has"
+    );
+    Problem::new(StatusCode::BAD_REQUEST, "INVALID_QUERY", detail)
+}

@@ -1,0 +1,232 @@
+//! Agents: each is owned by its creator, who alone sees it beside the administrators of its
+//! organisation. What they have is in `assignments`.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use lockgate_registry::{Agent as Stored, AgentQuery, Changed, NewAgent};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::access::Caller;
+use super::body::Body;
+use super::change::Change;
+use super::conditions::{ChangeHeaders, ChangeQuery, OrganisationQuery, make_actor};
+use super::integrations::{entity_tag, write_time};
+use super::page::{Page, Part, SortOrder, StoredSort};
+use super::problem::Problem;
+use super::query::{Query, number};
+use super::state::Shared;
+
+/// An agent.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Agent {
+    id: String,
+    name: String,
+    organization_id: String,
+    /// Who created it, as `issuer|subject`.
+    owner: String,
+    /// Where its clients connect to.
+    endpoint: String,
+    /// Counts its changes: the `ETag` of the answer, for `If-Match`.
+    version: i64,
+    /// RFC 3339.
+    created_at: String,
+    /// RFC 3339.
+    updated_at: String,
+    /// The change was only tried.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    dry_run: bool,
+}
+
+/// What an agent is made of.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AgentName {
+    /// For people; unique among the agents of its owner.
+    name: String,
+}
+
+/// Which agents, and in which order.
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub(crate) struct AgentListQuery {
+    /// Part of the name, in whatever case.
+    #[serde(default)]
+    #[param(max_length = 256)]
+    search: Option<String>,
+    /// `name` where nothing else is said.
+    #[serde(default)]
+    #[param(inline)]
+    sort: Option<StoredSort>,
+    #[serde(default)]
+    #[param(inline)]
+    order: Option<SortOrder>,
+    /// Items of a page.
+    #[serde(default, deserialize_with = "number")]
+    #[param(minimum = 1, maximum = 200)]
+    limit: Option<usize>,
+    /// Where the page begins: `nextCursor` of the page before.
+    #[serde(default)]
+    cursor: Option<String>,
+    /// For operators: another organisation than their own.
+    #[serde(default)]
+    #[param(max_length = 256)]
+    organization_id: Option<String>,
+}
+
+impl Agent {
+    fn new(stored: Stored) -> Self {
+        Self {
+            endpoint: format!("/agents/{}/mcp", stored.id),
+            id: stored.id,
+            name: stored.name,
+            organization_id: stored.organisation,
+            owner: format!("{}|{}", stored.owner.issuer, stored.owner.subject),
+            version: stored.version,
+            created_at: write_time(stored.created_at),
+            updated_at: write_time(stored.updated_at),
+            dry_run: false,
+        }
+    }
+}
+
+/// The answer to a change that leaves an agent behind.
+fn answer_changed(status: StatusCode, changed: Changed<Stored>) -> Response {
+    let is_dry_run = changed.is_dry_run;
+    let Some(stored) = changed.after else { return StatusCode::NO_CONTENT.into_response() };
+    let version = stored.version;
+    let shown = Agent { dry_run: is_dry_run, ..Agent::new(stored) };
+    let status = if is_dry_run { StatusCode::OK } else { status };
+    (status, entity_tag(version), Json(shown)).into_response()
+}
+
+/// The caller's agents; an administrator's, all of the organisation.
+#[utoipa::path(
+    get,
+    path = "/agents",
+    tag = "agents",
+    params(AgentListQuery),
+    responses((status = 200, body = Page<Agent>))
+)]
+pub(crate) async fn list_agents(
+    State(state): Shared,
+    caller: Caller,
+    Query(query): Query<AgentListQuery>,
+) -> Result<Json<Page<Agent>>, Problem> {
+    let actor = make_actor(&caller, query.organization_id.as_deref())?;
+    let part = Part::read(query.limit, query.cursor.as_deref())?;
+    let Part { offset, limit } = part;
+    let asked = AgentQuery {
+        search: query.search,
+        sort: query.sort.unwrap_or_default().into(),
+        is_descending: SortOrder::is_descending(query.order),
+        offset,
+        limit,
+    };
+    let found = state.registry()?.list_agents(&actor, &asked);
+    Ok(Json(part.make_page(found, Agent::new)))
+}
+
+/// Creates an agent, which the caller owns.
+#[utoipa::path(
+    post,
+    path = "/agents",
+    tag = "agents",
+    params(ChangeQuery, ChangeHeaders),
+    request_body = AgentName,
+    responses(
+        (status = 201, body = Agent),
+        (status = 200, body = Agent, description = "`dryRun`"),
+        (status = 409, description = "The name is taken"),
+    )
+)]
+pub(crate) async fn create_agent(
+    change: Change,
+    Body(AgentName { name }): Body<AgentName>,
+) -> Result<Response, Problem> {
+    let changed = change
+        .make("create agent", |terms| async move {
+            terms.registry.create_agent(&terms.actor, NewAgent { name }, &terms.options).await
+        })
+        .await?;
+    Ok(answer_changed(StatusCode::CREATED, changed))
+}
+
+/// One agent.
+#[utoipa::path(
+    get,
+    path = "/agents/{id}",
+    tag = "agents",
+    params(("id" = String, Path), OrganisationQuery),
+    responses((status = 200, body = Agent), (status = 404, description = "Not there"))
+)]
+pub(crate) async fn show_agent(
+    State(state): Shared,
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(query): Query<OrganisationQuery>,
+) -> Result<(HeaderMap, Json<Agent>), Problem> {
+    let actor = make_actor(&caller, query.organization_id.as_deref())?;
+    let stored = state.registry()?.agent(&actor, &id)?;
+    Ok((entity_tag(stored.version), Json(Agent::new(stored))))
+}
+
+/// Gives an agent another name.
+#[utoipa::path(
+    patch,
+    path = "/agents/{id}",
+    tag = "agents",
+    params(("id" = String, Path), ChangeQuery, ChangeHeaders),
+    request_body = AgentName,
+    responses(
+        (status = 200, body = Agent),
+        (status = 404, description = "Not there"),
+        (status = 412, description = "Somebody else has changed it"),
+    )
+)]
+pub(crate) async fn rename_agent(
+    Path(id): Path<String>,
+    change: Change,
+    Body(AgentName { name }): Body<AgentName>,
+) -> Result<Response, Problem> {
+    let changed = change
+        .make("rename agent", |terms| async move {
+            terms.registry.rename_agent(&terms.actor, &id, &name, &terms.options).await
+        })
+        .await?;
+    Ok(answer_changed(StatusCode::OK, changed))
+}
+
+/// Takes an agent away; its endpoint is gone with it.
+#[utoipa::path(
+    delete,
+    path = "/agents/{id}",
+    tag = "agents",
+    params(("id" = String, Path), ChangeQuery, ChangeHeaders),
+    responses(
+        (status = 204, description = "It is gone"),
+        (status = 200, body = Agent, description = "`dryRun`"),
+        (status = 404, description = "Not there"),
+        (status = 412, description = "Somebody else has changed it"),
+    )
+)]
+pub(crate) async fn delete_agent(
+    Path(id): Path<String>,
+    change: Change,
+) -> Result<Response, Problem> {
+    let changed = change
+        .make("delete agent", |terms| async move {
+            terms.registry.delete_agent(&terms.actor, &id, &terms.options).await
+        })
+        .await?;
+    match changed.before {
+        Some(stored) if changed.is_dry_run => {
+            Ok(Json(Agent { dry_run: true, ..Agent::new(stored) }).into_response())
+        }
+        _ => Ok(StatusCode::NO_CONTENT.into_response()),
+    }
+}

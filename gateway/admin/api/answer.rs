@@ -1,0 +1,159 @@
+//! What goes back to callers of the API, as the account of bytes in flight sees it: an answer
+//! counts until its last part is written, and one that there is no memory for becomes a 503. What
+//! the request path answers is read without a tree, and a large answer on a thread of its own.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes, HttpBody, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use lockgate_admission::budget::{DROPPED, MEDIUM};
+use lockgate_admission::reader::Reader;
+use lockgate_proxy::Gateway;
+use lockgate_proxy::transport::Text;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::problem::Problem;
+use super::state::ApiState;
+
+/// Longer answers are read apart.
+const LARGE: usize = 1 << 20;
+/// Seconds until there may be memory again.
+const RETRY: u64 = 1;
+
+/// The answer to one request, as the request path gave it.
+pub(crate) enum GatewayAnswer {
+    Result {
+        /// Counts for as long as it is there.
+        text: Bytes,
+        /// What the tool asks its caller before it goes on.
+        input_requests: Option<Value>,
+    },
+    /// An error of JSON-RPC.
+    Error(Value),
+}
+
+/// The body of a response counts by itself.
+#[derive(Clone, Copy)]
+pub(crate) struct CountsItself;
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow, default)]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Outcome<'a> {
+    #[serde(borrow, default)]
+    result_type: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    input_requests: Option<&'a RawValue>,
+}
+
+/// What is told of an error that is too long to be told.
+#[derive(Deserialize)]
+struct ShortError<'a> {
+    code: i64,
+    #[serde(borrow)]
+    message: Cow<'a, str>,
+}
+
+/// Reads the answer to a request of this caller ([`lockgate_authn::Principal::key`]).
+///
+/// # Errors
+/// There is no memory for it, or it is none.
+pub(crate) async fn read_answer(
+    gateway: &Gateway,
+    caller: u64,
+    text: Text,
+) -> Result<GatewayAnswer, Problem> {
+    let length = text.len();
+    let text = count(gateway, length, || text.into_bytes()).await?;
+    let read = if length <= LARGE {
+        parse(&text)
+    } else {
+        let Ok(turn) = gateway.apart().turn(caller).await else { return Err(no_memory()) };
+        turn.run(move || parse(&text)).await
+    };
+    read.ok_or_else(broken)
+}
+
+fn parse(text: &Bytes) -> Option<GatewayAnswer> {
+    let envelope: Envelope<'_> = serde_json::from_slice(text).ok()?;
+    let Some(result) = envelope.result else {
+        return parse_error(envelope.error?).map(GatewayAnswer::Error);
+    };
+    let mut input_requests = None;
+    if let Ok(outcome) = serde_json::from_str::<Outcome<'_>>(result.get())
+        && outcome.result_type.as_deref() == Some("input_required")
+    {
+        let asked = outcome.input_requests.map(|asked| serde_json::from_str(asked.get()));
+        input_requests = Some(asked.and_then(Result::ok).unwrap_or_default());
+    }
+    Some(GatewayAnswer::Result { text: text.slice_ref(result.get().as_bytes()), input_requests })
+}
+
+fn parse_error(error: &RawValue) -> Option<Value> {
+    if error.get().len() <= MEDIUM {
+        return serde_json::from_str(error.get()).ok();
+    }
+    let short: ShortError<'_> = serde_json::from_str(error.get()).ok()?;
+    let message: String = short.message.chars().take(MEDIUM).collect();
+    Some(serde_json::json!({"code": short.code, "message": message}))
+}
+
+/// A text of so many bytes that counts for as long as it is there.
+///
+/// # Errors
+/// There is no memory for it.
+pub(crate) async fn count(
+    gateway: &Gateway,
+    length: usize,
+    make: impl FnOnce() -> Bytes,
+) -> Result<Bytes, Problem> {
+    let mut reader = Reader::new(gateway.budget());
+    match reader.hold(length).await {
+        Ok(()) => Ok(reader.finish(make(), 0)),
+        Err(_) => Err(no_memory()),
+    }
+}
+
+/// Has every answer count that does not count by itself and does not come piece by piece.
+pub(crate) async fn count_answer(
+    state: State<Arc<ApiState>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let response = next.run(request).await;
+    let Some(length) = response.body().size_hint().exact() else { return response };
+    if response.extensions().get::<CountsItself>().is_some() {
+        return response;
+    }
+    let (parts, body) = response.into_parts();
+    // It is there already.
+    let Ok(text) = to_bytes(body, usize::MAX).await else { return broken().into_response() };
+    let length = usize::try_from(length).unwrap_or(usize::MAX);
+    match count(&state.gateway, length, || text).await {
+        Ok(text) => Response::from_parts(parts, Body::from(text)),
+        Err(problem) => problem.into_response(),
+    }
+}
+
+fn no_memory() -> Problem {
+    let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", DROPPED);
+    problem.retry_after(RETRY)
+}
+
+pub(crate) fn broken() -> Problem {
+    let detail = "the gateway gave no answer that can be read; the log says more";
+    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL", detail)
+}

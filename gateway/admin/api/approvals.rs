@@ -1,0 +1,122 @@
+//! Calls that wait for a person, as at `/approvals` beside MCP: who may approve what is for
+//! policies to say, whatever role of the API somebody has.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::access::Caller;
+use super::page::{Page, PageQuery};
+use super::problem::Problem;
+use super::query::Query;
+use super::state::{ApiState, Shared};
+
+/// A call that waits, as [policy.md](policy.md#approvals) describes it.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(transparent)]
+pub(crate) struct WaitingApproval {
+    #[schema(value_type = Object)]
+    call: Value,
+}
+
+impl WaitingApproval {
+    fn id(&self) -> &str {
+        self.call.get("id").and_then(Value::as_str).unwrap_or_default()
+    }
+}
+
+/// The calls that the caller may approve.
+#[utoipa::path(
+    get,
+    path = "/approvals",
+    tag = "approvals",
+    params(PageQuery),
+    responses((status = 200, body = Page<WaitingApproval>))
+)]
+pub(crate) async fn list_approvals(
+    State(state): Shared,
+    caller: Caller,
+    Query(query): Query<PageQuery>,
+) -> Result<Json<Page<WaitingApproval>>, Problem> {
+    let waiting = state.gateway.list_approvals(&caller.principal).into_iter();
+    let waiting = waiting.map(|call| WaitingApproval { call }).collect();
+    query.cut(waiting, WaitingApproval::id).map(Json)
+}
+
+/// One call that the caller may approve.
+#[utoipa::path(
+    get,
+    path = "/approvals/{id}",
+    tag = "approvals",
+    params(("id" = String, Path)),
+    responses((status = 200, body = WaitingApproval), (status = 404, description = "Not there"))
+)]
+pub(crate) async fn show_approval(
+    State(state): Shared,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<WaitingApproval>, Problem> {
+    match state.gateway.find_approval(&caller.principal, &id) {
+        Some(call) => Ok(Json(WaitingApproval { call })),
+        None => Err(Problem::not_found("APPROVAL_NOT_FOUND", "no call with this id waits for you")),
+    }
+}
+
+/// Approves a call.
+#[utoipa::path(
+    post,
+    path = "/approvals/{id}/approve",
+    tag = "approvals",
+    params(("id" = String, Path)),
+    responses(
+        (status = 200, body = Object, description = "How the call stands then"),
+        (status = 404, description = "Not there"),
+        (status = 409, description = "The answer does not count"),
+    )
+)]
+pub(crate) async fn approve_call(
+    State(state): Shared,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    answer(&state, &caller, &id, true)
+}
+
+/// Denies a call.
+#[utoipa::path(
+    post,
+    path = "/approvals/{id}/deny",
+    tag = "approvals",
+    params(("id" = String, Path)),
+    responses(
+        (status = 200, body = Object, description = "How the call stands then"),
+        (status = 404, description = "Not there"),
+        (status = 409, description = "The answer does not count"),
+    )
+)]
+pub(crate) async fn deny_call(
+    State(state): Shared,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    answer(&state, &caller, &id, false)
+}
+
+fn answer(
+    state: &ApiState,
+    caller: &Caller,
+    id: &str,
+    approve: bool,
+) -> Result<Json<Value>, Problem> {
+    let answered = state.gateway.answer_approval(&caller.principal, id, approve);
+    answered.map(Json).map_err(|error| {
+        let (status, code) = match error.is_unknown {
+            true => (StatusCode::NOT_FOUND, "APPROVAL_NOT_FOUND"),
+            false => (StatusCode::CONFLICT, "APPROVAL_NOT_COUNTED"),
+        };
+        Problem::new(status, code, error.to_string())
+    })
+}

@@ -1,0 +1,195 @@
+//! What an agent has: integrations of its organisation, assigned by whoever may change the agent.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use lockgate_registry::{Assignment, Integration as Stored, MAX_PAGE, Page as Found};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::access::Caller;
+use super::change::Change;
+use super::conditions::{ChangeHeaders, ChangeQuery, make_actor};
+use super::integrations::{Integration, States};
+use super::page::{Page, Part};
+use super::problem::Problem;
+use super::query::{Query, number};
+use super::state::{ApiState, Shared};
+
+/// Items of a page where nobody says how many: most agents have fewer.
+const PAGE: usize = MAX_PAGE;
+
+/// Which part of an agent's integrations.
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub(crate) struct AssignedQuery {
+    /// Part of the name or the slug, in whatever case.
+    #[serde(default)]
+    #[param(max_length = 256)]
+    search: Option<String>,
+    /// Items of a page.
+    #[serde(default, deserialize_with = "number")]
+    #[param(minimum = 1, maximum = 200)]
+    limit: Option<usize>,
+    /// Where the page begins: `nextCursor` of the page before.
+    #[serde(default)]
+    #[param(max_length = 1024)]
+    cursor: Option<String>,
+    /// For operators: another organisation than their own.
+    #[serde(default)]
+    #[param(max_length = 256)]
+    organization_id: Option<String>,
+}
+
+/// An integration of an agent.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct AgentIntegration {
+    agent_id: String,
+    integration: Integration,
+    /// The change was only tried.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    dry_run: bool,
+}
+
+impl AssignedQuery {
+    /// The page of what was found, in its order.
+    fn cut(
+        &self,
+        mut found: Vec<Stored>,
+        show: impl FnMut(Stored) -> Integration,
+    ) -> Result<Page<Integration>, Problem> {
+        let part = Part::read(self.limit, self.cursor.as_deref())?;
+        if let Some(search) = self.search.as_deref().map(str::to_lowercase) {
+            found.retain(|one| {
+                one.name.to_lowercase().contains(&search) || one.slug.contains(&search)
+            });
+        }
+        let total = found.len();
+        let items = found.into_iter().skip(part.offset).take(part.limit.unwrap_or(PAGE));
+        Ok(part.make_page(Found { items: items.collect(), total }, show))
+    }
+}
+
+/// The answer to a change that leaves an assignment, or would.
+fn answer(
+    state: &ApiState,
+    change: &Change,
+    assignment: Option<Assignment>,
+    is_dry_run: bool,
+) -> Response {
+    let Some(Assignment { agent, integration }) = assignment else {
+        return StatusCode::NO_CONTENT.into_response();
+    };
+    let states = States::of(state, &integration.organisation);
+    let integration = Integration::new(&states, integration, change.caller.role);
+    let shown = AgentIntegration { agent_id: agent, integration, dry_run: is_dry_run };
+    Json(shown).into_response()
+}
+
+/// The integrations that an agent has.
+#[utoipa::path(
+    get,
+    path = "/agents/{id}/mcp-integrations",
+    tag = "agents",
+    params(("id" = String, Path), AssignedQuery),
+    responses((status = 200, body = Page<Integration>), (status = 404, description = "Not there"))
+)]
+pub(crate) async fn list_assigned(
+    State(state): Shared,
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(query): Query<AssignedQuery>,
+) -> Result<Json<Page<Integration>>, Problem> {
+    let actor = make_actor(&caller, query.organization_id.as_deref())?;
+    let found = state.registry()?.list_assigned(&actor, &id)?;
+    let states = States::of(&state, &actor.organisation);
+    query.cut(found, |stored| Integration::new(&states, stored, caller.role)).map(Json)
+}
+
+/// The integrations that can be assigned to an agent: enabled, and not assigned yet.
+#[utoipa::path(
+    get,
+    path = "/agents/{id}/mcp-integrations/available",
+    tag = "agents",
+    params(("id" = String, Path), AssignedQuery),
+    responses((status = 200, body = Page<Integration>), (status = 404, description = "Not there"))
+)]
+pub(crate) async fn list_available(
+    State(state): Shared,
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(query): Query<AssignedQuery>,
+) -> Result<Json<Page<Integration>>, Problem> {
+    let actor = make_actor(&caller, query.organization_id.as_deref())?;
+    let found = state.registry()?.list_available(&actor, &id)?;
+    let states = States::of(&state, &actor.organisation);
+    query.cut(found, |stored| Integration::new(&states, stored, caller.role)).map(Json)
+}
+
+/// Assigns an integration to an agent.
+#[utoipa::path(
+    post,
+    path = "/agents/{id}/mcp-integrations/{integrationId}",
+    tag = "agents",
+    params(
+        ("id" = String, Path),
+        ("integrationId" = String, Path),
+        ChangeQuery,
+        ChangeHeaders,
+    ),
+    responses(
+        (status = 200, body = AgentIntegration),
+        (status = 400, description = "It is disabled"),
+        (status = 403, description = "It is another organisation's; said to operators alone"),
+        (status = 404, description = "Not there"),
+        (status = 409, description = "It is assigned already"),
+    )
+)]
+pub(crate) async fn assign_integration(
+    State(state): Shared,
+    Path((id, integration)): Path<(String, String)>,
+    change: Change,
+) -> Result<Response, Problem> {
+    let changed = change
+        .make("assign mcp-integration", |terms| async move {
+            terms.registry.assign(&terms.actor, &id, &integration, &terms.options).await
+        })
+        .await?;
+    Ok(answer(&state, &change, changed.after, changed.is_dry_run))
+}
+
+/// Takes an integration from an agent.
+#[utoipa::path(
+    delete,
+    path = "/agents/{id}/mcp-integrations/{integrationId}",
+    tag = "agents",
+    params(
+        ("id" = String, Path),
+        ("integrationId" = String, Path),
+        ChangeQuery,
+        ChangeHeaders,
+    ),
+    responses(
+        (status = 204, description = "It is taken away"),
+        (status = 200, body = AgentIntegration, description = "`dryRun`"),
+        (status = 404, description = "Not there, or not assigned"),
+    )
+)]
+pub(crate) async fn unassign_integration(
+    State(state): Shared,
+    Path((id, integration)): Path<(String, String)>,
+    change: Change,
+) -> Result<Response, Problem> {
+    let changed = change
+        .make("unassign mcp-integration", |terms| async move {
+            terms.registry.unassign(&terms.actor, &id, &integration, &terms.options).await
+        })
+        .await?;
+    match changed.is_dry_run {
+        true => Ok(answer(&state, &change, changed.before, true)),
+        false => Ok(StatusCode::NO_CONTENT.into_response()),
+    }
+}

@@ -1,0 +1,336 @@
+//! The audit trail, searched from its end: all of it for operators, the decisions and changes of
+//! their organisation for administrators. What a policy hides from those is not named to them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use lockgate_authn::{DEFAULT_ORGANISATION, Role};
+use lockgate_telemetry::audit::{Found, Members, Search, search};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::access::Caller;
+use super::conditions::make_actor;
+use super::places::Place;
+use super::problem::Problem;
+use super::query::{Query, number};
+use super::state::{ApiState, Shared};
+
+/// What cursors are sealed for.
+const LIST: &str = "audit";
+/// Records of a page.
+const DEFAULT: usize = 50;
+/// Most records of a page.
+const MOST: usize = 200;
+
+/// Which records.
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub(crate) struct AuditQuery {
+    /// Records of a page.
+    #[serde(default, deserialize_with = "number")]
+    #[param(minimum = 1, maximum = 200)]
+    limit: Option<usize>,
+    /// Where the page begins: `nextCursor` of the page before.
+    #[serde(default)]
+    #[param(max_length = 1024)]
+    cursor: Option<String>,
+    /// Not before this time: RFC 3339 in UTC, such as `2026-11-23T06:00:00Z`.
+    #[serde(default)]
+    #[param(max_length = 32)]
+    from: Option<String>,
+    /// Before this time.
+    #[serde(default)]
+    #[param(max_length = 32)]
+    to: Option<String>,
+    /// Who asked: `issuer|subject`, or a subject.
+    #[serde(default)]
+    #[param(max_length = 512)]
+    principal: Option<String>,
+    /// The name or URI that was asked for.
+    #[serde(default)]
+    #[param(max_length = 512)]
+    tool: Option<String>,
+    /// The server that it was asked of.
+    #[serde(default)]
+    #[param(max_length = 512)]
+    server: Option<String>,
+    #[serde(default)]
+    #[param(inline)]
+    decision: Option<DecisionName>,
+    /// `decision`, `change`, `approval`, `refusal`, …
+    #[serde(default)]
+    #[param(max_length = 32)]
+    kind: Option<String>,
+    /// For operators: of this organisation alone.
+    #[serde(default)]
+    #[param(max_length = 256)]
+    organization_id: Option<String>,
+}
+
+/// What was decided.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum DecisionName {
+    Allow,
+    Deny,
+}
+
+/// Records of the trail.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct AuditPage {
+    /// The newest first, as the trail has them; a decision with `outcome` and `duration_us`.
+    #[schema(value_type = Vec<Object>)]
+    items: Vec<Members>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+    /// All records that could be on this page were looked at; else go on at `nextCursor`.
+    complete: bool,
+    /// How whole the trail is, for operators.
+    #[serde(flatten)]
+    integrity: Option<Integrity>,
+}
+
+/// What numbers of records say of the trail. Hashes are held against the records by
+/// `lockgate audit verify`.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Integrity {
+    /// Of what was looked at, every line is a record and no number is missing.
+    whole: bool,
+    /// Lines that are no record.
+    unreadable: u64,
+    /// Places where records are missing.
+    gaps: u64,
+}
+
+/// Which records a caller sees and wants.
+struct Filter {
+    query: AuditQuery,
+    reader: Reader,
+    /// None for all organisations.
+    organisation: Option<String>,
+}
+
+impl Filter {
+    fn fits(&self, record: &Members) -> bool {
+        let query = &self.query;
+        let decision = query.decision.map(|decision| match decision {
+            DecisionName::Allow => "allow",
+            DecisionName::Deny => "deny",
+        });
+        let wanted = [
+            ("kind", query.kind.as_deref()),
+            ("name", query.tool.as_deref()),
+            ("server", query.server.as_deref()),
+            ("decision", decision),
+        ];
+        let is_wanted = wanted.iter().all(|(name, wanted)| {
+            wanted.is_none_or(|wanted| self.reader.text(record, name) == wanted)
+        });
+        is_wanted && self.is_by(record) && self.is_of_organisation(record)
+    }
+
+    fn is_by(&self, record: &Members) -> bool {
+        let Some(wanted) = &self.query.principal else { return true };
+        let who = text(record, "who");
+        wanted == who
+            || wanted
+                .split_once('|')
+                .is_some_and(|(issuer, subject)| subject == who && issuer == text(record, "issuer"))
+    }
+
+    fn is_of_organisation(&self, record: &Members) -> bool {
+        let Some(wanted) = &self.organisation else { return true };
+        let organisation = record.get("organisation").and_then(Value::as_str);
+        match text(record, "kind") {
+            "decision" => organisation.unwrap_or(DEFAULT_ORGANISATION) == wanted,
+            // Without one it is of what all share.
+            "change" => organisation.is_some_and(|organisation| organisation == wanted),
+            _ => false,
+        }
+    }
+}
+
+fn text<'a>(record: &'a Members, name: &str) -> &'a str {
+    record.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Who reads the trail.
+struct Reader {
+    role: Role,
+    /// What slugs of its organisation's servers begin with.
+    own: String,
+}
+
+impl Reader {
+    fn new(caller: &Caller) -> Self {
+        Self { role: caller.role, own: format!("{}/", caller.organisation()) }
+    }
+
+    /// The trail says which server and which rule hide what was asked for: that is for operators.
+    fn is_hidden(&self, record: &Members, name: &str) -> bool {
+        match name {
+            // How much all organisations do.
+            "seq" | "call" => self.role != Role::Operator,
+            "server" | "rule" => {
+                self.role != Role::Operator
+                    && text(record, "decision") == "deny"
+                    && !text(record, "server").starts_with(&self.own)
+            }
+            "prev" | "hash" => true,
+            _ => false,
+        }
+    }
+
+    /// A member as its reader may see it.
+    fn text<'a>(&self, record: &'a Members, name: &str) -> &'a str {
+        if self.is_hidden(record, name) { "" } else { text(record, name) }
+    }
+
+    fn show(&self, record: &Members) -> Members {
+        let mut shown = Members::new();
+        for (name, value) in record {
+            if !self.is_hidden(record, name) {
+                shown.insert(name.clone(), value.clone());
+            }
+        }
+        shown
+    }
+}
+
+/// Searches the audit trail, the newest records first.
+///
+/// It reads files of the trail for at most 2 s and 64 MiB, rotated ones too. `complete` says
+/// whether that was enough.
+#[utoipa::path(
+    get,
+    path = "/audit",
+    tag = "audit",
+    params(AuditQuery),
+    responses(
+        (status = 200, body = AuditPage),
+        (status = 409, description = "The trail is not in a file"),
+    )
+)]
+pub(crate) async fn search_audit(
+    State(state): Shared,
+    caller: Caller,
+    Query(mut query): Query<AuditQuery>,
+) -> Result<Json<AuditPage>, Problem> {
+    let limit = query.limit.unwrap_or(DEFAULT);
+    if !(1..=MOST).contains(&limit) {
+        return Err(invalid("`limit`: must be from 1 to 200"));
+    }
+    for time in [&mut query.from, &mut query.to].into_iter().flatten() {
+        if !is_time(time) {
+            let detail = "`from`, `to`: must be times in UTC such as 2026-11-23T06:00:00Z";
+            return Err(invalid(detail));
+        }
+        // What is left is how later times of the same second begin.
+        time.truncate(time.trim_end_matches('Z').len());
+    }
+    let actor = make_actor(&caller, query.organization_id.as_deref())?;
+    let is_of_all = caller.role == Role::Operator && query.organization_id.is_none();
+    let organisation = (!is_of_all).then(|| actor.organisation.to_string());
+    let Some(path) = state.operations.audit_file() else {
+        let detail = "the trail of this gateway is not in a file: ask who collects its output";
+        return Err(Problem::new(StatusCode::CONFLICT, "NO_AUDIT_FILE", detail));
+    };
+    let before = read_cursor(&state, &caller, query.cursor.as_deref())?;
+    let filter = Filter { query, reader: Reader::new(&caller), organisation };
+    // No organisation takes the place of operators.
+    let whose = if caller.role == Role::Operator { "" } else { caller.organisation() };
+    let Some(place) = state.searches.enter(&Arc::from(whose)) else {
+        let detail = "others search the trail now: try again in a moment";
+        let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", detail);
+        return Err(problem.retry_after(2));
+    };
+    let reader = Reader::new(&caller);
+    let found = run_search(path, filter, (before, limit), place).await?;
+    let next = find_next(&found, before);
+    let integrity = (caller.role == Role::Operator).then_some(Integrity {
+        whole: found.unreadable == 0 && found.gaps == 0,
+        unreadable: found.unreadable,
+        gaps: found.gaps,
+    });
+    let items = found.records.iter().map(|record| reader.show(record)).collect();
+    let next = next.and_then(|seq| state.gateway.seal_cursor(LIST, &caller.principal, seq));
+    Ok(Json(AuditPage {
+        items,
+        next_cursor: next,
+        complete: found.is_complete || found.has_more,
+        integrity,
+    }))
+}
+
+/// The number of the record before which the next page begins, if there may be one.
+fn find_next(found: &Found, before: Option<u64>) -> Option<u64> {
+    if found.has_more {
+        let last = found.records.last()?;
+        return last.get("seq").and_then(Value::as_u64);
+    }
+    match (found.is_complete, found.last, before) {
+        (true, ..) => None,
+        // Never back to where this page began.
+        (false, Some(last), Some(before)) => Some(last.min(before)),
+        (false, last, before) => last.or(before),
+    }
+}
+
+/// The number of the record before which a page begins.
+fn read_cursor(
+    state: &ApiState,
+    caller: &Caller,
+    cursor: Option<&str>,
+) -> Result<Option<u64>, Problem> {
+    let Some(cursor) = cursor else { return Ok(None) };
+    match state.gateway.open_cursor(LIST, &caller.principal, cursor) {
+        Some(before) => Ok(Some(before)),
+        None => Err(invalid("`cursor`: is none of an answer to you")),
+    }
+}
+
+async fn run_search(
+    path: PathBuf,
+    filter: Filter,
+    (before, limit): (Option<u64>, usize),
+    place: Place,
+) -> Result<Found, Problem> {
+    let searched = tokio::task::spawn_blocking(move || {
+        // Whoever leaves keeps the place until the search ends.
+        let _place = place;
+        let from = filter.query.from.as_deref();
+        let to = filter.query.to.as_deref();
+        search(&path, &Search { before, from, to, limit, fits: &|record| filter.fits(record) })
+    });
+    match searched.await {
+        Ok(Ok(found)) => Ok(found),
+        failed => {
+            tracing::warn!(?failed, "the audit trail was not searched");
+            let detail = "the trail cannot be read now; the log says why";
+            Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "AUDIT_UNAVAILABLE", detail))
+        }
+    }
+}
+
+/// Whether a text is the beginning of a time as records have it, at least a day.
+fn is_time(text: &str) -> bool {
+    const SHAPE: &[u8] = b"0000-00-00T00:00:00.000000Z";
+    let text = text.strip_suffix('Z').unwrap_or(text).as_bytes();
+    text.len() >= 10
+        && text.iter().enumerate().all(|(at, byte)| match SHAPE.get(at) {
+            Some(b'0') => byte.is_ascii_digit(),
+            shape => shape == Some(byte),
+        })
+}
+
+fn invalid(detail: &'static str) -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, "INVALID_QUERY", detail)
+}

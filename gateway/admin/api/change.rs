@@ -1,0 +1,166 @@
+//! A change of what an organisation has: made to its end, also when its caller leaves meanwhile,
+//! and put on the record with what there was before and what there is now. What the registry shows
+//! of a thing holds no secret.
+
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use axum::http::HeaderMap;
+use axum::http::request::Parts;
+use lockgate_registry::{Actor, ChangeOptions, Changed, Registry, RegistryError};
+use serde::Serialize;
+use serde_json::Value;
+use url::Url;
+
+use super::access::Caller;
+use super::conditions::{ChangeQuery, make_actor};
+use super::problem::Problem;
+use super::query::Query;
+use super::recorded::{ChangeRecord, make_recorded};
+use super::state::ApiState;
+
+/// Longest part of a path that is written to the trail, in bytes.
+const MAX_WORD: usize = 24;
+/// Most digits in it.
+const MAX_DIGITS: usize = 3;
+
+/// Who wants to change something, and how.
+pub(crate) struct Change {
+    pub(crate) caller: Caller,
+    state: Arc<ApiState>,
+    terms: Terms,
+}
+
+/// What a change is made with.
+#[derive(Clone)]
+pub(crate) struct Terms {
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) actor: Actor,
+    pub(crate) options: ChangeOptions,
+}
+
+impl FromRequestParts<Arc<ApiState>> for Change {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<ApiState>) -> Result<Self, Problem> {
+        let caller = Caller::from_request_parts(parts, state).await?;
+        let Query(query) = Query::<ChangeQuery>::from_request_parts(parts, state).await?;
+        Self::new(state, caller, &query, &parts.headers)
+    }
+}
+
+impl Change {
+    fn new(
+        state: &Arc<ApiState>,
+        caller: Caller,
+        query: &ChangeQuery,
+        headers: &HeaderMap,
+    ) -> Result<Self, Problem> {
+        let options = query.read_options(headers)?;
+        let actor = make_actor(&caller, query.organization_id.as_deref())?;
+        let terms = Terms { registry: state.registry()?, actor, options };
+        Ok(Self { caller, state: Arc::clone(state), terms })
+    }
+
+    /// Ids of the agents that have an integration.
+    pub(crate) fn agents_with(&self, integration: &str) -> Vec<String> {
+        self.terms.registry.agents_with(&self.terms.actor.organisation, integration)
+    }
+
+    pub(crate) fn organisation(&self) -> &Arc<str> {
+        &self.terms.actor.organisation
+    }
+
+    /// Finds out whether a change would be made, and makes none.
+    ///
+    /// # Errors
+    /// Why it would not be.
+    pub(crate) async fn rehearse<T, F>(
+        &self,
+        make: impl FnOnce(Terms) -> F,
+    ) -> Result<Changed<T>, Problem>
+    where
+        F: Future<Output = Result<Changed<T>, RegistryError>>,
+    {
+        let mut terms = self.terms.clone();
+        terms.options.dry_run = true;
+        Ok(make(terms).await?)
+    }
+
+    /// Makes a change, and records it under a name such as `create agent`.
+    ///
+    /// # Errors
+    /// Why it was not made.
+    pub(crate) async fn make<T, F>(
+        &self,
+        action: &'static str,
+        make: impl FnOnce(Terms) -> F,
+    ) -> Result<Changed<T>, Problem>
+    where
+        T: Serialize + Send + 'static,
+        F: Future<Output = Result<Changed<T>, RegistryError>> + Send + 'static,
+    {
+        let making = make(self.terms.clone());
+        let organisation = Some(self.terms.actor.organisation.to_string());
+        make_recorded(&self.state, &self.caller.principal, async move {
+            let changed = making.await?;
+            if changed.is_dry_run || changed.is_replayed {
+                return Ok((changed, None));
+            }
+            let before = changed.before.as_ref().map(describe);
+            let after = changed.after.as_ref().map(describe);
+            Ok((changed, Some(ChangeRecord { action, organisation, before, after })))
+        })
+        .await
+    }
+}
+
+fn describe<T: Serialize>(thing: &T) -> String {
+    let mut value = serde_json::to_value(thing).unwrap_or_default();
+    hide_secrets(&mut value);
+    value.to_string()
+}
+
+/// Queries of addresses may hold what is secret, and so may parts of their paths that are no words.
+fn hide_secrets(value: &mut Value) {
+    if let Value::Array(items) = value {
+        for item in items {
+            hide_secrets(item);
+        }
+        return;
+    }
+    let Some(members) = value.as_object_mut() else { return };
+    for (name, member) in members {
+        match member {
+            Value::String(url) if name == "url" => *url = shorten_address(url),
+            member => hide_secrets(member),
+        }
+    }
+}
+
+fn shorten_address(url: &str) -> String {
+    let Ok(parsed) = Url::parse(url) else { return "…".to_owned() };
+    let mut short = parsed.origin().ascii_serialization();
+    for part in parsed.path().split('/').skip(1) {
+        short.push('/');
+        short.push_str(if is_word(part) { part } else { "…" });
+    }
+    if parsed.query().is_some() {
+        short.push_str("?…");
+    }
+    short
+}
+
+/// What people call things by, such as `mcp`, `v1` or `my-server`, and what nobody would take for
+/// a password.
+fn is_word(part: &str) -> bool {
+    let digits = part.bytes().filter(u8::is_ascii_digit).count();
+    part.len() <= MAX_WORD && digits <= MAX_DIGITS && part.bytes().all(is_plain)
+}
+
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_lowercase() || b"-_.0123456789".contains(&byte)
+}
+
+#[cfg(test)]
+mod tests;

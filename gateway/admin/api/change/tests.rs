@@ -1,0 +1,28 @@
+//! Tests of `change`.
+
+use serde_json::json;
+
+use super::*;
+
+#[test]
+fn what_is_recorded_of_an_address_is_without_what_may_be_secret() {
+    let secret = json!({"url": "https://a.example/mcp?key=canary", "name": "a?b"});
+    let recorded = describe(&json!({"agent": "agt_1", "integration": secret}));
+    assert!(!recorded.contains("canary"), "{recorded}");
+    assert!(recorded.contains("https://a.example/mcp?…") && recorded.contains("a?b"));
+}
+
+#[test]
+fn parts_of_a_path_that_are_no_words_are_left_out() {
+    for (url, recorded) in [
+        ("https://a.example:8443/", "https://a.example:8443/"),
+        ("https://a.example/team-42/v1/mcp", "https://a.example/team-42/v1/mcp"),
+        ("https://a.example/s/k9f83hd02j/mcp", "https://a.example/s/…/mcp"),
+        ("https://a.example/AbCdEfGhIj?x", "https://a.example/…?…"),
+        ("https://a.example/%63anary", "https://a.example/…"),
+        ("https://u:canary@a.example/mcp#canary", "https://a.example/mcp"),
+        ("canary", "…"),
+    ] {
+        assert_eq!(shorten_address(url), recorded, "{url}");
+    }
+}

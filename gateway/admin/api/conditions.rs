@@ -1,0 +1,148 @@
+//! Under which conditions a change is made, and in whose organisation: `If-Match`,
+//! `Idempotency-Key`, `dryRun` and `organizationId`.
+
+use std::sync::Arc;
+
+use axum::http::header::IF_MATCH;
+use axum::http::{HeaderMap, StatusCode};
+use lockgate_authn::Role;
+use lockgate_registry::{Actor, ChangeOptions, PrincipalKey};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::access::Caller;
+use super::problem::{ELSEWHERE, Problem};
+use super::query::flag;
+
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// Longest name of an organisation, in bytes.
+const MAX_ORGANISATION: usize = 256;
+
+/// How a change is made.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ChangeQuery {
+    /// Answer what the change would be, and for whom, and make none.
+    #[serde(default, deserialize_with = "flag")]
+    dry_run: Option<bool>,
+    /// For operators: another organisation than their own.
+    #[serde(default)]
+    #[param(max_length = 256)]
+    pub(crate) organization_id: Option<String>,
+}
+
+/// Whether a change is only tried, where it belongs to no organisation and has no version.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub(crate) struct TrialQuery {
+    /// Answer what the change would be, and make none.
+    #[serde(default, deserialize_with = "flag")]
+    dry_run: Option<bool>,
+}
+
+impl TrialQuery {
+    pub(crate) fn is_trial(&self) -> bool {
+        self.dry_run.unwrap_or_default()
+    }
+}
+
+/// Headers of a change.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+#[allow(dead_code, reason = "describes headers; they are read by name")]
+pub(crate) struct ChangeHeaders {
+    /// The `ETag` of the answer that the change is made on: another version since is 412.
+    #[param(rename = "If-Match", pattern = r#"^(\*|"[0-9]{1,18}")$"#)]
+    if_match: Option<String>,
+    /// Sent again with the same key within a day, the change is answered as it was, and not made
+    /// again.
+    #[param(rename = "Idempotency-Key", min_length = 1, max_length = 255, pattern = "^[!-~]+$")]
+    idempotency_key: Option<String>,
+}
+
+/// Whose things are read.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub(crate) struct OrganisationQuery {
+    /// For operators: another organisation than their own.
+    #[serde(default)]
+    #[param(max_length = 256)]
+    pub(crate) organization_id: Option<String>,
+}
+
+impl ChangeQuery {
+    pub(crate) fn is_trial(&self) -> bool {
+        self.dry_run.unwrap_or_default()
+    }
+
+    /// # Errors
+    /// Headers that are none.
+    pub(crate) fn read_options(&self, headers: &HeaderMap) -> Result<ChangeOptions, Problem> {
+        Ok(ChangeOptions {
+            expected_version: read_version(headers)?,
+            idempotency_key: read_single(headers, IDEMPOTENCY_KEY)?.map(str::to_owned),
+            dry_run: self.is_trial(),
+        })
+    }
+}
+
+/// Who asks, in its own organisation, or as an operator in any.
+///
+/// # Errors
+/// Another organisation than one's own is not there.
+pub(crate) fn make_actor(caller: &Caller, organisation: Option<&str>) -> Result<Actor, Problem> {
+    let own = caller.organisation();
+    let organisation = organisation.unwrap_or(own);
+    let may_name = organisation == own || caller.role == Role::Operator;
+    if !may_name || organisation.is_empty() || organisation.len() > MAX_ORGANISATION {
+        let detail = "there is no such organisation for this caller; leave `organizationId` out";
+        return Err(Problem::not_found(ELSEWHERE, detail));
+    }
+    Ok(Actor {
+        organisation: Arc::from(organisation),
+        principal: PrincipalKey {
+            issuer: caller.principal.issuer.to_string(),
+            subject: caller.principal.subject.to_string(),
+        },
+        role: match caller.role {
+            Role::Operator => lockgate_registry::Role::Operator,
+            Role::Admin => lockgate_registry::Role::Admin,
+            Role::User => lockgate_registry::Role::User,
+        },
+    })
+}
+
+/// The version in `If-Match`: an entity tag as the answers have it, or `*` for any.
+fn read_version(headers: &HeaderMap) -> Result<Option<i64>, Problem> {
+    let Some(given) = read_single(headers, IF_MATCH.as_str())? else { return Ok(None) };
+    if given == "*" {
+        return Ok(None);
+    }
+    let tag = given.strip_prefix('"').and_then(|given| given.strip_suffix('"'));
+    match tag.and_then(|tag| tag.parse().ok()) {
+        Some(version) => Ok(Some(version)),
+        None => Err(invalid("If-Match must be an ETag of an answer, such as \"3\", or *")),
+    }
+}
+
+fn read_single<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Problem> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Ok(None),
+        (Some(value), None) => match value.to_str() {
+            Ok(text) => Ok(Some(text)),
+            Err(_) => Err(invalid("a header has other characters than ASCII")),
+        },
+        (Some(_), Some(_)) => Err(invalid("If-Match and Idempotency-Key stand once, or not")),
+    }
+}
+
+fn invalid(detail: &'static str) -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, "INVALID_HEADER", detail)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! What became of calls, as the API shows it. Those of a shared server are for operators, because
+//! others would see in them how much another organisation does.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use lockgate_authn::Role;
+use lockgate_proxy::Gateway;
+use lockgate_telemetry::{RecentCalls, ServerFigures, ToolFigures};
+use lockgate_text::date;
+use lockgate_upstream::Upstream;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::access::Caller;
+
+/// What became of the calls of a server's tools.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ServerMetrics)]
+pub(crate) struct ServerMetrics {
+    /// Calls before it are not counted (RFC 3339).
+    since: String,
+    pub(crate) calls: u64,
+    /// Of those, by where they failed: `connection`, `authentication`, `timeout`, `execution`,
+    /// `validation`.
+    pub(crate) errors: BTreeMap<&'static str, u64>,
+    /// Milliseconds, estimated from a histogram.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p50_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) p95_ms: Option<f64>,
+}
+
+/// Calls that ended within one step of time.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RecentStep {
+    calls: u64,
+    failed: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    average_ms: Option<f64>,
+}
+
+/// What became of a server's calls of late, for those who may see it.
+pub(crate) fn list_recent(
+    gateway: &Gateway,
+    caller: &Caller,
+    server: &dyn Upstream,
+) -> Vec<RecentStep> {
+    if !may_see_figures(caller, server) {
+        return Vec::new();
+    }
+    let mut steps = Vec::new();
+    for RecentCalls { calls, failed, average } in gateway.recent_calls_of(server) {
+        steps.push(RecentStep { calls, failed, average_ms: average.map(to_ms) });
+    }
+    steps
+}
+
+/// What became of the calls of a tool.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ToolMetrics)]
+pub(crate) struct ToolMetrics {
+    /// Calls before it are not counted (RFC 3339).
+    since: String,
+    pub(crate) invocations: u64,
+    successes: u64,
+    pub(crate) failures: u64,
+    /// Given up by their clients.
+    cancelled: u64,
+    /// Milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) average_ms: Option<f64>,
+    /// Milliseconds, estimated from a histogram.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) p95_ms: Option<f64>,
+    /// When the last call ended (RFC 3339).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) last_invoked_at: Option<String>,
+}
+
+impl From<ServerFigures> for ServerMetrics {
+    fn from(figures: ServerFigures) -> Self {
+        Self {
+            since: write_time(figures.since),
+            calls: figures.calls,
+            errors: figures.errors,
+            p50_ms: figures.p50.map(to_ms),
+            p95_ms: figures.p95.map(to_ms),
+        }
+    }
+}
+
+impl From<ToolFigures> for ToolMetrics {
+    fn from(figures: ToolFigures) -> Self {
+        let last_invoked_at = figures.last.map(write_time);
+        Self {
+            since: write_time(figures.since),
+            invocations: figures.invocations,
+            successes: figures.successes,
+            failures: figures.failures,
+            cancelled: figures.cancelled,
+            average_ms: figures.average.map(to_ms),
+            p95_ms: figures.p95.map(to_ms),
+            last_invoked_at,
+        }
+    }
+}
+
+/// Whether a caller may see what becomes of the calls of a server that it sees.
+pub(crate) fn may_see_figures(caller: &Caller, server: &dyn Upstream) -> bool {
+    let is_own = server.organisation().is_some_and(|own| **own == *caller.organisation());
+    caller.role == Role::Operator || is_own
+}
+
+/// RFC 3339.
+pub(crate) fn write_time(time: SystemTime) -> String {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    date::of_seconds(i64::try_from(since.as_secs()).unwrap_or_default())
+}
+
+/// With microseconds.
+fn to_ms(time: Duration) -> f64 {
+    time.as_micros() as f64 / 1e3
+}
+
+/// A rank that sorts numbers as texts.
+pub(crate) fn rank_number(number: u64) -> String {
+    format!("{number:020}")
+}
+
+/// The same of milliseconds; nothing comes first.
+pub(crate) fn rank_ms(ms: Option<f64>) -> String {
+    ms.map(|ms| format!("{ms:020.3}")).unwrap_or_default()
+}

@@ -1,0 +1,266 @@
+//! Integrations: servers that an organisation's administrators add while the gateway runs. The
+//! registry decides and stores; here a body becomes what it takes, and what it says an answer.
+
+mod catalogue;
+mod input;
+mod validate;
+mod view;
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use lockgate_registry::RegistryError;
+use serde_json::json;
+
+use super::access::Caller;
+use super::body::Body;
+use super::change::Change;
+use super::conditions::{ChangeHeaders, ChangeQuery, OrganisationQuery, make_actor};
+use super::page::Page;
+use super::problem::Problem;
+use super::query::Query;
+use super::recorded::{ChangeRecord, make_recorded};
+use super::state::Shared;
+
+pub(crate) use catalogue::{
+    __path_create_predefined_integration, __path_list_catalogue, create_predefined_integration,
+    list_catalogue,
+};
+pub(crate) use input::{AuthMethod, secret};
+use input::{IntegrationChange, ListQuery, NewCustomIntegration};
+use validate::validate_new;
+pub(crate) use validate::{
+    __path_check_mcp, __path_validate_integration, check_mcp, validate_integration,
+};
+pub(crate) use view::{Integration, States, Warning, entity_tag, write_time};
+use view::{answer_changed, answer_deleted};
+
+/// The integrations of the caller's organisation.
+#[utoipa::path(
+    get,
+    path = "/mcp-integrations",
+    tag = "integrations",
+    params(ListQuery),
+    responses((status = 200, body = Page<Integration>))
+)]
+pub(crate) async fn list_integrations(
+    State(state): Shared,
+    caller: Caller,
+    Query(query): Query<ListQuery>,
+) -> Result<Json<Page<Integration>>, Problem> {
+    let actor = make_actor(&caller, query.organization_id.as_deref())?;
+    let part = query.part()?;
+    let found = state.registry()?.list_integrations(&actor, &query.read(&part));
+    let states = States::of(&state, &actor.organisation);
+    Ok(Json(part.make_page(found, |stored| Integration::new(&states, stored, caller.role))))
+}
+
+/// Adds an integration by its address.
+#[utoipa::path(
+    post,
+    path = "/mcp-integrations/custom",
+    tag = "integrations",
+    params(ChangeQuery, ChangeHeaders),
+    request_body = NewCustomIntegration,
+    responses(
+        (status = 201, body = Integration),
+        (status = 200, body = Integration, description = "`dryRun`"),
+        (status = 400, description = "A mistake in the body, or a server that does not work"),
+        (status = 409, description = "The name or the slug is taken"),
+    )
+)]
+pub(crate) async fn create_custom_integration(
+    State(state): Shared,
+    change: Change,
+    Body(body): Body<NewCustomIntegration>,
+) -> Result<Response, Problem> {
+    let is_tried = body.is_tried();
+    let new = body.read()?;
+    if is_tried {
+        let like = new.clone();
+        let rehearsed = change.rehearse(|terms| async move {
+            terms.registry.create_integration(&terms.actor, like, &terms.options).await
+        });
+        if !rehearsed.await?.is_replayed {
+            validate_new(&state, change.organisation(), &new).await?;
+        }
+    }
+    let changed = change
+        .make("create mcp-integration", |terms| async move {
+            terms.registry.create_integration(&terms.actor, new, &terms.options).await
+        })
+        .await?;
+    Ok(answer_changed(&state, &change, StatusCode::CREATED, changed))
+}
+
+/// One integration.
+#[utoipa::path(
+    get,
+    path = "/mcp-integrations/{id}",
+    tag = "integrations",
+    params(("id" = String, Path), OrganisationQuery),
+    responses((status = 200, body = Integration), (status = 404, description = "Not there"))
+)]
+pub(crate) async fn show_integration(
+    State(state): Shared,
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(query): Query<OrganisationQuery>,
+) -> Result<(HeaderMap, Json<Integration>), Problem> {
+    let actor = make_actor(&caller, query.organization_id.as_deref())?;
+    let stored = state.registry()?.integration(&actor, &id)?;
+    let tag = entity_tag(stored.version);
+    let states = States::of(&state, &actor.organisation);
+    Ok((tag, Json(Integration::new(&states, stored, caller.role))))
+}
+
+/// Changes an integration.
+#[utoipa::path(
+    patch,
+    path = "/mcp-integrations/{id}",
+    tag = "integrations",
+    params(("id" = String, Path), ChangeQuery, ChangeHeaders),
+    request_body = IntegrationChange,
+    responses(
+        (status = 200, body = Integration),
+        (status = 404, description = "Not there"),
+        (status = 412, description = "Somebody else has changed it"),
+    )
+)]
+pub(crate) async fn change_integration(
+    State(state): Shared,
+    Path(id): Path<String>,
+    change: Change,
+    Body(body): Body<IntegrationChange>,
+) -> Result<Response, Problem> {
+    let patch = body.read()?;
+    let changed = change
+        .make("change mcp-integration", |terms| async move {
+            terms.registry.patch_integration(&terms.actor, &id, patch, &terms.options).await
+        })
+        .await?;
+    Ok(answer_changed(&state, &change, StatusCode::OK, changed))
+}
+
+/// Takes an integration away, and from all agents.
+#[utoipa::path(
+    delete,
+    path = "/mcp-integrations/{id}",
+    tag = "integrations",
+    params(("id" = String, Path), ChangeQuery, ChangeHeaders),
+    responses(
+        (status = 204, description = "It is gone"),
+        (status = 200, body = Integration, description = "`dryRun`"),
+        (status = 404, description = "Not there"),
+        (status = 412, description = "Somebody else has changed it"),
+    )
+)]
+pub(crate) async fn delete_integration(
+    State(state): Shared,
+    Path(id): Path<String>,
+    change: Change,
+) -> Result<Response, Problem> {
+    let changed = change
+        .make("delete mcp-integration", |terms| async move {
+            terms.registry.delete_integration(&terms.actor, &id, &terms.options).await
+        })
+        .await?;
+    Ok(answer_deleted(&state, &change, changed))
+}
+
+/// Switches an integration on.
+#[utoipa::path(
+    post,
+    path = "/mcp-integrations/{id}/enable",
+    tag = "integrations",
+    params(("id" = String, Path), ChangeQuery, ChangeHeaders),
+    responses((status = 200, body = Integration), (status = 404, description = "Not there"))
+)]
+pub(crate) async fn enable_integration(
+    State(state): Shared,
+    Path(id): Path<String>,
+    change: Change,
+) -> Result<Response, Problem> {
+    let changed = change
+        .make("enable mcp-integration", |terms| async move {
+            terms.registry.enable_integration(&terms.actor, &id, true, &terms.options).await
+        })
+        .await?;
+    Ok(answer_changed(&state, &change, StatusCode::OK, changed))
+}
+
+/// Switches an integration off: nothing connects to it, and no list shows it.
+#[utoipa::path(
+    post,
+    path = "/mcp-integrations/{id}/disable",
+    tag = "integrations",
+    params(("id" = String, Path), ChangeQuery, ChangeHeaders),
+    responses((status = 200, body = Integration), (status = 404, description = "Not there"))
+)]
+pub(crate) async fn disable_integration(
+    State(state): Shared,
+    Path(id): Path<String>,
+    change: Change,
+) -> Result<Response, Problem> {
+    let changed = change
+        .make("disable mcp-integration", |terms| async move {
+            terms.registry.enable_integration(&terms.actor, &id, false, &terms.options).await
+        })
+        .await?;
+    Ok(answer_changed(&state, &change, StatusCode::OK, changed))
+}
+
+/// Ends the connection to an integration and connects anew.
+///
+/// Calls that run there are cut off.
+#[utoipa::path(
+    post,
+    path = "/mcp-integrations/{id}/reconnect",
+    tag = "integrations",
+    params(("id" = String, Path), ChangeQuery),
+    responses(
+        (status = 200, body = Integration),
+        (status = 400, description = "It is disabled"),
+        (status = 404, description = "Not there"),
+        (status = 409, description = "Its credentials cannot be opened"),
+    )
+)]
+pub(crate) async fn reconnect_integration(
+    State(state): Shared,
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(query): Query<ChangeQuery>,
+) -> Result<Json<Integration>, Problem> {
+    let actor = make_actor(&caller, query.organization_id.as_deref())?;
+    let stored = state.registry()?.integration(&actor, &id)?;
+    if !stored.enabled {
+        return Err(RegistryError::Disabled.into());
+    }
+    if query.is_trial() {
+        let states = States::of(&state, &actor.organisation);
+        return Ok(Json(Integration::new(&states, stored, caller.role).into_trial()));
+    }
+    let record = ChangeRecord {
+        action: "reconnect mcp-integration",
+        organisation: Some(actor.organisation.to_string()),
+        before: None,
+        after: Some(json!({"id": id, "name": stored.name}).to_string()),
+    };
+    let operations = Arc::clone(&state.operations);
+    let organisation = Arc::clone(&actor.organisation);
+    make_recorded(&state, &caller.principal, async move {
+        match operations.reconnect_integration(&organisation, &id) {
+            true => Ok(((), Some(record))),
+            false => {
+                let detail = "the stored credentials cannot be opened: give them anew";
+                Err(Problem::new(StatusCode::CONFLICT, "CREDENTIALS_UNUSABLE", detail))
+            }
+        }
+    })
+    .await?;
+    let states = States::of(&state, &actor.organisation);
+    Ok(Json(Integration::new(&states, stored, caller.role)))
+}

@@ -1,0 +1,112 @@
+//! Integrations from the operator's catalogue: what there is, and adding one of it. Where its
+//! servers are, nobody but the operator learns.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use lockgate_registry::CatalogueEntry;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::input::NewPredefinedIntegration;
+use super::validate::validate_predefined;
+use super::view::{Integration, answer_changed, describe_auth};
+use crate::api::body::Body;
+use crate::api::change::Change;
+use crate::api::conditions::{ChangeHeaders, ChangeQuery};
+use crate::api::page::{Page, PageQuery};
+use crate::api::problem::Problem;
+use crate::api::query::Query;
+use crate::api::state::Shared;
+
+/// An entry of the operator's catalogue.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PredefinedIntegration {
+    slug: String,
+    /// For people.
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    /// What it wants as `credentials`: `none`, `api_key` or `bearer_token`.
+    auth_method: &'static str,
+    /// The header that carries the key, with `api_key`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    header_name: Option<String>,
+}
+
+impl PredefinedIntegration {
+    fn new(slug: &str, entry: &CatalogueEntry) -> Self {
+        let (auth_method, header_name) = describe_auth(&entry.auth);
+        Self {
+            slug: slug.to_owned(),
+            name: entry.title.clone(),
+            description: entry.description.clone(),
+            auth_method,
+            header_name,
+        }
+    }
+}
+
+/// What the operator's catalogue offers.
+#[utoipa::path(
+    get,
+    path = "/mcp-integrations/predefined/available",
+    tag = "integrations",
+    params(PageQuery),
+    responses((status = 200, body = Page<PredefinedIntegration>))
+)]
+pub(crate) async fn list_catalogue(
+    State(state): Shared,
+    Query(query): Query<PageQuery>,
+) -> Result<Json<Page<PredefinedIntegration>>, Problem> {
+    let catalogue = state.registry()?.catalogue();
+    let mut all = Vec::new();
+    for (slug, entry) in &*catalogue {
+        all.push(PredefinedIntegration::new(slug, entry));
+    }
+    query.cut(all, |entry| &entry.slug).map(Json)
+}
+
+/// Adds an integration from the operator's catalogue.
+///
+/// It follows its entry: where the operator moves it, it goes along. What was given for one host is
+/// not sent to another, though, and when the entry is gone nothing is connected.
+#[utoipa::path(
+    post,
+    path = "/mcp-integrations/predefined",
+    tag = "integrations",
+    params(ChangeQuery, ChangeHeaders),
+    request_body = NewPredefinedIntegration,
+    responses(
+        (status = 201, body = Integration),
+        (status = 200, body = Integration, description = "`dryRun`"),
+        (status = 400, description = "A mistake in the body, or a server that does not work"),
+        (status = 404, description = "The catalogue has no such entry"),
+        (status = 409, description = "The name is taken"),
+    )
+)]
+pub(crate) async fn create_predefined_integration(
+    State(state): Shared,
+    change: Change,
+    Body(body): Body<NewPredefinedIntegration>,
+) -> Result<Response, Problem> {
+    let is_tried = body.is_tried();
+    let new = body.read();
+    if is_tried {
+        let like = new.clone();
+        let rehearsed = change.rehearse(|terms| async move {
+            terms.registry.create_predefined(&terms.actor, like, &terms.options).await
+        });
+        if !rehearsed.await?.is_replayed {
+            validate_predefined(&state, change.organisation(), &new).await?;
+        }
+    }
+    let changed = change
+        .make("create mcp-integration", |terms| async move {
+            terms.registry.create_predefined(&terms.actor, new, &terms.options).await
+        })
+        .await?;
+    Ok(answer_changed(&state, &change, StatusCode::CREATED, changed))
+}

@@ -1,0 +1,241 @@
+//! What requests say of integrations, as the registry takes it. What is secret is in no message of
+//! a mistake.
+
+use axum::http::StatusCode;
+use lockgate_registry::{
+    Auth, IntegrationPatch, IntegrationQuery, Kind, NewIntegration, NewPredefined, Secret,
+};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+
+use crate::api::page::{Part, SortOrder, StoredSort};
+use crate::api::problem::Problem;
+use crate::api::query::{flag, number};
+
+/// Which integrations, and in which order.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ListQuery {
+    /// Part of the name or the slug, in whatever case.
+    #[serde(default)]
+    #[param(max_length = 256)]
+    search: Option<String>,
+    /// Those that are switched on, or off.
+    #[serde(default, deserialize_with = "flag")]
+    enabled: Option<bool>,
+    /// `custom` or `predefined`.
+    #[serde(default, rename = "type")]
+    #[param(inline)]
+    kind: Option<IntegrationType>,
+    /// `name` where nothing else is said.
+    #[serde(default)]
+    #[param(inline)]
+    sort: Option<StoredSort>,
+    #[serde(default)]
+    #[param(inline)]
+    order: Option<SortOrder>,
+    /// Items of a page.
+    #[serde(default, deserialize_with = "number")]
+    #[param(minimum = 1, maximum = 200)]
+    limit: Option<usize>,
+    /// Where the page begins: `nextCursor` of the page before.
+    #[serde(default)]
+    cursor: Option<String>,
+    /// For operators: another organisation than their own.
+    #[serde(default)]
+    #[param(max_length = 256)]
+    pub(super) organization_id: Option<String>,
+}
+
+/// Where an integration comes from.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum IntegrationType {
+    Custom,
+    Predefined,
+}
+
+/// An integration by its address.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(crate) struct NewCustomIntegration {
+    /// For people; unique in the organisation.
+    name: String,
+    /// The address of an MCP server: https, or http with a warning.
+    server_url: String,
+    /// How the gateway shows the server who it is. Default `none`.
+    #[serde(default)]
+    auth_method: AuthMethod,
+    /// The header that carries the key, with `api_key`.
+    #[serde(default)]
+    header_name: Option<String>,
+    /// The key or the token. It is never shown again.
+    #[serde(default, deserialize_with = "secret")]
+    #[schema(write_only, value_type = Option<String>)]
+    credentials: Option<Secret>,
+    /// The namespace of its tools; made of the name without it.
+    #[serde(default)]
+    slug: Option<String>,
+    /// Default `true`.
+    #[serde(default)]
+    enabled: Option<bool>,
+    /// Try it first, and store nothing that does not work. Default `false`.
+    #[serde(default)]
+    validate: Option<bool>,
+}
+
+/// An integration from the catalogue.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(crate) struct NewPredefinedIntegration {
+    /// The entry of the catalogue.
+    slug: String,
+    /// For people; unique in the organisation. Default: what the catalogue calls it.
+    #[serde(default)]
+    name: Option<String>,
+    /// The key or the token, where the entry wants one. It is never shown again.
+    #[serde(default, deserialize_with = "secret")]
+    #[schema(write_only, value_type = Option<String>)]
+    credentials: Option<Secret>,
+    /// Default `true`.
+    #[serde(default)]
+    enabled: Option<bool>,
+    /// Try it first, and store nothing that does not work. Default `false`.
+    #[serde(default)]
+    validate: Option<bool>,
+}
+
+/// What may be changed of an integration; what is left out stays.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(crate) struct IntegrationChange {
+    #[serde(default)]
+    name: Option<String>,
+    /// Another address needs the credentials anew. Those from the catalogue have none to change.
+    #[serde(default)]
+    server_url: Option<String>,
+    /// Another one needs the credentials anew.
+    #[serde(default)]
+    auth_method: Option<AuthMethod>,
+    #[serde(default)]
+    header_name: Option<String>,
+    #[serde(default, deserialize_with = "secret")]
+    #[schema(write_only, value_type = Option<String>)]
+    credentials: Option<Secret>,
+    #[serde(default)]
+    enabled: Option<bool>,
+}
+
+/// How the gateway shows the server who it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum AuthMethod {
+    #[default]
+    None,
+    ApiKey,
+    BearerToken,
+}
+
+impl ListQuery {
+    pub(super) fn part(&self) -> Result<Part, Problem> {
+        Part::read(self.limit, self.cursor.as_deref())
+    }
+
+    pub(super) fn read(&self, part: &Part) -> IntegrationQuery {
+        let kind = self.kind.map(|kind| match kind {
+            IntegrationType::Custom => Kind::Custom,
+            IntegrationType::Predefined => Kind::Predefined,
+        });
+        IntegrationQuery {
+            search: self.search.clone(),
+            enabled: self.enabled,
+            kind,
+            sort: self.sort.unwrap_or_default().into(),
+            is_descending: SortOrder::is_descending(self.order),
+            offset: part.offset,
+            limit: part.limit,
+        }
+    }
+}
+
+impl NewCustomIntegration {
+    /// Whether it is tried before it is stored.
+    pub(super) fn is_tried(&self) -> bool {
+        self.validate == Some(true)
+    }
+
+    pub(super) fn read(self) -> Result<NewIntegration, Problem> {
+        Ok(NewIntegration {
+            name: self.name,
+            slug: self.slug,
+            url: self.server_url,
+            auth: self.auth_method.with_header(self.header_name)?,
+            credentials: self.credentials,
+            enabled: self.enabled.unwrap_or(true),
+        })
+    }
+}
+
+impl NewPredefinedIntegration {
+    /// Whether it is tried before it is stored.
+    pub(super) fn is_tried(&self) -> bool {
+        self.validate == Some(true)
+    }
+
+    pub(super) fn read(self) -> NewPredefined {
+        NewPredefined {
+            entry: self.slug,
+            name: self.name,
+            credentials: self.credentials,
+            enabled: self.enabled.unwrap_or(true),
+        }
+    }
+}
+
+impl IntegrationChange {
+    pub(super) fn read(self) -> Result<IntegrationPatch, Problem> {
+        let auth = match (self.auth_method, self.header_name) {
+            (None, None) => None,
+            (None, Some(header)) => Some(Auth::ApiKey { header }),
+            (Some(method), header) => Some(method.with_header(header)?),
+        };
+        Ok(IntegrationPatch {
+            name: self.name,
+            url: self.server_url,
+            auth,
+            credentials: self.credentials,
+            enabled: self.enabled,
+        })
+    }
+}
+
+impl AuthMethod {
+    /// The method with the header that it needs, and that no other has.
+    pub(crate) fn with_header(self, header: Option<String>) -> Result<Auth, Problem> {
+        match (self, header) {
+            (Self::ApiKey, Some(header)) => Ok(Auth::ApiKey { header }),
+            (Self::ApiKey, None) => Err(wrong_header("`api_key` needs the name of the header")),
+            (_, Some(_)) => Err(wrong_header("only `api_key` has a header")),
+            (Self::None, None) => Ok(Auth::None),
+            (Self::BearerToken, None) => Ok(Auth::BearerToken),
+        }
+    }
+}
+
+fn wrong_header(detail: &'static str) -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, "INVALID_FIELD", detail).at("/headerName")
+}
+
+/// A text that no message of a mistake repeats.
+pub(crate) fn secret<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Secret>, D::Error> {
+    match Value::deserialize(deserializer) {
+        Ok(Value::String(text)) => Ok(Some(Secret::new(text))),
+        Ok(Value::Null) => Ok(None),
+        Ok(_) | Err(_) => Err(D::Error::custom("must be a text")),
+    }
+}

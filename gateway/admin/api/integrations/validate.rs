@@ -1,0 +1,267 @@
+//! Whether an integration works: tried as it is stored, or as it is about to be. What is tried is
+//! never kept.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use lockgate_registry::{
+    Auth, CredentialState, IntegrationSnapshot, NewIntegration, NewPredefined, RegistryError,
+    Secret,
+};
+use serde::Serialize;
+use url::Url;
+use utoipa::ToSchema;
+
+use crate::api::access::Caller;
+use crate::api::conditions::{OrganisationQuery, make_actor};
+use crate::api::probe::{Candidate, Offered, ProbeFailure, ProbeStage};
+use crate::api::problem::Problem;
+use crate::api::query::Query;
+use crate::api::state::{ApiState, Shared};
+
+/// Seconds until a server that is being tried is done.
+const RETRY: u64 = 5;
+
+/// Whether an integration works.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Validation {
+    valid: bool,
+    /// Why not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    /// The first stage that failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stage: Option<ProbeStage>,
+    capabilities: Offered,
+}
+
+impl Validation {
+    fn new(tried: Result<Offered, ProbeFailure>) -> Self {
+        match tried {
+            Ok(capabilities) => Self { valid: true, error: None, stage: None, capabilities },
+            Err(ProbeFailure { stage, words }) => Self {
+                valid: false,
+                error: Some(words),
+                stage: Some(stage),
+                capabilities: Offered { tools: 0, resources: 0, prompts: 0 },
+            },
+        }
+    }
+}
+
+/// Tries an integration: connects, shakes hands, reads its lists.
+///
+/// It works when the server takes the credentials and offers at least one tool, resource or prompt.
+/// Takes up to 30 s.
+#[utoipa::path(
+    post,
+    path = "/mcp-integrations/{id}/validate",
+    tag = "integrations",
+    params(("id" = String, Path), OrganisationQuery),
+    responses(
+        (status = 200, body = Validation),
+        (status = 400, description = "It is disabled"),
+        (status = 404, description = "Not there"),
+    )
+)]
+pub(crate) async fn validate_integration(
+    State(state): Shared,
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(query): Query<OrganisationQuery>,
+) -> Result<Json<Validation>, Problem> {
+    let actor = make_actor(&caller, query.organization_id.as_deref())?;
+    let registry = state.registry()?;
+    let stored = registry.integration(&actor, &id)?;
+    if !stored.enabled {
+        return Err(RegistryError::Disabled.into());
+    }
+    let snapshot = registry.snapshot(&actor.organisation);
+    let mut integrations = snapshot.integrations.iter();
+    let Some(integration) = integrations.find(|integration| *integration.id == *id) else {
+        return Err(RegistryError::IntegrationNotFound.into());
+    };
+    validate_snapshot(&state, &actor.organisation, integration).await.map(Json)
+}
+
+/// Whether what the organisation has works: of one integration.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct McpHealth {
+    healthy: bool,
+    /// Which one was tried; none where there is none that is enabled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    integration: Option<Sample>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    validation: Option<Validation>,
+}
+
+/// An integration that was tried for all.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = SampleIntegration)]
+pub(crate) struct Sample {
+    id: String,
+    name: String,
+    slug: String,
+}
+
+/// Counts samples: each of an organisation has its turn.
+static NEXT_SAMPLE: AtomicUsize = AtomicUsize::new(0);
+
+/// Tries one of the organisation's enabled integrations, another one each time.
+///
+/// Takes up to 30 s.
+#[utoipa::path(
+    get,
+    path = "/health/mcp",
+    tag = "integrations",
+    params(OrganisationQuery),
+    responses((status = 200, body = McpHealth))
+)]
+pub(crate) async fn check_mcp(
+    State(state): Shared,
+    caller: Caller,
+    Query(query): Query<OrganisationQuery>,
+) -> Result<Json<McpHealth>, Problem> {
+    let actor = make_actor(&caller, query.organization_id.as_deref())?;
+    let snapshot = state.registry()?.snapshot(&actor.organisation);
+    let count = snapshot.integrations.len();
+    let at = NEXT_SAMPLE.fetch_add(1, Ordering::Relaxed).checked_rem(count);
+    let Some(sample) = at.and_then(|at| snapshot.integrations.get(at)) else {
+        return Ok(Json(McpHealth { healthy: true, integration: None, validation: None }));
+    };
+    let validation = validate_snapshot(&state, &actor.organisation, sample).await?;
+    let integration = Sample {
+        id: sample.id.to_string(),
+        name: sample.name.to_string(),
+        slug: sample.slug.to_string(),
+    };
+    Ok(Json(McpHealth {
+        healthy: validation.valid,
+        integration: Some(integration),
+        validation: Some(validation),
+    }))
+}
+
+async fn validate_snapshot(
+    state: &ApiState,
+    organisation: &Arc<str>,
+    integration: &IntegrationSnapshot,
+) -> Result<Validation, Problem> {
+    let Some(candidate) = make_candidate(organisation, integration) else {
+        let words = "the stored credentials cannot be used here; give them anew";
+        let failure = ProbeFailure { stage: ProbeStage::Auth, words: words.to_owned() };
+        return Ok(Validation::new(Err(failure)));
+    };
+    Ok(Validation::new(try_candidate(state, candidate).await?))
+}
+
+/// None where the credentials do not open.
+fn make_candidate(organisation: &Arc<str>, integration: &IntegrationSnapshot) -> Option<Candidate> {
+    let mut headers = BTreeMap::new();
+    match &integration.credential {
+        CredentialState::None => {}
+        CredentialState::Ready(credential) => {
+            headers.insert(credential.header.to_string(), credential.value.expose().to_owned());
+        }
+        CredentialState::Unusable(_) | CredentialState::Outdated => return None,
+    }
+    Some(Candidate {
+        organisation: Arc::clone(organisation),
+        slug: integration.slug.to_string(),
+        url: integration.url.clone(),
+        is_predefined: integration.is_predefined,
+        headers,
+    })
+}
+
+/// Tries an integration that is about to be stored, and that the registry would take.
+///
+/// # Errors
+/// It does not work.
+pub(super) async fn validate_new(
+    state: &ApiState,
+    organisation: &Arc<str>,
+    new: &NewIntegration,
+) -> Result<(), Problem> {
+    let Ok(url) = Url::parse(&new.url) else { return Ok(()) };
+    let headers = write_headers(&new.auth, new.credentials.as_ref());
+    let organisation = Arc::clone(organisation);
+    let slug = "new".to_owned();
+    let candidate = Candidate { organisation, slug, url, is_predefined: false, headers };
+    require_working(state, candidate).await
+}
+
+/// The same of one from the catalogue.
+///
+/// # Errors
+/// It does not work.
+pub(super) async fn validate_predefined(
+    state: &ApiState,
+    organisation: &Arc<str>,
+    new: &NewPredefined,
+) -> Result<(), Problem> {
+    let catalogue = state.registry()?.catalogue();
+    let Some(entry) = catalogue.get(&new.entry) else { return Ok(()) };
+    let headers = write_headers(&entry.auth, new.credentials.as_ref());
+    let candidate = Candidate {
+        organisation: Arc::clone(organisation),
+        slug: new.entry.clone(),
+        url: entry.url.clone(),
+        is_predefined: true,
+        headers,
+    };
+    require_working(state, candidate).await
+}
+
+fn write_headers(auth: &Auth, credentials: Option<&Secret>) -> BTreeMap<String, String> {
+    let mut headers = BTreeMap::new();
+    if let Some(secret) = credentials {
+        match auth {
+            Auth::None => {}
+            Auth::ApiKey { header } => {
+                headers.insert(header.clone(), secret.expose().to_owned());
+            }
+            Auth::BearerToken => {
+                let value = format!("Bearer {}", secret.expose());
+                headers.insert("authorization".to_owned(), value);
+            }
+        }
+    }
+    headers
+}
+
+async fn require_working(state: &ApiState, candidate: Candidate) -> Result<(), Problem> {
+    match try_candidate(state, candidate).await? {
+        Ok(_) => Ok(()),
+        Err(ProbeFailure { stage, words }) => {
+            let detail = format!("nothing was stored, because the server does not work: {words}");
+            let problem = Problem::new(StatusCode::BAD_REQUEST, "VALIDATION_FAILED", detail);
+            Err(problem.of_kind(stage.kind()).with("stage", stage.as_str().into()))
+        }
+    }
+}
+
+/// Tries a server.
+///
+/// # Errors
+/// Too many of its organisation are being tried.
+async fn try_candidate(
+    state: &ApiState,
+    candidate: Candidate,
+) -> Result<Result<Offered, ProbeFailure>, Problem> {
+    let Some(_place) = state.probes.enter(&candidate.organisation) else {
+        let detail = "four servers of this organisation are being tried already; try again later";
+        let busy = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", detail);
+        return Err(busy.retry_after(RETRY));
+    };
+    let hidden = candidate.is_predefined.then(|| candidate.url.clone());
+    let tried = state.operations.probe(candidate).await;
+    Ok(tried.map_err(|failure| match hidden.as_ref().and_then(Url::host_str) {
+        Some(host) => failure.without(host),
+        None => failure,
+    }))
+}

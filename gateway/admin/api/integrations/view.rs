@@ -1,0 +1,298 @@
+//! An integration as the API shows it: never with its credentials, and with its address for those
+//! alone who may change it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::http::header::{ETAG, HeaderValue};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use lockgate_authn::Role;
+use lockgate_registry::{
+    Auth, Changed, CredentialState, Integration as Stored, Kind, Warning as Said,
+};
+use lockgate_text::date;
+use lockgate_upstream::Upstream;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::api::change::Change;
+use crate::api::refusal::name_member;
+use crate::api::state::ApiState;
+
+/// An integration.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Integration {
+    id: String,
+    name: String,
+    /// `custom` or `predefined`.
+    r#type: &'static str,
+    /// The namespace of its tools. It does not change. Of a predefined one that of the catalogue's
+    /// entry, unless that was taken.
+    slug: String,
+    /// Of a custom one, for administrators.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server_url: Option<String>,
+    /// The entry of the operator's catalogue that it was made from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    predefined: Option<String>,
+    /// `none`, `api_key` or `bearer_token`.
+    auth_method: &'static str,
+    /// For administrators.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    header_name: Option<String>,
+    has_credentials: bool,
+    enabled: bool,
+    organization_id: String,
+    /// Counts its changes: the `ETag` of the answer, for `If-Match`.
+    version: i64,
+    /// RFC 3339.
+    created_at: String,
+    /// RFC 3339.
+    updated_at: String,
+    /// As of servers; `disabled` when it is switched off.
+    state: &'static str,
+    /// The stage that failed, as of servers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stage: Option<&'static str>,
+    /// Why it is in this state, in words.
+    reason: String,
+    /// What was accepted and should be known, in the answer to a change.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<Warning>,
+    /// The change was only tried.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    dry_run: bool,
+    /// Ids of the agents that the change would concern, where it was only tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    affected_agents: Option<Vec<String>>,
+}
+
+/// Something that was accepted and should be known.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = IntegrationWarning)]
+pub(crate) struct Warning {
+    code: String,
+    /// Where in the body it is, such as `#/serverUrl`.
+    pointer: String,
+    message: String,
+}
+
+/// What the data plane knows of an organisation's servers now.
+pub(crate) struct States<'a> {
+    gateway: &'a lockgate_proxy::Gateway,
+    servers: HashMap<String, Arc<dyn Upstream>>,
+    /// Why there is no connection to some, by slug.
+    obstacles: HashMap<Arc<str>, Obstacle>,
+}
+
+impl<'a> States<'a> {
+    pub(crate) fn of(state: &'a ApiState, organisation: &str) -> Self {
+        let mut servers = HashMap::new();
+        for server in state.gateway.servers_of(organisation) {
+            servers.insert(server.slug().to_owned(), server);
+        }
+        let snapshot = match state.operations.registry() {
+            Some(registry) => registry.snapshot(organisation),
+            None => Arc::default(),
+        };
+        let mut obstacles = HashMap::new();
+        for integration in &snapshot.integrations {
+            let obstacle = Obstacle::of(&integration.credential);
+            obstacles.insert(Arc::clone(&integration.slug), obstacle);
+        }
+        Self { gateway: &state.gateway, servers, obstacles }
+    }
+
+    fn describe(&self, stored: &Stored) -> Described {
+        if !stored.enabled {
+            return Described::new("disabled", "it is switched off");
+        }
+        if self.gateway.has_shared(&stored.slug) {
+            let reason = "the operator has a server of the same slug, which comes first; create \
+                the integration anew with another slug";
+            return Described::new("failed", reason);
+        }
+        match self.obstacles.get(stored.slug.as_str()) {
+            Some(Obstacle::None) => {}
+            Some(Obstacle::Unusable) => {
+                return Described::new("needs-auth", "its credentials do not open: give them anew");
+            }
+            Some(Obstacle::Outdated) => {
+                let reason = "the operator has changed this entry of the catalogue: give the \
+                    credentials for it anew";
+                return Described::new("needs-auth", reason);
+            }
+            None if stored.kind == Kind::Predefined => {
+                let reason = "the operator's catalogue has no such entry any more: nothing is \
+                    connected";
+                return Described::new("failed", reason);
+            }
+            None => {}
+        }
+        let Some(server) = self.servers.get(&stored.slug) else {
+            return Described::new("pending", "it connects at its first use");
+        };
+        let status = server.status();
+        Described {
+            state: status.state.as_str(),
+            stage: status.trouble.as_ref().map(|trouble| trouble.step()),
+            reason: status.reason(),
+        }
+    }
+}
+
+/// Why nothing is connected.
+enum Obstacle {
+    None,
+    /// The credentials do not open.
+    Unusable,
+    /// The credentials are for what the catalogue's entry was.
+    Outdated,
+}
+
+impl Obstacle {
+    fn of(credential: &CredentialState) -> Self {
+        match credential {
+            CredentialState::None | CredentialState::Ready(_) => Self::None,
+            CredentialState::Unusable(_) => Self::Unusable,
+            CredentialState::Outdated => Self::Outdated,
+        }
+    }
+}
+
+/// How an integration is.
+struct Described {
+    state: &'static str,
+    stage: Option<&'static str>,
+    reason: String,
+}
+
+impl Described {
+    fn new(state: &'static str, reason: &str) -> Self {
+        Self { state, stage: None, reason: reason.to_owned() }
+    }
+}
+
+impl Integration {
+    pub(crate) fn new(states: &States<'_>, stored: Stored, role: Role) -> Self {
+        let may_change = role >= Role::Admin;
+        let is_custom = stored.kind == Kind::Custom;
+        let now = states.describe(&stored);
+        let (auth_method, header_name) = describe_auth(&stored.auth);
+        Self {
+            r#type: if is_custom { "custom" } else { "predefined" },
+            server_url: stored.url.filter(|_| may_change),
+            predefined: stored.catalogue,
+            auth_method,
+            header_name: header_name.filter(|_| may_change),
+            id: stored.id,
+            name: stored.name,
+            slug: stored.slug,
+            has_credentials: stored.has_credentials,
+            enabled: stored.enabled,
+            organization_id: stored.organisation,
+            version: stored.version,
+            created_at: write_time(stored.created_at),
+            updated_at: write_time(stored.updated_at),
+            state: now.state,
+            stage: now.stage,
+            reason: now.reason,
+            warnings: Vec::new(),
+            dry_run: false,
+            affected_agents: None,
+        }
+    }
+}
+
+impl Integration {
+    /// What nothing was done with.
+    pub(super) fn into_trial(mut self) -> Self {
+        self.dry_run = true;
+        self
+    }
+
+    /// Says that a change was only tried, and whom it would concern.
+    fn note_trial(&mut self, change: &Change) {
+        self.dry_run = true;
+        self.affected_agents = Some(change.agents_with(&self.id));
+    }
+}
+
+/// The method, and its header.
+pub(super) fn describe_auth(auth: &Auth) -> (&'static str, Option<String>) {
+    match auth {
+        Auth::None => ("none", None),
+        Auth::ApiKey { header } => ("api_key", Some(header.clone())),
+        Auth::BearerToken => ("bearer_token", None),
+    }
+}
+
+/// A time of the registry, in milliseconds, as RFC 3339.
+pub(crate) fn write_time(milliseconds: i64) -> String {
+    date::of_seconds(milliseconds.div_euclid(1000))
+}
+
+/// The answer to a change that leaves an integration behind.
+pub(super) fn answer_changed(
+    state: &ApiState,
+    change: &Change,
+    status: StatusCode,
+    changed: Changed<Stored>,
+) -> Response {
+    let is_dry_run = changed.is_dry_run;
+    let Some(stored) = changed.after else { return StatusCode::NO_CONTENT.into_response() };
+    let version = stored.version;
+    let mut shown = show(state, change, stored);
+    shown.warnings = changed.warnings.into_iter().map(Warning::new).collect();
+    let status = if is_dry_run { StatusCode::OK } else { status };
+    if is_dry_run {
+        shown.note_trial(change);
+    }
+    (status, entity_tag(version), Json(shown)).into_response()
+}
+
+/// The answer to a change that leaves none.
+pub(super) fn answer_deleted(
+    state: &ApiState,
+    change: &Change,
+    changed: Changed<Stored>,
+) -> Response {
+    match changed.before {
+        Some(stored) if changed.is_dry_run => {
+            let mut shown = show(state, change, stored);
+            shown.note_trial(change);
+            Json(shown).into_response()
+        }
+        _ => StatusCode::NO_CONTENT.into_response(),
+    }
+}
+
+fn show(state: &ApiState, change: &Change, stored: Stored) -> Integration {
+    let states = States::of(state, &stored.organisation);
+    Integration::new(&states, stored, change.caller.role)
+}
+
+/// The version as an entity tag.
+pub(crate) fn entity_tag(version: i64) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    if let Ok(tag) = HeaderValue::from_str(&format!("\"{version}\"")) {
+        headers.insert(ETAG, tag);
+    }
+    headers
+}
+
+impl Warning {
+    pub(crate) fn new(said: Said) -> Self {
+        let pointer = format!("#{}", name_member(&said.pointer));
+        Self { code: said.code, pointer, message: said.message }
+    }
+
+    /// The same in a part of the body.
+    pub(crate) fn within(mut self, part: &str) -> Self {
+        self.pointer = format!("#{part}{}", self.pointer.trim_start_matches('#'));
+        self
+    }
+}

@@ -1,0 +1,237 @@
+//! The newest events of the gateway in their order, so that a reader who lost its connection goes
+//! on where it was. Events of each organisation are kept apart: many of one push out no others. An
+//! event is known by an id that says nothing of how many there were. What is older is missed.
+
+use std::collections::hash_map::RandomState;
+use std::collections::{BTreeMap, VecDeque};
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+use lockgate_proxy::Gateway;
+use lockgate_upstream::{Event, ServerId, Upstream};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::watch;
+
+/// Events of what all share that are kept.
+const MAX_SHARED: usize = 1024;
+/// Events of one organisation that are kept.
+const MAX_OWN: usize = 128;
+/// Organisations whose events are kept.
+const MAX_ORGANISATIONS: usize = 1024;
+
+/// See the module.
+pub(crate) struct Journal {
+    kept: Mutex<Kept>,
+    /// The number of the next event, which readers wait for.
+    next: watch::Sender<u64>,
+    /// What ids are made with: another key in each process.
+    ids: RandomState,
+    is_followed: AtomicBool,
+}
+
+/// The events that are kept.
+#[derive(Default)]
+struct Kept {
+    shared: Events,
+    own: BTreeMap<Arc<str>, Events>,
+    /// Events of organisations that are not in `own` are gone before this number.
+    first: u64,
+}
+
+#[derive(Default)]
+struct Events {
+    /// In the order of their numbers.
+    events: VecDeque<Arc<Recorded>>,
+    /// Those before this number are gone.
+    first: u64,
+}
+
+/// One event.
+pub(crate) struct Recorded {
+    pub(crate) number: u64,
+    pub(crate) news: News,
+}
+
+/// What happened.
+pub(crate) enum News {
+    /// A server has changed: its name, state, reason and since when, as they were then.
+    Server(ServerId, Value),
+    /// Events were lost before they could be recorded.
+    Missed,
+}
+
+impl Journal {
+    pub(crate) fn new() -> Self {
+        Self {
+            kept: Mutex::default(),
+            next: watch::Sender::new(0),
+            ids: RandomState::new(),
+            is_followed: AtomicBool::new(false),
+        }
+    }
+
+    /// Begins to follow the gateway, unless somebody has already asked for it.
+    pub(crate) fn follow(self: &Arc<Self>, gateway: &Arc<Gateway>) {
+        if self.is_followed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let events = gateway.events().subscribe();
+        tokio::spawn(record_all(Arc::downgrade(self), Arc::downgrade(gateway), events));
+    }
+
+    /// The number of the next event, and whoever waits for it.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.next.subscribe()
+    }
+
+    /// By what a reader knows an event.
+    pub(crate) fn id_of(&self, number: u64) -> String {
+        format!("{:016x}", self.ids.hash_one(number))
+    }
+
+    /// The number of the event after the one of this id, which a reader of this organisation was
+    /// told; `None` where that is no longer known.
+    pub(crate) fn find_next(&self, organisation: &str, id: &str) -> Option<u64> {
+        let kept = self.kept.lock();
+        let own = kept.own.get(organisation);
+        for events in own.into_iter().chain([&kept.shared]) {
+            let mut known = events.events.iter().map(|event| event.number);
+            if let Some(number) = known.find(|number| self.id_of(*number) == id) {
+                return Some(number + 1);
+            }
+        }
+        None
+    }
+
+    /// The first event for readers of this organisation from this number on; `Err` with the number
+    /// to go on at where some are not kept any more.
+    pub(crate) fn read(
+        &self,
+        organisation: &str,
+        number: u64,
+    ) -> Result<Option<Arc<Recorded>>, u64> {
+        let kept = self.kept.lock();
+        let own = kept.own.get(organisation);
+        let first = kept.shared.first.max(own.map_or(kept.first, |own| own.first));
+        if number < first {
+            return Err(first);
+        }
+        let shared = kept.shared.find(number);
+        let own = own.and_then(|own| own.find(number));
+        Ok(match (shared, own) {
+            (Some(shared), Some(own)) if own.number < shared.number => Some(own),
+            (Some(shared), _) => Some(shared),
+            (None, own) => own,
+        })
+    }
+
+    fn record(&self, news: News) {
+        let mut kept = self.kept.lock();
+        let number = *self.next.borrow();
+        let organisation = match &news {
+            News::Server(server, _) => server.organisation.clone(),
+            News::Missed => None,
+        };
+        let recorded = Arc::new(Recorded { number, news });
+        match organisation {
+            None => kept.shared.push(recorded, MAX_SHARED),
+            Some(organisation) => kept.push_own(&organisation, recorded),
+        }
+        self.next.send_replace(number + 1);
+    }
+}
+
+impl Kept {
+    fn push_own(&mut self, organisation: &Arc<str>, recorded: Arc<Recorded>) {
+        if !self.own.contains_key(organisation) {
+            if self.own.len() >= MAX_ORGANISATIONS {
+                self.forget_one();
+            }
+            let first = self.first;
+            self.own.insert(Arc::clone(organisation), Events { events: VecDeque::new(), first });
+        }
+        if let Some(own) = self.own.get_mut(organisation) {
+            own.push(recorded, MAX_OWN);
+        }
+    }
+
+    /// Makes room: the organisation goes of which there was nothing new for longest.
+    fn forget_one(&mut self) {
+        let quietest = self.own.iter().min_by_key(|(_, events)| events.end());
+        let Some(name) = quietest.map(|(name, _)| Arc::clone(name)) else { return };
+        if let Some(gone) = self.own.remove(&name) {
+            self.first = self.first.max(gone.end());
+        }
+    }
+}
+
+impl Events {
+    fn push(&mut self, recorded: Arc<Recorded>, most: usize) {
+        if self.events.len() >= most
+            && let Some(gone) = self.events.pop_front()
+        {
+            self.first = gone.number + 1;
+        }
+        self.events.push_back(recorded);
+    }
+
+    /// The first from this number on.
+    fn find(&self, number: u64) -> Option<Arc<Recorded>> {
+        let at = self.events.partition_point(|event| event.number < number);
+        self.events.get(at).cloned()
+    }
+
+    /// The number after the newest.
+    fn end(&self) -> u64 {
+        self.events.back().map_or(self.first, |newest| newest.number + 1)
+    }
+}
+
+async fn record_all(journal: Weak<Journal>, gateway: Weak<Gateway>, mut events: Receiver<Event>) {
+    loop {
+        let event = events.recv().await;
+        let Some(journal) = journal.upgrade() else { return };
+        let Some(gateway) = gateway.upgrade() else { return };
+        match event {
+            Ok(event) => {
+                if let Some(news) = describe(&gateway, &event) {
+                    journal.record(news);
+                }
+            }
+            Err(RecvError::Lagged(_)) => journal.record(News::Missed),
+            Err(RecvError::Closed) => return,
+        }
+    }
+}
+
+/// An event in words; `None` for one that is between a server and those who call it.
+fn describe(gateway: &Gateway, event: &Event) -> Option<News> {
+    let id = match event {
+        Event::Changed { server } => server,
+        Event::Announced(announcement) => &announcement.server,
+        _ => return None,
+    };
+    let servers = match &id.organisation {
+        Some(organisation) => gateway.servers_of(organisation),
+        None => gateway.servers(),
+    };
+    let server = servers.into_iter().find(|server| id.names(&**server))?;
+    Some(News::Server(id.clone(), describe_server(&*server)))
+}
+
+fn describe_server(server: &dyn Upstream) -> Value {
+    let status = server.status();
+    json!({
+        "name": server.slug(),
+        "state": status.state.as_str(),
+        "reason": status.reason(),
+        "since": status.since_text(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

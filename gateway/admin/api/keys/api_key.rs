@@ -1,0 +1,79 @@
+//! An API key as its administrators see it.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use lockgate_authn::key::{Key, write_time};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::api::problem::Problem;
+use crate::api::state::KeyChange;
+
+/// Seconds until the gateway may go by a changed file.
+pub(super) const RETRY: u64 = 2;
+
+/// An API key.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ApiKey {
+    pub(super) id: String,
+    name: String,
+    organization_id: String,
+    roles: Vec<String>,
+    scopes: Vec<String>,
+    /// `active`, `expired` or `revoked`; `pending` in the answer to who made it, where the gateway
+    /// does not go by the changed file yet.
+    pub(super) state: &'static str,
+    /// RFC 3339.
+    created_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revoked_at: Option<String>,
+    /// Nothing was changed: it would be so.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    dry_run: bool,
+}
+
+impl ApiKey {
+    pub(super) fn new(key: Key, now: u64) -> Self {
+        let state = key.state(now);
+        Self {
+            state,
+            organization_id: key.organisation_or_default().to_owned(),
+            id: key.id,
+            name: key.name,
+            roles: key.roles,
+            scopes: key.scopes,
+            created_at: write_time(key.created),
+            expires_at: key.expires.map(write_time),
+            revoked_at: key.revoked.map(write_time),
+            dry_run: false,
+        }
+    }
+}
+
+pub(super) fn read_clock() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs())
+}
+
+/// The key as a change would leave it.
+pub(super) fn show_trial(key: Key, change: &KeyChange) -> ApiKey {
+    let mut shown = show_changed(key, change);
+    shown.dry_run = true;
+    shown
+}
+
+/// The key as a change leaves it.
+pub(super) fn show_changed(key: Key, change: &KeyChange) -> ApiKey {
+    let mut shown = ApiKey::new(key, read_clock());
+    if let KeyChange::Revoke { at, .. } = change {
+        shown.revoked_at.get_or_insert_with(|| write_time(*at));
+        shown.state = "revoked";
+    }
+    shown
+}
+
+pub(super) fn unknown_key() -> Problem {
+    Problem::not_found("KEY_NOT_FOUND", "there is no such key; GET /api/keys lists them")
+}

@@ -1,0 +1,145 @@
+//! A change of the file of keys: made to its end, put on the record, and in force when it is
+//! answered.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use lockgate_admission::Permit;
+use lockgate_authn::key::Key;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::api_key::{ApiKey, RETRY, read_clock, show_changed, unknown_key};
+use crate::api::access::Caller;
+use crate::api::problem::Problem;
+use crate::api::recorded::{ChangeRecord, make_recorded};
+use crate::api::state::{ApiState, KeyChange, KeyChangeError};
+
+/// How long an answer waits until the gateway goes by a changed file.
+const PATIENCE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// How long a change waits for its turn.
+const TURN: Duration = Duration::from_secs(8);
+
+/// Whether the gateway goes by a change that was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    InForce,
+    /// The log says what for.
+    Waits,
+}
+
+/// Finds out whether the keys file could be changed so.
+pub(super) async fn rehearse(state: &ApiState, change: KeyChange) -> Result<(), Problem> {
+    let operations = Arc::clone(&state.operations);
+    let tried = tokio::task::spawn_blocking(move || operations.rehearse_key_change(&change)).await;
+    match tried {
+        Ok(tried) => tried.map_err(describe),
+        Err(_) => Err(describe(KeyChangeError::Unwritable("reading it failed".to_owned()))),
+    }
+}
+
+/// Changes the keys file, on the record, and waits until the gateway goes by it.
+pub(super) async fn change_keys(
+    state: &Arc<ApiState>,
+    caller: &Caller,
+    key: &Key,
+    change: KeyChange,
+) -> Result<Effect, Problem> {
+    let turn = take_turn(state, key).await?;
+    let operations = Arc::clone(&state.operations);
+    let key = key.clone();
+    let written = change.clone();
+    make_recorded(state, &caller.principal, async move {
+        // Whoever leaves keeps its turn until the change is made.
+        let _turn = turn;
+        let record = describe_change(&key, &written);
+        let made = tokio::task::spawn_blocking(move || operations.change_keys(&written)).await;
+        match made {
+            Ok(made) => made.map_err(describe)?,
+            Err(_) => {
+                let error = KeyChangeError::Unwritable("writing it failed".to_owned());
+                return Err(describe(error));
+            }
+        }
+        Ok(((), Some(record)))
+    })
+    .await?;
+    Ok(wait_until_in_force(state, &change).await)
+}
+
+/// Waits until it is the turn of the key's organisation.
+async fn take_turn(state: &ApiState, key: &Key) -> Result<Permit, Problem> {
+    let mut hasher = DefaultHasher::new();
+    key.organisation_or_default().hash(&mut hasher);
+    match timeout(TURN, state.key_turns.acquire(hasher.finish())).await {
+        Ok(Ok(turn)) => Ok(turn),
+        _ => {
+            let detail = "too many changes of keys wait: try again in a moment";
+            let busy = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", detail);
+            Err(busy.retry_after(RETRY))
+        }
+    }
+}
+
+fn describe_change(key: &Key, change: &KeyChange) -> ChangeRecord {
+    let (action, before) = match change {
+        KeyChange::Add(_) => ("create key", None),
+        KeyChange::Revoke { .. } => {
+            ("revoke key", Some(write(&ApiKey::new(key.clone(), read_clock()))))
+        }
+    };
+    ChangeRecord {
+        action,
+        organisation: Some(key.organisation_or_default().to_owned()),
+        before,
+        after: Some(write(&show_changed(key.clone(), change))),
+    }
+}
+
+fn write(key: &ApiKey) -> String {
+    serde_json::to_string(key).unwrap_or_default()
+}
+
+/// The file is followed like every file of the configuration. Where that has mistakes elsewhere,
+/// keys that are new wait for somebody to mend them.
+async fn wait_until_in_force(state: &ApiState, change: &KeyChange) -> Effect {
+    let end = Instant::now() + PATIENCE;
+    while !is_in_force(&state.operations.keys(), change) {
+        if Instant::now() > end {
+            return Effect::Waits;
+        }
+        sleep(PAUSE).await;
+    }
+    Effect::InForce
+}
+
+fn is_in_force(keys: &[Key], change: &KeyChange) -> bool {
+    match change {
+        KeyChange::Add(new) => keys.iter().any(|key| key.id == new.id),
+        KeyChange::Revoke { id, .. } => {
+            keys.iter().all(|key| key.id != *id || key.revoked.is_some())
+        }
+    }
+}
+
+fn describe(error: KeyChangeError) -> Problem {
+    match error {
+        KeyChangeError::NoFile => {
+            let detail = "the configuration names no `auth.keys_file`: an operator can";
+            Problem::new(StatusCode::CONFLICT, "NO_KEYS_FILE", detail)
+        }
+        KeyChangeError::Full => {
+            let detail = "there are as many keys in force as there may be: revoke some first";
+            Problem::new(StatusCode::CONFLICT, "TOO_MANY", detail)
+        }
+        KeyChangeError::Unknown => unknown_key(),
+        KeyChangeError::Unwritable(words) => {
+            tracing::warn!(words, "the keys file was not changed");
+            let detail = "the keys file cannot be changed now; the log says why";
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "KEYS_UNAVAILABLE", detail)
+        }
+    }
+}

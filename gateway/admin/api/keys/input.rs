@@ -1,0 +1,138 @@
+//! What a new key is to be, and whether its maker may give it that.
+
+use axum::http::StatusCode;
+use lockgate_authn::key::{Key, parse_time};
+use lockgate_authn::{Identity, KEY, Principal, Role, is_scope};
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use crate::api::access::Caller;
+use crate::api::problem::Problem;
+use crate::api::state::ApiState;
+
+/// Longest name, organisation, role or agent, in bytes.
+const MAX_TEXT: usize = 256;
+/// Roles, and scopes, of one key.
+const MAX_GRANTS: usize = 256;
+
+/// What a key is to be.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(crate) struct NewKey {
+    /// Whom or what it is for.
+    #[schema(min_length = 1, max_length = 256)]
+    pub(super) name: String,
+    /// Operators alone name another organisation than their own.
+    #[serde(default)]
+    #[schema(max_length = 256)]
+    pub(super) organization_id: Option<String>,
+    /// An administrator gives roles and scopes that its own credential has.
+    #[serde(default)]
+    #[schema(max_items = 256)]
+    pub(super) roles: Vec<String>,
+    #[serde(default)]
+    #[schema(max_items = 256)]
+    pub(super) scopes: Vec<String>,
+    /// The software that uses it.
+    #[serde(default)]
+    #[schema(max_length = 256)]
+    pub(super) agent: Option<String>,
+    /// Until when it is good: `2027-01-31`, or RFC 3339. For ever without it.
+    #[serde(default)]
+    expires_at: Option<String>,
+}
+
+impl NewKey {
+    pub(super) fn check(&self) -> Result<(), Problem> {
+        check_text("/name", &self.name)?;
+        for (pointer, text) in [("/organizationId", &self.organization_id), ("/agent", &self.agent)]
+        {
+            if let Some(text) = text {
+                check_text(pointer, text)?;
+            }
+        }
+        for (pointer, all) in [("/roles", &self.roles), ("/scopes", &self.scopes)] {
+            if all.len() > MAX_GRANTS {
+                return Err(Problem::in_body(pointer, "has more than 256 items"));
+            }
+        }
+        for (at, role) in self.roles.iter().enumerate() {
+            check_text(&format!("/roles/{at}"), role)?;
+        }
+        for (at, scope) in self.scopes.iter().enumerate() {
+            if !is_scope(scope) {
+                let detail = "is no scope: a scope is ASCII without blanks and quotes";
+                return Err(Problem::in_body(&format!("/scopes/{at}"), detail));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn read_expiry(&self, now: u64) -> Result<Option<u64>, Problem> {
+        let Some(text) = &self.expires_at else { return Ok(None) };
+        match parse_time(text) {
+            Some(expires) if expires > now => Ok(Some(expires)),
+            Some(_) => Err(Problem::in_body("/expiresAt", "is in the past")),
+            None => Err(Problem::in_body("/expiresAt", "is no time: write 2027-01-31 or RFC 3339")),
+        }
+    }
+
+    /// The organisation of the key, if this caller may make keys there.
+    pub(super) fn find_organisation(&self, caller: &Caller) -> Result<Option<String>, Problem> {
+        let own = caller.principal.named_organisation();
+        match &self.organization_id {
+            None => Ok(own.map(str::to_owned)),
+            Some(wanted) if wanted == caller.organisation() => Ok(own.map(str::to_owned)),
+            Some(wanted) if caller.role == Role::Operator => Ok(Some(wanted.clone())),
+            Some(_) => {
+                let detail = "only operators make keys of another organisation than theirs";
+                Err(forbidden("/organizationId", detail))
+            }
+        }
+    }
+}
+
+/// Nobody gives what it does not have: not a role of the gateway above its own, and as an
+/// administrator no role, scope or agent that policy may know, but its credential lacks.
+pub(super) fn check_grants(state: &ApiState, caller: &Caller, key: &Key) -> Result<(), Problem> {
+    if role_of(state, key) > caller.role {
+        return Err(forbidden("/roles", "such a key may more than you: ask an operator for it"));
+    }
+    if caller.role == Role::Operator {
+        return Ok(());
+    }
+    if key.agent.is_some() && key.agent.as_deref() != caller.principal.agent.as_deref() {
+        return Err(forbidden("/agent", "your credential is of no such agent: ask an operator"));
+    }
+    for (at, role) in key.roles.iter().enumerate() {
+        if !caller.principal.roles.iter().any(|own| **own == **role) {
+            let detail = "your own credential does not have this role: ask an operator for it";
+            return Err(forbidden(&format!("/roles/{at}"), detail));
+        }
+    }
+    for (at, scope) in key.scopes.iter().enumerate() {
+        if !caller.principal.has_scope(scope) {
+            let detail = "your own credential does not have this scope: ask an operator for it";
+            return Err(forbidden(&format!("/scopes/{at}"), detail));
+        }
+    }
+    Ok(())
+}
+
+/// What the holder of a key may administer.
+pub(super) fn role_of(state: &ApiState, key: &Key) -> Role {
+    let mut identity = Identity::new(KEY, &key.id).in_organisation(key.organisation.as_deref());
+    identity.roles = key.roles.iter().map(|role| role.as_str().into()).collect();
+    state.operations.settings().role_holders.role_of(&Principal::new(identity))
+}
+
+fn check_text(pointer: &str, text: &str) -> Result<(), Problem> {
+    if (1..=MAX_TEXT).contains(&text.len()) && !text.chars().any(char::is_control) {
+        return Ok(());
+    }
+    Err(Problem::in_body(pointer, "must be 1 to 256 bytes without control characters"))
+}
+
+fn forbidden(pointer: &str, detail: &'static str) -> Problem {
+    Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail).at(pointer)
+}

@@ -1,0 +1,66 @@
+//! A change with its record: there is room for the record before anything is changed, and whoever
+//! leaves meanwhile leaves no change without one.
+
+use axum::http::StatusCode;
+use lockgate_authn::Principal;
+use lockgate_telemetry::audit;
+
+use super::problem::Problem;
+use super::state::ApiState;
+
+/// What was changed, for the audit trail and the log.
+pub(crate) struct ChangeRecord {
+    /// Such as `create agent`.
+    pub(crate) action: &'static str,
+    /// Of the thing that was changed; none of what all share.
+    pub(crate) organisation: Option<String>,
+    /// JSON text without secrets; none of what was created.
+    pub(crate) before: Option<String>,
+    /// JSON text without secrets; none of what is gone.
+    pub(crate) after: Option<String>,
+}
+
+/// Makes a change in somebody's name to its end, and records what it says of itself, if anything
+/// was changed.
+///
+/// # Errors
+/// There is no room for a record, or why the change was not made.
+pub(crate) async fn make_recorded<T: Send + 'static>(
+    state: &ApiState,
+    principal: &Principal,
+    making: impl Future<Output = Result<(T, Option<ChangeRecord>), Problem>> + Send + 'static,
+) -> Result<T, Problem> {
+    let place = state.gateway.reserve_change().map_err(|unwritable| {
+        let detail = unwritable.to_string();
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "AUDIT_UNAVAILABLE", detail)
+    })?;
+    let principal = principal.clone();
+    // By itself: whoever leaves now must not leave a change without a record.
+    let made = tokio::spawn(async move {
+        let (made, record) = making.await?;
+        if let Some(record) = record {
+            write(place, &principal, &record);
+        }
+        Ok(made)
+    });
+    made.await.unwrap_or_else(|_| {
+        let detail = "the change failed; the log says more";
+        Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL", detail))
+    })
+}
+
+fn write(place: Option<audit::ChangePlace>, principal: &Principal, record: &ChangeRecord) {
+    let who = format!("{}|{}", principal.issuer, principal.subject);
+    let action = record.action;
+    let organisation = record.organisation.as_deref();
+    tracing::info!(target: "audit", action, who, organisation, "changed");
+    let Some(place) = place else { return };
+    place.record(&audit::Change {
+        action,
+        issuer: &principal.issuer,
+        subject: &principal.subject,
+        organisation,
+        before: record.before.as_deref(),
+        after: record.after.as_deref(),
+    });
+}

@@ -1,0 +1,89 @@
+//! Errors of the registry as problems of the API: the status of each, and the member of the body
+//! under the name that the API gives it.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use lockgate_registry::{Registry, RegistryError};
+
+use super::problem::Problem;
+use super::state::ApiState;
+
+/// Seconds until a store that is away may be back.
+const RETRY: u64 = 2;
+
+impl ApiState {
+    /// # Errors
+    /// There is none where the gateway serves one client alone.
+    pub(crate) fn registry(&self) -> Result<Arc<Registry>, Problem> {
+        self.operations.registry().ok_or_else(|| {
+            let detail = "this gateway has no store: organisations have nothing of their own here";
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "STORE_UNAVAILABLE", detail)
+        })
+    }
+}
+
+impl From<RegistryError> for Problem {
+    fn from(error: RegistryError) -> Self {
+        if let RegistryError::OfItem { at, error } = error {
+            return Self::from(*error).within(&format!("/servers/{at}"));
+        }
+        let problem = Self::new(status_of(&error), error.code(), describe(&error));
+        let problem = match error.pointer() {
+            Some(pointer) => problem.at(name_member(pointer)),
+            None => problem,
+        };
+        match error {
+            RegistryError::StoreUnavailable(_) => problem.retry_after(RETRY),
+            _ => problem,
+        }
+    }
+}
+
+fn status_of(error: &RegistryError) -> StatusCode {
+    match error {
+        RegistryError::OfItem { error, .. } => status_of(error),
+        RegistryError::IntegrationNotFound
+        | RegistryError::AgentNotFound
+        | RegistryError::EntryNotFound
+        | RegistryError::NotAssigned => StatusCode::NOT_FOUND,
+        RegistryError::AlreadyAssigned
+        | RegistryError::NameTaken
+        | RegistryError::SlugTaken(_)
+        | RegistryError::TooMany { .. } => StatusCode::CONFLICT,
+        RegistryError::Disabled | RegistryError::InvalidField(_) | RegistryError::NoVaultKey => {
+            StatusCode::BAD_REQUEST
+        }
+        RegistryError::WrongOrganization => StatusCode::FORBIDDEN,
+        RegistryError::VersionMismatch { .. } => StatusCode::PRECONDITION_FAILED,
+        RegistryError::IdempotencyKeyReused => StatusCode::UNPROCESSABLE_ENTITY,
+        RegistryError::StoreUnavailable(_) | RegistryError::OutcomeUnknown => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
+    }
+}
+
+/// What is wrong, under the names of the API, and without words for operators alone.
+fn describe(error: &RegistryError) -> String {
+    match error {
+        RegistryError::InvalidField(field) => {
+            let name = name_member(field.pointer).trim_start_matches('/');
+            format!("`{name}` {}; {}", field.message, field.way_out)
+        }
+        RegistryError::StoreUnavailable(reason) => {
+            tracing::warn!(%reason, "a change was not made");
+            error.to_string()
+        }
+        other => other.to_string(),
+    }
+}
+
+/// The registry's name of a member, as bodies of the API have it.
+pub(crate) fn name_member(pointer: &str) -> &str {
+    match pointer {
+        "/url" => "/serverUrl",
+        "/auth" => "/authMethod",
+        "/auth/header" => "/headerName",
+        other => other,
+    }
+}

@@ -1,0 +1,32 @@
+//! Requests of callers who may not do what they ask for: each leaves a record in the audit trail,
+//! as refusals at MCP do.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use lockgate_authn::Principal;
+
+use super::state::ApiState;
+
+/// Why a response refuses what was asked, in words for the record.
+#[derive(Clone)]
+pub(crate) struct RefusedBecause(pub(crate) Arc<str>);
+
+/// Records what is refused.
+pub(crate) async fn record_rejection(
+    state: State<Arc<ApiState>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let principal = request.extensions().get::<Principal>().cloned();
+    let method = request.method().clone();
+    let uri = request.uri().clone();
+    let response = next.run(request).await;
+    if let Some(RefusedBecause(words)) = response.extensions().get() {
+        let path = format!("{method} /api{}", uri.path());
+        state.gateway.record_forbidden(words, principal.as_ref(), &path);
+    }
+    response
+}

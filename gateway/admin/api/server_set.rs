@@ -1,0 +1,202 @@
+//! All integrations of an organisation at once: `PUT /api/servers` makes them what is wanted, and
+//! says what it did to each.
+
+use std::collections::{BTreeMap, HashSet};
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use lockgate_registry::{
+    Changed, IntegrationSet, Secret, WantedIntegration, WantedSource, Warning as Said,
+};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::body::Body;
+use super::change::Change;
+use super::conditions::{ChangeHeaders, ChangeQuery};
+use super::integrations::{AuthMethod, Warning, entity_tag, secret};
+use super::problem::Problem;
+use super::state::Shared;
+
+/// All servers that an organisation is to have of its own.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ServerSet {
+    #[schema(max_items = 1000)]
+    servers: Vec<WantedServer>,
+}
+
+/// A server as it is wanted: by its address, or from the catalogue.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(crate) struct WantedServer {
+    /// By which it is known, where one is given; else by its name.
+    #[serde(default)]
+    slug: Option<String>,
+    name: String,
+    /// The address of an MCP server.
+    #[serde(default)]
+    server_url: Option<String>,
+    /// Instead of an address: an entry of the operator's catalogue.
+    #[serde(default)]
+    predefined: Option<String>,
+    /// With an address. Default `none`.
+    #[serde(default)]
+    auth_method: Option<AuthMethod>,
+    /// The header that carries the key, with `api_key`.
+    #[serde(default)]
+    header_name: Option<String>,
+    /// The key or the token, where there is none yet or another one; never shown again.
+    #[serde(default, deserialize_with = "secret")]
+    #[schema(write_only, value_type = Option<String>)]
+    credentials: Option<Secret>,
+    /// Left out: as it is, or `true`.
+    #[serde(default)]
+    enabled: Option<bool>,
+}
+
+/// What was done, or would be.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ServerSetChange {
+    servers: Vec<ServerChange>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<Warning>,
+    /// The change was only tried.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    dry_run: bool,
+}
+
+/// What was done to one server.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ServerChange {
+    slug: String,
+    action: ServerAction,
+    /// Of one that is there, or was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    /// Ids of the agents that have it, where it was only tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    affected_agents: Option<Vec<String>>,
+}
+
+/// What is done to a server.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ServerAction {
+    Created,
+    Updated,
+    Unchanged,
+    Deleted,
+}
+
+impl WantedServer {
+    fn read(self) -> Result<WantedIntegration, Problem> {
+        let source = match (self.server_url, self.predefined) {
+            (Some(url), None) => {
+                let method = self.auth_method.unwrap_or_default();
+                WantedSource::Custom { url, auth: method.with_header(self.header_name)? }
+            }
+            (None, Some(entry)) if self.auth_method.is_none() && self.header_name.is_none() => {
+                WantedSource::Predefined(entry)
+            }
+            (None, Some(_)) => {
+                let detail = "the catalogue says what the server wants: leave it out";
+                return Err(Problem::in_body("/authMethod", detail));
+            }
+            _ => {
+                let detail = "either `serverUrl` or `predefined` has to be there";
+                return Err(Problem::in_body("/serverUrl", detail));
+            }
+        };
+        Ok(WantedIntegration {
+            slug: self.slug,
+            name: self.name,
+            source,
+            credentials: self.credentials,
+            enabled: self.enabled,
+        })
+    }
+}
+
+/// Makes the integrations of the caller's organisation what is wanted.
+///
+/// Those that are not in the body are taken away, and from all agents; those that are equal are not
+/// touched, and credentials that are left out stay. It is done as a whole or not at all. Servers of
+/// the configuration are the operator's, and stay what they are.
+#[utoipa::path(
+    put,
+    path = "/servers",
+    tag = "servers",
+    params(ChangeQuery, ChangeHeaders),
+    request_body = ServerSet,
+    responses(
+        (status = 200, body = ServerSetChange),
+        (status = 400, description = "A mistake in the body: nothing was done"),
+        (status = 404, description = "The catalogue has no such entry"),
+        (status = 409, description = "A slug or a name is taken"),
+        (status = 412, description = "Somebody else has changed one of them"),
+    )
+)]
+pub(crate) async fn replace_servers(
+    State(state): Shared,
+    change: Change,
+    Body(body): Body<ServerSet>,
+) -> Result<Response, Problem> {
+    let mut wanted = Vec::with_capacity(body.servers.len());
+    for (at, server) in body.servers.into_iter().enumerate() {
+        wanted.push(server.read().map_err(|problem| problem.within(&format!("/servers/{at}")))?);
+    }
+    let changed = change
+        .make("replace mcp-integrations", |terms| async move {
+            terms.registry.replace_integrations(&terms.actor, wanted, &terms.options).await
+        })
+        .await?;
+    let tag = entity_tag(state.registry()?.set_version(change.organisation()));
+    Ok((tag, Json(describe_change(&change, changed))).into_response())
+}
+
+fn describe_change(change: &Change, changed: Changed<IntegrationSet>) -> ServerSetChange {
+    let is_dry_run = changed.is_dry_run;
+    let before = changed.before.unwrap_or_default();
+    let after = changed.after.unwrap_or_default();
+    let mut known = HashSet::new();
+    let mut all = BTreeMap::new();
+    for integration in before.integrations {
+        known.insert(integration.slug.clone());
+        all.insert(integration.slug.clone(), (ServerAction::Deleted, Some(integration)));
+    }
+    for integration in after.integrations {
+        let action = match known.contains(&integration.slug) {
+            true => ServerAction::Updated,
+            false => ServerAction::Created,
+        };
+        all.insert(integration.slug.clone(), (action, Some(integration)));
+    }
+    for slug in after.unchanged {
+        all.insert(slug, (ServerAction::Unchanged, None));
+    }
+    let mut servers = Vec::with_capacity(all.len());
+    for (slug, (action, integration)) in all {
+        let concerned = integration.as_ref().filter(|_| is_dry_run);
+        let affected_agents = concerned.map(|integration| change.agents_with(&integration.id));
+        let is_new = is_dry_run && matches!(action, ServerAction::Created);
+        let name = integration.as_ref().map(|integration| integration.name.clone());
+        let id = integration.filter(|_| !is_new).map(|integration| integration.id);
+        servers.push(ServerChange { slug, action, id, name, affected_agents });
+    }
+    let warnings = changed.warnings.into_iter().map(name_place).collect();
+    ServerSetChange { servers, warnings, dry_run: is_dry_run }
+}
+
+/// A warning with the place that its member has in the body.
+fn name_place(said: Said) -> Warning {
+    let Some((item, member)) = said.pointer.rsplit_once('/') else { return Warning::new(said) };
+    let item = item.to_owned();
+    let pointer = format!("/{member}");
+    Warning::new(Said { pointer, ..said }).within(&item)
+}

@@ -1,0 +1,183 @@
+//! Connecting and disconnecting servers while the gateway runs: those of the configuration by
+//! operators. What is switched so stays until somebody switches it again, the server's own entry in
+//! the configuration changes, or the gateway starts anew.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use lockgate_authn::Role;
+use lockgate_upstream::{State as ServerState, Upstream};
+use serde_json::json;
+
+use super::access::Caller;
+use super::conditions::TrialQuery;
+use super::problem::Problem;
+use super::query::Query;
+use super::recorded::{ChangeRecord, make_recorded};
+use super::servers::{Server, find_server, unknown_server};
+use super::state::{ApiState, Shared, Switch};
+
+/// Connects to a server that was disconnected, is switched off, or has failed.
+///
+/// One that is connected, or about to be, stays as it is.
+#[utoipa::path(
+    post,
+    path = "/servers/{name}/connect",
+    tag = "servers",
+    params(("name" = String, Path), TrialQuery),
+    responses((status = 200, body = Server), (status = 404, description = "No such server"))
+)]
+pub(crate) async fn connect_server(
+    State(state): Shared,
+    caller: Caller,
+    Path(name): Path<String>,
+    Query(query): Query<TrialQuery>,
+) -> Result<Json<Server>, Problem> {
+    let server = find_controlled(&state, &caller, &name)?;
+    switch(&state, &caller, &*server, Switch::Connect, &query).await
+}
+
+/// Ends the connection to a server, which stays away until it is connected again.
+///
+/// Calls that run there are cut off. It stays so when the configuration is loaded again, unless
+/// its own entry has changed, and until the gateway starts anew.
+#[utoipa::path(
+    post,
+    path = "/servers/{name}/disconnect",
+    tag = "servers",
+    params(("name" = String, Path), TrialQuery),
+    responses((status = 200, body = Server), (status = 404, description = "No such server"))
+)]
+pub(crate) async fn disconnect_server(
+    State(state): Shared,
+    caller: Caller,
+    Path(name): Path<String>,
+    Query(query): Query<TrialQuery>,
+) -> Result<Json<Server>, Problem> {
+    let server = find_controlled(&state, &caller, &name)?;
+    switch(&state, &caller, &*server, Switch::Disconnect, &query).await
+}
+
+/// Connects a server that is disconnected, and disconnects any other.
+#[utoipa::path(
+    post,
+    path = "/servers/{name}/toggle",
+    tag = "servers",
+    params(("name" = String, Path), TrialQuery),
+    responses((status = 200, body = Server), (status = 404, description = "No such server"))
+)]
+pub(crate) async fn toggle_server(
+    State(state): Shared,
+    caller: Caller,
+    Path(name): Path<String>,
+    Query(query): Query<TrialQuery>,
+) -> Result<Json<Server>, Problem> {
+    let server = find_controlled(&state, &caller, &name)?;
+    let to = match server.status().state {
+        ServerState::Disabled => Switch::Connect,
+        _ => Switch::Disconnect,
+    };
+    switch(&state, &caller, &*server, to, &query).await
+}
+
+/// Ends the connection to a server and connects anew.
+///
+/// Calls that run there are cut off. One that is disconnected stays so.
+#[utoipa::path(
+    post,
+    path = "/servers/{name}/reconnect",
+    tag = "servers",
+    params(("name" = String, Path), TrialQuery),
+    responses(
+        (status = 200, body = Server),
+        (status = 404, description = "No such server"),
+        (status = 409, description = "It is disconnected, or comes with the gateway"),
+    )
+)]
+pub(crate) async fn reconnect_server(
+    State(state): Shared,
+    caller: Caller,
+    Path(name): Path<String>,
+    Query(query): Query<TrialQuery>,
+) -> Result<Json<Server>, Problem> {
+    let server = find_controlled(&state, &caller, &name)?;
+    if server.status().state == ServerState::Disabled {
+        let detail = "this server is disconnected: POST …/connect connects it";
+        return Err(Problem::new(StatusCode::CONFLICT, "SERVER_DISCONNECTED", detail));
+    }
+    switch(&state, &caller, &*server, Switch::Reconnect, &query).await
+}
+
+/// A server that the caller may see and change.
+fn find_controlled(
+    state: &ApiState,
+    caller: &Caller,
+    name: &str,
+) -> Result<Arc<dyn Upstream>, Problem> {
+    let server = find_server(state, caller, name)?;
+    require_control(caller, &*server)?;
+    Ok(server)
+}
+
+/// Lets those pass who may change how a server that they see is: operators, and administrators of
+/// the organisation that it belongs to.
+pub(crate) fn require_control(caller: &Caller, server: &dyn Upstream) -> Result<(), Problem> {
+    let is_own = server.organisation().is_some_and(|own| **own == *caller.organisation());
+    if caller.role == Role::Operator || is_own && caller.role == Role::Admin {
+        return Ok(());
+    }
+    let detail = "this server is shared by all organisations: an operator can do that";
+    Err(Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail))
+}
+
+async fn switch(
+    state: &Arc<ApiState>,
+    caller: &Caller,
+    server: &dyn Upstream,
+    to: Switch,
+    query: &TrialQuery,
+) -> Result<Json<Server>, Problem> {
+    let name = server.slug();
+    if server.organisation().is_some() {
+        let detail = "this is an integration of an organisation: use /api/mcp-integrations";
+        return Err(Problem::new(StatusCode::CONFLICT, "SERVER_IS_INTEGRATION", detail));
+    }
+    if !state.operations.can_switch(name) {
+        let detail = "this server comes with the gateway: there is no connection to it";
+        return Err(Problem::new(StatusCode::CONFLICT, "SERVER_BUILT_IN", detail));
+    }
+    if query.is_trial() {
+        return Ok(Json(Server::new(state, caller, server).after_trial(to)));
+    }
+    let making = make_switch(Arc::clone(state), name.to_owned(), to);
+    make_recorded(state, &caller.principal, making).await?;
+    let server = find_server(state, caller, name)?;
+    Ok(Json(Server::new(state, caller, &*server)))
+}
+
+async fn make_switch(
+    state: Arc<ApiState>,
+    name: String,
+    to: Switch,
+) -> Result<((), Option<ChangeRecord>), Problem> {
+    let before = describe_state(&state, &name);
+    if !state.operations.switch(&name, to) {
+        // The configuration has changed meanwhile.
+        return Err(unknown_server());
+    }
+    let after = describe_state(&state, &name);
+    let action = match to {
+        Switch::Connect => "connect server",
+        Switch::Disconnect => "disconnect server",
+        Switch::Reconnect => "reconnect server",
+    };
+    Ok(((), Some(ChangeRecord { action, organisation: None, before, after })))
+}
+
+/// A server of the configuration, for the record.
+fn describe_state(state: &ApiState, name: &str) -> Option<String> {
+    let server = state.gateway.servers().into_iter().find(|server| server.slug() == name)?;
+    Some(json!({"server": name, "state": server.status().state.as_str()}).to_string())
+}

@@ -1,0 +1,75 @@
+//! What applications speak, REST below `/api` and tRPC below `/trpc`, and the console that stands
+//! on the same routes: made once, however many listeners serve them. And how those who do not get
+//! that far are answered in either.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+use lockgate_proxy::Gateway;
+
+use crate::api::guard::describe_refusal;
+use crate::api::state::ApiState;
+use crate::console::{NoRandomness, Sessions, console_router};
+use crate::{api, trpc};
+
+/// What a request's body takes of the account of bytes in flight. Who goes on with the body behind
+/// its answer's head keeps this.
+#[derive(Clone)]
+pub struct HeldBody(pub Arc<dyn Any + Send + Sync>);
+
+/// See the module.
+pub struct Applications {
+    api: Router,
+    state: Arc<ApiState>,
+    sessions: Arc<Sessions>,
+}
+
+impl Applications {
+    /// # Errors
+    /// [`NoRandomness`].
+    pub fn new(
+        gateway: Arc<Gateway>,
+        operations: Arc<dyn api::Operations>,
+    ) -> Result<Self, NoRandomness> {
+        let (api, state) = api::make_router(gateway, operations);
+        Ok(Self { api, state, sessions: Arc::new(Sessions::new()?) })
+    }
+
+    /// Every route for applications, for requests that carry their caller as an extension, unless
+    /// [`is_public`].
+    pub fn router(&self) -> Router {
+        self.api.clone().merge(trpc::make_router(Arc::clone(&self.state)))
+    }
+
+    /// The console, for requests that carry their visitor and principal as extensions, unless
+    /// [`crate::console::is_public`].
+    pub fn console(&self) -> Router {
+        console_router(self.api.clone(), Arc::clone(&self.state), Arc::clone(&self.sessions))
+    }
+
+    /// Who is signed in.
+    #[must_use]
+    pub fn sessions(&self) -> Arc<Sessions> {
+        Arc::clone(&self.sessions)
+    }
+}
+
+/// Whether anybody may ask for a path: it shows what there is to call, and nothing of this gateway.
+#[must_use]
+pub fn is_public(path: &str) -> bool {
+    api::is_public(path) || path == trpc::TYPES_PATH
+}
+
+/// The answer to somebody who was not let in, or whose body was not taken, in the form of what was
+/// asked for.
+#[must_use]
+pub fn answer_refusal(parts: &Parts, answer: &axum::http::Response<Bytes>) -> Response {
+    if trpc::is_path(parts.uri.path()) {
+        return trpc::answer_refusal(parts, answer);
+    }
+    describe_refusal(answer).into_response()
+}

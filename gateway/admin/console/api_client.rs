@@ -1,0 +1,278 @@
+//! The API as pages use it: requests to its own routes, in process and in the visitor's name. So a
+//! page shows what the API shows, is refused what the API refuses, and its changes are recorded as
+//! the API's are.
+
+use axum::Router;
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{FromRequestParts, Request};
+use axum::http::header::{CONTENT_TYPE, FORWARDED, HeaderName, IF_MATCH};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use lockgate_authn::Principal;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tower::ServiceExt;
+use url::{Position, Url};
+
+use super::error::PageError;
+
+/// Largest answer that a page is made of, in bytes.
+const MAX_ANSWER: usize = 64 << 20;
+/// What the API reads of a request beside its body.
+const PASSED_ON: [HeaderName; 4] = [
+    FORWARDED,
+    HeaderName::from_static("x-forwarded-for"),
+    HeaderName::from_static("traceparent"),
+    HeaderName::from_static("tracestate"),
+];
+
+/// See the module. Found in the extensions of a request.
+#[derive(Clone)]
+pub(crate) struct ApiClient {
+    routes: Router,
+    principal: Principal,
+    headers: HeaderMap,
+}
+
+/// What the API answered instead of what was asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct ApiError {
+    pub(crate) status: StatusCode,
+    pub(crate) detail: String,
+    /// Where in the body the mistake is, such as `/serverUrl`; empty for the whole.
+    pub(crate) pointer: String,
+    /// The stage of a server that failed; empty where none did.
+    pub(crate) stage: String,
+    /// What programs tell errors apart by; empty where there is none.
+    pub(crate) code: String,
+}
+
+/// A problem of the API (RFC 9457).
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Refusal {
+    detail: String,
+    code: String,
+    stage: String,
+    errors: Vec<FieldRefusal>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct FieldRefusal {
+    pointer: String,
+    detail: String,
+}
+
+/// A part of a list, as the API gives it.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct List<T> {
+    #[serde(default = "Vec::new")]
+    pub(crate) items: Vec<T>,
+    #[serde(default)]
+    pub(crate) total: usize,
+    #[serde(default)]
+    pub(crate) next_cursor: Option<String>,
+}
+
+/// A path with a query, each part encoded as it has to be.
+#[derive(Clone, Debug)]
+pub(crate) struct ApiPath(Url);
+
+impl ApiPath {
+    /// `segments` are names as they are.
+    pub(crate) fn new(segments: &[&str]) -> Result<Self, ApiError> {
+        let Ok(mut url) = Url::parse("http://api.internal/") else { return Err(unreadable()) };
+        match url.path_segments_mut() {
+            Ok(mut path) => {
+                path.pop_if_empty().extend(segments);
+            }
+            Err(()) => return Err(unreadable()),
+        }
+        Ok(Self(url))
+    }
+
+    /// A parameter of the query, unless it is empty.
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
+        if !value.is_empty() {
+            self.0.query_pairs_mut().append_pair(name, value);
+        }
+        self
+    }
+
+    /// As a link of a page has it.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0[Position::BeforePath..]
+    }
+}
+
+impl ApiClient {
+    pub(crate) fn new(routes: Router, principal: Principal, sent: &HeaderMap) -> Self {
+        let mut headers = HeaderMap::new();
+        for name in PASSED_ON {
+            if let Some(value) = sent.get(&name) {
+                headers.insert(name, value.clone());
+            }
+        }
+        Self { routes, principal, headers }
+    }
+
+    /// What there is at a path.
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &ApiPath) -> Result<T, ApiError> {
+        let answer = self.send(Method::GET, path, None, None).await?;
+        serde_json::from_slice(&answer).map_err(|_| unreadable())
+    }
+
+    /// A change, with the version of the thing that it is made on, if there is one.
+    pub(crate) async fn change(
+        &self,
+        method: Method,
+        path: &ApiPath,
+        body: Option<&Value>,
+        version: Option<&str>,
+    ) -> Result<Bytes, ApiError> {
+        self.send(method, path, body, version).await
+    }
+
+    /// A question that needs a body, and its answer.
+    pub(crate) async fn ask<T: DeserializeOwned>(
+        &self,
+        path: &ApiPath,
+        body: &Value,
+    ) -> Result<T, ApiError> {
+        let answer = self.send(Method::POST, path, Some(body), None).await?;
+        serde_json::from_slice(&answer).map_err(|_| unreadable())
+    }
+
+    /// The answer as it comes, such as a stream of events.
+    pub(crate) async fn open(&self, path: &ApiPath) -> axum::response::Response {
+        match self.request(Method::GET, path, None, None) {
+            Ok(request) => {
+                self.routes.clone().oneshot(request).await.unwrap_or_else(|no| match no {})
+            }
+            Err(error) => axum::response::IntoResponse::into_response(PageError::from(error)),
+        }
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &ApiPath,
+        body: Option<&Value>,
+        version: Option<&str>,
+    ) -> Result<Bytes, ApiError> {
+        let request = self.request(method, path, body, version)?;
+        let answer = self.routes.clone().oneshot(request).await.unwrap_or_else(|no| match no {});
+        let status = answer.status();
+        let text = to_bytes(answer.into_body(), MAX_ANSWER).await.map_err(|_| unreadable())?;
+        match status.is_success() {
+            true => Ok(text),
+            false => Err(ApiError::read(status, &text)),
+        }
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &ApiPath,
+        body: Option<&Value>,
+        version: Option<&str>,
+    ) -> Result<Request, ApiError> {
+        let content = body.map_or_else(Body::empty, |body| Body::from(body.to_string()));
+        let request = Request::builder().method(method).uri(path.as_str()).body(content);
+        let mut request = request.map_err(|_| unreadable())?;
+        *request.headers_mut() = self.headers.clone();
+        if body.is_some() {
+            let json = HeaderValue::from_static("application/json");
+            request.headers_mut().insert(CONTENT_TYPE, json);
+        }
+        if let Some(version) = version {
+            let tag = HeaderValue::from_str(&format!("\"{version}\"")).map_err(|_| unreadable())?;
+            request.headers_mut().insert(IF_MATCH, tag);
+        }
+        request.extensions_mut().insert(self.principal.clone());
+        Ok(request)
+    }
+}
+
+impl ApiError {
+    fn read(status: StatusCode, text: &[u8]) -> Self {
+        let refusal: Refusal = serde_json::from_slice(text).unwrap_or_default();
+        let mut error = Self {
+            status,
+            detail: refusal.detail,
+            pointer: String::new(),
+            stage: refusal.stage,
+            code: refusal.code,
+        };
+        if let Some(first) = refusal.errors.into_iter().next() {
+            first.pointer.trim_start_matches('#').clone_into(&mut error.pointer);
+            if !first.detail.is_empty() {
+                error.detail = first.detail;
+            }
+        }
+        if error.detail.is_empty() {
+            error.detail = format!("the gateway answered {status}");
+        }
+        error
+    }
+
+    /// Whether it is about what was typed, so that the form is shown again with it.
+    pub(crate) fn is_of_form(&self) -> bool {
+        matches!(self.status.as_u16(), 400 | 409 | 412 | 422)
+    }
+}
+
+fn unreadable() -> ApiError {
+    ApiError {
+        status: StatusCode::BAD_GATEWAY,
+        detail: "the gateway gave an answer that this page cannot read; its log says more".into(),
+        pointer: String::new(),
+        stage: String::new(),
+        code: String::new(),
+    }
+}
+
+impl From<ApiError> for PageError {
+    fn from(error: ApiError) -> Self {
+        let title = match error.status {
+            StatusCode::NOT_FOUND => "There is nothing of this name",
+            StatusCode::FORBIDDEN => "This is not for you to see or do",
+            StatusCode::UNAUTHORIZED => "You are signed out",
+            StatusCode::CONFLICT | StatusCode::PRECONDITION_FAILED => "It has changed meanwhile",
+            StatusCode::TOO_MANY_REQUESTS => "Too many requests",
+            StatusCode::SERVICE_UNAVAILABLE => "The gateway is busy",
+            status if status.is_client_error() => "This cannot be done as it was asked",
+            _ => "The gateway could not do it",
+        };
+        let detail = match error.status {
+            // The API's words for programs: where its own lists are.
+            StatusCode::NOT_FOUND => "It was taken away or renamed, or you may not see it.".into(),
+            _ => sentence(&error.detail),
+        };
+        Self::new(error.status, title, detail)
+    }
+}
+
+/// With a capital at its start and a full stop at its end.
+pub(crate) fn sentence(text: &str) -> String {
+    let mut letters = text.trim().chars();
+    let Some(first) = letters.next() else { return String::new() };
+    let mut sentence: String = first.to_uppercase().collect();
+    sentence.push_str(letters.as_str());
+    if !sentence.ends_with(['.', '!', '?', ':']) {
+        sentence.push('.');
+    }
+    sentence
+}
+
+impl<S: Sync> FromRequestParts<S> for ApiClient {
+    type Rejection = PageError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, PageError> {
+        let client = parts.extensions.get::<Self>();
+        client.cloned().ok_or_else(PageError::signed_out)
+    }
+}

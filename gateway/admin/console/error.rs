@@ -1,0 +1,64 @@
+//! A page that cannot be shown as it was asked for: what it says instead. The layout is put around
+//! it where the request has one.
+
+use askama::Template;
+use axum::http::StatusCode;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct PageError {
+    pub(crate) status: StatusCode,
+    /// What happened, as a heading.
+    pub(crate) title: String,
+    /// Why, and the way out.
+    pub(crate) detail: String,
+}
+
+/// What handlers of pages give.
+pub(crate) type PageResult = Result<Response, PageError>;
+
+impl PageError {
+    pub(crate) fn new(
+        status: StatusCode,
+        title: impl Into<String>,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self { status, title: title.into(), detail: detail.into() }
+    }
+
+    pub(crate) fn signed_out() -> Self {
+        let detail = "Sign in to see this page.";
+        Self::new(StatusCode::UNAUTHORIZED, "You are signed out", detail)
+    }
+
+    pub(crate) fn not_found(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "There is no such page", detail)
+    }
+}
+
+impl IntoResponse for PageError {
+    /// An answer without a body, with the error as an extension: `layout` writes the page.
+    fn into_response(self) -> Response {
+        let mut response = self.status.into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// A page as an answer that nobody keeps.
+pub(crate) fn render(status: StatusCode, page: &impl Template) -> PageResult {
+    let text = page.render().map_err(|error| {
+        tracing::error!(%error, "a page of the console cannot be written");
+        let detail = "The gateway could not write this page; its log says more.";
+        PageError::new(StatusCode::INTERNAL_SERVER_ERROR, "The page failed", detail)
+    })?;
+    let head = [(CONTENT_TYPE, "text/html; charset=utf-8"), (CACHE_CONTROL, "no-store")];
+    Ok((status, head, text).into_response())
+}
+
+/// A page that was found.
+pub(crate) fn show(page: &impl Template) -> PageResult {
+    render(StatusCode::OK, page)
+}

@@ -1,0 +1,99 @@
+//! What every form has to pass before anything changes: a page of the console has sent it, from
+//! this very origin, with the token of its visitor, and for the first time.
+
+use std::sync::Arc;
+
+use axum::body::{Body, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::header::{CONTENT_TYPE, ORIGIN};
+use axum::http::{HeaderMap, HeaderName, Method, StatusCode, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use super::error::PageError;
+use super::fields::Fields;
+use super::layout::ConsoleState;
+use super::sent_forms::{FormKey, SentForms};
+use super::visitor::Visitor;
+use crate::api::guard::is_of_other_origin;
+
+/// Largest form, in bytes.
+const MAX_FORM: usize = 1 << 20;
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// Turns away forms that no page of the console has sent; gives the others their fields.
+pub(crate) async fn check_form(
+    State(state): State<Arc<ConsoleState>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if matches!(*request.method(), Method::GET | Method::HEAD) {
+        return next.run(request).await;
+    }
+    let (request, key) = match read_form(&state, request).await {
+        Ok(read) => read,
+        Err(error) => return error.into_response(),
+    };
+    if !state.sent_forms.remember(key) {
+        let detail = "This very form was sent before, and did then what it could do. Load the page \
+            anew to see how things stand.";
+        let title = "The form was sent already";
+        return PageError::new(StatusCode::CONFLICT, title, detail).into_response();
+    }
+    let response = next.run(request).await;
+    if response.status().is_client_error() || response.status().is_server_error() {
+        state.sent_forms.forget(&key);
+    }
+    response
+}
+
+/// Whether a page of this origin has sent a request, as the browser says: one that says nothing is
+/// not believed.
+pub(crate) fn is_of_own_page(uri: &Uri, headers: &HeaderMap) -> bool {
+    let says = headers.contains_key(ORIGIN) || headers.contains_key(SEC_FETCH_SITE);
+    let is_typed = headers.get(SEC_FETCH_SITE).is_some_and(|site| site == "none");
+    says && !is_typed && !is_of_other_origin(uri, headers)
+}
+
+/// Whether a body is a form's.
+pub(crate) fn is_form(headers: &HeaderMap) -> bool {
+    let given = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let essence = given.and_then(|given| given.split(';').next()).map(str::trim);
+    essence.is_some_and(|essence| essence == "application/x-www-form-urlencoded")
+}
+
+async fn read_form(
+    state: &ConsoleState,
+    request: Request,
+) -> Result<(Request, FormKey), PageError> {
+    let (mut parts, body) = request.into_parts();
+    if !is_of_own_page(&parts.uri, &parts.headers) {
+        let detail = "Another site, or a program, has sent this form. Nothing was changed.";
+        return Err(PageError::new(StatusCode::FORBIDDEN, "The form was refused", detail));
+    }
+    let Some(visitor) = parts.extensions.get::<Visitor>() else {
+        return Err(PageError::signed_out());
+    };
+    if !is_form(&parts.headers) {
+        let detail = "The console takes forms alone; programs use the API.";
+        let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+        return Err(PageError::new(status, "The form was refused", detail));
+    }
+    let Ok(text) = to_bytes(body, MAX_FORM).await else {
+        let detail = "A form may have 1 MiB. Nothing was changed.";
+        return Err(PageError::new(StatusCode::PAYLOAD_TOO_LARGE, "The form is too large", detail));
+    };
+    let fields = Fields::parse(&text);
+    if !state.sessions.is_form_token(visitor, fields.get("token")) {
+        let detail = "The form is of an earlier session. Go back, load the page anew and send it \
+            again. Nothing was changed.";
+        return Err(PageError::new(StatusCode::FORBIDDEN, "The form has expired", detail));
+    }
+    parts.extensions.insert(fields);
+    let key = SentForms::key_of(&parts.uri.to_string(), &text);
+    Ok((Request::from_parts(parts, Body::empty()), key))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,31 @@
+//! Tests of `form_guard`.
+
+use super::*;
+
+fn is_own(given: &[(&'static str, &'static str)]) -> bool {
+    let mut headers = HeaderMap::new();
+    headers.insert("host", "gate.example".parse().unwrap());
+    for (name, value) in given {
+        headers.insert(*name, value.parse().unwrap());
+    }
+    is_of_own_page(&Uri::from_static("/servers/a/reconnect"), &headers)
+}
+
+#[test]
+fn a_form_has_to_say_that_a_page_of_the_console_has_sent_it() {
+    assert!(is_own(&[("origin", "https://gate.example")]));
+    assert!(is_own(&[("sec-fetch-site", "same-origin")]));
+    assert!(is_own(&[("sec-fetch-site", "same-origin"), ("origin", "https://gate.example")]));
+    for other in [
+        &[][..],
+        &[("origin", "null")],
+        &[("origin", "https://evil.example")],
+        &[("origin", "https://sub.gate.example")],
+        &[("sec-fetch-site", "none")],
+        &[("sec-fetch-site", "same-site")],
+        &[("sec-fetch-site", "cross-site"), ("origin", "https://gate.example")],
+        &[("sec-fetch-site", "same-origin"), ("origin", "https://evil.example")],
+    ] {
+        assert!(!is_own(other), "{other:?}");
+    }
+}

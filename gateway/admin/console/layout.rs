@@ -1,0 +1,241 @@
+//! What stands around every page: who looks at it, where they may go, and what the browser may do
+//! with it. Nothing of another place is loaded, nothing runs that is not a file of the console, and
+//! no other page shows one in a frame.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::Router;
+use axum::extract::{FromRequestParts, OriginalUri, Request, State};
+use axum::http::header::{
+    CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    X_FRAME_OPTIONS,
+};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use lockgate_authn::{KEY, LOCAL, Role};
+use lockgate_text::hex;
+
+use super::api_client::ApiClient;
+use super::assets::{ADDRESSES, Addresses};
+use super::error::{PageError, render};
+use super::sent_forms::SentForms;
+use super::sessions::{Sessions, random};
+use super::visitor::Visitor;
+use crate::api::access::Caller;
+
+/// Where people go, in the order in which they look, with the least role that finds something.
+const SECTIONS: [(&str, &str, Role); 10] = [
+    ("/console", "Overview", Role::User),
+    ("/console/servers", "Servers", Role::User),
+    ("/console/tools", "Tools", Role::User),
+    ("/console/agents", "Agents", Role::User),
+    ("/console/access", "Access", Role::Operator),
+    ("/console/approvals", "Approvals", Role::User),
+    ("/console/audit", "Audit", Role::Admin),
+    ("/console/activity", "Activity", Role::Admin),
+    ("/console/keys", "Keys", Role::Admin),
+    ("/console/organisations", "Organisations", Role::Operator),
+];
+
+/// What all requests of the console share.
+pub(crate) struct ConsoleState {
+    /// The routes that pages are made of.
+    pub(crate) routes: Router,
+    pub(crate) sessions: Arc<Sessions>,
+    pub(crate) sent_forms: SentForms,
+}
+
+/// See the module. Found in the extensions of a request.
+#[derive(Clone)]
+pub(crate) struct Layout {
+    /// Known to this answer alone; scripts and elements that htmx reads carry it.
+    pub(crate) nonce: String,
+    /// What forms carry.
+    pub(crate) token: String,
+    /// None for somebody who is not signed in.
+    pub(crate) who: Option<Who>,
+    /// The address of the page, with its query.
+    pub(crate) address: String,
+    pub(crate) assets: &'static Addresses,
+}
+
+/// Somebody who is signed in.
+#[derive(Clone)]
+pub(crate) struct Who {
+    pub(crate) name: String,
+    pub(crate) organisation: String,
+    pub(crate) role: Role,
+    /// There is a session to end.
+    pub(crate) has_session: bool,
+}
+
+/// A place to go to.
+pub(crate) struct Section {
+    pub(crate) address: &'static str,
+    pub(crate) label: &'static str,
+    pub(crate) is_current: bool,
+}
+
+#[derive(Template)]
+#[template(path = "error.html")]
+struct ErrorPage<'a> {
+    layout: &'a Layout,
+    error: &'a PageError,
+}
+
+impl Who {
+    fn new(visitor: &Visitor, role: Role) -> Self {
+        let principal = &visitor.principal;
+        let name = match &*principal.issuer {
+            LOCAL => "this machine".to_owned(),
+            KEY => format!("key {}", principal.subject),
+            _ => principal.subject.to_string(),
+        };
+        Self {
+            name,
+            organisation: principal.organisation().to_owned(),
+            role,
+            has_session: visitor.session.is_some(),
+        }
+    }
+
+    pub(crate) fn role_name(&self) -> &'static str {
+        match self.role {
+            Role::User => "user",
+            Role::Admin => "administrator",
+            Role::Operator => "operator",
+        }
+    }
+}
+
+impl Layout {
+    fn new(state: &ConsoleState, request: &Request) -> Option<Self> {
+        let extensions = request.extensions();
+        let visitor = extensions.get::<Visitor>();
+        let caller = extensions.get::<Arc<Caller>>();
+        let uri = match extensions.get::<OriginalUri>() {
+            Some(OriginalUri(uri)) => uri,
+            None => request.uri(),
+        };
+        let who = match (visitor, caller) {
+            (Some(visitor), Some(caller)) => Some(Who::new(visitor, caller.role)),
+            _ => None,
+        };
+        let token = visitor.map(|visitor| state.sessions.form_token(visitor));
+        Some(Self {
+            nonce: hex::encode(&random::<16>().ok()?),
+            token: token.unwrap_or_default(),
+            who,
+            address: uri.path_and_query().map_or("", |whole| whole.as_str()).to_owned(),
+            assets: &ADDRESSES,
+        })
+    }
+
+    /// Where the visitor may go.
+    pub(crate) fn sections(&self) -> Vec<Section> {
+        let Some(who) = &self.who else { return Vec::new() };
+        let path = self.address.split('?').next().unwrap_or_default();
+        let mut sections = Vec::new();
+        for (address, label, least) in SECTIONS {
+            if who.role >= least {
+                let is_current = find_section(path) == Some(address);
+                sections.push(Section { address, label, is_current });
+            }
+        }
+        sections
+    }
+
+    /// Whether the visitor runs the gateway.
+    pub(crate) fn is_operator(&self) -> bool {
+        self.has_role(Role::Operator)
+    }
+
+    /// Whether the visitor may change what its organisation has.
+    pub(crate) fn is_admin(&self) -> bool {
+        self.has_role(Role::Admin)
+    }
+
+    fn has_role(&self, least: Role) -> bool {
+        self.who.as_ref().is_some_and(|who| who.role >= least)
+    }
+}
+
+/// The section that a page belongs to: the longest address that it begins with.
+fn find_section(path: &str) -> Option<&'static str> {
+    if path.starts_with("/console/integrations/") {
+        return Some("/console/servers");
+    }
+    let mut found: Option<&'static str> = None;
+    for (address, ..) in SECTIONS {
+        let rest = path.strip_prefix(address);
+        let is_below = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        if is_below && found.is_none_or(|found| found.len() < address.len()) {
+            found = Some(address);
+        }
+    }
+    found
+}
+
+/// Prepares what stands around a page, shows what went wrong within it, and says what the browser
+/// may do.
+pub(crate) async fn put_around(
+    State(state): State<Arc<ConsoleState>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let Some(layout) = Layout::new(&state, &request) else {
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    };
+    if let Some(visitor) = request.extensions().get::<Visitor>() {
+        let principal = visitor.principal.clone();
+        let client = ApiClient::new(state.routes.clone(), principal, request.headers());
+        request.extensions_mut().insert(client);
+    }
+    request.extensions_mut().insert(layout.clone());
+    let mut response = next.run(request).await;
+    if let Some(error) = response.extensions_mut().remove::<PageError>() {
+        response = show_error(&layout, &error);
+    }
+    write_policy(response.headers_mut(), &layout.nonce);
+    response
+}
+
+/// What went wrong, as a page. A part of a page that is loaded anew stays as it was.
+pub(crate) fn show_error(layout: &Layout, error: &PageError) -> Response {
+    let page = render(error.status, &ErrorPage { layout, error });
+    let mut response = page.unwrap_or_else(|error| error.status.into_response());
+    let headers = response.headers_mut();
+    headers.insert(HeaderName::from_static("hx-reswap"), HeaderValue::from_static("none"));
+    response
+}
+
+fn write_policy(headers: &mut HeaderMap, nonce: &str) {
+    let policy = format!(
+        "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'self'; img-src 'self'; \
+         connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; \
+         require-trusted-types-for 'script'; trusted-types htmx"
+    );
+    if let Ok(policy) = HeaderValue::from_str(&policy) {
+        headers.insert(CONTENT_SECURITY_POLICY, policy);
+    }
+    for (name, value) in [
+        (X_FRAME_OPTIONS, "DENY"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (REFERRER_POLICY, "same-origin"),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Layout {
+    type Rejection = PageError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, PageError> {
+        parts.extensions.get::<Self>().cloned().ok_or_else(PageError::signed_out)
+    }
+}

@@ -1,0 +1,21 @@
+//! The pages of the console: each is what it asks of the API, and a template.
+
+pub(crate) mod access;
+pub(crate) mod activity;
+pub(crate) mod agent;
+pub(crate) mod agents;
+pub(crate) mod approvals;
+pub(crate) mod audit;
+pub(crate) mod cases;
+pub(crate) mod integration;
+pub(crate) mod integrations;
+pub(crate) mod keys;
+pub(crate) mod live;
+pub(crate) mod organisation;
+pub(crate) mod organisations;
+pub(crate) mod overview;
+pub(crate) mod parts;
+pub(crate) mod server;
+pub(crate) mod servers;
+pub(crate) mod tool;
+pub(crate) mod tools;

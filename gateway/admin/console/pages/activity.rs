@@ -1,0 +1,81 @@
+//! Activity: calls as they happen, from the trail that they leave.
+
+use std::time::SystemTime;
+
+use askama::Template;
+use axum::http::StatusCode;
+use lockgate_text::date;
+
+use super::audit::{AuditRecord, search_records};
+use crate::console::api_client::ApiClient;
+use crate::console::error::{PageResult, show};
+use crate::console::fields::QueryFields;
+use crate::console::layout::Layout;
+
+/// Calls that are shown.
+const SHOWN: &str = "50";
+
+#[derive(Template)]
+#[template(path = "activity.html")]
+struct ActivityPage<'a> {
+    layout: &'a Layout,
+    calls: Vec<AuditRecord>,
+    server: &'a str,
+    decision: &'a str,
+    /// The page asks again by itself.
+    is_live: bool,
+    /// When it was looked.
+    now: String,
+    missing: &'a str,
+    address: &'a str,
+    /// The same page, stopped or going on.
+    other: String,
+}
+
+/// The newest calls.
+pub(crate) async fn show_activity(
+    layout: Layout,
+    api: ApiClient,
+    QueryFields(fields): QueryFields,
+) -> PageResult {
+    let server = fields.get("server");
+    let decision = fields.get("decision");
+    let is_live = fields.get("live") != "no";
+    let filters = [("kind", "decision"), ("server", server), ("decision", decision)];
+    let mut page = ActivityPage {
+        layout: &layout,
+        calls: Vec::new(),
+        server,
+        decision,
+        is_live,
+        now: write_now(),
+        missing: "",
+        address: &layout.address,
+        other: write_other(server, decision, is_live),
+    };
+    match search_records(&api, &filters, SHOWN).await {
+        Ok(found) => page.calls = found.records,
+        Err(error) if error.status == StatusCode::CONFLICT => {
+            page.missing = "Calls stand here as they happen when the audit trail is in a file.";
+        }
+        Err(error) => return Err(error.into()),
+    }
+    show(&page)
+}
+
+fn write_now() -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    date::of_seconds(i64::try_from(now.as_secs()).unwrap_or_default())
+}
+
+fn write_other(server: &str, decision: &str, is_live: bool) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    for (name, value) in
+        [("server", server), ("decision", decision), ("live", if is_live { "no" } else { "" })]
+    {
+        if !value.is_empty() {
+            query.append_pair(name, value);
+        }
+    }
+    format!("/console/activity?{}", query.finish())
+}

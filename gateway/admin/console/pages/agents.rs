@@ -1,0 +1,88 @@
+//! Agents of the visitor; an administrator's, all of the organisation.
+
+use askama::Template;
+use axum::http::StatusCode;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::console::api_client::{ApiClient, ApiError, ApiPath, List, sentence};
+use crate::console::error::{PageResult, render, show};
+use crate::console::fields::{FormFields, QueryFields};
+use crate::console::layout::Layout;
+use crate::console::sign_in::redirect;
+
+/// An agent as the API shows it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Agent {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) owner: String,
+    pub(crate) endpoint: String,
+    pub(crate) created_at: String,
+}
+
+#[derive(Template)]
+#[template(path = "agents.html")]
+struct AgentsPage<'a> {
+    layout: &'a Layout,
+    search: &'a str,
+    agents: Vec<Agent>,
+    total: usize,
+    next: Option<String>,
+    /// A name that was typed, and what is wrong with it.
+    name: &'a str,
+    mistake: &'a str,
+}
+
+/// The visitor's agents; an administrator's, all of the organisation.
+pub(crate) async fn list_agents(
+    layout: Layout,
+    api: ApiClient,
+    QueryFields(fields): QueryFields,
+) -> PageResult {
+    let page = load_page(&layout, &api, fields.get("q"), fields.get("after")).await?;
+    show(&page)
+}
+
+async fn load_page<'a>(
+    layout: &'a Layout,
+    api: &ApiClient,
+    search: &'a str,
+    after: &str,
+) -> Result<AgentsPage<'a>, ApiError> {
+    let path = ApiPath::new(&["api", "agents"])?
+        .with("limit", "100")
+        .with("search", search)
+        .with("cursor", after);
+    let found: List<Agent> = api.get(&path).await?;
+    let mut next = None;
+    if let Some(cursor) = &found.next_cursor {
+        let page = ApiPath::new(&["console", "agents"])?.with("q", search).with("after", cursor);
+        next = Some(page.as_str().to_owned());
+    }
+    let List { items: agents, total, .. } = found;
+    Ok(AgentsPage { layout, search, agents, total, next, name: "", mistake: "" })
+}
+
+/// Creates an agent, which the visitor owns.
+pub(crate) async fn create_agent(
+    layout: Layout,
+    api: ApiClient,
+    FormFields(fields): FormFields,
+) -> PageResult {
+    let name = fields.get("name");
+    let path = ApiPath::new(&["api", "agents"])?;
+    let created: Result<Agent, ApiError> = api.ask(&path, &json!({"name": name})).await;
+    let error = match created {
+        Ok(agent) => {
+            let page = ApiPath::new(&["console", "agents", &agent.id])?;
+            return Ok(redirect(page.as_str()));
+        }
+        Err(error) if error.is_of_form() => error,
+        Err(error) => return Err(error.into()),
+    };
+    let mistake = sentence(&error.detail);
+    let page = load_page(&layout, &api, "", "").await?;
+    render(StatusCode::UNPROCESSABLE_ENTITY, &AgentsPage { name, mistake: &mistake, ..page })
+}

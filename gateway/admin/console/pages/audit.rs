@@ -1,0 +1,247 @@
+//! Audit: what was asked for, what was decided and what became of it, the newest first; and one
+//! record in full.
+
+use askama::Template;
+use axum::extract::Path;
+use axum::http::StatusCode;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::console::api_client::{ApiClient, ApiError, ApiPath, sentence};
+use crate::console::diagnosis::Severity;
+use crate::console::error::{PageError, PageResult, render, show};
+use crate::console::fields::{Fields, QueryFields};
+use crate::console::layout::Layout;
+
+/// Records of one page.
+const PART: &str = "50";
+/// Fields of the form, under the names of the API.
+const FILTERS: [&str; 8] =
+    ["principal", "tool", "server", "decision", "kind", "from", "to", "organizationId"];
+
+/// A record of the trail, as it is.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct AuditRecord(Map<String, Value>);
+
+/// What a search found.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct AuditPart {
+    #[serde(rename = "items")]
+    pub(crate) records: Vec<AuditRecord>,
+    next_cursor: Option<String>,
+    complete: bool,
+    /// For operators.
+    whole: Option<bool>,
+    unreadable: u64,
+    gaps: u64,
+}
+
+#[derive(Template)]
+#[template(path = "audit.html")]
+struct AuditPage<'a> {
+    layout: &'a Layout,
+    fields: &'a Fields,
+    found: AuditPart,
+    next: Option<String>,
+    mistake: &'a str,
+    /// Why there is nothing to search, where that is so.
+    missing: &'a str,
+}
+
+#[derive(Template)]
+#[template(path = "audit_record.html")]
+struct RecordPage<'a> {
+    layout: &'a Layout,
+    record: &'a AuditRecord,
+    facts: Vec<(&'static str, String)>,
+    json: String,
+    explain: Option<String>,
+}
+
+impl AuditRecord {
+    pub(crate) fn get(&self, name: &str) -> &str {
+        self.0.get(name).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The page of the record, which is found by its time.
+    pub(crate) fn address(&self) -> String {
+        format!("/console/audit/{}", self.get("time"))
+    }
+
+    /// What was asked for, or done.
+    pub(crate) fn subject(&self) -> &str {
+        self.find_first(&["name", "action", "words", "why", "method"])
+    }
+
+    /// What became of it.
+    pub(crate) fn result(&self) -> &str {
+        match (self.get("decision"), self.get("outcome")) {
+            ("deny", _) => "denied",
+            ("allow", "") => "runs",
+            ("allow", "tool_error") => "tool error",
+            ("allow", "protocol_error") => "protocol error",
+            ("allow", outcome) => outcome,
+            _ => self.find_first(&["state", "reason", "kind"]),
+        }
+    }
+
+    /// The first of these members that says something.
+    fn find_first(&self, names: &[&str]) -> &str {
+        for name in names {
+            if !self.get(name).is_empty() {
+                return self.get(name);
+            }
+        }
+        ""
+    }
+
+    pub(crate) fn severity(&self) -> Severity {
+        match (self.get("kind"), self.result()) {
+            ("decision", "ok")
+            | ("approval", "approved")
+            | ("change" | "open" | "anchor" | "rotate", _) => Severity::Good,
+            ("decision", "runs") | ("approval", "asked" | "counted") => Severity::Waiting,
+            ("decision", "denied" | "cancelled") | ("approval" | "refusal" | "close", _) => {
+                Severity::Off
+            }
+            _ => Severity::Bad,
+        }
+    }
+
+    /// Milliseconds that it took, where that is known.
+    pub(crate) fn milliseconds(&self) -> Option<String> {
+        let micros = self.0.get("duration_us").and_then(Value::as_u64)?;
+        Some(format!("{}.{:02}", micros / 1000, micros % 1000 / 10))
+    }
+
+    /// Members in the order in which people ask for them.
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        const SHOWN: [(&str, &str); 14] = [
+            ("Who", "who"),
+            ("Issuer", "issuer"),
+            ("Organisation", "organisation"),
+            ("Agent", "agent"),
+            ("Method", "method"),
+            ("Server", "server"),
+            ("Name", "name"),
+            ("Rule", "rule"),
+            ("Reason", "reason"),
+            ("Outcome", "outcome"),
+            ("Endpoint", "endpoint"),
+            ("Transport", "transport"),
+            ("Trace", "trace"),
+            ("Call", "call"),
+        ];
+        let mut facts = Vec::new();
+        for (label, name) in SHOWN {
+            let text = match self.0.get(name) {
+                None | Some(Value::Null) => continue,
+                Some(Value::String(text)) => text.clone(),
+                Some(other) => other.to_string(),
+            };
+            facts.push((label, text));
+        }
+        if let Some(milliseconds) = self.milliseconds() {
+            facts.push(("Took", format!("{milliseconds} ms")));
+        }
+        facts
+    }
+
+    /// The question that the decision answered, for the page that explains it.
+    fn explain_address(&self) -> Option<String> {
+        if self.get("kind") != "decision" || self.get("method") != "tools/call" {
+            return None;
+        }
+        let path = ApiPath::new(&["console", "access"]).ok()?;
+        let path = path
+            .with("call", self.get("name"))
+            .with("issuer", self.get("issuer"))
+            .with("subject", self.get("who"))
+            .with("organisation", self.get("organisation"));
+        Some(path.as_str().to_owned())
+    }
+}
+
+/// The newest records that fit, up to 200.
+pub(crate) async fn search_records(
+    api: &ApiClient,
+    filters: &[(&str, &str)],
+    limit: &str,
+) -> Result<AuditPart, ApiError> {
+    let mut path = ApiPath::new(&["api", "audit"])?.with("limit", limit);
+    for (name, value) in filters {
+        path = path.with(name, value);
+    }
+    api.get(&path).await
+}
+
+/// The search.
+pub(crate) async fn list_records(
+    layout: Layout,
+    api: ApiClient,
+    QueryFields(fields): QueryFields,
+) -> PageResult {
+    let mut filters = Vec::new();
+    let mut again = ApiPath::new(&["console", "audit"])?;
+    for name in FILTERS {
+        filters.push((name, fields.get(name)));
+        again = again.with(name, fields.get(name));
+    }
+    filters.push(("cursor", fields.get("after")));
+    let mut page = AuditPage {
+        layout: &layout,
+        fields: &fields,
+        found: AuditPart::default(),
+        next: None,
+        mistake: "",
+        missing: "",
+    };
+    match search_records(&api, &filters, PART).await {
+        Ok(found) => {
+            let next = found.next_cursor.as_deref();
+            page.next = next.map(|cursor| again.with("after", cursor).as_str().to_owned());
+            page.found = found;
+            show(&page)
+        }
+        Err(error) if error.status == StatusCode::CONFLICT => {
+            page.missing = &error.detail;
+            show(&page)
+        }
+        Err(error) if error.is_of_form() => {
+            let mistake = sentence(&error.detail);
+            page.mistake = &mistake;
+            render(StatusCode::UNPROCESSABLE_ENTITY, &page)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The record of a time.
+pub(crate) async fn show_record(
+    layout: Layout,
+    api: ApiClient,
+    Path(time): Path<String>,
+) -> PageResult {
+    let missing = "The trail has no record of this time that you may see, or it was set aside.";
+    let Some(next) = find_next_time(&time) else { return Err(PageError::not_found(missing)) };
+    let found = search_records(&api, &[("from", &time), ("to", &next)], "10").await?;
+    let Some(record) = found.records.iter().find(|record| record.get("time") == time) else {
+        return Err(PageError::not_found(missing));
+    };
+    show(&RecordPage {
+        facts: record.facts(),
+        json: serde_json::to_string_pretty(&record.0).unwrap_or_default(),
+        explain: if layout.is_operator() { record.explain_address() } else { None },
+        layout: &layout,
+        record,
+    })
+}
+
+/// The microsecond after a time of a record; none where the text is no such time.
+fn find_next_time(time: &str) -> Option<String> {
+    let (second, micros) = time.strip_suffix('Z')?.split_once('.')?;
+    let micros: u32 = micros.parse().ok()?;
+    Some(format!("{second}.{:06}Z", micros + 1))
+}

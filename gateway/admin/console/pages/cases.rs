@@ -1,0 +1,86 @@
+//! Test cases of policies: written, and tried on the policies that are in force. Nothing is called
+//! and nothing is stored.
+
+use askama::Template;
+use axum::http::StatusCode;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::console::api_client::{ApiClient, ApiPath, sentence};
+use crate::console::diagnosis::Severity;
+use crate::console::error::{PageResult, render, show};
+use crate::console::fields::{FormFields, QueryFields};
+use crate::console::layout::Layout;
+
+/// How cases came out.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Tested {
+    passed: usize,
+    failed: usize,
+    cases: Vec<TestedCase>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct TestedCase {
+    name: String,
+    passed: bool,
+    differences: Vec<String>,
+}
+
+#[derive(Template)]
+#[template(path = "cases.html")]
+struct CasesPage<'a> {
+    layout: &'a Layout,
+    typed: &'a str,
+    mistake: &'a str,
+    tested: Option<Tested>,
+}
+
+/// The form, with the case that an address asks about.
+pub(crate) async fn show_form(layout: Layout, QueryFields(fields): QueryFields) -> PageResult {
+    let call = if fields.has("call") { fields.get("call") } else { "server/tool" };
+    let mut case = json!({"name": format!("{call} as it should be"), "call": call});
+    let arguments = serde_json::from_str::<Value>(fields.get("arguments"));
+    if let Ok(arguments) = arguments {
+        case["arguments"] = arguments;
+    }
+    if !fields.get("subject").is_empty() {
+        case["as"] = json!({"issuer": fields.get("issuer"), "subject": fields.get("subject")});
+    }
+    let expected = if fields.has("decision") { fields.get("decision") } else { "deny" };
+    case["expect"] = expected.into();
+    let typed = serde_json::to_string_pretty(&json!([case])).unwrap_or_default();
+    show(&CasesPage { layout: &layout, typed: &typed, mistake: "", tested: None })
+}
+
+/// Tries what was written.
+pub(crate) async fn try_cases(
+    layout: Layout,
+    api: ApiClient,
+    FormFields(fields): FormFields,
+) -> PageResult {
+    let typed = fields.get_exact("cases");
+    let cases: Value = match serde_json::from_str(typed) {
+        Ok(cases) => cases,
+        Err(error) => {
+            let mistake = format!("This must be a list of cases as JSON: {error}.");
+            return refuse(&layout, typed, &mistake);
+        }
+    };
+    let path = ApiPath::new(&["api", "policies", "test"])?;
+    match api.ask(&path, &json!({"cases": cases})).await {
+        Ok(tested) => {
+            show(&CasesPage { layout: &layout, typed, mistake: "", tested: Some(tested) })
+        }
+        Err(error) if error.is_of_form() => refuse(&layout, typed, &sentence(&error.detail)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The form again, with what is wrong.
+fn refuse(layout: &Layout, typed: &str, mistake: &str) -> PageResult {
+    let page = CasesPage { layout, typed, mistake, tested: None };
+    render(StatusCode::UNPROCESSABLE_ENTITY, &page)
+}

@@ -1,0 +1,287 @@
+//! A server that an organisation has added: mended, tried, switched, taken away. Its credential is
+//! given anew, and never shown.
+
+use askama::Template;
+use axum::extract::Path;
+use axum::http::{Method, StatusCode};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::integrations::Mistake;
+use crate::console::api_client::{ApiClient, ApiError, ApiPath, List, sentence};
+use crate::console::diagnosis::{Severity, find_cause, say_state};
+use crate::console::error::{PageError, PageResult, render, show};
+use crate::console::fields::{Fields, FormFields, QueryFields};
+use crate::console::layout::Layout;
+use crate::console::sign_in::redirect;
+
+/// An integration as the API shows it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Integration {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) slug: String,
+    pub(crate) server_url: Option<String>,
+    auth_method: String,
+    header_name: Option<String>,
+    has_credentials: bool,
+    pub(crate) enabled: bool,
+    organization_id: String,
+    version: i64,
+    updated_at: String,
+    pub(crate) state: String,
+    pub(crate) stage: Option<String>,
+    pub(crate) reason: String,
+    /// Ids of agents that a change would concern, where it was only tried.
+    affected_agents: Vec<String>,
+}
+
+/// What came of a trial.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Trial {
+    valid: bool,
+    error: Option<String>,
+    stage: Option<String>,
+    capabilities: Offered,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Offered {
+    tools: usize,
+    resources: usize,
+    prompts: usize,
+}
+
+#[derive(Template)]
+#[template(path = "integration.html")]
+struct IntegrationPage<'a> {
+    layout: &'a Layout,
+    integration: Integration,
+    /// What was typed, if anything was.
+    typed: &'a Fields,
+    mistake: Mistake,
+    trial: Option<Trial>,
+    /// The query of links to the same organisation.
+    query: String,
+}
+
+#[derive(Template)]
+#[template(path = "integration_delete.html")]
+struct DeletePage<'a> {
+    layout: &'a Layout,
+    integration: Integration,
+    query: String,
+}
+
+impl Integration {
+    pub(crate) fn severity(&self) -> Severity {
+        Severity::of(&self.state)
+    }
+
+    pub(crate) fn state_text(&self) -> &str {
+        say_state(&self.state)
+    }
+
+    pub(crate) fn cause(&self) -> String {
+        sentence(find_cause(&self.reason))
+    }
+
+    pub(crate) fn address(&self, organisation: &str) -> String {
+        let path = ApiPath::new(&["console", "integrations", &self.id]);
+        let path = path.map(|path| path.with("organisation", organisation));
+        path.map_or_else(|_| "/console/servers".to_owned(), |path| path.as_str().to_owned())
+    }
+}
+
+impl IntegrationPage<'_> {
+    /// What a field of the form has: what was typed, or what is so.
+    fn value(&self, field: &str) -> &str {
+        if self.typed.has(field) {
+            return self.typed.get(field);
+        }
+        let integration = &self.integration;
+        match field {
+            "name" => &integration.name,
+            "serverUrl" => integration.server_url.as_deref().unwrap_or_default(),
+            "authMethod" => &integration.auth_method,
+            _ => integration.header_name.as_deref().unwrap_or_default(),
+        }
+    }
+}
+
+/// The integration of this slug, if the visitor's organisation or the named one has it.
+pub(crate) async fn find_integration(
+    api: &ApiClient,
+    slug: &str,
+    organisation: &str,
+) -> Result<Option<Integration>, ApiError> {
+    let path = ApiPath::new(&["api", "mcp-integrations"])?
+        .with("limit", "200")
+        .with("search", slug)
+        .with("organizationId", organisation);
+    let found: List<Integration> = api.get(&path).await?;
+    Ok(found.items.into_iter().find(|integration| integration.slug == slug))
+}
+
+fn api_path(id: &str, rest: &[&str], query: &Fields) -> Result<ApiPath, ApiError> {
+    let mut segments = vec!["api", "mcp-integrations", id];
+    segments.extend(rest);
+    Ok(ApiPath::new(&segments)?.with("organizationId", query.get("organisation")))
+}
+
+fn own_page(id: &str, query: &Fields) -> Result<String, ApiError> {
+    let path = ApiPath::new(&["console", "integrations", id])?;
+    Ok(path.with("organisation", query.get("organisation")).as_str().to_owned())
+}
+
+fn write_query(query: &Fields) -> String {
+    match query.get("organisation") {
+        "" => String::new(),
+        name => {
+            let mut query = form_urlencoded::Serializer::for_suffix(String::from("?"), 1);
+            query.append_pair("organisation", name).finish()
+        }
+    }
+}
+
+/// One integration.
+pub(crate) async fn show_integration(
+    layout: Layout,
+    api: ApiClient,
+    Path(id): Path<String>,
+    QueryFields(query): QueryFields,
+) -> PageResult {
+    let integration: Integration = api.get(&api_path(&id, &[], &query)?).await?;
+    show(&IntegrationPage {
+        layout: &layout,
+        integration,
+        typed: &Fields::default(),
+        mistake: Mistake::default(),
+        trial: None,
+        query: write_query(&query),
+    })
+}
+
+/// Changes an integration, if nobody else has since the form was made.
+pub(crate) async fn change_integration(
+    layout: Layout,
+    api: ApiClient,
+    Path(id): Path<String>,
+    QueryFields(query): QueryFields,
+    FormFields(typed): FormFields,
+) -> PageResult {
+    let path = api_path(&id, &[], &query)?;
+    let body = write_patch(&typed);
+    let version = typed.get("version");
+    let error = match api.change(Method::PATCH, &path, Some(&body), Some(version)).await {
+        Ok(_) => return Ok(redirect(&own_page(&id, &query)?)),
+        Err(error) if error.is_of_form() => error,
+        Err(error) => return Err(error.into()),
+    };
+    let integration: Integration = api.get(&path).await?;
+    let is_outdated = error.status == StatusCode::PRECONDITION_FAILED;
+    let mistake = match is_outdated {
+        true => Mistake::new(
+            "",
+            "Somebody else has changed this server since you opened the form. What you typed is \
+             still here: send it again to put it in place of theirs.",
+        ),
+        false => Mistake::from(error),
+    };
+    render(
+        StatusCode::UNPROCESSABLE_ENTITY,
+        &IntegrationPage {
+            layout: &layout,
+            integration,
+            typed: &typed,
+            mistake,
+            trial: None,
+            query: write_query(&query),
+        },
+    )
+}
+
+/// What was typed, as the API takes it. A credential that was left empty stays as it is.
+fn write_patch(typed: &Fields) -> Value {
+    let mut patch = json!({"authMethod": typed.get("authMethod")});
+    for field in ["name", "serverUrl", "headerName"] {
+        if !typed.get(field).is_empty() {
+            patch[field] = typed.get(field).into();
+        }
+    }
+    let credentials = typed.get_exact("credentials");
+    if !credentials.is_empty() {
+        patch["credentials"] = credentials.into();
+    }
+    patch
+}
+
+/// Tries a server as it is stored, and shows what came of it.
+pub(crate) async fn try_integration(
+    layout: Layout,
+    api: ApiClient,
+    Path(id): Path<String>,
+    QueryFields(query): QueryFields,
+) -> PageResult {
+    let path = api_path(&id, &["validate"], &query)?;
+    let tried = api.change(Method::POST, &path, None, None).await?;
+    let trial: Trial = serde_json::from_slice(&tried).unwrap_or_default();
+    if trial.valid {
+        // One that works is connected at once, and not when Lockgate would next try.
+        let path = api_path(&id, &["reconnect"], &query)?;
+        api.change(Method::POST, &path, None, None).await?;
+    }
+    let integration: Integration = api.get(&api_path(&id, &[], &query)?).await?;
+    show(&IntegrationPage {
+        layout: &layout,
+        integration,
+        typed: &Fields::default(),
+        mistake: Mistake::default(),
+        trial: Some(trial),
+        query: write_query(&query),
+    })
+}
+
+/// Switches an integration on or off.
+pub(crate) async fn switch_integration(
+    api: ApiClient,
+    Path((id, to)): Path<(String, String)>,
+    QueryFields(query): QueryFields,
+) -> PageResult {
+    if !matches!(to.as_str(), "enable" | "disable") {
+        return Err(PageError::not_found("A server is enabled or disabled, and nothing else."));
+    }
+    api.change(Method::POST, &api_path(&id, &[&to], &query)?, None, None).await?;
+    Ok(redirect(&own_page(&id, &query)?))
+}
+
+/// An integration that is about to be taken away, and whom that concerns.
+pub(crate) async fn show_deletion(
+    layout: Layout,
+    api: ApiClient,
+    Path(id): Path<String>,
+    QueryFields(query): QueryFields,
+) -> PageResult {
+    let path = api_path(&id, &[], &query)?.with("dryRun", "true");
+    let tried = api.change(Method::DELETE, &path, None, None).await?;
+    let integration: Integration = serde_json::from_slice(&tried).unwrap_or_default();
+    show(&DeletePage { layout: &layout, integration, query: write_query(&query) })
+}
+
+/// Takes an integration away, and from all agents.
+pub(crate) async fn delete_integration(
+    api: ApiClient,
+    Path(id): Path<String>,
+    QueryFields(query): QueryFields,
+    FormFields(fields): FormFields,
+) -> PageResult {
+    let path = api_path(&id, &[], &query)?;
+    api.change(Method::DELETE, &path, None, Some(fields.get("version"))).await?;
+    match query.get("organisation") {
+        "" => Ok(redirect("/console/servers")),
+        name => Ok(redirect(ApiPath::new(&["console", "organisations", name])?.as_str())),
+    }
+}

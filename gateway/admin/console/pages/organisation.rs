@@ -1,0 +1,42 @@
+//! One organisation, for those who run the gateway: its servers and agents.
+
+use askama::Template;
+use axum::extract::Path;
+
+use super::agents::Agent;
+use super::integration::Integration;
+use crate::console::api_client::{ApiClient, ApiPath, List};
+use crate::console::diagnosis::Severity;
+use crate::console::error::{PageResult, show};
+use crate::console::layout::Layout;
+
+/// Things of each kind that are shown.
+const PART: &str = "200";
+
+#[derive(Template)]
+#[template(path = "organisation.html")]
+struct OrganisationPage<'a> {
+    layout: &'a Layout,
+    name: &'a str,
+    integrations: List<Integration>,
+    agents: List<Agent>,
+}
+
+/// The organisation of this name. One that has nothing of its own is empty, and not missing: the
+/// first server makes it.
+pub(crate) async fn show_organisation(
+    layout: Layout,
+    api: ApiClient,
+    Path(name): Path<String>,
+) -> PageResult {
+    let integrations = ApiPath::new(&["api", "mcp-integrations"])?;
+    let integrations = integrations.with("limit", PART).with("organizationId", &name);
+    let agents = ApiPath::new(&["api", "agents"])?;
+    let agents = agents.with("limit", PART).with("organizationId", &name);
+    show(&OrganisationPage {
+        layout: &layout,
+        name: &name,
+        integrations: api.get(&integrations).await?,
+        agents: api.get(&agents).await?,
+    })
+}

@@ -1,0 +1,119 @@
+//! One server: its state, why, and the one thing to do about it; what it offers.
+
+use askama::Template;
+use axum::extract::Path;
+use axum::http::Method;
+use serde_json::Value;
+
+use super::integration::{Integration, find_integration};
+use super::tools::{ToolSummary, load_tools_of};
+use crate::console::api_client::{ApiClient, ApiPath, sentence};
+use crate::console::diagnosis::{NextStep, ServerState, Severity, find_cause};
+use crate::console::error::{PageResult, show};
+use crate::console::layout::Layout;
+use crate::console::plot::Plot;
+use crate::console::sign_in::redirect;
+
+#[derive(Template)]
+#[template(path = "server.html")]
+struct ServerPage<'a> {
+    layout: &'a Layout,
+    server: &'a ServerState,
+    reason: String,
+    next_step: NextStep,
+    load: Vec<(&'static str, String)>,
+    tools: Vec<ToolSummary>,
+    address: &'a str,
+    /// Empty before the first call.
+    plots: Vec<Plot>,
+    /// What the visitor's organisation has added, where it is that and the visitor may change it.
+    integration: Option<Integration>,
+}
+
+/// The server of this name.
+pub(crate) async fn show_server(
+    layout: Layout,
+    api: ApiClient,
+    Path(name): Path<String>,
+) -> PageResult {
+    let server: ServerState = api.get(&ApiPath::new(&["api", "servers", &name])?).await?;
+    let tools = load_tools_of(&api, &name).await?;
+    let integration = match server.organization_id {
+        Some(_) if layout.is_admin() => find_integration(&api, &name, "").await?,
+        _ => None,
+    };
+    let load = server.operator.as_ref().and_then(|internals| internals.load.as_ref());
+    show(&ServerPage {
+        reason: sentence(find_cause(&server.reason)),
+        next_step: server.next_step(layout.is_operator()),
+        load: load.map_or_else(Vec::new, list_limits),
+        tools,
+        plots: make_plots(&server),
+        integration,
+        address: &layout.address,
+        layout: &layout,
+        server: &server,
+    })
+}
+
+/// What became of calls in the last half hour.
+fn make_plots(server: &ServerState) -> Vec<Plot> {
+    let recent = &server.recent;
+    if recent.iter().all(|step| step.calls == 0 && step.failed == 0) {
+        return Vec::new();
+    }
+    let mut calls = Vec::new();
+    let mut failed = Vec::new();
+    let mut averages = Vec::new();
+    for step in recent {
+        calls.push(Some(step.calls as f64));
+        failed.push(Some(step.failed as f64));
+        averages.push(step.average_ms);
+    }
+    vec![
+        Plot::new("Calls", "", calls),
+        Plot::new("Errors", "", failed),
+        Plot::new("Latency, average", "ms", averages),
+    ]
+}
+
+/// How the server stands to its limits, in words.
+fn list_limits(load: &Value) -> Vec<(&'static str, String)> {
+    let running = (read_number(load, "running"), read_number(load, "concurrency"));
+    let waiting = (read_number(load, "waiting"), read_number(load, "queue"));
+    let mut limits = vec![
+        ("Calls running", format!("{} of {}", running.0, running.1)),
+        ("Calls waiting", format!("{} of {}", waiting.0, waiting.1)),
+        ("Time for a call", format!("{} s", read_number(load, "timeoutMs") / 1000)),
+        ("Time to start", format!("{} s", read_number(load, "startTimeoutMs") / 1000)),
+    ];
+    let state = load.pointer("/breaker/state").and_then(Value::as_str);
+    let why = load.pointer("/breaker/why").and_then(Value::as_str);
+    match (state, why) {
+        (Some(state), Some(why)) => limits.push(("Breaker", format!("{state}: {why}"))),
+        (Some(state), None) => limits.push(("Breaker", state.to_owned())),
+        (None, _) => {}
+    }
+    limits
+}
+
+fn read_number(load: &Value, name: &str) -> u64 {
+    load.get(name).and_then(Value::as_u64).unwrap_or_default()
+}
+
+/// Ends the connection and connects anew.
+pub(crate) async fn reconnect(api: ApiClient, Path(name): Path<String>) -> PageResult {
+    switch(&api, &name, "reconnect").await
+}
+
+/// Connects what was disconnected.
+pub(crate) async fn connect(api: ApiClient, Path(name): Path<String>) -> PageResult {
+    switch(&api, &name, "connect").await
+}
+
+async fn switch(api: &ApiClient, name: &str, action: &str) -> PageResult {
+    let path = ApiPath::new(&["api", "servers", name, action])?;
+    api.change(Method::POST, &path, None, None).await?;
+    let page = ApiPath::new(&["console", "servers", name])?;
+    Ok(redirect(page.as_str()))
+}

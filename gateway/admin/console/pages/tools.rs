@@ -1,0 +1,83 @@
+//! Tools that the visitor may use.
+
+use askama::Template;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::console::api_client::{ApiClient, ApiError, ApiPath, List};
+use crate::console::error::{PageResult, show};
+use crate::console::fields::QueryFields;
+use crate::console::layout::Layout;
+
+/// Tools of one page.
+const PART: &str = "100";
+
+/// A tool as the API shows it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ToolSummary {
+    pub(crate) name: String,
+    pub(crate) server: String,
+    pub(crate) title: Option<String>,
+    pub(crate) description: Option<String>,
+    pub(crate) input_schema: Value,
+}
+
+#[derive(Template)]
+#[template(path = "tools.html")]
+struct ToolsPage<'a> {
+    layout: &'a Layout,
+    search: &'a str,
+    /// Only tools of this server, unless it is empty.
+    server: &'a str,
+    tools: Vec<ToolSummary>,
+    total: usize,
+    /// The address of the next page, if there is one.
+    next: Option<String>,
+}
+
+impl ToolSummary {
+    /// The first line of what its server says of it.
+    pub(crate) fn first_line(&self) -> &str {
+        let description = self.description.as_deref().unwrap_or_default();
+        description.lines().next().unwrap_or_default()
+    }
+
+    pub(crate) fn address(&self) -> String {
+        let path = ApiPath::new(&["console", "tools", &self.name]);
+        path.map_or_else(|_| "/console/tools".to_owned(), |path| path.as_str().to_owned())
+    }
+}
+
+/// The first tools of a server.
+pub(crate) async fn load_tools_of(
+    api: &ApiClient,
+    server: &str,
+) -> Result<Vec<ToolSummary>, ApiError> {
+    let path = ApiPath::new(&["api", "tools"])?.with("limit", PART).with("server", server);
+    let found: List<ToolSummary> = api.get(&path).await?;
+    Ok(found.items)
+}
+
+/// The list.
+pub(crate) async fn list_tools(
+    layout: Layout,
+    api: ApiClient,
+    QueryFields(fields): QueryFields,
+) -> PageResult {
+    let search = fields.get("q");
+    let server = fields.get("server");
+    let path = ApiPath::new(&["api", "tools"])?
+        .with("limit", PART)
+        .with("search", search)
+        .with("server", server)
+        .with("cursor", fields.get("after"));
+    let found: List<ToolSummary> = api.get(&path).await?;
+    let mut next = None;
+    if let Some(cursor) = &found.next_cursor {
+        let page = ApiPath::new(&["console", "tools"])?.with("q", search).with("server", server);
+        next = Some(page.with("after", cursor).as_str().to_owned());
+    }
+    let List { items: tools, total, .. } = found;
+    show(&ToolsPage { layout: &layout, search, server, tools, total, next })
+}

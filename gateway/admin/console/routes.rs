@@ -1,0 +1,128 @@
+//! The table of all pages, each with what it asks of its visitor, and the router made of it. The
+//! permissions are those of the API's routes that a page stands on.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::OriginalUri;
+use axum::http::header::ACCEPT;
+use axum::http::{HeaderMap, Method};
+use axum::middleware::from_fn_with_state;
+use axum::response::Response;
+use axum::routing::any;
+use lockgate_authn::Role;
+
+use super::assets::show_asset;
+use super::error::PageError;
+use super::form_guard::check_form;
+use super::layout::{ConsoleState, put_around};
+use super::page_table::PageTable;
+use super::pages::{
+    access, activity, agent, agents, approvals, audit, cases, integration, integrations, keys,
+    live, organisation, organisations, overview, parts, server, servers, tool, tools,
+};
+use super::sent_forms::SentForms;
+use super::sessions::Sessions;
+use super::sign_in::{SIGN_IN, redirect, show_sign_in, sign_out};
+use crate::api::access::{Permission, identify_caller};
+use crate::api::state::ApiState;
+use crate::router::answer_nothing;
+
+const USER: Permission = Permission::AtLeast(Role::User);
+const ADMIN: Permission = Permission::AtLeast(Role::Admin);
+const OPERATOR: Permission = Permission::AtLeast(Role::Operator);
+
+/// Every page below `/console`.
+pub(crate) fn table() -> PageTable {
+    PageTable::new()
+        .page(Permission::Public, "/sign-in", show_sign_in)
+        .action(Permission::Public, "/sign-in", show_sign_in)
+        .page(Permission::Public, "/assets/{digest}/{name}", show_asset)
+        .action(USER, "/sign-out", sign_out)
+        .page(USER, "/", overview::show_overview)
+        .page(USER, "/events", live::follow_events)
+        .page(USER, "/servers", servers::list_servers)
+        .page(USER, "/servers/{name}", server::show_server)
+        .action(ADMIN, "/servers/{name}/reconnect", server::reconnect)
+        .action(ADMIN, "/servers/{name}/connect", server::connect)
+        .page(ADMIN, "/integrations/new", integrations::show_form)
+        .action(ADMIN, "/integrations/new", integrations::create)
+        .page(ADMIN, "/integrations/{id}", integration::show_integration)
+        .action(ADMIN, "/integrations/{id}", integration::change_integration)
+        .action(ADMIN, "/integrations/{id}/try", integration::try_integration)
+        .action(ADMIN, "/integrations/{id}/switch/{to}", integration::switch_integration)
+        .page(ADMIN, "/integrations/{id}/delete", integration::show_deletion)
+        .action(ADMIN, "/integrations/{id}/delete", integration::delete_integration)
+        .page(USER, "/tools", tools::list_tools)
+        .page(USER, "/tools/{name}", tool::show_tool)
+        .action(USER, "/tools/{name}", tool::try_tool)
+        .page(USER, "/agents", agents::list_agents)
+        .action(USER, "/agents", agents::create_agent)
+        .page(USER, "/agents/{id}", agent::show_agent)
+        .action(USER, "/agents/{id}/integrations/{integration}", agent::switch_integration)
+        .page(OPERATOR, "/parts", parts::show_parts)
+        .page(OPERATOR, "/access", access::explain)
+        .page(OPERATOR, "/access/cases", cases::show_form)
+        .action(OPERATOR, "/access/cases", cases::try_cases)
+        .page(USER, "/approvals", approvals::list_approvals)
+        .page(USER, "/approvals/{id}", approvals::show_approval)
+        .action(USER, "/approvals/{id}/{decision}", approvals::answer)
+        .page(ADMIN, "/audit", audit::list_records)
+        .page(ADMIN, "/audit/{time}", audit::show_record)
+        .page(ADMIN, "/activity", activity::show_activity)
+        .page(ADMIN, "/keys", keys::list_keys)
+        .page(ADMIN, "/keys/new", keys::show_form)
+        .action(ADMIN, "/keys/new", keys::create_key)
+        .page(ADMIN, "/keys/{id}/revoke", keys::show_revocation)
+        .action(ADMIN, "/keys/{id}/revoke", keys::revoke_key)
+        .page(OPERATOR, "/organisations", organisations::list_organisations)
+        .page(OPERATOR, "/organisations/{name}", organisation::show_organisation)
+}
+
+/// The table as a router, for requests that carry their visitor and principal as extensions, unless
+/// [`is_public`]. `routes` are those of the API.
+pub(crate) fn console_router(
+    routes: Router,
+    state: Arc<ApiState>,
+    sessions: Arc<Sessions>,
+) -> Router {
+    let sent_forms = SentForms::default();
+    let console = Arc::new(ConsoleState { routes, sessions, sent_forms });
+    let pages = make_pages(console).layer(from_fn_with_state(state, identify_caller));
+    Router::new().route("/", any(answer_root)).nest("/console", pages)
+}
+
+/// Where a browser begins. To programs there is nothing here, as at every address that nothing is
+/// at.
+async fn answer_root(method: Method, headers: HeaderMap) -> Response {
+    let accepted = headers.get(ACCEPT).and_then(|accepted| accepted.to_str().ok());
+    if method == Method::GET && accepted.is_some_and(|accepted| accepted.contains("text/html")) {
+        return redirect("/console");
+    }
+    answer_nothing()
+}
+
+/// The pages, for requests that carry their caller as an extension besides.
+fn make_pages(console: Arc<ConsoleState>) -> Router {
+    table()
+        .into_router()
+        .fallback(answer_unknown)
+        .method_not_allowed_fallback(answer_unknown)
+        .layer(from_fn_with_state(Arc::clone(&console), check_form))
+        .layer(from_fn_with_state(Arc::clone(&console), put_around))
+        .with_state(console)
+}
+
+/// Whether anybody may ask for a path: the form to sign in and what it loads.
+#[must_use]
+pub fn is_public(path: &str) -> bool {
+    path == "/" || path == SIGN_IN || path.starts_with("/console/assets/")
+}
+
+async fn answer_unknown(OriginalUri(uri): OriginalUri) -> PageError {
+    let path: String = uri.path().chars().take(128).collect();
+    PageError::not_found(format!("The console has nothing at {path}."))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,292 @@
+//! Tests of `routes`: pages with an API behind them that answers what a test says.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use axum::body::{Body, to_bytes};
+use axum::extract::Request;
+use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, ORIGIN};
+use axum::http::{Response, StatusCode};
+use axum::response::IntoResponse;
+use axum::routing::{MethodFilter, get as answer, on, post as take};
+use axum::{Extension, Json};
+use lockgate_authn::{Identity, LOCAL, Principal};
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use super::*;
+use crate::api::access::Caller;
+use crate::api::routes::table as api_table;
+use crate::console::visitor::Visitor;
+
+/// A console in the name of somebody of this role, and the token of their forms.
+fn console(routes: Router, role: Role) -> (Router, String) {
+    let sessions = Arc::new(Sessions::new().unwrap());
+    let principal = Principal::new(Identity::new(LOCAL, "user"));
+    let visitor = Visitor::of_connection(principal.clone());
+    let token = sessions.form_token(&visitor);
+    let pages =
+        make_pages(Arc::new(ConsoleState { routes, sessions, sent_forms: SentForms::default() }))
+            .layer(Extension(visitor))
+            .layer(Extension(Arc::new(Caller { principal, role })));
+    (Router::new().nest("/console", pages), token)
+}
+
+fn api() -> Router {
+    let servers = json!({"total": 2, "items": [
+        {"name": "good", "state": "connected", "reason": "it is connected", "since": "2026-11-23T02:30:00Z"},
+        {"name": "bad", "state": "failed", "stage": "connect", "since": "2026-11-23T02:30:00Z",
+            "reason": "<script>alert(1)</script> does not resolve"},
+    ]});
+    let empty = json!({"items": [], "total": 0});
+    let server = servers["items"][1].clone();
+    let list = |value: Value| answer(move || std::future::ready(Json(value.clone())));
+    Router::new()
+        .route("/api/servers", list(servers))
+        .route("/api/servers/{name}", list(server))
+        .route("/api/servers/{name}/reconnect", take(|| async { StatusCode::OK }))
+        .route("/api/tools", list(empty.clone()))
+        .route("/api/pins", list(empty.clone()))
+        .route("/api/keys", list(empty.clone()))
+        .route("/api/audit", list(empty.clone()))
+        .route("/api/agents", list(empty.clone()))
+        .route("/api/organisations", list(empty.clone()))
+        .route("/api/approvals", list(empty))
+}
+
+async fn ask(console: &Router, request: Request) -> (StatusCode, Response<()>, String) {
+    let response = console.clone().oneshot(request).await.unwrap().into_response();
+    let (parts, body) = response.into_parts();
+    let text = to_bytes(body, 1 << 20).await.unwrap();
+    let text = String::from_utf8(text.to_vec()).unwrap();
+    (parts.status, Response::from_parts(parts, ()), text)
+}
+
+fn get_page(path: &str) -> Request {
+    Request::builder().uri(path).body(Body::empty()).unwrap()
+}
+
+fn send_form(path: &str, origin: &str, form: String) -> Request {
+    let request = Request::builder().method("POST").uri(path).header("host", "gate.example");
+    let request = request.header(ORIGIN, origin);
+    let request = request.header(CONTENT_TYPE, "application/x-www-form-urlencoded");
+    request.body(Body::from(form)).unwrap()
+}
+
+#[test]
+fn nothing_but_the_way_in_is_public() {
+    let table = table();
+    let open =
+        |page: &&crate::console::page_table::PageRoute| page.permission == Permission::Public;
+    let public: Vec<_> = table.pages.iter().filter(open).map(|page| page.path).collect();
+    assert_eq!(public, ["/sign-in", "/sign-in", "/assets/{digest}/{name}"]);
+    assert!(table.pages.iter().any(|page| page.method == "post"));
+    for path in ["/console", "/console/servers", "/console/sign-in/x", "/api"] {
+        assert!(!is_public(path), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn every_page_runs_nothing_but_the_files_of_the_console() {
+    let (console, _) = console(api(), Role::Operator);
+    let pages = [
+        "/console",
+        "/console/sign-in",
+        "/console/servers",
+        "/console/servers/bad",
+        "/console/tools",
+        "/console/agents",
+        "/console/integrations/new",
+        "/console/access",
+        "/console/approvals",
+        "/console/keys",
+        "/console/keys/new",
+        "/console/audit",
+        "/console/activity",
+        "/console/organisations",
+        "/console/nowhere",
+    ];
+    for path in pages {
+        let (status, head, text) = ask(&console, get_page(path)).await;
+        let expected = if path.ends_with("nowhere") { 404 } else { 200 };
+        assert_eq!(status, expected, "{path}: {text}");
+        let policy = head.headers()[CONTENT_SECURITY_POLICY].to_str().unwrap();
+        assert!(
+            policy.contains("frame-ancestors 'none'") && !policy.contains("unsafe"),
+            "{policy}"
+        );
+        let nonce = policy.split("'nonce-").nth(1).unwrap().split('\'').next().unwrap();
+        for script in text.split("<script").skip(1) {
+            assert!(script.contains(&format!("nonce=\"{nonce}\"")), "{path}: {script}");
+        }
+        assert!(!text.contains(" style=") && !text.contains("<style"), "{path}");
+        for tag in text.split('<').filter(|tag| tag.contains(" hx-get=")) {
+            assert!(tag.contains(&format!("hx-nonce=\"{nonce}\"")), "{path}: {tag}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_broken_server_comes_first_with_its_reason_as_text() {
+    let (console, _) = console(api(), Role::Operator);
+    let (_, _, text) = ask(&console, get_page("/console/servers")).await;
+    let place = |name: &str| text.find(&format!("/console/servers/{name}\"")).unwrap();
+    assert!(place("bad") < place("good"), "{text}");
+    let (_, _, text) = ask(&console, get_page("/console/servers/bad")).await;
+    assert!(text.contains("Lockgate could not reach bad."), "{text}");
+    assert!(text.contains("Try again now") && !text.contains("<script>alert"), "{text}");
+}
+
+#[tokio::test]
+async fn a_form_changes_something_with_its_token_and_from_this_origin_alone() {
+    let (console, token) = console(api(), Role::Operator);
+    let path = "/console/servers/bad/reconnect";
+    let own = "https://gate.example";
+    let good = send_form(path, own, format!("token={token}"));
+    let (status, head, _) = ask(&console, good).await;
+    assert_eq!(status, StatusCode::SEE_OTHER);
+    assert_eq!(head.headers()[LOCATION], "/console/servers/bad");
+    let forged = [
+        send_form(path, own, String::new()),
+        send_form(path, own, "token=0".to_owned()),
+        send_form(path, "https://evil.example", format!("token={token}")),
+        send_form(path, "null", format!("token={token}")),
+    ];
+    for request in forged {
+        let (status, _, text) = ask(&console, request).await;
+        assert_eq!(status, StatusCode::FORBIDDEN, "{text}");
+    }
+}
+
+const ROLES: [Role; 3] = [Role::User, Role::Admin, Role::Operator];
+
+fn admits(permission: Permission, role: Role) -> bool {
+    match permission {
+        Permission::Public => true,
+        Permission::AtLeast(least) => role >= least,
+    }
+}
+
+/// Every operation of the API's own table, as it is for somebody of this role, and how many were
+/// asked for.
+fn every_operation(role: Role) -> (Router, Arc<AtomicUsize>) {
+    let (_, _, operations) = api_table().into_parts();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let mut routes = Router::new();
+    for operation in operations {
+        let method = Method::try_from(operation.method.to_uppercase().as_str()).unwrap();
+        let is_admitted = admits(operation.permission, role);
+        let asked = Arc::clone(&asked);
+        let answer = move || {
+            asked.fetch_add(1, Ordering::Relaxed);
+            let body = json!({"items": [], "total": 0, "key": "lg", "id": "x", "whole": true});
+            let status = if is_admitted { StatusCode::OK } else { StatusCode::FORBIDDEN };
+            std::future::ready((status, Json(body)))
+        };
+        let filter = MethodFilter::try_from(method).unwrap();
+        routes = routes.route(&format!("/api{}", operation.path), on(filter, answer));
+    }
+    (routes, asked)
+}
+
+fn fill_in(path: &str) -> String {
+    if path == "/" {
+        return String::from("/console");
+    }
+    let path = path.replace("{to}", "enable");
+    let mut filled = String::from("/console");
+    for part in path.split('/').skip(1) {
+        let part = if part.starts_with('{') { "x" } else { part };
+        filled.push('/');
+        filled.push_str(part);
+    }
+    filled
+}
+
+/// Whom the table of pages lets in gets what the page stands on from the API's own table; whom it
+/// does not is refused before the API is asked.
+#[tokio::test]
+async fn the_permissions_of_pages_are_those_of_the_api() {
+    for role in ROLES {
+        let (routes, asked) = every_operation(role);
+        let (console, token) = console(routes, role);
+        for page in table().pages {
+            let path = fill_in(page.path);
+            let before = asked.load(Ordering::Relaxed);
+            let request = match page.method {
+                "get" => get_page(&path),
+                _ => send_form(&path, "https://gate.example", format!("token={token}&name=x")),
+            };
+            let (status, _, text) = ask(&console, request).await;
+            let is_refused = status == StatusCode::FORBIDDEN;
+            assert_eq!(is_refused, !admits(page.permission, role), "{role:?} {page:?}: {text}");
+            assert!(
+                !status.is_server_error() && status != 401 && status != 405,
+                "{page:?} {status}"
+            );
+            assert!(!is_refused || asked.load(Ordering::Relaxed) == before, "{role:?} {page:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn nobody_unknown_sees_more_than_the_way_in() {
+    let sessions = Arc::new(Sessions::new().unwrap());
+    let (routes, asked) = every_operation(Role::Operator);
+    let sent_forms = SentForms::default();
+    let pages = make_pages(Arc::new(ConsoleState { routes, sessions, sent_forms }));
+    let console = Router::new().nest("/console", pages);
+    for page in table().pages {
+        let path = fill_in(page.path);
+        let request = match page.method {
+            "get" => get_page(&path),
+            _ => send_form(&path, "https://gate.example", String::from("token=")),
+        };
+        let (status, _, text) = ask(&console, request).await;
+        let is_open = page.permission == Permission::Public && page.method == "get";
+        assert_eq!(status == StatusCode::UNAUTHORIZED, !is_open, "{page:?}: {text}");
+    }
+    assert_eq!(asked.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
+async fn sections_are_for_those_who_find_something_there() {
+    for role in ROLES {
+        let (console, _) = console(api(), role);
+        let (_, _, text) = ask(&console, get_page("/console")).await;
+        for (section, least) in
+            [("/console/keys", Role::Admin), ("/console/access", Role::Operator)]
+        {
+            let is_linked = text.contains(&format!("href=\"{section}\""));
+            assert_eq!(is_linked, role >= least, "{role:?} {section}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_form_that_is_sent_again_changes_nothing_again() {
+    let (routes, asked) = every_operation(Role::Operator);
+    let (console, token) = console(routes, Role::Operator);
+    let send = |page: &str| {
+        let form = format!("token={token}&page={page}");
+        send_form("/console/servers/x/reconnect", "https://gate.example", form)
+    };
+    assert_eq!(ask(&console, send("1")).await.0, StatusCode::SEE_OTHER);
+    let before = asked.load(Ordering::Relaxed);
+    let (status, _, text) = ask(&console, send("1")).await;
+    assert_eq!((status, asked.load(Ordering::Relaxed)), (StatusCode::CONFLICT, before), "{text}");
+    assert_eq!(ask(&console, send("2")).await.0, StatusCode::SEE_OTHER);
+}
+
+#[tokio::test]
+async fn what_the_api_refuses_is_a_page_with_its_words() {
+    let refusal = json!({"detail": "the registry is not open"});
+    let code = StatusCode::SERVICE_UNAVAILABLE;
+    let refuse = answer(move || std::future::ready((code, Json(refusal.clone()))));
+    let (console, _) = console(Router::new().route("/api/servers/x", refuse), Role::User);
+    let (status, _, text) = ask(&console, get_page("/console/servers/x")).await;
+    assert_eq!(status, code);
+    assert!(text.contains("The registry is not open."), "{text}");
+    let (status, _, text) = ask(&console, get_page("/console/servers/y")).await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+    assert!(text.contains("There is nothing of this name"), "{text}");
+}

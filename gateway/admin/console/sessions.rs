@@ -1,0 +1,141 @@
+//! Sessions of people who have signed in with an API key: in memory, short-lived and bounded. A
+//! session holds no key; the composition root asks at each request whether its key is still good.
+//! What is kept is the hash of the cookie, so that looking one up tells nothing about another.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use axum::http::HeaderMap;
+use lockgate_authn::Principal;
+use lockgate_text::hex;
+use parking_lot::Mutex;
+
+use super::visitor::{SessionKey, Visitor, find_cookie};
+
+/// Sessions of everybody together: beyond, the one that was used least lately ends.
+const MAX_SESSIONS: usize = 1024;
+/// Sessions of one principal: beyond, its own one that was used least lately ends.
+const MAX_OF_PRINCIPAL: usize = 16;
+/// Longest life of a session.
+pub(crate) const MAX_AGE: Duration = Duration::from_secs(8 * 3600);
+/// Longest time without a request.
+const MAX_IDLE: Duration = Duration::from_secs(3600);
+
+/// See the module.
+pub struct Sessions {
+    open: Mutex<HashMap<SessionKey, Session>>,
+    /// What tokens of forms are made with: another one in each process.
+    secret: [u8; 32],
+}
+
+struct Session {
+    principal: Principal,
+    began: Instant,
+    used: Instant,
+}
+
+/// The system gave no random bytes.
+#[derive(Debug)]
+pub struct NoRandomness;
+
+impl Session {
+    fn is_over(&self, now: Instant) -> bool {
+        let age = now.saturating_duration_since(self.began);
+        let idle = now.saturating_duration_since(self.used);
+        age >= MAX_AGE || idle >= MAX_IDLE
+    }
+}
+
+impl Sessions {
+    /// # Errors
+    /// [`NoRandomness`].
+    pub fn new() -> Result<Self, NoRandomness> {
+        Ok(Self { open: Mutex::default(), secret: random()? })
+    }
+
+    /// The visitor whose session a request names, if it goes on.
+    #[must_use]
+    pub fn find(&self, headers: &HeaderMap) -> Option<Visitor> {
+        let key = key_of(find_cookie(headers)?);
+        self.find_at(key, Instant::now())
+    }
+
+    /// Ends the session of a visitor, if it has one.
+    pub fn end(&self, visitor: &Visitor) {
+        if let Some(key) = &visitor.session {
+            self.open.lock().remove(key);
+        }
+    }
+
+    /// Begins a session; gives what its cookie has.
+    pub(crate) fn begin(&self, principal: Principal) -> Result<String, NoRandomness> {
+        let id = hex::encode(&random::<32>()?);
+        self.begin_at(key_of(&id), principal, Instant::now());
+        Ok(id)
+    }
+
+    /// What forms of this visitor carry: nobody else knows it, and it ends with the session.
+    pub(crate) fn form_token(&self, visitor: &Visitor) -> String {
+        let mut hasher = blake3::Hasher::new_keyed(&self.secret);
+        for part in [visitor.principal.realm(), &visitor.principal.subject] {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part.as_bytes());
+        }
+        hasher.update(&visitor.session.unwrap_or_default());
+        hasher.finalize().to_hex().to_string()
+    }
+
+    /// Whether a form has the visitor's token; takes the same time for every guess.
+    pub(crate) fn is_form_token(&self, visitor: &Visitor, given: &str) -> bool {
+        let expected = self.form_token(visitor);
+        blake3::hash(expected.as_bytes()) == blake3::hash(given.as_bytes())
+    }
+
+    fn find_at(&self, key: SessionKey, now: Instant) -> Option<Visitor> {
+        let mut open = self.open.lock();
+        let session = open.get_mut(&key)?;
+        if session.is_over(now) {
+            open.remove(&key);
+            return None;
+        }
+        session.used = now;
+        Some(Visitor { principal: session.principal.clone(), session: Some(key) })
+    }
+
+    fn begin_at(&self, key: SessionKey, principal: Principal, now: Instant) {
+        let mut open = self.open.lock();
+        open.retain(|_, session| !session.is_over(now));
+        let of_same = open.values().filter(|session| session.principal == principal);
+        if of_same.count() >= MAX_OF_PRINCIPAL {
+            remove_idlest(&mut open, |session| session.principal == principal);
+        }
+        if open.len() >= MAX_SESSIONS {
+            remove_idlest(&mut open, |_| true);
+        }
+        open.insert(key, Session { principal, began: now, used: now });
+    }
+}
+
+fn remove_idlest(open: &mut HashMap<SessionKey, Session>, is_candidate: impl Fn(&Session) -> bool) {
+    let candidates = open.iter().filter(|(_, session)| is_candidate(session));
+    let idlest = candidates.min_by_key(|(_, session)| session.used);
+    if let Some(key) = idlest.map(|(key, _)| *key) {
+        open.remove(&key);
+    }
+}
+
+fn key_of(id: &str) -> SessionKey {
+    *blake3::hash(id.as_bytes()).as_bytes()
+}
+
+/// Bytes that nobody can guess.
+pub(crate) fn random<const N: usize>() -> Result<[u8; N], NoRandomness> {
+    let mut bytes = [0; N];
+    match getrandom::fill(&mut bytes) {
+        Ok(()) => Ok(bytes),
+        Err(_) => Err(NoRandomness),
+    }
+}
+
+#[cfg(test)]
+mod tests;

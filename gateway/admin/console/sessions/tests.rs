@@ -1,0 +1,80 @@
+//! Tests of `sessions`.
+
+use lockgate_authn::{Identity, KEY};
+
+use super::*;
+
+fn principal(subject: &str) -> Principal {
+    Principal::new(Identity::new(KEY, subject))
+}
+
+fn begin(sessions: &Sessions, id: &str, subject: &str, now: Instant) -> SessionKey {
+    let key = key_of(id);
+    sessions.begin_at(key, principal(subject), now);
+    key
+}
+
+#[test]
+fn a_session_ends_when_it_is_idle_or_old_or_told_to() {
+    let sessions = Sessions::new().unwrap();
+    let start = Instant::now();
+    let idle = begin(&sessions, "idle", "ada", start);
+    assert!(sessions.find_at(idle, start + MAX_IDLE / 2).is_some());
+    assert!(sessions.find_at(idle, start + MAX_IDLE).is_some(), "it was used in between");
+    assert!(sessions.find_at(idle, start + MAX_IDLE * 2).is_none());
+
+    let old = begin(&sessions, "old", "ada", start);
+    let mut now = start;
+    while now + MAX_IDLE / 2 < start + MAX_AGE {
+        now += MAX_IDLE / 2;
+        assert!(sessions.find_at(old, now).is_some());
+    }
+    assert!(sessions.find_at(old, start + MAX_AGE).is_none());
+
+    let told = begin(&sessions, "told", "ada", start);
+    let visitor = sessions.find_at(told, start).unwrap();
+    sessions.end(&visitor);
+    assert!(sessions.find_at(told, start).is_none());
+}
+
+#[test]
+fn a_principal_with_too_many_sessions_loses_its_own_idlest() {
+    let sessions = Sessions::new().unwrap();
+    let start = Instant::now();
+    let other = begin(&sessions, "other", "grace", start);
+    let first = begin(&sessions, "0", "ada", start);
+    for number in 1..=MAX_OF_PRINCIPAL {
+        begin(&sessions, &number.to_string(), "ada", start + Duration::from_secs(1));
+    }
+    let now = start + Duration::from_secs(2);
+    assert!(sessions.find_at(first, now).is_none());
+    assert!(sessions.find_at(other, now).is_some());
+    assert_eq!(sessions.open.lock().len(), MAX_OF_PRINCIPAL + 1);
+}
+
+#[test]
+fn all_sessions_together_are_bounded() {
+    let sessions = Sessions::new().unwrap();
+    let start = Instant::now();
+    for number in 0..MAX_SESSIONS + 10 {
+        let now = start + Duration::from_millis(number as u64);
+        begin(&sessions, &number.to_string(), &format!("subject-{number}"), now);
+    }
+    assert_eq!(sessions.open.lock().len(), MAX_SESSIONS);
+}
+
+#[test]
+fn a_token_of_a_form_is_that_of_one_session_of_one_process() {
+    let sessions = Sessions::new().unwrap();
+    let now = Instant::now();
+    let one = sessions.find_at(begin(&sessions, "one", "ada", now), now).unwrap();
+    let two = sessions.find_at(begin(&sessions, "two", "ada", now), now).unwrap();
+    let local = Visitor::of_connection(principal("ada"));
+    let token = sessions.form_token(&one);
+    assert!(sessions.is_form_token(&one, &token));
+    for stranger in [&two, &local] {
+        assert!(!sessions.is_form_token(stranger, &token));
+    }
+    assert!(!sessions.is_form_token(&one, ""));
+    assert!(!Sessions::new().unwrap().is_form_token(&one, &token));
+}

@@ -1,0 +1,225 @@
+//! Signing in with an API key, and out. The key is shown to the gateway once, as a client of MCP
+//! shows it; the browser keeps a cookie that stands for a session, and never the key.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use askama::Template;
+use axum::Extension;
+use axum::body::{Body, to_bytes};
+use axum::extract::State;
+use axum::http::header::{AUTHORIZATION, HeaderName, HeaderValue, LOCATION, ORIGIN, SET_COOKIE};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use lockgate_authn::{KEY, Principal};
+use tokio::time::timeout;
+use url::{Position, Url};
+
+use super::error::{PageError, PageResult, render, show};
+use super::fields::{Fields, QueryFields};
+use super::form_guard::{is_form, is_of_own_page};
+use super::layout::{ConsoleState, Layout};
+use super::sessions::{MAX_AGE, Sessions};
+use super::visitor::{LOOPBACK_COOKIE, SECURE_COOKIE, Visitor, is_loopback_authority};
+
+/// Where the form is, and where it is sent to.
+pub(crate) const SIGN_IN: &str = "/console/sign-in";
+/// Largest form of somebody who is not known yet, in bytes.
+const MAX_FORM: usize = 8 * 1024;
+/// Longest time that it takes to come in.
+const MAX_WAIT: Duration = Duration::from_secs(10);
+
+const HX_REQUEST: HeaderName = HeaderName::from_static("hx-request");
+const HX_REDIRECT: HeaderName = HeaderName::from_static("hx-redirect");
+const HX_CURRENT_URL: HeaderName = HeaderName::from_static("hx-current-url");
+
+/// The request has come over https. Found in its extensions where that is so.
+#[derive(Clone, Copy, Debug)]
+pub struct IsSecure;
+
+/// What somebody who wants to sign in has sent.
+pub struct SignIn {
+    key: String,
+    next: String,
+    /// The browser is on https, whoever ends it.
+    is_secure: bool,
+}
+
+/// Why somebody is not signed in, for the page that shows it.
+#[derive(Clone)]
+pub(crate) struct SignInRefusal(String);
+
+#[derive(Template)]
+#[template(path = "sign_in.html")]
+struct SignInPage<'a> {
+    layout: &'a Layout,
+    next: &'a str,
+    mistake: &'a str,
+}
+
+/// Whether a request is somebody's who signs in.
+#[must_use]
+pub fn is_sign_in(parts: &Parts) -> bool {
+    parts.method == Method::POST && parts.uri.path() == SIGN_IN
+}
+
+/// Reads what somebody who wants to sign in has sent.
+///
+/// # Errors
+/// Why not, for [`show_refusal`].
+pub async fn read_sign_in(parts: &Parts, body: Body) -> Result<SignIn, String> {
+    if !is_of_own_page(&parts.uri, &parts.headers) || !is_form(&parts.headers) {
+        return Err("Another site, or a program, has sent this form: use the one here.".into());
+    }
+    let read = timeout(MAX_WAIT, to_bytes(body, MAX_FORM)).await;
+    let Ok(Ok(text)) = read else {
+        return Err("The form was too large, or took too long to arrive.".into());
+    };
+    let Some(is_secure) = find_scheme(&parts.headers) else {
+        return Err("Signing in needs https, or this machine's own address (localhost).".into());
+    };
+    let key = Fields::parse(&text).get("key").to_owned();
+    if key.is_empty() {
+        return Err("Paste an API key.".into());
+    }
+    Ok(SignIn { key, next: find_next(&parts.uri), is_secure })
+}
+
+/// Whether the browser is on https; `None` where it is on neither that nor loopback.
+fn find_scheme(headers: &HeaderMap) -> Option<bool> {
+    let origin = headers.get(ORIGIN)?.to_str().ok()?;
+    match origin.split_once("://")? {
+        ("https", _) => Some(true),
+        ("http", authority) if is_loopback_authority(authority) => Some(false),
+        _ => None,
+    }
+}
+
+/// An address of the console; its first page instead of any other.
+fn own_address(given: &str) -> &str {
+    let rest = given.strip_prefix("/console");
+    let is_own = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?']));
+    let is_plain = given.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+    if is_own && is_plain { given } else { "/console" }
+}
+
+impl SignIn {
+    /// The key as a client of MCP shows it; `None` where it cannot be one.
+    #[must_use]
+    pub fn credential(&self) -> Option<HeaderMap> {
+        let mut value = HeaderValue::from_str(&format!("Bearer {}", self.key)).ok()?;
+        value.set_sensitive(true);
+        Some(HeaderMap::from_iter([(AUTHORIZATION, value)]))
+    }
+
+    /// Begins the session of somebody whose key is good.
+    ///
+    /// # Errors
+    /// Why there is none: only API keys begin one, because only of those it is known when they end.
+    pub fn begin(self, sessions: &Sessions, principal: Principal) -> Result<Response, String> {
+        if *principal.issuer != *KEY {
+            return Err("This is not an API key of this gateway.".into());
+        }
+        let Ok(id) = sessions.begin(principal) else {
+            return Err("This machine has no random numbers just now: try again.".into());
+        };
+        let mut response = redirect(&self.next);
+        set_cookie(&mut response, self.is_secure, &id, MAX_AGE.as_secs());
+        Ok(response)
+    }
+}
+
+/// Makes a request one for the form, with why somebody is not signed in: it has no token of a form
+/// to check, because nobody is known yet.
+pub fn show_refusal(parts: &mut Parts, words: String) {
+    parts.extensions.insert(SignInRefusal(words));
+    parts.method = Method::GET;
+}
+
+/// Sends somebody who is not known to the form, and from there back to where they were.
+#[must_use]
+pub fn sign_in_redirect(parts: &Parts) -> Response {
+    let is_script = parts.headers.contains_key(HX_REQUEST);
+    let page = match (is_script, &parts.method) {
+        (true, _) => find_page(&parts.headers),
+        (false, &Method::GET) => parts.uri.path_and_query().map(ToString::to_string),
+        (false, _) => None,
+    };
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("next", own_address(page.as_deref().unwrap_or_default()));
+    let address = format!("{SIGN_IN}?{}", query.finish());
+    if !is_script {
+        return redirect(&address);
+    }
+    // A script would follow the redirect and put the form into the page; it is told to leave.
+    let mut response = StatusCode::OK.into_response();
+    if let Ok(address) = HeaderValue::from_str(&address) {
+        response.headers_mut().insert(HX_REDIRECT, address);
+    }
+    response
+}
+
+/// The page that a script of the console runs on.
+fn find_page(headers: &HeaderMap) -> Option<String> {
+    let url = Url::parse(headers.get(HX_CURRENT_URL)?.to_str().ok()?).ok()?;
+    Some(url[Position::BeforePath..Position::AfterQuery].to_owned())
+}
+
+fn find_next(uri: &Uri) -> String {
+    let fields = Fields::parse(uri.query().unwrap_or_default().as_bytes());
+    own_address(fields.get("next")).to_owned()
+}
+
+/// The form.
+pub(crate) async fn show_sign_in(
+    layout: Layout,
+    refusal: Option<Extension<SignInRefusal>>,
+    QueryFields(fields): QueryFields,
+) -> PageResult {
+    let next = own_address(fields.get("next"));
+    match &refusal {
+        Some(Extension(SignInRefusal(words))) => {
+            let page = SignInPage { layout: &layout, next, mistake: words };
+            render(StatusCode::UNPROCESSABLE_ENTITY, &page)
+        }
+        None => show(&SignInPage { layout: &layout, next, mistake: "" }),
+    }
+}
+
+/// Ends the session.
+pub(crate) async fn sign_out(
+    State(state): State<Arc<ConsoleState>>,
+    Extension(visitor): Extension<Visitor>,
+) -> Result<Response, PageError> {
+    state.sessions.end(&visitor);
+    let mut response = redirect(SIGN_IN);
+    for is_secure in [true, false] {
+        set_cookie(&mut response, is_secure, "", 0);
+    }
+    Ok(response)
+}
+
+/// See other: the browser gets the page anew, and Back does not send the form again.
+pub(crate) fn redirect(address: &str) -> Response {
+    let mut response = StatusCode::SEE_OTHER.into_response();
+    let address = HeaderValue::from_str(address);
+    let address = address.unwrap_or(HeaderValue::from_static("/console"));
+    response.headers_mut().insert(LOCATION, address);
+    response
+}
+
+fn set_cookie(response: &mut Response, is_secure: bool, value: &str, seconds: u64) {
+    let (name, secure) = match is_secure {
+        true => (SECURE_COOKIE, "; Secure"),
+        false => (LOOPBACK_COOKIE, ""),
+    };
+    let cookie =
+        format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={seconds}{secure}");
+    if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+        response.headers_mut().append(SET_COOKIE, cookie);
+    }
+}
+
+#[cfg(test)]
+mod tests;

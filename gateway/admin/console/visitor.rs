@@ -1,0 +1,83 @@
+//! Who looks at the console: the principal that the composition root has found, and the session
+//! that it came with, if any.
+
+use axum::http::HeaderMap;
+use axum::http::header::{COOKIE, HOST};
+use lockgate_authn::Principal;
+
+/// The session's cookie over https: browsers keep it for this very host, and send it encrypted.
+pub(crate) const SECURE_COOKIE: &str = "__Host-lockgate";
+/// The same on this machine, where there may be no https.
+pub(crate) const LOOPBACK_COOKIE: &str = "lockgate";
+
+/// What a session is known by: the hash of what its cookie has.
+pub(crate) type SessionKey = [u8; 32];
+
+/// Somebody who is known. Found in the extensions of a request.
+#[derive(Clone)]
+pub struct Visitor {
+    pub principal: Principal,
+    /// None where the visitor needs no session: the user of this machine, or the holder of a
+    /// client certificate.
+    pub(crate) session: Option<SessionKey>,
+}
+
+impl Visitor {
+    /// Somebody whom the connection alone makes known.
+    #[must_use]
+    pub fn of_connection(principal: Principal) -> Self {
+        Self { principal, session: None }
+    }
+}
+
+/// The session that a request names. A cookie without the prefix counts on loopback alone, because
+/// elsewhere a neighbour of the host could have set it.
+pub(crate) fn find_cookie(headers: &HeaderMap) -> Option<&str> {
+    if let Some(value) = cookie(headers, SECURE_COOKIE) {
+        return Some(value);
+    }
+    match is_loopback_host(headers) {
+        true => cookie(headers, LOOPBACK_COOKIE),
+        false => None,
+    }
+}
+
+/// Whether the browser has the cookie that it keeps over https alone, whoever ends that.
+pub(crate) fn is_on_https(headers: &HeaderMap) -> bool {
+    cookie(headers, SECURE_COOKIE).is_some()
+}
+
+/// Whether the browser addresses this machine by one of its own names.
+pub(crate) fn is_loopback_host(headers: &HeaderMap) -> bool {
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+    is_loopback_authority(host.unwrap_or_default())
+}
+
+/// The same of a host with or without a port.
+pub(crate) fn is_loopback_authority(authority: &str) -> bool {
+    if let Some(rest) = authority.strip_prefix('[') {
+        return rest.starts_with("::1]");
+    }
+    let name = authority.split(':').next().unwrap_or_default();
+    if name.eq_ignore_ascii_case("localhost") {
+        return true;
+    }
+    let address: Result<std::net::Ipv4Addr, _> = name.parse();
+    address.is_ok_and(|address| address.is_loopback())
+}
+
+fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    for line in headers.get_all(COOKIE) {
+        let Ok(line) = line.to_str() else { continue };
+        for pair in line.split(';') {
+            let Some((key, value)) = pair.trim().split_once('=') else { continue };
+            if key == name {
+                return Some(value);
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests;

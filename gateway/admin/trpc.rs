@@ -1,0 +1,63 @@
+//! tRPC 11 at `/trpc`, for applications that are written against its client: the procedures of
+//! `procedures`, in the forms of its links, through the request path of MCP. Who calls was found
+//! out before. There is no transformer: values are plain JSON.
+
+mod answer;
+mod code;
+mod endpoint;
+mod envelope;
+mod failure;
+mod input;
+mod procedures;
+mod run;
+mod subscription;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::request::Parts;
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{any, get};
+
+use crate::api::access::identify_caller;
+use crate::api::guard::describe_refusal;
+use crate::api::state::ApiState;
+use failure::Failure;
+
+/// The procedures as types for TypeScript: the same of every gateway of this version.
+const TYPES: &str = include_str!("trpc/lockgate.d.ts");
+/// Where they are.
+pub(crate) const TYPES_PATH: &str = "/trpc/lockgate.d.ts";
+
+/// Every path below `/trpc`, for requests that carry their caller as an extension.
+pub(crate) fn make_router(state: Arc<ApiState>) -> Router {
+    Router::new()
+        .route(TYPES_PATH, get(show_types))
+        .route("/trpc", any(endpoint::answer))
+        .route("/trpc/", any(endpoint::answer))
+        .route("/trpc/{*path}", any(endpoint::answer))
+        .layer(from_fn_with_state(Arc::clone(&state), identify_caller))
+        .with_state(state)
+}
+
+async fn show_types() -> impl IntoResponse {
+    let head = [(CONTENT_TYPE, "text/plain; charset=utf-8"), (CACHE_CONTROL, "no-cache")];
+    (head, TYPES)
+}
+
+/// Whether a path is of this room.
+pub(crate) fn is_path(path: &str) -> bool {
+    path == "/trpc" || path.starts_with("/trpc/")
+}
+
+/// The answer to somebody who was not let in, or whose body was not taken, as tRPC's clients read
+/// it.
+pub(crate) fn answer_refusal(parts: &Parts, answer: &axum::http::Response<Bytes>) -> Response {
+    endpoint::refuse_all(parts, &Failure::from(describe_refusal(answer)))
+}
+
+#[cfg(test)]
+mod tests;

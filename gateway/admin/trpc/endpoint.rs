@@ -1,0 +1,214 @@
+//! One request from its bytes to its answer: which calls it is, whether each may be called so, and
+//! what they give, together or one by one.
+
+use std::sync::Arc;
+
+use axum::body::{Bytes, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::header::ACCEPT;
+use axum::http::request::Parts;
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, join_all};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::answer::{Answered, Outcome, answer_batch, answer_lines, answer_one, refuse};
+use super::code::Code;
+use super::envelope::{Call, Envelope, Inputs, MAX_CALLS, Query, read_path};
+use super::failure::Failure;
+use super::procedures::{Action, Kind, Procedure};
+use super::run::run;
+use super::subscription::{follow_events, refuse as refuse_subscription};
+use crate::api::access::Caller;
+use crate::api::guard::is_of_other_origin;
+use crate::api::state::ApiState;
+
+/// Longest path and query, in bytes.
+pub(crate) const MAX_URL: usize = 16 * 1024;
+
+const CONNECTION_PARAMS: &str = "no credential is taken from a URL, so there are no \
+    `connectionParams`: send `Authorization: Bearer` with a key or token, in a program by the \
+    `fetch` of an EventSource that takes headers";
+
+/// What all calls of a request share.
+struct Exchange {
+    state: Arc<ApiState>,
+    caller: Arc<Caller>,
+    parts: Parts,
+    is_batch: bool,
+    inputs: Result<Inputs, Failure>,
+    /// The last event that a subscription has seen.
+    last_event_id: Option<String>,
+}
+
+/// Every path below `/trpc`.
+pub(crate) async fn answer(State(state): State<Arc<ApiState>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    if parts.method == Method::HEAD {
+        return StatusCode::NO_CONTENT.into_response();
+    }
+    // Whoever let the request in has read its body within its bounds.
+    let Ok(body) = to_bytes(body, usize::MAX).await else {
+        return refuse(&Failure::bad_request("the body broke off"));
+    };
+    let is_event_source = is_event_source(&parts);
+    match open(state, parts, &body) {
+        Ok(opened) => opened.answer().await,
+        // No `EventSource` shows what is in another answer than a stream.
+        Err(failure) if is_event_source => refuse_subscription(&failure, None),
+        Err(failure) => refuse(&failure),
+    }
+}
+
+/// Whether it is a subscription that asks, going by what only those want.
+fn is_event_source(parts: &Parts) -> bool {
+    let accepted = parts.headers.get(ACCEPT);
+    parts.method == Method::GET && accepted.is_some_and(|kind| kind == "text/event-stream")
+}
+
+/// A request that is right as a whole.
+struct Opened {
+    envelope: Envelope,
+    exchange: Arc<Exchange>,
+}
+
+fn open(state: Arc<ApiState>, parts: Parts, body: &Bytes) -> Result<Opened, Failure> {
+    let Some(caller) = parts.extensions.get::<Arc<Caller>>().cloned() else {
+        let words = "show who you are, with `Authorization: Bearer` and a key or token";
+        return Err(Failure::new(Code::UNAUTHORIZED, words));
+    };
+    if parts.uri.to_string().len() > MAX_URL {
+        let words = "the path and the query together may have 16384 bytes: set `maxURLLength` of \
+            the link to 14000";
+        let failure = Failure::new(Code::PAYLOAD_TOO_LARGE, words);
+        return Err(failure.status(StatusCode::URI_TOO_LONG));
+    }
+    if is_of_other_origin(&parts.uri, &parts.headers) {
+        let words = "web pages of other origins may not call the gateway: call it from a program";
+        let path = format!("{} {}", parts.method, parts.uri.path());
+        state.gateway.record_forbidden(words, Some(&caller.principal), &path);
+        return Err(Failure::new(Code::FORBIDDEN, words));
+    }
+    let query = Query::parse(&parts.uri);
+    if query.has_connection_params {
+        return Err(Failure::new(Code::UNAUTHORIZED, CONNECTION_PARAMS));
+    }
+    let envelope = Envelope::parse(&parts.method, &parts.uri, &query, &parts.headers)?;
+    let inputs = envelope.read_inputs(&parts.method, &query, body);
+    let is_batch = envelope.is_batch;
+    let header = parts.headers.get("last-event-id").and_then(|id| id.to_str().ok());
+    let last_event_id = header.map(str::to_owned).or(query.last_event_id);
+    let exchange = Arc::new(Exchange { state, caller, parts, is_batch, inputs, last_event_id });
+    Ok(Opened { envelope, exchange })
+}
+
+impl Opened {
+    async fn answer(self) -> Response {
+        if let [call] = &*self.envelope.calls
+            && let Some(procedure) = call.procedure
+            && procedure.kind == Kind::Subscription
+            && !self.exchange.is_batch
+        {
+            return self.exchange.subscribe(procedure, &call.path);
+        }
+        let takes_lines = self.envelope.takes_lines;
+        let mut calls: Vec<BoxFuture<'static, Answered>> = Vec::new();
+        for (at, call) in self.envelope.calls.into_iter().enumerate() {
+            let exchange = Arc::clone(&self.exchange);
+            calls.push(async move { exchange.run_call(at, call).await }.boxed());
+        }
+        if takes_lines {
+            return answer_lines(calls);
+        }
+        let answered = join_all(calls).await;
+        match answered.first() {
+            Some(only) if !self.exchange.is_batch => answer_one(only),
+            _ => answer_batch(&answered),
+        }
+    }
+}
+
+impl Exchange {
+    async fn run_call(&self, at: usize, call: Call) -> Answered {
+        let outcome = self.decide(at, &call).await;
+        Answered { path: call.path, outcome }
+    }
+
+    async fn decide(&self, at: usize, call: &Call) -> Outcome {
+        let path = &call.path;
+        let Some(procedure) = call.procedure else {
+            let words = format!("No procedure found on path \"{path}\"");
+            return Err(Failure::new(Code::NOT_FOUND, words));
+        };
+        self.check_verb(procedure)?;
+        if procedure.kind == Kind::Subscription {
+            return Err(Failure::bad_request("Cannot batch subscription calls"));
+        }
+        let input = match (procedure.action, &self.inputs) {
+            (Action::Status, _) => None,
+            (_, Err(failure)) => return Err(failure.clone()),
+            (_, Ok(inputs)) => inputs.get(&at).map(|input| -> &RawValue { input }),
+        };
+        run(&self.state, &self.caller, &self.parts.headers, procedure, input).await
+    }
+}
+
+impl Exchange {
+    fn check_verb(&self, procedure: &Procedure) -> Result<(), Failure> {
+        let verb = &self.parts.method;
+        let kind = procedure.kind;
+        if verb.as_str() == kind.verb() {
+            return Ok(());
+        }
+        let name = kind.as_str();
+        let path = procedure.path;
+        let words = format!("Unsupported {verb}-request to {name} procedure at path \"{path}\"");
+        Err(Failure::new(Code::METHOD_NOT_SUPPORTED, words).allow(kind.verb()))
+    }
+
+    fn subscribe(&self, procedure: &Procedure, path: &str) -> Response {
+        let opened = self
+            .read_subscription(procedure)
+            .and_then(|input| follow_events(Arc::clone(&self.state), &self.caller, &input, path));
+        opened.unwrap_or_else(|failure| refuse_subscription(&failure, Some(path)))
+    }
+
+    /// The input of a subscription, with the event after which it goes on.
+    fn read_subscription(&self, procedure: &Procedure) -> Result<Map<String, Value>, Failure> {
+        self.check_verb(procedure)?;
+        let inputs = self.inputs.as_ref().map_err(Clone::clone)?;
+        let given = inputs.get(&0).map(|input| serde_json::from_str(input.get()));
+        let given: Option<Value> =
+            given.transpose().map_err(|error| Failure::bad_request(error.to_string()))?;
+        let mut given = given;
+        if let Some(id) = &self.last_event_id {
+            let members = given.get_or_insert_with(|| json!({}));
+            if let Value::Object(members) = members {
+                members.insert("lastEventId".to_owned(), id.as_str().into());
+            }
+        }
+        procedure.input.check(given).map_err(Failure::of_issues)
+    }
+}
+
+/// The answer to somebody who was not let in: per call, as it would be answered otherwise, and
+/// without a look at which procedures there are.
+pub(crate) fn refuse_all(parts: &Parts, failure: &Failure) -> Response {
+    let query = Query::parse(&parts.uri);
+    if is_event_source(parts) {
+        let of_url = Failure::new(Code::UNAUTHORIZED, CONNECTION_PARAMS);
+        let failure = if query.has_connection_params { &of_url } else { failure };
+        return refuse_subscription(failure, None);
+    }
+    if !query.is_batch {
+        return refuse(failure);
+    }
+    let path = read_path(&parts.uri).unwrap_or_default();
+    let mut all = Vec::new();
+    for path in path.split(',').take(MAX_CALLS) {
+        all.push(Answered { path: path.to_owned(), outcome: Err(failure.clone()) });
+    }
+    answer_batch(&all)
+}

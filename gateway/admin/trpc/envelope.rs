@@ -1,0 +1,202 @@
+//! A request as tRPC's clients send it over HTTP (trpc: http/contentType.ts): which procedures it
+//! is for, whether it is a batch, how the answer is wanted, and the input of each call. Inputs are
+//! read when a procedure wants one, and not before.
+
+use std::collections::BTreeMap;
+use std::str::from_utf8;
+
+use axum::body::Bytes;
+use axum::http::header::{ACCEPT, CONTENT_TYPE};
+use axum::http::{HeaderMap, Method, Uri};
+use lockgate_text::json::Reader;
+use lockgate_text::percent;
+use serde_json::value::RawValue;
+
+use super::code::Code;
+use super::failure::Failure;
+use super::procedures::{self, Procedure};
+
+/// Most procedures of a batch.
+pub(crate) const MAX_CALLS: usize = 32;
+/// Deepest nesting of an input.
+const MAX_DEPTH: usize = 64;
+/// Most members of one object of an input.
+const MAX_MEMBERS: usize = 100_000;
+const READER: Reader = Reader { members: MAX_MEMBERS, ..Reader::exact(MAX_DEPTH) };
+const JSON_LINES: &str = "application/jsonl";
+
+/// One call of a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) path: String,
+    pub(crate) procedure: Option<&'static Procedure>,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct Envelope {
+    pub(crate) calls: Vec<Call>,
+    pub(crate) is_batch: bool,
+    /// The answer is wanted line by line.
+    pub(crate) takes_lines: bool,
+}
+
+/// What a request says besides its path and body.
+#[derive(Debug, Default)]
+pub(crate) struct Query {
+    pub(crate) is_batch: bool,
+    input: Option<String>,
+    pub(crate) last_event_id: Option<String>,
+    pub(crate) has_connection_params: bool,
+}
+
+/// Inputs by the number of their call.
+pub(crate) type Inputs = BTreeMap<usize, Box<RawValue>>;
+
+impl Query {
+    pub(crate) fn parse(uri: &Uri) -> Self {
+        let mut query = Self::default();
+        let mut has_batch = false;
+        for (name, value) in form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()) {
+            match &*name {
+                // The first of several counts.
+                "batch" if !has_batch => {
+                    has_batch = true;
+                    query.is_batch = value == "1";
+                }
+                "input" if query.input.is_none() => query.input = Some(value.into_owned()),
+                "lastEventId" | "Last-Event-Id" if query.last_event_id.is_none() => {
+                    query.last_event_id = Some(value.into_owned());
+                }
+                "connectionParams" => query.has_connection_params = true,
+                _ => {}
+            }
+        }
+        query
+    }
+}
+
+impl Envelope {
+    /// # Errors
+    /// What is wrong with the request as a whole.
+    pub(crate) fn parse(
+        verb: &Method,
+        uri: &Uri,
+        query: &Query,
+        headers: &HeaderMap,
+    ) -> Result<Self, Failure> {
+        let path = read_path(uri)?;
+        check_content_type(verb, headers)?;
+        let is_batch = query.is_batch;
+        let mut calls = Vec::new();
+        let parts = if is_batch { path.split(',').collect() } else { vec![path.as_str()] };
+        if parts.len() > MAX_CALLS {
+            return Err(Failure::bad_request("Batch call exceeds maximum size"));
+        }
+        for part in parts {
+            calls.push(Call { path: part.to_owned(), procedure: procedures::find(part) });
+        }
+        check_kinds(&calls)?;
+        let takes_lines = wants_lines(headers);
+        if takes_lines && !is_batch {
+            let words = "Streaming requests must be batched (you can do a batch of 1)";
+            return Err(Failure::bad_request(words));
+        }
+        Ok(Self { calls, is_batch, takes_lines })
+    }
+
+    /// The inputs of all calls.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub(crate) fn read_inputs(
+        &self,
+        verb: &Method,
+        query: &Query,
+        body: &Bytes,
+    ) -> Result<Inputs, Failure> {
+        let text = match *verb {
+            Method::GET => query.input.as_deref().unwrap_or_default(),
+            _ => match from_utf8(body) {
+                Ok(text) => text,
+                Err(_) => return Err(Failure::bad_request("the body is not UTF-8")),
+            },
+        };
+        let mut inputs = Inputs::new();
+        if text.is_empty() {
+            return Ok(inputs);
+        }
+        let value = READER.check(text.as_bytes()).map_err(Failure::bad_request)?;
+        if !self.is_batch {
+            inputs.insert(0, keep(text)?);
+            return Ok(inputs);
+        }
+        let words = "\"input\" needs to be an object when doing a batch call";
+        if !value.is_object() {
+            return Err(Failure::bad_request(words));
+        }
+        let all: BTreeMap<String, &RawValue> =
+            serde_json::from_str(text).map_err(|_| Failure::bad_request(words))?;
+        for at in 0..self.calls.len() {
+            if let Some(input) = all.get(&at.to_string()) {
+                inputs.insert(at, (*input).to_owned());
+            }
+        }
+        Ok(inputs)
+    }
+}
+
+fn keep(text: &str) -> Result<Box<RawValue>, Failure> {
+    RawValue::from_string(text.to_owned()).map_err(|error| Failure::bad_request(error.to_string()))
+}
+
+/// The path below `/trpc/`, decoded once and as a whole.
+pub(crate) fn read_path(uri: &Uri) -> Result<String, Failure> {
+    let path = uri.path();
+    let below = path.strip_prefix("/trpc").unwrap_or(path);
+    let below = below.strip_prefix('/').unwrap_or(below);
+    let decoded = percent::decode_strictly(below);
+    let decoded = decoded.and_then(|bytes| String::from_utf8(bytes).ok());
+    decoded.ok_or_else(|| Failure::bad_request(format!("Invalid URL-encoding in path \"{below}\"")))
+}
+
+/// Media types are compared without their parameters. What a form or a file would be has no
+/// procedure here.
+fn check_content_type(verb: &Method, headers: &HeaderMap) -> Result<(), Failure> {
+    let given = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let essence = given.and_then(|given| given.split(';').next()).map(str::trim);
+    match (essence, given) {
+        (Some(essence), _) if essence.eq_ignore_ascii_case("application/json") => Ok(()),
+        _ if verb == Method::GET => Ok(()),
+        (_, Some(given)) => {
+            let words = format!("Unsupported content-type \"{given:.128}");
+            Err(Failure::new(Code::UNSUPPORTED_MEDIA_TYPE, words))
+        }
+        (_, None) => Err(Failure::new(Code::UNSUPPORTED_MEDIA_TYPE, "Missing content-type header")),
+    }
+}
+
+/// All calls of a request are of one kind; unknown ones do not count.
+fn check_kinds(calls: &[Call]) -> Result<(), Failure> {
+    let mut kinds = Vec::new();
+    for procedure in calls.iter().filter_map(|call| call.procedure) {
+        let kind = procedure.kind.as_str();
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    if kinds.len() > 1 {
+        let words = format!("Cannot mix procedure types in call: {}", kinds.join(", "));
+        return Err(Failure::bad_request(words));
+    }
+    Ok(())
+}
+
+/// `trpc-accept` outranks `accept`.
+fn wants_lines(headers: &HeaderMap) -> bool {
+    if let Some(wanted) = headers.get("trpc-accept") {
+        return wanted == JSON_LINES;
+    }
+    let accepted = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    accepted.split(',').any(|kind| kind.trim() == JSON_LINES)
+}

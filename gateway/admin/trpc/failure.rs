@@ -1,0 +1,134 @@
+//! What goes wrong, in tRPC's shape (trpc: error/formatter.ts): a message, the number of the code,
+//! and `data`, to which the gateway adds what programs can go by. It never has a stack.
+
+use std::borrow::Cow;
+
+use axum::http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use lockgate_protocol::code;
+use serde_json::{Map, Value, json};
+
+use super::code::Code;
+use crate::api::call::CallError;
+use crate::api::problem::Problem;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure(Box<Parts>);
+
+#[derive(Clone, Debug)]
+struct Parts {
+    code: Code,
+    status: u16,
+    message: Cow<'static, str>,
+    more: Map<String, Value>,
+    headers: HeaderMap,
+}
+
+impl Failure {
+    pub(crate) fn new(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
+        let message = message.into();
+        let status = code.status;
+        Self(Box::new(Parts { code, status, message, more: Map::new(), headers: HeaderMap::new() }))
+    }
+
+    pub(crate) fn bad_request(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Code::BAD_REQUEST, message)
+    }
+
+    /// Input that does not fit, with what is wrong where, as zod has it: in the message, which is
+    /// where tRPC's clients look, and in `data.issues`.
+    pub(crate) fn of_issues(issues: Vec<Value>) -> Self {
+        let issues = Value::Array(issues);
+        Self::bad_request(issues.to_string()).with("issues", issues)
+    }
+
+    /// Has a status that none of tRPC's codes has.
+    pub(crate) fn status(mut self, status: StatusCode) -> Self {
+        self.0.status = status.as_u16();
+        self
+    }
+
+    pub(crate) fn with(mut self, name: &str, value: Value) -> Self {
+        self.0.more.insert(name.to_owned(), value);
+        self
+    }
+
+    /// Says how a procedure may be called.
+    pub(crate) fn allow(mut self, verb: &'static str) -> Self {
+        self.0.headers.insert(ALLOW, HeaderValue::from_static(verb));
+        self
+    }
+
+    fn challenge(mut self, challenge: Option<&HeaderValue>) -> Self {
+        if let Some(challenge) = challenge {
+            self.0.headers.insert(WWW_AUTHENTICATE, challenge.clone());
+        }
+        self
+    }
+
+    fn retry_after(mut self, seconds: Option<u64>) -> Self {
+        if let Some(seconds) = seconds {
+            self.0.headers.insert(RETRY_AFTER, seconds.into());
+            self.0.more.insert("retryAfter".to_owned(), seconds.into());
+        }
+        self
+    }
+
+    pub(crate) fn http_status(&self) -> StatusCode {
+        StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    /// Headers of an answer that has it.
+    pub(crate) fn headers(&self) -> &HeaderMap {
+        &self.0.headers
+    }
+
+    /// The shape of the error; `path` is the procedure, unless the whole request is wrong.
+    pub(crate) fn shape(&self, path: Option<&str>) -> Value {
+        let parts = &*self.0;
+        let mut data = json!({"code": parts.code.key, "httpStatus": parts.status});
+        for (name, value) in &parts.more {
+            data[name] = value.clone();
+        }
+        if let Some(path) = path {
+            data["path"] = path.into();
+        }
+        json!({"message": parts.message, "code": parts.code.number, "data": data})
+    }
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        let mut failure = Self::new(Code::of_status(problem.status()), problem.detail().to_owned())
+            .status(problem.status());
+        if let Some(kind) = problem.kind() {
+            failure = failure.with("type", kind.into());
+        }
+        failure.retry_after(problem.wait()).challenge(problem.asked_for())
+    }
+}
+
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        let failure = Self::from(error.problem);
+        let Some(given) = error.error else { return failure };
+        let mut failure = failure;
+        let data = given.get("data");
+        for name in ["reason", "rule"] {
+            if let Some(value) = data.and_then(|data| data.get(name)) {
+                failure = failure.with(name, value.clone());
+            }
+        }
+        if let Some(server) = data.and_then(|data| data.get("upstream")) {
+            failure = failure.with("server", server.clone());
+        }
+        let is_about_arguments = given["code"] == code::INVALID_PARAMS;
+        if is_about_arguments && failure.0.code == Code::BAD_REQUEST {
+            let message = &given["message"];
+            let issue = json!({"code": "custom", "path": ["arguments"], "message": message});
+            failure = failure.with("issues", json!([issue]));
+        }
+        failure.with("mcp", given)
+    }
+}

@@ -1,0 +1,209 @@
+//! What a procedure takes, and whether an input is that. What does not fit is said as zod says it
+//! (zod 4), because that is what tRPC's clients know.
+
+use serde_json::{Map, Value, json};
+
+/// One member of an input.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Field {
+    pub(crate) name: &'static str,
+    pub(crate) form: Form,
+    pub(crate) is_required: bool,
+}
+
+/// What a value has to be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Form {
+    Text,
+    Flag,
+    /// A whole number from 1 on, up to the bound.
+    Count(u64),
+    OneOf(&'static [&'static str]),
+    Texts,
+    /// An object of any kind.
+    Object,
+    /// Some of these texts.
+    Some(&'static [&'static str]),
+    /// A list of texts, numbers, flags and nulls.
+    Scalars,
+}
+
+/// What an input is as a whole.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Input {
+    /// Nothing is read.
+    Nothing,
+    /// These members, and no others.
+    Exactly(&'static [Field]),
+    /// These members and any others.
+    AtLeast(&'static [Field]),
+}
+
+pub(crate) const fn required(name: &'static str, form: Form) -> Field {
+    Field { name, form, is_required: true }
+}
+
+pub(crate) const fn optional(name: &'static str, form: Form) -> Field {
+    Field { name, form, is_required: false }
+}
+
+impl Input {
+    pub(crate) fn fields(self) -> &'static [Field] {
+        match self {
+            Self::Nothing => &[],
+            Self::Exactly(fields) | Self::AtLeast(fields) => fields,
+        }
+    }
+
+    /// Whether it may be left out.
+    pub(crate) fn is_optional(self) -> bool {
+        !self.fields().iter().any(|field| field.is_required)
+    }
+
+    /// The members of an input that fits.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub(crate) fn check(self, given: Option<Value>) -> Result<Map<String, Value>, Vec<Value>> {
+        let given = match given {
+            Some(Value::Object(given)) => given,
+            None if self.is_optional() => Map::new(),
+            other => return Err(vec![invalid_type("object", other.as_ref(), &[])]),
+        };
+        let mut issues = Vec::new();
+        for field in self.fields() {
+            match given.get(field.name) {
+                None if !field.is_required => {}
+                value => field.form.check(value, field.name, &mut issues),
+            }
+        }
+        if let Self::Exactly(fields) = self {
+            issues.extend(find_unknown(&given, fields));
+        }
+        if issues.is_empty() { Ok(given) } else { Err(issues) }
+    }
+}
+
+fn find_unknown(given: &Map<String, Value>, fields: &[Field]) -> Option<Value> {
+    let mut unknown = Vec::new();
+    for name in given.keys() {
+        if !fields.iter().any(|field| field.name == name) {
+            unknown.push(name.as_str());
+        }
+    }
+    let quoted: Vec<String> = unknown.iter().map(|name| format!("\"{name}\"")).collect();
+    let message = match unknown.len() {
+        0 => return None,
+        1 => format!("Unrecognized key: {}", quoted.concat()),
+        _ => format!("Unrecognized keys: {}", quoted.join(", ")),
+    };
+    Some(json!({"code": "unrecognized_keys", "keys": unknown, "path": [], "message": message}))
+}
+
+impl Form {
+    fn check(self, value: Option<&Value>, name: &str, issues: &mut Vec<Value>) {
+        let path = [json!(name)];
+        match (self, value) {
+            (Self::Text, Some(Value::String(_)))
+            | (Self::Flag, Some(Value::Bool(_)))
+            | (Self::Object, Some(Value::Object(_))) => {}
+            (Self::OneOf(names), Some(Value::String(text))) if names.contains(&text.as_str()) => {}
+            (Self::Count(most), Some(Value::Number(number))) => {
+                issues.extend(check_count(number.as_f64(), most, &path));
+            }
+            (Self::Texts, Some(Value::Object(all))) => {
+                for (key, value) in all {
+                    if !value.is_string() {
+                        issues.push(invalid_type(
+                            "string",
+                            Some(value),
+                            &[json!(name), json!(key)],
+                        ));
+                    }
+                }
+            }
+            (Self::Scalars, Some(Value::Array(all))) => {
+                for (at, value) in all.iter().enumerate() {
+                    if value.is_object() || value.is_array() {
+                        issues.push(invalid_union(&[json!(name), json!(at)]));
+                    }
+                }
+            }
+            (Self::Some(names), Some(Value::Array(all))) => {
+                for (at, value) in all.iter().enumerate() {
+                    if !value.as_str().is_some_and(|text| names.contains(&text)) {
+                        issues.push(invalid_option(names, &[json!(name), json!(at)]));
+                    }
+                }
+            }
+            (Self::OneOf(names), _) => issues.push(invalid_option(names, &path)),
+            (form, other) => issues.push(invalid_type(form.name(), other, &path)),
+        }
+    }
+
+    /// As zod calls it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Text | Self::OneOf(_) => "string",
+            Self::Flag => "boolean",
+            Self::Count(_) => "number",
+            Self::Texts => "record",
+            Self::Object => "object",
+            Self::Some(_) | Self::Scalars => "array",
+        }
+    }
+}
+
+/// `None` for a number that fits.
+fn check_count(number: Option<f64>, most: u64, path: &[Value]) -> Option<Value> {
+    let number = number.unwrap_or(f64::NAN);
+    if number.fract() != 0.0 {
+        let message = "Invalid input: expected int, received number";
+        return Some(json!({
+            "expected": "int", "format": "safeint", "code": "invalid_type", "path": path,
+            "message": message,
+        }));
+    }
+    if number < 1.0 {
+        return Some(json!({
+            "origin": "number", "code": "too_small", "minimum": 1, "inclusive": true,
+            "path": path, "message": "Too small: expected number to be >=1",
+        }));
+    }
+    if number > most as f64 {
+        let message = format!("Too big: expected number to be <={most}");
+        return Some(json!({
+            "origin": "number", "code": "too_big", "maximum": most, "inclusive": true,
+            "path": path, "message": message,
+        }));
+    }
+    None
+}
+
+fn invalid_type(expected: &str, given: Option<&Value>, path: &[Value]) -> Value {
+    let received = match given {
+        None => "undefined",
+        Some(Value::Null) => "null",
+        Some(Value::Bool(_)) => "boolean",
+        Some(Value::Number(_)) => "number",
+        Some(Value::String(_)) => "string",
+        Some(Value::Array(_)) => "array",
+        Some(Value::Object(_)) => "object",
+    };
+    let message = format!("Invalid input: expected {expected}, received {received}");
+    json!({"expected": expected, "code": "invalid_type", "path": path, "message": message})
+}
+
+fn invalid_option(names: &[&str], path: &[Value]) -> Value {
+    let quoted: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
+    let message = format!("Invalid option: expected one of {}", quoted.join("|"));
+    json!({"code": "invalid_value", "values": names, "path": path, "message": message})
+}
+
+fn invalid_union(path: &[Value]) -> Value {
+    let message = "Invalid input: expected string, number, boolean or null";
+    json!({"code": "invalid_type", "path": path, "message": message})
+}
+
+#[cfg(test)]
+mod tests;

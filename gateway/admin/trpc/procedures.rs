@@ -1,0 +1,170 @@
+//! The table of all procedures: what each is called, how it is called, what it takes, and what it
+//! runs. The types for TypeScript are held against this table.
+
+use super::input::{Field, Form, Input, optional, required};
+
+/// How a procedure is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Query,
+    Mutation,
+    Subscription,
+}
+
+/// What a procedure runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Status,
+    ListTools,
+    ExecuteTool,
+    /// A tool of the built-in server of a category, as `category/name`, with its arguments under
+    /// their own names.
+    Tool(&'static str, &'static [(&'static str, &'static str)]),
+    /// The same for `mcp.web.fetch`.
+    FetchPage,
+    FollowEvents,
+}
+
+/// One procedure.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Procedure {
+    pub(crate) path: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) input: Input,
+    pub(crate) action: Action,
+}
+
+impl Kind {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Query => "query",
+            Self::Mutation => "mutation",
+            Self::Subscription => "subscription",
+        }
+    }
+
+    /// The method of HTTP that it takes.
+    pub(crate) fn verb(self) -> &'static str {
+        match self {
+            Self::Query | Self::Subscription => "GET",
+            Self::Mutation => "POST",
+        }
+    }
+}
+
+/// Longest time that a caller may ask for, in milliseconds.
+const MAX_TIMEOUT: u64 = 300_000;
+/// Most rows that a caller may ask for; the database server has bounds of its own.
+const MAX_ROWS: u64 = 1_000_000;
+const ENCODINGS: &[&str] = &["utf-8", "base64", "hex"];
+/// Kinds of events.
+pub(crate) const EVENTS: &[&str] = &["server", "missed"];
+
+/// Names another server than the built-in one.
+const SERVER: Field = optional("server", Form::Text);
+const PATH: Field = required("path", Form::Text);
+const URL: Field = required("url", Form::Text);
+const TIMEOUT: Field = optional("timeout", Form::Count(MAX_TIMEOUT));
+const CONNECTION: Field = optional("connection", Form::Text);
+const SCHEMA: Field = optional("schema", Form::Text);
+
+const fn query(path: &'static str, input: Input, action: Action) -> Procedure {
+    Procedure { path, kind: Kind::Query, input, action }
+}
+
+const fn mutation(path: &'static str, input: Input, action: Action) -> Procedure {
+    Procedure { path, kind: Kind::Mutation, input, action }
+}
+
+/// Every procedure.
+pub(crate) const ALL: &[Procedure] = &[
+    query("mcp.status", Input::Nothing, Action::Status),
+    query(
+        "mcp.listTools",
+        Input::Exactly(&[optional("category", Form::Text), SERVER, optional("cursor", Form::Text)]),
+        Action::ListTools,
+    ),
+    mutation(
+        "mcp.executeTool",
+        Input::Exactly(&[required("name", Form::Text), optional("arguments", Form::Object)]),
+        Action::ExecuteTool,
+    ),
+    query(
+        "mcp.file.read",
+        Input::Exactly(&[PATH, optional("encoding", Form::OneOf(ENCODINGS)), SERVER]),
+        Action::Tool("file/read", &[]),
+    ),
+    query(
+        "mcp.file.list",
+        Input::Exactly(&[
+            PATH,
+            optional("recursive", Form::Flag),
+            optional("includeHidden", Form::Flag),
+            SERVER,
+        ]),
+        Action::Tool("file/list", &[("includeHidden", "hidden")]),
+    ),
+    mutation(
+        "mcp.file.write",
+        Input::Exactly(&[
+            PATH,
+            required("content", Form::Text),
+            optional("encoding", Form::OneOf(ENCODINGS)),
+            optional("mode", Form::OneOf(&["replace", "create", "append"])),
+            SERVER,
+        ]),
+        Action::Tool("file/write", &[]),
+    ),
+    mutation(
+        "mcp.shell.execute",
+        Input::Exactly(&[
+            required("command", Form::Text),
+            optional("cwd", Form::Text),
+            TIMEOUT,
+            optional("env", Form::Texts),
+            SERVER,
+        ]),
+        Action::Tool("shell/execute", &[("timeout", "timeout_ms")]),
+    ),
+    mutation("mcp.web.request", Input::AtLeast(&[URL, SERVER]), Action::Tool("web/request", &[])),
+    query(
+        "mcp.web.fetch",
+        Input::Exactly(&[URL, optional("extractText", Form::Flag), TIMEOUT, SERVER]),
+        Action::FetchPage,
+    ),
+    mutation(
+        "mcp.database.query",
+        Input::Exactly(&[
+            required("query", Form::Text),
+            optional("params", Form::Scalars),
+            optional("limit", Form::Count(MAX_ROWS)),
+            CONNECTION,
+            SERVER,
+        ]),
+        Action::Tool("database/query", &[("query", "sql"), ("params", "parameters")]),
+    ),
+    query(
+        "mcp.database.tables",
+        Input::Exactly(&[SCHEMA, CONNECTION, SERVER]),
+        Action::Tool("database/tables", &[]),
+    ),
+    query(
+        "mcp.database.schema",
+        Input::Exactly(&[required("table", Form::Text), SCHEMA, CONNECTION, SERVER]),
+        Action::Tool("database/schema", &[]),
+    ),
+    Procedure {
+        path: "mcp.events",
+        kind: Kind::Subscription,
+        input: Input::Exactly(&[
+            optional("types", Form::Some(EVENTS)),
+            optional("lastEventId", Form::Text),
+        ]),
+        action: Action::FollowEvents,
+    },
+];
+
+/// The procedure of a path.
+pub(crate) fn find(path: &str) -> Option<&'static Procedure> {
+    ALL.iter().find(|procedure| procedure.path == path)
+}

@@ -1,0 +1,270 @@
+//! What procedures do: the view of their caller, and calls of tools through the request path of
+//! MCP, in their caller's name. Nothing is decided here, and there is no other way to a server.
+
+use axum::http::{HeaderMap, StatusCode};
+use lockgate_admission::reader::Reader;
+use lockgate_authn::Role;
+use lockgate_protocol::method::Method;
+use lockgate_proxy::transport::Transport;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::answer::Outcome;
+use super::code::Code;
+use super::failure::Failure;
+use super::procedures::{Action, Procedure};
+use crate::api::access::Caller;
+use crate::api::answer::count;
+use crate::api::call::{CallError, CallResult, Params, param, send};
+use crate::api::page::PageQuery;
+use crate::api::problem::Problem;
+use crate::api::servers::{Server, visible_servers};
+use crate::api::state::ApiState;
+use crate::api::tools::{SeenTool, Tool};
+
+/// Bytes that a value takes in a tree.
+const NODE: usize = 64;
+/// Tools of one page.
+const PAGE: usize = 200;
+
+/// Runs a query or a mutation with its input.
+///
+/// # Errors
+/// What it gave instead of a value.
+pub(crate) async fn run(
+    state: &ApiState,
+    caller: &Caller,
+    headers: &HeaderMap,
+    procedure: &Procedure,
+    input: Option<&RawValue>,
+) -> Outcome {
+    // The tree of a large input counts for as long as it is there.
+    let mut held = Reader::new(state.gateway.budget());
+    if let Some(input) = input
+        && held.hold(estimate_tree(input.get())).await.is_err()
+    {
+        let words = "there is no memory for this input now (limits.bytes_in_flight)";
+        return Err(Failure::from(Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "OVERLOADED",
+            words,
+        )));
+    }
+    let given = input.map(|input| serde_json::from_str(input.get()));
+    let given = given.transpose().map_err(|error| Failure::bad_request(error.to_string()))?;
+    let members = match procedure.action {
+        Action::Status => Map::new(),
+        _ => procedure.input.check(given).map_err(Failure::of_issues)?,
+    };
+    let call = ToolCalls { state, caller, headers };
+    match procedure.action {
+        Action::Status => write(state, &describe_status(state, caller).await).await,
+        Action::ListTools => list_tools(state, caller, &members).await,
+        Action::ExecuteTool => {
+            let name = read_text(&members, "name").unwrap_or_default();
+            call.execute(name, find_arguments(input)?).await
+        }
+        Action::Tool(tool, names) => {
+            let server = read_text(&members, "server").map(str::to_owned);
+            let arguments = rename(members, names);
+            call.execute_of_category(tool, server.as_deref(), arguments).await
+        }
+        Action::FetchPage => {
+            let server = read_text(&members, "server").map(str::to_owned);
+            let arguments = describe_page(members);
+            call.execute_of_category("web/fetch", server.as_deref(), arguments).await
+        }
+        Action::FollowEvents => Ok(None),
+    }
+}
+
+/// Bytes that a text takes as a tree, going by how many values it may have.
+fn estimate_tree(text: &str) -> usize {
+    let values = text.bytes().filter(|byte| b",[{:".contains(byte)).count();
+    text.len().saturating_add(values.saturating_mul(NODE))
+}
+
+fn read_text<'a>(members: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
+    members.get(name).and_then(Value::as_str)
+}
+
+/// A value as text that counts until it is written.
+async fn write(state: &ApiState, value: &impl Serialize) -> Outcome {
+    let Ok(text) = serde_json::to_vec(value) else {
+        return Err(Failure::new(Code::INTERNAL_SERVER_ERROR, "no value to be written"));
+    };
+    Ok(Some(count(&state.gateway, text.len(), || text.into()).await?))
+}
+
+/// The gateway as its caller sees it.
+async fn describe_status(state: &ApiState, caller: &Caller) -> Value {
+    let tools = state.gateway.visible_tools(&caller.principal).await.len();
+    let mut servers = Vec::new();
+    for server in visible_servers(state, caller) {
+        servers.push(Server::new(state, caller, &*server));
+    }
+    json!({
+        "name": "lockgate",
+        "version": env!("CARGO_PKG_VERSION"),
+        "organizationId": caller.organisation(),
+        "servers": servers,
+        "tools": tools,
+    })
+}
+
+async fn list_tools(state: &ApiState, caller: &Caller, members: &Map<String, Value>) -> Outcome {
+    let mut visible = state.gateway.visible_tools(&caller.principal).await;
+    if let Some(server) = read_text(members, "server") {
+        visible.retain(|item| item.server.slug() == server);
+    }
+    if let Some(category) = read_text(members, "category") {
+        let is_there = find_category(state, caller, category) == Some(true);
+        visible.retain(|item| is_there && item.server.slug() == category);
+    }
+    let cursor = read_text(members, "cursor").map(str::to_owned);
+    let query = PageQuery { limit: Some(PAGE), cursor, search: None };
+    let page = query.cut(visible, |item| &item.exposed)?;
+    let mut tools = Vec::new();
+    for tool in page.items {
+        tools.extend(Tool::new(SeenTool::new(caller, tool)));
+    }
+    let mut list = json!({"tools": tools, "total": page.total});
+    if let Some(cursor) = page.next_cursor {
+        list["nextCursor"] = cursor.into();
+    }
+    write(state, &list).await
+}
+
+/// Whether the server of this name that the caller sees is one that comes with the gateway, which
+/// is called like its category. There may be none of that name.
+fn find_category(state: &ApiState, caller: &Caller, category: &str) -> Option<bool> {
+    let servers = state.gateway.visible_servers(&caller.principal);
+    let server = servers.iter().find(|server| server.slug() == category)?;
+    let status = server.status();
+    // One that is not connected yet has said nothing of itself.
+    let is_builtin = status.peer.as_ref().is_none_or(|peer| peer.transport == "builtin");
+    Some(is_builtin && server.organisation().is_none())
+}
+
+/// The arguments of `mcp.executeTool` as they were written.
+fn find_arguments(input: Option<&RawValue>) -> Result<Box<RawValue>, Failure> {
+    #[derive(Deserialize)]
+    struct Execution {
+        #[serde(default)]
+        arguments: Option<Box<RawValue>>,
+    }
+    let given = input.map_or("{}", RawValue::get);
+    let read: Execution =
+        serde_json::from_str(given).map_err(|error| Failure::bad_request(error.to_string()))?;
+    match read.arguments {
+        Some(arguments) => Ok(arguments),
+        None => Ok(param(&json!({}))?),
+    }
+}
+
+/// The members of an input as the arguments of its tool.
+fn rename(members: Map<String, Value>, names: &[(&str, &str)]) -> Value {
+    let mut arguments = Map::new();
+    for (name, value) in members {
+        if name == "server" {
+            continue;
+        }
+        let other = names.iter().find(|(own, _)| *own == name);
+        let name = other.map_or(name, |(_, other)| (*other).to_owned());
+        arguments.insert(name, value);
+    }
+    Value::Object(arguments)
+}
+
+fn describe_page(mut members: Map<String, Value>) -> Value {
+    match members.remove("extractText") {
+        Some(Value::Bool(true)) => members.insert("format".to_owned(), "text".into()),
+        Some(Value::Bool(false)) => members.insert("format".to_owned(), "raw".into()),
+        _ => None,
+    };
+    rename(members, &[("timeout", "timeout_ms")])
+}
+
+/// Calls of tools in the name of one caller.
+struct ToolCalls<'a> {
+    state: &'a ApiState,
+    caller: &'a Caller,
+    headers: &'a HeaderMap,
+}
+
+impl ToolCalls<'_> {
+    /// Calls `category/name` of the built-in server of that category, or the tool of that name of
+    /// another server that is named.
+    async fn execute_of_category(
+        &self,
+        tool: &str,
+        server: Option<&str>,
+        arguments: Value,
+    ) -> Outcome {
+        let arguments = param(&arguments)?;
+        let Some((category, own)) = tool.split_once('/') else {
+            return self.execute(tool, arguments).await;
+        };
+        let name = match server {
+            Some(server) => format!("{server}/{own}"),
+            None => tool.to_owned(),
+        };
+        let meant = find_category(self.state, self.caller, category);
+        if server.is_none() && meant == Some(false) {
+            // What else has this name is not what was meant.
+            return Err(Failure::new(Code::NOT_FOUND, format!("unknown tool: {tool}")));
+        }
+        self.execute(&name, arguments).await
+    }
+
+    async fn execute(&self, name: &str, arguments: Box<RawValue>) -> Outcome {
+        let mut params = Params::new();
+        params.insert("name".to_owned(), param(&Value::from(name))?);
+        params.insert("arguments".to_owned(), arguments);
+        let method = Method::ToolsCall;
+        let transport = Transport::Trpc;
+        let sent = send(self.state, self.caller, self.headers, transport, method, params).await;
+        match sent {
+            Ok(result) => check_complete(result),
+            Err(error) if self.may_approve(&error, name) => {
+                let words = "the tool is not as it was approved: GET /api/pins/diff says what is \
+                    different, POST /api/pins/approve approves it";
+                Err(Failure::new(Code::PRECONDITION_FAILED, words))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl ToolCalls<'_> {
+    /// Whether what is unknown is a tool that waits for this caller to approve it. To everybody
+    /// else it is as if it were not there.
+    fn may_approve(&self, error: &CallError, name: &str) -> bool {
+        if error.problem.status() != StatusCode::NOT_FOUND || self.caller.role == Role::User {
+            return false;
+        }
+        let gateway = &self.state.gateway;
+        let mut all = gateway.suspects_of(self.caller.organisation());
+        if self.caller.role == Role::Operator {
+            all.extend(gateway.suspects());
+        }
+        all.iter().any(|suspect| {
+            let is_meant = suspect.exposed == name
+                || name == lockgate_policy::pin::name(&suspect.slug, &suspect.tool);
+            suspect.quarantined && is_meant
+        })
+    }
+}
+
+/// A tool that asks its caller something first has no answer here: tRPC has no second round.
+fn check_complete(result: CallResult) -> Outcome {
+    match result.input_requests {
+        Some(asked) => {
+            let words = "the tool asks its caller something first: call it over MCP";
+            let failure = Failure::new(Code::PRECONDITION_REQUIRED, words);
+            Err(failure.with("inputRequests", asked))
+        }
+        None => Ok(Some(result.text)),
+    }
+}

@@ -1,0 +1,114 @@
+//! Subscriptions as server-sent events (trpc: stream/sse.ts): `connected` first, then values with
+//! ids by which a client goes on after it lost its connection, `ping` in between, and a
+//! `serialized-error` where there is something to say at the end. Refusals have status 200 too:
+//! an `EventSource` shows no body of any other.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, VARY};
+use axum::http::{HeaderName, HeaderValue};
+use axum::response::Response;
+use futures_util::StreamExt;
+use futures_util::stream::{iter, once, unfold};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::code::Code;
+use super::failure::Failure;
+use crate::api::access::Caller;
+use crate::api::events::{Follower, Told};
+use crate::api::state::ApiState;
+
+/// Between two pings on a silent stream.
+const PING: Duration = Duration::from_secs(15);
+/// Silence after which a client connects anew, in milliseconds.
+const RECONNECT_AFTER: u64 = 45_000;
+
+/// The stream of events, of some kinds where the input names them.
+///
+/// # Errors
+/// There is no place for it.
+pub(crate) fn follow_events(
+    state: Arc<ApiState>,
+    caller: &Caller,
+    input: &serde_json::Map<String, Value>,
+    path: &str,
+) -> Result<Response, Failure> {
+    let last = input.get("lastEventId").and_then(Value::as_str);
+    let follower = Follower::new(state, caller.clone(), last)?;
+    let kinds = input.get("types").and_then(Value::as_array).cloned();
+    let stream = EventStream { follower, kinds, path: path.to_owned(), has_ended: false };
+    let events = unfold(stream, |mut stream| async move {
+        let text = stream.next_text().await?;
+        Some((text, stream))
+    });
+    Ok(respond(once(async { connected() }).chain(events)))
+}
+
+/// A subscription that is not begun.
+pub(crate) fn refuse(failure: &Failure, path: Option<&str>) -> Response {
+    respond(iter([connected(), describe_error(failure, path)]))
+}
+
+struct EventStream {
+    follower: Follower,
+    kinds: Option<Vec<Value>>,
+    path: String,
+    has_ended: bool,
+}
+
+impl EventStream {
+    /// The next event as text. A stream that ends without a word has its client connect anew.
+    async fn next_text(&mut self) -> Option<String> {
+        if self.has_ended {
+            return None;
+        }
+        loop {
+            let Ok(told) = timeout(PING, self.follower.next()).await else {
+                return Some("event: ping\ndata: \n\n".to_owned());
+            };
+            let (id, kind, value) = match told {
+                Told::Server { id, server } => {
+                    (id, "server", json!({"type": "server", "server": server}))
+                }
+                Told::Missed { id } => (id, "missed", json!({"type": "missed"})),
+                Told::Stopping => return None,
+                Told::Revoked => {
+                    self.has_ended = true;
+                    let failure = Failure::new(Code::UNAUTHORIZED, "the key is good no more");
+                    return Some(describe_error(&failure, Some(&self.path)));
+                }
+            };
+            if self.wants(kind) {
+                return Some(format!("data: {value}\nid: {id}\n\n"));
+            }
+        }
+    }
+
+    fn wants(&self, kind: &str) -> bool {
+        self.kinds.as_ref().is_none_or(|kinds| kinds.iter().any(|wanted| wanted == kind))
+    }
+}
+
+fn connected() -> String {
+    format!("event: connected\ndata: {{\"reconnectAfterInactivityMs\":{RECONNECT_AFTER}}}\n\n")
+}
+
+fn describe_error(failure: &Failure, path: Option<&str>) -> String {
+    format!("event: serialized-error\ndata: {}\n\n", failure.shape(path))
+}
+
+fn respond(events: impl futures_util::Stream<Item = String> + Send + 'static) -> Response {
+    let events = events.map(|text| Ok::<_, Infallible>(Bytes::from(text)));
+    let mut response = Response::new(Body::from_stream(events));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    headers.insert(VARY, HeaderValue::from_static("trpc-accept, accept"));
+    let buffering = HeaderName::from_static("x-accel-buffering");
+    headers.insert(buffering, HeaderValue::from_static("no"));
+    response
+}

@@ -1,0 +1,26 @@
+//! What the API has to know of the configuration: who may do what, the keys, and the files that it
+//! writes.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use lockgate_admin::ApiConfig;
+use lockgate_authn::key::Key;
+use lockgate_config::Config;
+
+/// What the API has to know of the configuration.
+pub(crate) struct ApiSettings {
+    pub(crate) access: Arc<ApiConfig>,
+    pub(crate) keys: Arc<[Key]>,
+    pub(crate) keys_file: Option<PathBuf>,
+    pub(crate) pins_file: Option<PathBuf>,
+}
+
+impl ApiSettings {
+    pub(crate) fn new(config: &Config) -> Self {
+        let keys = config.authn.keys.clone().unwrap_or_default().into();
+        let access = Arc::new(config.admin.api.clone());
+        let keys_file = config.authn.keys_file.clone();
+        Self { access, keys, keys_file, pins_file: config.pins_file.clone() }
+    }
+}

@@ -1,0 +1,88 @@
+//! `lockgate config show`: what is in force, and where each value comes from. It starts nothing and
+//! shows no secret.
+
+use std::process::ExitCode;
+
+use anyhow::bail;
+use lockgate_config::{Effective, Place, Setting};
+use serde_json::{Value, json};
+
+use crate::commands::show;
+
+#[derive(clap::Subcommand)]
+pub(crate) enum Command {
+    /// Print every key, its value and where that comes from; secrets as references
+    Show {
+        /// Only this key and those below it, such as `servers.time`
+        key: Option<String>,
+        /// Leave out what is not set anywhere
+        #[arg(long)]
+        set: bool,
+    },
+}
+
+impl Command {
+    /// Runs the command on the configuration in force; gives what to print.
+    pub(crate) fn run(
+        &self,
+        effective: &Effective,
+        json: bool,
+    ) -> anyhow::Result<(String, ExitCode)> {
+        let Self::Show { key, set } = self;
+        let mut settings: Vec<&Setting> = effective.settings.iter().collect();
+        if let Some(key) = key {
+            settings.retain(|setting| is_at(&setting.key, key));
+            if settings.is_empty() {
+                bail!("nothing is called `{key}`; `lockgate config show` lists all keys");
+            }
+        }
+        if *set {
+            settings.retain(|setting| setting.origin != Place::Nowhere);
+        }
+        let text = if json { as_json(effective, &settings) } else { as_table(&settings) };
+        Ok((text, ExitCode::SUCCESS))
+    }
+}
+
+/// Whether a key is the named one, or below it.
+fn is_at(key: &str, named: &str) -> bool {
+    match key.strip_prefix(named) {
+        Some(rest) => rest.is_empty() || rest.starts_with('.'),
+        None => false,
+    }
+}
+
+fn as_json(effective: &Effective, settings: &[&Setting]) -> String {
+    show::pretty(&json!({
+        "files": effective.loaded.files,
+        "problems": effective.loaded.warnings,
+        "settings": settings,
+    }))
+}
+
+fn as_table(settings: &[&Setting]) -> String {
+    let mut rows = Vec::with_capacity(settings.len());
+    for setting in settings {
+        rows.push(vec![setting.key.clone(), value(setting), origin(&setting.origin)]);
+    }
+    show::table(&["key", "value", "from"], &rows)
+}
+
+/// The value as it is written, or in brackets what holds without one.
+fn value(setting: &Setting) -> String {
+    match (&setting.value, &setting.otherwise) {
+        (Value::Null, Some(words)) => format!("({words})"),
+        (Value::Null, None) => "-".to_string(),
+        (Value::String(text), _) => text.escape_debug().to_string(),
+        (value, _) => value.to_string(),
+    }
+}
+
+/// The file and the line, the variable, or the flag.
+fn origin(place: &Place) -> String {
+    match place {
+        Place::File { path, line, .. } if *line > 0 => format!("{}:{line}", path.display()),
+        Place::Nowhere => "default".to_string(),
+        place => place.to_string(),
+    }
+}

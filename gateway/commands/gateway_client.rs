@@ -1,0 +1,113 @@
+//! Requests to the API of a gateway that runs: one exchange each, with the caller's key. What the
+//! gateway says is wrong is passed on in its own words.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderValue, Method, Request, StatusCode};
+use lockgate_config::Sources;
+use lockgate_egress::{Config, Connector, Origin, Payload, Policy};
+use serde_json::Value;
+use url::Url;
+
+use crate::commands::remote;
+
+/// Time for one answer: a validation takes up to 30 s.
+const PATIENCE: Duration = Duration::from_secs(40);
+/// Most bytes of an answer.
+const MAX_ANSWER: usize = 64 << 20;
+
+/// A gateway that runs.
+pub(crate) struct GatewayClient {
+    connector: Arc<Connector>,
+    egress: Config,
+    base: Url,
+    key: Option<HeaderValue>,
+}
+
+impl GatewayClient {
+    /// The gateway at an address; a path to `/mcp` there is as good as none.
+    pub(crate) fn new(url: &str, key: Option<&str>, sources: Sources) -> anyhow::Result<Self> {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let loaded = lockgate_config::load(&remote::sources(url, key, sources)?)?;
+        let egress = loaded.config.egress;
+        let mut base: Url = url.parse().context("--url")?;
+        let path = base.path().trim_end_matches('/');
+        let path = path.strip_suffix("/mcp").unwrap_or(path).to_owned();
+        base.set_path(&path);
+        let mut value = None;
+        if let Some(key) = key.filter(|key| !key.is_empty()) {
+            let mut header = HeaderValue::from_str(&format!("Bearer {key}")).context("--key")?;
+            header.set_sensitive(true);
+            value = Some(header);
+        }
+        Ok(Self { connector: Arc::new(Connector::new(&egress)?), egress, base, key: value })
+    }
+
+    /// Sends one request; segments of the path are escaped. Null where the answer has no body.
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        path: &[&str],
+        body: Option<&Value>,
+    ) -> anyhow::Result<Value> {
+        let mut target = self.base.clone();
+        if let Ok(mut segments) = target.path_segments_mut() {
+            segments.pop_if_empty().extend(path);
+        }
+        self.send_to(method, &target, body).await
+    }
+
+    /// The things of a list with this text in their names.
+    pub(crate) async fn search(&self, list: &str, text: &str) -> anyhow::Result<Value> {
+        let mut target = self.base.clone();
+        if let Ok(mut segments) = target.path_segments_mut() {
+            segments.pop_if_empty().extend(["api", list]);
+        }
+        target.query_pairs_mut().append_pair("search", text).append_pair("limit", "200");
+        self.send_to(Method::GET, &target, None).await
+    }
+
+    async fn send_to(
+        &self,
+        method: Method,
+        target: &Url,
+        body: Option<&Value>,
+    ) -> anyhow::Result<Value> {
+        let connector = Arc::clone(&self.connector);
+        let origin = Origin::new(connector, target, Policy::Operator, &self.egress)?;
+        let text = body.map(Value::to_string).unwrap_or_default();
+        let mut request = Request::new(Payload::from(Bytes::from(text)));
+        *request.method_mut() = method;
+        *request.uri_mut() = origin.uri().clone();
+        let headers = request.headers_mut();
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(key) = &self.key {
+            headers.insert(AUTHORIZATION, key.clone());
+        }
+        let answer = tokio::time::timeout(PATIENCE, exchange(&origin, request)).await;
+        answer.context("the gateway did not answer in time")?
+    }
+}
+
+async fn exchange(origin: &Origin, request: Request<Payload>) -> anyhow::Result<Value> {
+    let response = origin.send(request).await.context("the gateway is not reached")?;
+    let status = response.status();
+    let body = response.into_body().collect_limited(MAX_ANSWER).await?;
+    let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
+    if status.is_success() {
+        return Ok(answer);
+    }
+    let words = answer.get("detail").or_else(|| answer.get("error")).and_then(Value::as_str);
+    match (status, words) {
+        (StatusCode::UNAUTHORIZED, _) => {
+            bail!("the gateway wants another key; give it with --key or LOCKGATE_KEY")
+        }
+        (_, Some(words)) => bail!("{words}"),
+        (status, None) => bail!("the gateway answered {status}"),
+    }
+}

@@ -1,0 +1,173 @@
+//! `lockgate init`: writes a first configuration file, on request with the servers of a client. It
+//! asks nothing, and writes over nothing.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use lockgate_config::{Draft, Sources, Wanted, draft, has_servers};
+use serde_json::json;
+
+use crate::commands::show::pretty;
+
+const DEFAULT: &str = "lockgate.yaml";
+/// Other names under which a configuration would be found.
+const OTHERS: [&str; 3] = ["lockgate.yml", "lockgate.toml", "lockgate.json"];
+
+/// Where clients keep their servers: below the current folder, the folder of settings (`~/.config`)
+/// or the user's own. The first of two servers of one name is taken.
+const CLAUDE: &[(Base, &str)] = &[
+    (Base::Here, ".mcp.json"),
+    (Base::Settings, "Claude/claude_desktop_config.json"),
+    (Base::Home, "Library/Application Support/Claude/claude_desktop_config.json"),
+    (Base::Home, ".claude.json"),
+];
+const CURSOR: &[(Base, &str)] =
+    &[(Base::Here, ".cursor/mcp.json"), (Base::Home, ".cursor/mcp.json")];
+const VSCODE: &[(Base, &str)] = &[
+    (Base::Here, ".vscode/mcp.json"),
+    (Base::Settings, "Code/User/mcp.json"),
+    (Base::Settings, "Code/User/settings.json"),
+    (Base::Home, "Library/Application Support/Code/User/mcp.json"),
+];
+
+#[derive(Clone, Copy)]
+enum Base {
+    Here,
+    Settings,
+    Home,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Init {
+    /// Take over the servers of a client: `claude`, `cursor`, `vscode`, or the path of its file;
+    /// may be repeated
+    #[arg(long, value_name = "CLIENT")]
+    from: Vec<String>,
+}
+
+impl Init {
+    /// Writes the file; gives what to print.
+    pub(crate) fn run(&self, sources: &Sources, json: bool) -> anyhow::Result<(String, ExitCode)> {
+        let target = find_target(sources)?;
+        let home = sources.env.get("HOME").cloned().unwrap_or_default();
+        let mut files = Vec::new();
+        for client in &self.from {
+            files.extend(find_files(client, &home, sources)?);
+        }
+        let draft = draft(&files, &home, &sources.cwd)?;
+        write_new(&target, &draft.text)?;
+        let shown = target.strip_prefix(&sources.cwd).unwrap_or(&target);
+        let text = match json {
+            true => pretty(&json!({
+                "file": target,
+                "servers": draft.servers,
+                "variables": draft.variables,
+                "problems": draft.notes,
+            })),
+            false => describe(shown, &draft, sources),
+        };
+        Ok((text, ExitCode::SUCCESS))
+    }
+}
+
+/// The file to write, which is not there yet.
+fn find_target(sources: &Sources) -> anyhow::Result<PathBuf> {
+    let Some(named) = &sources.config else {
+        for other in OTHERS {
+            if sources.cwd.join(other).exists() {
+                bail!("there is {other} already, which Lockgate would read; nothing was written");
+            }
+        }
+        return Ok(sources.cwd.join(DEFAULT));
+    };
+    match named.extension().and_then(|extension| extension.to_str()) {
+        Some("yaml" | "yml") => Ok(sources.cwd.join(named)),
+        _ => bail!("{} has to end in .yaml", named.display()),
+    }
+}
+
+/// The files of a client that are there and hold servers.
+fn find_files(client: &str, home: &str, sources: &Sources) -> anyhow::Result<Vec<PathBuf>> {
+    let candidates = match client.to_ascii_lowercase().as_str() {
+        "claude" | "claude-desktop" | "claude-code" => CLAUDE,
+        "cursor" => CURSOR,
+        "vscode" | "code" | "vs-code" => VSCODE,
+        _ => {
+            let file = sources.cwd.join(client);
+            if file.is_file() {
+                return Ok(vec![file]);
+            }
+            bail!("{client} is neither claude, cursor or vscode, nor a file");
+        }
+    };
+    let settings = sources.env.get("XDG_CONFIG_HOME").filter(|folder| !folder.is_empty());
+    let settings = settings.map_or_else(|| Path::new(home).join(".config"), PathBuf::from);
+    let mut files = Vec::new();
+    let mut looked = Vec::new();
+    for (base, name) in candidates {
+        let file = match base {
+            Base::Here => sources.cwd.join(name),
+            Base::Settings => settings.join(name),
+            Base::Home => Path::new(home).join(name),
+        };
+        looked.push(file.display().to_string());
+        if file.is_file() && has_servers(&file, &sources.cwd) && !files.contains(&file) {
+            files.push(file);
+        }
+    }
+    if files.is_empty() {
+        bail!(
+            "no file of {client} with servers is here; looked for {}; name it: --from FILE",
+            looked.join(", ")
+        );
+    }
+    Ok(files)
+}
+
+#[allow(clippy::disallowed_methods, reason = "writes the file that it was asked for, once")]
+fn write_new(target: &Path, text: &str) -> anyhow::Result<()> {
+    let shown = target.display();
+    let opened = OpenOptions::new().write(true).create_new(true).open(target);
+    if let Err(error) = &opened
+        && error.kind() == std::io::ErrorKind::AlreadyExists
+    {
+        bail!("{shown} is there already; nothing was written");
+    }
+    let mut file = opened.with_context(|| format!("{shown} cannot be written"))?;
+    file.write_all(text.as_bytes()).with_context(|| format!("{shown} cannot be written"))
+}
+
+/// What was done, what to set, and what to do next.
+fn describe(file: &Path, draft: &Draft, sources: &Sources) -> String {
+    let mut text = String::new();
+    for note in &draft.notes {
+        text.push_str(&format!("{note}\n"));
+    }
+    let servers = match draft.servers.as_slice() {
+        [] => "the example server".to_string(),
+        servers => servers.join(", "),
+    };
+    text.push_str(&format!("wrote {}, with {servers}\n", file.display()));
+    let mut missing: Vec<&Wanted> = draft.variables.iter().collect();
+    missing.retain(|wanted| !sources.env.contains_key(&wanted.name));
+    if !missing.is_empty() {
+        text.push_str(
+            "\nIt refers to variables that are not set. Their values are no part of it:\n",
+        );
+        let width = missing.iter().map(|wanted| wanted.name.len()).max().unwrap_or_default();
+        for Wanted { name, key, place } in missing {
+            text.push_str(&format!("  {name:<width$}  for {key}, today at {place}\n"));
+        }
+    }
+    let config = match sources.config {
+        Some(_) => format!(" --config {}", file.display()),
+        None => String::new(),
+    };
+    text.push_str(&format!("\nNext:\n  lockgate check{config}    finds every mistake\n"));
+    text.push_str(&format!("  lockgate tools{config}    shows what clients will see\n"));
+    text.push_str(&format!("  lockgate{config}          serves http://127.0.0.1:3001/mcp"));
+    text
+}

@@ -1,0 +1,290 @@
+//! `lockgate integrations`, `agents`, `organisations` and `servers add`: what the API does, from a
+//! terminal. The gateway decides; here it is only asked.
+
+mod question;
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::{Args, Subcommand, ValueEnum};
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::commands::gateway_client::GatewayClient;
+use question::{INTEGRATIONS, Question, ask_gateway};
+
+/// What is done with integrations.
+#[derive(Subcommand)]
+pub(crate) enum Integrations {
+    /// List the integrations of your organisation
+    List,
+    /// Add an integration by its address, or from the operator's catalogue
+    Add(NewIntegration),
+    /// List the operator's catalogue: what can be added by name
+    Predefined,
+    /// Show one
+    Show {
+        /// The id or the name, as `list` shows it
+        id: String,
+    },
+    /// Try an integration: connect, shake hands, read its lists
+    Validate {
+        /// The id or the name, as `list` shows it
+        id: String,
+    },
+    /// End the connection to an integration and connect anew
+    Reconnect {
+        /// The id or the name, as `list` shows it
+        id: String,
+    },
+    /// Switch an integration on
+    Enable {
+        /// The id or the name, as `list` shows it
+        id: String,
+    },
+    /// Switch an integration off: nothing connects to it
+    Disable {
+        /// The id or the name, as `list` shows it
+        id: String,
+    },
+    /// Take an integration away, and from all agents
+    Delete {
+        /// The id or the name, as `list` shows it
+        id: String,
+    },
+}
+
+/// An integration by its address, or from the operator's catalogue.
+#[derive(Args)]
+pub(crate) struct NewIntegration {
+    /// What people call it
+    #[arg(required_unless_present = "predefined")]
+    name: Option<String>,
+    /// The address of an MCP server
+    #[arg(value_name = "URL", required_unless_present = "predefined")]
+    server_url: Option<String>,
+    /// Take this entry of the operator's catalogue instead of an address
+    #[arg(long, value_name = "SLUG", conflicts_with_all = ["server_url", "auth", "header"])]
+    predefined: Option<String>,
+    /// How the gateway shows the server who it is
+    #[arg(long, value_enum, default_value_t = AuthMethod::None)]
+    auth: AuthMethod,
+    /// The header of the key, with `--auth api-key`
+    #[arg(long, value_name = "NAME")]
+    header: Option<String>,
+    /// The file that holds the key or the token; `-` reads it from stdin
+    #[arg(long, value_name = "FILE")]
+    credentials: Option<PathBuf>,
+    /// Add nothing that does not work: try it first
+    #[arg(long)]
+    validate: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum AuthMethod {
+    None,
+    ApiKey,
+    BearerToken,
+}
+
+/// What is done with agents.
+#[derive(Subcommand)]
+pub(crate) enum Agents {
+    /// List your agents
+    List,
+    /// Create an agent
+    Create {
+        /// What people call it
+        name: String,
+    },
+    /// Give an agent another name
+    Rename {
+        /// The id or the name, as `list` shows it
+        id: String,
+        name: String,
+    },
+    /// Take an agent away; its endpoint is gone with it
+    Delete {
+        /// The id or the name, as `list` shows it
+        id: String,
+    },
+    /// List the integrations that an agent has
+    Integrations {
+        /// The id or the name, as `list` shows it
+        id: String,
+    },
+    /// List the integrations that could be assigned to an agent
+    Available {
+        /// The id or the name, as `list` shows it
+        id: String,
+    },
+    /// Assign an integration to an agent
+    Assign {
+        /// The id or the name of the agent
+        id: String,
+        /// The id, name or slug of the integration
+        integration: String,
+    },
+    /// Take an integration from an agent
+    Unassign {
+        /// The id or the name of the agent
+        id: String,
+        /// The id, name or slug of the integration
+        integration: String,
+    },
+}
+
+/// What is done with organisations.
+#[derive(Subcommand)]
+pub(crate) enum Organisations {
+    /// List the organisations that have integrations or agents
+    List,
+}
+
+/// More than a gateway takes.
+const MAX_SECRET: u64 = 64 * 1024;
+const INTEGRATION: &[&str] = &["id", "state", "name", "slug", "reason"];
+const PREDEFINED: &[&str] = &["slug", "name", "authMethod", "description"];
+const AGENT: &[&str] = &["id", "name", "endpoint", "owner"];
+const ORGANISATION: &[&str] = &["id", "integrations", "agents"];
+
+impl Integrations {
+    pub(crate) fn run(
+        &self,
+        gateway: &GatewayClient,
+        json: bool,
+    ) -> anyhow::Result<(String, ExitCode)> {
+        let question = match self {
+            Self::List => Question::new(Method::GET, &[INTEGRATIONS], INTEGRATION),
+            Self::Add(new) => new.question()?,
+            Self::Predefined => {
+                let path = [INTEGRATIONS, "predefined", "available"];
+                Question::new(Method::GET, &path, PREDEFINED).plain()
+            }
+            Self::Show { id } => Question::new(Method::GET, &[INTEGRATIONS, id], INTEGRATION),
+            Self::Delete { id } => Question::new(Method::DELETE, &[INTEGRATIONS, id], INTEGRATION),
+            Self::Validate { id } => act(id, "validate"),
+            Self::Reconnect { id } => act(id, "reconnect"),
+            Self::Enable { id } => act(id, "enable"),
+            Self::Disable { id } => act(id, "disable"),
+        };
+        ask_gateway(question, gateway, json)
+    }
+}
+
+fn act<'a>(id: &'a str, action: &'static str) -> Question<'a> {
+    Question::new(Method::POST, &[INTEGRATIONS, id, action], INTEGRATION)
+}
+
+impl NewIntegration {
+    /// `lockgate servers add`.
+    pub(crate) fn run(
+        &self,
+        gateway: &GatewayClient,
+        json: bool,
+    ) -> anyhow::Result<(String, ExitCode)> {
+        ask_gateway(self.question()?, gateway, json)
+    }
+
+    fn question(&self) -> anyhow::Result<Question<'static>> {
+        let mut body = json!({});
+        let kind = match &self.predefined {
+            Some(slug) => {
+                body["slug"] = slug.as_str().into();
+                "predefined"
+            }
+            None => {
+                self.describe_place(&mut body);
+                "custom"
+            }
+        };
+        if let Some(name) = &self.name {
+            body["name"] = name.as_str().into();
+        }
+        if let Some(file) = &self.credentials {
+            body["credentials"] = read_secret(file)?.into();
+        }
+        if self.validate {
+            body["validate"] = true.into();
+        }
+        let question = Question::new(Method::POST, &[INTEGRATIONS, kind], INTEGRATION);
+        Ok(question.plain().with(body))
+    }
+
+    fn describe_place(&self, body: &mut Value) {
+        body["serverUrl"] = self.server_url.as_deref().into();
+        let method = match self.auth {
+            AuthMethod::None => "none",
+            AuthMethod::ApiKey => "api_key",
+            AuthMethod::BearerToken => "bearer_token",
+        };
+        body["authMethod"] = method.into();
+        if let Some(header) = &self.header {
+            body["headerName"] = header.as_str().into();
+        }
+    }
+}
+
+impl Agents {
+    pub(crate) fn run(
+        &self,
+        gateway: &GatewayClient,
+        json: bool,
+    ) -> anyhow::Result<(String, ExitCode)> {
+        let question = match self {
+            Self::List => Question::new(Method::GET, &["agents"], AGENT),
+            Self::Create { name } => {
+                Question::new(Method::POST, &["agents"], AGENT).with(json!({"name": name}))
+            }
+            Self::Rename { id, name } => {
+                Question::new(Method::PATCH, &["agents", id], AGENT).with(json!({"name": name}))
+            }
+            Self::Delete { id } => Question::new(Method::DELETE, &["agents", id], AGENT),
+            Self::Integrations { id } => {
+                Question::new(Method::GET, &["agents", id, INTEGRATIONS], INTEGRATION)
+            }
+            Self::Available { id } => {
+                let path = ["agents", id, INTEGRATIONS, "available"];
+                Question::new(Method::GET, &path, INTEGRATION)
+            }
+            Self::Assign { id, integration } => {
+                let path = ["agents", id, INTEGRATIONS, integration];
+                Question::new(Method::POST, &path, INTEGRATION)
+            }
+            Self::Unassign { id, integration } => {
+                let path = ["agents", id, INTEGRATIONS, integration];
+                Question::new(Method::DELETE, &path, INTEGRATION)
+            }
+        };
+        ask_gateway(question, gateway, json)
+    }
+}
+
+impl Organisations {
+    pub(crate) fn run(
+        &self,
+        gateway: &GatewayClient,
+        json: bool,
+    ) -> anyhow::Result<(String, ExitCode)> {
+        let question = match self {
+            Self::List => Question::new(Method::GET, &["organisations"], ORGANISATION),
+        };
+        ask_gateway(question, gateway, json)
+    }
+}
+
+/// The key or token in a file, without the break at its end.
+#[allow(clippy::disallowed_methods, reason = "a file that its user names on the command line")]
+fn read_secret(file: &Path) -> anyhow::Result<String> {
+    let mut text = String::new();
+    if file == Path::new("-") {
+        std::io::stdin().take(MAX_SECRET).read_to_string(&mut text).context("stdin")?;
+    } else {
+        let opened = std::fs::File::open(file).with_context(|| file.display().to_string())?;
+        let read = opened.take(MAX_SECRET).read_to_string(&mut text);
+        read.with_context(|| file.display().to_string())?;
+    }
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+}

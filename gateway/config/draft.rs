@@ -1,0 +1,124 @@
+//! A first configuration file: commented, and with the servers of clients' own files when some are
+//! named. No value that may be a secret goes into it: a reference does, and the caller is told
+//! what to set.
+
+mod secrets;
+mod yaml;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use crate::problem::{Place, Problem, Problems, Report};
+use crate::source::node::{Node, Value};
+use crate::source::{display_path, read_file};
+use crate::{expand, import, load};
+use secrets::Secrets;
+pub use secrets::Wanted;
+
+/// What stands above everything.
+const HEAD: &str = include_str!("draft/head.yaml");
+
+/// The servers of a file that takes none over.
+const NO_SERVERS: &str = include_str!("draft/example.yaml");
+
+/// What stands above the servers that are taken over.
+const SERVERS: &str = "# The MCP servers behind the gateway; ${NAME} comes from the environment.\n";
+
+/// What most people want next.
+const TAIL: &str = include_str!("draft/more.yaml");
+
+/// The file that was made, and what the operator has to know of it.
+pub struct Draft {
+    pub text: String,
+    /// Names of the servers that were taken over.
+    pub servers: Vec<String>,
+    /// The variables that the file refers to, by name.
+    pub variables: Vec<Wanted>,
+    /// What was changed or left out.
+    pub notes: Vec<Problem>,
+}
+
+/// Whether a file is one in which a client keeps servers. One that cannot be read is, so that its
+/// mistakes are told.
+pub fn has_servers(path: &Path, cwd: &Path) -> bool {
+    match read_file(path, cwd, true) {
+        Ok(file) => import::find_servers(&file).is_some(),
+        Err(_) => true,
+    }
+}
+
+/// A configuration with the servers of these files. Of several servers with one name, the first is
+/// taken.
+///
+/// # Errors
+/// Every mistake in the files.
+pub fn draft(files: &[PathBuf], home: &str, cwd: &Path) -> Result<Draft, Report> {
+    let mut problems = Problems::default();
+    let mut secrets = Secrets::default();
+    let mut taken: BTreeMap<String, (Node, Place)> = BTreeMap::new();
+    let mut groups = Vec::new();
+    for path in files {
+        let file = match read_file(path, cwd, true) {
+            Ok(file) => file,
+            Err(problem) => {
+                problems.push(problem);
+                continue;
+            }
+        };
+        let mut root = import::layer(&file, &mut problems);
+        load::one_spelling(&mut root);
+        let mut new = BTreeSet::new();
+        for (slug, server, place) in servers_of(&root) {
+            match taken.get(&slug) {
+                Some((other, first)) if !load::same(other, &server) => {
+                    let what = format!("left out: another server of this name is at {first}");
+                    let key = format!("servers.{slug}");
+                    let hint = "add it under another name";
+                    problems.push(Problem::warning(place, key, what).hint(hint));
+                }
+                Some(_) => {}
+                None => {
+                    taken.insert(slug.clone(), (server, place));
+                    new.insert(slug);
+                }
+            }
+        }
+        if !new.is_empty() {
+            groups.push((path, new));
+        }
+    }
+    for (server, _) in taken.values() {
+        secrets.reserve(server);
+    }
+    let mut sections = String::new();
+    for (path, slugs) in groups {
+        let _ = writeln!(sections, "  # From {}", display_path(path, cwd).display());
+        secrets.start_file(home, expand::workspace(path.parent().unwrap_or(cwd)));
+        for slug in slugs {
+            let server = yaml::write_server(&slug, &taken[&slug].0, &mut secrets);
+            sections.push_str(&server);
+        }
+    }
+    let notes = problems.finish()?;
+    let middle = match taken.is_empty() {
+        true => NO_SERVERS.to_string(),
+        false => format!("{SERVERS}servers:\n{sections}"),
+    };
+    let text = format!("{HEAD}\n{middle}\n{TAIL}");
+    let servers = taken.into_keys().collect();
+    Ok(Draft { text, servers, variables: secrets.into_wanted(), notes })
+}
+
+fn servers_of(root: &Node) -> Vec<(String, Node, Place)> {
+    let mut servers = Vec::new();
+    if let Some(Value::Map(map)) = root.get(&["servers"]).map(|node| &node.value) {
+        for (slug, entry) in map {
+            servers.push((slug.clone(), entry.node.clone(), entry.place.clone()));
+        }
+    }
+    servers
+}
+
+#[cfg(test)]
+mod tests;

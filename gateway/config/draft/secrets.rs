@@ -1,0 +1,358 @@
+//! Which values of a client's file may be secrets, and the references that take their place. When
+//! in doubt a value is one: a variable too many is a nuisance, a secret in a file a leak.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::problem::Place;
+use crate::source::node::{Node, Value};
+
+/// Parts of names whose values are secrets.
+const NAMES: [&str; 16] = [
+    "TOKEN",
+    "KEY",
+    "SECRET",
+    "PASS",
+    "PWD",
+    "AUTH",
+    "CREDENTIAL",
+    "COOKIE",
+    "SESSION",
+    "DSN",
+    "PRIVATE",
+    "SIGNATURE",
+    "WEBHOOK",
+    "CONNECTION",
+    "BEARER",
+    "_PAT",
+];
+/// How well-known tokens begin.
+const PREFIXES: [&str; 12] = [
+    "sk-",
+    "pk_",
+    "ghp_",
+    "gho_",
+    "ghs_",
+    "github_pat_",
+    "glpat-",
+    "xox",
+    "AKIA",
+    "eyJ",
+    "npm_",
+    "-----BEGIN",
+];
+/// Headers that say nothing of who asks.
+const OPEN_HEADERS: [&str; 2] = ["accept-language", "user-agent"];
+/// From this length on, letters and digits without a word among them are taken for a secret.
+const RANDOM: usize = 20;
+const PART: usize = 16;
+
+/// A variable that has to be set before the gateway starts.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Wanted {
+    pub name: String,
+    /// What it is for, such as `servers.github.env.GITHUB_TOKEN`.
+    pub key: String,
+    /// Where its value stands today.
+    pub place: Place,
+}
+
+/// The references made so far.
+#[derive(Default)]
+pub struct Secrets {
+    home: String,
+    workspace: PathBuf,
+    /// By name: the value that it stands for, where that is known, and what is told of it.
+    made: BTreeMap<String, (Option<String>, Wanted)>,
+    /// Names of variables that the files themselves refer to.
+    reserved: BTreeSet<String>,
+}
+
+impl Secrets {
+    pub fn start_file(&mut self, home: &str, workspace: &Path) {
+        self.home = home.to_string();
+        self.workspace = workspace.to_path_buf();
+    }
+
+    /// Keeps the names of the variables that this refers to from other secrets.
+    pub fn reserve(&mut self, node: &Node) {
+        match &node.value {
+            Value::Text(text) => {
+                for part in text.split("${").skip(1) {
+                    let inside = part.split('}').next().unwrap_or_default();
+                    let name = inside.strip_prefix("env:").unwrap_or(inside);
+                    let name = name.split(":-").next().unwrap_or_default();
+                    self.reserved.insert(name.to_string());
+                }
+            }
+            Value::List(list) => {
+                for item in list {
+                    self.reserve(item);
+                }
+            }
+            Value::Map(map) => {
+                for entry in map.values() {
+                    self.reserve(&entry.node);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub fn into_wanted(self) -> Vec<Wanted> {
+        let mut wanted = Vec::with_capacity(self.made.len());
+        for (_, one) in self.made.into_values() {
+            wanted.push(one);
+        }
+        wanted
+    }
+
+    /// A value that is no secret: only the editor's variables in it become ours.
+    pub fn plain(&mut self, text: &str, key: &str, place: &Place) -> String {
+        let mut out = String::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once("${") {
+            out.push_str(before);
+            let Some((inside, tail)) = after.split_once('}') else {
+                out.push_str("$${");
+                rest = after;
+                continue;
+            };
+            out.push_str(&self.reference(inside, key, place));
+            rest = tail;
+        }
+        out.push_str(rest);
+        out
+    }
+
+    /// The value of a variable for a child process.
+    pub fn variable(
+        &mut self,
+        text: &str,
+        name: &str,
+        slug: &str,
+        key: &str,
+        place: &Place,
+    ) -> String {
+        match is_secret_name(name) || is_secret_value(text) {
+            true => self.secret(text, name, slug, key, place),
+            false => self.plain(text, key, place),
+        }
+    }
+
+    pub fn header(
+        &mut self,
+        text: &str,
+        name: &str,
+        slug: &str,
+        key: &str,
+        place: &Place,
+    ) -> String {
+        if OPEN_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
+            return self.plain(text, key, place);
+        }
+        let name = match name.eq_ignore_ascii_case("authorization") {
+            true => format!("{slug}_token"),
+            false => format!("{slug}_{name}"),
+        };
+        self.after_scheme(text, &name, slug, key, place)
+    }
+
+    /// One argument of a program, which may name what the next one is.
+    pub fn argument(
+        &mut self,
+        text: &str,
+        before: &str,
+        slug: &str,
+        key: &str,
+        place: &Place,
+    ) -> String {
+        if let Some((name, value)) = text.split_once('=')
+            && !name.contains(['/', ':', '?'])
+            && (is_secret_name(name) || is_secret_value(value))
+        {
+            let made = self.secret(value, name.trim_start_matches('-'), slug, key, place);
+            return format!("{name}={made}");
+        }
+        let option = before.strip_prefix('-').unwrap_or_default().trim_start_matches('-');
+        if !option.contains('=') && is_secret_name(option) && !text.starts_with('-') {
+            return self.secret(text, option, slug, key, place);
+        }
+        if text.contains("://") {
+            return self.address(text, slug, key, place);
+        }
+        if SCHEMES.iter().any(|scheme| text.contains(scheme)) {
+            return self.after_scheme(text, &format!("{slug}_token"), slug, key, place);
+        }
+        match is_secret_value(text) {
+            true => self.secret(text, &format!("{slug}_secret"), slug, key, place),
+            false => self.plain(text, key, place),
+        }
+    }
+
+    /// An address, whose user, path or query may hold secrets.
+    pub fn address(&mut self, text: &str, slug: &str, key: &str, place: &Place) -> String {
+        let Ok(url) = url::Url::parse(text) else {
+            return self.plain(text, key, place);
+        };
+        let has_user = !url.username().is_empty() || url.password().is_some();
+        let in_path = url.path().split('/').any(is_secret_value);
+        if has_user || in_path {
+            return self.secret(text, &format!("{slug}_url"), slug, key, place);
+        }
+        let Some((address, query)) = text.split_once('?') else {
+            return self.plain(text, key, place);
+        };
+        let mut pairs = Vec::new();
+        for pair in query.split('&') {
+            pairs.push(match pair.split_once('=') {
+                Some((name, value)) => {
+                    let variable = format!("{slug}_{name}");
+                    let made = match is_secret_name(name) || is_secret_value(value) {
+                        true => self.secret(value, &variable, slug, key, place),
+                        false => self.plain(value, key, place),
+                    };
+                    format!("{name}={made}")
+                }
+                None => self.plain(pair, key, place),
+            });
+        }
+        format!("{}?{}", self.plain(address, key, place), pairs.join("&"))
+    }
+
+    /// `Bearer` and the like stay, what follows is the secret.
+    fn after_scheme(
+        &mut self,
+        text: &str,
+        name: &str,
+        slug: &str,
+        key: &str,
+        place: &Place,
+    ) -> String {
+        for scheme in SCHEMES {
+            if let Some(at) = text.find(scheme) {
+                let (before, secret) = text.split_at(at + scheme.len());
+                return format!("{before}{}", self.secret(secret, name, slug, key, place));
+            }
+        }
+        self.secret(text, name, slug, key, place)
+    }
+
+    /// A reference in the place of a secret; a value that is one already stays.
+    fn secret(&mut self, text: &str, name: &str, slug: &str, key: &str, place: &Place) -> String {
+        if text.is_empty() || text.contains("${") {
+            return self.plain(text, key, place);
+        }
+        let mut name = variable_name(name);
+        // Names of our own mean something to the gateway.
+        let is_ours = name.starts_with("LOCKGATE_") || name.starts_with("MCP_");
+        if is_ours || self.is_taken(&name, text) {
+            name = variable_name(&format!("{slug}_{name}"));
+        }
+        self.refer(&name, text, key, place)
+    }
+
+    /// A reference by this name, or the next one that is free.
+    fn refer(&mut self, first: &str, value: &str, key: &str, place: &Place) -> String {
+        let mut name = first.to_string();
+        let mut number = 2;
+        while self.is_taken(&name, value) {
+            name = format!("{first}_{number}");
+            number += 1;
+        }
+        self.want(&name, Some(value), key, place);
+        format!("${{{name}}}")
+    }
+
+    fn is_taken(&self, name: &str, value: &str) -> bool {
+        match self.made.get(name) {
+            Some((known, _)) => known.as_deref() != Some(value),
+            None => self.reserved.contains(name),
+        }
+    }
+
+    fn want(&mut self, name: &str, value: Option<&str>, key: &str, place: &Place) {
+        if !self.made.contains_key(name) {
+            let wanted =
+                Wanted { name: name.to_string(), key: key.to_string(), place: place.clone() };
+            self.made.insert(name.to_string(), (value.map(str::to_string), wanted));
+        }
+    }
+
+    /// What stands between `${` and `}` in a client's file, in our words.
+    fn reference(&mut self, inside: &str, key: &str, place: &Place) -> String {
+        match inside {
+            "userHome" => return self.home.clone(),
+            "workspaceFolder" => return self.workspace.display().to_string(),
+            "pathSeparator" | "/" => return "/".to_string(),
+            _ => {}
+        }
+        let name = match inside.split_once(':') {
+            Some(("env", name)) => name.to_string(),
+            Some(("input", name)) => return self.refer(&variable_name(name), inside, key, place),
+            Some((_, default)) if default.starts_with('-') => return format!("${{{inside}}}"),
+            Some(_) => variable_name(inside),
+            None => variable_name_as_is(inside),
+        };
+        self.want(&name, None, key, place);
+        format!("${{{name}}}")
+    }
+}
+
+const SCHEMES: [&str; 3] = ["Bearer ", "Basic ", "Token "];
+
+fn is_secret_name(name: &str) -> bool {
+    let name = name.to_ascii_uppercase().replace('-', "_");
+    NAMES.iter().any(|part| name.contains(part))
+}
+
+/// Whether a value looks like one that nobody should read.
+fn is_secret_value(text: &str) -> bool {
+    if text.contains("${") {
+        return false;
+    }
+    if PREFIXES.iter().any(|prefix| text.starts_with(prefix)) {
+        return true;
+    }
+    if let Ok(url) = url::Url::parse(text)
+        && text.contains("://")
+    {
+        return url.password().is_some();
+    }
+    let has_digit = text.bytes().any(|b| b.is_ascii_digit());
+    let has_letter = text.bytes().any(|b| b.is_ascii_alphabetic());
+    let is_one_word = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-+=".contains(&b));
+    // Names of packages and models have short parts; a UUID is written in parts, too.
+    let mut longest = 0;
+    for part in text.split(['-', '_']) {
+        longest = longest.max(part.len());
+    }
+    let is_uuid = text.len() == 36 && text.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
+    let is_long = text.len() >= RANDOM && longest >= PART;
+    has_digit && has_letter && is_one_word && (is_long || is_uuid)
+}
+
+/// Upper case letters, digits and `_`.
+fn variable_name(text: &str) -> String {
+    let mut name = String::new();
+    for c in text.chars() {
+        match c.is_ascii_alphanumeric() {
+            true => name.push(c.to_ascii_uppercase()),
+            false if name.ends_with('_') => {}
+            false => name.push('_'),
+        }
+    }
+    let name = name.trim_matches('_');
+    match name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        true => name.to_string(),
+        false => format!("SECRET_{name}"),
+    }
+}
+
+/// A name that can be one stays as it is written.
+fn variable_name_as_is(text: &str) -> String {
+    let is_name = text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    if is_name { text.to_string() } else { variable_name(text) }
+}

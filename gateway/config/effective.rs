@@ -1,0 +1,340 @@
+//! What is in force, and where each value comes from. Secrets are shown as the references that they
+//! are written as, and those that are written out are not shown at all.
+
+use std::collections::BTreeSet;
+
+use lockgate_telemetry::Format;
+use lockgate_upstream::Transport;
+use serde::Serialize;
+use serde_json::{Value as Json, json};
+
+use crate::load::load_with_layers;
+use crate::loaded::{Config, Loaded, Sources};
+use crate::problem::{Place, Report};
+use crate::source::layer::Layers;
+use crate::source::node::{Node, Value, is_sensitive, starts_with};
+
+/// Stands for a secret that is written out.
+const HIDDEN: &str = "(not shown)";
+
+/// Keys below sensitive ones that hold no secret.
+const OPEN: &[&[&str]] = &[
+    &["builtin", "database", "connections", "*", "file"],
+    &["builtin", "database", "connections", "*", "tls"],
+    &["builtin", "database", "connections", "*", "functions"],
+    &["builtin", "database", "connections", "*", "allow_privileged_role"],
+];
+/// Keys whose value is an address: of it, everything up to the path is shown.
+const ADDRESSES: &[&[&str]] = &[
+    &["approvals", "webhook", "url"],
+    &["builtin", "database", "connections", "*", "url"],
+    &["builtin", "web", "proxy", "url"],
+    &["redis", "url"],
+    &["servers", "*", "url"],
+    &["store", "url"],
+    &["telemetry", "otlp"],
+];
+/// What may stand before a reference in a secret and tells nothing.
+const SCHEMES: [&str; 3] = ["Bearer ", "Basic ", "Token "];
+
+/// The configuration in force.
+pub struct Effective {
+    pub loaded: Loaded,
+    /// In the order of their keys.
+    pub settings: Vec<Setting>,
+}
+
+/// One key, its value and where that comes from.
+#[derive(Debug, PartialEq, Serialize)]
+pub struct Setting {
+    /// Such as `servers.time.timeout`.
+    pub key: String,
+    /// `null` when nothing is set; a secret is the reference to it, or is not shown.
+    pub value: Json,
+    /// What holds where nothing is set, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub otherwise: Option<String>,
+    /// `{}` for a default.
+    pub origin: Place,
+}
+
+/// Reads the configuration as serving does, and says of every key what is in force.
+///
+/// # Errors
+/// Every mistake in it.
+pub fn effective(sources: &Sources) -> Result<Effective, Report> {
+    let (loaded, layers) = load_with_layers(sources)?;
+    let schema = crate::schema();
+    let mut walk = Walk {
+        schema: &schema,
+        layers: &layers,
+        config: &loaded.config,
+        path: Vec::new(),
+        settings: Vec::new(),
+    };
+    walk.section(&schema);
+    let settings = walk.settings;
+    Ok(Effective { loaded, settings })
+}
+
+struct Walk<'a> {
+    schema: &'a Json,
+    layers: &'a Layers,
+    config: &'a Config,
+    path: Vec<String>,
+    settings: Vec<Setting>,
+}
+
+impl<'a> Walk<'a> {
+    /// Every key below a section, and every name that somebody gave there.
+    fn section(&mut self, schema: &'a Json) {
+        for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+            if name != "$schema" {
+                self.key(name, property);
+            }
+        }
+        let named = &schema["additionalProperties"];
+        if named.is_object() {
+            for name in self.given_names() {
+                self.key(&name, named);
+            }
+        }
+    }
+
+    fn key(&mut self, name: &str, property: &'a Json) {
+        self.path.push(name.to_string());
+        let target = self.resolve(property);
+        let is_section =
+            target.get("properties").is_some() || target["additionalProperties"].is_object();
+        if is_section && self.is_in_force(property) {
+            self.section(target);
+        } else if !is_section {
+            self.value(property);
+        }
+        self.path.pop();
+    }
+
+    /// A section that may be missing is there when somebody wrote it.
+    fn is_in_force(&self, property: &Json) -> bool {
+        let choices = property["anyOf"].as_array().into_iter().flatten();
+        let may_be_missing = choices.clone().any(|choice| choice["type"] == "null");
+        !may_be_missing || self.find().is_some()
+    }
+
+    fn value(&mut self, property: &Json) {
+        let node = self.find();
+        let (value, origin) = match node {
+            Some(node) => (show(node, &mut self.path.clone()), self.layers.place(&self.path)),
+            None => (self.default(property), Place::Nowhere),
+        };
+        let description = property["description"].as_str().unwrap_or_default();
+        let otherwise = match &value {
+            Json::Null => default_in_words(description),
+            _ => None,
+        };
+        self.settings.push(Setting { key: self.path.join("."), value, otherwise, origin });
+    }
+
+    /// The strongest value at this path; what is null is not given.
+    fn find(&self) -> Option<&'a Node> {
+        for layer in self.layers.0.iter().rev() {
+            match layer.root.get(&self.path) {
+                Some(node) if !matches!(node.value, Value::Null) => return Some(node),
+                _ => {}
+            }
+        }
+        None
+    }
+
+    fn given_names(&self) -> BTreeSet<String> {
+        let mut names = BTreeSet::new();
+        for layer in &self.layers.0 {
+            if let Some(map) = layer.root.get(&self.path).and_then(Node::as_map) {
+                names.extend(map.keys().cloned());
+            }
+        }
+        names
+    }
+
+    fn default(&self, property: &Json) -> Json {
+        match property.get("default") {
+            Some(default) => default.clone(),
+            None => self.computed().unwrap_or(Json::Null),
+        }
+    }
+
+    /// Defaults that depend on other values.
+    fn computed(&self) -> Option<Json> {
+        let config = self.config;
+        let path: Vec<&str> = self.path.iter().map(String::as_str).collect();
+        Some(match path.as_slice() {
+            ["name"] => json!(config.proxy.name),
+            ["listen"] => json!(config.listener.listen),
+            ["limits", "bytes_in_flight"] => json!(config.proxy.limits.bytes_in_flight),
+            ["limits", "sessions_per_principal"] => {
+                json!(config.proxy.limits.sessions_per_principal)
+            }
+            ["builtin", "example"] => json!(config.tools.names().any(|name| name == "example")),
+            ["log", "level"] => json!(config.telemetry.level),
+            ["log", "format"] => match config.telemetry.format {
+                Format::Json => json!("json"),
+                Format::Text => json!("text"),
+            },
+            ["store", "file"] => match &config.store.place {
+                lockgate_store::Place::File(file) => json!(file),
+                lockgate_store::Place::Postgres(_) => return None,
+            },
+            ["servers", slug, key @ ..] => return self.computed_of_server(slug, key),
+            _ => return None,
+        })
+    }
+
+    fn computed_of_server(&self, slug: &str, key: &[&str]) -> Option<Json> {
+        let server = self.config.servers.iter().find(|server| server.slug == slug)?;
+        match key {
+            ["transport"] => Some(match server.transport {
+                Transport::Stdio { .. } => json!("stdio"),
+                Transport::Http { .. } => json!("http"),
+                Transport::Sse { .. } => json!("sse"),
+            }),
+            ["health", "interval"] => {
+                let interval = server.health.as_ref().map(|health| health.interval.as_secs());
+                Some(json!(interval.unwrap_or(0)))
+            }
+            _ => None,
+        }
+    }
+
+    /// What a reference of the schema stands for.
+    fn resolve(&self, property: &'a Json) -> &'a Json {
+        let mut at = property;
+        if let Some(choices) = property["anyOf"].as_array() {
+            at = choices.iter().find(|choice| choice.get("$ref").is_some()).unwrap_or(property);
+        }
+        match at["$ref"].as_str().and_then(|name| name.strip_prefix("#/$defs/")) {
+            Some(name) => &self.schema["$defs"][name],
+            None => at,
+        }
+    }
+}
+
+/// What a description says after "Default".
+fn default_in_words(description: &str) -> Option<String> {
+    let description = description.replace('\n', " ");
+    let (_, after) = ["Default: ", "Default ", "By default "]
+        .iter()
+        .find_map(|word| description.split_once(word))?;
+    let sentence = after.split(". ").next().unwrap_or(after);
+    Some(sentence.trim_end_matches('.').to_string())
+}
+
+/// The value as it may be shown.
+fn show(node: &Node, path: &mut Vec<String>) -> Json {
+    match &node.value {
+        Value::Null => Json::Null,
+        Value::List(list) => {
+            let mut items = Vec::with_capacity(list.len());
+            for (at, item) in list.iter().enumerate() {
+                path.push(at.to_string());
+                items.push(show(item, path));
+                path.pop();
+            }
+            Json::Array(items)
+        }
+        Value::Map(map) => {
+            let mut entries = serde_json::Map::new();
+            for (key, entry) in map {
+                path.push(key.clone());
+                entries.insert(key.clone(), show(&entry.node, path));
+                path.pop();
+            }
+            Json::Object(entries)
+        }
+        _ => show_single(node, path),
+    }
+}
+
+fn show_single(node: &Node, path: &[String]) -> Json {
+    let is_open = OPEN.iter().any(|keys| starts_with(path, keys));
+    let is_secret = is_sensitive(path) && !is_open;
+    if let Some(written) = &node.reference {
+        return Json::String(if is_secret { references(written) } else { written.clone() });
+    }
+    match &node.value {
+        Value::Bool(value) => json!(value),
+        Value::Integer(value) => json!(i64::try_from(*value).unwrap_or(i64::MAX)),
+        Value::Float(value) => json!(value),
+        Value::Text(text) if !is_secret => json!(text),
+        Value::Text(text) => json!(show_secret(text, &node.place, path)),
+        _ => Json::Null,
+    }
+}
+
+/// What may be said of a text that may be a secret.
+fn show_secret(text: &str, place: &Place, path: &[String]) -> String {
+    if let Place::Variable(name) = place {
+        return format!("${{{name}}}");
+    }
+    if ADDRESSES.iter().any(|keys| starts_with(path, keys)) {
+        return show_address(text).unwrap_or_else(|| HIDDEN.to_string());
+    }
+    let is_plain = match path {
+        [servers, _, key] if servers == "servers" && key == "command" => {
+            !text.contains(char::is_whitespace)
+        }
+        // The name of an option, and not what is given to it.
+        [servers, _, key, _] if servers == "servers" && key == "args" => is_option_name(text),
+        _ => false,
+    };
+    if is_plain { text.to_string() } else { HIDDEN.to_string() }
+}
+
+/// The scheme, the host and the port; paths and queries may have keys in them.
+fn show_address(text: &str) -> Option<String> {
+    let url = url::Url::parse(text).ok()?;
+    let host = url.host_str()?;
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    let rest = if matches!(url.path(), "" | "/") { "" } else { "/…" };
+    Some(format!("{}://{host}{port}{rest}", url.scheme()))
+}
+
+/// `-y` and `--long-name`.
+fn is_option_name(text: &str) -> bool {
+    match (text.strip_prefix("--"), text.strip_prefix('-')) {
+        (Some(name), _) => {
+            name.len() <= 32 && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'-')
+        }
+        (None, Some(name)) => name.len() == 1,
+        _ => false,
+    }
+}
+
+/// The references in a text, without what stands around and in them.
+fn references(written: &str) -> String {
+    if written.starts_with("file:") {
+        return written.to_string();
+    }
+    let mut shown = String::new();
+    let mut rest = written;
+    while let Some((before, after)) = rest.split_once("${") {
+        let Some((inside, tail)) = after.split_once('}') else { break };
+        shown.push_str(mask(before));
+        let name = inside.split(":-").next().unwrap_or_default();
+        let default = if name.len() < inside.len() { ":-…" } else { "" };
+        shown.push_str(&format!("${{{name}{default}}}"));
+        rest = tail;
+    }
+    shown.push_str(mask(rest));
+    shown
+}
+
+fn mask(literal: &str) -> &str {
+    match literal {
+        "" => "",
+        _ if SCHEMES.contains(&literal) => literal,
+        _ => "…",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,235 @@
+//! `include`: files that belong to the configuration as the first one does. Each is read and
+//! checked on its own, with its own folder for relative paths. What two of them say differently is
+//! a mistake that names both places: none wins.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::{Component, Path, PathBuf};
+
+use super::{Loading, is_definition, same, unreadable};
+use crate::policies;
+use crate::problem::{Place, Problem, Problems};
+use crate::raw::leaf::List;
+use crate::source::display_path;
+use crate::source::layer::Layer;
+use crate::source::node::{Entry, Node, Value, starts_with};
+
+/// Most files of one configuration.
+const FILES: usize = 64;
+/// Lists that all files add to.
+const ADDED: &[&[&str]] = &[
+    &["import"],
+    &["include"],
+    &["policy", "files"],
+    &["policy", "*", "allow"],
+    &["policy", "*", "deny"],
+];
+
+/// What was read so far.
+#[derive(Default)]
+struct Included {
+    layers: Vec<Layer>,
+    /// Every file as the system knows it, with where it is named.
+    seen: BTreeMap<PathBuf, Place>,
+    /// Those that led to the one being read.
+    chain: Vec<PathBuf>,
+}
+
+impl Loading<'_> {
+    /// A file with all that it includes, as one layer.
+    pub(super) fn file_with_includes(&mut self, path: &Path) -> Layer {
+        let mut included = Included::default();
+        self.include(path, Place::Nowhere, &mut included);
+        let mut layers = included.layers.into_iter();
+        let mut all = layers.next().unwrap_or_else(unreadable);
+        for layer in layers {
+            all.damaged.extend(layer.damaged);
+            merge(&mut all.root, &layer.root, &mut Vec::new(), &mut self.problems);
+        }
+        all
+    }
+
+    fn include(&mut self, path: &Path, named_at: Place, included: &mut Included) {
+        let known = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        included.seen.insert(known.clone(), named_at);
+        let base = path.parent().unwrap_or(path).to_path_buf();
+        let layer = match self.read(path, false) {
+            Some(node) => {
+                let lost = self.find_lost(&node);
+                let mut layer = self.layer(node, &base, false);
+                layer.damaged.extend(lost);
+                layer
+            }
+            None => unreadable(),
+        };
+        let named = self.named_files(&layer.root, path);
+        included.layers.push(layer);
+        included.chain.push(known);
+        for (file, place) in named {
+            if let Some(what) = self.refuse(&file, &place, included) {
+                let hint = "include each file in one place";
+                self.problems.push(Problem::error(place, "include", what).hint(hint));
+            } else if included.seen.len() >= FILES {
+                let what = format!("a configuration has at most {FILES} files");
+                let hint = "put some of them together";
+                self.problems.push(Problem::error(place, "include", what).hint(hint));
+                break;
+            } else {
+                self.include(&file, place, included);
+            }
+        }
+        included.chain.pop();
+    }
+
+    /// The files that `include` of one file stands for, with where each is named.
+    fn named_files(&mut self, root: &Node, path: &Path) -> Vec<(PathBuf, Place)> {
+        let path = plain(path);
+        let base = path.parent().unwrap_or(&path);
+        let mut files = Vec::new();
+        for (name, place, is_secret) in listed(root) {
+            let whole = plain(&base.join(&name));
+            let found = match whole.starts_with(base) {
+                true => policies::files(&whole),
+                false => Err("lies outside of the folder of the file that names it".to_string()),
+            };
+            match found {
+                Ok(found) => {
+                    for file in found {
+                        // A pattern may also fit the file that it stands in.
+                        if file != path || file == whole {
+                            files.push((file, place.clone()));
+                        }
+                    }
+                }
+                Err(what) => {
+                    let shown = if is_secret { String::new() } else { format!("`{name}`: ") };
+                    let hint = "name a file, a folder, or a pattern such as teams/*.yaml, beside \
+                        or below the file that names it";
+                    let problem = Problem::error(place, "include", format!("{shown}{what}"));
+                    self.problems.push(problem.hint(hint));
+                }
+            }
+        }
+        files
+    }
+
+    /// Why a file cannot be included here, if it cannot.
+    fn refuse(&self, file: &Path, place: &Place, included: &Included) -> Option<String> {
+        let known = file.canonicalize().ok()?;
+        let cwd = &self.sources.cwd;
+        if let Some(at) = included.chain.iter().position(|open| *open == known) {
+            let mut names = Vec::new();
+            for open in included.chain[at..].iter().chain([&known]) {
+                names.push(name_of(open, cwd));
+            }
+            return Some(format!("the files include each other: {}", names.join(" → ")));
+        }
+        let first = included.seen.get(&known)?;
+        let shown = name_of(file, cwd);
+        match first == place {
+            true => Some(format!("{shown} is included twice here")),
+            false => Some(format!("{shown} is included twice; the other place is {first}")),
+        }
+    }
+}
+
+fn name_of(file: &Path, cwd: &Path) -> String {
+    let known_cwd = cwd.canonicalize().unwrap_or_else(|_| cwd.to_path_buf());
+    let shown = file.strip_prefix(&known_cwd).unwrap_or(file);
+    display_path(shown, cwd).display().to_string()
+}
+
+/// The names in `include`, with where each is, and whether it is a secret's value.
+fn listed(root: &Node) -> Vec<(String, Place, bool)> {
+    let mut names = Vec::new();
+    for item in items(root.get(&["include"])) {
+        if let Value::Text(name) = item.value {
+            names.push((name, item.place, item.reference.is_some()));
+        }
+    }
+    names
+}
+
+/// The items of a list, which may also be written as one text.
+fn items(node: Option<&Node>) -> Vec<Node> {
+    let Some(node) = node else { return Vec::new() };
+    if let Value::List(list) = &node.value {
+        return list.clone();
+    }
+    let List(texts) = node.to_figment().deserialize().unwrap_or_default();
+    let mut items = Vec::with_capacity(texts.len());
+    for text in texts {
+        items.push(Node { value: Value::Text(text), ..node.clone() });
+    }
+    items
+}
+
+/// The path without `.` and `..`.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                plain.pop();
+            }
+            part => plain.push::<&OsStr>(part.as_ref()),
+        }
+    }
+    plain
+}
+
+/// Adds what another file says; `into` stays as it is where they differ.
+fn merge(into: &mut Node, from: &Node, path: &mut Vec<String>, problems: &mut Problems) {
+    if matches!(from.value, Value::Null) {
+        return;
+    }
+    if matches!(into.value, Value::Null) {
+        *into = from.clone();
+        return;
+    }
+    let is_server = path.len() == 2 && path[0] == "servers";
+    if is_server && is_definition(into) && is_definition(from) && !same(into, from) {
+        return differ(into, from, "another server of this name is defined", path, problems);
+    }
+    if ADDED.iter().any(|keys| keys.len() == path.len() && starts_with(path, keys)) {
+        let mut all = items(Some(into));
+        all.extend(items(Some(from)));
+        into.value = Value::List(all);
+        return;
+    }
+    if let (Value::Map(known), Value::Map(new)) = (&mut into.value, &from.value) {
+        for (key, entry) in new {
+            path.push(key.clone());
+            merge_entry(known, key, entry, path, problems);
+            path.pop();
+        }
+    } else if into.to_figment() != from.to_figment() {
+        differ(into, from, "another value is given", path, problems);
+    }
+}
+
+fn merge_entry(
+    into: &mut BTreeMap<String, Entry>,
+    key: &str,
+    entry: &Entry,
+    path: &mut Vec<String>,
+    problems: &mut Problems,
+) {
+    match into.get_mut(key) {
+        Some(known) => merge(&mut known.node, &entry.node, path, problems),
+        None => {
+            into.insert(key.to_string(), entry.clone());
+        }
+    }
+}
+
+fn differ(into: &Node, from: &Node, what: &str, path: &[String], problems: &mut Problems) {
+    let key = path.join(".");
+    let hint = match path {
+        [servers, _] if servers == "servers" => "rename one of them",
+        _ => "keep it in one of the files",
+    };
+    let what = format!("{what} at {}", into.place);
+    problems.push(Problem::error(from.place.clone(), key, what).hint(hint));
+}

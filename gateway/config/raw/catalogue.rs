@@ -1,0 +1,31 @@
+//! `catalogue.NAME`: a server that organisations may add without knowing where it is.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::leaf::Text;
+
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CatalogueEntry {
+    /// What people call it, at most 100 characters. Default: the name of the entry.
+    pub title: Option<Text>,
+    /// What it is for, in at most 1000 bytes.
+    pub description: Option<Text>,
+    /// Where the server is reached over Streamable HTTP. Organisations do not see it.
+    pub url: Option<Text>,
+    /// What it wants of whoever adds it: `none`, `api_key` (in `header`) or `bearer_token`.
+    pub auth: AuthMethod,
+    /// The header that carries the key, with `api_key`.
+    pub header: Option<Text>,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum AuthMethod {
+    #[default]
+    None,
+    ApiKey,
+    BearerToken,
+}

@@ -1,0 +1,50 @@
+//! `redis`: an address, a secret beside it, and nothing of either in what is said.
+
+use super::Given;
+
+const SECRET: &str = "0123456789abcdef0123456789abcdef";
+
+fn given(text: &str, url: &str) -> Given {
+    Given::yaml(text).env("URL", url).env("SECRET", SECRET)
+}
+
+#[test]
+fn rates_are_shared_where_an_address_says_so() {
+    assert!(Given::yaml("title: a").loaded().config.limits.is_none());
+    let text = "redis: { url: '${URL}' }\nsecret: '${SECRET}'";
+    let loaded = given(text, "rediss://:Tops3cret@redis.example.com/1").loaded();
+    let shown = format!("{loaded:?}");
+    assert!(shown.contains("redis.example.com") && !shown.contains("Tops3cret"), "{shown}");
+    let one = loaded.config.limits.unwrap();
+    // A new secret changes nothing before the old one is gone.
+    let ring = "redis: { url: '${URL}' }\nsecret: '${NEW}'\nold_secrets: ['${SECRET}']";
+    let new = given(ring, "rediss://:Tops3cret@redis.example.com/1");
+    let new = new.env("NEW", "new-0123456789abcdef0123456789ab").loaded();
+    assert!(new.config.limits.unwrap() == one);
+    let other = "redis: { url: '${URL}', prefix: other }\nsecret: '${SECRET}'";
+    let other = given(other, "rediss://:Tops3cret@redis.example.com/1").loaded();
+    assert!(other.config.limits.unwrap() != one);
+}
+
+#[test]
+fn what_cannot_be_shared_is_said_without_the_secret() {
+    let with_secret = "redis: { url: '${URL}' }\nsecret: '${SECRET}'";
+    for (text, url, key, words) in [
+        (with_secret, "http://:Tops3cret@h", "redis.url", "an address of Redis or Valkey"),
+        (with_secret, "redis://:Tops3cret@h/x", "redis.url", "the number of a database"),
+        (with_secret, "redis://Tops3cret@h", "redis.url", "a user without a password"),
+        ("redis: { url: '${URL}' }", "redis://:Tops3cret@h", "redis.url", "needs `secret`"),
+        ("redis: { prefix: a }", "", "redis.prefix", "without `redis.url`"),
+        (
+            "redis: { url: '${URL}', prefix: 'a b' }\nsecret: '${SECRET}'",
+            "redis://h",
+            "redis.prefix",
+            "letters, digits",
+        ),
+    ] {
+        let messages = given(text, url).messages();
+        let [message] = messages.as_slice() else { panic!("{url}: {messages:?}") };
+        assert!(message.contains(key) && message.contains(words), "{message}");
+        assert!(!message.contains("Tops3cret"), "{message}");
+    }
+}

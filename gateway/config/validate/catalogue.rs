@@ -1,0 +1,84 @@
+//! `catalogue`: servers that organisations may add, each with an address and with what it wants.
+
+use std::collections::BTreeMap;
+
+use lockgate_registry::{Auth, Catalogue, CatalogueEntry};
+
+use super::{Check, is_slug};
+use crate::raw::{self, AuthMethod};
+
+/// As many as servers.
+const ENTRIES: usize = 256;
+const TITLE_CHARS: usize = 100;
+const DESCRIPTION_BYTES: usize = 1000;
+
+impl Check<'_> {
+    pub fn catalogue(&mut self, raw: &BTreeMap<String, raw::CatalogueEntry>) -> Catalogue {
+        if raw.len() > ENTRIES {
+            let what = format!("has {} entries, at most {ENTRIES} are possible", raw.len());
+            self.error(&["catalogue"], what, "take out what nobody uses");
+        }
+        let mut catalogue = Catalogue::new();
+        for (slug, entry) in raw {
+            if !is_slug(slug) {
+                let what = "the name of an entry must be 1 to 64 of a-z, 0-9 and -";
+                let hint = "rename it; what people read goes into `title`";
+                self.error(&["catalogue", slug], what, hint);
+            }
+            if let Some(entry) = self.catalogue_entry(slug, entry) {
+                catalogue.insert(slug.clone(), entry);
+            }
+        }
+        catalogue
+    }
+
+    fn catalogue_entry(&mut self, slug: &str, raw: &raw::CatalogueEntry) -> Option<CatalogueEntry> {
+        let title = raw.title.as_ref().map_or(slug, |title| title.0.trim());
+        if title.is_empty() || title.chars().count() > TITLE_CHARS {
+            let what = format!("must have 1 to {TITLE_CHARS} characters");
+            self.error(&["catalogue", slug, "title"], what, "write a short name for people");
+        }
+        let path = ["catalogue", slug, "description"];
+        self.short(&path, raw.description.as_ref(), DESCRIPTION_BYTES);
+        let auth = self.catalogue_auth(slug, raw);
+        let Some(url) = &raw.url else {
+            if !self.layers.damaged(&["catalogue", slug]) {
+                let hint = "such as https://mcp.example.com/mcp";
+                self.error(&["catalogue", slug], "needs `url`", hint);
+            }
+            return None;
+        };
+        let url = self.remote_url(&["catalogue", slug, "url"], url)?;
+        Some(CatalogueEntry {
+            title: title.to_owned(),
+            description: raw.description.as_ref().map(|text| text.0.clone()),
+            url,
+            auth: auth?,
+        })
+    }
+
+    fn catalogue_auth(&mut self, slug: &str, raw: &raw::CatalogueEntry) -> Option<Auth> {
+        let path = ["catalogue", slug, "header"];
+        let auth = match (raw.auth, &raw.header) {
+            (AuthMethod::None, None) => Auth::None,
+            (AuthMethod::BearerToken, None) => Auth::BearerToken,
+            (AuthMethod::ApiKey, Some(header)) => Auth::ApiKey { header: header.0.clone() },
+            (AuthMethod::ApiKey, None) => {
+                let key = ["catalogue", slug, "auth"];
+                self.error(&key, "`api_key` needs `header`", "such as X-Api-Key");
+                return None;
+            }
+            (AuthMethod::None | AuthMethod::BearerToken, Some(_)) => {
+                self.error(&path, "only goes with `auth: api_key`", "take it out");
+                return None;
+            }
+        };
+        match auth.checked() {
+            Ok(auth) => Some(auth),
+            Err(field) => {
+                self.error(&path, field.message, field.way_out);
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! `redis`: an address that can be connected to, and a secret that all gateways have. It opens
+//! nothing.
+
+use super::Check;
+use crate::raw::{Redis, Root};
+
+const PREFIX: &str = "lockgate";
+const PREFIX_BYTES: usize = 64;
+
+impl Check<'_> {
+    /// Where rates are shared; none where each gateway counts for itself.
+    pub fn redis(&mut self, root: &Root) -> Option<lockgate_limits::Config> {
+        let Redis { url, prefix } = &root.redis;
+        let Some(url) = url else {
+            if prefix.is_some() {
+                let hint = "add it, or take `redis.prefix` out";
+                self.error(&["redis", "prefix"], "means nothing without `redis.url`", hint);
+            }
+            return None;
+        };
+        let prefix = prefix.as_ref().map_or(PREFIX, |prefix| &prefix.0);
+        if !(1..=PREFIX_BYTES).contains(&prefix.len()) || !prefix.bytes().all(is_plain) {
+            let what = format!("must be 1 to {PREFIX_BYTES} letters, digits and -_.:");
+            self.error(&["redis", "prefix"], what, "write it like lockgate-production");
+        }
+        // The oldest of a ring: a new secret comes to all gateways before it is the first of any.
+        let secret = root.old_secrets.last().or(root.secret.as_ref());
+        if root.secret.is_none() {
+            let hint = "add `secret`, the same at every gateway";
+            let what = "needs `secret`, with which callers are hashed in the store";
+            self.error(&["redis", "url"], what, hint);
+        }
+        let secret = secret.map_or("", |secret| &secret.0);
+        match lockgate_limits::Config::new(&url.0, prefix, secret) {
+            Ok(config) => Some(config),
+            Err(error) => {
+                let hint = "write it like redis://:PASSWORD@HOST:6379/0, with TLS rediss://";
+                self.error(&["redis", "url"], error.to_string(), hint);
+                None
+            }
+        }
+    }
+}
+
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte)
+}

@@ -1,0 +1,318 @@
+//! The file of API keys: it is replaced as a whole, under a lock, so that no change of somebody
+//! else is lost, and keeps what people noted in it. The command line changes it, and the API of a
+//! gateway that runs.
+
+use std::collections::BTreeSet;
+use std::fs::{File, Metadata, OpenOptions, Permissions, TryLockError};
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use lockgate_admin::{KeyChange, KeyChangeError};
+use lockgate_authn::key::{Key, write_hash, write_time};
+use lockgate_config::keys::MAX_KEYS;
+use serde_json::{Value, json};
+
+/// How long somebody else may hold the file.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Most links on the way to the file.
+const LINKS: usize = 40;
+/// Keys of one organisation that the API makes: it is not to use up the room of the others.
+const MAX_OF_ORGANISATION: usize = 1_000;
+/// Bytes and values of the file beyond which the API adds no key: there is room below what is read
+/// (1 MiB, 100,000) for revoking them all and for notes.
+const MOST_BYTES: usize = 768 << 10;
+const MOST_VALUES: usize = 80_000;
+const HEAD: &str = "# API keys: hashes, no secrets. Written by `lockgate keys`.\n";
+
+/// Changes the file as the API asks for it.
+pub(crate) fn apply(file: &Path, wanted: &KeyChange) -> Result<(), KeyChangeError> {
+    let mut refusal = None;
+    let changed = change(file, |keys| {
+        if let Err(why) = edit(keys, wanted) {
+            refusal = Some(why);
+            bail!("refused");
+        }
+        Ok(())
+    });
+    match (refusal, changed) {
+        (Some(why), _) => Err(why),
+        (None, Err(error)) => Err(KeyChangeError::Unwritable(format!("{error:#}"))),
+        (None, Ok(())) => Ok(()),
+    }
+}
+
+/// Finds out whether the file could be changed so.
+pub(crate) fn rehearse(file: &Path, wanted: &KeyChange) -> Result<(), KeyChangeError> {
+    let keys = read(file);
+    let mut keys = keys.map_err(|error| KeyChangeError::Unwritable(format!("{error:#}")))?;
+    edit(&mut keys, wanted)
+}
+
+fn edit(keys: &mut Vec<Key>, wanted: &KeyChange) -> Result<(), KeyChangeError> {
+    match wanted {
+        KeyChange::Add(new) => {
+            make_room(keys, new)?;
+            keys.push(new.clone());
+        }
+        KeyChange::Revoke { id, at } => {
+            let key = keys.iter_mut().find(|key| key.id == *id).ok_or(KeyChangeError::Unknown)?;
+            key.revoked.get_or_insert(*at);
+        }
+    }
+    Ok(())
+}
+
+/// Takes out keys that are good no more, the oldest first, as far as there is no room for another.
+fn make_room(keys: &mut Vec<Key>, new: &Key) -> Result<(), KeyChangeError> {
+    let own = new.organisation_or_default();
+    loop {
+        let of_own = keys.iter().filter(|key| key.organisation_or_default() == own);
+        let has_too_many = of_own.count() >= MAX_OF_ORGANISATION;
+        if !has_too_many && has_room(keys, new) {
+            return Ok(());
+        }
+        let mut oldest: Option<(u64, usize)> = None;
+        for (at, key) in keys.iter().enumerate() {
+            let Some(end) = end_of(key).filter(|end| *end <= new.created) else { continue };
+            let helps = !has_too_many || key.organisation_or_default() == own;
+            if helps && oldest.is_none_or(|(oldest, _)| end < oldest) {
+                oldest = Some((end, at));
+            }
+        }
+        let Some((_, at)) = oldest else { return Err(KeyChangeError::Full) };
+        keys.remove(at);
+    }
+}
+
+/// From when on a key is good no more.
+fn end_of(key: &Key) -> Option<u64> {
+    key.revoked.into_iter().chain(key.expires).min()
+}
+
+/// Whether the file would not come near to what is read of one, beyond which nobody could revoke a
+/// key.
+fn has_room(keys: &[Key], new: &Key) -> bool {
+    let mut all = keys.to_vec();
+    all.push(new.clone());
+    let values: usize = all.iter().map(|key| 24 + key.roles.len() + key.scopes.len()).sum();
+    let length = render(Path::new("keys.json"), &all).len();
+    all.len() <= MAX_KEYS && values <= MOST_VALUES && length <= MOST_BYTES
+}
+
+pub(crate) fn read(file: &Path) -> anyhow::Result<Vec<Key>> {
+    let folder = file.parent().unwrap_or(Path::new("/"));
+    lockgate_config::keys::load(file, folder).map_err(|report| anyhow::anyhow!("{report}"))
+}
+
+/// Reads, changes and replaces the file, while nobody else does.
+#[allow(clippy::disallowed_methods, reason = "the file that the operator named")]
+pub(crate) fn change(
+    file: &Path,
+    edit: impl FnOnce(&mut Vec<Key>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    if !file
+        .extension()
+        .is_some_and(|kind| ["yaml", "yml", "json"].iter().any(|known| kind == *known))
+    {
+        bail!("{}: a keys file is named .yaml, .yml or .json", file.display());
+    }
+    let target = target(file)?;
+    let _lock = lock(&target)?;
+    let mut keys = read(file)?;
+    let mut known = keys.clone();
+    edit(&mut keys)?;
+    let fresh = render(file, &keys);
+    let kept: BTreeSet<&str> = keys.iter().map(|key| key.id.as_str()).collect();
+    known.retain(|key| kept.contains(key.id.as_str()));
+    let old = std::fs::read_to_string(&target).unwrap_or_default();
+    let old = without_entries(&old, &kept);
+    let text = with_comments(&old, &render(file, &known), &fresh).unwrap_or(fresh);
+    replace(&target, &text).with_context(|| format!("{} cannot be written", file.display()))
+}
+
+/// A text as commands write it without the entries of keys that are not kept. Notes stay.
+fn without_entries(text: &str, kept: &BTreeSet<&str>) -> String {
+    let mut lines = Vec::new();
+    let mut is_kept = true;
+    for line in text.lines() {
+        if let Some(entry) = line.strip_prefix("  - id: ") {
+            is_kept = kept.contains(entry.split('"').nth(1).unwrap_or_default());
+        }
+        if is_kept || is_note(line) {
+            lines.push(line);
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+/// The fresh text with what people noted in the old one, where that is laid out as commands write
+/// it: `was` but for notes.
+fn with_comments(old: &str, was: &str, fresh: &str) -> Option<String> {
+    let mut known = was.lines().filter(|line| !is_note(line));
+    let mut wanted = fresh.lines().filter(|line| !is_note(line));
+    let mut lines = Vec::new();
+    let mut notes = Vec::new();
+    for line in old.lines() {
+        if is_note(line) {
+            notes.push(line);
+            continue;
+        }
+        let here = known.next()?;
+        let after = line.strip_prefix(here)?;
+        if !is_note(after) || after.starts_with('#') {
+            return None;
+        }
+        // What is added to an entry comes before the notes on the next one.
+        loop {
+            match wanted.next()? {
+                same if same == here => break,
+                added => lines.push(added),
+            }
+        }
+        lines.append(&mut notes);
+        lines.push(line);
+    }
+    lines.append(&mut notes);
+    lines.extend(wanted);
+    known.next().is_none().then(|| lines.join("\n") + "\n")
+}
+
+/// Where links lead: a link stays one, so that everybody who has one to this file sees the same
+/// keys.
+#[allow(clippy::disallowed_methods, reason = "the file that the operator named")]
+fn target(file: &Path) -> anyhow::Result<PathBuf> {
+    let mut at = file.to_path_buf();
+    for _ in 0..LINKS {
+        match std::fs::read_link(&at) {
+            Ok(target) => at = at.parent().unwrap_or(Path::new("/")).join(target),
+            Err(_) => return Ok(at),
+        }
+    }
+    bail!("{} leads through too many links", file.display())
+}
+
+fn render(file: &Path, keys: &[Key]) -> String {
+    let entries: Vec<Value> = keys.iter().map(entry).collect();
+    if file.extension().is_some_and(|extension| extension == "json") {
+        return pretty(&json!({"keys": entries})) + "\n";
+    }
+    // Quoted as JSON, which is YAML too.
+    let mut text = format!("{HEAD}keys:{}\n", if entries.is_empty() { " []" } else { "" });
+    for entry in entries.iter().filter_map(Value::as_object) {
+        for (at, (name, value)) in entry.iter().enumerate() {
+            text.push_str(&format!("  {} {name}: {value}\n", if at == 0 { "-" } else { " " }));
+        }
+    }
+    text
+}
+
+/// An empty file beside the keys file that one command at a time has locked.
+#[allow(clippy::disallowed_methods, reason = "the file that the operator named")]
+fn lock(file: &Path) -> anyhow::Result<File> {
+    let path = beside(file, "lock");
+    let mut options = OpenOptions::new();
+    let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    let held =
+        options.open(&path).with_context(|| format!("{} cannot be written", path.display()))?;
+    if let Ok(keys) = std::fs::metadata(file) {
+        // Or else the owner could not lock it next time; who may not change it is not who made it.
+        let _ = fchown(&held, Some(keys.uid()), Some(keys.gid()));
+    }
+    let began = Instant::now();
+    loop {
+        match held.try_lock() {
+            Ok(()) => return Ok(held),
+            Err(TryLockError::WouldBlock) if began.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            Err(TryLockError::WouldBlock) => {
+                bail!("another command has held {} for too long", path.display())
+            }
+            Err(TryLockError::Error(error)) => {
+                return Err(error).context(path.display().to_string());
+            }
+        }
+    }
+}
+
+/// The new file is as readable as the old one: the gateway may run as somebody else than who edits
+/// its keys.
+#[allow(clippy::disallowed_methods, reason = "the file that the operator named")]
+fn replace(file: &Path, text: &str) -> std::io::Result<()> {
+    // The lock is held, so nobody else writes here; what an earlier command left is overwritten.
+    let fresh = beside(file, "new");
+    let _ = std::fs::remove_file(&fresh);
+    let mut new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
+    let written = write_alike(&mut new, text, std::fs::metadata(file).ok());
+    if let Err(error) = written.and_then(|()| std::fs::rename(&fresh, file)) {
+        let _ = std::fs::remove_file(&fresh);
+        return Err(error);
+    }
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let synced = File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all());
+    if let Err(error) = synced {
+        // The change is made: it is to be recorded, and in force.
+        tracing::warn!(%error, "after a loss of power the file of keys may be the old one");
+    }
+    Ok(())
+}
+
+/// Writes the new file, and gives it the owner and the rights of the old one.
+fn write_alike(new: &mut File, text: &str, old: Option<Metadata>) -> std::io::Result<()> {
+    if let Some(old) = old {
+        let own = new.metadata()?;
+        if (own.uid(), own.gid()) != (old.uid(), old.gid()) {
+            fchown(&*new, Some(old.uid()), Some(old.gid())).map_err(|error| {
+                let message =
+                    format!("it belongs to user {} and group {}: {error}", old.uid(), old.gid());
+                std::io::Error::new(error.kind(), message)
+            })?;
+        }
+        new.set_permissions(Permissions::from_mode(old.mode() & 0o777))?;
+    }
+    new.write_all(text.as_bytes())?;
+    new.sync_all()
+}
+
+fn is_note(line: &str) -> bool {
+    let text = line.trim_start();
+    text.is_empty() || text.starts_with('#')
+}
+
+/// `.NAME.suffix` in the same folder.
+fn beside(file: &Path, suffix: &str) -> PathBuf {
+    let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    file.with_file_name(format!(".{name}.{suffix}"))
+}
+
+/// A key as it stands in the file.
+pub(crate) fn entry(key: &Key) -> Value {
+    let mut entry = json!({"id": key.id, "hash": write_hash(&key.hash), "name": key.name});
+    let texts = [("organisation", &key.organisation), ("agent", &key.agent)];
+    for (name, text) in texts.into_iter().filter_map(|(name, text)| Some((name, text.as_ref()?))) {
+        entry[name] = text.as_str().into();
+    }
+    for (name, all) in [("roles", &key.roles), ("scopes", &key.scopes)] {
+        if !all.is_empty() {
+            entry[name] = json!(all);
+        }
+    }
+    for (name, time) in
+        [("created", Some(key.created)), ("expires", key.expires), ("revoked", key.revoked)]
+    {
+        if let Some(time) = time {
+            entry[name] = write_time(time).into();
+        }
+    }
+    entry
+}
+
+pub(crate) fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

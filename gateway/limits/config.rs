@@ -1,0 +1,105 @@
+//! Where the store of shared rates is, and what keys are hashed with; already validated. It reads
+//! no file and no environment.
+
+use std::fmt;
+
+use lockgate_egress::Target;
+use lockgate_text::percent;
+use url::Url;
+
+/// Databases are numbers; servers have 16 unless they are told otherwise.
+const MAX_DATABASE: u32 = 65_535;
+const PORT: u16 = 6379;
+
+/// One Redis or Valkey.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Config {
+    /// TLS is spoken where the URL says so.
+    pub(crate) target: Target,
+    pub(crate) user: Option<String>,
+    pub(crate) password: Option<String>,
+    pub(crate) database: u32,
+    /// Every key begins with it, and a colon.
+    pub(crate) prefix: String,
+    /// What is counted is named by a hash under this key, which all gateways have.
+    pub(crate) key: [u8; 32],
+}
+
+/// What is wrong with a URL; nothing of the URL is in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UrlError {
+    #[error("must be an address of Redis or Valkey")]
+    Form,
+    #[error("must end with the number of a database, or with nothing")]
+    Database,
+    #[error("has a user without a password")]
+    Password,
+    #[error("has a query or fragment, which mean nothing here")]
+    Query,
+}
+
+impl Config {
+    /// Takes apart `redis://USER:PASSWORD@HOST:PORT/DATABASE`; `rediss` is with TLS, and `valkey`
+    /// and `valkeys` are the same two. All but the host may be absent.
+    ///
+    /// # Errors
+    /// What does not fit.
+    pub fn new(url: &str, prefix: &str, secret: &str) -> Result<Self, UrlError> {
+        let url = Url::parse(url).map_err(|_| UrlError::Form)?;
+        let scheme = match url.scheme() {
+            "redis" | "valkey" => "http",
+            "rediss" | "valkeys" => "https",
+            _ => return Err(UrlError::Form),
+        };
+        let host = url.host_str().filter(|host| !host.is_empty()).ok_or(UrlError::Form)?;
+        let port = url.port().unwrap_or(PORT);
+        let address = Url::parse(&format!("{scheme}://{host}:{port}/"));
+        let target = match address {
+            Ok(address) => Target::new(&address).map_err(|_| UrlError::Form)?,
+            Err(_) => return Err(UrlError::Form),
+        };
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(UrlError::Query);
+        }
+        let database = match url.path().trim_start_matches('/') {
+            "" => 0,
+            number => number.parse().map_err(|_| UrlError::Database)?,
+        };
+        if database > MAX_DATABASE {
+            return Err(UrlError::Database);
+        }
+        let user = decode(url.username())?;
+        let password = decode(url.password().unwrap_or_default())?;
+        if user.is_some() && password.is_none() {
+            return Err(UrlError::Password);
+        }
+        Ok(Self {
+            target,
+            user,
+            password,
+            database,
+            prefix: prefix.to_owned(),
+            key: blake3::derive_key("lockgate 2026-11 keys of shared rates", secret.as_bytes()),
+        })
+    }
+}
+
+/// A part of a URL without its escapes; none if it is empty.
+fn decode(part: &str) -> Result<Option<String>, UrlError> {
+    if part.is_empty() {
+        return Ok(None);
+    }
+    let decoded = percent::decode_strictly(part).ok_or(UrlError::Form)?;
+    String::from_utf8(decoded).map(Some).map_err(|_| UrlError::Form)
+}
+
+/// Shows no password and no key.
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("target", &self.target)
+            .field("database", &self.database)
+            .field("prefix", &self.prefix)
+            .finish_non_exhaustive()
+    }
+}

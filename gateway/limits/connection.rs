@@ -1,0 +1,161 @@
+//! One connection to Redis: signed in, in its database, with the script loaded. It sends commands
+//! together and reads their answers in order; after a failure it is of no more use.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::{BufMut, BytesMut};
+use lockgate_egress::{ConnectError, Connector, Policy, Stream};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::config::Config;
+use crate::reply::{Malformed, Reply, take_reply};
+
+/// Counts one allowance.
+const SCRIPT: &str = include_str!("take.lua");
+/// Longest wait for answers. While it lasts, nobody knows how much others have used.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+pub(crate) struct Connection {
+    stream: Stream,
+    input: BytesMut,
+    /// What the server calls the script.
+    script: Vec<u8>,
+}
+
+/// Why there is no connection any more.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Trouble {
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error("the connection was lost: {0}")]
+    Lost(#[from] std::io::Error),
+    #[error("no answer within {} ms", PATIENCE.as_millis())]
+    Timeout,
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+    #[error("the server said: {0}")]
+    Refused(String),
+}
+
+/// What is counted in one step: how many passed of one allowance.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Report {
+    /// Names the allowance.
+    pub(crate) name: [u8; 16],
+    /// Less than nothing is given back.
+    pub(crate) passed: i64,
+    /// Microseconds in which one comes back.
+    pub(crate) each: f64,
+    pub(crate) burst: u32,
+}
+
+impl Connection {
+    pub(crate) async fn open(connector: &Connector, config: &Config) -> Result<Self, Trouble> {
+        let stream = connector.connect_without_alpn(&config.target, Policy::Operator).await?;
+        let mut connection = Self { stream, input: BytesMut::new(), script: Vec::new() };
+        if let Some(password) = &config.password {
+            let mut words = vec!["AUTH"];
+            words.extend(config.user.as_deref());
+            words.push(password);
+            connection.ask(&words).await?;
+        }
+        if config.database > 0 {
+            connection.ask(&["SELECT", &config.database.to_string()]).await?;
+        }
+        match connection.ask(&["SCRIPT", "LOAD", SCRIPT]).await? {
+            Reply::Text(name) => connection.script = name.to_vec(),
+            _ => return Err(Malformed.into()),
+        }
+        Ok(connection)
+    }
+
+    /// Reports what passed; gives the thousandths of requests that are left of each allowance.
+    pub(crate) async fn report(
+        &mut self,
+        prefix: &str,
+        reports: &[Report],
+    ) -> Result<Vec<i64>, Trouble> {
+        let mut output = BytesMut::new();
+        for report in reports {
+            let name = format!("{prefix}:rate:{}", lockgate_text::hex::encode(&report.name));
+            let passed = report.passed.to_string();
+            let each = format!("{:.3}", report.each);
+            let burst = report.burst.to_string();
+            let words: [&[u8]; 7] = [
+                b"EVALSHA",
+                &self.script,
+                b"1",
+                name.as_bytes(),
+                passed.as_bytes(),
+                each.as_bytes(),
+                burst.as_bytes(),
+            ];
+            write_command(&mut output, &words);
+        }
+        let mut left = Vec::with_capacity(reports.len());
+        for reply in self.exchange(&output, reports.len()).await? {
+            match reply {
+                Reply::Number(number) => left.push(number),
+                Reply::Error(words) => return Err(Trouble::Refused(words)),
+                Reply::Text(_) => return Err(Malformed.into()),
+            }
+        }
+        Ok(left)
+    }
+
+    /// Whether somebody is still there.
+    pub(crate) async fn ping(&mut self) -> Result<(), Trouble> {
+        self.ask(&["PING"]).await.map(drop)
+    }
+
+    /// One command.
+    pub(crate) async fn ask(&mut self, words: &[&str]) -> Result<Reply, Trouble> {
+        let mut output = BytesMut::new();
+        let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        write_command(&mut output, &words);
+        match self.exchange(&output, 1).await?.pop() {
+            Some(Reply::Error(words)) => Err(Trouble::Refused(words)),
+            Some(reply) => Ok(reply),
+            None => Err(Malformed.into()),
+        }
+    }
+
+    /// Sends commands, and reads as many answers.
+    async fn exchange(&mut self, output: &[u8], count: usize) -> Result<Vec<Reply>, Trouble> {
+        let exchange = async {
+            self.stream.write_all(output).await?;
+            self.stream.flush().await?;
+            let mut replies = Vec::with_capacity(count);
+            while replies.len() < count {
+                match take_reply(&mut self.input)? {
+                    Some(reply) => replies.push(reply),
+                    None => {
+                        if self.stream.read_buf(&mut self.input).await? == 0 {
+                            let ended = std::io::ErrorKind::UnexpectedEof;
+                            return Err(Trouble::Lost(ended.into()));
+                        }
+                    }
+                }
+            }
+            Ok(replies)
+        };
+        tokio::time::timeout(PATIENCE, exchange).await.map_err(|_| Trouble::Timeout)?
+    }
+}
+
+/// As Redis wants commands: a list of texts, each with its length.
+fn write_command(output: &mut BytesMut, words: &[&[u8]]) {
+    output.put_slice(format!("*{}\r\n", words.len()).as_bytes());
+    for word in words {
+        output.put_slice(format!("${}\r\n", word.len()).as_bytes());
+        output.put_slice(word);
+        output.put_slice(b"\r\n");
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Connection")
+    }
+}

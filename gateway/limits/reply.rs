@@ -1,0 +1,68 @@
+//! What Redis answers (RESP2), read within bounds from what has come in so far.
+
+use bytes::{Buf, Bytes, BytesMut};
+
+/// Longest line, text, and list; this client asks for nothing larger.
+const MAX_LINE: usize = 4096;
+const MAX_TEXT: usize = 64 * 1024;
+
+/// One answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reply {
+    Text(Bytes),
+    Number(i64),
+    /// The server's words, which begin with a kind such as `NOSCRIPT`.
+    Error(String),
+}
+
+/// Something that Redis does not say, or not to this client.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the answer is not one of Redis")]
+pub(crate) struct Malformed;
+
+/// Takes the first answer out of what came in; `None` while it is not complete.
+pub(crate) fn take_reply(input: &mut BytesMut) -> Result<Option<Reply>, Malformed> {
+    let Some(end) = input.windows(2).take(MAX_LINE).position(|pair| pair == b"\r\n") else {
+        return if input.len() > MAX_LINE { Err(Malformed) } else { Ok(None) };
+    };
+    let (kind, line) = match input.get(..end).and_then(<[u8]>::split_first) {
+        Some((kind, line)) => (*kind, line),
+        None => return Err(Malformed),
+    };
+    let reply = match kind {
+        b'+' => Reply::Text(Bytes::copy_from_slice(line)),
+        b'-' => Reply::Error(String::from_utf8_lossy(line).into_owned()),
+        b':' => Reply::Number(parse_number(line)?),
+        b'$' => return take_text(input, end),
+        _ => return Err(Malformed),
+    };
+    input.advance(end + 2);
+    Ok(Some(reply))
+}
+
+/// A text of which the line up to `end` says how long it is.
+fn take_text(input: &mut BytesMut, end: usize) -> Result<Option<Reply>, Malformed> {
+    let length = parse_number(input.get(1..end).unwrap_or_default())?;
+    let length = usize::try_from(length).map_err(|_| Malformed)?;
+    if length > MAX_TEXT {
+        return Err(Malformed);
+    }
+    let start = end + 2;
+    match input.get(start + length..start + length + 2) {
+        None => return Ok(None),
+        Some(b"\r\n") => {}
+        Some(_) => return Err(Malformed),
+    }
+    input.advance(start);
+    let text = input.split_to(length).freeze();
+    input.advance(2);
+    Ok(Some(Reply::Text(text)))
+}
+
+fn parse_number(digits: &[u8]) -> Result<i64, Malformed> {
+    let digits = str::from_utf8(digits).map_err(|_| Malformed)?;
+    digits.parse().map_err(|_| Malformed)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! What the API asks of the running program: the configuration that is in force, the
+//! connections to its servers, and the files that it names.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use lockgate_admin::{
+    ApiConfig, ApprovalError, ApprovedPin, Candidate, KeyChange, KeyChangeError, Offered,
+    Operations, ProbeFailure, Switch,
+};
+use lockgate_authn::key::Key;
+use lockgate_registry::Registry;
+use lockgate_upstream::{BoxFuture, Client, Config, State, Upstream};
+
+use crate::app::App;
+use crate::keys_file;
+use crate::pins_file;
+use crate::probe::probe;
+
+impl Operations for App {
+    fn settings(&self) -> Arc<ApiConfig> {
+        Arc::clone(&self.api.lock().access)
+    }
+
+    fn keys(&self) -> Arc<[Key]> {
+        Arc::clone(&self.api.lock().keys)
+    }
+
+    fn registry(&self) -> Option<Arc<Registry>> {
+        self.registry.clone()
+    }
+
+    fn reconnect_integration(&self, organisation: &str, id: &str) -> bool {
+        let tenants = self.tenants.as_ref();
+        tenants.is_some_and(|tenants| tenants.reconnect(organisation, id))
+    }
+
+    fn probe(&self, candidate: Candidate) -> BoxFuture<'static, Result<Offered, ProbeFailure>> {
+        let around = match &self.tenants {
+            Some(tenants) => tenants.surroundings_of(&candidate.organisation),
+            None => self.around.clone(),
+        };
+        Box::pin(probe(around, candidate))
+    }
+
+    fn switch(&self, slug: &str, to: Switch) -> bool {
+        let _changing = self.changing.lock();
+        let mut clients = self.clients.lock().clone();
+        let Some(old) = clients.get(slug) else { return false };
+        let enabled = to != Switch::Disconnect;
+        let is_kept = match to {
+            Switch::Connect => matches!(
+                old.status().state,
+                State::Connected | State::Unresponsive | State::Pending
+            ),
+            Switch::Disconnect => !old.config().enabled,
+            Switch::Reconnect => false,
+        };
+        if is_kept {
+            return true;
+        }
+        let wanted = Config { enabled, ..old.config().clone() };
+        let Ok(new) = Client::new(wanted, self.around.clone()) else { return false };
+        self.switches.set(old.config(), enabled);
+        clients.insert(slug.to_owned(), new);
+        self.replace(clients);
+        true
+    }
+
+    fn can_switch(&self, slug: &str) -> bool {
+        self.clients.lock().contains_key(slug)
+    }
+
+    fn rehearse_key_change(&self, change: &KeyChange) -> Result<(), KeyChangeError> {
+        let file = self.api.lock().keys_file.clone();
+        keys_file::rehearse(&file.ok_or(KeyChangeError::NoFile)?, change)
+    }
+
+    fn change_keys(&self, change: &KeyChange) -> Result<(), KeyChangeError> {
+        let file = self.api.lock().keys_file.clone();
+        keys_file::apply(&file.ok_or(KeyChangeError::NoFile)?, change)?;
+        self.reload_wanted.notify_one();
+        Ok(())
+    }
+
+    fn approve_pins(&self, approved: &[ApprovedPin]) -> Result<(), ApprovalError> {
+        let file = self.api.lock().pins_file.clone();
+        let Some(file) = file else {
+            return Err(ApprovalError::Unwritable("nothing is pinned".to_owned()));
+        };
+        pins_file::approve(&file, approved)
+    }
+
+    fn audit_file(&self) -> Option<PathBuf> {
+        self.audit_file.clone()
+    }
+}

@@ -1,0 +1,72 @@
+//! The lock file of tools: it is replaced as a whole or not at all. The command line writes it,
+//! and the API of a gateway that runs, which reads it anew each time.
+
+use std::io::{Read, Write};
+use std::path::Path;
+
+use anyhow::{Context, anyhow};
+use lockgate_admin::{ApprovalError, ApprovedPin};
+use lockgate_policy::pin::{Lock, MAX_PINS};
+use parking_lot::Mutex;
+
+/// One change after another.
+static CHANGING: Mutex<()> = Mutex::new(());
+/// Bytes of the file beyond which the API approves nothing more: there is room below what is read
+/// (64 MiB) for the operator's own.
+const MOST_BYTES: usize = 48 << 20;
+/// Bytes of one organisation's tools: it is not to use up the room of the others.
+const MAX_OF_ORGANISATION: usize = 4 << 20;
+
+/// Adds tools to the file as it is now.
+pub(crate) fn approve(file: &Path, approved: &[ApprovedPin]) -> Result<(), ApprovalError> {
+    let _changing = CHANGING.lock();
+    let mut lock = read(file).map_err(|error| describe(&error))?;
+    for one in approved {
+        lock.approve(&one.server, &one.tool, one.pin.clone());
+    }
+    let mut own = approved.iter().filter(|one| one.organisation.is_some());
+    if own.any(|one| is_full(&lock, &one.server)) || lock.names().count() > MAX_PINS {
+        return Err(ApprovalError::Full);
+    }
+    let text = lock.write();
+    if text.len() > MOST_BYTES {
+        return Err(ApprovalError::Full);
+    }
+    write(file, &text).map_err(|error| describe(&error))
+}
+
+fn is_full(lock: &Lock, server: &str) -> bool {
+    let organisation = server.split('/').next().unwrap_or(server);
+    lock.measure(&format!("{organisation}/")) > MAX_OF_ORGANISATION
+}
+
+fn describe(error: &anyhow::Error) -> ApprovalError {
+    ApprovalError::Unwritable(format!("{error:#}"))
+}
+
+#[allow(clippy::disallowed_methods, reason = "the lock file, named by the configuration")]
+fn read(file: &Path) -> anyhow::Result<Lock> {
+    let opened = match std::fs::File::open(file) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Lock::default()),
+        opened => opened.with_context(|| file.display().to_string())?,
+    };
+    let mut text = String::new();
+    let read = opened.take(MOST_BYTES as u64 + 1).read_to_string(&mut text);
+    read.with_context(|| file.display().to_string())?;
+    Lock::read(&text).map_err(|what| anyhow!("{} is no lock file: {what}", file.display()))
+}
+
+pub(crate) fn write(file: &Path, text: &str) -> anyhow::Result<()> {
+    replace(file, text).with_context(|| file.display().to_string())
+}
+
+/// Another file first, then its name: who reads sees the old content or the new.
+#[allow(clippy::disallowed_methods, reason = "the lock file, named by the configuration")]
+fn replace(file: &Path, text: &str) -> std::io::Result<()> {
+    let mut new = file.as_os_str().to_owned();
+    new.push(".new");
+    let mut to = std::fs::File::create(&new)?;
+    to.write_all(text.as_bytes())?;
+    to.sync_all()?;
+    std::fs::rename(&new, file)
+}

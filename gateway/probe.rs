@@ -1,0 +1,133 @@
+//! Tries a server before anything depends on it: a client of its own connects, shakes hands, reads
+//! the lists, and is closed. Nobody sees it, and it tells nobody what it hears.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockgate_admin::{Candidate, Offered, ProbeFailure, ProbeStage};
+use lockgate_egress::{ConnectError, Policy, Target};
+use lockgate_upstream::{
+    Catalog, Client, Config, HTTP_STATUS, ListKind, Stage, State, Status, Surroundings, Transport,
+    Upstream,
+};
+use tokio::sync::broadcast;
+
+/// Time for one server, in all.
+const PATIENCE: Duration = Duration::from_secs(28);
+/// Between two looks at a client that says nothing.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Tries a server of an organisation.
+///
+/// # Errors
+/// The first stage that failed, and why.
+pub(crate) async fn probe(
+    around: Surroundings,
+    candidate: Candidate,
+) -> Result<Offered, ProbeFailure> {
+    let tried = tokio::time::timeout(PATIENCE, try_server(around, candidate)).await;
+    tried.unwrap_or_else(|_| {
+        let seconds = PATIENCE.as_secs();
+        Err(fail(ProbeStage::Handshake, format!("the server was not ready within {seconds} s")))
+    })
+}
+
+async fn try_server(
+    mut around: Surroundings,
+    candidate: Candidate,
+) -> Result<Offered, ProbeFailure> {
+    let addresses = match candidate.is_predefined {
+        true => Policy::Operator,
+        false => around.egress.organisations,
+    };
+    let target =
+        Target::new(&candidate.url).map_err(|error| fail(ProbeStage::Dns, error.to_string()))?;
+    let connected = around.connector.connect(&target, addresses).await;
+    drop(connected.map_err(|error| describe_connect(&error))?);
+    // Its own: what it hears is nobody's news.
+    around.events = broadcast::Sender::new(16);
+    around.sole = None;
+    let transport = Transport::Http { url: candidate.url, headers: candidate.headers };
+    let config = Config {
+        rests_after: None,
+        start_timeout: PATIENCE,
+        ..Config::of_organisation(candidate.organisation, candidate.slug, transport, addresses)
+    };
+    let mut events = around.events.subscribe();
+    let client = Client::new(config, around);
+    let client = client.map_err(|error| fail(ProbeStage::Connect, error.to_string()))?;
+    let _closing = ClosedAtEnd(Arc::clone(&client));
+    client.start();
+    client.revive();
+    loop {
+        let status = client.status();
+        match status.state {
+            State::Connected => return count(&client.catalog()),
+            State::Pending | State::Resting => {}
+            _ => return Err(describe_status(&status)),
+        }
+        let _ = tokio::time::timeout(LOOK, events.recv()).await;
+    }
+}
+
+/// Ends the client, also when nobody waits for the result any more.
+struct ClosedAtEnd(Arc<Client>);
+
+impl Drop for ClosedAtEnd {
+    fn drop(&mut self) {
+        let client = Arc::clone(&self.0);
+        tokio::spawn(async move { client.close().await });
+    }
+}
+
+fn count(catalog: &Catalog) -> Result<Offered, ProbeFailure> {
+    let resources = catalog.items(ListKind::Resources).len();
+    let offered = Offered {
+        tools: catalog.items(ListKind::Tools).len(),
+        resources: resources + catalog.items(ListKind::Templates).len(),
+        prompts: catalog.items(ListKind::Prompts).len(),
+    };
+    if offered.tools + offered.resources + offered.prompts == 0 {
+        let words = "the server offers no tool, no resource and no prompt";
+        return Err(fail(ProbeStage::List, words));
+    }
+    Ok(offered)
+}
+
+fn describe_connect(error: &ConnectError) -> ProbeFailure {
+    match error {
+        ConnectError::Resolve(_) => fail(ProbeStage::Dns, error.to_string()),
+        // Which address a name has inside is nothing for callers.
+        ConnectError::Refused(_) => fail(
+            ProbeStage::Connect,
+            "the name leads to an address that is not allowed here; the operator says which are \
+             (egress.organisations)",
+        ),
+        ConnectError::Tls(_) => fail(ProbeStage::Tls, error.to_string()),
+        ConnectError::Connect(_) | ConnectError::Proxy(_) | ConnectError::Timeout => {
+            fail(ProbeStage::Connect, error.to_string())
+        }
+    }
+}
+
+fn describe_status(status: &Status) -> ProbeFailure {
+    let Some(trouble) = &status.trouble else {
+        return fail(ProbeStage::Handshake, status.reason());
+    };
+    let words = trouble.words.as_str();
+    if status.state == State::NeedsAuth {
+        let words = format!("{words}: the server wants other credentials");
+        return fail(ProbeStage::Auth, words);
+    }
+    let stage = match trouble.stage {
+        _ if words.contains(HTTP_STATUS) => ProbeStage::Http,
+        Stage::Start | Stage::Handshake => ProbeStage::Handshake,
+        Stage::Connect => ProbeStage::Connect,
+        Stage::Discovery | Stage::Run => ProbeStage::List,
+    };
+    fail(stage, words)
+}
+
+fn fail(stage: ProbeStage, words: impl Into<String>) -> ProbeFailure {
+    ProbeFailure { stage, words: words.into() }
+}

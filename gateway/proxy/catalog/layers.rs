@@ -1,0 +1,309 @@
+//! How the part of the catalogs that may be seen at one endpoint is made: of what the operator
+//! offers to all, and of what the caller's organisation has beside that. The operator's comes first
+//! wherever both want the same slug, name or URI.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use lockgate_policy::{Kind, Policy};
+use lockgate_protocol::capabilities::{Offers, merge_extensions};
+use lockgate_protocol::name::{Naming, Slug};
+use lockgate_text::date;
+use lockgate_upstream::{ListKind, ServerId, State, Upstream};
+use serde_json::Map;
+
+use super::entry::{Entry, ViewEntry, index};
+use super::keep::KEEP_MS;
+use super::rendered::Rendered;
+use super::view::{Degraded, View};
+use super::{Catalog, Declared};
+use crate::rights::CallerRights;
+
+/// The catalogs of one caller.
+#[derive(Clone, Copy)]
+pub(crate) struct Layers<'a> {
+    /// Of the operator's servers.
+    pub(crate) shared: &'a Catalog,
+    /// Of the servers of the caller's organisation.
+    pub(crate) own: Option<&'a Catalog>,
+}
+
+/// The servers that an endpoint is about.
+#[derive(Clone, Copy)]
+pub(crate) enum Selection<'a> {
+    All,
+    One(&'a str),
+    Assigned(&'a BTreeSet<ServerId>),
+}
+
+/// By what rules a view is made, and for whom.
+#[derive(Clone, Copy)]
+pub(crate) struct Viewing<'a> {
+    pub(crate) policy: &'a Arc<Policy>,
+    pub(crate) rights: &'a CallerRights,
+    pub(crate) naming: Naming,
+}
+
+/// A server that a view may have.
+struct Chosen<'a> {
+    slug: &'a Slug,
+    server: &'a Arc<dyn Upstream>,
+    declared: Option<&'a Declared>,
+}
+
+type ChosenServers<'a> = BTreeMap<&'a str, Chosen<'a>>;
+
+impl Selection<'_> {
+    fn includes(self, server: &dyn Upstream) -> bool {
+        match self {
+            Self::All => true,
+            Self::One(only) => only == server.slug(),
+            // A slug of an organisation may be one of the operator's by now.
+            Self::Assigned(servers) => servers.contains(&ServerId::of(server)),
+        }
+    }
+}
+
+impl<'a> Layers<'a> {
+    /// What a caller may see of these servers; `None` where one is asked for that has nothing for
+    /// it.
+    pub(crate) fn view(self, selection: Selection<'_>, viewing: Viewing<'_>) -> Option<View> {
+        let chosen = self.choose(selection);
+        let namespaced = !matches!(selection, Selection::One(_));
+        let seen = ListKind::ALL.map(|kind| self.find_visible(kind, &chosen, viewing));
+        let servers = self.find_visible_servers(&seen, chosen, viewing);
+        if !namespaced && servers.is_empty() {
+            return None;
+        }
+        Some(make_view(&seen, &servers, namespaced, viewing))
+    }
+
+    fn catalogs(self) -> impl Iterator<Item = &'a Catalog> {
+        std::iter::once(self.shared).chain(self.own)
+    }
+
+    fn choose(self, selection: Selection<'_>) -> ChosenServers<'a> {
+        let mut chosen = ChosenServers::new();
+        for catalog in self.catalogs() {
+            for (slug, server) in &catalog.servers {
+                if selection.includes(&**server) {
+                    let declared = catalog.declared.get(slug);
+                    let one = Chosen { slug, server, declared };
+                    chosen.entry(slug.as_str()).or_insert(one);
+                }
+            }
+        }
+        chosen
+    }
+
+    /// The entries of a list that a caller may see, in the order of their servers.
+    fn find_visible(
+        self,
+        kind: ListKind,
+        chosen: &ChosenServers<'_>,
+        viewing: Viewing<'_>,
+    ) -> Vec<ViewEntry> {
+        let mut visible = Vec::new();
+        for entry in self.shared.items(kind).iter().filter(|entry| is_chosen(chosen, entry)) {
+            visible.extend(judge_entry(viewing, kind, entry));
+        }
+        let own = self.own.map_or(&[][..], |own| own.items(kind));
+        if own.is_empty() {
+            return visible;
+        }
+        let taken = self.find_taken_names(kind, own);
+        for entry in own.iter().filter(|entry| is_chosen(chosen, entry)) {
+            let entry = rename_taken(entry, &taken, viewing.naming);
+            visible.extend(judge_entry(viewing, kind, &entry));
+        }
+        visible.sort_by(|a, b| a.entry.slug.cmp(&b.entry.slug));
+        visible
+    }
+
+    /// The names, in lower case, of an organisation's tools or prompts that the operator's have:
+    /// seen by their callers or not, so that a name says nothing about what is hidden.
+    fn find_taken_names(self, kind: ListKind, own: &[Arc<Entry>]) -> HashSet<String> {
+        let mut taken = HashSet::new();
+        if matches!(kind, ListKind::Resources | ListKind::Templates) {
+            return taken;
+        }
+        let own: HashSet<String> = own.iter().map(|one| one.exposed.to_ascii_lowercase()).collect();
+        for entry in self.shared.items(kind) {
+            let name = entry.exposed.to_ascii_lowercase();
+            if own.contains(&name) {
+                taken.insert(name);
+            }
+        }
+        taken
+    }
+
+    /// The servers that a caller may know of: those of which it sees something, and those without
+    /// anything that policy lets it reach.
+    fn find_visible_servers(
+        self,
+        seen: &[Vec<ViewEntry>; 4],
+        chosen: ChosenServers<'a>,
+        viewing: Viewing<'_>,
+    ) -> ChosenServers<'a> {
+        let with_visible: HashSet<&str> =
+            seen.iter().flatten().map(|seen| seen.entry.slug.as_str()).collect();
+        let mut with_items: HashSet<&str> = HashSet::new();
+        for entry in self.catalogs().flat_map(|catalog| catalog.items.iter().flatten()) {
+            with_items.insert(entry.slug.as_str());
+        }
+        let mut servers = chosen;
+        servers.retain(|slug, _| {
+            let is_empty = !with_items.contains(slug);
+            with_visible.contains(slug)
+                || is_empty && viewing.policy.reaches(&viewing.rights.class, slug)
+        });
+        servers
+    }
+}
+
+fn is_chosen(chosen: &ChosenServers<'_>, entry: &Entry) -> bool {
+    let server = chosen.get(entry.slug.as_str()).map(|chosen| chosen.server);
+    server.is_some_and(|server| Arc::ptr_eq(server, &entry.server))
+}
+
+/// An entry whose name is taken gets one that nothing else has.
+fn rename_taken<'a>(
+    entry: &'a Arc<Entry>,
+    taken: &HashSet<String>,
+    naming: Naming,
+) -> Cow<'a, Arc<Entry>> {
+    if taken.is_empty() || !taken.contains(&entry.exposed.to_ascii_lowercase()) {
+        return Cow::Borrowed(entry);
+    }
+    let exposed = naming.expose_distinct(&entry.slug, &entry.item.key).into();
+    Cow::Owned(Arc::new(Entry { exposed, ..Entry::clone(entry) }))
+}
+
+fn make_view(
+    seen: &[Vec<ViewEntry>; 4],
+    servers: &ChosenServers<'_>,
+    namespaced: bool,
+    viewing: Viewing<'_>,
+) -> View {
+    let names = [ListKind::Tools, ListKind::Prompts];
+    let mut view = View {
+        namespaced,
+        servers: BTreeMap::new(),
+        items: seen
+            .each_ref()
+            .map(|seen| seen.iter().map(|seen| Arc::clone(&seen.entry)).collect()),
+        names: names.map(|kind| names_of(&seen[index(kind)], namespaced, viewing.naming)),
+        web: HashMap::new(),
+        offers: Offers::default(),
+        extensions: Map::new(),
+        instructions: Vec::new(),
+        degraded: Vec::new(),
+        keep_ms: KEEP_MS,
+        policy: Arc::clone(viewing.policy),
+        rights: viewing.rights.clone(),
+        rendered: Rendered::default(),
+        marks: Default::default(),
+    };
+    add_web_resources(&mut view);
+    for chosen in servers.values() {
+        view.servers.insert(chosen.slug.clone(), Arc::clone(chosen.server));
+        let Some(declared) = chosen.declared else { continue };
+        view.offers = view.offers.or(declared.offers());
+        if let Some(extensions) = &declared.extensions {
+            merge_extensions(&mut view.extensions, extensions);
+        }
+        if let Some(text) = &declared.instructions {
+            view.instructions.push((chosen.slug.clone(), Arc::clone(text)));
+        }
+        view.degraded.extend(degraded(chosen.slug, declared));
+        view.keep_ms = view.keep_ms.min(declared.keep_ms.unwrap_or(KEEP_MS));
+    }
+    view
+}
+
+/// Resources that keep their own URI mean a server of the operator's where one lists them too.
+fn add_web_resources(view: &mut View) {
+    let resources = &view.items[index(ListKind::Resources)];
+    let web = resources.iter().filter(|entry| entry.exposed == entry.item.key);
+    let (shared, own): (Vec<_>, Vec<_>) =
+        web.partition(|entry| entry.server.organisation().is_none());
+    for entry in own.into_iter().chain(shared) {
+        view.web.insert(Box::from(&*entry.exposed), entry.slug.clone());
+    }
+}
+
+/// The entry with what policy says of it, unless policy hides it.
+fn judge_entry(viewing: Viewing<'_>, kind: ListKind, entry: &Arc<Entry>) -> Option<ViewEntry> {
+    let kind = match kind {
+        ListKind::Tools => Kind::Tool,
+        ListKind::Prompts => Kind::Prompt,
+        ListKind::Resources | ListKind::Templates => Kind::Resource,
+    };
+    let Viewing { policy, rights, .. } = viewing;
+    let subject = rights.subject();
+    let target = entry.target(kind);
+    let verdict = policy.verdict(&rights.class, &rights.question(&subject, &target));
+    if let Some(failure) = verdict.failure() {
+        tracing::warn!(
+            tool = &*entry.exposed,
+            failure,
+            "denied, because a policy could not be evaluated"
+        );
+    }
+    verdict.is_visible().then(|| ViewEntry { entry: Arc::clone(entry), verdict: Arc::new(verdict) })
+}
+
+fn degraded(slug: &Slug, declared: &Declared) -> Option<Degraded> {
+    let status = &declared.status;
+    let is_well = match status.state {
+        State::Connected | State::Disabled => true,
+        State::Resting => status.trouble.is_none(),
+        // What it offers is known, and it is only connected again.
+        State::Pending => status.trouble.is_none() && status.peer.is_some() && declared.version > 0,
+        _ => false,
+    };
+    // The words may name commands and addresses, which are the operator's business.
+    let reason = match declared.read_at {
+        None if is_well => return None,
+        None => status.reason(),
+        Some(then) => {
+            let reason = status.reason();
+            let then = date::of_time(then);
+            format!("{reason}; its lists are of {then}, and are read again")
+        }
+    };
+    Some(Degraded {
+        server: slug.to_string(),
+        state: status.state.as_str(),
+        since: status.since_text(),
+        reason,
+        offers: declared.offers(),
+    })
+}
+
+/// The table that calls are routed by: exposed names first, then other spellings as far as only one
+/// entry has them.
+fn names_of(all: &[ViewEntry], namespaced: bool, naming: Naming) -> HashMap<Box<str>, ViewEntry> {
+    let name = |entry: &Arc<Entry>| {
+        if namespaced { Arc::clone(&entry.exposed) } else { Arc::clone(&entry.item.key) }
+    };
+    let mut table: HashMap<Box<str>, ViewEntry> =
+        all.iter().map(|seen| (Box::from(&*name(&seen.entry)), seen.clone())).collect();
+    if !namespaced {
+        return table;
+    }
+    let mut aliases: HashMap<String, Option<&ViewEntry>> = HashMap::new();
+    for seen in all {
+        let own: HashSet<String> = naming.aliases(&seen.entry.slug, &seen.entry.item.key).collect();
+        for alias in own {
+            aliases.entry(alias).and_modify(|other| *other = None).or_insert(Some(seen));
+        }
+    }
+    for (alias, seen) in aliases {
+        if let Some(seen) = seen {
+            table.entry(alias.into_boxed_str()).or_insert_with(|| seen.clone());
+        }
+    }
+    table
+}

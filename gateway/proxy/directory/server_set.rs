@@ -1,0 +1,140 @@
+//! Servers from one source: the operator's, or those of one organisation. Whether all of them have
+//! come up is asked for here, and what they offer to clients that can be asked things.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use lockgate_protocol::name::Slug;
+use lockgate_upstream::{Instance, State, Upstream};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::catalog::{Catalog, Servers};
+
+/// See the module.
+pub(crate) struct ServerSet {
+    servers: Mutex<Servers>,
+    /// Those of which something is known, and is merged; or which somebody has waited for in vain.
+    known: Mutex<HashSet<Instance>>,
+    /// The version of the catalog that has what servers offer to modern clients that can be asked.
+    pub(super) surveyed: AtomicU64,
+    /// All of them are known.
+    settled: AtomicBool,
+    settling: Notify,
+}
+
+impl Default for ServerSet {
+    fn default() -> Self {
+        Self {
+            servers: Mutex::default(),
+            known: Mutex::default(),
+            surveyed: AtomicU64::new(u64::MAX),
+            settled: AtomicBool::new(false),
+            settling: Notify::new(),
+        }
+    }
+}
+
+impl ServerSet {
+    /// Replaces the servers.
+    pub(super) fn replace(&self, servers: impl IntoIterator<Item = Arc<dyn Upstream>>) {
+        let mut named = Servers::new();
+        for server in servers {
+            if let Ok(slug) = Slug::new(server.slug()) {
+                named.insert(slug, server);
+            }
+        }
+        let mut known = self.known.lock();
+        let instances: HashSet<Instance> = named.values().map(|server| server.instance()).collect();
+        known.retain(|instance| instances.contains(instance));
+        self.settled.store(known.len() == instances.len(), Ordering::Release);
+        *self.servers.lock() = named;
+    }
+
+    pub(super) fn get(&self) -> Servers {
+        self.servers.lock().clone()
+    }
+
+    /// Waits until something is known of every server that a request is about, or the deadline has
+    /// passed; those that rest are connected for it. Costs nothing once all are known.
+    pub(super) async fn settle(
+        &self,
+        is_about: impl Fn(&dyn Upstream) -> bool,
+        deadline: Duration,
+    ) {
+        if self.settled.load(Ordering::Acquire) {
+            return;
+        }
+        let mut wanted = Vec::new();
+        {
+            let known = self.known.lock();
+            for server in self.servers.lock().values() {
+                if !known.contains(&server.instance()) && is_about(&**server) {
+                    wanted.push(Arc::clone(server));
+                }
+            }
+        }
+        for server in wanted.iter().filter(|server| is_unknown(&***server)) {
+            server.touch();
+        }
+        let wait = async {
+            loop {
+                let settling = self.settling.notified();
+                if self.are_known(&wanted) {
+                    return;
+                }
+                settling.await;
+            }
+        };
+        if tokio::time::timeout(deadline, wait).await.is_err() {
+            // Slow servers are waited for once, by whoever comes first.
+            self.record_known(wanted.iter());
+        }
+    }
+
+    fn are_known(&self, servers: &[Arc<dyn Upstream>]) -> bool {
+        let known = self.known.lock();
+        servers.iter().all(|server| known.contains(&server.instance()))
+    }
+
+    fn record_known<'a>(&self, servers: impl Iterator<Item = &'a Arc<dyn Upstream>>) {
+        let mut known = self.known.lock();
+        known.extend(servers.map(|server| server.instance()));
+        let servers = self.servers.lock();
+        let is_settled = servers.values().all(|server| known.contains(&server.instance()));
+        self.settled.store(is_settled, Ordering::Release);
+    }
+
+    /// These servers have been merged into a catalog: whether something is known of each of them is
+    /// known, and it is in the catalog. What came while they were merged is merged next.
+    pub(super) fn merged(&self, servers: &Servers, catalog: &Catalog) {
+        let mut known = Vec::new();
+        for (slug, server) in servers {
+            // In this order: what is known by the first look is read by the second.
+            let is_unknown = is_unknown(&**server);
+            let version = server.catalog().version;
+            let is_late = catalog.merged_version(slug).is_some_and(|merged| merged != version);
+            if !is_late && !is_unknown {
+                known.push(server);
+            } else if version == 0 && server.status().state == State::Resting {
+                // Its lists were forgotten; nobody is at work on them.
+                self.known.lock().remove(&server.instance());
+            }
+        }
+        self.record_known(known.into_iter());
+        self.settling.notify_waiters();
+    }
+}
+
+/// Whether nothing is known of a server yet, not even why it is not there.
+fn is_unknown(server: &dyn Upstream) -> bool {
+    let status = server.status();
+    let is_coming = match status.state {
+        State::Pending => true,
+        State::Resting => status.trouble.is_none(),
+        _ => false,
+    };
+    is_coming && server.catalog().version == 0
+}

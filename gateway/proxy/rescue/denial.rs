@@ -1,0 +1,78 @@
+//! What a client is told of a request that policy denies.
+
+use std::sync::Arc;
+
+use lockgate_authn::Unknown;
+use lockgate_policy::{Limited, Reached};
+use lockgate_protocol::code;
+use lockgate_protocol::method::Method;
+use lockgate_telemetry::{Denial, Outcome};
+use serde_json::json;
+
+use super::RequestError;
+
+/// What stands for the policy in records of calls that need more scopes.
+const SCOPES: &str = "scopes";
+
+impl RequestError {
+    /// The caller may see this, but its credential, if it has shown one, was not given the scopes
+    /// that the call needs.
+    pub(crate) fn insufficient_scope(why: Unknown, challenge: &str) -> Self {
+        let mut problem = Self::unauthenticated(why, challenge);
+        problem.message = match why {
+            Unknown::Missing => {
+                "this call needs a credential with scopes: WWW-Authenticate names them all"
+            }
+            _ => {
+                "the credential lacks a scope that this call needs: WWW-Authenticate names them all"
+            }
+        }
+        .into();
+        problem.denied(SCOPES.into()).because(Denial::Scopes)
+    }
+
+    pub(crate) fn limited(method: Method, limited: &Limited) -> Self {
+        let wait = limited.reached.wait();
+        let rule = &*limited.rule;
+        let ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        let what = match method {
+            Method::ToolsCall => "tool calls",
+            Method::Complete => "completions",
+            _ => "requests of this kind",
+        };
+        let trouble = match limited.reached {
+            Reached::Rate(_) => format!("too many {what}"),
+            Reached::Concurrency(_) => format!("too many {what} at the same time"),
+            Reached::Unavailable(_) => format!("nobody knows how many {what} there were"),
+        };
+        let words = format!("{trouble} (policy {rule}); wait {:.1} s", wait.as_secs_f64());
+        let mut problem = Self::new(code::LIMITED, words).denied(Arc::clone(&limited.rule));
+        problem.denial = Denial::Rate;
+        problem.data = Some(json!({"retryAfter": wait.as_secs_f64().ceil(), "retryAfterMs": ms}));
+        problem.retry_after = Some(wait);
+        problem
+    }
+
+    /// For a caller to whom a refusal is no result of a tool: it names the policy that refused.
+    pub(crate) fn without_result(mut self) -> Self {
+        let Some(rule) = self.rule.clone() else { return self };
+        if self.result.take().is_some() {
+            self.data = Some(json!({"reason": "policy", "rule": &*rule}));
+            self.code = code::FORBIDDEN;
+        }
+        self
+    }
+
+    /// Names the policy that decided, for the log.
+    pub(crate) fn denied(mut self, rule: Arc<str>) -> Self {
+        self.rule = Some(rule);
+        self.outcome = Outcome::Denied;
+        self
+    }
+
+    /// Says why it denied, for the metrics.
+    pub(crate) fn because(mut self, denial: Denial) -> Self {
+        self.denial = denial;
+        self
+    }
+}

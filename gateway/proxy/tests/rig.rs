@@ -1,0 +1,311 @@
+//! A gateway without a listener, servers without connections, and clients of both eras.
+
+mod server;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use http::{HeaderMap, HeaderValue};
+use lockgate_authn::{Authenticator, Holder, Identity, Outside, Peer, Principal, RoleHolders};
+use lockgate_protocol::method::Method;
+use lockgate_telemetry::Metrics;
+use lockgate_upstream::{Event, ServerId, Upstream};
+use serde_json::{Value, json};
+
+use crate::directory::About;
+use crate::headers::{METHOD, NAME, SESSION, VERSION};
+use crate::transport::{Endpoint, Events, Exchange, ExchangeKind, Reply};
+use crate::{AgentOwner, AgentServers, Config, Gateway, Limits, Names, Rules};
+
+pub(super) use server::{Named, resting_server, server};
+
+/// How long a test waits for what has to come.
+pub(super) const SOON: Duration = Duration::from_secs(10);
+
+/// A gateway of organisations.
+pub(super) struct Rig {
+    pub(super) gateway: Arc<Gateway>,
+}
+
+/// An agent with these servers: `organisation/slug`, or the slug of one of the operator's.
+pub(super) fn agent(id: &str, owner: &str, servers: &[&str]) -> AgentServers {
+    let server_id = |name: &&str| match name.split_once('/') {
+        Some((organisation, slug)) => {
+            ServerId { organisation: Some(organisation.into()), slug: slug.into() }
+        }
+        None => ServerId::shared(name),
+    };
+    AgentServers {
+        id: id.into(),
+        owner: AgentOwner { issuer: "https://issuer.test".into(), subject: owner.into() },
+        servers: servers.iter().map(server_id).collect(),
+    }
+}
+
+impl Rig {
+    pub(super) fn new() -> Self {
+        Self::with_separator("__")
+    }
+
+    pub(super) fn with_separator(separator: &str) -> Self {
+        let egress = lockgate_egress::Config {
+            ca_file: None,
+            connect_timeout: SOON,
+            idle_connections: 1,
+            idle_timeout: SOON,
+            organisations: lockgate_egress::Policy::Public,
+        };
+        let connector = Arc::new(lockgate_egress::Connector::new(&egress).unwrap());
+        let outside = Outside { connector, config: egress };
+        let admins = vec![Holder::parse("role:admin").unwrap()];
+        let role_holders = RoleHolders { admins, ..RoleHolders::default() };
+        let authn = lockgate_authn::Config { role_holders, ..lockgate_authn::Config::default() };
+        let authn = Authenticator::start(&authn, &outside, None).unwrap();
+        let policy = lockgate_policy::Config::default();
+        let limiter = Arc::new(lockgate_policy::Local::new());
+        let rules = Rules { config: config(separator), authn: Arc::new(authn), policy, limiter };
+        let metrics = Metrics::new(&lockgate_telemetry::Config {
+            level: "info".into(),
+            format: lockgate_telemetry::Format::Text,
+            otlp: None,
+            tools: 100,
+            audit: None,
+        });
+        let gateway = Gateway::start(rules, Arc::new(metrics), None, None, None).unwrap();
+        Self { gateway }
+    }
+
+    /// Two organisations with a server of the same slug, and one that all share.
+    pub(super) async fn with_two() -> (Self, [Arc<Named>; 2]) {
+        let rig = Self::new();
+        rig.share(&[server(None, "time", &["now"])]);
+        let tools = |own| ["who", "ask", "work", own];
+        let acme = server(Some("acme"), "github", &tools("dig"));
+        let other = server(Some("other"), "github", &tools("fly"));
+        rig.set("acme", std::slice::from_ref(&acme), Vec::new()).await;
+        rig.set("other", std::slice::from_ref(&other), Vec::new()).await;
+        (rig, [acme, other])
+    }
+
+    pub(super) fn share(&self, servers: &[Arc<Named>]) {
+        let servers = servers.iter().map(|server| Arc::clone(server) as Arc<dyn Upstream>);
+        self.gateway.set_servers(servers);
+    }
+
+    /// Gives an organisation what it has, and waits until that is merged.
+    pub(super) async fn set(
+        &self,
+        organisation: &str,
+        servers: &[Arc<Named>],
+        agents: Vec<AgentServers>,
+    ) {
+        let servers = servers.iter().map(|server| Arc::clone(server) as Arc<dyn Upstream>);
+        self.gateway.set_organisation(organisation, servers.collect(), agents);
+        let about = About::all(&Endpoint::All);
+        self.gateway.directory.settle(organisation, about, SOON).await;
+    }
+
+    /// A server has something to tell.
+    pub(super) fn tell(&self, event: Event) {
+        self.gateway.events().send(event).unwrap();
+    }
+
+    pub(super) fn client(&self, organisation: &str, subject: &str) -> Client {
+        self.client_at(organisation, subject, Endpoint::All)
+    }
+
+    pub(super) fn client_at(&self, organisation: &str, subject: &str, at: Endpoint) -> Client {
+        let identity = Identity::new("https://issuer.test", subject);
+        let principal = Principal::new(identity.in_organisation(Some(organisation)));
+        Client { gateway: Arc::clone(&self.gateway), principal, endpoint: at, session: None }
+    }
+}
+
+/// A client of either era: of the legacy one when it has a session.
+#[derive(Clone)]
+pub(super) struct Client {
+    gateway: Arc<Gateway>,
+    pub(super) principal: Principal,
+    pub(super) endpoint: Endpoint,
+    pub(super) session: Option<HeaderValue>,
+}
+
+/// What a client got.
+pub(super) struct Got {
+    pub(super) status: u16,
+    pub(super) text: String,
+    pub(super) headers: HeaderMap,
+    pub(super) events: Option<Events>,
+}
+
+impl Got {
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap()
+    }
+}
+
+impl Client {
+    pub(super) async fn initialize(&self) -> Got {
+        let params = json!({"protocolVersion": "2025-11-25",
+            "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}});
+        let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
+        self.send(&body, HeaderMap::new()).await
+    }
+
+    /// The same client with a session of the legacy era.
+    pub(super) async fn legacy(mut self) -> Self {
+        let got = self.initialize().await;
+        self.session = Some(got.headers[&SESSION].clone());
+        self
+    }
+
+    /// The client that a role makes of it.
+    pub(super) fn with_role(mut self, role: &str) -> Self {
+        let organisation = self.principal.organisation().to_owned();
+        let identity = Identity::new(&self.principal.issuer, &self.principal.subject);
+        let mut identity = identity.in_organisation(Some(&organisation));
+        identity.roles = [role.into()].into();
+        self.principal = Principal::new(identity);
+        self
+    }
+
+    pub(super) async fn ask(&self, method: &str, params: Value) -> Got {
+        let mut params = params;
+        let mut headers = HeaderMap::new();
+        match &self.session {
+            Some(session) => drop(headers.insert(SESSION.clone(), session.clone())),
+            None => {
+                params["_meta"] = json!({
+                    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                    "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}},
+                        "extensions": {"io.modelcontextprotocol/tasks": {}}},
+                });
+                let value = |text: &str| HeaderValue::from_str(text).unwrap();
+                headers.insert(VERSION.clone(), value("2026-07-28"));
+                headers.insert(METHOD.clone(), value(method));
+                let target = Method::parse(method).target();
+                if let Some(name) = target.and_then(|key| params[key].as_str()) {
+                    headers.insert(NAME.clone(), value(name));
+                }
+            }
+        }
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        self.send(&body, headers).await
+    }
+
+    async fn send(&self, body: &Value, headers: HeaderMap) -> Got {
+        self.exchange(ExchangeKind::Post(body.to_string().into()), headers).await
+    }
+
+    /// The stream outside of calls of a legacy session.
+    pub(super) async fn listen(&self) -> Events {
+        let session = self.session.clone().unwrap();
+        let headers = HeaderMap::from_iter([(SESSION.clone(), session)]);
+        self.exchange(ExchangeKind::Get, headers).await.events.unwrap()
+    }
+
+    async fn exchange(&self, kind: ExchangeKind, headers: HeaderMap) -> Got {
+        let exchange = Exchange {
+            endpoint: self.endpoint.clone(),
+            transport: crate::transport::Transport::Mcp,
+            peer: Peer::Stdio,
+            principal: self.principal.clone(),
+            kind,
+            headers,
+            takes_streamed_body: false,
+        };
+        let reply = tokio::time::timeout(SOON, self.gateway.receive(exchange)).await.unwrap();
+        let text = |bytes: Bytes| String::from_utf8(bytes.to_vec()).unwrap();
+        match reply {
+            Reply::Message { status, headers, body } => Got {
+                status: status.as_u16(),
+                text: text(body.into_bytes()),
+                headers,
+                events: None,
+            },
+            Reply::Empty { status, headers } => {
+                Got { status: status.as_u16(), text: String::new(), headers, events: None }
+            }
+            Reply::Stream { headers, events } => {
+                Got { status: 200, text: String::new(), headers, events: Some(events) }
+            }
+            Reply::StreamedMessage { .. } => panic!("nothing is that large"),
+        }
+    }
+
+    pub(super) async fn call(&self, name: &str) -> Got {
+        self.ask("tools/call", json!({"name": name, "arguments": {}})).await
+    }
+
+    /// The names of the tools that are listed.
+    pub(super) async fn tools(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        let mut params = json!({});
+        loop {
+            let listed = self.ask("tools/list", params).await.json();
+            let tools = listed["result"]["tools"].as_array().unwrap_or_else(|| panic!("{listed}"));
+            names.extend(tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()));
+            let Some(cursor) = listed["result"]["nextCursor"].as_str() else { return names };
+            params = json!({"cursor": cursor});
+        }
+    }
+}
+
+/// The next message of a stream.
+pub(super) async fn next(events: &mut Events) -> Value {
+    loop {
+        let event = tokio::time::timeout(SOON, events.next()).await.unwrap().unwrap();
+        let data = event.data.into_bytes();
+        if !data.is_empty() {
+            return serde_json::from_slice(&data).unwrap();
+        }
+    }
+}
+
+fn config(separator: &str) -> Config {
+    let minute = Duration::from_secs(60);
+    Config {
+        name: "gate".into(),
+        title: None,
+        instructions: None,
+        names: Names { separator: separator.into(), max_length: 64 },
+        limits: Limits {
+            depth: 64,
+            sessions: 100,
+            sessions_per_principal: 50,
+            session_idle: minute,
+            bytes_in_flight: 64 << 20,
+            concurrent_requests: 100,
+            queued_requests: 100,
+            queued_judgements: 100,
+            page_items: 2,
+            discovery_deadline: SOON,
+            streams_per_principal: 16,
+            subscriptions: 16,
+            stream_buffer: 64,
+            question_rounds: 8,
+            question_timeout: minute,
+            parked_calls: 16,
+            parked_calls_per_principal: 16,
+            answer_bytes: 65536,
+            approvals: 16,
+            approvals_per_principal: 16,
+            approval_timeout: minute,
+        },
+        secret: Some("a-secret-of-some-length-for-tests-only".into()),
+        old_secrets: Vec::new(),
+        pins: Default::default(),
+    }
+}
+
+/// Waits until something is so.
+pub(super) async fn wait_until<F: Future<Output = bool>>(is_so: impl Fn() -> F) {
+    let wait = async {
+        while !is_so().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(SOON, wait).await.unwrap();
+}

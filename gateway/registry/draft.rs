@@ -1,0 +1,338 @@
+//! Integrations that are about to be: checked as far as that goes without the store, then written
+//! within a change, whichever operation makes it.
+
+use std::collections::BTreeSet;
+
+use lockgate_store::{Change, Field, IntegrationRecord, Secret};
+use url::Url;
+
+use crate::actor::{Actor, Changed, Warning};
+use crate::auth::Auth;
+use crate::catalogue::find_entry;
+use crate::change::new_id;
+use crate::error::{InvalidField, RegistryError};
+use crate::field;
+use crate::integration::{Integration, Kind, NewIntegration, NewPredefined};
+use crate::patch::IntegrationPatch;
+use crate::registry::Registry;
+use crate::slug;
+use crate::snapshot::name_field;
+
+/// Most integrations of one organisation.
+pub(crate) const INTEGRATIONS: usize = 1000;
+
+/// An integration that may be written.
+pub(crate) struct Draft {
+    pub(crate) name: String,
+    pub(crate) slug: Option<String>,
+    /// What a slug is made of where none is given.
+    slug_base: String,
+    /// The entry of the catalogue.
+    pub(crate) catalogue: Option<String>,
+    pub(crate) url: Url,
+    pub(crate) auth: Auth,
+    pub(crate) credentials: Option<Secret>,
+    /// None: as it is, or enabled.
+    pub(crate) enabled: Option<bool>,
+    pub(crate) warnings: Vec<Warning>,
+}
+
+/// Changes that may be written.
+pub(crate) struct CheckedPatch {
+    pub(crate) name: Option<String>,
+    pub(crate) url: Option<Url>,
+    pub(crate) auth: Option<Auth>,
+    pub(crate) credentials: Option<Secret>,
+    pub(crate) enabled: Option<bool>,
+    pub(crate) warnings: Vec<Warning>,
+}
+
+impl Registry {
+    /// What a record says to those who may see it.
+    pub(crate) fn show(&self, record: &IntegrationRecord) -> Integration {
+        Integration::from_record(record, &self.catalogue())
+    }
+
+    pub(crate) fn draft_custom(&self, new: NewIntegration) -> Result<Draft, RegistryError> {
+        let draft = self.draft_place(new)?;
+        check_credentials(&draft.auth, draft.credentials.as_ref())?;
+        Ok(draft)
+    }
+
+    /// The same where credentials may be there already.
+    pub(crate) fn draft_place(&self, new: NewIntegration) -> Result<Draft, RegistryError> {
+        let name = field::name(&new.name)?;
+        let slug = new.slug.as_deref().map(field::slug).transpose()?;
+        let (url, warnings) = self.check_url(&new.url)?;
+        let auth = new.auth.checked()?;
+        if new.credentials.is_some() {
+            check_credentials(&auth, new.credentials.as_ref())?;
+        }
+        Ok(Draft {
+            slug_base: name.clone(),
+            name,
+            slug,
+            catalogue: None,
+            url,
+            auth,
+            credentials: new.credentials,
+            enabled: Some(new.enabled),
+            warnings,
+        })
+    }
+
+    pub(crate) fn draft_predefined(&self, new: NewPredefined) -> Result<Draft, RegistryError> {
+        let draft = self.draft_entry(new)?;
+        check_credentials(&draft.auth, draft.credentials.as_ref())?;
+        Ok(draft)
+    }
+
+    /// The same where credentials may be there already.
+    pub(crate) fn draft_entry(&self, new: NewPredefined) -> Result<Draft, RegistryError> {
+        let catalogue = self.catalogue();
+        let entry = catalogue.get(&new.entry).ok_or(RegistryError::EntryNotFound)?;
+        let name = field::name(new.name.as_deref().unwrap_or(&entry.title))?;
+        if new.credentials.is_some() {
+            check_credentials(&entry.auth, new.credentials.as_ref())?;
+        }
+        Ok(Draft {
+            name,
+            slug: None,
+            slug_base: new.entry.clone(),
+            catalogue: Some(new.entry),
+            url: entry.url.clone(),
+            auth: entry.auth.clone(),
+            credentials: new.credentials,
+            enabled: Some(new.enabled),
+            warnings: Vec::new(),
+        })
+    }
+
+    pub(crate) fn check_patch(
+        &self,
+        patch: IntegrationPatch,
+    ) -> Result<CheckedPatch, RegistryError> {
+        let name = patch.name.as_deref().map(field::name).transpose()?;
+        let mut url = None;
+        let mut warnings = Vec::new();
+        if let Some(given) = &patch.url {
+            let (checked, said) = self.check_url(given)?;
+            url = Some(checked);
+            warnings = said;
+        }
+        let auth = patch.auth.map(Auth::checked).transpose()?;
+        if let Some(secret) = &patch.credentials {
+            field::credentials(secret)?;
+        }
+        let IntegrationPatch { credentials, enabled, .. } = patch;
+        Ok(CheckedPatch { name, url, auth, credentials, enabled, warnings })
+    }
+
+    /// Writes a new integration.
+    pub(crate) async fn insert_draft(
+        &self,
+        change: &mut Change<'_>,
+        actor: &Actor,
+        draft: Draft,
+    ) -> Result<Changed<Integration>, RegistryError> {
+        check_credentials(&draft.auth, draft.credentials.as_ref())?;
+        let slug = self.choose_slug(change, draft.slug, &draft.slug_base).await?;
+        let now = change.now();
+        let kind = match draft.catalogue {
+            Some(_) => Kind::Predefined,
+            None => Kind::Custom,
+        };
+        let mut record = IntegrationRecord {
+            id: new_id("int_")?,
+            organisation: actor.organisation.to_string(),
+            slug,
+            name_key: field::name_key(&draft.name),
+            name: draft.name,
+            kind: kind.as_str().to_owned(),
+            catalogue: draft.catalogue,
+            url: draft.url.to_string(),
+            auth: draft.auth.method().to_owned(),
+            auth_header: draft.auth.header().map(str::to_owned),
+            sealed: None,
+            enabled: draft.enabled.unwrap_or(true),
+            version: 1,
+            created_at: now,
+            updated_at: now,
+        };
+        if let Some(secret) = &draft.credentials {
+            record.sealed = Some(self.seal(&record, secret)?);
+        }
+        refuse_taken_name(change, &record).await?;
+        change.insert_integration(&record).await?;
+        let mut changed = Changed::new(None, Some(self.show(&record)));
+        changed.warnings = draft.warnings;
+        Ok(changed)
+    }
+
+    /// Writes what is different of an integration.
+    pub(crate) async fn update_record(
+        &self,
+        change: &mut Change<'_>,
+        mut record: IntegrationRecord,
+        patch: CheckedPatch,
+    ) -> Result<Changed<Integration>, RegistryError> {
+        let before = record.clone();
+        if let Some(name) = patch.name {
+            record.name_key = field::name_key(&name);
+            record.name = name;
+        }
+        record.enabled = patch.enabled.unwrap_or(record.enabled);
+        match record.catalogue {
+            Some(_) => {
+                refuse_place(patch.url.as_ref(), patch.auth.as_ref())?;
+                self.reseal_predefined(&mut record, patch.credentials.as_ref())?;
+            }
+            None => {
+                if let Some(url) = patch.url {
+                    record.url = url.to_string();
+                }
+                let auth = patch.auth.unwrap_or_else(|| Auth::of_record(&before));
+                self.reseal(&mut record, &before, &auth, patch.credentials.as_ref())?;
+            }
+        }
+        record.version += 1;
+        record.updated_at = change.now();
+        refuse_taken_name(change, &record).await?;
+        change.update_integration(&record).await?;
+        let is_same_server = record.url == before.url
+            && record.auth == before.auth
+            && record.auth_header == before.auth_header;
+        if is_same_server && patch.credentials.is_none() {
+            change.carry_lists(&record.id, before.version, record.version).await?;
+        }
+        let mut changed = Changed::new(Some(self.show(&before)), Some(self.show(&record)));
+        changed.warnings = patch.warnings;
+        Ok(changed)
+    }
+
+    /// An address that may be stored, and what should be known of it.
+    fn check_url(&self, text: &str) -> Result<(Url, Vec<Warning>), RegistryError> {
+        let (url, warnings) = field::url(text)?;
+        (self.check_url)(&url)?;
+        Ok((url, warnings))
+    }
+
+    /// The slug that was asked for, if it is free, or a free one made of a text.
+    async fn choose_slug(
+        &self,
+        change: &mut Change<'_>,
+        wanted: Option<String>,
+        base: &str,
+    ) -> Result<String, RegistryError> {
+        let own = change.list_slugs().await?;
+        if own.len() >= INTEGRATIONS {
+            return Err(RegistryError::TooMany { what: "integrations", most: INTEGRATIONS });
+        }
+        let mut taken: BTreeSet<String> = self.shared_slugs();
+        taken.extend(own);
+        match wanted {
+            Some(slug) if taken.contains(&slug) => Err(RegistryError::SlugTaken(slug)),
+            Some(slug) => Ok(slug),
+            None => Ok(slug::derive(base, &taken)),
+        }
+    }
+
+    /// Brings the sealed credentials in line with where they are sent now.
+    fn reseal(
+        &self,
+        record: &mut IntegrationRecord,
+        before: &IntegrationRecord,
+        auth: &Auth,
+        given: Option<&Secret>,
+    ) -> Result<(), RegistryError> {
+        record.auth = auth.method().to_owned();
+        record.auth_header = auth.header().map(str::to_owned);
+        match (auth, given) {
+            (Auth::None, None) => record.sealed = None,
+            (_, Some(secret)) => {
+                check_credentials(auth, Some(secret))?;
+                record.sealed = Some(self.seal(record, secret)?);
+            }
+            (_, None) => refuse_elsewhere(before, record)?,
+        }
+        Ok(())
+    }
+
+    /// Credentials that are given are for the entry as it is now; others stay what they are for.
+    fn reseal_predefined(
+        &self,
+        record: &mut IntegrationRecord,
+        given: Option<&Secret>,
+    ) -> Result<(), RegistryError> {
+        let Some(secret) = given else { return Ok(()) };
+        let catalogue = self.catalogue();
+        let entry = find_entry(&catalogue, record).ok_or(RegistryError::EntryNotFound)?;
+        check_credentials(&entry.auth, Some(secret))?;
+        record.url = entry.url.to_string();
+        record.auth = entry.auth.method().to_owned();
+        record.auth_header = entry.auth.header().map(str::to_owned);
+        record.sealed = Some(self.seal(record, secret)?);
+        Ok(())
+    }
+
+    fn seal(&self, record: &IntegrationRecord, secret: &Secret) -> Result<Vec<u8>, RegistryError> {
+        let field = name_field(record).ok_or_else(unusable_address)?;
+        let place = Field { organisation: &record.organisation, record: &record.id, field: &field };
+        Ok(self.vault.seal(&place, secret)?)
+    }
+}
+
+async fn refuse_taken_name(
+    change: &mut Change<'_>,
+    record: &IntegrationRecord,
+) -> Result<(), RegistryError> {
+    if change.is_integration_name_taken(&record.name_key, &record.id).await? {
+        return Err(RegistryError::NameTaken);
+    }
+    Ok(())
+}
+
+/// Where one from the catalogue is, and what it wants, its entry says.
+fn refuse_place(url: Option<&Url>, auth: Option<&Auth>) -> Result<(), InvalidField> {
+    let message = "is what the operator's catalogue says";
+    let way_out = "leave it out, or add a server of your own by its address";
+    match (url, auth) {
+        (Some(_), _) => Err(InvalidField::new("/url", message, way_out)),
+        (None, Some(_)) => Err(InvalidField::new("/auth", message, way_out)),
+        (None, None) => Ok(()),
+    }
+}
+
+fn unusable_address() -> InvalidField {
+    InvalidField::new("/url", "is stored in a form that is no address", "give it anew")
+}
+
+/// Whoever may change an address must not have a secret sent there that they never knew.
+fn refuse_elsewhere(
+    before: &IntegrationRecord,
+    after: &IntegrationRecord,
+) -> Result<(), InvalidField> {
+    let field = name_field(after).ok_or_else(unusable_address)?;
+    if name_field(before).is_some_and(|before| before == field) {
+        return Ok(());
+    }
+    let message = "are needed again, because they would be sent elsewhere";
+    let way_out = "give the key or the token for this address";
+    Err(InvalidField::new("/credentials", message, way_out))
+}
+
+/// Credentials where the method wants them, and only there.
+fn check_credentials(auth: &Auth, given: Option<&Secret>) -> Result<(), InvalidField> {
+    match (auth, given) {
+        (Auth::None, Some(_)) => {
+            let way_out = "choose the method `api_key` or `bearer_token`, or leave them out";
+            Err(InvalidField::new("/credentials", "are not sent with the method `none`", way_out))
+        }
+        (Auth::None, None) => Ok(()),
+        (_, Some(secret)) => field::credentials(secret),
+        (_, None) => {
+            let message = format!("are missing for the method `{}`", auth.method());
+            Err(InvalidField::new("/credentials", message, "give the key or the token"))
+        }
+    }
+}

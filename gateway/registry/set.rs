@@ -1,0 +1,293 @@
+//! A whole set of integrations at once: what an organisation has becomes what is wanted, in one
+//! change that is made as a whole or not at all.
+
+use std::collections::{BTreeMap, HashSet};
+
+use lockgate_store::{Change, Field, IntegrationRecord, Secret};
+use serde::{Deserialize, Serialize};
+
+use crate::actor::{Actor, ChangeOptions, Changed, Warning};
+use crate::auth::Auth;
+use crate::change::{Begun, Digest, Wanted, check_version};
+use crate::draft::{CheckedPatch, Draft, INTEGRATIONS};
+use crate::error::{InvalidField, RegistryError};
+use crate::field;
+use crate::integration::{Integration, NewIntegration, NewPredefined};
+use crate::registry::Registry;
+use crate::snapshot::name_field;
+
+/// An integration as it is wanted.
+#[derive(Clone, Debug)]
+pub struct WantedIntegration {
+    /// By which it is known, where one is given; else by its name.
+    pub slug: Option<String>,
+    pub name: String,
+    pub source: WantedSource,
+    /// What is left out stays as it is.
+    pub credentials: Option<Secret>,
+    /// What is left out stays as it is, and is `true` of what is new.
+    pub enabled: Option<bool>,
+}
+
+/// Where it is wanted from.
+#[derive(Clone, Debug)]
+pub enum WantedSource {
+    Custom {
+        url: String,
+        auth: Auth,
+    },
+    /// The entry of the catalogue.
+    Predefined(String),
+}
+
+/// What of a set was different before, or is now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IntegrationSet {
+    pub integrations: Vec<Integration>,
+    /// Slugs of those that are as they were.
+    pub unchanged: Vec<String>,
+}
+
+/// What becomes of one that is wanted.
+struct Step {
+    record: Option<IntegrationRecord>,
+    draft: Draft,
+}
+
+impl Registry {
+    /// The version of the set of an organisation's integrations: another one when one of them
+    /// changes.
+    #[must_use]
+    pub fn set_version(&self, organisation: &str) -> i64 {
+        let state = self.state(organisation);
+        let mut parts = Vec::new();
+        for integration in &state.integrations {
+            parts.push((integration.id.as_str(), integration.version));
+        }
+        write_version(parts)
+    }
+
+    /// Makes the integrations of the actor's organisation what is wanted: adds, changes and takes
+    /// away. What is equal is not touched.
+    ///
+    /// # Errors
+    /// [`RegistryError`]; of one of those that are wanted [`RegistryError::OfItem`].
+    pub async fn replace_integrations(
+        &self,
+        actor: &Actor,
+        wanted: Vec<WantedIntegration>,
+        options: &ChangeOptions,
+    ) -> Result<Changed<IntegrationSet>, RegistryError> {
+        if wanted.len() > INTEGRATIONS {
+            return Err(RegistryError::TooMany { what: "integrations", most: INTEGRATIONS });
+        }
+        let digest = self.digest_set(&wanted);
+        let mut drafts = Vec::with_capacity(wanted.len());
+        for (at, wanted) in wanted.into_iter().enumerate() {
+            drafts.push(self.draft_wanted(wanted).map_err(|error| error.of_item(at))?);
+        }
+        let mut pending = match self.begin(actor, options, digest, Wanted::Nothing).await? {
+            Begun::Replayed(changed) => return Ok(changed),
+            Begun::New(pending) => pending,
+        };
+        let records = pending.change.list_integrations().await?;
+        let mut parts = Vec::with_capacity(records.len());
+        for record in &records {
+            parts.push((record.id.as_str(), record.version));
+        }
+        check_version(options, write_version(parts))?;
+        let changed = self.apply_set(&mut pending.change, actor, records, drafts).await?;
+        self.finish(pending, actor, options, changed).await
+    }
+
+    async fn apply_set(
+        &self,
+        change: &mut Change<'_>,
+        actor: &Actor,
+        records: Vec<IntegrationRecord>,
+        drafts: Vec<Draft>,
+    ) -> Result<Changed<IntegrationSet>, RegistryError> {
+        let mut before = IntegrationSet::default();
+        let mut after = IntegrationSet::default();
+        let (steps, unwanted) = match_drafts(records, drafts)?;
+        for record in unwanted {
+            change.delete_integration(&record.id).await?;
+            before.integrations.push(self.show(&record));
+        }
+        free_names(change, &steps).await?;
+        let mut warnings = Vec::new();
+        for (at, Step { record, draft }) in steps.into_iter().enumerate() {
+            let changed = match record {
+                Some(record) if !self.is_different(&record, &draft) => {
+                    after.unchanged.push(record.slug);
+                    continue;
+                }
+                Some(record) => self.update_record(change, record, draft.into_patch()).await,
+                None => self.insert_draft(change, actor, draft).await,
+            };
+            let changed = changed.map_err(|error| error.of_item(at))?;
+            before.integrations.extend(changed.before);
+            after.integrations.extend(changed.after);
+            for Warning { code, pointer, message } in changed.warnings {
+                let pointer = format!("/servers/{at}{pointer}");
+                warnings.push(Warning { code, pointer, message });
+            }
+        }
+        before.unchanged.clone_from(&after.unchanged);
+        let mut changed = Changed::new(Some(before), Some(after));
+        changed.warnings = warnings;
+        Ok(changed)
+    }
+
+    fn draft_wanted(&self, wanted: WantedIntegration) -> Result<Draft, RegistryError> {
+        let WantedIntegration { slug, name, source, credentials, enabled } = wanted;
+        let slug = slug.as_deref().map(field::slug).transpose()?;
+        let mut draft = match source {
+            WantedSource::Custom { url, auth } => self.draft_place(NewIntegration {
+                name,
+                slug: None,
+                url,
+                auth,
+                credentials,
+                enabled: true,
+            })?,
+            WantedSource::Predefined(entry) => {
+                let name = Some(name);
+                self.draft_entry(NewPredefined { entry, name, credentials, enabled: true })?
+            }
+        };
+        draft.slug = slug;
+        draft.enabled = enabled;
+        Ok(draft)
+    }
+
+    /// Whether something of an integration has to be written.
+    fn is_different(&self, record: &IntegrationRecord, draft: &Draft) -> bool {
+        let is_elsewhere = draft.catalogue.is_none()
+            && (draft.url.as_str() != record.url || draft.auth != Auth::of_record(record));
+        is_elsewhere
+            || draft.name != record.name
+            || draft.enabled.is_some_and(|enabled| enabled != record.enabled)
+            || draft.credentials.as_ref().is_some_and(|given| !self.has_secret(record, given))
+    }
+
+    /// Whether these are the credentials that are stored, for the place where it is now.
+    fn has_secret(&self, record: &IntegrationRecord, given: &Secret) -> bool {
+        let catalogue = self.catalogue();
+        let entry = record.catalogue.as_ref().and_then(|slug| catalogue.get(slug));
+        if entry.is_some_and(|entry| !entry.takes_credentials_of(record)) {
+            return false;
+        }
+        let Some(sealed) = &record.sealed else { return false };
+        let Some(field) = name_field(record) else { return false };
+        let place = Field { organisation: &record.organisation, record: &record.id, field: &field };
+        self.vault.open(&place, sealed).is_ok_and(|stored| stored == *given)
+    }
+
+    fn digest_set(&self, wanted: &[WantedIntegration]) -> Digest {
+        let mut digest = Digest::new("replace integrations");
+        for one in wanted {
+            digest = digest.text(one.slug.as_deref()).part(one.name.as_bytes());
+            digest = match &one.source {
+                WantedSource::Custom { url, auth } => {
+                    digest.part(url.as_bytes()).part(auth.method().as_bytes()).text(auth.header())
+                }
+                WantedSource::Predefined(entry) => digest.part(b"catalogue").part(entry.as_bytes()),
+            };
+            digest = digest.part(format!("{:?}", one.enabled).as_bytes());
+            digest = match &one.credentials {
+                // With the first key alone: with all there would be one for every choice of them.
+                Some(secret) => match self.vault.digests(secret).first() {
+                    Some(first) => digest.part(b"given").part(first),
+                    None => digest.part(b"given"),
+                },
+                None => digest.part(b"none"),
+            };
+        }
+        digest
+    }
+}
+
+impl Draft {
+    /// What makes an integration that is there what is wanted.
+    fn into_patch(self) -> CheckedPatch {
+        let is_custom = self.catalogue.is_none();
+        CheckedPatch {
+            name: Some(self.name),
+            url: is_custom.then_some(self.url),
+            auth: is_custom.then_some(self.auth),
+            credentials: self.credentials,
+            enabled: self.enabled,
+            warnings: self.warnings,
+        }
+    }
+}
+
+/// What is wanted beside what is there, and what is there that nobody wants.
+fn match_drafts(
+    records: Vec<IntegrationRecord>,
+    drafts: Vec<Draft>,
+) -> Result<(Vec<Step>, Vec<IntegrationRecord>), RegistryError> {
+    let mut slugs = HashSet::new();
+    let mut names = HashSet::new();
+    let mut left = BTreeMap::new();
+    for record in records {
+        left.insert(record.slug.clone(), record);
+    }
+    let mut steps = Vec::with_capacity(drafts.len());
+    for (at, draft) in drafts.into_iter().enumerate() {
+        let name_key = field::name_key(&draft.name);
+        if draft.slug.as_ref().is_some_and(|slug| !slugs.insert(slug.clone())) {
+            let twice = InvalidField::new("/slug", "stands twice", "say each of them once");
+            return Err(RegistryError::from(twice).of_item(at));
+        }
+        if !names.insert(name_key.clone()) {
+            let twice = InvalidField::new("/name", "stands twice", "give each a name of its own");
+            return Err(RegistryError::from(twice).of_item(at));
+        }
+        let slug = match &draft.slug {
+            Some(slug) => Some(slug.clone()),
+            None => find_name(&left, &name_key),
+        };
+        let record = slug.and_then(|slug| left.remove(&slug));
+        if record.as_ref().is_some_and(|record| record.catalogue != draft.catalogue) {
+            let message = "is one of another kind, or of another entry of the catalogue";
+            let way_out = "leave it out first, then add it anew";
+            let other = InvalidField::new("/slug", message, way_out);
+            return Err(RegistryError::from(other).of_item(at));
+        }
+        steps.push(Step { record, draft });
+    }
+    Ok((steps, left.into_values().collect()))
+}
+
+fn find_name(left: &BTreeMap<String, IntegrationRecord>, name_key: &str) -> Option<String> {
+    let mut records = left.values();
+    let found = records.find(|record| record.name_key == name_key)?;
+    Some(found.slug.clone())
+}
+
+/// Frees the names that others of the set may take.
+async fn free_names(change: &mut Change<'_>, steps: &[Step]) -> Result<(), RegistryError> {
+    for Step { record, draft } in steps {
+        let Some(record) = record else { continue };
+        if record.name_key != field::name_key(&draft.name) {
+            // No name begins with a blank.
+            let name_key = format!(" {}", record.id);
+            change.update_integration(&IntegrationRecord { name_key, ..record.clone() }).await?;
+        }
+    }
+    Ok(())
+}
+
+/// A number that another set, or another version of one of it, has not.
+fn write_version(mut parts: Vec<(&str, i64)>) -> i64 {
+    parts.sort_unstable();
+    let mut text = Vec::new();
+    for (id, version) in parts {
+        text.extend_from_slice(format!("{id}:{version};").as_bytes());
+    }
+    let digest = lockgate_store::digest(&text);
+    let digits = digest.get(..15).unwrap_or_default();
+    i64::from_str_radix(digits, 16).unwrap_or_default()
+}

@@ -1,0 +1,129 @@
+//! How much there may be of something, and who waits for whom.
+
+use std::time::Duration;
+
+use super::*;
+
+/// Fills the store with what would take many changes.
+async fn fill(rig: &Rig, sql: &'static str) {
+    let url = format!("sqlite://{}", rig.folder.path().join("lockgate.db").display());
+    let pool = sqlx::AnyPool::connect(&url).await.unwrap();
+    sqlx::raw_sql(sql).execute(&pool).await.unwrap();
+    pool.close().await;
+    rig.registry.refresh().await.unwrap();
+}
+
+const MANY: &str = "CREATE TEMP TABLE n (i); \
+    INSERT INTO n WITH RECURSIVE c (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c \
+        WHERE i < 256) SELECT i FROM c; \
+    INSERT INTO integrations SELECT printf('int_%032x', i), 'acme', 's' || i, 's' || i, 's' || i, \
+        'custom', NULL, 'https://mcp.example.com/', 'none', NULL, NULL, 1, 1, 0, 0 FROM n; \
+    UPDATE clock SET revision = revision + 1; \
+    UPDATE organisations SET revision = (SELECT revision FROM clock)";
+const FULL_AGENT: &str = "INSERT INTO assignments SELECT agents.id, integrations.id, 'acme', 0 \
+    FROM agents, integrations WHERE integrations.slug <> 's1' AND integrations.slug <> 'one'; \
+    UPDATE clock SET revision = revision + 1; \
+    UPDATE organisations SET revision = (SELECT revision FROM clock)";
+#[tokio::test]
+async fn what_is_assigned_to_an_agent_is_bounded() {
+    let rig = Rig::new().await;
+    let acme = admin("acme");
+    let one = rig.create(&acme, open_one("One")).await.id;
+    let agent = rig.agent(&acme, "Helper").await.id;
+    fill(&rig, MANY).await;
+    fill(&rig, FULL_AGENT).await;
+    let last = format!("int_{:032x}", 1);
+    rig.registry.assign(&acme, &agent, &last, &plain()).await.unwrap();
+    let error = rig.registry.assign(&acme, &agent, &one, &plain()).await.unwrap_err();
+    assert!(matches!(error, RegistryError::TooMany { most: 256, .. }), "{error:?}");
+    // Another agent has room.
+    let other = rig.agent(&acme, "Other").await.id;
+    rig.registry.assign(&acme, &other, &one, &plain()).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_no_id_asks_nobody() {
+    let rig = Rig::new().await;
+    let acme = admin("acme");
+    rig.create(&acme, open_one("One")).await;
+    let agent = rig.agent(&acme, "Helper").await.id;
+    for id in ["int_none", "", "int_\0", "int_0123456789abcdef0123456789ABCDEF", &agent] {
+        let error = rig.registry.delete_integration(&acme, id, &plain()).await.unwrap_err();
+        assert_eq!(error.code(), "MCP_INTEGRATION_NOT_FOUND", "{id:?}");
+        let error = rig.registry.assign(&acme, &agent, id, &plain()).await.unwrap_err();
+        assert_eq!(error.code(), "MCP_INTEGRATION_NOT_FOUND", "{id:?}");
+    }
+    let error = rig.registry.delete_agent(&acme, "agt_\0", &plain()).await.unwrap_err();
+    assert_eq!(error.code(), "AGENT_NOT_FOUND");
+}
+
+#[tokio::test]
+async fn what_cannot_be_changed_waits_for_no_change() {
+    let rig = Rig::new().await;
+    let acme = admin("acme");
+    let id = rig.create(&acme, open_one("One")).await.id;
+    rig.registry.enable_integration(&acme, &id, false, &plain()).await.unwrap();
+    // Somebody else holds the clock.
+    let store = lockgate_store::Store::new(file_config(&rig.folder, &[]).place);
+    let holds = store.begin("other").await.unwrap();
+    let old = ChangeOptions { expected_version: Some(1), ..plain() };
+    let unknown = format!("int_{:032x}", 7);
+    let refused = async {
+        let first = rig.registry.delete_integration(&acme, &id, &old).await.unwrap_err();
+        let second = rig.registry.delete_integration(&acme, &unknown, &plain()).await;
+        (first, second.unwrap_err())
+    };
+    let (old, unknown) = tokio::time::timeout(Duration::from_secs(3), refused).await.unwrap();
+    assert!(matches!(old, RegistryError::VersionMismatch { current: 2 }), "{old:?}");
+    assert_eq!(unknown.code(), "MCP_INTEGRATION_NOT_FOUND");
+    drop(holds);
+}
+
+#[tokio::test]
+async fn what_another_gateway_has_made_just_now_can_be_changed() {
+    let rig = Rig::new().await;
+    let acme = admin("acme");
+    let other = rig.another(&[KEY]).await;
+    let id = rig.create(&acme, open_one("One")).await.id;
+    other.enable_integration(&acme, &id, false, &plain()).await.unwrap();
+    let seen = ChangeOptions { expected_version: Some(2), ..plain() };
+    rig.registry.delete_integration(&acme, &id, &seen).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_organisation_with_many_changes_does_not_hold_up_another() {
+    let rig = Rig::new().await;
+    let store = lockgate_store::Store::new(file_config(&rig.folder, &[]).place);
+    let holds = store.begin("nobody").await.unwrap();
+    let mut running = Vec::new();
+    for number in 0..140 {
+        let registry = Arc::clone(&rig.registry);
+        running.push(tokio::spawn(async move {
+            let new = NewAgent { name: format!("a{number}") };
+            let actor = actor("loud", &format!("u{number}"), Role::User);
+            registry.create_agent(&actor, new, &plain()).await.map(drop)
+        }));
+    }
+    while rig.registry.turns.waiting() < 128 {
+        tokio::task::yield_now().await;
+    }
+    let registry = Arc::clone(&rig.registry);
+    let quiet = tokio::spawn(async move {
+        let new = NewAgent { name: "first".to_owned() };
+        registry.create_agent(&admin("quiet"), new, &plain()).await.map(drop)
+    });
+    tokio::task::yield_now().await;
+    holds.roll_back().await.unwrap();
+    quiet.await.unwrap().unwrap();
+    let known = rig.registry.organisations();
+    let loud = known.iter().find(|one| one.id == "loud").map_or(0, |one| one.agents);
+    assert!(loud < 20, "the quiet one came after {loud} of the others");
+    let mut refused = 0;
+    for change in running {
+        if let Err(error) = change.await.unwrap() {
+            assert_eq!(error.code(), "STORE_UNAVAILABLE");
+            refused += 1;
+        }
+    }
+    assert!((1..=30).contains(&refused), "{refused}");
+}

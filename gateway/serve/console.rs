@@ -1,0 +1,118 @@
+//! The console for those who are known: by the session of an API key, or as the API knows its
+//! callers. Whose key is no good any more has no session either. Everybody else is shown the form
+//! to sign in.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use lockgate_admin::Applications;
+use lockgate_admin::console::{
+    IsSecure, Sessions, SignIn, Visitor, is_public, is_sign_in, read_sign_in, show_refusal,
+    sign_in_redirect,
+};
+use lockgate_listener::Remote;
+
+use crate::app::App;
+
+/// `/console`: who may see and do what is in its table of pages.
+pub(super) fn guarded_console(app: &Arc<App>, applications: &Applications) -> Router {
+    let sessions = applications.sessions();
+    let app = Arc::clone(app);
+    let guard = middleware::from_fn(move |request: Request, next: Next| {
+        let app = Arc::clone(&app);
+        let sessions = Arc::clone(&sessions);
+        async move { admit(&app, &sessions, request, next).await }
+    });
+    applications.console().layer(guard)
+}
+
+async fn admit(app: &App, sessions: &Sessions, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let Some(remote) = parts.extensions.get::<Remote>().cloned() else {
+        return StatusCode::UNAUTHORIZED.into_response();
+    };
+    if remote.lacks_encryption() {
+        let words = "the console is answered over TLS: use https://\n";
+        return (StatusCode::MISDIRECTED_REQUEST, words).into_response();
+    }
+    if remote.is_encrypted {
+        parts.extensions.insert(IsSecure);
+    }
+    if is_sign_in(&parts) {
+        return sign_in(app, sessions, &remote, (parts, body), next).await;
+    }
+    if is_public(parts.uri.path()) {
+        return next.run(Request::from_parts(parts, Body::empty())).await;
+    }
+    let Some(visitor) = find_visitor(app, sessions, &remote, &mut parts.headers).await else {
+        return sign_in_redirect(&parts);
+    };
+    let (body, held) = match remote.read_body(app, body, &visitor.principal).await {
+        Ok(read) => read,
+        Err(answer) => return answer.map(Body::from),
+    };
+    parts.extensions.insert(visitor.principal.clone());
+    parts.extensions.insert(visitor);
+    let response = next.run(Request::from_parts(parts, Body::from(body))).await;
+    drop(held);
+    response
+}
+
+/// Who is behind a request: the session that it names, while its key is good, or whom its
+/// connection and headers show.
+async fn find_visitor(
+    app: &App,
+    sessions: &Sessions,
+    remote: &Remote,
+    headers: &mut HeaderMap,
+) -> Option<Visitor> {
+    if let Some(mut visitor) = sessions.find(headers) {
+        if let Some(principal) = app.gateway.current_caller(&visitor.principal) {
+            visitor.principal = principal;
+            remote.mark_authenticated();
+            return Some(visitor);
+        }
+        sessions.end(&visitor);
+    }
+    let admitted = remote.admit(app, headers).await;
+    admitted.ok().map(Visitor::of_connection)
+}
+
+/// Begins a session, or shows the form again with why not.
+async fn sign_in(
+    app: &App,
+    sessions: &Sessions,
+    remote: &Remote,
+    (mut parts, body): (Parts, Body),
+    next: Next,
+) -> Response {
+    let words = match read_sign_in(&parts, body).await {
+        Ok(form) => match begin(app, sessions, remote, form).await {
+            Ok(response) => return response,
+            Err(words) => words,
+        },
+        Err(words) => words,
+    };
+    show_refusal(&mut parts, words);
+    next.run(Request::from_parts(parts, Body::empty())).await
+}
+
+async fn begin(
+    app: &App,
+    sessions: &Sessions,
+    remote: &Remote,
+    form: SignIn,
+) -> Result<Response, String> {
+    let refused = "This gateway does not know this key, or it has expired or was revoked.";
+    let Some(mut headers) = form.credential() else { return Err(refused.into()) };
+    match remote.admit(app, &mut headers).await {
+        Ok(principal) => form.begin(sessions, principal),
+        Err(_) => Err(refused.into()),
+    }
+}

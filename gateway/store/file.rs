@@ -1,0 +1,163 @@
+//! The file of SQLite: whose it is and how its URL is written. It is judged by its first bytes, so
+//! that a file of somebody else's is not even opened as a database.
+
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use url::Url;
+
+use crate::error::StoreError;
+
+/// `Lock`: what a database of Lockgate carries (`PRAGMA application_id`), and what marks an empty
+/// file as one.
+pub(crate) const CLAIM: &str = "PRAGMA application_id = 1282368363";
+const APPLICATION_ID: [u8; 4] = *b"Lock";
+/// How a file of SQLite begins, and where it says whose it is (sqlite.org/fileformat2.html).
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+const HEADER: usize = 100;
+const APPLICATION_ID_AT: usize = 68;
+
+/// What is at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileState {
+    /// Nothing, or nothing in it.
+    Empty,
+    Ours,
+}
+
+/// Which file is at a path: its device and its number there.
+pub(crate) type Identity = (u64, u64);
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
+/// Looks whose the file is.
+#[allow(clippy::disallowed_methods, reason = "the database's file, as configured")]
+pub(crate) fn judge(file: &Path) -> Result<FileState, StoreError> {
+    let opened = match std::fs::File::open(file) {
+        Err(error) if is_missing(error.kind()) => return Ok(FileState::Empty),
+        opened => opened.map_err(|error| unreadable(file, &error))?,
+    };
+    let mut header = Vec::with_capacity(HEADER);
+    let read = opened.take(HEADER as u64).read_to_end(&mut header);
+    read.map_err(|error| unreadable(file, &error))?;
+    if header.is_empty() {
+        return Ok(FileState::Empty);
+    }
+    let id = header.get(APPLICATION_ID_AT..APPLICATION_ID_AT + APPLICATION_ID.len());
+    if header.starts_with(MAGIC) && id == Some(&APPLICATION_ID) {
+        return Ok(FileState::Ours);
+    }
+    Err(StoreError::Foreign(file.to_owned()))
+}
+
+fn is_missing(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
+fn unreadable(file: &Path, error: &std::io::Error) -> StoreError {
+    StoreError::Unavailable(format!("{} cannot be read ({})", file.display(), error.kind()))
+}
+
+/// The URL of a file, as this program's library of databases wants it.
+pub(crate) fn url(file: &Path, access: Access) -> Result<Url, StoreError> {
+    let path = Url::from_file_path(file).map_err(|()| StoreError::ReadOnly(file.to_owned()))?;
+    let mode = match access {
+        Access::Read => "ro",
+        Access::Write => "rw",
+    };
+    let url = Url::parse(&format!("sqlite://{}?mode={mode}", path.path()));
+    url.map_err(|_| StoreError::ReadOnly(file.to_owned()))
+}
+
+/// Makes folder and file for their owner alone, where they are missing.
+#[allow(clippy::disallowed_methods, reason = "the database's folder and file, as configured")]
+pub(crate) fn make(file: &Path) -> std::io::Result<()> {
+    if let Some(folder) = file.parent() {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(0o600).open(file).map(|_| ())
+}
+
+/// Which file it is; none where nothing is there, or nothing in it.
+pub(crate) fn identify(file: &Path) -> Option<Identity> {
+    let metadata = file.metadata().ok()?;
+    (metadata.len() > 0).then(|| (metadata.dev(), metadata.ino()))
+}
+
+/// Whether two paths lead to one file with something in it.
+pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
+    identify(one).is_some() && identify(one) == identify(other)
+}
+
+/// Whether somebody who worked on it has not closed it, or still works.
+pub(crate) fn has_wal(file: &Path) -> bool {
+    with_ending(file, "-wal").metadata().is_ok_and(|metadata| metadata.len() > 0)
+}
+
+/// A file that is being made beside the one that it becomes, for its owner alone. What is not kept
+/// goes, however its making ends.
+pub(crate) struct Draft {
+    path: PathBuf,
+}
+
+impl Draft {
+    /// Makes the file of this path with an ending; refuses to write into one that is there.
+    #[allow(clippy::disallowed_methods, reason = "a copy of the database that an operator wants")]
+    pub(crate) fn new(path: &Path, ending: &str) -> Result<Self, StoreError> {
+        let path = with_ending(path, ending);
+        let mut options = std::fs::OpenOptions::new();
+        match options.write(true).create_new(true).mode(0o600).open(&path) {
+            Ok(_) => Ok(Self { path }),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                let path = path.display();
+                Err(StoreError::Refused(format!(
+                    "{path} is there already: another copy is being made, or was broken off; take \
+                     it away if none is"
+                )))
+            }
+            Err(_) => Err(StoreError::ReadOnly(path)),
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Gives it its name, when it is on the disk.
+    #[allow(clippy::disallowed_methods, reason = "a copy of the database that an operator wants")]
+    pub(crate) fn keep_as(self, path: &Path) -> Result<(), StoreError> {
+        let kept = std::fs::File::open(&self.path)
+            .and_then(|file| file.sync_all())
+            .and_then(|()| std::fs::rename(&self.path, path));
+        kept.map_err(|_| StoreError::ReadOnly(path.to_owned()))?;
+        let folder = path.parent().map(std::fs::File::open);
+        if let Some(Ok(folder)) = folder {
+            // Not every file system has it; the file is whole in any case.
+            let _ = folder.sync_all();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Draft {
+    #[allow(clippy::disallowed_methods, reason = "a copy that was made here")]
+    fn drop(&mut self) {
+        for ending in ["", "-wal", "-shm", "-journal"] {
+            // What is not there needs not go.
+            let _ = std::fs::remove_file(with_ending(&self.path, ending));
+        }
+    }
+}
+
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
+}

@@ -1,0 +1,94 @@
+//! The last good lists of integrations, so that they are known after a restart. They are no change:
+//! they take no revision, nobody is told of them, and they go with their integration.
+
+use sqlx::Row;
+use sqlx::any::AnyRow;
+
+use crate::database::{Store, within};
+use crate::error::StoreError;
+
+/// Most bytes that are kept of one integration.
+pub const MAX_LISTS: usize = 1 << 20;
+
+/// Of an integration that has another version, or is gone, nothing is kept.
+const KEEP: &str = "INSERT INTO known_lists (integration, version, read_at, content) \
+    SELECT id, version, CAST($4 AS BIGINT), $5 FROM integrations \
+    WHERE id = $1 AND organisation = $2 AND version = $3 \
+    ON CONFLICT (integration) DO UPDATE SET version = excluded.version, \
+    read_at = excluded.read_at, content = excluded.content";
+const FIND: &str = "SELECT known_lists.*, integrations.organisation \
+    FROM known_lists JOIN integrations ON integrations.id = known_lists.integration \
+    AND integrations.version = known_lists.version \
+    WHERE integrations.id = $1 AND integrations.organisation = $2";
+
+/// The lists that an integration had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownLists {
+    pub organisation: String,
+    /// The id of the integration.
+    pub integration: String,
+    /// The version of the integration that had them.
+    pub version: i64,
+    /// Milliseconds since 1970.
+    pub read_at: i64,
+    pub content: Vec<u8>,
+}
+
+impl KnownLists {
+    fn from_row(row: &AnyRow) -> sqlx::Result<Self> {
+        Ok(Self {
+            organisation: row.try_get("organisation")?,
+            integration: row.try_get("integration")?,
+            version: row.try_get("version")?,
+            read_at: row.try_get("read_at")?,
+            content: row.try_get("content")?,
+        })
+    }
+}
+
+impl Store {
+    /// Keeps some, all or none; those that are longer than [`MAX_LISTS`] are left out, and so are
+    /// those of integrations that have changed since.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn keep_lists(&self, all: &[KnownLists]) -> Result<(), StoreError> {
+        let pool = self.pool().await?;
+        within(async {
+            let begun = pool.begin().await;
+            let mut transaction = begun.map_err(|error| self.error(&error))?;
+            for lists in all.iter().filter(|lists| lists.content.len() <= MAX_LISTS) {
+                let keep = sqlx::query(KEEP).bind(lists.integration.clone());
+                let keep = keep.bind(lists.organisation.clone()).bind(lists.version);
+                let keep = keep.bind(lists.read_at).bind(lists.content.clone());
+                let kept = keep.execute(&mut *transaction).await;
+                kept.map_err(|error| self.error(&error))?;
+            }
+            transaction.commit().await.map_err(|error| self.error(&error))
+        })
+        .await
+    }
+
+    /// The lists that an integration had, if it is as it was then.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn find_lists(
+        &self,
+        organisation: &str,
+        integration: &str,
+    ) -> Result<Option<KnownLists>, StoreError> {
+        if self.file().is_some() && self.identify()?.is_none() {
+            return Ok(None);
+        }
+        let pool = self.pool().await?;
+        within(async {
+            let find = sqlx::query(FIND).bind(integration.to_owned()).bind(organisation.to_owned());
+            let found = find.fetch_optional(&pool).await.map_err(|error| self.error(&error))?;
+            let Some(row) = found else { return Ok(None) };
+            let lists = KnownLists::from_row(&row).map_err(|error| self.error(&error))?;
+            Ok(Some(lists))
+        })
+        .await
+    }
+}

@@ -1,0 +1,159 @@
+//! What is read of the counters for each family that is no observable instrument.
+
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use prometheus::{Error, Registry};
+
+use crate::families::{Family, ReadFamilies, register};
+use crate::labels::Unknown;
+use crate::numbers::Numbers;
+use crate::process::ProcessUsage;
+
+/// The first name of each, and how it is read.
+const READINGS: [(&str, ReadFamilies); 9] = [
+    ("lockgate_call_duration_seconds", read_calls),
+    ("lockgate_tool_duration_seconds", read_tools),
+    ("lockgate_denials_total", read_denials),
+    ("lockgate_unknown_names_total", read_unknown),
+    ("lockgate_http_responses_total", read_statuses),
+    ("lockgate_config_reloads_total", read_reloads),
+    ("lockgate_key_set_keys", read_key_sets),
+    ("lockgate_certificate_expiry_timestamp_seconds", read_certificates),
+    ("process_cpu_seconds_total", read_process),
+];
+
+/// Has the registry read all of them.
+pub(crate) fn register_all(registry: &Registry, numbers: &Arc<Numbers>) -> Result<(), Error> {
+    for (name, read) in READINGS {
+        register(registry, numbers, name, read)?;
+    }
+    Ok(())
+}
+
+fn read_calls(numbers: &Numbers) -> Vec<Family> {
+    let help = "Time of calls from their arrival to their end, by server";
+    let mut family = Family::histogram("lockgate_call_duration_seconds", help);
+    numbers.servers.lock().each_server(|label, server| {
+        family.add_histogram(label.pairs(), server.durations.snapshot());
+    });
+    vec![family]
+}
+
+/// Of tools that were called alone: there may be thousands that nobody calls.
+fn read_tools(numbers: &Numbers) -> Vec<Family> {
+    let help = "Time of calls from their arrival to their end, by server and tool";
+    let mut family = Family::histogram("lockgate_tool_duration_seconds", help);
+    numbers.servers.lock().each_tool(|label, tool, metrics| {
+        let snapshot = metrics.durations();
+        if snapshot.count > 0 {
+            family.add_histogram(label.pairs().chain([("tool", tool)]), snapshot);
+        }
+    });
+    vec![family]
+}
+
+fn read_denials(numbers: &Numbers) -> Vec<Family> {
+    let help = "Requests that policy denied, by rule and reason; with the reason dry_run those \
+        that a rule on trial would have denied";
+    let mut family = Family::counter("lockgate_denials_total", help);
+    numbers.denials.each(|rule, why, count| {
+        family.add(&[("rule", rule), ("reason", why.as_str())], count as f64);
+    });
+    vec![family]
+}
+
+fn read_unknown(numbers: &Numbers) -> Vec<Family> {
+    let help = "Requests for something that nothing has, or that is hidden by no rule";
+    let mut family = Family::counter("lockgate_unknown_names_total", help);
+    for &what in Unknown::ALL {
+        family.add(&[("kind", what.as_str())], numbers.denials.unknown(what) as f64);
+    }
+    vec![family]
+}
+
+fn read_statuses(numbers: &Numbers) -> Vec<Family> {
+    let help = "HTTP responses by status, of every path";
+    let mut family = Family::counter("lockgate_http_responses_total", help);
+    numbers.statuses.each(|status, count| {
+        family.add(&[("status", &status.to_string())], count as f64);
+    });
+    vec![family]
+}
+
+fn read_reloads(numbers: &Numbers) -> Vec<Family> {
+    let reloads = &numbers.reloads;
+    let total = Family::counter(
+        "lockgate_config_reloads_total",
+        "Configurations that were taken over while running (success), or were not (failure)",
+    );
+    let is_current = Family::gauge(
+        "lockgate_config_last_reload_successful",
+        "1 while the files say what is in force, 0 while they have mistakes",
+    );
+    let last = Family::gauge(
+        "lockgate_config_last_reload_success_timestamp_seconds",
+        "When the configuration in force was read",
+    );
+    let build = Family::gauge("lockgate_build_info", "1, with the version of the program");
+    vec![
+        total
+            .with(&[("outcome", "success")], reloads.of(true) as f64)
+            .with(&[("outcome", "failure")], reloads.of(false) as f64),
+        is_current.with(&[], f64::from(u8::from(reloads.is_current()))),
+        last.with(&[], reloads.last_success() as f64),
+        build.with(&[("version", env!("CARGO_PKG_VERSION"))], 1.0),
+    ]
+}
+
+fn read_key_sets(numbers: &Numbers) -> Vec<Family> {
+    let mut keys = Family::gauge(
+        "lockgate_key_set_keys",
+        "Usable keys of an issuer of tokens; 0 means that its tokens are refused",
+    );
+    let mut ages = Family::gauge(
+        "lockgate_key_set_age_seconds",
+        "Time since the keys of an issuer were fetched; nothing before the first time",
+    );
+    for set in &*numbers.key_sets.lock() {
+        let labels = [("issuer", set.issuer.as_str())];
+        keys.add(&labels, set.keys as f64);
+        if let Some(age) = set.age {
+            ages.add(&labels, age.as_secs_f64());
+        }
+    }
+    vec![keys, ages]
+}
+
+fn read_certificates(numbers: &Numbers) -> Vec<Family> {
+    let help = "When the first certificate of a file in use runs out, in Unix seconds";
+    let mut family = Family::gauge("lockgate_certificate_expiry_timestamp_seconds", help);
+    for (name, expiry) in &*numbers.certificates.lock() {
+        family.add(&[("certificate", name)], *expiry as f64);
+    }
+    vec![family]
+}
+
+/// Under the names that every exporter gives them.
+fn read_process(numbers: &Numbers) -> Vec<Family> {
+    let started = numbers.started.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let start = Family::gauge("process_start_time_seconds", "When the process began")
+        .with(&[], started.as_secs_f64());
+    let Some(usage) = ProcessUsage::read() else { return vec![start] };
+    let gauges = [
+        ("process_resident_memory_bytes", "Memory that is resident", usage.resident_bytes),
+        ("process_virtual_memory_bytes", "Memory that is mapped", usage.virtual_bytes),
+        ("process_open_fds", "File descriptors that are open", usage.open_files),
+        ("process_threads", "Threads", usage.threads),
+    ];
+    let cpu = Family::counter("process_cpu_seconds_total", "Processor time of the process");
+    let mut families = vec![start, cpu.with(&[], usage.cpu_seconds)];
+    for (name, help, value) in gauges {
+        families.push(Family::gauge(name, help).with(&[], value as f64));
+    }
+    if let Some(most) = usage.max_files {
+        let family = Family::gauge("process_max_fds", "File descriptors that may be open");
+        families.push(family.with(&[], most as f64));
+    }
+    families
+}

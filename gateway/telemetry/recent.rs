@@ -1,0 +1,65 @@
+//! What became of a server's calls of late, in even steps of time: how many ended, how many of them
+//! failed, and how long they took. Somebody has to say when a step is over.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::histogram::Counts;
+
+/// How long one step is.
+pub const RECENT_STEP: Duration = Duration::from_secs(30);
+/// Steps that are kept.
+pub const RECENT_STEPS: usize = 60;
+
+/// Calls that ended within one step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecentCalls {
+    pub calls: u64,
+    pub failed: u64,
+    /// None without a call.
+    pub average: Option<Duration>,
+}
+
+/// The steps of one server; none before its first call.
+#[derive(Debug, Default)]
+pub(crate) struct RecentSteps {
+    /// What was counted when the step began that goes on.
+    calls: Counts,
+    failed: u64,
+    over: VecDeque<RecentCalls>,
+}
+
+impl RecentSteps {
+    /// A step is over; these were counted until then.
+    pub(crate) fn end_step(&mut self, calls: Counts, failed: u64) {
+        if self.over.is_empty() && calls.count() == 0 {
+            return;
+        }
+        if self.over.len() == RECENT_STEPS {
+            self.over.pop_front();
+        }
+        let step = self.going_on(&calls, failed);
+        self.over.push_back(step);
+        self.calls = calls;
+        self.failed = failed;
+    }
+
+    /// The steps from the oldest to the one that goes on.
+    pub(crate) fn list(&self, calls: &Counts, failed: u64) -> Vec<RecentCalls> {
+        let mut all: Vec<RecentCalls> = self.over.iter().copied().collect();
+        all.push(self.going_on(calls, failed));
+        all
+    }
+
+    fn going_on(&self, calls: &Counts, failed: u64) -> RecentCalls {
+        let added = calls.since(&self.calls);
+        RecentCalls {
+            calls: added.count(),
+            failed: failed.saturating_sub(self.failed),
+            average: added.average(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

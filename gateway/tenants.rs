@@ -1,0 +1,367 @@
+//! What organisations have, from the registry into the data plane: a client for each integration
+//! that is enabled, and the agents. A change of one organisation touches nothing of another, and
+//! nothing of it that has not changed.
+
+mod known_lists;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, bail};
+use lockgate_authn::DEFAULT_ORGANISATION;
+use lockgate_config::Config;
+use lockgate_egress::{Policy, RefusedUrl};
+use lockgate_proxy::transport::{AgentPath, Endpoint};
+use lockgate_proxy::{AgentOwner, AgentServers, Gateway};
+use lockgate_registry::{
+    AgentSnapshot, CredentialState, IntegrationSnapshot, InvalidField, OrganisationSnapshot,
+    Registry,
+};
+use lockgate_upstream::{
+    CatalogMemory, Client, Organisations, ServerId, Surroundings, Transport, Upstream,
+};
+use parking_lot::Mutex;
+use tokio::sync::broadcast::error::RecvError;
+use url::Url;
+
+use known_lists::Memory;
+
+/// How long after a change an integration is connected without being used.
+const RECENT_MS: u64 = 60_000;
+
+/// Lists of organisations may take so small a part of what messages may take.
+const LISTS: usize = 4;
+
+/// The integrations of an organisation that have a client, by id.
+type Integrations = BTreeMap<Arc<str>, Connected>;
+
+/// An integration as of a version, and its client.
+#[derive(Clone)]
+struct Connected {
+    integration: Arc<IntegrationSnapshot>,
+    client: Arc<Client>,
+    memory: Arc<Memory>,
+}
+
+/// What one organisation has here.
+struct Tenant {
+    around: Surroundings,
+    integrations: Integrations,
+}
+
+/// See the module.
+pub(crate) struct Tenants {
+    registry: Arc<Registry>,
+    gateway: Arc<Gateway>,
+    around: Surroundings,
+    /// What all organisations share.
+    all: Organisations,
+    /// Where integrations may be.
+    addresses: Policy,
+    /// Held while an organisation is replaced: one change after another.
+    organisations: Mutex<HashMap<Arc<str>, Tenant>>,
+    /// Stored credentials that do not open, by organisation: each is on the record once.
+    unopened: Mutex<HashMap<Arc<str>, Vec<Unopened>>>,
+}
+
+/// An integration as of a version, and why its stored credentials do not open.
+type Unopened = (Arc<str>, i64, String);
+
+/// Opens the registry. Where the store cannot be reached now, it learns what is stored when it can.
+///
+/// # Errors
+/// What will not change by itself: a database of others, a damaged one, a newer schema.
+pub(crate) async fn open_registry(config: &Config) -> anyhow::Result<Arc<Registry>> {
+    let addresses = config.egress.organisations;
+    let check = Box::new(move |url: &Url| addresses.check_url(url).map_err(refuse_url));
+    let registry = Registry::open(&config.store, check).await.context("store")?;
+    registry.set_catalogue(config.catalogue.clone());
+    Ok(registry)
+}
+
+fn refuse_url(refused: RefusedUrl) -> InvalidField {
+    InvalidField { pointer: "/url", message: refused.message, way_out: refused.way_out }
+}
+
+/// The endpoint of an agent that the user of this machine may use over stdio.
+///
+/// # Errors
+/// It is not there, or not known because the store is away.
+pub(crate) fn find_local_agent(registry: &Registry, id: &str) -> anyhow::Result<Endpoint> {
+    let snapshot = registry.snapshot(DEFAULT_ORGANISATION);
+    if snapshot.agents.iter().any(|agent| *agent.id == *id) {
+        return Ok(Endpoint::Agent(AgentPath::new(id)));
+    }
+    match registry.trouble() {
+        Some(trouble) => bail!("what is assigned to the agent `{id}` is not known: {trouble}"),
+        None => bail!(
+            "there is no agent `{id}` in the organisation `{DEFAULT_ORGANISATION}`; `lockgate \
+             agents list` shows those that are there"
+        ),
+    }
+}
+
+impl Tenants {
+    /// Serves what is known, and follows what changes for as long as the process runs. Nothing is
+    /// connected before somebody uses it.
+    pub(crate) fn start(
+        registry: Arc<Registry>,
+        gateway: Arc<Gateway>,
+        around: Surroundings,
+    ) -> Arc<Self> {
+        let addresses = around.egress.organisations;
+        let lists = around.budget.limit() / LISTS;
+        let all = Organisations::new(around.pools.clone(), lists);
+        let tenants = Arc::new(Self {
+            registry,
+            gateway,
+            around,
+            all,
+            addresses,
+            organisations: Mutex::default(),
+            unopened: Mutex::default(),
+        });
+        let changes = tenants.registry.changes();
+        tenants.adopt_all();
+        let follower = Arc::clone(&tenants);
+        tokio::spawn(async move { follower.follow(changes).await });
+        let registry = Arc::clone(&tenants.registry);
+        tokio::spawn(async move { registry.follow().await });
+        tenants
+    }
+
+    async fn follow(&self, mut changes: tokio::sync::broadcast::Receiver<Arc<str>>) {
+        loop {
+            match changes.recv().await {
+                Ok(organisation) => self.adopt(&organisation),
+                Err(RecvError::Lagged(_)) => self.adopt_all(),
+                Err(RecvError::Closed) => return,
+            }
+        }
+    }
+
+    fn adopt_all(&self) {
+        let known = self.registry.organisations();
+        let mut names: BTreeSet<Arc<str>> = self.organisations.lock().keys().cloned().collect();
+        names.extend(known.iter().map(|organisation| organisation.id.as_str().into()));
+        for name in names {
+            self.adopt(&name);
+        }
+    }
+
+    /// Has an organisation served as it is stored now.
+    fn adopt(&self, organisation: &str) {
+        let mut organisations = self.organisations.lock();
+        let snapshot = self.registry.snapshot(organisation);
+        self.record_unopened(&snapshot);
+        let (around, old) = match organisations.remove(organisation) {
+            Some(tenant) => (tenant.around, tenant.integrations),
+            None => (self.surround_organisation(), Integrations::new()),
+        };
+        let integrations = self.connect(&snapshot, &around, &old);
+        for (id, connected) in &integrations {
+            let is_new =
+                !old.get(id).is_some_and(|old| Arc::ptr_eq(&old.client, &connected.client));
+            if is_new {
+                connected.client.start();
+            }
+            // Whoever has just changed it wants to know whether it works.
+            if is_new && is_recent(connected.integration.updated_at) {
+                connected.client.revive();
+            }
+        }
+        self.serve(&snapshot, &integrations);
+        close_unused(old, &integrations);
+        if !integrations.is_empty() {
+            let tenant = Tenant { around, integrations };
+            organisations.insert(Arc::clone(&snapshot.organisation), tenant);
+        }
+    }
+
+    /// Puts it on the record where credentials were altered, or moved here from elsewhere.
+    fn record_unopened(&self, snapshot: &OrganisationSnapshot) {
+        let organisation = &snapshot.organisation;
+        let mut now = Vec::new();
+        for integration in &snapshot.integrations {
+            if let Some(error) = &integration.unopened {
+                now.push((Arc::clone(&integration.id), integration.version, error.to_string()));
+            }
+        }
+        let mut unopened = self.unopened.lock();
+        let before = unopened.remove(organisation).unwrap_or_default();
+        for one in now.iter().filter(|one| !before.contains(one)) {
+            let (id, _, error) = one;
+            self.gateway.record_unopened(&format!(
+                "the stored credentials of the integration `{id}` of the organisation \
+                 `{organisation}` do not open: {error}"
+            ));
+        }
+        if !now.is_empty() {
+            unopened.insert(Arc::clone(organisation), now);
+        }
+    }
+
+    /// What the clients of an organisation share, for one more.
+    pub(crate) fn surroundings_of(&self, organisation: &str) -> Surroundings {
+        if let Some(tenant) = self.organisations.lock().get(organisation) {
+            return tenant.around.clone();
+        }
+        self.surround_organisation()
+    }
+
+    /// What the clients of one more organisation share.
+    fn surround_organisation(&self) -> Surroundings {
+        Surroundings {
+            connector: Arc::new(self.around.connector.for_organisation()),
+            part: Some(self.all.join()),
+            ..self.around.clone()
+        }
+    }
+
+    /// A client for each integration: the one that is there, or a new one that does nothing yet.
+    fn connect(
+        &self,
+        snapshot: &OrganisationSnapshot,
+        around: &Surroundings,
+        old: &Integrations,
+    ) -> Integrations {
+        let mut integrations = Integrations::new();
+        for integration in &snapshot.integrations {
+            let connected = match old.get(&integration.id) {
+                Some(old) if is_reached_alike(&old.integration, integration) => {
+                    old.memory.adopt(integration);
+                    Some(Connected { integration: Arc::clone(integration), ..old.clone() })
+                }
+                old => self.make_client(&snapshot.organisation, around, integration, old),
+            };
+            integrations
+                .extend(connected.map(|connected| (Arc::clone(&integration.id), connected)));
+        }
+        integrations
+    }
+
+    fn make_client(
+        &self,
+        organisation: &Arc<str>,
+        around: &Surroundings,
+        integration: &Arc<IntegrationSnapshot>,
+        old: Option<&Connected>,
+    ) -> Option<Connected> {
+        let mut headers = BTreeMap::new();
+        match &integration.credential {
+            CredentialState::None => {}
+            CredentialState::Ready(credential) => {
+                headers.insert(credential.header.to_string(), credential.value.expose().to_owned());
+            }
+            // The registry says why.
+            CredentialState::Unusable(_) | CredentialState::Outdated => return None,
+        }
+        let transport = Transport::Http { url: integration.url.clone(), headers };
+        // What is in the catalogue, the operator chose.
+        let addresses = match integration.is_predefined {
+            true => Policy::Operator,
+            false => self.addresses,
+        };
+        let config = lockgate_upstream::Config::of_organisation(
+            Arc::clone(organisation),
+            integration.slug.to_string(),
+            transport,
+            addresses,
+        );
+        let memory = Memory::new(&self.registry, organisation, integration);
+        let kept: Arc<dyn CatalogMemory> = Arc::clone(&memory) as _;
+        match Client::with_memory(config, around.clone(), kept) {
+            Ok(client) => {
+                if let Some(old) = old.filter(|old| old.integration.url == integration.url) {
+                    client.inherit_lists(&old.client);
+                }
+                Some(Connected { integration: Arc::clone(integration), client, memory })
+            }
+            Err(error) => {
+                tracing::error!(
+                    organisation = &**organisation,
+                    server = &*integration.slug,
+                    %error,
+                    "an integration is left out"
+                );
+                None
+            }
+        }
+    }
+
+    /// Hands an organisation to the request path.
+    fn serve(&self, snapshot: &OrganisationSnapshot, integrations: &Integrations) {
+        let mut servers: Vec<Arc<dyn Upstream>> = Vec::with_capacity(integrations.len());
+        for connected in integrations.values() {
+            servers.push(Arc::clone(&connected.client) as Arc<dyn Upstream>);
+        }
+        let agents = snapshot.agents.iter().map(|agent| describe_agent(agent, integrations));
+        self.gateway.set_organisation(&snapshot.organisation, servers, agents.collect());
+    }
+
+    /// Ends the connection to an integration and connects anew. `false` where it has none: it is
+    /// unknown, disabled, or its credentials do not open.
+    pub(crate) fn reconnect(&self, organisation: &str, id: &str) -> bool {
+        let mut organisations = self.organisations.lock();
+        let Some(tenant) = organisations.get_mut(organisation) else { return false };
+        let Some(old) = tenant.integrations.get(id).cloned() else { return false };
+        let snapshot = self.registry.snapshot(organisation);
+        let made =
+            self.make_client(&snapshot.organisation, &tenant.around, &old.integration, Some(&old));
+        let Some(connected) = made else { return false };
+        connected.client.start();
+        connected.client.revive();
+        tenant.integrations.insert(Arc::clone(&old.integration.id), connected);
+        self.serve(&snapshot, &tenant.integrations);
+        tokio::spawn(async move { old.client.close().await });
+        true
+    }
+
+    /// Ends all connections, and those to the store.
+    pub(crate) async fn close(&self) {
+        let organisations = std::mem::take(&mut *self.organisations.lock());
+        let mut closing = Vec::new();
+        let tenants = organisations.into_values();
+        for connected in tenants.flat_map(|tenant| tenant.integrations.into_values()) {
+            closing.push(tokio::spawn(async move { connected.client.close().await }));
+        }
+        for task in closing {
+            let _ = task.await;
+        }
+        self.registry.close().await;
+    }
+}
+
+/// Whether a time, in milliseconds since 1970, is of the last minute, in whatever clock.
+fn is_recent(time: i64) -> bool {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
+    now.abs_diff(time) < RECENT_MS
+}
+
+/// Whether two versions of an integration are the same server, reached in the same way: what it is
+/// called is nothing to its connection.
+fn is_reached_alike(old: &IntegrationSnapshot, new: &IntegrationSnapshot) -> bool {
+    old.slug == new.slug && old.url == new.url && old.credential == new.credential
+}
+
+fn close_unused(old: Integrations, integrations: &Integrations) {
+    for (id, connected) in old {
+        let kept = integrations.get(&id);
+        if !kept.is_some_and(|kept| Arc::ptr_eq(&kept.client, &connected.client)) {
+            tokio::spawn(async move { connected.client.close().await });
+        }
+    }
+}
+
+/// An agent as the request path knows it: by the servers of integrations that have a client.
+fn describe_agent(agent: &AgentSnapshot, integrations: &Integrations) -> AgentServers {
+    let mut servers = BTreeSet::new();
+    for connected in agent.integrations.iter().filter_map(|id| integrations.get(id)) {
+        servers.insert(ServerId::of(&*connected.client));
+    }
+    let owner =
+        AgentOwner { issuer: agent.owner.issuer.clone(), subject: agent.owner.subject.clone() };
+    AgentServers { id: agent.id.to_string(), owner, servers }
+}

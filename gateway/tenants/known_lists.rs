@@ -1,0 +1,63 @@
+//! The last good lists of an integration, from its client to the store and back. What is there is
+//! the store's business; nothing here waits for it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use lockgate_registry::{IntegrationSnapshot, KnownLists, Registry};
+use lockgate_upstream::{BoxFuture, Catalog, CatalogMemory};
+
+/// The lists of an integration, as of its version.
+pub(super) struct Memory {
+    registry: Arc<Registry>,
+    organisation: Arc<str>,
+    id: Arc<str>,
+    version: AtomicI64,
+}
+
+impl Memory {
+    pub(super) fn new(
+        registry: &Arc<Registry>,
+        organisation: &Arc<str>,
+        integration: &IntegrationSnapshot,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            registry: Arc::clone(registry),
+            organisation: Arc::clone(organisation),
+            id: Arc::clone(&integration.id),
+            version: AtomicI64::new(integration.version),
+        })
+    }
+
+    /// The lists are those of another version from now on, which is the same server.
+    pub(super) fn adopt(&self, integration: &IntegrationSnapshot) {
+        let old = self.version.swap(integration.version, Ordering::SeqCst);
+        if old != integration.version {
+            self.registry.carry_lists(&self.id, old, integration.version);
+        }
+    }
+}
+
+impl CatalogMemory for Memory {
+    fn load(&self) -> BoxFuture<'_, Option<Catalog>> {
+        Box::pin(async move {
+            let found = self.registry.find_lists(&self.organisation, &self.id).await;
+            let version = self.version.load(Ordering::SeqCst);
+            let lists = found.filter(|lists| lists.version == version)?;
+            let read_at = Duration::from_millis(u64::try_from(lists.read_at).unwrap_or_default());
+            Catalog::decode(lists.content.into(), UNIX_EPOCH + read_at)
+        })
+    }
+
+    fn keep(&self, catalog: &Catalog) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.registry.keep_lists(KnownLists {
+            organisation: self.organisation.to_string(),
+            integration: self.id.to_string(),
+            version: self.version.load(Ordering::SeqCst),
+            read_at: i64::try_from(now.as_millis()).unwrap_or_default(),
+            content: catalog.encode(),
+        });
+    }
+}

@@ -1,0 +1,164 @@
+//! Lists of a server that outlive the process: as bytes, read again with the eyes that read the
+//! server's own answers. Nothing secret is in them.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use lockgate_protocol::capabilities::Offers;
+use lockgate_protocol::jsonrpc::{self, Message, Outcome, SentBy};
+use lockgate_protocol::list;
+use lockgate_protocol::revision::Era;
+use lockgate_protocol::scan::{self, Member};
+use serde_json::{Value, json};
+
+use crate::catalog::{Catalog, Item, Kind};
+use crate::future::BoxFuture;
+use crate::lists;
+
+/// Keeps the last good lists of one server where they outlive the process.
+pub trait CatalogMemory: Send + Sync + 'static {
+    /// The lists that were kept, if there are any.
+    fn load(&self) -> BoxFuture<'_, Option<Catalog>>;
+
+    /// Has lists kept that were just read. Returns at once.
+    fn keep(&self, catalog: &Catalog);
+}
+
+/// The form of what is kept; another one is not read.
+const FORM: u64 = 1;
+/// Deeper than any item of a server may be.
+const DEPTH: usize = 1024;
+
+/// Members of what is kept for what only clients get that can be asked.
+const ASKING: [&str; 4] = ["askingTools", "askingPrompts", "askingResources", "askingTemplates"];
+
+/// What a server offers, by name.
+fn offers_of(catalog: &mut Offers) -> [(&'static str, &mut bool); 9] {
+    [
+        ("tools", &mut catalog.tools),
+        ("prompts", &mut catalog.prompts),
+        ("resources", &mut catalog.resources),
+        ("subscribe", &mut catalog.subscribe),
+        ("completions", &mut catalog.completions),
+        ("logging", &mut catalog.logging),
+        ("legacyTasks", &mut catalog.legacy_tasks),
+        ("tasks", &mut catalog.tasks),
+        ("listChanged", &mut catalog.list_changed),
+    ]
+}
+
+impl Catalog {
+    /// The lists as bytes, in the shape of a server's answer.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut offers = self.offers;
+        let offered = offers_of(&mut offers).map(|(name, is_offered)| (name, *is_offered));
+        let mut names = Vec::new();
+        for (name, is_offered) in offered {
+            if is_offered {
+                names.push(name);
+            }
+        }
+        let about = json!({
+            "form": FORM,
+            "offers": names,
+            "instructions": self.instructions.as_deref(),
+            "ttlMs": self.ttl_ms,
+            "public": self.public,
+            "askingEra": self.asking_era.map(Era::as_str),
+        });
+        let mut text = b"{\"jsonrpc\":\"2.0\",\"id\":0,\"result\":{\"about\":".to_vec();
+        text.extend_from_slice(about.to_string().as_bytes());
+        if let Some(extensions) = &self.extensions {
+            text.extend_from_slice(b",\"extensions\":");
+            text.extend_from_slice(extensions);
+        }
+        for kind in Kind::ALL {
+            write_items(&mut text, kind.member(), self.items(kind));
+            write_items(&mut text, ASKING[kind as usize], self.asking_items(kind));
+        }
+        text.extend_from_slice(b"}}");
+        text
+    }
+
+    /// The lists that bytes hold, which were read from the server then; `None` where they hold
+    /// none.
+    #[must_use]
+    pub fn decode(text: Bytes, read_at: SystemTime) -> Option<Self> {
+        let Ok(Message::Response(response)) = jsonrpc::parse(text, DEPTH, SentBy::Server) else {
+            return None;
+        };
+        let Outcome::Result(_, members) = &response.outcome else { return None };
+        let text = &response.text;
+        let about = scan::find(members, text, "about")?;
+        let about: Value = serde_json::from_slice(about.of(text)).ok()?;
+        if about["form"] != FORM {
+            return None;
+        }
+        let mut catalog = Self { read_at: Some(read_at), ..read_about(&about) };
+        let extensions = scan::find(members, text, "extensions");
+        catalog.extensions = extensions.map(|span| text.slice(span.range()));
+        for kind in Kind::ALL {
+            let items = read_items(text, members, kind, kind.member())?;
+            match kind {
+                Kind::Tools => catalog.tools = items,
+                Kind::Prompts => catalog.prompts = items,
+                Kind::Resources => catalog.resources = items,
+                Kind::Templates => catalog.templates = items,
+            }
+            catalog.asking[kind as usize] = read_items(text, members, kind, ASKING[kind as usize])?;
+        }
+        catalog.has_headers = catalog.tools.iter().any(|tool| tool.headers.is_some());
+        Some(catalog)
+    }
+}
+
+fn read_about(about: &Value) -> Catalog {
+    let mut offers = Offers::default();
+    for (name, is_offered) in offers_of(&mut offers) {
+        let names = about["offers"].as_array();
+        *is_offered = names.is_some_and(|names| names.iter().any(|one| one == name));
+    }
+    let asking_era = about["askingEra"].as_str();
+    Catalog {
+        offers,
+        instructions: about["instructions"].as_str().map(Arc::from),
+        ttl_ms: about["ttlMs"].as_u64(),
+        public: about["public"] == true,
+        asking_era: [Era::Legacy, Era::Modern]
+            .into_iter()
+            .find(|era| Some(era.as_str()) == asking_era),
+        ..Catalog::default()
+    }
+}
+
+fn write_items(text: &mut Vec<u8>, member: &str, items: &[Item]) {
+    text.extend_from_slice(b",\"");
+    text.extend_from_slice(member.as_bytes());
+    text.extend_from_slice(b"\":[");
+    for (at, item) in items.iter().enumerate() {
+        if at > 0 {
+            text.push(b',');
+        }
+        text.extend_from_slice(&item.text);
+    }
+    text.push(b']');
+}
+
+fn read_items(text: &Bytes, members: &[Member], kind: Kind, member: &str) -> Option<Vec<Item>> {
+    let array = scan::find(members, text, member)?;
+    let (raw, bad) = list::items(text, array, kind.form(), DEPTH).ok()?;
+    if !bad.is_empty() {
+        return None;
+    }
+    let mut items = Vec::with_capacity(raw.len());
+    for raw in raw {
+        let headers = lists::headers(kind, &raw.text).ok().flatten();
+        items.push(Item { key: raw.key.into(), text: raw.text, headers });
+    }
+    Some(items)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+//! Tests of `known_lists`.
+
+use super::*;
+use crate::list_memory::ListMemory;
+
+fn item(kind: Kind, key: &str, more: &str) -> Item {
+    let rest = match kind {
+        Kind::Tools if more.is_empty() => r#","inputSchema":{"type":"object"}"#,
+        Kind::Tools | Kind::Prompts => "",
+        Kind::Resources | Kind::Templates => r#","name":"n""#,
+    };
+    let text = format!(r#"{{"{}": "{key}" {rest}{more}}}"#, kind.key());
+    let headers = lists::headers(kind, text.as_bytes()).unwrap();
+    Item { key: key.into(), text: text.into(), headers }
+}
+
+fn catalog() -> Catalog {
+    let with_header = r#","inputSchema":{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"A"}}}"#;
+    Catalog {
+        version: 7,
+        tools: vec![item(Kind::Tools, "one", with_header), item(Kind::Tools, "zw\u{f6}lf", "")],
+        prompts: vec![item(Kind::Prompts, "p", "")],
+        resources: vec![item(Kind::Resources, "file:///a", "")],
+        templates: vec![item(Kind::Templates, "file:///{a}", "")],
+        asking: [vec![item(Kind::Tools, "ask", "")], Vec::new(), Vec::new(), Vec::new()],
+        asking_era: Some(Era::Legacy),
+        instructions: Some("say \"please\"".into()),
+        offers: Offers { tools: true, subscribe: true, list_changed: true, ..Offers::default() },
+        extensions: Some(Bytes::from_static(b"{\"x/y\": {}}")),
+        ttl_ms: Some(60_000),
+        public: true,
+        has_headers: true,
+        omitted: vec!["tools: one more".to_owned()],
+        read_at: None,
+        memory: ListMemory::default(),
+    }
+}
+
+#[test]
+fn what_is_kept_is_read_back_byte_for_byte() {
+    let (kept, then) = (catalog(), SystemTime::UNIX_EPOCH);
+    assert!(kept.tools[0].headers.is_some());
+    let read = Catalog::decode(kept.encode().into(), then).unwrap();
+    assert!(read.same_as(&kept), "{read:?}");
+    assert_eq!((read.ttl_ms, read.has_headers), (kept.ttl_ms, true));
+    assert_eq!((read.read_at, read.version), (Some(then), 0));
+    assert_eq!(read.tools[0].headers, kept.tools[0].headers);
+    assert_eq!(read.tools[1].text, kept.tools[1].text);
+    let nothing = Catalog::decode(Catalog::default().encode().into(), then).unwrap();
+    assert!(nothing.same_as(&Catalog::default()));
+}
+
+#[test]
+fn what_is_damaged_is_not_read() {
+    let whole = catalog().encode();
+    for end in 0..whole.len() {
+        let part = Bytes::copy_from_slice(&whole[..end]);
+        assert!(Catalog::decode(part, SystemTime::now()).is_none(), "{end}");
+    }
+    let text = String::from_utf8(whole).unwrap();
+    for (from, to) in [
+        ("\"form\":1", "\"form\":2"),
+        ("\"tools\":[{", "\"tools\":[1,{"),
+        ("\"name\": \"one\"", "\"name\": 1"),
+        ("\"about\"", "\"abort\""),
+    ] {
+        let changed = text.replacen(from, to, 1);
+        assert_ne!(changed, text, "{from}");
+        assert!(Catalog::decode(changed.into(), SystemTime::now()).is_none(), "{from}");
+    }
+}

@@ -1,0 +1,66 @@
+//! A server's questions on one connection that are being answered, so that the server can take one
+//! back. It asks nobody.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::{AbortHandle, abortable};
+use lockgate_protocol::jsonrpc::Request;
+use parking_lot::Mutex;
+
+use crate::future::BoxFuture;
+
+/// By their id as JSON text.
+#[derive(Default)]
+pub(crate) struct OpenQuestions(Mutex<HashMap<Bytes, AbortHandle>>);
+
+/// A question is open as long as this is there.
+struct Open {
+    questions: Arc<OpenQuestions>,
+    id: Bytes,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.questions.0.lock().remove(&self.id);
+    }
+}
+
+impl OpenQuestions {
+    pub(crate) fn len(&self) -> usize {
+        self.0.lock().len()
+    }
+
+    pub(crate) fn contains(&self, id: &[u8]) -> bool {
+        self.0.lock().contains_key(id)
+    }
+
+    /// The answer to a question, which is open until then; none when it is taken back.
+    pub(crate) fn answer(
+        self: &Arc<Self>,
+        id: Bytes,
+        answer: BoxFuture<'static, Bytes>,
+    ) -> impl Future<Output = Option<Bytes>> + Send + use<> {
+        let (answer, handle) = abortable(answer);
+        self.0.lock().insert(id.clone(), handle);
+        let open = Open { questions: Arc::clone(self), id };
+        async move {
+            let answered = answer.await.ok();
+            drop(open);
+            answered
+        }
+    }
+
+    /// A server no longer wants an answer to its question; false when it means something else.
+    pub(crate) fn take_back(&self, note: &Request) -> bool {
+        let question = note.param("requestId").and_then(|id| self.0.lock().remove(id));
+        question.inspect(AbortHandle::abort).is_some()
+    }
+
+    /// Nobody answers any more.
+    pub(crate) fn abort_all(&self) {
+        let questions = std::mem::take(&mut *self.0.lock());
+        questions.values().for_each(AbortHandle::abort);
+    }
+}

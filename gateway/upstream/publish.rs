@@ -1,0 +1,84 @@
+//! The lists of a server as others see them: replaced as one by those that were read, taken over
+//! from an earlier process or client, or forgotten while nobody uses them.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::UNIX_EPOCH;
+
+use crate::Event;
+use crate::catalog::Catalog;
+use crate::list_memory::ListHold;
+use crate::shared::Shared;
+use crate::status::State;
+
+impl Shared {
+    /// The memory for lists that are about to be read.
+    pub(crate) fn hold_lists(&self) -> ListHold {
+        match &self.around.part {
+            Some(part) => part.hold_lists(),
+            None => ListHold::of_operator(&self.around.budget),
+        }
+    }
+
+    /// Publishes lists that were just read; the version grows only when something differs.
+    pub(crate) fn publish(&self, mut catalog: Catalog) {
+        self.read_at.store(self.now_ms(), Ordering::Relaxed);
+        self.survey.complete(&mut catalog);
+        self.replace_catalog(catalog);
+    }
+
+    /// Takes over lists that an earlier process or client has read, unless this one has read some.
+    pub(crate) fn restore(&self, mut catalog: Catalog) {
+        let mut hold = self.hold_lists();
+        if hold.grow(catalog.bytes()).is_err() {
+            tracing::debug!(server = %self.id, "there is no memory for the lists that it had");
+            return;
+        }
+        catalog.memory = hold.finish();
+        catalog.read_at = catalog.read_at.or(Some(UNIX_EPOCH));
+        self.replace_catalog(catalog);
+    }
+
+    fn replace_catalog(&self, mut catalog: Catalog) {
+        let replacing = self.replacing.lock();
+        let old = self.catalog.load();
+        let is_of_before = catalog.read_at.is_some();
+        if old.version > 0 && is_of_before {
+            return;
+        }
+        let is_same = old.version > 0 && catalog.same_as(&old);
+        if !is_of_before {
+            self.remember(&catalog, is_same);
+        }
+        if is_same && old.read_at.is_none() {
+            return;
+        }
+        for omitted in &catalog.omitted {
+            tracing::warn!(server = %self.id, "left out: {omitted}");
+        }
+        catalog.version = match is_same {
+            true => old.version,
+            false => self.versions.fetch_add(1, Ordering::Relaxed) + 1,
+        };
+        self.catalog.store(Arc::new(catalog));
+        drop(replacing);
+        let _ = self.events().send(Event::Changed { server: self.id.clone() });
+    }
+
+    /// Forgets the lists of a server that rests: whoever wants them next has them looked up. Gives
+    /// the bytes that they took.
+    pub(crate) fn forget_catalog(&self) -> usize {
+        let replacing = self.replacing.lock();
+        let old = self.catalog.load();
+        if old.version == 0 || self.status.load().state != State::Resting {
+            return 0;
+        }
+        let bytes = old.bytes();
+        self.catalog.store(Arc::default());
+        self.survey.forget();
+        drop(replacing);
+        tracing::debug!(server = %self.id, bytes, "its lists are forgotten, for those of others");
+        let _ = self.events().send(Event::Changed { server: self.id.clone() });
+        bytes
+    }
+}

@@ -1,0 +1,97 @@
+//! `lockgate integrations`, `agents`, `organisations` and `servers add`: what the API does, from a
+//! terminal, as tables and as JSON; a credential comes from a file or from stdin.
+
+use std::io::Write;
+use std::process::{Output, Stdio};
+
+use crate::rig::gate::command;
+use crate::rig::upstream::modern;
+use crate::rig::{Gate, Upstream, Value, json, until};
+
+const SECRET: &str = "canary-51ab-token";
+
+async fn run(gate: &Gate, arguments: &[&str], input: &str) -> Output {
+    let mut command = command();
+    let url = format!("http://{}", gate.address);
+    command.args(arguments).args(["--url", &url]).current_dir(gate.folder.path());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let input = input.to_owned();
+    let done = tokio::task::spawn_blocking(move || {
+        let mut child = command.spawn().unwrap();
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        child.wait_with_output().unwrap()
+    });
+    done.await.unwrap()
+}
+
+#[track_caller]
+fn out(output: &Output) -> String {
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{:?}: {error}", output.status.code());
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+async fn read(gate: &Gate, arguments: &[&str]) -> Value {
+    let arguments = [arguments, &["--json"]].concat();
+    serde_json::from_str(&out(&run(gate, &arguments, "").await)).unwrap()
+}
+
+#[tokio::test]
+async fn an_organisation_is_run_from_a_terminal() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let keys = json!({"store": {"keys": ["a-key-of-the-ring-that-is-long-enough"]}});
+    let gate = Gate::start(keys).await;
+    let url = format!("http://{}/mcp", server.address);
+    let added = out(&run(&gate, &["servers", "add", "Time", &url], "").await);
+    assert!(added.contains("Time") && added.contains("warning: "), "a table: {added}");
+    let secret = ["servers", "add", "Sealed", &url, "--auth", "bearer-token"];
+    let secret = [&secret[..], &["--credentials", "-", "--validate", "--json"]].concat();
+    let added = out(&run(&gate, &secret, &format!("{SECRET}\n")).await);
+    assert!(!added.contains(SECRET), "{added}");
+    let added: Value = serde_json::from_str(&added).unwrap();
+    assert_eq!(added["hasCredentials"], true, "{added}");
+    let listed = read(&gate, &["integrations", "list"]).await;
+    assert_eq!(listed["total"], 2, "{listed}");
+    let id = added["id"].as_str().unwrap();
+    let valid = out(&run(&gate, &["integrations", "validate", id], "").await);
+    assert!(valid.contains("it works: 1 tools"), "{valid}");
+    let agent = read(&gate, &["agents", "create", "Mine"]).await;
+    let agent = agent["id"].as_str().unwrap();
+    let assigned = out(&run(&gate, &["agents", "assign", agent, id], "").await);
+    assert!(assigned.contains("Sealed"), "{assigned}");
+    // Names do as well as ids.
+    let named = out(&run(&gate, &["integrations", "show", "Sealed"], "").await);
+    assert!(named.contains(id), "{named}");
+    let named = out(&run(&gate, &["agents", "assign", "Mine", "time"], "").await);
+    assert!(named.contains("Time"), "{named}");
+    assert_eq!(out(&run(&gate, &["agents", "unassign", "Mine", "Time"], "").await).trim(), "done");
+    let unknown = run(&gate, &["agents", "assign", "Nobody", "Time"], "").await;
+    let words = String::from_utf8_lossy(&unknown.stderr).into_owned();
+    assert!(words.contains("nothing is called `Nobody`"), "{words}");
+    let has = read(&gate, &["agents", "integrations", agent]).await;
+    assert_eq!((&has["total"], &has["items"][0]["name"]), (&json!(1), &json!("Sealed")));
+    let rest = read(&gate, &["agents", "available", agent]).await;
+    assert_eq!(rest["items"][0]["name"], "Time", "{rest}");
+    let organisations = out(&run(&gate, &["organisations", "list"], "").await);
+    assert!(organisations.lines().any(|line| line.starts_with("default ")), "{organisations}");
+    assert_eq!(out(&run(&gate, &["agents", "unassign", agent, id], "").await).trim(), "done");
+    assert_eq!(out(&run(&gate, &["integrations", "delete", id], "").await).trim(), "done");
+    let gone = run(&gate, &["integrations", "show", id], "").await;
+    let words = String::from_utf8_lossy(&gone.stderr).into_owned();
+    assert!(!gone.status.success() && words.contains("there is no such integration"), "{words}");
+    let tried = run(&gate, &["servers", "add", "--predefined", "clock"], "").await;
+    let words = String::from_utf8_lossy(&tried.stderr).into_owned();
+    assert!(words.contains("the catalogue has no such entry"), "{words}");
+    gate.configure(json!({"catalogue": {"clock": {"url": url, "title": "Clock"}}}));
+    until("the catalogue is there", async || {
+        out(&run(&gate, &["integrations", "predefined"], "").await).contains("clock").then_some(())
+    })
+    .await;
+    let added = out(&run(&gate, &["integrations", "add", "--predefined", "clock"], "").await);
+    assert!(added.contains("Clock") && added.contains("clock"), "{added}");
+    let both = run(&gate, &["servers", "add", "A", &url, "--predefined", "clock"], "").await;
+    assert_eq!(both.status.code(), Some(2), "an address or an entry");
+    let broken = run(&gate, &["servers", "add", "Time", &url], "").await;
+    let words = String::from_utf8_lossy(&broken.stderr).into_owned();
+    assert!(words.contains("the name is taken"), "{words}");
+}

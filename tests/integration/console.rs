@@ -1,0 +1,174 @@
+//! The console from outside: who comes in and how, for how long, and that no page of another site
+//! changes anything. What pages show is tested beside them.
+
+use std::net::SocketAddr;
+
+use crate::principals::{gate, key};
+use crate::rig::client::Request;
+use crate::rig::gate::command;
+use crate::rig::upstream::modern;
+use crate::rig::{Answer, Gate, Upstream, json, until};
+
+const COOKIE: &str = "lockgate=";
+
+fn get(path: &str) -> Request {
+    Request::bare("GET", path, "")
+}
+
+/// A form that a page of the console has sent.
+fn form(at: SocketAddr, path: &str, fields: &[(&str, &str)]) -> Request {
+    let mut pairs = Vec::new();
+    for (name, value) in fields {
+        pairs.push(format!("{name}={value}"));
+    }
+    let origin = format!("http://{at}");
+    Request::bare("POST", path, pairs.join("&"))
+        .with("Host", &at.to_string())
+        .with("Origin", &origin)
+        .with("Content-Type", "application/x-www-form-urlencoded")
+}
+
+fn session_of(answer: &Answer) -> String {
+    let cookie = answer.header("set-cookie").unwrap_or_default();
+    let pair = cookie.split(';').next().unwrap_or_default();
+    assert!(pair.starts_with(COOKIE), "{} {cookie}", answer.status);
+    assert!(cookie.contains("; HttpOnly; SameSite=Lax"), "{cookie}");
+    pair.to_owned()
+}
+
+/// Signs in; gives the cookie.
+async fn sign_in(gate: &Gate, key: &str) -> String {
+    let request = form(gate.address, "/console/sign-in?next=/console/servers", &[("key", key)]);
+    let answer = request.send(gate.address).await;
+    assert_eq!(answer.status, 303, "{}", answer.text());
+    assert_eq!(answer.header("location"), Some("/console/servers"));
+    session_of(&answer)
+}
+
+/// What forms of this page carry under a name.
+fn hidden_field(page: &Answer, name: &str) -> String {
+    let text = page.text();
+    let value = text.split(&format!("name=\"{name}\" value=\"")).nth(1).unwrap_or_default();
+    value.split('"').next().unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn the_user_of_a_development_machine_need_not_sign_in() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+    let first = get("/").with("Accept", "text/html,*/*").send(gate.address).await;
+    assert_eq!((first.status, first.header("location")), (303, Some("/console")));
+    for machine in [get("/"), Request::bare("POST", "/", "").with("Accept", "text/html")] {
+        assert_eq!(machine.send(gate.address).await.status, 404);
+    }
+    let page = get("/console/servers").send(gate.address).await;
+    assert_eq!(page.status, 200, "{}", page.text());
+    assert!(page.text().contains("/console/servers/a\""), "{}", page.text());
+    assert_eq!(page.header("x-frame-options"), Some("DENY"));
+    // Through a proxy on this machine everybody would be that user.
+    let forwarded = get("/console/access").with("X-Forwarded-For", "203.0.113.9");
+    assert_eq!(forwarded.send(gate.address).await.status, 403);
+}
+
+#[tokio::test]
+async fn a_key_opens_a_session_that_ends_with_it() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let gate = gate(&server, json!({})).await;
+    let at = gate.address;
+    let key = key(&gate, "ada", &["--role", "operator"]).await;
+    let stranger = get("/console/servers?q=a").send(at).await;
+    let sign_in_page = Some("/console/sign-in?next=%2Fconsole%2Fservers%3Fq%3Da");
+    assert_eq!((stranger.status, stranger.header("location")), (303, sign_in_page));
+    let wrong = form(at, "/console/sign-in", &[("key", "lk_wrong")]).send(at).await;
+    assert_eq!(wrong.status, 422, "{}", wrong.text());
+    assert_eq!(wrong.header("set-cookie"), None);
+    let elsewhere = form(at, "/console/sign-in", &[("key", &key)]);
+    let elsewhere = elsewhere.with("Origin", "https://evil.example").send(at).await;
+    assert_eq!(elsewhere.header("set-cookie"), None);
+
+    let cookie = sign_in(&gate, &key).await;
+    assert!(!key.contains(cookie.trim_start_matches(COOKIE)));
+    let open = || get("/console/servers").with("Cookie", &cookie);
+    assert_eq!(open().send(at).await.status, 200);
+    let api = get("/api/servers").with("Cookie", &cookie).send(at).await;
+    assert_eq!(api.status, 401, "the API knows no cookies");
+
+    let keys = gate.folder.path().join("keys.yaml");
+    let revoked = command().args(["keys", "revoke", &key, "--file"]).arg(keys).output().unwrap();
+    assert!(revoked.status.success(), "{}", String::from_utf8_lossy(&revoked.stderr));
+    until("the session has ended", async || (open().send(at).await.status == 303).then_some(()))
+        .await;
+}
+
+#[tokio::test]
+async fn a_form_of_somebody_else_changes_nothing() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let gate = gate(&server, json!({})).await;
+    let at = gate.address;
+    let ada = key(&gate, "ada", &["--role", "operator"]).await;
+    let (one, other) = (sign_in(&gate, &ada).await, sign_in(&gate, &ada).await);
+    let page = get("/console").with("Cookie", &one).send(at).await;
+    let token = hidden_field(&page, "token");
+    assert!(!token.is_empty(), "{}", page.text());
+    let sign_out = |fields: &[(&str, &str)], cookie: &str| {
+        form(at, "/console/sign-out", fields).with("Cookie", cookie)
+    };
+    let refused = [
+        sign_out(&[], &one),
+        sign_out(&[("token", &token)], &other),
+        sign_out(&[("token", &token)], &one).with("Sec-Fetch-Site", "same-site"),
+        sign_out(&[("token", &token)], &one).without("Origin"),
+    ];
+    for request in refused {
+        assert_eq!(request.send(at).await.status, 403);
+    }
+    let still =
+        async |cookie: &str| get("/console").with("Cookie", cookie).send(at).await.status == 200;
+    assert!(still(&one).await && still(&other).await);
+    assert_eq!(sign_out(&[("token", &token)], &one).send(at).await.status, 303);
+    assert!(!still(&one).await && still(&other).await);
+}
+
+#[tokio::test]
+async fn a_form_that_is_sent_twice_is_done_once() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let gate = gate(&server, json!({})).await;
+    let at = gate.address;
+    let ada = key(&gate, "ada", &["--role", "operator"]).await;
+    let cookie = sign_in(&gate, &ada).await;
+    let open = |path: &'static str| get(path).with("Cookie", &cookie);
+    let page = open("/console/agents").send(at).await;
+    let (token, number) = (hidden_field(&page, "token"), hidden_field(&page, "page"));
+    let fields = [("token", &*token), ("page", &*number), ("name", "desk")];
+    let create = || form(at, "/console/agents", &fields).with("Cookie", &cookie);
+    assert_eq!(create().send(at).await.status, 303);
+    assert_eq!(create().send(at).await.status, 409);
+    let agents = open("/console/agents").send(at).await.text();
+    assert_eq!(agents.matches(">desk<").count(), 1, "{agents}");
+}
+
+/// The roles of keys decide on pages as they do on routes of the API.
+#[tokio::test]
+async fn pages_are_for_the_roles_that_the_configuration_gives() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let gate = gate(&server, json!({})).await;
+    let at = gate.address;
+    let user = sign_in(&gate, &key(&gate, "user", &[]).await).await;
+    let admin = sign_in(&gate, &key(&gate, "lead", &["--role", "admin"]).await).await;
+    let operator = sign_in(&gate, &key(&gate, "op", &["--role", "operator"]).await).await;
+    for (path, expected) in [
+        ("/console", [200, 200, 200]),
+        ("/console/agents", [200, 200, 200]),
+        ("/console/approvals", [200, 200, 200]),
+        ("/console/integrations/new", [403, 200, 200]),
+        ("/console/keys", [403, 200, 200]),
+        ("/console/audit", [403, 200, 200]),
+        ("/console/access", [403, 403, 200]),
+        ("/console/organisations", [403, 403, 200]),
+    ] {
+        for (cookie, status) in [&user, &admin, &operator].into_iter().zip(expected) {
+            let page = get(path).with("Cookie", cookie).send(at).await;
+            assert_eq!(page.status, status, "{path}: {}", page.text());
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! `/metrics`: what operators are told of denials, unknown names, reloads, responses, certificates,
+//! keys of issuers and the process.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use crate::connections::free_port;
+use crate::rig::client::Request;
+use crate::rig::issuer::{Issuer, Signer};
+use crate::rig::upstream::modern;
+use crate::rig::{Gate, Upstream, json, until};
+use crate::tls;
+
+/// The metrics of a gate, as its operator reads them.
+async fn read(gate: &Gate) -> String {
+    Request::bare("GET", "/metrics", "").send(gate.address).await.text()
+}
+
+/// The value of one series, or nothing where it is not there.
+fn find(metrics: &str, series: &str) -> Option<f64> {
+    let rest = metrics.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '))?;
+    rest.trim().parse().ok()
+}
+
+const RULES: &str = "policies:
+  - { name: some, effect: allow, what: { tools: [a/*] } }
+  - { name: no-wipe, effect: deny, what: { tools: [a/wipe] } }
+  - { name: safe-paths, effect: deny, what: { tools: [a/read] }, arguments: { /path: { value: { equals: good } } } }
+  - { name: trial, effect: deny, dry_run: true, what: { tools: [a/free] } }
+  - { name: twice, effect: deny, rate: { per_hour: 2, burst: 2, by: [principal] }, what: { tools: [a/slow] } }
+";
+
+/// Whatever stops a request is counted, under the rule that did, in both eras.
+#[tokio::test]
+async fn denials_are_counted_by_rule_and_reason() {
+    let a = Upstream::http(modern(&["wipe", "read", "free", "slow"])).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rules.yaml");
+    std::fs::write(&file, RULES).unwrap();
+    let gate =
+        Gate::start(json!({"servers": {"a": a.config()}, "policy": {"files": [file]}})).await;
+    let session = gate.session("/mcp", "2025-11-25").await;
+    let bad = json!({"name": "a__read", "arguments": {"path": "bad"}});
+    assert!(gate.modern("/mcp", "tools/call", bad).await.text().contains("safe-paths"));
+    assert_eq!(gate.call("a__wipe").await.code(), -32602);
+    let body =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "a__wipe"}});
+    session.post(body.to_string()).send(gate.address).await;
+    assert_eq!(gate.call("a__free").await.code(), 0);
+    for code in [0, 0, -31029] {
+        assert_eq!(gate.call("a__slow").await.code(), code);
+    }
+    gate.call("nobody__has_this").await;
+    gate.modern("/mcp", "resources/read", json!({"uri": "nowhere://x"})).await;
+    let metrics = read(&gate).await;
+    for (series, count) in [
+        (r#"lockgate_denials_total{reason="policy",rule="safe-paths"}"#, 1.0),
+        (r#"lockgate_denials_total{reason="hidden",rule="no-wipe"}"#, 2.0),
+        (r#"lockgate_denials_total{reason="dry_run",rule="trial"}"#, 1.0),
+        (r#"lockgate_denials_total{reason="rate",rule="twice"}"#, 1.0),
+        (r#"lockgate_unknown_names_total{kind="tool"}"#, 1.0),
+        (r#"lockgate_calls_total{outcome="denied",server="a",tool="read"}"#, 1.0),
+        (r#"lockgate_calls_total{outcome="ok",server="a",tool="slow"}"#, 2.0),
+        (r#"lockgate_tool_duration_seconds_count{server="a",tool="slow"}"#, 2.0),
+    ] {
+        assert_eq!(find(&metrics, series), Some(count), "{series}\n{metrics}");
+    }
+    assert!(!metrics.contains("has_this"), "what clients write is no label");
+}
+
+/// A broken configuration shows until it is mended, and so does what the process takes.
+#[tokio::test]
+async fn reloads_responses_and_the_process_are_exported() {
+    let a = Upstream::http(modern(&["t"])).await;
+    let good = json!({"servers": {"a": a.config()}});
+    let gate = Gate::start(good.clone()).await;
+    let metrics = read(&gate).await;
+    let successful = "lockgate_config_last_reload_successful";
+    assert_eq!(find(&metrics, successful), Some(1.0));
+    let began = find(&metrics, "lockgate_config_last_reload_success_timestamp_seconds").unwrap();
+    gate.write(r#"{"servers": 7}"#);
+    until("the mistake is counted", async || {
+        (find(&read(&gate).await, successful) == Some(0.0)).then_some(())
+    })
+    .await;
+    let failed = find(&read(&gate).await, r#"lockgate_config_reloads_total{outcome="failure"}"#);
+    assert!(failed >= Some(1.0));
+    let mut other = good.clone();
+    other["limits"] = json!({"sessions": 77});
+    gate.configure(other);
+    until("it is mended", async || {
+        (find(&read(&gate).await, successful) == Some(1.0)).then_some(())
+    })
+    .await;
+    assert_eq!(gate.call("a__t").await.code(), 0);
+    assert_eq!(Request::bare("GET", "/nowhere", "").send(gate.address).await.status, 404);
+    let metrics = read(&gate).await;
+    let success = find(&metrics, r#"lockgate_config_reloads_total{outcome="success"}"#);
+    assert_eq!(success, Some(1.0), "{metrics}");
+    let last = find(&metrics, "lockgate_config_last_reload_success_timestamp_seconds");
+    assert!(last >= Some(began));
+    assert!(find(&metrics, r#"lockgate_http_responses_total{status="200"}"#) > Some(3.0));
+    assert!(find(&metrics, r#"lockgate_http_responses_total{status="404"}"#) >= Some(1.0));
+    assert!(metrics.contains(r#"lockgate_build_info{version="0."#), "{metrics}");
+    let stat = std::fs::read_to_string(format!("/proc/{}/status", gate.pid())).unwrap();
+    let resident = stat.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    let resident: f64 = resident.trim().trim_end_matches(" kB").parse().unwrap();
+    let told = find(&metrics, "process_resident_memory_bytes").unwrap() / 1024.0;
+    assert!((told / resident - 1.0).abs() < 0.2, "{told} of {resident} KiB");
+    assert!(find(&metrics, "process_open_fds") > Some(5.0));
+    assert!(find(&metrics, "process_cpu_seconds_total") > Some(0.0));
+}
+
+/// The names in the table of `docs/observing.md`.
+fn documented() -> BTreeSet<String> {
+    let page = include_str!("../../docs/observing.md");
+    let (_, table) = page.split_once("| metric | meaning |").unwrap();
+    let (table, _) = table.split_once("\n\n").unwrap();
+    let cells = table.lines().skip(2).filter_map(|row| row.split(" | ").next());
+    cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).map(str::to_owned).collect()
+}
+
+/// What the page says of metrics is true: each of its names is exported, and everything that is
+/// exported is on it.
+#[tokio::test]
+async fn the_page_of_metrics_and_the_program_agree() {
+    let a = Upstream::http(modern(&["t", "no"])).await;
+    let signer = Signer::new("k");
+    let issuer = Issuer::start(&[&signer]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let authority = tls::authority("authority");
+    tls::write_server(folder.path(), &authority);
+    let path = |name: &str| folder.path().join(name);
+    let own = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let gate = Gate::launch(json!({
+        "servers": {"a": a.config()}, "policy": {"tools": {"deny": ["a__no"]}},
+        "auth": {"issuers": {"x": {"issuer": issuer.url}}, "anonymous": "loopback"},
+        "http": {
+            "public_url": "https://localhost",
+            "tls": {"cert": path("cert.pem"), "key": path("key.pem")},
+        },
+        "admin": {"listen": own.to_string()},
+    }))
+    .await;
+    let call = |name: &str| Request::modern("/mcp", "tools/call", json!({"name": name}));
+    for name in ["a__t", "a__no"] {
+        tls::ask(&gate, &authority, None, &call(name)).await.unwrap();
+    }
+    let metrics = until("the keys of the issuer are there", async || {
+        let text = Request::bare("GET", "/metrics", "").send(own).await.text();
+        text.contains("lockgate_key_set_age_seconds{").then_some(text)
+    })
+    .await;
+    let types = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    let exported: BTreeSet<String> =
+        types.filter_map(|line| Some(line.split(' ').next()?.to_owned())).collect();
+    let documented = documented();
+    assert!(documented.len() > 40, "{documented:?}");
+    let (more, less): (Vec<_>, Vec<_>) =
+        exported.symmetric_difference(&documented).partition(|name| exported.contains(*name));
+    assert!(more.is_empty() && less.is_empty(), "not on the page {more:?}, not there {less:?}");
+    let series = r#"lockgate_certificate_expiry_timestamp_seconds{certificate="server"}"#;
+    assert!(find(&metrics, series) > Some(1.8e9), "{metrics}");
+    let series = format!(r#"lockgate_key_set_keys{{issuer="{}"}}"#, issuer.url);
+    assert_eq!(find(&metrics, &series), Some(1.0), "{metrics}");
+}
