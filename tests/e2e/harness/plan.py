@@ -11,7 +11,10 @@ from .clients import CLIENTS, SSE_CLIENTS, ClientKind
 from .naming import Merged, Plain
 from .servers import Server
 
-WHERE = ("direct", "merged", "own", "stdio")
+WHERE = ("direct", "merged", "own", "stdio", "agent")
+# What is added over the API and assigned to an agent, and who plays with it.
+AGENT_SERVERS = ("everything-http", "time")
+AGENT_CLIENTS = ("py-legacy", "py-auto", "ts-legacy", "ts-modern")
 ALL_ERAS = ("legacy", "modern")
 
 
@@ -44,7 +47,7 @@ def sessions(cases: list[Case], servers: dict[str, Server], wanted) -> list[Sess
     """`wanted(where, client_name, slug, case_name)` chooses; the order is that of the cases."""
     found: dict[tuple, Session] = {}
     for case in cases:
-        for where in case.where:
+        for where in (*case.where, *(("agent",) if "merged" in case.where and case.servers != ("",) else ())):
             for client in clients_for(where):
                 for slug in case.servers:
                     place_part(found, case, where, client, slug, servers, wanted)
@@ -56,20 +59,22 @@ def clients_for(where: str) -> list[ClientKind]:
 
 
 def place_part(found, case, where, client, slug, servers, wanted) -> None:
+    if where == "agent" and (slug not in AGENT_SERVERS or client.name not in AGENT_CLIENTS):
+        return
     target = meant_server(where, client, slug)
     if target and target not in servers:
         return
     era = client.era_with(servers[target].eras if where == "direct" else ALL_ERAS)
     if era not in case.eras or not playable(case, where, client) or not wanted(where, client.name, target, case.name):
         return
-    shared = where in ("merged", "stdio")
+    shared = where in ("merged", "stdio", "agent")
     view = Merged(target) if shared and target else Plain()
     endpoint = "" if shared else target
     errors = case.errors and where == "direct"
     # Over stdio each session has a gateway of its own, and so has nothing to keep from others.
     key = (where, client.name, endpoint, json.dumps(case.answers), case.exclusive, errors)
     if key not in found:
-        alone = case.exclusive and where in ("merged", "own")
+        alone = case.exclusive and where in ("merged", "own", "agent")
         found[key] = Session(where, client, endpoint, era, case.answers, alone, errors)
     found[key].parts.append(Part(case, target, view))
 

@@ -1,0 +1,144 @@
+// What the gateway of the tests has before it and behind it: servers that work, and one for each stage that fails.
+
+import { spawn } from 'node:child_process';
+import http from 'node:http';
+import net from 'node:net';
+
+import { Gateway, until } from './check.mjs';
+
+const POLICIES = `
+policies:
+  - { name: everybody, effect: allow }
+  - { name: thirteen, effect: deny, what: { tools: [tracker/close_issue] }, when: "arguments.id == 13" }
+  - { name: seldom, effect: deny, what: { tools: [tracker/count_issues] }, rate: { per_hour: 2 } }
+  - name: reopening
+    effect: ask
+    what: { tools: [tracker/reopen_issue] }
+    approval: { by: { roles: [operator] } }
+`;
+
+const children = new Set();
+const listeners = new Set();
+
+/** The fixture server over HTTP; gives its address. */
+export async function startFixture() {
+  const child = spawn(process.env.LOCKGATE_FIXTURE, ['--http', '127.0.0.1:0'], { stdio: ['ignore', 'pipe', 'ignore'] });
+  children.add(child);
+  let text = '';
+  child.stdout.on('data', (part) => { text += part; });
+  return until('the fixture server listens', () => /listening (\S+)/.exec(text)?.[1]);
+}
+
+/** A server that answers as `answer(request, response, body)` says. */
+export async function startWeb(answer) {
+  const server = http.createServer((request, response) => {
+    const parts = [];
+    request.on('data', (part) => parts.push(part));
+    request.on('end', () => answer(request, response, Buffer.concat(parts).toString()));
+  });
+  return listen(server);
+}
+
+/** Something that is no web server. */
+export const startSocket = async (handle) => listen(net.createServer(handle));
+
+async function listen(server) {
+  listeners.add(server);
+  server.on('error', () => {});
+  await new Promise((resolve) => { server.listen(0, '127.0.0.1', resolve); });
+  return `http://127.0.0.1:${server.address().port}`;
+}
+
+/** An address of this machine that nothing listens at. */
+export async function closedAddress() {
+  const server = net.createServer();
+  await new Promise((resolve) => { server.listen(0, '127.0.0.1', resolve); });
+  const { port } = server.address();
+  await new Promise((resolve) => { server.close(resolve); });
+  return `http://127.0.0.1:${port}`;
+}
+
+/** An MCP server of 2025-06-18 with these tools, whose list can be replaced while it runs. */
+export async function startTools(tools, answerCall) {
+  const state = { tools };
+  state.url = `${await startWeb((request, response, body) => {
+    if (request.method !== 'POST') return response.writeHead(405).end();
+    const message = JSON.parse(body);
+    if (message.id === undefined) return response.writeHead(202).end();
+    if (message.method === 'tools/list' && !state.tools) return response.writeHead(500).end();
+    const results = {
+      initialize: () => ({
+        protocolVersion: '2025-06-18', serverInfo: { name: 'tools', version: '1' }, capabilities: { tools: { listChanged: true } },
+      }),
+      ping: () => ({}),
+      'tools/list': state.tools && (() => ({ tools: state.tools })),
+      'tools/call': () => answerCall(message.params),
+    };
+    const isKnown = typeof results[message.method] === 'function';
+    const answer = isKnown
+      ? { jsonrpc: '2.0', id: message.id, result: results[message.method]() }
+      : { jsonrpc: '2.0', id: message.id, error: { code: -32601, message: 'unknown' } };
+    return response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer));
+  })}/mcp`;
+  return state;
+}
+
+export const tool = (name, description, properties = {}, required = []) => ({
+  name, description, inputSchema: { type: 'object', properties, required },
+});
+
+/** A gateway with keys, servers that work and servers that do not. */
+export async function startWorld(config = {}) {
+  const world = { fixture: await startFixture() };
+  world.tracker = await startTools(
+    [
+      tool('find_issue', 'Finds issues by their words.', {
+        words: { type: 'string', description: 'What to look for' },
+        limit: { type: 'integer', description: 'Most issues', default: 10 },
+        state: { enum: ['open', 'closed'] },
+      }, ['words']),
+      tool('close_issue', 'Closes an issue.', { id: { type: 'integer' } }, ['id']),
+      tool('count_issues', 'Counts issues.'),
+      tool('reopen_issue', 'Opens a closed issue again.', { id: { type: 'integer' } }, ['id']),
+      tool('break_issue', 'Always fails.'),
+    ],
+    ({ name, arguments: given }) => ({
+      isError: name === 'break_issue', content: [{ type: 'text', text: `${name}: ${JSON.stringify(given)}` }],
+    }),
+  );
+  world.closed = `${await closedAddress()}/mcp`;
+  const open = await startTools([tool('open', 'Opens the vault.')], () => ({ content: [] }));
+  world.locked = `${await startWeb(async (request, response, body) => {
+    if (request.headers.authorization !== `Bearer ${world.accepted}`) return response.writeHead(401).end();
+    const answer = await fetch(open.url, { method: request.method, body: body || undefined });
+    response.writeHead(answer.status, { 'content-type': answer.headers.get('content-type') ?? 'text/plain' });
+    return response.end(await answer.text());
+  })}/mcp`;
+  world.choir = (await startTools(null, () => ({}))).url;
+  world.gateway = await Gateway.start({
+    auth: { keys_file: 'keys.yaml' },
+    audit: { file: 'audit.jsonl' },
+    egress: { organisations: 'local' },
+    store: { keys: ['a ring of keys that seals what tests store'] },
+    servers: {
+      tracker: { url: world.tracker.url },
+      everything: { command: process.env.LOCKGATE_FIXTURE, args: ['--stdio'] },
+      ledger: { url: `${await closedAddress()}/mcp` },
+      archive: { url: 'http://archive.invalid/mcp' },
+      wiki: { url: `${await startWeb((_, response) => response.writeHead(200, { 'content-type': 'text/html' }).end('<h1>wiki</h1>'))}/mcp` },
+      harbour: { url: `${await startWeb((_, response) => response.writeHead(503).end())}/mcp` },
+      mint: { url: `${(await startSocket((socket) => socket.end('no TLS\r\n'))).replace('http:', 'https:')}/mcp` },
+      choir: { url: world.choir },
+      vault: { url: `${await startWeb((_, response) => response.writeHead(401).end())}/mcp` },
+      retired: { url: world.tracker.url, enabled: false },
+      ...config.servers,
+    },
+  }, POLICIES);
+  world.key = await world.gateway.key('ada', '--role', 'operator');
+  return world;
+}
+
+export function endWorld() {
+  for (const child of children) child.kill('SIGKILL');
+  for (const server of listeners) server.close();
+}
