@@ -82,6 +82,10 @@ fn search_within(path: &Path, wanted: &Search<'_>, bounds: Bounds) -> io::Result
             if left == 0 || began.elapsed() > bounds.time {
                 return Ok(state.found);
             }
+            // The writer is at it; if it never ends, `verify` says so.
+            if lines.is_unended && serde_json::from_slice::<Members>(&line).is_err() {
+                continue;
+            }
             if state.look_at(&line, wanted) == Step::Enough {
                 return Ok(state.found);
             }
@@ -198,13 +202,15 @@ struct LinesFromEnd {
     rest: VecDeque<u8>,
     /// The break at the end of the file is none between lines.
     is_fresh: bool,
+    /// The line that was given last has no break behind it.
+    is_unended: bool,
 }
 
 impl LinesFromEnd {
     /// Those before a place that is behind a line.
     fn new(mut file: File, end: u64) -> io::Result<Self> {
         let at = file.seek(SeekFrom::End(0))?.min(end);
-        Ok(Self { file, at, rest: VecDeque::new(), is_fresh: true })
+        Ok(Self { file, at, rest: VecDeque::new(), is_fresh: true, is_unended: false })
     }
 
     fn next_line(&mut self) -> io::Result<Option<Vec<u8>>> {
@@ -215,14 +221,17 @@ impl LinesFromEnd {
             if let Some(found) = found {
                 let line = self.rest.split_off(self.rest.len() - looked_at - found);
                 self.rest.pop_back();
-                if std::mem::take(&mut self.is_fresh) && line.is_empty() {
+                let is_last = std::mem::take(&mut self.is_fresh);
+                if is_last && line.is_empty() {
                     looked_at = 0;
                     continue;
                 }
+                self.is_unended = is_last;
                 return Ok(Some(line.into()));
             }
             looked_at = self.rest.len();
             if self.at == 0 {
+                self.is_unended = std::mem::take(&mut self.is_fresh);
                 let line = std::mem::take(&mut self.rest);
                 return Ok((!line.is_empty()).then(|| line.into()));
             }

@@ -66,6 +66,22 @@ fn garbage_and_holes_are_counted_and_nothing_stops_at_them() {
 }
 
 #[test]
+fn a_record_that_is_being_written_harms_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    let wanted = Search { before: None, from: None, to: None, limit: 10, fits: &all };
+    for before in [String::new(), decision(1, 1, "a")] {
+        let next = decision(2, 2, "b");
+        for length in [1, next.len() / 2, next.len() - 2] {
+            std::fs::write(&path, before.clone() + &next[..length]).unwrap();
+            let found = search(&path, &wanted).unwrap();
+            assert_eq!((found.unreadable, found.gaps), (0, 0), "{length}: {found:?}");
+            assert_eq!(found.records.len(), before.lines().count());
+        }
+    }
+}
+
+#[test]
 fn lines_come_whole_from_the_end_whatever_their_length_and_place() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lines");
