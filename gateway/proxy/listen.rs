@@ -13,6 +13,7 @@ use futures_util::future::join_all;
 use http::HeaderMap;
 use lockgate_authn::Principal;
 use lockgate_policy::{Held, Kind};
+use lockgate_protocol::jsonrpc::Response;
 use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Revision;
@@ -99,22 +100,18 @@ pub(crate) fn open_stream(gateway: &Arc<Gateway>, context: &RequestContext) -> R
 
 fn listener(gateway: &Arc<Gateway>, context: &RequestContext) -> Result<Listener, RequestError> {
     let limits = &context.snapshot.config.limits;
-    let bad = || RequestError::invalid("`params.notifications` must be an object");
-    let filter: Map<String, Value> = context
-        .request
-        .param("notifications")
-        .and_then(|f| serde_json::from_slice(f).ok())
-        .ok_or_else(bad)?;
+    let filter = context.request.param("notifications");
+    let Some(filter) = filter.and_then(|text| serde_json::from_slice(text).ok()) else {
+        return Err(RequestError::invalid("`params.notifications` must be an object"));
+    };
+    let filter: Map<String, Value> = filter;
     let flag = |name: &str| filter.get(name).and_then(Value::as_bool).unwrap_or(false);
     if context.request.param("taskIds").is_some() {
         crate::authorize::require_tasks(context)?;
     }
     let tasks = Tasks::wanted(context, &filter)?;
-    let uris = filter
-        .get("resourceSubscriptions")
-        .and_then(Value::as_array)
-        .map(Vec::as_slice)
-        .unwrap_or_default();
+    let uris = filter.get("resourceSubscriptions").and_then(Value::as_array);
+    let uris = uris.map(Vec::as_slice).unwrap_or_default();
     if uris.len() > limits.subscriptions {
         return Err(RequestError::invalid(
             "too many resources in one listen (limits.subscriptions)",
@@ -182,7 +179,7 @@ impl Listener {
                         change = self.changes.recv() => change,
                         task = self.tasks.next(|token| requests.make(token)) => {
                             if let Some(task) = task {
-                                self.push_notification(Method::TaskUpdated, |params| task_status::write(params, &task));
+                                self.push_task(&task);
                             }
                             continue;
                         }
@@ -338,6 +335,10 @@ impl Listener {
         }
     }
 
+    fn push_task(&mut self, task: &Response) {
+        self.push_notification(Method::TaskUpdated, |params| task_status::write(params, task));
+    }
+
     fn push_notification(&mut self, method: Method, write: impl FnOnce(&mut Object<'_>)) {
         let mut params = Vec::with_capacity(128);
         let mut object = Object::open(&mut params);
@@ -353,7 +354,8 @@ impl Listener {
     fn finish(&mut self) {
         let info: Value = serde_json::from_slice(&self.info).unwrap_or_default();
         let id: Value = serde_json::from_slice(&self.id).unwrap_or_default();
-        let result = json!({"resultType": "complete", "_meta": {meta::SUBSCRIPTION_ID: id, meta::SERVER_INFO: info}});
+        let meta = json!({meta::SUBSCRIPTION_ID: id, meta::SERVER_INFO: info});
+        let result = json!({"resultType": "complete", "_meta": meta});
         self.ready.push_back(write::result(&self.id, result.to_string().as_bytes()).into());
         self.stage = Stage::Over;
     }

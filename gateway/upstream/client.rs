@@ -174,10 +174,10 @@ impl Shared {
         let trace = call.trace.as_ref().map(|(parent, state)| (parent.as_str(), state.as_deref()));
         let capabilities = declared_for(call, modern);
         let headers = self.param_headers(connection, call);
-        let params = headers
-            .as_ref()
-            .map(|h| h.values(call.arguments().unwrap_or(b"{}")))
-            .unwrap_or_default();
+        let arguments = call.arguments().unwrap_or(b"{}");
+        let params = headers.as_ref().map(|headers| headers.values(arguments)).unwrap_or_default();
+        let wants_progress = conversation.as_ref().is_some_and(|c| c.wants_progress());
+        let log_level = call.caller.log_level.map(crate::call::LogLevel::as_str);
         let ask = Ask {
             id: None,
             method: call.method,
@@ -186,8 +186,8 @@ impl Shared {
                 request: Some(call.request),
                 replaced: call.replaced,
                 sender: None,
-                progress: conversation.as_ref().is_some_and(|c| c.wants_progress()),
-                log_level: call.caller.log_level.map(crate::call::LogLevel::as_str),
+                progress: wants_progress,
+                log_level,
                 trace,
             },
             capabilities: &capabilities,

@@ -268,8 +268,9 @@ impl Connection {
             }
             let response = answer?;
             // It does not have what it had listed.
-            if method == Method::ToolsCall
-                && matches!(response.outcome, Outcome::Error(error) if error.code == code::METHOD_NOT_FOUND)
+            if let Outcome::Error(error) = response.outcome
+                && error.code == code::METHOD_NOT_FOUND
+                && method == Method::ToolsCall
             {
                 self.receiver.stale.notify_one();
             }

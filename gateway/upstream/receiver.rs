@@ -316,27 +316,26 @@ impl Receiver {
     }
 
     fn acknowledge(&self, note: &Request) {
-        let id = note
-            .meta(meta::SUBSCRIPTION_ID)
-            .and_then(|id| std::str::from_utf8(id).ok()?.parse().ok());
-        let waiting = id.and_then(|id: u64| self.acknowledgements.lock().remove(&id));
-        if let Some(waiting) = waiting {
-            let filter: Value = note
-                .param("notifications")
-                .and_then(|f| serde_json::from_slice(f).ok())
-                .unwrap_or_default();
-            let named = |member: &str, topic: fn(String) -> Topic| -> Vec<Topic> {
-                let all = filter.get(member).and_then(Value::as_array);
-                all.into_iter()
-                    .flatten()
-                    .filter_map(|one| one.as_str().map(|one| topic(one.into())))
-                    .collect()
-            };
-            let resources = named("resourceSubscriptions", Topic::Resource);
-            let _ =
-                waiting.send(resources.into_iter().chain(named("taskIds", Topic::Task)).collect());
-        }
+        let id = note.meta(meta::SUBSCRIPTION_ID);
+        let Some(id) = id.and_then(|id| std::str::from_utf8(id).ok()?.parse::<u64>().ok()) else {
+            return;
+        };
+        let Some(waiting) = self.acknowledgements.lock().remove(&id) else { return };
+        let filter = note.param("notifications");
+        let filter = filter.and_then(|text| serde_json::from_slice(text).ok());
+        let filter: Value = filter.unwrap_or_default();
+        let mut topics = BTreeSet::new();
+        topics.extend(texts_of(&filter, "resourceSubscriptions").map(Topic::Resource));
+        topics.extend(texts_of(&filter, "taskIds").map(Topic::Task));
+        let _ = waiting.send(topics);
     }
+}
+
+/// The texts in a list that is a member of an object.
+fn texts_of<'a>(object: &'a Value, member: &str) -> impl Iterator<Item = String> + use<'a> {
+    let list = object.get(member).and_then(Value::as_array);
+    let texts = list.into_iter().flatten().filter_map(Value::as_str);
+    texts.map(str::to_owned)
 }
 
 /// The `params` of a message as JSON text; `{}` when there are none.

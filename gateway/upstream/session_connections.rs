@@ -103,7 +103,12 @@ impl Sessions {
 
     /// Takes all of them, to be closed.
     pub(crate) fn take(&self) -> Vec<Arc<Connection>> {
-        self.0.lock().drain().filter_map(|(_, held)| held.slot.get().cloned()).collect()
+        let mut slots = self.0.lock();
+        let mut all = Vec::new();
+        for (_, held) in slots.drain() {
+            all.extend(held.slot.get().cloned());
+        }
+        all
     }
 }
 

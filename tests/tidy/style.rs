@@ -87,14 +87,14 @@ const AT_MOST: [(&str, [usize; 4]); 17] = [
     ("listener", [0, 0, 0, 0]),
     ("policy", [0, 0, 0, 0]),
     ("protocol", [0, 0, 0, 0]),
-    ("proxy", [7, 17, 0, 2]),
+    ("proxy", [0, 15, 0, 0]),
     ("registry", [0, 0, 0, 0]),
     ("root", [0, 0, 0, 0]),
     ("store", [0, 0, 0, 0]),
     ("telemetry", [0, 0, 0, 0]),
     ("text", [0, 0, 0, 0]),
     ("tools", [0, 0, 0, 0]),
-    ("upstream", [5, 7, 0, 1]),
+    ("upstream", [0, 6, 0, 0]),
 ];
 
 impl Counts {

@@ -146,8 +146,8 @@ impl<'a> Layers<'a> {
         chosen: ChosenServers<'a>,
         viewing: Viewing<'_>,
     ) -> ChosenServers<'a> {
-        let with_visible: HashSet<&str> =
-            seen.iter().flatten().map(|seen| seen.entry.slug.as_str()).collect();
+        let visible = seen.iter().flatten();
+        let with_visible: HashSet<&str> = visible.map(|seen| seen.entry.slug.as_str()).collect();
         let mut with_items: HashSet<&str> = HashSet::new();
         for entry in self.catalogs().flat_map(|catalog| catalog.items.iter().flatten()) {
             with_items.insert(entry.slug.as_str());
@@ -190,9 +190,7 @@ fn make_view(
     let mut view = View {
         namespaced,
         servers: BTreeMap::new(),
-        items: seen
-            .each_ref()
-            .map(|seen| seen.iter().map(|seen| Arc::clone(&seen.entry)).collect()),
+        items: seen.each_ref().map(|seen| entries_of(seen)),
         names: names.map(|kind| names_of(&seen[index(kind)], namespaced, viewing.naming)),
         web: HashMap::new(),
         offers: Offers::default(),
@@ -220,6 +218,10 @@ fn make_view(
         view.keep_ms = view.keep_ms.min(declared.keep_ms.unwrap_or(KEEP_MS));
     }
     view
+}
+
+fn entries_of(seen: &[ViewEntry]) -> Vec<Arc<Entry>> {
+    seen.iter().map(|seen| Arc::clone(&seen.entry)).collect()
 }
 
 /// Resources that keep their own URI mean a server of the operator's where one lists them too.
@@ -285,11 +287,11 @@ fn degraded(slug: &Slug, declared: &Declared) -> Option<Degraded> {
 /// The table that calls are routed by: exposed names first, then other spellings as far as only one
 /// entry has them.
 fn names_of(all: &[ViewEntry], namespaced: bool, naming: Naming) -> HashMap<Box<str>, ViewEntry> {
-    let name = |entry: &Arc<Entry>| {
-        if namespaced { Arc::clone(&entry.exposed) } else { Arc::clone(&entry.item.key) }
-    };
-    let mut table: HashMap<Box<str>, ViewEntry> =
-        all.iter().map(|seen| (Box::from(&*name(&seen.entry)), seen.clone())).collect();
+    let mut table: HashMap<Box<str>, ViewEntry> = HashMap::with_capacity(all.len());
+    for seen in all {
+        let name = if namespaced { &seen.entry.exposed } else { &seen.entry.item.key };
+        table.insert(Box::from(&**name), seen.clone());
+    }
     if !namespaced {
         return table;
     }

@@ -46,7 +46,8 @@ pub(super) fn describes(template: &str, uri: &str, steps: &mut Steps) -> bool {
         return false;
     }
     let whole = Uri(uri.as_bytes());
-    let alike = template.bytes().zip(uri.bytes()).take_while(|(a, b)| a == b).count();
+    let pairs = template.bytes().zip(uri.bytes());
+    let alike = pairs.take_while(|(a, b)| a == b).count();
     if !steps.take(1 + alike / BYTES_OF_STEP) {
         return false;
     }
@@ -204,8 +205,12 @@ impl Uri<'_> {
             0xE0..0xF0 => 3,
             _ => 4,
         };
-        let bytes = (0..length).map(|n| self.byte(at + 3 * n)).collect::<Option<Vec<u8>>>()?;
-        let found = std::str::from_utf8(&bytes).ok()?.chars().next()?;
+        let mut bytes = [0; 4];
+        for (n, byte) in bytes.iter_mut().take(length).enumerate() {
+            *byte = self.byte(at + 3 * n)?;
+        }
+        let text = std::str::from_utf8(bytes.get(..length)?).ok()?;
+        let found = text.chars().next()?;
         wanted.is_none_or(|wanted| wanted == found).then_some(at + 3 * length)
     }
 

@@ -60,7 +60,9 @@ impl Tasks {
             })
         };
         let mut tasks = Self::default();
-        tasks.all = ids.iter().filter_map(Value::as_str).filter_map(followed).collect();
+        for token in ids.iter().filter_map(Value::as_str) {
+            tasks.all.extend(followed(token));
+        }
         Ok(tasks)
     }
 

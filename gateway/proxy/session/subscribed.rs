@@ -143,10 +143,8 @@ impl Session {
     /// Takes all subscriptions, to give them back.
     pub(crate) fn take_subscriptions(&self) -> Vec<AtServer> {
         let mut state = self.state.lock();
-        state
-            .as_mut()
-            .map(|s| s.subscriptions.drain().map(|(_, at)| at).collect())
-            .unwrap_or_default()
+        let Some(state) = state.as_mut() else { return Vec::new() };
+        state.subscriptions.drain().map(|(_, at)| at).collect()
     }
 
     /// Whether the client subscribed to a resource that has changed, or to one that it is a part

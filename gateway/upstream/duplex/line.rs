@@ -263,8 +263,8 @@ impl Default for Seen {
 /// object ends there.
 fn id_at_end(tail: &[u8]) -> Option<u64> {
     let rest = tail.trim_ascii_end().strip_suffix(b"}")?.trim_ascii_end();
-    let digits = rest.iter().rev().take_while(|b| b.is_ascii_digit()).count();
-    let (rest, id) = rest.split_at(rest.len() - digits);
+    let before = rest.iter().rposition(|byte| !byte.is_ascii_digit())?;
+    let (rest, id) = rest.split_at(before + 1);
     let rest =
         rest.trim_ascii_end().strip_suffix(b":")?.trim_ascii_end().strip_suffix(b"\"id\"")?;
     rest.trim_ascii_end().strip_suffix(b",")?;

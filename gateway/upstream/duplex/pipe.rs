@@ -194,7 +194,8 @@ impl<W: AsyncWrite + Unpin + Send + 'static> Outgoing for Pipe<W> {
         state.writer = None;
         state.bytes = 0;
         let started = usize::from(state.written > 0);
-        state.queue.drain(..).skip(started).filter_map(|item| item.id).collect()
+        let unsent = state.queue.drain(..).skip(started);
+        unsent.filter_map(|item| item.id).collect()
     }
 }
 
