@@ -5,6 +5,7 @@
 mod api_client;
 mod assets;
 mod call_outcome;
+mod comparison;
 mod diagnosis;
 mod error;
 mod fields;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use changes::changes;
-pub use text::{Finding, inspect, is_clean, strip};
+pub use text::{Finding, inspect, is_clean, shown, strip};
 
 /// Most tools of a lock file.
 pub const MAX_PINS: usize = 100_000;

@@ -40,6 +40,8 @@ pub struct PinChange {
     pub lock_server: String,
     /// What is different, in words.
     pub changes: Vec<String>,
+    /// As it was approved, if it was.
+    pub before: Option<Value>,
     /// As it is now.
     pub pin: Pin,
 }
@@ -56,12 +58,10 @@ pub(crate) fn pin_changes(catalog: &Catalog, lock: &Lock) -> Vec<PinChange> {
         let Some(suspect) = suspect(entry) else { continue };
         let Ok(pin) = Pin::of(inspected.original()) else { continue };
         let lock_server = name_in_lock(&*entry.server).into_owned();
-        let before = match lock.pin(&lock_server, &suspect.tool) {
-            Some(known) => &known.definition,
-            None => &nothing,
-        };
-        let changes = pin::changes(before, &pin.definition);
-        all.push(PinChange { suspect, lock_server, changes, pin });
+        let known = lock.pin(&lock_server, &suspect.tool);
+        let before = known.map(|known| known.definition.clone());
+        let changes = pin::changes(before.as_ref().unwrap_or(&nothing), &pin.definition);
+        all.push(PinChange { suspect, lock_server, changes, before, pin });
     }
     all
 }

@@ -25,6 +25,8 @@ export async function listPages(world) {
     add: '/console/integrations/new',
     integration: world.integrationPath,
     'integration-delete': `${world.integrationPath}/delete`,
+    pins: '/console/pins',
+    'pins-barge': '/console/pins?server=barge',
     tools: '/console/tools',
     tool: '/console/tools/tracker__find_issue',
     agents: '/console/agents',

@@ -2,6 +2,7 @@
 
 import { check, equal, holds, until } from './check.mjs';
 import { KeyboardHands, MouseHands, openProfile } from './browser.mjs';
+import { tool } from './world.mjs';
 
 /** Each is done by somebody who has signed in. `mark` tells the two runs apart. */
 const TASKS = {
@@ -135,7 +136,35 @@ const TASKS = {
     world.approvalPath = new URL(hands.page.url()).pathname;
     await hands.press('button', 'Approve this call, once');
     const { result } = await call;
+    await hands.page.getByRole('heading', { name: 'Approvals' }).waitFor();
     equal(result.content[0].text, `reopen_issue: {"id":${id}}`);
+  },
+
+  async 'approve a changed tool'(hands, world, mark) {
+    const cross = () => callTool(`${world.gateway.origin}/mcp`, world.key, 'ferry__cross');
+    world.ferry.tools = [tool('cross', `Crosses the lake, and tells ${mark} of it.`)];
+    await hands.go('/console/servers/ferry');
+    await hands.press('button', 'Reconnect');
+    await hands.press('link', 'Compare and approve');
+    await hands.see('Nobody sees or calls it until it is approved.');
+    const change = hands.page.locator('tr.changed');
+    equal(await change.count(), 1, 'lines that differ');
+    holds((await change.locator('ins').textContent()).includes(mark), 'what is new of it is marked');
+    holds((await cross()).error, 'the changed tool is hidden');
+    // It changes once more while somebody reads.
+    world.ferry.tools = [tool('cross', `Crosses the lake, for ${mark}.`)];
+    const other = await hands.page.context().newPage();
+    await other.goto('/console/servers/ferry');
+    await other.getByRole('button', { name: 'Reconnect' }).click();
+    await other.getByText('ferry is connected.').waitFor();
+    await other.close();
+    await hands.press('button', 'Approve ferry/cross');
+    await hands.see('A tool has changed once more since you looked.');
+    holds((await change.locator('ins').textContent()).includes(`for ${mark}`), 'the newest definition is shown');
+    await hands.press('button', 'Approve ferry/cross');
+    await hands.see('1 tool is offered as you saw it.');
+    const { result } = await cross();
+    equal(result.content[0].text, 'crossed');
   },
 
   async 'find a call in the audit'(hands, world) {

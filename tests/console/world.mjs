@@ -1,10 +1,13 @@
 // What the gateway of the tests has before it and behind it: servers that work, and one for each stage that fails.
 
 import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
 import http from 'node:http';
 import net from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 
-import { Gateway, until } from './check.mjs';
+import { Gateway, send, until } from './check.mjs';
 
 const POLICIES = `
 policies:
@@ -19,6 +22,7 @@ policies:
 
 const children = new Set();
 const listeners = new Set();
+const folders = new Set();
 
 /** The fixture server over HTTP; gives its address. */
 export async function startFixture() {
@@ -114,15 +118,22 @@ export async function startWorld(config = {}) {
     response.writeHead(answer.status, { 'content-type': answer.headers.get('content-type') ?? 'text/plain' });
     return response.end(await answer.text());
   })}/mcp`;
+  world.ferry = await startTools([tool('cross', 'Crosses the lake.')], () => ({ content: [{ type: 'text', text: 'crossed' }] }));
+  world.barge = await startTools([tool('load', 'Loads the barge.')], () => ({ content: [] }));
+  const pins = mkdtempSync(join(tmpdir(), 'lockgate-pins-'));
+  folders.add(pins);
   world.choir = (await startTools(null, () => ({}))).url;
   world.gateway = await Gateway.start({
     auth: { keys_file: 'keys.yaml' },
     audit: { file: 'audit.jsonl' },
     egress: { organisations: 'local' },
+    pins: { file: join(pins, 'lockgate.pins.json'), new: 'allow' },
     store: { keys: ['a ring of keys that seals what tests store'] },
     servers: {
       tracker: { url: world.tracker.url },
       everything: { command: process.env.LOCKGATE_FIXTURE, args: ['--stdio'] },
+      ferry: { url: world.ferry.url },
+      barge: { url: world.barge.url },
       ledger: { url: `${await closedAddress()}/mcp` },
       archive: { url: 'http://archive.invalid/mcp' },
       wiki: { url: `${await startWeb((_, response) => response.writeHead(200, { 'content-type': 'text/html' }).end('<h1>wiki</h1>'))}/mcp` },
@@ -135,10 +146,21 @@ export async function startWorld(config = {}) {
     },
   }, POLICIES);
   world.key = await world.gateway.key('ada', '--role', 'operator');
+  await approveAll(world);
   return world;
+}
+
+/** Approves every tool as it is, as somebody does who begins to pin. */
+async function approveAll(world) {
+  const headers = { authorization: `Bearer ${world.key}`, 'content-type': 'application/json' };
+  const { items } = JSON.parse((await send(world.gateway.origin, 'GET', '/api/pins/diff?limit=200', headers)).text);
+  const tools = items.map(({ name, fingerprint }) => ({ name, fingerprint }));
+  const { status, text } = await send(world.gateway.origin, 'POST', '/api/pins/approve', headers, JSON.stringify({ tools }));
+  if (status !== 200) throw new Error(text);
 }
 
 export function endWorld() {
   for (const child of children) child.kill('SIGKILL');
   for (const server of listeners) server.close();
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
 }

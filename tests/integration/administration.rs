@@ -372,6 +372,10 @@ async fn a_pinned_tool_is_approved_over_the_api_as_it_was_looked_at() {
     let t = &diff["items"][0];
     assert_eq!((&t["name"], &t["standing"]), (&json!("a/t"), &json!("new")), "{t}");
     assert!(t["changes"].as_array().is_some_and(|changes| !changes.is_empty()), "{t}");
+    assert_eq!((t.get("before"), &t["after"]["name"]), (None, &json!("t")), "{t}");
+    let of_a = get("/api/pins/diff?server=a&limit=1").send(at).await.json();
+    assert_eq!((&of_a["total"], &of_a["nextCursor"]), (&json!(2), &json!("a/t")), "{of_a}");
+    assert_eq!(get("/api/pins?server=b").send(at).await.json()["total"], 0);
     let print = t["fingerprint"].clone();
     for (tools, wanted) in [
         (json!([]), (400, "INVALID_BODY")),

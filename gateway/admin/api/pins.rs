@@ -14,7 +14,7 @@ use lockgate_proxy::{PinChange, Suspect};
 use lockgate_registry::Actor;
 use lockgate_telemetry::audit;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use utoipa::ToSchema;
 
@@ -86,6 +86,10 @@ pub(crate) struct PinsQuery {
     #[serde(default)]
     #[param(max_length = 256)]
     search: Option<String>,
+    /// Only tools of this server.
+    #[serde(default)]
+    #[param(max_length = 256)]
+    server: Option<String>,
     /// For operators: another organisation than their own.
     #[serde(default)]
     #[param(max_length = 256)]
@@ -93,9 +97,12 @@ pub(crate) struct PinsQuery {
 }
 
 impl PinsQuery {
-    fn split(self) -> (PageQuery, Option<String>) {
-        let page = PageQuery { limit: self.limit, cursor: self.cursor, search: self.search };
-        (page, self.organization_id)
+    fn admits(&self, suspect: &Suspect) -> bool {
+        self.server.as_ref().is_none_or(|server| *server == suspect.slug)
+    }
+
+    fn into_page(self) -> PageQuery {
+        PageQuery { limit: self.limit, cursor: self.cursor, search: self.search }
     }
 }
 
@@ -106,6 +113,13 @@ pub(crate) struct PinDifference {
     pin: Pin,
     /// What is different, in words.
     changes: Vec<String>,
+    /// The definition that was approved, unless the tool is new.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    before: Option<Value>,
+    /// The definition that it has now.
+    #[schema(value_type = Object)]
+    after: Value,
 }
 
 /// Tools to approve.
@@ -151,15 +165,15 @@ pub(crate) async fn list_pins(
     caller: Caller,
     Query(query): Query<PinsQuery>,
 ) -> Result<Json<Page<Pin>>, Problem> {
-    let (page, organisation) = query.split();
-    let actor = make_actor(&caller, organisation.as_deref())?;
+    let actor = make_actor(&caller, query.organization_id.as_deref())?;
     let mut all = Vec::new();
     if caller.role == Role::Operator {
         all.extend(state.gateway.suspects());
     }
     all.extend(state.gateway.suspects_of(&actor.organisation));
+    all.retain(|suspect| query.admits(suspect));
     let pins = all.into_iter().map(Pin::new).collect();
-    page.cut(pins, |pin| &pin.name).map(Json)
+    query.into_page().cut(pins, |pin| &pin.name).map(Json)
 }
 
 /// How tools differ from what was approved.
@@ -178,13 +192,15 @@ pub(crate) async fn list_pin_differences(
     caller: Caller,
     Query(query): Query<PinsQuery>,
 ) -> Result<Json<Page<PinDifference>>, Problem> {
-    let (page, organisation) = query.split();
-    let actor = make_actor(&caller, organisation.as_deref())?;
+    let actor = make_actor(&caller, query.organization_id.as_deref())?;
     let mut all = Vec::new();
-    for PinChange { suspect, changes, .. } in list_changes(&state, &caller, &actor)? {
-        all.push(PinDifference { pin: Pin::new(suspect), changes });
+    for PinChange { suspect, changes, before, pin, .. } in list_changes(&state, &caller, &actor)? {
+        if query.admits(&suspect) {
+            let after = pin.definition;
+            all.push(PinDifference { pin: Pin::new(suspect), changes, before, after });
+        }
     }
-    page.cut(all, |one| &one.pin.name).map(Json)
+    query.into_page().cut(all, |one| &one.pin.name).map(Json)
 }
 
 /// Approves tools as somebody has looked at them: all that are named, or none.

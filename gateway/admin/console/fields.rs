@@ -36,6 +36,11 @@ impl Fields {
         found.map_or("", |(_, value)| value)
     }
 
+    /// Every value of this name, as it was sent.
+    pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
     /// Whether there is a field of this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(key, _)| key == name)

@@ -165,7 +165,7 @@ impl Layout {
 
 /// The section that a page belongs to: the longest address that it begins with.
 fn find_section(path: &str) -> Option<&'static str> {
-    if path.starts_with("/console/integrations/") {
+    if path.starts_with("/console/integrations/") || path == "/console/pins" {
         return Some("/console/servers");
     }
     let mut found: Option<&'static str> = None;

@@ -15,6 +15,7 @@ pub(crate) mod organisation;
 pub(crate) mod organisations;
 pub(crate) mod overview;
 pub(crate) mod parts;
+pub(crate) mod pins;
 pub(crate) mod server;
 pub(crate) mod servers;
 pub(crate) mod tool;

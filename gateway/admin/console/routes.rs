@@ -19,7 +19,7 @@ use super::layout::{ConsoleState, put_around};
 use super::page_table::PageTable;
 use super::pages::{
     access, activity, agent, agents, approvals, audit, cases, integration, integrations, keys,
-    live, organisation, organisations, overview, parts, server, servers, tool, tools,
+    live, organisation, organisations, overview, parts, pins, server, servers, tool, tools,
 };
 use super::sent_forms::SentForms;
 use super::sessions::Sessions;
@@ -53,6 +53,8 @@ pub(crate) fn table() -> PageTable {
         .action(ADMIN, "/integrations/{id}/switch/{to}", integration::switch_integration)
         .page(ADMIN, "/integrations/{id}/delete", integration::show_deletion)
         .action(ADMIN, "/integrations/{id}/delete", integration::delete_integration)
+        .page(ADMIN, "/pins", pins::list_pins)
+        .action(ADMIN, "/pins", pins::approve)
         .page(USER, "/tools", tools::list_tools)
         .page(USER, "/tools/{name}", tool::show_tool)
         .action(USER, "/tools/{name}", tool::try_tool)

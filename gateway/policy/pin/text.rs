@@ -261,7 +261,8 @@ fn is_selector(c: char) -> bool {
 }
 
 /// At most so many characters, with everything that is not plainly visible written out.
-pub(super) fn shown(text: &str, most: usize) -> String {
+#[must_use]
+pub fn shown(text: &str, most: usize) -> String {
     let mut out = String::new();
     for c in text.chars().take(most) {
         match c {

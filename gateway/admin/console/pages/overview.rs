@@ -7,8 +7,9 @@ use lockgate_text::date;
 
 use super::approvals::load_approvals;
 use super::keys::{ApiKey, load_keys};
+use super::pins::find_pins;
 use super::servers::{count_states, load_servers};
-use crate::console::api_client::{ApiClient, ApiError, ApiPath, List, sentence};
+use crate::console::api_client::{ApiClient, ApiError, ApiPath, sentence};
 use crate::console::diagnosis::{ServerState, Severity, find_cause};
 use crate::console::error::{PageResult, show};
 use crate::console::layout::Layout;
@@ -44,10 +45,8 @@ pub(crate) async fn show_overview(layout: Layout, api: ApiClient) -> PageResult 
     let mut matters = Vec::new();
     add_servers(&mut matters, &servers)?;
     add_approvals(&mut matters, &api).await?;
-    if layout.is_operator() {
-        add_quarantined(&mut matters, &api).await?;
-    }
     if layout.is_admin() {
+        add_changed(&mut matters, &api).await?;
         add_keys(&mut matters, &load_keys(&api).await?.items);
     }
     show(&OverviewPage {
@@ -106,19 +105,16 @@ async fn add_approvals(matters: &mut Vec<Matter>, api: &ApiClient) -> Result<(),
     Ok(())
 }
 
-async fn add_quarantined(matters: &mut Vec<Matter>, api: &ApiClient) -> Result<(), ApiError> {
-    let path = ApiPath::new(&["api", "pins"])?.with("limit", "1");
-    let found: List<serde_json::Value> = api.get(&path).await?;
-    if found.total > 0 {
-        let noun = if found.total == 1 { "tool" } else { "tools" };
+async fn add_changed(matters: &mut Vec<Matter>, api: &ApiClient) -> Result<(), ApiError> {
+    let (total, first) = find_pins(api, "").await?;
+    if let Some(first) = first {
+        let noun = if total == 1 { "tool" } else { "tools" };
         matters.push(Matter {
             severity: Severity::Waiting,
-            title: format!("{} {noun} should be looked at.", found.total),
-            detail: "Not approved, changed since, or with text that hides something. `lockgate \
-                pins` shows and approves them."
-                .to_owned(),
-            address: "/console/tools".to_owned(),
-            action: "See the tools",
+            title: format!("{total} {noun} should be looked at."),
+            detail: format!("{} {}. {}", first.name, first.standing_text(), first.effect()),
+            address: "/console/pins".to_owned(),
+            action: "Compare and approve",
         });
     }
     Ok(())

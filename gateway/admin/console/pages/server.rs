@@ -6,6 +6,7 @@ use axum::http::Method;
 use serde_json::Value;
 
 use super::integration::{Integration, find_integration};
+use super::pins::{Pin, find_pins};
 use super::tools::{ToolSummary, load_tools_of};
 use crate::console::api_client::{ApiClient, ApiPath, sentence};
 use crate::console::diagnosis::{NextStep, ServerState, Severity, find_cause};
@@ -28,6 +29,8 @@ struct ServerPage<'a> {
     plots: Vec<Plot>,
     /// What the visitor's organisation has added, where it is that and the visitor may change it.
     integration: Option<Integration>,
+    /// How many of its tools should be looked at, and the first, for those who may approve them.
+    pins: (usize, Option<Pin>),
 }
 
 /// The server of this name.
@@ -42,6 +45,10 @@ pub(crate) async fn show_server(
         Some(_) if layout.is_admin() => find_integration(&api, &name, "").await?,
         _ => None,
     };
+    let pins = match layout.is_admin() {
+        true => find_pins(&api, &name).await?,
+        false => (0, None),
+    };
     let load = server.operator.as_ref().and_then(|internals| internals.load.as_ref());
     show(&ServerPage {
         reason: sentence(find_cause(&server.reason)),
@@ -50,6 +57,7 @@ pub(crate) async fn show_server(
         tools,
         plots: make_plots(&server),
         integration,
+        pins,
         address: &layout.address,
         layout: &layout,
         server: &server,

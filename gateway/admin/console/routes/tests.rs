@@ -46,6 +46,7 @@ fn api() -> Router {
         .route("/api/servers/{name}/reconnect", take(|| async { StatusCode::OK }))
         .route("/api/tools", list(empty.clone()))
         .route("/api/pins", list(empty.clone()))
+        .route("/api/pins/diff", list(empty.clone()))
         .route("/api/keys", list(empty.clone()))
         .route("/api/audit", list(empty.clone()))
         .route("/api/agents", list(empty.clone()))
@@ -103,6 +104,7 @@ async fn every_page_runs_nothing_but_the_files_of_the_console() {
         "/console/audit",
         "/console/activity",
         "/console/organisations",
+        "/console/pins",
         "/console/nowhere",
     ];
     for path in pages {

@@ -1,0 +1,272 @@
+//! Two JSON values side by side, line by line, with what differs marked: what was approved and what
+//! is offered now. Characters that nobody would see are written out, and nothing is cut short:
+//! where there is too much to show, it says so.
+
+use std::collections::BTreeSet;
+
+use lockgate_policy::pin::shown;
+use serde_json::Value;
+
+/// Most lines that one comparison shows.
+const MAX_ROWS: usize = 2000;
+/// Equal lines that are shown beside what differs.
+const AROUND: usize = 3;
+/// Equal lines that are worth folding.
+const LEAST_FOLDED: usize = 3;
+/// Deepest indentation that is drawn.
+const MAX_DEPTH: usize = 12;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Comparison {
+    pub(crate) rows: Vec<Row>,
+    /// Nothing was there before.
+    pub(crate) is_new: bool,
+    /// There are more lines than can be shown, so that nobody can judge.
+    pub(crate) is_too_long: bool,
+}
+
+/// One line on either side, or one of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) kind: RowKind,
+    pub(crate) before: Option<Line>,
+    pub(crate) after: Option<Line>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RowKind {
+    Same,
+    Changed,
+    Added,
+    Removed,
+    /// So many equal lines are left out.
+    Fold(usize),
+}
+
+/// A line in three parts: what differs from the other side is in the middle.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Line {
+    pub(crate) depth: usize,
+    pub(crate) start: String,
+    pub(crate) middle: String,
+    pub(crate) end: String,
+}
+
+impl RowKind {
+    /// The class of its row.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Same => "same",
+            Self::Changed => "changed",
+            Self::Added => "added",
+            Self::Removed => "removed",
+            Self::Fold(_) => "fold",
+        }
+    }
+
+    pub(crate) fn folded(self) -> Option<usize> {
+        match self {
+            Self::Fold(lines) => Some(lines),
+            _ => None,
+        }
+    }
+}
+
+impl Line {
+    fn plain(depth: usize, text: String) -> Self {
+        Self { depth: depth.min(MAX_DEPTH), start: text, ..Self::default() }
+    }
+
+    /// The same in parts: so many words before the middle, and after it.
+    fn divide(&self, words: &[&str], first: usize, last: usize) -> Self {
+        let end = words.len() - last;
+        Self {
+            depth: self.depth,
+            start: words[..first].concat(),
+            middle: words[first..end].concat(),
+            end: words[end..].concat(),
+        }
+    }
+}
+
+impl Comparison {
+    /// `before` is none where nothing was there.
+    pub(crate) fn new(before: Option<&Value>, after: &Value) -> Self {
+        let mut rows = Vec::new();
+        match before {
+            Some(before) => compare(&mut rows, 0, "", before, after),
+            None => {
+                for line in write_lines(0, "", after) {
+                    rows.push(Row { kind: RowKind::Added, before: None, after: Some(line) });
+                }
+            }
+        }
+        let rows = fold(rows);
+        let is_too_long = rows.len() > MAX_ROWS;
+        let rows = if is_too_long { Vec::new() } else { rows };
+        Self { rows, is_new: before.is_none(), is_too_long }
+    }
+}
+
+fn compare(rows: &mut Vec<Row>, depth: usize, head: &str, before: &Value, after: &Value) {
+    match (before, after) {
+        _ if before == after => {
+            for line in write_lines(depth, head, after) {
+                rows.push(same(line));
+            }
+        }
+        (Value::Object(old), Value::Object(new)) => {
+            rows.push(same(Line::plain(depth, format!("{head}{{"))));
+            let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+            for name in names {
+                let head = write_head(name);
+                match (old.get(name), new.get(name)) {
+                    (Some(old), Some(new)) => compare(rows, depth + 1, &head, old, new),
+                    (Some(old), None) => pair(rows, write_lines(depth + 1, &head, old), Vec::new()),
+                    (None, Some(new)) => pair(rows, Vec::new(), write_lines(depth + 1, &head, new)),
+                    (None, None) => {}
+                }
+            }
+            rows.push(same(Line::plain(depth, "}".to_owned())));
+        }
+        _ => pair(rows, write_lines(depth, head, before), write_lines(depth, head, after)),
+    }
+}
+
+fn same(line: Line) -> Row {
+    Row { kind: RowKind::Same, before: Some(line.clone()), after: Some(line) }
+}
+
+/// Lines of either side: equal ones at both ends stand beside each other, those between do as far
+/// as there are as many.
+fn pair(rows: &mut Vec<Row>, before: Vec<Line>, after: Vec<Line>) {
+    let shorter = before.len().min(after.len());
+    let mut first = 0;
+    while first < shorter && before[first] == after[first] {
+        first += 1;
+    }
+    let mut last = 0;
+    while last < shorter - first && before[before.len() - 1 - last] == after[after.len() - 1 - last]
+    {
+        last += 1;
+    }
+    rows.extend(before[..first].iter().cloned().map(same));
+    let old = &before[first..before.len() - last];
+    let new = &after[first..after.len() - last];
+    for at in 0..old.len().max(new.len()) {
+        rows.push(match (old.get(at), new.get(at)) {
+            (Some(old), Some(new)) => mark(old, new),
+            (old, new) => Row {
+                kind: if old.is_some() { RowKind::Removed } else { RowKind::Added },
+                before: old.cloned(),
+                after: new.cloned(),
+            },
+        });
+    }
+    rows.extend(after[after.len() - last..].iter().cloned().map(same));
+}
+
+/// Two lines that differ, with the words between the first and the last difference in the middle.
+fn mark(old: &Line, new: &Line) -> Row {
+    let before: Vec<&str> = old.start.split_inclusive(' ').collect();
+    let after: Vec<&str> = new.start.split_inclusive(' ').collect();
+    let shorter = before.len().min(after.len());
+    let mut first = 0;
+    while first < shorter && before[first] == after[first] {
+        first += 1;
+    }
+    let mut last = 0;
+    while last < shorter - first && before[before.len() - 1 - last] == after[after.len() - 1 - last]
+    {
+        last += 1;
+    }
+    Row {
+        kind: RowKind::Changed,
+        before: Some(old.divide(&before, first, last)),
+        after: Some(new.divide(&after, first, last)),
+    }
+}
+
+/// A value as indented lines. A text with several lines has as many.
+fn write_lines(depth: usize, head: &str, value: &Value) -> Vec<Line> {
+    let mut lines = Vec::new();
+    add_lines(&mut lines, depth, head, value);
+    lines
+}
+
+fn add_lines(lines: &mut Vec<Line>, depth: usize, head: &str, value: &Value) {
+    match value {
+        Value::Object(members) if !members.is_empty() => {
+            lines.push(Line::plain(depth, format!("{head}{{")));
+            for (name, member) in members {
+                add_lines(lines, depth + 1, &write_head(name), member);
+            }
+            lines.push(Line::plain(depth, "}".to_owned()));
+        }
+        Value::Array(items) if !items.is_empty() => {
+            lines.push(Line::plain(depth, format!("{head}[")));
+            for item in items {
+                add_lines(lines, depth + 1, "", item);
+            }
+            lines.push(Line::plain(depth, "]".to_owned()));
+        }
+        Value::String(text) if text.contains('\n') => {
+            lines.push(Line::plain(depth, format!("{head}\"")));
+            for part in text.split('\n') {
+                lines.push(Line::plain(depth + 1, write_text(part)));
+            }
+            lines.push(Line::plain(depth, "\"".to_owned()));
+        }
+        Value::String(text) => {
+            lines.push(Line::plain(depth, format!("{head}\"{}\"", write_text(text))));
+        }
+        single => lines.push(Line::plain(depth, format!("{head}{single}"))),
+    }
+}
+
+fn write_head(name: &str) -> String {
+    format!("\"{}\": ", write_text(name))
+}
+
+/// Quotes and strokes as JSON has them, and what nobody sees by its number.
+fn write_text(text: &str) -> String {
+    let text = text.replace('\\', "\\\\").replace('"', "\\\"");
+    shown(&text, usize::MAX)
+}
+
+/// Leaves out equal lines that are far from what differs.
+fn fold(rows: Vec<Row>) -> Vec<Row> {
+    let mut near = vec![false; rows.len()];
+    for (at, row) in rows.iter().enumerate() {
+        if row.kind != RowKind::Same {
+            let last = (at + AROUND).min(rows.len() - 1);
+            near[at.saturating_sub(AROUND)..=last].fill(true);
+        }
+    }
+    let mut folded = Vec::new();
+    let mut held: Vec<Row> = Vec::new();
+    for (row, is_near) in rows.into_iter().zip(near) {
+        match is_near {
+            false => held.push(row),
+            true => {
+                release(&mut folded, &mut held);
+                folded.push(row);
+            }
+        }
+    }
+    release(&mut folded, &mut held);
+    folded
+}
+
+fn release(folded: &mut Vec<Row>, held: &mut Vec<Row>) {
+    let kind = RowKind::Fold(held.len());
+    match held.len() >= LEAST_FOLDED {
+        true => folded.push(Row { kind, before: None, after: None }),
+        false => folded.append(held),
+    }
+    held.clear();
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,226 @@
+//! Tools that are not as they were approved: both definitions side by side, and approving what was
+//! looked at, and nothing else.
+
+use askama::Template;
+use axum::http::{Method, StatusCode};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::console::api_client::{ApiClient, ApiError, ApiPath, List};
+use crate::console::comparison::Comparison;
+use crate::console::diagnosis::Severity;
+use crate::console::error::{PageResult, render};
+use crate::console::fields::{Fields, FormFields, QueryFields};
+use crate::console::layout::Layout;
+use crate::console::sign_in::redirect;
+
+/// Tools of one page: each has to be read.
+const PART: &str = "10";
+/// Tools with text to look at that are named beside them.
+const MAX_NAMED: &str = "200";
+
+/// A tool as the API shows it to those who approve.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Pin {
+    pub(crate) name: String,
+    pub(crate) server: String,
+    organization_id: Option<String>,
+    standing: Option<String>,
+    fingerprint: String,
+    pub(crate) quarantined: bool,
+    findings: Vec<String>,
+    before: Option<Value>,
+    after: Value,
+}
+
+#[derive(Template)]
+#[template(path = "pins.html")]
+struct PinsPage<'a> {
+    layout: &'a Layout,
+    search: &'a str,
+    server: &'a str,
+    /// Those that are not as they were approved.
+    changed: Vec<Changed>,
+    total: usize,
+    /// Those that are, or that nobody has to approve, with text to look at.
+    suspects: Vec<Pin>,
+    next: Option<String>,
+    /// Nothing is pinned here.
+    is_unpinned: bool,
+    /// How many were approved a moment ago.
+    approved: usize,
+    /// Why nothing was approved; empty where nothing was tried.
+    refusal: &'static str,
+}
+
+/// A tool with both of its definitions.
+struct Changed {
+    pin: Pin,
+    comparison: Comparison,
+}
+
+impl Pin {
+    /// What it means for those who would call it.
+    pub(crate) fn effect(&self) -> &'static str {
+        match (self.quarantined, self.organization_id.is_some()) {
+            (true, true) => "Nobody of the organisation sees or calls it until it is approved.",
+            (true, false) => "Nobody sees or calls it until it is approved.",
+            (false, _) => "It can be called all the same.",
+        }
+    }
+
+    pub(crate) fn standing_text(&self) -> &'static str {
+        match self.standing.as_deref() {
+            Some("new") => "not approved yet",
+            Some("changed") => "changed since it was approved",
+            _ => "has text to look at",
+        }
+    }
+
+    fn waits(&self) -> bool {
+        matches!(self.standing.as_deref(), Some("new" | "changed"))
+    }
+}
+
+impl Changed {
+    /// What a form says of it.
+    fn reference(&self) -> String {
+        format!("{} {}", self.pin.fingerprint, self.pin.name)
+    }
+
+    fn severity(&self) -> Severity {
+        if self.pin.quarantined { Severity::Waiting } else { Severity::Off }
+    }
+}
+
+impl PinsPage<'_> {
+    /// Tools that one button approves: all that can be judged here.
+    fn choices(&self) -> Vec<&Changed> {
+        self.changed.iter().filter(|changed| !changed.comparison.is_too_long).collect()
+    }
+}
+
+/// How many tools should be looked at, and the first of them.
+pub(crate) async fn find_pins(
+    api: &ApiClient,
+    server: &str,
+) -> Result<(usize, Option<Pin>), ApiError> {
+    let path = ApiPath::new(&["api", "pins"])?.with("limit", "1").with("server", server);
+    let found: List<Pin> = api.get(&path).await?;
+    Ok((found.total, found.items.into_iter().next()))
+}
+
+/// The page.
+pub(crate) async fn list_pins(
+    layout: Layout,
+    api: ApiClient,
+    QueryFields(fields): QueryFields,
+) -> PageResult {
+    show_pins(&layout, &api, &fields, StatusCode::OK, "").await
+}
+
+async fn show_pins(
+    layout: &Layout,
+    api: &ApiClient,
+    fields: &Fields,
+    status: StatusCode,
+    refusal: &'static str,
+) -> PageResult {
+    let search = fields.get("q");
+    let server = fields.get("server");
+    let after = fields.get("after");
+    let path = ApiPath::new(&["api", "pins", "diff"])?
+        .with("search", search)
+        .with("server", server)
+        .with("limit", PART)
+        .with("cursor", after);
+    let mut page = PinsPage {
+        layout,
+        search,
+        server,
+        changed: Vec::new(),
+        total: 0,
+        suspects: Vec::new(),
+        next: None,
+        is_unpinned: false,
+        approved: fields.get("approved").parse().unwrap_or_default(),
+        refusal,
+    };
+    match api.get::<List<Pin>>(&path).await {
+        Ok(found) => {
+            page.total = found.total;
+            page.next = write_next(search, server, found.next_cursor.as_deref())?;
+            page.changed = compare(found.items);
+        }
+        Err(error) if error.code == "NOTHING_PINNED" => page.is_unpinned = true,
+        Err(error) => return Err(error.into()),
+    }
+    if after.is_empty() {
+        let path = ApiPath::new(&["api", "pins"])?
+            .with("search", search)
+            .with("server", server)
+            .with("limit", MAX_NAMED);
+        let found: List<Pin> = api.get(&path).await?;
+        page.suspects = found.items;
+        page.suspects.retain(|pin| !pin.waits());
+    }
+    render(status, &page)
+}
+
+fn compare(pins: Vec<Pin>) -> Vec<Changed> {
+    let mut changed = Vec::new();
+    for pin in pins {
+        let comparison = Comparison::new(pin.before.as_ref(), &pin.after);
+        changed.push(Changed { pin, comparison });
+    }
+    changed
+}
+
+fn write_next(
+    search: &str,
+    server: &str,
+    cursor: Option<&str>,
+) -> Result<Option<String>, ApiError> {
+    let Some(cursor) = cursor else { return Ok(None) };
+    let page = ApiPath::new(&["console", "pins"])?.with("q", search).with("server", server);
+    Ok(Some(page.with("after", cursor).as_str().to_owned()))
+}
+
+/// Approves what somebody has looked at: all of it or nothing.
+pub(crate) async fn approve(
+    layout: Layout,
+    api: ApiClient,
+    QueryFields(query): QueryFields,
+    FormFields(form): FormFields,
+) -> PageResult {
+    let mut tools = Vec::new();
+    for reference in form.all("tool") {
+        let Some((fingerprint, name)) = reference.split_once(' ') else { continue };
+        tools.push(json!({"name": name, "fingerprint": fingerprint}));
+    }
+    let count = tools.len().to_string();
+    let path = ApiPath::new(&["api", "pins", "approve"])?;
+    let body = json!({"tools": tools});
+    let refusal = match api.change(Method::POST, &path, Some(&body), None).await {
+        Ok(_) => {
+            let page = ApiPath::new(&["console", "pins"])?
+                .with("server", query.get("server"))
+                .with("q", query.get("q"))
+                .with("approved", &count);
+            return Ok(redirect(page.as_str()));
+        }
+        Err(error) => match error.code.as_str() {
+            "PIN_CHANGED" => {
+                "A tool has changed once more since you looked. Nothing was approved: below it \
+                    stands as it is now."
+            }
+            "PIN_NOT_FOUND" => {
+                "A tool waits no more: somebody else has approved it, or it is as it was. Nothing \
+                    was changed by you; below stands what still waits."
+            }
+            _ => return Err(error.into()),
+        },
+    };
+    show_pins(&layout, &api, &query, StatusCode::CONFLICT, refusal).await
+}
