@@ -30,9 +30,17 @@ impl Operations for App {
         self.registry.clone()
     }
 
-    fn reconnect_integration(&self, organisation: &str, id: &str) -> bool {
+    fn switch_integration(&self, organisation: &str, slug: &str, to: Switch) -> bool {
         let tenants = self.tenants.as_ref();
-        tenants.is_some_and(|tenants| tenants.reconnect(organisation, id))
+        tenants.is_some_and(|tenants| tenants.switch(organisation, slug, to))
+    }
+
+    fn serve_changes<'a>(&'a self, organisation: &'a str) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            if let Some(tenants) = &self.tenants {
+                tenants.serve_changes(organisation).await;
+            }
+        })
     }
 
     fn probe(&self, candidate: Candidate) -> BoxFuture<'static, Result<Offered, ProbeFailure>> {

@@ -3,10 +3,11 @@
 //! nothing of it that has not changed.
 
 mod known_lists;
+mod switch;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
 use lockgate_authn::DEFAULT_ORGANISATION;
@@ -30,6 +31,9 @@ use known_lists::Memory;
 /// How long after a change an integration is connected without being used.
 const RECENT_MS: u64 = 60_000;
 
+/// How long whoever changes something waits until it is served here.
+const SERVED: Duration = Duration::from_secs(2);
+
 /// Lists of organisations may take so small a part of what messages may take.
 const LISTS: usize = 4;
 
@@ -44,8 +48,19 @@ struct Connected {
     memory: Arc<Memory>,
 }
 
+/// A client that is to be made.
+struct Wanted<'a> {
+    integration: &'a Arc<IntegrationSnapshot>,
+    /// The one that it comes instead of.
+    old: Option<&'a Connected>,
+    /// Nobody has disconnected it.
+    is_on: bool,
+}
+
 /// What one organisation has here.
 struct Tenant {
+    /// What is served.
+    snapshot: Arc<OrganisationSnapshot>,
     around: Surroundings,
     integrations: Integrations,
 }
@@ -150,10 +165,20 @@ impl Tenants {
         }
     }
 
+    /// Has an organisation served as it is stored now, and waits until requests see it.
+    pub(crate) async fn serve_changes(&self, organisation: &str) {
+        self.adopt(organisation);
+        self.gateway.settle_changes(organisation, SERVED).await;
+    }
+
     /// Has an organisation served as it is stored now.
     fn adopt(&self, organisation: &str) {
         let mut organisations = self.organisations.lock();
         let snapshot = self.registry.snapshot(organisation);
+        let known = organisations.get(organisation);
+        if known.is_some_and(|known| Arc::ptr_eq(&known.snapshot, &snapshot)) {
+            return;
+        }
         self.record_unopened(&snapshot);
         let (around, old) = match organisations.remove(organisation) {
             Some(tenant) => (tenant.around, tenant.integrations),
@@ -174,8 +199,8 @@ impl Tenants {
         self.serve(&snapshot, &integrations);
         close_unused(old, &integrations);
         if !integrations.is_empty() {
-            let tenant = Tenant { around, integrations };
-            organisations.insert(Arc::clone(&snapshot.organisation), tenant);
+            let name = Arc::clone(&snapshot.organisation);
+            organisations.insert(name, Tenant { snapshot, around, integrations });
         }
     }
 
@@ -233,7 +258,10 @@ impl Tenants {
                     old.memory.adopt(integration);
                     Some(Connected { integration: Arc::clone(integration), ..old.clone() })
                 }
-                old => self.make_client(&snapshot.organisation, around, integration, old),
+                old => {
+                    let wanted = Wanted { integration, old, is_on: true };
+                    self.make_client(&snapshot.organisation, around, wanted)
+                }
             };
             integrations
                 .extend(connected.map(|connected| (Arc::clone(&integration.id), connected)));
@@ -245,8 +273,7 @@ impl Tenants {
         &self,
         organisation: &Arc<str>,
         around: &Surroundings,
-        integration: &Arc<IntegrationSnapshot>,
-        old: Option<&Connected>,
+        Wanted { integration, old, is_on }: Wanted<'_>,
     ) -> Option<Connected> {
         let mut headers = BTreeMap::new();
         match &integration.credential {
@@ -263,17 +290,19 @@ impl Tenants {
             true => Policy::Operator,
             false => self.addresses,
         };
-        let config = lockgate_upstream::Config::of_organisation(
+        let mut config = lockgate_upstream::Config::of_organisation(
             Arc::clone(organisation),
             integration.slug.to_string(),
             transport,
             addresses,
         );
+        config.enabled = is_on;
         let memory = Memory::new(&self.registry, organisation, integration);
         let kept: Arc<dyn CatalogMemory> = Arc::clone(&memory) as _;
         match Client::with_memory(config, around.clone(), kept) {
             Ok(client) => {
-                if let Some(old) = old.filter(|old| old.integration.url == integration.url) {
+                if let Some(old) = old.filter(|old| is_on && old.integration.url == integration.url)
+                {
                     client.inherit_lists(&old.client);
                 }
                 Some(Connected { integration: Arc::clone(integration), client, memory })
@@ -298,24 +327,6 @@ impl Tenants {
         }
         let agents = snapshot.agents.iter().map(|agent| describe_agent(agent, integrations));
         self.gateway.set_organisation(&snapshot.organisation, servers, agents.collect());
-    }
-
-    /// Ends the connection to an integration and connects anew. `false` where it has none: it is
-    /// unknown, disabled, or its credentials do not open.
-    pub(crate) fn reconnect(&self, organisation: &str, id: &str) -> bool {
-        let mut organisations = self.organisations.lock();
-        let Some(tenant) = organisations.get_mut(organisation) else { return false };
-        let Some(old) = tenant.integrations.get(id).cloned() else { return false };
-        let snapshot = self.registry.snapshot(organisation);
-        let made =
-            self.make_client(&snapshot.organisation, &tenant.around, &old.integration, Some(&old));
-        let Some(connected) = made else { return false };
-        connected.client.start();
-        connected.client.revive();
-        tenant.integrations.insert(Arc::clone(&old.integration.id), connected);
-        self.serve(&snapshot, &tenant.integrations);
-        tokio::spawn(async move { old.client.close().await });
-        true
     }
 
     /// Ends all connections, and those to the store.

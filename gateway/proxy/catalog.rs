@@ -170,17 +170,19 @@ impl Catalog {
         self.declared.get(slug).map(|declared| declared.version)
     }
 
-    /// Whether merging these servers now would give the same.
-    pub(crate) fn reflects(&self, servers: &Servers) -> bool {
+    /// Whether these are the servers that were merged.
+    pub(crate) fn is_of(&self, servers: &Servers) -> bool {
         let mut pairs = self.servers.iter().zip(servers);
         self.servers.len() == servers.len()
-            && pairs.all(|((slug, old), (other, new))| {
-                let said = || {
-                    self.declared
-                        .get(slug)
-                        .is_some_and(|declared| declared.is_still_said_by(&**new))
-                };
-                slug == other && Arc::ptr_eq(old, new) && said()
+            && pairs.all(|((slug, old), (other, new))| slug == other && Arc::ptr_eq(old, new))
+    }
+
+    /// Whether merging these servers now would give the same.
+    pub(crate) fn reflects(&self, servers: &Servers) -> bool {
+        self.is_of(servers)
+            && servers.iter().all(|(slug, server)| {
+                let declared = self.declared.get(slug);
+                declared.is_some_and(|declared| declared.is_still_said_by(&**server))
             })
     }
 }

@@ -258,6 +258,25 @@ impl Directory {
         }
     }
 
+    /// Waits until the servers of an organisation are in its catalog, each as it is now, and those
+    /// that it has no more are not, or the deadline has passed.
+    pub(crate) async fn settle_changes(&self, organisation: &str, deadline: Duration) {
+        let mut changes = self.changes.subscribe(organisation);
+        let merged = async {
+            while !self.is_merged(organisation) {
+                if let Err(broadcast::error::RecvError::Closed) = changes.recv().await {
+                    return;
+                }
+            }
+        };
+        let _ = tokio::time::timeout(deadline, merged).await;
+    }
+
+    fn is_merged(&self, organisation: &str) -> bool {
+        let Some(own) = self.organisation(organisation) else { return true };
+        own.state().catalog.is_of(&own.set.get())
+    }
+
     /// Waits until it is known and merged what servers offer to clients of this era that can be
     /// asked things, at most for the deadline. The servers are those that a member of the
     /// organisation sees.

@@ -46,9 +46,7 @@ pub(crate) async fn follow(gateway: Arc<Gateway>) {
             },
             () = directory.wakes.wait() => {
                 for (source, wanted) in directory.wakes.take() {
-                    let pending = merges.of(&source);
-                    pending.wanted = pending.wanted.max(Some(wanted));
-                    merges.announce(&source);
+                    merges.wake(&source, wanted);
                 }
             }
             () = updates.wait() => {
@@ -139,6 +137,21 @@ impl Merges {
     fn announce(&mut self, source: &Source) {
         let pending = self.of(source);
         let due = pending.pace.announce(Instant::now());
+        if !pending.is_merging {
+            self.agenda.insert((due, source.clone()));
+        }
+    }
+
+    /// Something is wanted of a source whatever its servers say. Whoever changes an organisation
+    /// waits for that.
+    fn wake(&mut self, source: &Source, wanted: Wanted) {
+        let pending = self.of(source);
+        pending.wanted = pending.wanted.max(Some(wanted));
+        if source.is_none() {
+            self.announce(source);
+            return;
+        }
+        let due = pending.pace.hurry(Instant::now());
         if !pending.is_merging {
             self.agenda.insert((due, source.clone()));
         }

@@ -3,6 +3,7 @@
 //! are in the modules above this one.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use lockgate_admission::Apart;
@@ -81,6 +82,11 @@ impl Gateway {
         let naming = self.snapshot.load().naming;
         let rules = (naming, &*self.metrics);
         self.directory.set_organisation(name, servers, agents, rules);
+    }
+
+    /// Waits until requests are served by what an organisation was given, at most for the deadline.
+    pub async fn settle_changes(&self, organisation: &str, deadline: Duration) {
+        self.directory.settle_changes(organisation, deadline).await;
     }
 
     /// The servers of an organisation.

@@ -41,6 +41,7 @@ mod garbage;
 mod guards;
 mod half_closed;
 mod hidden;
+mod immediate;
 mod integrations;
 mod interactive;
 mod journey;

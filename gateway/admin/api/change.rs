@@ -87,7 +87,8 @@ impl Change {
         Ok(make(terms).await?)
     }
 
-    /// Makes a change, and records it under a name such as `create agent`.
+    /// Makes a change, and records it under a name such as `create agent`. This gateway goes by it
+    /// when that is done.
     ///
     /// # Errors
     /// Why it was not made.
@@ -102,7 +103,7 @@ impl Change {
     {
         let making = make(self.terms.clone());
         let organisation = Some(self.terms.actor.organisation.to_string());
-        make_recorded(&self.state, &self.caller.principal, async move {
+        let made = make_recorded(&self.state, &self.caller.principal, async move {
             let changed = making.await?;
             if changed.is_dry_run || changed.is_replayed {
                 return Ok((changed, None));
@@ -110,8 +111,12 @@ impl Change {
             let before = changed.before.as_ref().map(describe);
             let after = changed.after.as_ref().map(describe);
             Ok((changed, Some(ChangeRecord { action, organisation, before, after })))
-        })
-        .await
+        });
+        let changed = made.await?;
+        if !changed.is_dry_run {
+            self.state.operations.serve_changes(self.organisation()).await;
+        }
+        Ok(changed)
     }
 }
 

@@ -23,7 +23,7 @@ use super::page::Page;
 use super::problem::Problem;
 use super::query::Query;
 use super::recorded::{ChangeRecord, make_recorded};
-use super::state::Shared;
+use super::state::{Shared, Switch};
 
 pub(crate) use catalogue::{
     __path_create_predefined_integration, __path_list_catalogue, create_predefined_integration,
@@ -251,8 +251,9 @@ pub(crate) async fn reconnect_integration(
     };
     let operations = Arc::clone(&state.operations);
     let organisation = Arc::clone(&actor.organisation);
+    let slug = stored.slug.clone();
     make_recorded(&state, &caller.principal, async move {
-        match operations.reconnect_integration(&organisation, &id) {
+        match operations.switch_integration(&organisation, &slug, Switch::Reconnect) {
             true => Ok(((), Some(record))),
             false => {
                 let detail = "the stored credentials cannot be opened: give them anew";
@@ -261,6 +262,7 @@ pub(crate) async fn reconnect_integration(
         }
     })
     .await?;
+    state.operations.serve_changes(&actor.organisation).await;
     let states = States::of(&state, &actor.organisation);
     Ok(Json(Integration::new(&states, stored, caller.role)))
 }

@@ -113,9 +113,13 @@ pub trait Operations: Send + Sync + 'static {
     /// What people change while the gateway runs; none where nobody can.
     fn registry(&self) -> Option<Arc<Registry>>;
 
-    /// Ends the connection to an integration and connects anew. `false` where it has none: it is
-    /// unknown, disabled, or its credentials do not open.
-    fn reconnect_integration(&self, organisation: &str, id: &str) -> bool;
+    /// Has the gateway serve an organisation as it is stored now: done when requests see it, or
+    /// after some seconds.
+    fn serve_changes<'a>(&'a self, organisation: &'a str) -> BoxFuture<'a, ()>;
+
+    /// Connects or disconnects an integration of an organisation, by its slug. `false` where it has
+    /// no connection: it is unknown, disabled, or its credentials do not open.
+    fn switch_integration(&self, organisation: &str, slug: &str, to: Switch) -> bool;
 
     /// Tries a server of an organisation: connects, shakes hands, reads its lists, and leaves.
     fn probe(&self, candidate: Candidate) -> BoxFuture<'static, Result<Offered, ProbeFailure>>;

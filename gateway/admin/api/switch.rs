@@ -1,6 +1,7 @@
 //! Connecting and disconnecting servers while the gateway runs: those of the configuration by
-//! operators. What is switched so stays until somebody switches it again, the server's own entry in
-//! the configuration changes, or the gateway starts anew.
+//! operators, those of an organisation by its administrators too. What is switched so stays, at this
+//! gateway, until somebody switches it again, the server's own entry in the configuration or the
+//! integration changes, or the gateway starts anew.
 
 use std::sync::Arc;
 
@@ -42,7 +43,8 @@ pub(crate) async fn connect_server(
 /// Ends the connection to a server, which stays away until it is connected again.
 ///
 /// Calls that run there are cut off. It stays so when the configuration is loaded again, unless
-/// its own entry has changed, and until the gateway starts anew.
+/// its own entry has changed, and until the gateway starts anew. An integration is disconnected from
+/// this gateway alone: `POST /mcp-integrations/{id}/disable` takes it from all of them, for good.
 #[utoipa::path(
     post,
     path = "/servers/{name}/disconnect",
@@ -140,44 +142,54 @@ async fn switch(
     query: &TrialQuery,
 ) -> Result<Json<Server>, Problem> {
     let name = server.slug();
-    if server.organisation().is_some() {
-        let detail = "this is an integration of an organisation: use /api/mcp-integrations";
-        return Err(Problem::new(StatusCode::CONFLICT, "SERVER_IS_INTEGRATION", detail));
-    }
-    if !state.operations.can_switch(name) {
+    let own = server.organisation().cloned();
+    if own.is_none() && !state.operations.can_switch(name) {
         let detail = "this server comes with the gateway: there is no connection to it";
         return Err(Problem::new(StatusCode::CONFLICT, "SERVER_BUILT_IN", detail));
     }
     if query.is_trial() {
         return Ok(Json(Server::new(state, caller, server).after_trial(to)));
     }
-    let making = make_switch(Arc::clone(state), name.to_owned(), to);
+    let making = make_switch(Arc::clone(state), own.clone(), name.to_owned(), to);
     make_recorded(state, &caller.principal, making).await?;
+    if let Some(organisation) = &own {
+        state.operations.serve_changes(organisation).await;
+    }
     let server = find_server(state, caller, name)?;
     Ok(Json(Server::new(state, caller, &*server)))
 }
 
 async fn make_switch(
     state: Arc<ApiState>,
+    own: Option<Arc<str>>,
     name: String,
     to: Switch,
 ) -> Result<((), Option<ChangeRecord>), Problem> {
-    let before = describe_state(&state, &name);
-    if !state.operations.switch(&name, to) {
-        // The configuration has changed meanwhile.
+    let before = describe_state(&state, own.as_deref(), &name);
+    let is_done = match &own {
+        None => state.operations.switch(&name, to),
+        Some(organisation) => state.operations.switch_integration(organisation, &name, to),
+    };
+    if !is_done {
+        // The configuration, or the organisation, has changed meanwhile.
         return Err(unknown_server());
     }
-    let after = describe_state(&state, &name);
+    let after = describe_state(&state, own.as_deref(), &name);
     let action = match to {
         Switch::Connect => "connect server",
         Switch::Disconnect => "disconnect server",
         Switch::Reconnect => "reconnect server",
     };
-    Ok(((), Some(ChangeRecord { action, organisation: None, before, after })))
+    let organisation = own.as_deref().map(str::to_owned);
+    Ok(((), Some(ChangeRecord { action, organisation, before, after })))
 }
 
-/// A server of the configuration, for the record.
-fn describe_state(state: &ApiState, name: &str) -> Option<String> {
-    let server = state.gateway.servers().into_iter().find(|server| server.slug() == name)?;
+/// A server of the configuration, or of an organisation, for the record.
+fn describe_state(state: &ApiState, own: Option<&str>, name: &str) -> Option<String> {
+    let servers = match own {
+        None => state.gateway.servers(),
+        Some(organisation) => state.gateway.servers_of(organisation),
+    };
+    let server = servers.into_iter().find(|server| server.slug() == name)?;
     Some(json!({"server": name, "state": server.status().state.as_str()}).to_string())
 }

@@ -26,6 +26,14 @@ impl Pace {
         *self.due.get_or_insert(self.rest_until.map_or(soon, |rest| rest.max(soon)))
     }
 
+    /// Something has changed that nothing more comes after. Gives when it is to be merged.
+    pub(super) fn hurry(&mut self, now: Instant) -> Instant {
+        let soon = self.rest_until.map_or(now, |rest| rest.max(now));
+        let due = self.due.map_or(soon, |due| due.min(soon));
+        self.due = Some(due);
+        due
+    }
+
     /// What was announced is merged from now on. Whether anything was.
     pub(super) fn begin(&mut self) -> bool {
         self.due.take().is_some()
@@ -76,5 +84,9 @@ mod tests {
             Some(begin + ms(9000) + SETTLE),
             "after a quiet time it is merged at once"
         );
+        assert_eq!(pace.hurry(begin + ms(9010)), begin + ms(9010), "somebody waits for it");
+        assert!(pace.begin());
+        pace.merged(begin + ms(9010), begin + ms(9020));
+        assert_eq!(pace.hurry(begin + ms(9021)), begin + ms(9060), "but not without end");
     }
 }

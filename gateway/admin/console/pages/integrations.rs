@@ -1,8 +1,6 @@
 //! Adding a server while the gateway runs, by its address: tried first if one likes, and stored
 //! with a credential that is never shown again.
 
-use std::time::Duration;
-
 use askama::Template;
 use axum::http::StatusCode;
 use serde::Deserialize;
@@ -14,10 +12,6 @@ use crate::console::error::{PageResult, render, show};
 use crate::console::fields::{Fields, FormFields, QueryFields};
 use crate::console::layout::Layout;
 use crate::console::sign_in::redirect;
-
-/// How often a server that was added is looked for, and how long each time.
-const LOOKS: u32 = 40;
-const LOOK: Duration = Duration::from_millis(50);
 
 /// What an added server is, or would be.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -129,10 +123,7 @@ pub(crate) async fn create(
         }
         Ok(added) => {
             let server = match organisation {
-                "" => {
-                    wait_until_served(&api, &added.slug).await?;
-                    ApiPath::new(&["console", "servers", &added.slug])?
-                }
+                "" => ApiPath::new(&["console", "servers", &added.slug])?,
                 name => ApiPath::new(&["console", "organisations", name])?,
             };
             Ok(redirect(server.as_str()))
@@ -143,19 +134,6 @@ pub(crate) async fn create(
         }
         Err(error) => Err(error.into()),
     }
-}
-
-/// Waits until the gateway serves what was stored, which takes moments: its page would not be found
-/// before.
-async fn wait_until_served(api: &ApiClient, slug: &str) -> Result<(), ApiError> {
-    let server = ApiPath::new(&["api", "servers", slug])?;
-    for _ in 0..LOOKS {
-        if api.get::<Value>(&server).await.is_ok() {
-            break;
-        }
-        tokio::time::sleep(LOOK).await;
-    }
-    Ok(())
 }
 
 /// What was typed, as the API takes it; fields that were left empty are left out. A server that

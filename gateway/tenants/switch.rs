@@ -1,0 +1,45 @@
+//! Connecting and disconnecting integrations at this gateway alone, until they change or it starts
+//! anew. What is stored stays as it is.
+
+use std::sync::Arc;
+
+use lockgate_admin::Switch;
+use lockgate_upstream::Upstream;
+
+use super::{Tenants, Wanted};
+
+impl Tenants {
+    /// Does something with the connection to an integration. `false` where it has none: it is
+    /// unknown, disabled, or its credentials do not open.
+    pub(crate) fn switch(&self, organisation: &str, slug: &str, to: Switch) -> bool {
+        let mut organisations = self.organisations.lock();
+        let Some(tenant) = organisations.get_mut(organisation) else { return false };
+        let mut all = tenant.integrations.values();
+        let Some(old) = all.find(|one| *one.integration.slug == *slug).cloned() else {
+            return false;
+        };
+        let is_on = old.client.config().enabled;
+        match to {
+            Switch::Connect if is_on => {
+                old.client.revive();
+                return true;
+            }
+            Switch::Disconnect if !is_on => return true,
+            Switch::Connect | Switch::Disconnect | Switch::Reconnect => {}
+        }
+        let wanted = Wanted {
+            integration: &old.integration,
+            old: Some(&old),
+            is_on: to != Switch::Disconnect,
+        };
+        let snapshot = Arc::clone(&tenant.snapshot);
+        let made = self.make_client(&snapshot.organisation, &tenant.around, wanted);
+        let Some(connected) = made else { return false };
+        connected.client.start();
+        connected.client.revive();
+        tenant.integrations.insert(Arc::clone(&old.integration.id), connected);
+        self.serve(&snapshot, &tenant.integrations);
+        tokio::spawn(async move { old.client.close().await });
+        true
+    }
+}
