@@ -1,6 +1,7 @@
 //! `lockgate-load`: what a forwarded call costs, beside a direct call and a plain reverse proxy in
 //! the same run. `echo` is a fast MCP server to call, `run` starts everything, measures it and
-//! prints one table; `guarded` and `tools` do so for what judges a call and for the built-in tools.
+//! prints one table; `guarded`, `tools` and `scale` do so for what judges a call, for the built-in
+//! tools and for thousands of integrations.
 //! Speaks to loopback only and ends only the processes that it started.
 
 mod allocations;
@@ -19,6 +20,7 @@ mod process;
 mod proxy;
 mod report;
 mod run;
+mod scale;
 mod scan;
 mod table;
 mod tools;
@@ -42,6 +44,8 @@ enum Command {
     Guarded(guarded::Options),
     /// Measure the built-in tools beside the bare operations
     Tools(tools::Options),
+    /// Measure a gateway with thousands of integrations beside one with few
+    Scale(scale::Options),
 }
 
 fn main() -> ExitCode {
@@ -75,5 +79,6 @@ async fn work(command: Command) -> anyhow::Result<ExitCode> {
         Command::Run(options) => run::run(&options).await,
         Command::Guarded(options) => guarded::run(&options).await,
         Command::Tools(options) => tools::run(&options).await,
+        Command::Scale(options) => scale::run(&options).await,
     }
 }

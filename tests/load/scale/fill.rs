@@ -1,0 +1,61 @@
+//! What the store is filled with: organisations of equally many integrations. Those of the
+//! organisations in use lead to one server each, those of all others to one together.
+
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use super::Stand;
+use super::api::Api;
+use crate::run::progress;
+
+/// Tools of the server that most integrations lead to.
+pub const TOOLS: usize = 10;
+/// The tool that is called, as every organisation calls it.
+pub const ECHO: &str = "own0__echo";
+
+/// How much there is.
+#[derive(Clone, Copy)]
+pub struct Plenty {
+    pub organisations: usize,
+    pub integrations: usize,
+    /// Organisations that use theirs: the first ones.
+    pub used: usize,
+}
+
+impl Plenty {
+    pub fn count(self) -> usize {
+        self.organisations * self.integrations
+    }
+
+    /// The same with the first organisation alone.
+    pub fn of_one(self) -> Self {
+        Self { organisations: 1, used: 1, ..self }
+    }
+}
+
+/// The name of one of the organisations.
+pub fn organisation(at: usize) -> String {
+    format!("org-{at:04}")
+}
+
+/// Stores all of them, an organisation in one request.
+pub async fn fill(api: &mut Api, plenty: Plenty, stand: &Stand) -> anyhow::Result<()> {
+    for at in 0..plenty.organisations {
+        if at % 100 == 0 {
+            progress(&format!("fill: {at} of {} organisations", plenty.organisations));
+        }
+        let servers: Vec<Value> = (0..plenty.integrations)
+            .map(|number| describe(number, at < plenty.used, stand))
+            .collect();
+        let path = format!("/servers?organizationId={}", organisation(at));
+        api.ask(Method::PUT, &path, &json!({"servers": servers}), StatusCode::OK).await?;
+    }
+    Ok(())
+}
+
+fn describe(number: usize, is_used: bool, stand: &Stand) -> Value {
+    let own = number.checked_sub(1).and_then(|number| stand.fixtures.get(number));
+    let server = own.filter(|_| is_used).unwrap_or(&stand.echo);
+    let name = format!("own{number}");
+    json!({"name": name, "slug": name, "serverUrl": format!("http://{}/mcp", server.address)})
+}
