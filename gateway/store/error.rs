@@ -2,6 +2,7 @@
 //! address, a password or a value.
 
 use std::error::Error as _;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::vault::VaultError;
@@ -110,13 +111,13 @@ impl StoreError {
             (sqlx::Error::Database(database), Some(file)) => Self::of_sqlite(&**database, file),
             (sqlx::Error::Database(database), None) => of_postgres(&**database),
             (sqlx::Error::PoolTimedOut, _) => Self::Busy("no connection in time"),
+            // So TLS says what is wrong with a certificate.
+            (sqlx::Error::Io(error), None) if error.kind() == ErrorKind::InvalidData => {
+                of_tls(&error.to_string())
+            }
             (sqlx::Error::Io(error), _) => Self::Unavailable(error.kind().to_string()),
             (sqlx::Error::Tls(_), _) => {
-                let why = error.source().map_or_else(|| "TLS".to_owned(), ToString::to_string);
-                Self::Unavailable(format!(
-                    "TLS: {why} (in `store.url`, sslrootcert=FILE names a private authority, and \
-                     sslmode=disable does without TLS)"
-                ))
+                of_tls(&error.source().map_or_else(|| "TLS".to_owned(), ToString::to_string))
             }
             (sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed, _) => {
                 Self::Unavailable("the gateway is stopping".into())
@@ -141,6 +142,17 @@ impl StoreError {
             _ => Self::Refused(error.message().to_owned()),
         }
     }
+}
+
+fn of_tls(why: &str) -> StoreError {
+    let why = match why.contains("not valid for name") {
+        true => "the certificate is for another host",
+        false => why,
+    };
+    StoreError::Unavailable(format!(
+        "TLS: {why} (in `store.url`, sslrootcert=FILE names a private authority, and \
+         sslmode=disable does without TLS)"
+    ))
 }
 
 /// By classes of PostgreSQL's error codes (appendix A of its manual).

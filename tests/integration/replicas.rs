@@ -14,6 +14,7 @@ use crate::principals::{By, key};
 use crate::rig::client::Request;
 use crate::rig::upstream::modern;
 use crate::rig::{Answer, Gate, Upstream, Value, json, signal, until};
+use crate::tls::{authority, write_server};
 
 /// Within which a change is in force everywhere.
 const AGREED: Duration = Duration::from_secs(2);
@@ -170,4 +171,44 @@ async fn what_is_known_goes_on_without_the_database_and_outlives_a_gateway() {
     .await;
     let took = agree(&[&one, &other], &by, "steady__t", false).await;
     assert!(took < AGREED, "{took:?}");
+}
+
+/// Whoever poses as the database gets no password and no query: the certificate has to be of the
+/// authority that the operator names, and for the host of the URL.
+#[tokio::test]
+async fn a_database_has_to_show_the_certificate_of_its_host() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ours, others) = (authority("ours"), authority("others"));
+    write_server(folder.path(), &ours);
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    let Some(database) = Postgres::start_with_tls(&read("cert.pem"), &read("key.pem")) else {
+        return;
+    };
+    std::fs::write(folder.path().join("ours.pem"), ours.pem()).unwrap();
+    std::fs::write(folder.path().join("others.pem"), others.pem()).unwrap();
+    for (host, root, is_taken) in [
+        ("localhost", "ours.pem", true),
+        ("localhost", "others.pem", false),
+        // The certificate is for `localhost`.
+        ("127.0.0.1", "ours.pem", false),
+    ] {
+        let place = format!("{host}:{}/postgres", database.port());
+        let root = folder.path().join(root);
+        let root = root.display();
+        let url =
+            format!("postgres://postgres:secret@{place}?sslmode=verify-full&sslrootcert={root}");
+        let gate = Gate::launch(json!({"store": {"url": url}})).await;
+        let body = json!({"name": "A"}).to_string();
+        let made = Request::bare("POST", "/api/agents", body).send(gate.address).await;
+        let words = made.text();
+        if is_taken {
+            assert_eq!(made.status, 201, "{host} {root}: {words}");
+            continue;
+        }
+        assert_eq!((made.status, &made.json()["code"]), (503, &json!("STORE_UNAVAILABLE")));
+        assert!(!words.contains("secret") && !words.contains(host), "{words}");
+        let log = gate.log();
+        assert!(log.contains("TLS: "), "{host} {root}: {log}");
+        assert!(!log.contains("postgres:secret"), "{log}");
+    }
 }

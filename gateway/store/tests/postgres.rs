@@ -49,6 +49,29 @@ impl Postgres {
         Self::start_in(Folder::Own)
     }
 
+    /// One that shows this certificate and takes nobody without TLS.
+    #[allow(dead_code, reason = "for the tests of the whole gateway alone")]
+    pub(crate) fn start_with_tls(certificate: &str, key: &str) -> Option<Self> {
+        let mut server = Self::start()?;
+        server.stop();
+        let data = server.folder.path().join("data");
+        let owner = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(&data).unwrap());
+        let people = "hostssl all all all scram-sha-256\n";
+        for (name, text) in
+            [("server.crt", certificate), ("server.key", key), ("pg_hba.conf", people)]
+        {
+            let file = data.join(name);
+            std::fs::write(&file, text).unwrap();
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+            std::os::unix::fs::chown(&file, Some(owner), None).unwrap();
+        }
+        let settings = data.join("postgresql.auto.conf");
+        let mut settings = std::fs::OpenOptions::new().append(true).open(settings).unwrap();
+        settings.write_all(b"ssl = on\n").unwrap();
+        server.run();
+        Some(server)
+    }
+
     /// One that runs until the test program ends.
     #[allow(dead_code, reason = "for the tests of the store alone")]
     pub(crate) fn start_for_all() -> Option<Self> {
@@ -83,6 +106,12 @@ impl Postgres {
     /// Its URL.
     pub(crate) fn url(&self) -> String {
         format!("postgres://postgres:secret@127.0.0.1:{}/postgres", self.port)
+    }
+
+    /// Where it listens, on 127.0.0.1.
+    #[allow(dead_code, reason = "for the tests of the whole gateway alone")]
+    pub(crate) fn port(&self) -> u16 {
+        self.port
     }
 
     /// Runs it, or runs it again.
