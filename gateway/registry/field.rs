@@ -17,6 +17,8 @@ pub const SLUG_CHARS: usize = 64;
 const URL_BYTES: usize = 2048;
 const HEADER_BYTES: usize = 64;
 const CREDENTIALS_BYTES: usize = 8 * 1024;
+/// Shorter ones would be guessed, and could not be told from words in what a server says.
+const SHORTEST_CREDENTIALS: usize = 8;
 /// Longest idempotency key.
 const KEY_BYTES: usize = 255;
 
@@ -156,8 +158,14 @@ pub fn header_name(text: &str) -> Result<String, InvalidField> {
 /// A credential that can be sent in a header and nowhere else.
 pub fn credentials(secret: &Secret) -> Result<(), InvalidField> {
     let text = secret.expose();
-    if text.is_empty() || text.len() > CREDENTIALS_BYTES {
-        return Err(wrong_credentials("must have 1 to 8192 bytes"));
+    if text.len() < SHORTEST_CREDENTIALS {
+        return Err(wrong_credentials(
+            "must have at least 8 bytes: a shorter one is guessed, and cannot be kept out of what \
+             the server says",
+        ));
+    }
+    if text.len() > CREDENTIALS_BYTES {
+        return Err(wrong_credentials("must have at most 8192 bytes"));
     }
     if !text.bytes().all(|b| matches!(b, b' '..=b'~')) {
         return Err(wrong_credentials(

@@ -16,6 +16,7 @@ mod client;
 mod config;
 mod connection;
 mod duplex;
+mod echoed;
 mod failure;
 mod future;
 mod handshake;

@@ -20,6 +20,7 @@ use crate::breaker::Breaker;
 use crate::catalog::Catalog;
 use crate::config::{Config, Transport};
 use crate::connection::Connection;
+use crate::echoed;
 use crate::health::SilentEnds;
 use crate::known_lists::CatalogMemory;
 use crate::last_heard::LastHeard;
@@ -32,9 +33,6 @@ use crate::status::{State, Status, Trouble};
 use crate::survey_state::Survey;
 use crate::topics::{SessionTopics, Wanted};
 use crate::{Event, Events};
-
-/// Shorter values of headers are no secrets, but parts of words.
-const SHORTEST_SECRET: usize = 8;
 
 /// What a client of a server shares with all others.
 #[derive(Clone)]
@@ -255,10 +253,8 @@ impl Shared {
         let mut shown = words.to_owned();
         let Some((_, headers)) = &self.origin else { return shown };
         for value in headers.values() {
-            let Ok(value) = value.to_str() else { continue };
-            let secret = value.strip_prefix("Bearer ").unwrap_or(value);
-            if secret.len() >= SHORTEST_SECRET {
-                shown = shown.replace(secret, "[redacted]");
+            if let Ok(value) = value.to_str() {
+                shown = echoed::hide(&shown, value);
             }
         }
         shown

@@ -131,7 +131,7 @@ async fn nobody_of_an_organisation_learns_where_the_catalogue_is() {
     assert_eq!((tried.status, &tried.json()["code"]), (400, &json!("VALIDATION_FAILED")));
     seen.push_str(&tried.text());
     for slug in ["here", "nowhere"] {
-        let credentials = (slug == "here").then_some("k3y");
+        let credentials = (slug == "here").then_some("k3y-of-acme");
         let body = json!({"slug": slug, "credentials": credentials});
         let made = ask(&gate, &admin, "POST", PREDEFINED, body).await;
         assert_eq!(made.status, 201, "{}", made.text());

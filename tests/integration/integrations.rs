@@ -413,3 +413,43 @@ async fn a_sample_says_whether_integrations_work() {
         (&made["id"], &json!("Time"))
     );
 }
+
+/// What is assigned to an agent, and what could be, come in pages: each item once, in one order.
+#[tokio::test]
+async fn what_an_agent_has_comes_in_pages() {
+    let rig = Rig::new().await;
+    let agent = rig.agent(&rig.user, "A").await;
+    let list = format!("/agents/{agent}/mcp-integrations");
+    for number in 0..7 {
+        let made = rig.create(&rig.acme, &format!("I{number}")).await;
+        if number < 5 {
+            let path = format!("{list}/{}", made["id"].as_str().unwrap());
+            let assigned = rig.ask(&rig.user, "POST", &path, Value::Null).await;
+            assert_eq!(assigned.status, 200, "{}", assigned.text());
+        }
+    }
+    for (path, expected) in [
+        (list.clone(), &["I0", "I1", "I2", "I3", "I4"][..]),
+        (format!("{list}/available"), &["I5", "I6"][..]),
+    ] {
+        let mut seen = Vec::new();
+        let mut next = format!("{path}?limit=2");
+        loop {
+            let page = rig.ask(&rig.user, "GET", &next, Value::Null).await;
+            assert_eq!(page.status, 200, "{next}: {}", page.text());
+            let page = page.json();
+            assert_eq!(page["total"], expected.len(), "{page}");
+            let items = page["items"].as_array().unwrap();
+            assert!((1..=2).contains(&items.len()), "{page}");
+            seen.extend(items.iter().map(|item| item["name"].as_str().unwrap().to_owned()));
+            let Some(cursor) = page["nextCursor"].as_str() else { break };
+            next = format!("{path}?limit=2&cursor={cursor}");
+        }
+        seen.sort();
+        assert_eq!(seen, expected, "{path}");
+        let wrong = rig.ask(&rig.user, "GET", &format!("{path}?limit=0"), Value::Null).await;
+        assert_eq!(wrong.status, 400, "{}", wrong.text());
+        let cursor = rig.ask(&rig.user, "GET", &format!("{path}?cursor=x"), Value::Null).await;
+        assert_eq!(cursor.status, 400, "{}", cursor.text());
+    }
+}

@@ -386,3 +386,32 @@ async fn a_server_called_like_a_category_is_named_or_not_called() {
     assert_eq!(named.status, 200, "{}", named.text());
     assert_eq!(server.count("tools/call"), 1);
 }
+
+/// Whoever could approve a tool is told that it waits for that; to everybody else it is not there.
+#[tokio::test]
+async fn a_tool_that_is_not_approved_is_a_precondition_of_those_who_approve() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let folder = tempfile::tempdir().unwrap();
+    let gate = Gate::start(json!({
+        "servers": {"a": server.config()}, "auth": {"keys_file": "keys.yaml"},
+        "pins": {"file": folder.path().join("lockgate.pins.json")},
+    }))
+    .await;
+    let operator = key(&gate, "operator", &["--role", "operator"]).await;
+    let user = key(&gate, "user", &[]).await;
+    let execute = |name: &str| mutation("mcp.executeTool", &json!({"name": name}));
+    let refused = until("it is known and waits to be approved", async || {
+        let refused = execute("a__t").by(&operator).send(gate.address).await;
+        (refused.status != 404).then_some(refused)
+    })
+    .await;
+    let (status, code, words) = failure(&refused);
+    assert_eq!((status, &*code), (412, "PRECONDITION_FAILED"), "{words}");
+    assert_eq!(refused.json()["error"]["code"], -32012, "{}", refused.text());
+    assert!(words.contains("POST /api/pins/approve"), "{words}");
+    let hidden = failure(&execute("a__t").by(&user).send(gate.address).await);
+    let unknown = failure(&execute("a__x").by(&user).send(gate.address).await);
+    assert_eq!((hidden.0, &*hidden.1), (404, "NOT_FOUND"), "{}", hidden.2);
+    assert_eq!(hidden.2.replace("a__t", "a__x"), unknown.2, "it looks like one that is unknown");
+    assert_eq!(server.count("tools/call"), 0);
+}

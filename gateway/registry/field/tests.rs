@@ -88,9 +88,21 @@ fn headers_that_the_gateway_writes_are_refused() {
 fn credentials_that_could_inject_are_refused_and_never_quoted() {
     let secret = |text: &str| Secret::new(text.to_owned());
     assert_eq!(credentials(&secret("sk-123 abc~")), Ok(()));
+    assert_eq!(credentials(&secret("8-bytes!")), Ok(()), "the shortest");
+    let short = credentials(&secret("7-bytes")).unwrap_err();
+    assert!(short.message.contains("at least 8 bytes"), "{short}");
     let long = "x".repeat(8193);
-    for wrong in ["", "key\r\nX-Other: 1", "key\n", "k\u{0}y", "schlüssel", " key", "key ", &long]
-    {
+    for wrong in [
+        "",
+        "7-bytes",
+        "long-enough\r\nX-Other: 1",
+        "long-enough\n",
+        "long\u{0}enough",
+        "der-schlüssel",
+        " long-enough",
+        "long-enough ",
+        &long,
+    ] {
         let error = credentials(&secret(wrong)).unwrap_err();
         assert_eq!(error.pointer, "/credentials");
         assert!(!error.to_string().contains("X-Other"), "{error}");

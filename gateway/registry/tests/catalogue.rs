@@ -18,7 +18,7 @@ fn new_predefined() -> NewPredefined {
     NewPredefined {
         entry: "tickets".to_owned(),
         name: None,
-        credentials: Some(Secret::new("t0ken".to_owned())),
+        credentials: Some(Secret::new("t0ken-of-it".to_owned())),
         enabled: true,
     }
 }
@@ -29,7 +29,7 @@ fn place(registry: &Registry) -> Option<(String, bool)> {
     let integration = snapshot.integrations.first()?;
     let is_ready = match &integration.credential {
         CredentialState::Ready(credential) => {
-            assert_eq!(credential.value.expose(), "Bearer t0ken");
+            assert_eq!(credential.value.expose(), "Bearer t0ken-of-it");
             true
         }
         CredentialState::None => true,
@@ -85,7 +85,7 @@ async fn credentials_that_are_given_anew_are_for_the_entry_as_it_is() {
     let renamed = IntegrationPatch { name: Some("Ours".to_owned()), ..patch() };
     rig.registry.patch_integration(&acme, &id, renamed, &plain()).await.unwrap();
     assert_eq!(place(&rig.registry), Some(("https://b.example/mcp".to_owned(), false)));
-    let credentials = Some(Secret::new("t0ken".to_owned()));
+    let credentials = Some(Secret::new("t0ken-of-it".to_owned()));
     let anew = IntegrationPatch { credentials, ..patch() };
     rig.registry.patch_integration(&acme, &id, anew, &plain()).await.unwrap();
     assert_eq!(place(&rig.registry), Some(("https://b.example/mcp".to_owned(), true)));

@@ -28,7 +28,7 @@ async fn a_key_stands_for_one_change_of_one_principal() {
     let keyed = ChangeOptions { idempotency_key: Some("k-1".to_owned()), ..plain() };
     rig.registry.create_integration(&acme, new("One"), &keyed).await.unwrap();
     let other_secret =
-        NewIntegration { credentials: Some(Secret::new("another".to_owned())), ..new("One") };
+        NewIntegration { credentials: Some(Secret::new("another-one".to_owned())), ..new("One") };
     for other in [new("Two"), other_secret] {
         let error = rig.registry.create_integration(&acme, other, &keyed).await.unwrap_err();
         assert_eq!(error.code(), "IDEMPOTENCY_KEY_REUSED");
@@ -64,7 +64,8 @@ async fn a_change_is_known_again_after_the_ring_has_got_a_new_key() {
     rig.registry.create_integration(&acme, new("One"), &keyed).await.unwrap();
     let ring = rig.another(&["a-newer-key-of-the-ring-long-enough-too", KEY]).await;
     assert!(ring.create_integration(&acme, new("One"), &keyed).await.unwrap().is_replayed);
-    let other = NewIntegration { credentials: Some(Secret::new("other".to_owned())), ..new("One") };
+    let other =
+        NewIntegration { credentials: Some(Secret::new("other-one".to_owned())), ..new("One") };
     let error = ring.create_integration(&acme, other, &keyed).await.unwrap_err();
     assert_eq!(error.code(), "IDEMPOTENCY_KEY_REUSED");
 }

@@ -20,13 +20,16 @@ async fn the_snapshot_has_what_is_needed_to_connect() {
     assert_eq!(credential(&rig.registry), ready("x-api-key", "canary-credential"));
     let patch = IntegrationPatch {
         auth: Some(Auth::BearerToken),
-        credentials: Some(Secret::new("t0ken".to_owned())),
+        credentials: Some(Secret::new("t0ken-of-it".to_owned())),
         ..IntegrationPatch::default()
     };
     rig.registry.patch_integration(&acme, &id, patch, &plain()).await.unwrap();
-    assert_eq!(credential(&rig.registry), ready("authorization", "Bearer t0ken"));
+    assert_eq!(credential(&rig.registry), ready("authorization", "Bearer t0ken-of-it"));
     // A gateway that starts later opens the same.
-    assert_eq!(credential(&*rig.another(&[KEY]).await), ready("authorization", "Bearer t0ken"));
+    assert_eq!(
+        credential(&*rig.another(&[KEY]).await),
+        ready("authorization", "Bearer t0ken-of-it")
+    );
     rig.registry.enable_integration(&acme, &id, false, &plain()).await.unwrap();
     assert!(rig.registry.snapshot("acme").integrations.is_empty());
 }
@@ -200,10 +203,10 @@ async fn an_address_that_is_stored_in_no_form_is_given_anew() {
     let unsafe_one = IntegrationPatch { url: address.clone(), ..patch() };
     let error = registry.patch_integration(&acme, &id, unsafe_one, &plain()).await.unwrap_err();
     assert_eq!(error.pointer(), Some("/credentials"), "nobody knows where they went before");
-    let credentials = Some(Secret::new("anew".to_owned()));
+    let credentials = Some(Secret::new("given-anew".to_owned()));
     let anew = IntegrationPatch { url: address, credentials, ..patch() };
     registry.patch_integration(&acme, &id, anew, &plain()).await.unwrap();
-    assert_eq!(credential(&registry), ready("x-api-key", "anew"));
+    assert_eq!(credential(&registry), ready("x-api-key", "given-anew"));
 }
 
 #[tokio::test]
@@ -217,7 +220,7 @@ async fn credentials_stay_open_where_another_gateway_has_sealed_them_with_a_newe
     assert_eq!(credential(&rig.registry), ready("x-api-key", "canary-credential"));
     // What was changed since is another, and does not open here.
     let changed = IntegrationPatch {
-        credentials: Some(Secret::new("changed".to_owned())),
+        credentials: Some(Secret::new("changed-since".to_owned())),
         ..IntegrationPatch::default()
     };
     ring.patch_integration(&acme, &id, changed, &plain()).await.unwrap();

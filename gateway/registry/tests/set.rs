@@ -71,7 +71,7 @@ async fn a_set_becomes_what_is_wanted_and_leaves_alone_what_is_equal() {
     let again = [keyed("Keyed", Some("canary-credential")), wanted[1].clone(), wanted[2].clone()];
     let changed = replace(&rig, &again, &plain()).await.unwrap();
     assert_eq!(changed.after.unwrap().unchanged, ["keyed", "one", "two"]);
-    let again = [keyed("Keyed", Some("another")), wanted[1].clone()];
+    let again = [keyed("Keyed", Some("another-one")), wanted[1].clone()];
     let changed = replace(&rig, &again, &plain()).await.unwrap();
     assert_eq!(names(&changed.after.unwrap()), ["keyed"]);
     assert_eq!(names(&changed.before.unwrap()), ["two", "keyed"]);

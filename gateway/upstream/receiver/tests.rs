@@ -3,11 +3,13 @@
 use super::*;
 
 #[test]
-fn a_server_may_log_so_much_in_a_second_and_no_more() {
-    let pace = Pace::default();
-    let start = Instant::now();
-    let admitted = (0..LOGGED + 10).filter(|_| pace.admits(LOGGED, start)).count();
-    assert_eq!(admitted, LOGGED as usize);
-    assert!(!pace.admits(LOGGED, start + Duration::from_millis(999)));
-    assert!(pace.admits(LOGGED, start + Duration::from_secs(1)));
+fn a_server_may_say_so_much_in_a_second_and_no_more() {
+    for most in [LOGGED, UPDATES] {
+        let pace = Pace::default();
+        let start = Instant::now();
+        let admitted = (0..most + 10).filter(|_| pace.admits(most, start)).count();
+        assert_eq!(admitted, most as usize);
+        assert!(!pace.admits(most, start + Duration::from_millis(999)));
+        assert!(pace.admits(most, start + Duration::from_secs(1)));
+    }
 }
