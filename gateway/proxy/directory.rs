@@ -26,6 +26,7 @@ use crate::catalog::{Catalog, Layers, Selection, Servers, View, Viewing};
 use crate::rights::CallerRights;
 use crate::snapshot::Snapshot;
 use crate::suspects::log_new_suspects;
+use crate::tool_news::ToolNews;
 use crate::transport::Endpoint;
 pub(crate) use about::About;
 pub(crate) use changes::{Change, ChangeReceiver, Changes};
@@ -49,6 +50,7 @@ pub(crate) struct Directory {
     pub(crate) events: Events,
     pub(crate) changes: Changes,
     pub(crate) wakes: Wakes,
+    pub(crate) tools: ToolNews,
 }
 
 fn merge_nothing(naming: Naming, metrics: &Metrics) -> Catalog {
@@ -65,6 +67,7 @@ impl Directory {
             events: broadcast::channel(BACKLOG).0,
             changes: Changes::default(),
             wakes: Wakes::default(),
+            tools: ToolNews::default(),
         }
     }
 
@@ -103,7 +106,9 @@ impl Directory {
             self.organisations.store(Arc::new(changed));
         }
         if is_nothing {
-            self.catalog.load().views.forget(organisation.state().number);
+            let last = organisation.state();
+            self.catalog.load().views.forget(last.number);
+            self.tools.tell_changes(&last.catalog, None);
         }
         // Other servers are merged for being others; other agents change no list of a server.
         self.wakes.add(Some(Arc::clone(&organisation.name)), Wanted::Tell);
@@ -258,25 +263,6 @@ impl Directory {
         }
     }
 
-    /// Waits until the servers of an organisation are in its catalog, each as it is now, and those
-    /// that it has no more are not, or the deadline has passed.
-    pub(crate) async fn settle_changes(&self, organisation: &str, deadline: Duration) {
-        let mut changes = self.changes.subscribe(organisation);
-        let merged = async {
-            while !self.is_merged(organisation) {
-                if let Err(broadcast::error::RecvError::Closed) = changes.recv().await {
-                    return;
-                }
-            }
-        };
-        let _ = tokio::time::timeout(deadline, merged).await;
-    }
-
-    fn is_merged(&self, organisation: &str) -> bool {
-        let Some(own) = self.organisation(organisation) else { return true };
-        own.state().catalog.is_of(&own.set.get())
-    }
-
     /// Waits until it is known and merged what servers offer to clients of this era that can be
     /// asked things, at most for the deadline. The servers are those that a member of the
     /// organisation sees.
@@ -376,6 +362,7 @@ impl Directory {
             let merged = servers.clone();
             let after = Catalog::merge(merged, snapshot.naming, pins, Some(&before), metrics);
             log_new_suspects(&before, &after, pins);
+            self.tools.tell_changes(&before, Some(&after));
             match &own {
                 None => self.catalog.store(Arc::new(after)),
                 Some(own) => self.catalog.load().views.forget(own.replace_catalog(after)),

@@ -12,6 +12,7 @@ use lockgate_protocol::sealed::Purpose;
 use lockgate_telemetry::audit::{ChangePlace, RecordError, Trail};
 use lockgate_telemetry::{Metrics, Tracer};
 use lockgate_upstream::{Events, ServerId, SoleClient, Subscription, Upstream};
+use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -86,7 +87,18 @@ impl Gateway {
 
     /// Waits until requests are served by what an organisation was given, at most for the deadline.
     pub async fn settle_changes(&self, organisation: &str, deadline: Duration) {
-        self.directory.settle_changes(organisation, deadline).await;
+        let mut changes = self.directory.changes.subscribe(organisation);
+        let merged = async {
+            while let Some(own) = self.directory.organisation(organisation) {
+                if own.is_merged() {
+                    return;
+                }
+                if let Err(RecvError::Closed) = changes.recv().await {
+                    return;
+                }
+            }
+        };
+        let _ = tokio::time::timeout(deadline, merged).await;
     }
 
     /// The servers of an organisation.

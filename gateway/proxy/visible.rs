@@ -7,11 +7,13 @@ use bytes::Bytes;
 use lockgate_authn::Principal;
 use lockgate_telemetry::{RecentCalls, ServerFigures, ToolMetrics};
 use lockgate_upstream::{ListKind, Upstream};
+use tokio::sync::broadcast;
 
 use crate::catalog::View;
 use crate::directory::About;
 use crate::gateway::Gateway;
 use crate::rights::CallerRights;
+use crate::tool_news::{EndedCall, NamedTool, ToolChange};
 use crate::transport::Endpoint;
 
 /// A tool that a caller may use.
@@ -82,6 +84,34 @@ impl Gateway {
             });
         }
         tools
+    }
+
+    /// Tools that come and go, of all organisations, from now on: see [`Self::sees_tool`].
+    #[must_use]
+    pub fn tool_changes(&self) -> broadcast::Receiver<ToolChange> {
+        self.directory.tools.changes()
+    }
+
+    /// Calls of tools by members of an organisation as they end, from now on.
+    #[must_use]
+    pub fn ended_calls(&self, organisation: &str) -> broadcast::Receiver<Arc<EndedCall>> {
+        self.directory.tools.calls(organisation)
+    }
+
+    /// Whether a caller sees a tool, or would if it were there.
+    #[must_use]
+    pub fn sees_tool(&self, caller: &Principal, tool: &NamedTool) -> bool {
+        if let Some(organisation) = &tool.server.organisation
+            && (**organisation != *caller.organisation() || self.has_shared(&tool.server.slug))
+        {
+            return false;
+        }
+        let snapshot = self.snapshot();
+        let rights = CallerRights::new(&snapshot.policy, caller.clone(), &Endpoint::All);
+        let subject = rights.subject();
+        let target = tool.target();
+        let question = rights.question(&subject, &target);
+        snapshot.policy.verdict(&rights.class, &question).is_visible()
     }
 
     /// Whether a caller who was let in before would be let in now.

@@ -34,6 +34,7 @@ mod console;
 mod content;
 mod envelope;
 mod errors;
+mod events;
 mod extensions;
 mod fairness;
 mod fleet;

@@ -11,9 +11,11 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::Stream;
 use futures_util::stream::unfold;
-use lockgate_proxy::OpenStream;
-use serde_json::Value;
-use tokio::sync::watch;
+use lockgate_authn::Role;
+use lockgate_proxy::{EndedCall, OpenStream, ToolChange};
+use serde_json::{Value, json};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{broadcast, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::access::Caller;
@@ -36,6 +38,8 @@ pub(crate) struct Follower {
     /// The number of the event that comes next.
     position: u64,
     newest: watch::Receiver<u64>,
+    /// Calls of its organisation, which are not kept for those who come back.
+    calls: broadcast::Receiver<Arc<EndedCall>>,
     next_look: Instant,
     _place: OpenStream,
 }
@@ -44,6 +48,10 @@ pub(crate) struct Follower {
 pub(crate) enum Told {
     /// A server has changed, by the id of the event.
     Server { id: String, server: Value },
+    /// A tool came or went, by the id of the event.
+    Tool { id: String, kind: &'static str, tool: Value },
+    /// A call of a tool has ended; the id is that of the event before.
+    Executed { id: String, call: Value },
     /// Events were lost: the reader goes on after this id.
     Missed { id: String },
     /// The credential is good no more.
@@ -52,11 +60,14 @@ pub(crate) enum Told {
     Stopping,
 }
 
-/// Follows what changes: servers and their lists.
+/// Follows what changes: servers, their tools and calls.
 ///
-/// Events are named `server` (the name and state of one that has changed) and `missed` (events were
-/// lost: ask again for what you show). A reader that sends the id of its last event as
-/// `Last-Event-ID` goes on after that.
+/// Events are named `server` (the name and state of one that has changed), `registered` and
+/// `unregistered` (the `name` of a tool that the caller may use now, or no more, and its `server`),
+/// `executed` (a call that has ended, with its `outcome` and `durationMs`: one's own, and for
+/// administrators those of their organisation) and `missed` (events were lost: ask again for what
+/// you show). A reader that sends the id of its last event as `Last-Event-ID` goes on after that,
+/// but for `executed`, which is told as it happens or not at all.
 #[utoipa::path(
     get,
     path = "/events",
@@ -74,6 +85,12 @@ pub(crate) async fn follow_events(
         let event = match follower.next().await {
             Told::Server { id, server } => {
                 Event::default().event("server").id(id).data(server.to_string())
+            }
+            Told::Tool { id, kind, tool } => {
+                Event::default().event(kind).id(id).data(tool.to_string())
+            }
+            Told::Executed { id, call } => {
+                Event::default().event("executed").id(id).data(call.to_string())
             }
             Told::Missed { id } => Event::default().event("missed").id(id),
             Told::Revoked | Told::Stopping => return None,
@@ -110,7 +127,8 @@ impl Follower {
             }
         };
         let next_look = Instant::now() + LOOK;
-        Ok(Self { state, caller, position, newest, next_look, _place: place })
+        let calls = state.gateway.ended_calls(caller.organisation());
+        Ok(Self { state, caller, position, newest, calls, next_look, _place: place })
     }
 
     /// What this caller is told next.
@@ -131,8 +149,37 @@ impl Follower {
                 changed = self.newest.changed() => if changed.is_err() {
                     return Told::Stopping;
                 },
+                heard = self.calls.recv() => match heard {
+                    Ok(call) => if let Some(told) = self.tell_call(&call) {
+                        return told;
+                    },
+                    Err(RecvError::Lagged(_)) => return Told::Missed { id: self.last_id() },
+                    Err(RecvError::Closed) => return Told::Stopping,
+                },
             }
         }
+    }
+
+    /// One's own call, or one of the organisation that one administers.
+    fn tell_call(&self, call: &EndedCall) -> Option<Told> {
+        let is_own = call.caller == self.caller.principal.key();
+        if !is_own && self.caller.role < Role::Admin {
+            return None;
+        }
+        let call = json!({
+            "name": &*call.tool,
+            "server": &*call.server,
+            "issuer": &*call.issuer,
+            "subject": &*call.subject,
+            "outcome": call.outcome.as_str(),
+            "durationMs": call.duration.as_secs_f64() * 1e3,
+        });
+        Some(Told::Executed { id: self.last_id(), call })
+    }
+
+    /// Of the event before the one that comes next.
+    fn last_id(&self) -> String {
+        self.state.journal.id_of(self.position.wrapping_sub(1))
     }
 
     /// Whoever is taken a role from hears no more by it.
@@ -159,6 +206,11 @@ impl Follower {
             self.position = recorded.number + 1;
             let id = journal.id_of(recorded.number);
             match &recorded.news {
+                News::Tool(change) => {
+                    if self.state.gateway.sees_tool(&self.caller.principal, &change.tool) {
+                        return Some(tell_tool(id, change));
+                    }
+                }
                 News::Missed => return Some(Told::Missed { id }),
                 News::Server(named, server) => {
                     let mut visible = visible_servers(&self.state, &self.caller).into_iter();
@@ -169,4 +221,10 @@ impl Follower {
             }
         }
     }
+}
+
+fn tell_tool(id: String, change: &ToolChange) -> Told {
+    let kind = if change.is_registered { "registered" } else { "unregistered" };
+    let tool = json!({"name": &*change.tool.exposed, "server": &*change.tool.server.slug});
+    Told::Tool { id, kind, tool }
 }

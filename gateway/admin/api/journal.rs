@@ -8,7 +8,7 @@ use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-use lockgate_proxy::Gateway;
+use lockgate_proxy::{Gateway, ToolChange};
 use lockgate_upstream::{Event, ServerId, Upstream};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -60,6 +60,8 @@ pub(crate) struct Recorded {
 pub(crate) enum News {
     /// A server has changed: its name, state, reason and since when, as they were then.
     Server(ServerId, Value),
+    /// A tool came or went.
+    Tool(ToolChange),
     /// Events were lost before they could be recorded.
     Missed,
 }
@@ -79,8 +81,8 @@ impl Journal {
         if self.is_followed.swap(true, Ordering::AcqRel) {
             return;
         }
-        let events = gateway.events().subscribe();
-        tokio::spawn(record_all(Arc::downgrade(self), Arc::downgrade(gateway), events));
+        let heard = Heard { events: gateway.events().subscribe(), tools: gateway.tool_changes() };
+        tokio::spawn(record_all(Arc::downgrade(self), Arc::downgrade(gateway), heard));
     }
 
     /// The number of the next event, and whoever waits for it.
@@ -134,6 +136,7 @@ impl Journal {
         let number = *self.next.borrow();
         let organisation = match &news {
             News::Server(server, _) => server.organisation.clone(),
+            News::Tool(change) => change.tool.server.organisation.clone(),
             News::Missed => None,
         };
         let recorded = Arc::new(Recorded { number, news });
@@ -191,19 +194,36 @@ impl Events {
     }
 }
 
-async fn record_all(journal: Weak<Journal>, gateway: Weak<Gateway>, mut events: Receiver<Event>) {
-    loop {
-        let event = events.recv().await;
-        let Some(journal) = journal.upgrade() else { return };
-        let Some(gateway) = gateway.upgrade() else { return };
-        match event {
-            Ok(event) => {
-                if let Some(news) = describe(&gateway, &event) {
-                    journal.record(news);
-                }
+/// What the gateway tells.
+struct Heard {
+    events: Receiver<Event>,
+    tools: Receiver<ToolChange>,
+}
+
+impl Heard {
+    /// What is to be recorded next, if it is for anybody.
+    async fn next(&mut self, gateway: &Weak<Gateway>) -> Result<Option<News>, RecvError> {
+        tokio::select! {
+            event = self.events.recv() => {
+                let event = event?;
+                let Some(gateway) = gateway.upgrade() else { return Err(RecvError::Closed) };
+                Ok(describe(&gateway, &event))
             }
-            Err(RecvError::Lagged(_)) => journal.record(News::Missed),
+            change = self.tools.recv() => Ok(Some(News::Tool(change?))),
+        }
+    }
+}
+
+async fn record_all(journal: Weak<Journal>, gateway: Weak<Gateway>, mut heard: Heard) {
+    loop {
+        let news = match heard.next(&gateway).await {
+            Ok(news) => news,
+            Err(RecvError::Lagged(_)) => Some(News::Missed),
             Err(RecvError::Closed) => return,
+        };
+        let Some(journal) = journal.upgrade() else { return };
+        if let Some(news) = news {
+            journal.record(news);
         }
     }
 }

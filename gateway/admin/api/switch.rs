@@ -1,7 +1,7 @@
 //! Connecting and disconnecting servers while the gateway runs: those of the configuration by
-//! operators, those of an organisation by its administrators too. What is switched so stays, at this
-//! gateway, until somebody switches it again, the server's own entry in the configuration or the
-//! integration changes, or the gateway starts anew.
+//! operators, those of an organisation by its administrators too. What is switched so stays, here,
+//! until somebody switches it again, the server's own entry in the configuration or the integration
+//! changes, or the gateway starts anew.
 
 use std::sync::Arc;
 
@@ -43,8 +43,8 @@ pub(crate) async fn connect_server(
 /// Ends the connection to a server, which stays away until it is connected again.
 ///
 /// Calls that run there are cut off. It stays so when the configuration is loaded again, unless
-/// its own entry has changed, and until the gateway starts anew. An integration is disconnected from
-/// this gateway alone: `POST /mcp-integrations/{id}/disable` takes it from all of them, for good.
+/// its own entry has changed, and until the gateway starts anew. An integration is disconnected
+/// from this gateway alone: `POST /mcp-integrations/{id}/disable` takes it from all of them.
 #[utoipa::path(
     post,
     path = "/servers/{name}/disconnect",

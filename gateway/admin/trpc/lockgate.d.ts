@@ -114,10 +114,22 @@ export interface ToolList {
   nextCursor?: string;
 }
 
-/** A server has changed, or events were lost. */
+/** A server has changed, a tool came or went, a call has ended, or events were lost, which is told whatever `types` says. */
 export type Event =
   | { type: 'server'; server: { name: string; state: Server['state']; reason: string; since: string } }
+  | { type: 'registered' | 'unregistered'; tool: { name: string; server: string } }
+  | { type: 'executed'; call: ExecutedCall }
   | { type: 'missed' };
+
+/** One's own call; for administrators, any of their organisation. Told as it happens, or not at all. */
+export interface ExecutedCall {
+  name: string;
+  server: string;
+  issuer: string;
+  subject: string;
+  outcome: string;
+  durationMs: number;
+}
 
 /** What a subscription gives: the link goes on after `id` when it connects anew. */
 export interface Tracked<T> {
@@ -163,7 +175,7 @@ export type AppRouter = TRPCBuiltRouter<
         tables: Query<{ schema?: string; connection?: string; server?: string } | void, ToolResult>;
         schema: Query<{ table: string; schema?: string; connection?: string; server?: string }, ToolResult>;
       };
-      events: Subscription<{ types?: ('server' | 'missed')[]; lastEventId?: string } | void, Event>;
+      events: Subscription<{ types?: ('server' | 'registered' | 'unregistered' | 'executed' | 'missed')[]; lastEventId?: string } | void, Event>;
     };
   }>
 >;

@@ -58,7 +58,7 @@ const MAX_TIMEOUT: u64 = 300_000;
 const MAX_ROWS: u64 = 1_000_000;
 const ENCODINGS: &[&str] = &["utf-8", "base64", "hex"];
 /// Kinds of events.
-pub(crate) const EVENTS: &[&str] = &["server", "missed"];
+pub(crate) const EVENTS: &[&str] = &["server", "registered", "unregistered", "executed", "missed"];
 
 /// Names another server than the built-in one.
 const SERVER: Field = optional("server", Form::Text);

@@ -74,6 +74,10 @@ impl EventStream {
                 Told::Server { id, server } => {
                     (id, "server", json!({"type": "server", "server": server}))
                 }
+                Told::Tool { id, kind, tool } => (id, kind, json!({"type": kind, "tool": tool})),
+                Told::Executed { id, call } => {
+                    (id, "executed", json!({"type": "executed", "call": call}))
+                }
                 Told::Missed { id } => (id, "missed", json!({"type": "missed"})),
                 Told::Stopping => return None,
                 Told::Revoked => {
@@ -88,8 +92,10 @@ impl EventStream {
         }
     }
 
+    /// Whoever has lost something is told so, whatever else it wants to hear.
     fn wants(&self, kind: &str) -> bool {
-        self.kinds.as_ref().is_none_or(|kinds| kinds.iter().any(|wanted| wanted == kind))
+        kind == "missed"
+            || self.kinds.as_ref().is_none_or(|kinds| kinds.iter().any(|wanted| wanted == kind))
     }
 }
 

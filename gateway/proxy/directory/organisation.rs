@@ -97,6 +97,11 @@ impl Organisation {
         self.state.load_full()
     }
 
+    /// Whether its catalog is of the servers that it has now, each as it is.
+    pub(crate) fn is_merged(&self) -> bool {
+        self.state().catalog.is_of(&self.set.get())
+    }
+
     /// Gives the number of the state that is over; none when nothing changes.
     pub(super) fn replace_agents(&self, agents: Vec<AgentServers>) -> Option<u64> {
         let agents = agents.into_iter().map(|agent| (agent.id.clone(), agent)).collect();

@@ -19,6 +19,7 @@ use crate::context::RequestContext;
 use crate::gateway::Gateway;
 use crate::rejections::classify;
 use crate::rescue::RequestError;
+use crate::tool_news::EndedCall;
 use crate::trace_context;
 use crate::transport::Endpoint;
 
@@ -248,8 +249,24 @@ fn find_arguments(context: &RequestContext) -> Option<&[u8]> {
     context.request.param("arguments")
 }
 
+/// A call of a tool, for those who follow what happens.
+fn ended(context: &RequestContext, outcome: Outcome, duration: Duration) -> Option<EndedCall> {
+    let seen = context.view.tool(&context.request.param_str("name")?)?;
+    let principal = &context.principal;
+    Some(EndedCall {
+        caller: principal.key(),
+        issuer: Arc::from(&*principal.issuer),
+        subject: Arc::from(&*principal.subject),
+        server: Arc::from(seen.entry.slug.as_str()),
+        tool: Arc::clone(&seen.entry.exposed),
+        outcome,
+        duration,
+    })
+}
+
 /// One call on its way. Dropped before its end, it counts as cancelled.
 pub(super) struct CallRecord<'a> {
+    gateway: &'a Gateway,
     context: &'a RequestContext,
     tool: Option<Arc<ToolMetrics>>,
     server: Option<String>,
@@ -279,6 +296,7 @@ impl<'a> CallRecord<'a> {
         let trace_id = trace.as_ref().map(TraceContext::trace_id);
         let server = tracer.map(|_| permitted.server().qualified_name().into_owned());
         Ok(Self {
+            gateway,
             context,
             tool: permitted.metrics(),
             server,
@@ -363,6 +381,13 @@ impl Drop for CallRecord<'_> {
         }
         if let Some(ticket) = self.ticket.take() {
             ticket.finish(self.outcome, duration);
+        }
+        if self.context.request.method == Method::ToolsCall {
+            let organisation = self.context.principal.organisation();
+            self.gateway
+                .directory
+                .tools
+                .tell_call(organisation, || ended(self.context, self.outcome, duration));
         }
         self.record_span(duration);
         if Record::wanted(true) {

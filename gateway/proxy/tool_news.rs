@@ -1,0 +1,158 @@
+//! What is told of tools beside MCP: those that came and went, which everybody hears of who sees
+//! them, and calls that have ended, which are told in the organisation of their caller alone. While
+//! nobody listens it costs a look. Nothing here waits for a slow listener, who loses the oldest.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use lockgate_policy::{Annotations, Kind, Target};
+use lockgate_telemetry::Outcome;
+use lockgate_upstream::{ListKind, ServerId};
+use parking_lot::Mutex;
+use tokio::sync::broadcast;
+
+use crate::catalog::{Catalog, Entry};
+
+/// Tools that came and went and wait for a slow listener.
+const BACKLOG: usize = 4096;
+/// Ended calls of one organisation that wait for a slow listener.
+const CALLS: usize = 256;
+
+/// A tool, as far as policy looks at it.
+#[derive(Clone, Debug)]
+pub struct NamedTool {
+    pub server: ServerId,
+    /// What it is called by where all servers are.
+    pub exposed: Arc<str>,
+    own: Arc<str>,
+    category: Option<Arc<str>>,
+    annotations: Annotations,
+}
+
+impl NamedTool {
+    fn of(entry: &Entry) -> Self {
+        let target = entry.target(Kind::Tool);
+        Self {
+            server: ServerId::of(&*entry.server),
+            exposed: Arc::clone(&entry.exposed),
+            own: Arc::clone(&entry.item.key),
+            category: target.category.map(Arc::from),
+            annotations: target.annotations,
+        }
+    }
+
+    pub(crate) fn target(&self) -> Target<'_> {
+        Target {
+            kind: Kind::Tool,
+            server: &self.server.slug,
+            organisation: self.server.organisation.as_deref(),
+            exposed: &self.exposed,
+            own: &self.own,
+            category: self.category.as_deref(),
+            annotations: self.annotations,
+        }
+    }
+}
+
+/// A tool that came or went.
+#[derive(Clone, Debug)]
+pub struct ToolChange {
+    pub tool: NamedTool,
+    /// It is there now.
+    pub is_registered: bool,
+}
+
+/// A call of a tool that has ended.
+#[derive(Clone, Debug)]
+pub struct EndedCall {
+    /// [`lockgate_authn::Principal::key`] of its caller.
+    pub caller: u64,
+    pub issuer: Arc<str>,
+    pub subject: Arc<str>,
+    pub server: Arc<str>,
+    /// What the tool is called by where all servers are.
+    pub tool: Arc<str>,
+    pub outcome: Outcome,
+    pub duration: Duration,
+}
+
+/// See the module.
+pub(crate) struct ToolNews {
+    changes: broadcast::Sender<ToolChange>,
+    /// Calls by the organisation of their caller: of those that somebody listens in.
+    calls: Mutex<HashMap<Arc<str>, broadcast::Sender<Arc<EndedCall>>>>,
+    /// Somebody listens to calls, or did a moment ago.
+    is_heard: AtomicBool,
+}
+
+impl Default for ToolNews {
+    fn default() -> Self {
+        Self {
+            changes: broadcast::channel(BACKLOG).0,
+            calls: Mutex::default(),
+            is_heard: AtomicBool::new(false),
+        }
+    }
+}
+
+impl ToolNews {
+    pub(crate) fn changes(&self) -> broadcast::Receiver<ToolChange> {
+        self.changes.subscribe()
+    }
+
+    pub(crate) fn calls(&self, organisation: &str) -> broadcast::Receiver<Arc<EndedCall>> {
+        let mut calls = self.calls.lock();
+        calls.retain(|_, channel| channel.receiver_count() > 0);
+        self.is_heard.store(true, Ordering::Relaxed);
+        match calls.get(organisation) {
+            Some(known) => known.subscribe(),
+            None => {
+                let (sender, receiver) = broadcast::channel(CALLS);
+                calls.insert(organisation.into(), sender);
+                receiver
+            }
+        }
+    }
+
+    /// Tells of a call by somebody of this organisation, if anybody listens there.
+    pub(crate) fn tell_call(&self, organisation: &str, call: impl FnOnce() -> Option<EndedCall>) {
+        if !self.is_heard.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut calls = self.calls.lock();
+        let Some(channel) = calls.get(organisation) else { return };
+        if channel.receiver_count() == 0 {
+            calls.remove(organisation);
+            self.is_heard.store(!calls.is_empty(), Ordering::Relaxed);
+            return;
+        }
+        if let Some(call) = call() {
+            let _ = channel.send(Arc::new(call));
+        }
+    }
+
+    /// Tells of the tools that are in one of two catalogs alone.
+    pub(crate) fn tell_changes(&self, before: &Catalog, after: Option<&Catalog>) {
+        if self.changes.receiver_count() == 0 {
+            return;
+        }
+        let old = before.items(ListKind::Tools);
+        let new = after.map_or(&[][..], |after| after.items(ListKind::Tools));
+        for (of, others, is_registered) in [(old, new, false), (new, old, true)] {
+            let others: HashSet<_> = others.iter().map(|entry| name(entry)).collect();
+            for entry in of.iter().filter(|entry| !others.contains(&name(entry))) {
+                let tool = NamedTool::of(entry);
+                let _ = self.changes.send(ToolChange { tool, is_registered });
+            }
+        }
+    }
+}
+
+fn name(entry: &Entry) -> (&str, &str) {
+    (&entry.slug, &entry.exposed)
+}
+
+#[cfg(test)]
+mod tests;
