@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use lockgate_admin::{KeyChange, KeyChangeError};
+use lockgate_authn::DEFAULT_ORGANISATION;
 use lockgate_authn::key::{Key, write_hash, write_time};
 use lockgate_config::keys::MAX_KEYS;
 use serde_json::{Value, json};
@@ -25,6 +26,9 @@ const MAX_OF_ORGANISATION: usize = 1_000;
 /// (1 MiB, 100,000) for revoking them all and for notes.
 const MOST_BYTES: usize = 768 << 10;
 const MOST_VALUES: usize = 80_000;
+/// The part of both that one organisation may take, and the part that is left to the default one.
+const PART: usize = 3;
+const LEFT: usize = 8;
 const HEAD: &str = "# API keys: hashes, no secrets. Written by `lockgate keys`.\n";
 
 /// Changes the file as the API asks for it.
@@ -71,13 +75,15 @@ fn make_room(keys: &mut Vec<Key>, new: &Key) -> Result<(), KeyChangeError> {
     loop {
         let of_own = keys.iter().filter(|key| key.organisation_or_default() == own);
         let has_too_many = of_own.count() >= MAX_OF_ORGANISATION;
-        if !has_too_many && has_room(keys, new) {
+        let is_large = !has_own_room(keys, new);
+        if !has_too_many && !is_large && has_room(keys, new) {
             return Ok(());
         }
         let mut oldest: Option<(u64, usize)> = None;
         for (at, key) in keys.iter().enumerate() {
             let Some(end) = end_of(key).filter(|end| *end <= new.created) else { continue };
-            let helps = !has_too_many || key.organisation_or_default() == own;
+            let is_own = key.organisation_or_default() == own;
+            let helps = is_own || !(has_too_many || is_large);
             if helps && oldest.is_none_or(|(oldest, _)| end < oldest) {
                 oldest = Some((end, at));
             }
@@ -93,13 +99,33 @@ fn end_of(key: &Key) -> Option<u64> {
 }
 
 /// Whether the file would not come near to what is read of one, beyond which nobody could revoke a
-/// key.
+/// key. Of that, no other organisation than the default one takes the last.
 fn has_room(keys: &[Key], new: &Key) -> bool {
     let mut all = keys.to_vec();
     all.push(new.clone());
-    let values: usize = all.iter().map(|key| 24 + key.roles.len() + key.scopes.len()).sum();
-    let length = render(Path::new("keys.json"), &all).len();
-    all.len() <= MAX_KEYS && values <= MOST_VALUES && length <= MOST_BYTES
+    let part = if is_of_default(new) { 0 } else { 1 };
+    let most_keys = MAX_KEYS - part * MAX_KEYS / LEFT;
+    let most_bytes = MOST_BYTES - part * MOST_BYTES / LEFT;
+    let most_values = MOST_VALUES - part * MOST_VALUES / LEFT;
+    all.len() <= most_keys && fits(&all, most_bytes, most_values)
+}
+
+/// Whether the keys of an organisation would take no more than its part.
+fn has_own_room(keys: &[Key], new: &Key) -> bool {
+    let own = new.organisation_or_default();
+    let of_own = keys.iter().filter(|key| key.organisation_or_default() == own);
+    let mut all: Vec<Key> = of_own.cloned().collect();
+    all.push(new.clone());
+    is_of_default(new) || fits(&all, MOST_BYTES / PART, MOST_VALUES / PART)
+}
+
+fn is_of_default(key: &Key) -> bool {
+    key.organisation_or_default() == DEFAULT_ORGANISATION
+}
+
+fn fits(keys: &[Key], most_bytes: usize, most_values: usize) -> bool {
+    let values: usize = keys.iter().map(|key| 24 + key.roles.len() + key.scopes.len()).sum();
+    values <= most_values && render(Path::new("keys.json"), keys).len() <= most_bytes
 }
 
 pub(crate) fn read(file: &Path) -> anyhow::Result<Vec<Key>> {

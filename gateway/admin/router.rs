@@ -34,17 +34,23 @@ pub(crate) fn answer_nothing() -> Response {
 #[derive(Clone, Copy, Debug)]
 pub struct Asking {
     pub is_operator: bool,
+    /// Of the organisation of whoever names none.
+    pub is_of_default: bool,
 }
 
-/// `/metrics`, as Prometheus reads it. Names of servers and tools are in it for the operator alone.
+/// `/metrics`, as Prometheus reads it. Names of servers and tools are in it for the operator alone;
+/// to other organisations than the default one it would tell how busy the rest is.
 /// Who asks comes as an extension; without one it is the operator's own
 /// listener.
 pub fn metrics_router(health: Arc<impl Health>) -> Router {
     Router::new().route(
         "/metrics",
         get(move |request: Request| async move {
-            let asking = request.extensions().get::<Asking>();
-            metrics(&*health, asking.is_none_or(|asking| asking.is_operator))
+            match request.extensions().get::<Asking>() {
+                None | Some(Asking { is_operator: true, .. }) => metrics(&*health, true),
+                Some(Asking { is_of_default: true, .. }) => metrics(&*health, false),
+                Some(_) => (StatusCode::FORBIDDEN, "metrics are for operators\n").into_response(),
+            }
         }),
     )
 }

@@ -17,20 +17,21 @@ const DEFAULT: &str = "lockgate.yaml";
 const OTHERS: [&str; 3] = ["lockgate.yml", "lockgate.toml", "lockgate.json"];
 
 /// Where clients keep their servers: below the current folder, the folder of settings (`~/.config`)
-/// or the user's own. The first of two servers of one name is taken.
+/// or the user's own. The first of two servers of one name is taken: what somebody put into a folder
+/// does not take the place of what the user chose.
 const CLAUDE: &[(Base, &str)] = &[
-    (Base::Here, ".mcp.json"),
     (Base::Settings, "Claude/claude_desktop_config.json"),
     (Base::Home, "Library/Application Support/Claude/claude_desktop_config.json"),
     (Base::Home, ".claude.json"),
+    (Base::Here, ".mcp.json"),
 ];
 const CURSOR: &[(Base, &str)] =
-    &[(Base::Here, ".cursor/mcp.json"), (Base::Home, ".cursor/mcp.json")];
+    &[(Base::Home, ".cursor/mcp.json"), (Base::Here, ".cursor/mcp.json")];
 const VSCODE: &[(Base, &str)] = &[
-    (Base::Here, ".vscode/mcp.json"),
     (Base::Settings, "Code/User/mcp.json"),
     (Base::Settings, "Code/User/settings.json"),
     (Base::Home, "Library/Application Support/Code/User/mcp.json"),
+    (Base::Here, ".vscode/mcp.json"),
 ];
 
 #[derive(Clone, Copy)]

@@ -25,6 +25,8 @@ const FEW: f64 = 4.0;
 const ROUND_TRIP: f64 = 10_000.0;
 /// How long to wait where only the answer of the store is missing.
 const SOON: Duration = Duration::from_millis(10);
+/// What is said where the wait is longer than time can be told.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// See the module.
 pub(crate) struct Counts {
@@ -170,7 +172,9 @@ impl Counts {
     pub(crate) fn answer(&self, id: u64, left: i64) {
         if let Some(mut entry) = self.entries.get_mut(&id) {
             entry.reported = 0;
-            entry.left = left as f64 / 1000.0;
+            // No more was ever taken at once, nor given, whatever the store says.
+            let most = 2.0 * f64::from(entry.burst);
+            entry.left = (left as f64 / 1000.0).clamp(-most, most);
             entry.at = Instant::now();
         }
     }
@@ -247,7 +251,8 @@ impl Entry {
         let ahead = (self.passed + self.reported) as f64;
         let missing = 1.0 - (left - ahead);
         if missing > 0.0 {
-            return Err(Duration::from_secs_f64(missing * self.each / 1e6));
+            let wait = Duration::try_from_secs_f64(missing * self.each / 1e6);
+            return Err(wait.unwrap_or(LONGEST));
         }
         let lease = FEW.max(left / PART) + ROUND_TRIP / self.each;
         if ahead + 1.0 > lease {

@@ -37,8 +37,8 @@ impl<'a> LimitKey<'a> {
             visitor(Some(key.name()));
             let parts = match key {
                 Key::Principal => [Some(issuer), Some(subject), organisation],
-                Key::Organisation => [Some(issuer), organisation, None],
-                Key::Agent => [Some(issuer), agent, None],
+                Key::Organisation => [organisation, None, None],
+                Key::Agent => [Some(issuer), agent, organisation],
                 Key::Server => self.name_target(None),
                 Key::Tool => self.name_target(self.target.map(|target| target.own)),
             };

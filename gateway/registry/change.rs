@@ -16,6 +16,8 @@ use crate::registry::Registry;
 
 /// How long a change waits for its turn.
 const TURN: Duration = Duration::from_secs(8);
+/// Bytes of what is kept for an idempotency key.
+const MAX_OUTCOME: usize = 64 << 10;
 
 /// A change that may begin, or what it was when it was made already.
 pub(crate) enum Begun<'a, T> {
@@ -194,6 +196,10 @@ impl Registry {
         }
         if let Some(key) = &options.idempotency_key {
             let outcome = serde_json::to_string(&changed).unwrap_or_default();
+            if outcome.len() > MAX_OUTCOME {
+                pending.change.roll_back().await?;
+                return Err(RegistryError::OutcomeTooLarge { most: MAX_OUTCOME });
+            }
             let kept = Reservation { digest: pending.digest, outcome };
             let keeping = pending.change.keep_outcome(owner(&actor.principal), key, &kept).await;
             keeping.inspect_err(|error| self.note_failure(error))?;

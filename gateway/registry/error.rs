@@ -41,6 +41,11 @@ pub enum RegistryError {
     InvalidField(#[from] InvalidField),
     #[error("the idempotency key was used for another change; use a new one")]
     IdempotencyKeyReused,
+    #[error(
+        "what is kept for an idempotency key would have more than {most} bytes, and nothing was \
+        changed; change less at once, or leave the idempotency key out"
+    )]
+    OutcomeTooLarge { most: usize },
     #[error("there can be no more than {most} {what}; delete some first")]
     TooMany { what: &'static str, most: usize },
     #[error(
@@ -98,6 +103,7 @@ impl RegistryError {
             Self::OfItem { error, .. } => error.code(),
             Self::InvalidField(_) => "INVALID_FIELD",
             Self::IdempotencyKeyReused => "IDEMPOTENCY_KEY_REUSED",
+            Self::OutcomeTooLarge { .. } => "OUTCOME_TOO_LARGE",
             Self::TooMany { .. } => "TOO_MANY",
             Self::NoVaultKey => "NO_VAULT_KEY",
             Self::StoreUnavailable(_) => "STORE_UNAVAILABLE",

@@ -10,12 +10,13 @@ use axum::http::StatusCode;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use lockgate_admin::{Applications, Asking, HeldBody, answer_refusal, is_public, role_of};
-use lockgate_authn::Role;
+use lockgate_authn::{DEFAULT_ORGANISATION, Role};
 use lockgate_listener::Remote;
 
 use crate::app::App;
 
-/// `/metrics` beside MCP: for whoever may call tools, with names for operators.
+/// `/metrics` beside MCP: with names for operators, without for others of the default organisation.
+/// Other organisations would learn from it how busy the rest is.
 pub(super) fn guarded_metrics(app: &Arc<App>) -> Router {
     guard(app, lockgate_admin::metrics_router(Arc::clone(app)))
 }
@@ -54,7 +55,8 @@ async fn admit(app: &App, mut request: Request, next: Next) -> Response {
             let access = Arc::clone(&app.api.lock().access);
             let role = role_of(&access.role_holders, &principal, request.headers());
             let is_operator = role == Role::Operator;
-            request.extensions_mut().insert(Asking { is_operator });
+            let is_of_default = principal.organisation() == DEFAULT_ORGANISATION;
+            request.extensions_mut().insert(Asking { is_operator, is_of_default });
             request.extensions_mut().insert(principal);
             next.run(request).await
         }

@@ -16,7 +16,7 @@ use crate::schema::Dialect;
 
 /// How long an outcome is kept for whoever sends its change again.
 const OUTCOME_AGE: i64 = 24 * 3600 * 1000;
-/// How many are kept of one principal; the oldest go.
+/// How many are kept of one organisation; the oldest go.
 const OUTCOMES: i64 = 1000;
 /// How many are taken away at once, so that changes wait for nothing long.
 const PURGED: i64 = 500;
@@ -30,9 +30,9 @@ const KEEP_OUTCOME: &str = "INSERT INTO outcomes (organisation, issuer, subject,
     outcome = excluded.outcome, expires_at = excluded.expires_at";
 const FIND_OUTCOME: &str = "SELECT digest, outcome FROM outcomes WHERE organisation = $1 \
     AND issuer = $2 AND subject = $3 AND key = $4 AND expires_at > $5";
-const DROP_OLDEST: &str = "DELETE FROM outcomes WHERE organisation = $1 AND issuer = $2 \
-    AND subject = $3 AND key IN (SELECT key FROM outcomes WHERE organisation = $1 \
-    AND issuer = $2 AND subject = $3 ORDER BY expires_at DESC, key LIMIT 1000 OFFSET $4)";
+const DROP_OLDEST: &str = "DELETE FROM outcomes WHERE organisation = $1 AND (issuer, subject, key) \
+    IN (SELECT issuer, subject, key FROM outcomes WHERE organisation = $1 \
+    ORDER BY expires_at DESC, issuer, subject, key LIMIT 1000 OFFSET $2)";
 const PURGE: &str = "DELETE FROM outcomes WHERE (organisation, issuer, subject, key) IN \
     (SELECT organisation, issuer, subject, key FROM outcomes WHERE expires_at <= $1 LIMIT $2)";
 
@@ -136,7 +136,7 @@ impl Change<'_> {
         Ok(Some(Reservation { digest, outcome }))
     }
 
-    /// Keeps what is answered to a change for a day, with the newest of this principal.
+    /// Keeps what is answered to a change for a day, with the newest of this organisation.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -152,7 +152,6 @@ impl Change<'_> {
         let query = query.bind(kept.outcome.clone()).bind(self.now + OUTCOME_AGE);
         self.run(query).await?;
         let oldest = sqlx::query(DROP_OLDEST).bind(self.organisation.clone());
-        let oldest = oldest.bind(owner.issuer.to_owned()).bind(owner.subject.to_owned());
         self.run(oldest.bind(OUTCOMES)).await.map(|_| ())
     }
 

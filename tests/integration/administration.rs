@@ -131,6 +131,7 @@ async fn nobody_makes_or_revokes_a_key_that_may_more_than_they() {
         (json!({"name": "x", "expiresAt": "soon"}), 400, "#/expiresAt"),
         (json!({"name": "x", "hash": "blake3:00"}), 400, "#/hash"),
         (json!({"name": "x", "roles": vec!["admin"; 300]}), 400, "#/roles"),
+        (json!({"name": "x", "roles": ["admin", "admin"]}), 400, "#/roles/1"),
     ] {
         let refused = post("/api/keys", &body).by(&admin).send(at).await;
         let found = refused.json();

@@ -245,9 +245,11 @@ pub(crate) async fn search_audit(
     };
     let before = read_cursor(&state, &caller, query.cursor.as_deref())?;
     let filter = Filter { query, reader: Reader::new(&caller), organisation };
-    // No organisation takes the place of operators.
-    let whose = if caller.role == Role::Operator { "" } else { caller.organisation() };
-    let Some(place) = state.searches.enter(&Arc::from(whose)) else {
+    let places = match caller.role {
+        Role::Operator => &state.operator_searches,
+        Role::Admin | Role::User => &state.searches,
+    };
+    let Some(place) = places.enter(&Arc::from(caller.organisation())) else {
         let detail = "others search the trail now: try again in a moment";
         let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", detail);
         return Err(problem.retry_after(2));

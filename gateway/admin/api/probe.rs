@@ -41,6 +41,9 @@ pub enum ProbeStage {
     List,
 }
 
+/// In the place of an address.
+const HIDDEN: &str = "the server's host";
+
 /// Why a server does not work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeFailure {
@@ -50,9 +53,13 @@ pub struct ProbeFailure {
 }
 
 impl ProbeFailure {
-    /// The same without the name of a host that the caller does not know.
-    pub(crate) fn without(self, host: &str) -> Self {
-        Self { words: self.words.replace(host, "the server's host"), ..self }
+    /// The same without a host and its port, which the caller does not know.
+    pub(crate) fn without(self, host: &str, port: Option<u16>) -> Self {
+        let mut words = self.words;
+        if let Some(port) = port {
+            words = words.replace(&format!("{host}:{port}"), HIDDEN);
+        }
+        Self { words: words.replace(host, HIDDEN), ..self }
     }
 }
 

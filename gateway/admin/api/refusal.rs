@@ -56,7 +56,9 @@ fn status_of(error: &RegistryError) -> StatusCode {
         }
         RegistryError::WrongOrganization => StatusCode::FORBIDDEN,
         RegistryError::VersionMismatch { .. } => StatusCode::PRECONDITION_FAILED,
-        RegistryError::IdempotencyKeyReused => StatusCode::UNPROCESSABLE_ENTITY,
+        RegistryError::IdempotencyKeyReused | RegistryError::OutcomeTooLarge { .. } => {
+            StatusCode::UNPROCESSABLE_ENTITY
+        }
         RegistryError::StoreUnavailable(_) | RegistryError::OutcomeUnknown => {
             StatusCode::SERVICE_UNAVAILABLE
         }

@@ -34,7 +34,7 @@ const OPERATOR: Permission = Permission::AtLeast(Role::Operator);
 /// Changes of the file of keys: one is made, and so many wait.
 const KEY_TURNS: Bounds = Bounds { running: 1, waiting: 64 };
 
-/// Searches of the audit trail at once: of each organisation, and of all.
+/// Searches of the audit trail at once: of each organisation, and of all; as many of operators.
 const SEARCHES: (usize, usize) = (1, 2);
 
 /// Every route below `/api`.
@@ -106,6 +106,7 @@ pub(crate) fn make_router(
         journal: Arc::new(Journal::new()),
         probes: Places::new(PROBES, usize::MAX),
         searches: Places::new(SEARCHES.0, SEARCHES.1),
+        operator_searches: Places::new(SEARCHES.1, SEARCHES.1),
         key_turns: ConcurrencyLimit::new(KEY_TURNS, Charge::Turns, None),
     });
     let routes = routes

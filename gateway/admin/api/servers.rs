@@ -102,8 +102,10 @@ impl Server {
         let peer = status.peer.as_ref();
         let stage = status.trouble.as_ref().map(|trouble| trouble.step());
         let organization_id = server.organisation().map(ToString::to_string);
-        let last_heard = last_heard(server);
-        let metrics = match may_see_figures(caller, server) {
+        let sees_figures = may_see_figures(caller, server);
+        // It moves with every call, also of others.
+        let last_heard = if sees_figures { last_heard(server) } else { None };
+        let metrics = match sees_figures {
             true => state.gateway.figures_of(server).map(ServerMetrics::from),
             false => None,
         };

@@ -143,6 +143,8 @@ pub(crate) struct ApiState {
     pub(crate) probes: Arc<Places>,
     /// For searches of the audit trail: each may read for some seconds.
     pub(crate) searches: Arc<Places>,
+    /// The same of operators, so that no organisation keeps them from it.
+    pub(crate) operator_searches: Arc<Places>,
     /// Organisations take turns at changing the file of keys.
     pub(crate) key_turns: Arc<ConcurrencyLimit>,
 }

@@ -12,7 +12,8 @@ use parking_lot::Mutex;
 
 use super::visitor::{SessionKey, Visitor, find_cookie};
 
-/// Sessions of everybody together: beyond, the one that was used least lately ends.
+/// Sessions of everybody together: beyond, of the organisation that has most the one that was used
+/// least lately ends.
 const MAX_SESSIONS: usize = 1024;
 /// Sessions of one principal: beyond, its own one that was used least lately ends.
 const MAX_OF_PRINCIPAL: usize = 16;
@@ -109,11 +110,23 @@ impl Sessions {
         if of_same.count() >= MAX_OF_PRINCIPAL {
             remove_idlest(&mut open, |session| session.principal == principal);
         }
-        if open.len() >= MAX_SESSIONS {
-            remove_idlest(&mut open, |_| true);
+        if open.len() >= MAX_SESSIONS
+            && let Some(largest) = find_largest(&open, principal.organisation())
+        {
+            remove_idlest(&mut open, |session| session.principal.organisation() == largest);
         }
         open.insert(key, Session { principal, began: now, used: now });
     }
+}
+
+/// The organisation that would have most sessions with one more of this one.
+fn find_largest(open: &HashMap<SessionKey, Session>, one_more: &str) -> Option<String> {
+    let mut counts: HashMap<&str, usize> = HashMap::from([(one_more, 1)]);
+    for session in open.values() {
+        *counts.entry(session.principal.organisation()).or_default() += 1;
+    }
+    let largest = counts.into_iter().max_by_key(|(_, count)| *count);
+    largest.map(|(organisation, _)| organisation.to_owned())
 }
 
 fn remove_idlest(open: &mut HashMap<SessionKey, Session>, is_candidate: impl Fn(&Session) -> bool) {

@@ -92,12 +92,19 @@ async fn metrics_are_not_on_the_health_router() {
 #[tokio::test]
 async fn metrics_of_organisations_are_for_operators_alone() {
     let router = metrics_router(Arc::new(Fake(LifeCycle::new())));
-    for (asking, shown) in [(None, true), (Some(true), true), (Some(false), false)] {
+    let asking = |is_operator, is_of_default| Some(Asking { is_operator, is_of_default });
+    for (asking, status, shown) in [
+        (None, 200, true),
+        (asking(true, false), 200, true),
+        (asking(false, true), 200, false),
+        (asking(false, false), 403, false),
+    ] {
         let mut request = Request::builder().uri("/metrics").body(Body::empty()).unwrap();
-        if let Some(is_operator) = asking {
-            request.extensions_mut().insert(Asking { is_operator });
+        if let Some(asking) = asking {
+            request.extensions_mut().insert(asking);
         }
         let response = router.clone().oneshot(request).await.unwrap();
+        assert_eq!(response.status(), status, "{asking:?}");
         let body = to_bytes(response.into_body(), 1024).await.unwrap();
         assert_eq!(body.starts_with(b"lockgate_sessions"), shown, "{asking:?}");
     }

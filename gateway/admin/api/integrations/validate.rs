@@ -260,8 +260,10 @@ async fn try_candidate(
     };
     let hidden = candidate.is_predefined.then(|| candidate.url.clone());
     let tried = state.operations.probe(candidate).await;
-    Ok(tried.map_err(|failure| match hidden.as_ref().and_then(Url::host_str) {
-        Some(host) => failure.without(host),
+    Ok(tried.map_err(|failure| match &hidden {
+        Some(url) => {
+            failure.without(url.host_str().unwrap_or_default(), url.port_or_known_default())
+        }
         None => failure,
     }))
 }

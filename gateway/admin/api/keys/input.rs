@@ -1,7 +1,9 @@
 //! What a new key is to be, and whether its maker may give it that.
 
+use std::collections::HashSet;
+
 use axum::http::StatusCode;
-use lockgate_authn::key::{Key, parse_time};
+use lockgate_authn::key::{Key, parse_time, write_time};
 use lockgate_authn::{Identity, KEY, Principal, Role, is_scope};
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -55,6 +57,7 @@ impl NewKey {
             if all.len() > MAX_GRANTS {
                 return Err(Problem::in_body(pointer, "has more than 256 items"));
             }
+            check_repetition(pointer, all)?;
         }
         for (at, role) in self.roles.iter().enumerate() {
             check_text(&format!("/roles/{at}"), role)?;
@@ -92,6 +95,33 @@ impl NewKey {
     }
 }
 
+/// The same word twice says no more than once, and takes room in the file of all.
+fn check_repetition(pointer: &str, all: &[String]) -> Result<(), Problem> {
+    let mut seen = HashSet::new();
+    for (at, word) in all.iter().enumerate() {
+        if !seen.insert(word.as_str()) {
+            return Err(Problem::in_body(&format!("{pointer}/{at}"), "is there twice"));
+        }
+    }
+    Ok(())
+}
+
+/// An administrator whose key ends makes no key that ends later.
+fn check_end(state: &ApiState, caller: &Caller, key: &Key) -> Result<(), Problem> {
+    if *caller.principal.issuer != *KEY {
+        return Ok(());
+    }
+    let keys = state.operations.keys();
+    let own = keys.iter().find(|own| *own.id == *caller.principal.subject);
+    let Some(end) = own.and_then(|own| own.expires) else { return Ok(()) };
+    if key.expires.is_some_and(|expires| expires <= end) {
+        return Ok(());
+    }
+    let end = write_time(end);
+    let detail = format!("your own key ends at {end}: give an end that is not later");
+    Err(Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail).at("/expiresAt"))
+}
+
 /// Nobody gives what it does not have: not a role of the gateway above its own, and as an
 /// administrator no role, scope or agent that policy may know, but its credential lacks.
 pub(super) fn check_grants(state: &ApiState, caller: &Caller, key: &Key) -> Result<(), Problem> {
@@ -101,6 +131,7 @@ pub(super) fn check_grants(state: &ApiState, caller: &Caller, key: &Key) -> Resu
     if caller.role == Role::Operator {
         return Ok(());
     }
+    check_end(state, caller, key)?;
     if key.agent.is_some() && key.agent.as_deref() != caller.principal.agent.as_deref() {
         return Err(forbidden("/agent", "your credential is of no such agent: ask an operator"));
     }

@@ -243,5 +243,5 @@ pub(crate) async fn show_record(
 fn find_next_time(time: &str) -> Option<String> {
     let (second, micros) = time.strip_suffix('Z')?.split_once('.')?;
     let micros: u32 = micros.parse().ok()?;
-    Some(format!("{second}.{:06}Z", micros + 1))
+    Some(format!("{second}.{:06}Z", micros.checked_add(1)?))
 }

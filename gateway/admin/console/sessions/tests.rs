@@ -78,3 +78,21 @@ fn a_token_of_a_form_is_that_of_one_session_of_one_process() {
     assert!(!sessions.is_form_token(&one, ""));
     assert!(!Sessions::new().unwrap().is_form_token(&one, &token));
 }
+
+#[test]
+fn an_organisation_with_many_sessions_ends_none_of_others() {
+    let sessions = Sessions::new().unwrap();
+    let start = Instant::now();
+    let operator = begin(&sessions, "operator", "grace", start);
+    for number in 0..MAX_SESSIONS * 2 {
+        let subject = format!("of-acme-{}", number / 8);
+        let identity = Identity::new(KEY, &*subject).in_organisation(Some("acme"));
+        let key = key_of(&number.to_string());
+        sessions.begin_at(key, Principal::new(identity), start + Duration::from_millis(1));
+    }
+    assert_eq!(sessions.open.lock().len(), MAX_SESSIONS);
+    let now = start + Duration::from_secs(1);
+    assert!(sessions.find_at(operator, now).is_some(), "the idlest of all, and of another one");
+    let next = begin(&sessions, "next", "linus", now);
+    assert!(sessions.find_at(next, now).is_some());
+}
