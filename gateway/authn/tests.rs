@@ -7,6 +7,8 @@ use super::*;
 pub(crate) fn outside() -> Outside {
     let config = lockgate_egress::Config {
         ca_file: None,
+        from_environment: false,
+        route: None,
         connect_timeout: Duration::from_secs(5),
         idle_connections: 1,
         idle_timeout: Duration::from_secs(5),

@@ -38,7 +38,7 @@ pub use names::{Names, Separator};
 pub use pins::Pins;
 pub use policy::{Allow, Policy};
 pub use redis::Redis;
-pub use server::{Era, Server, Sessions, Transport};
+pub use server::{Era, Inherited, Server, Sessions, Transport};
 pub use store::Store;
 
 /// Configuration of Lockgate.

@@ -7,6 +7,7 @@ mod audit;
 mod auth;
 mod builtin;
 mod catalogue;
+mod egress;
 mod memory;
 mod pins;
 mod policy;
@@ -209,20 +210,6 @@ impl Check<'_> {
     fn short(&mut self, path: &[&str], text: Option<&Text>, most: usize) {
         if text.is_some_and(|text| text.0.len() > most) {
             self.error(path, format!("must not be longer than {most} bytes"), "shorten it");
-        }
-    }
-
-    /// On a gateway that only this machine reaches, organisations reach this machine.
-    fn egress(&mut self, raw: &raw::Egress, is_local: bool) -> lockgate_egress::Config {
-        lockgate_egress::Config {
-            ca_file: raw.ca_file.as_ref().map(|file| self.file(&["egress", "ca_file"], file)),
-            connect_timeout: raw.connect_timeout.duration(),
-            idle_connections: raw.idle_connections.size(),
-            idle_timeout: raw.idle_timeout.duration(),
-            organisations: lockgate_egress::Policy::Organisation {
-                private: raw.organisations != raw::Reach::Public,
-                loopback: is_local || raw.organisations == raw::Reach::Local,
-            },
         }
     }
 

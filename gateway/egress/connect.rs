@@ -1,9 +1,11 @@
 //! One connection: resolve once, check all addresses, connect to a checked one, shake hands for the
-//! name. It never looks at proxy settings and never resolves a name twice for one connection.
+//! name. It never resolves a name twice for one connection, and goes through no proxy but the one of
+//! the configuration.
 
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,9 +18,12 @@ use tokio_rustls::TlsConnector;
 use url::Host;
 
 use crate::address::Policy;
+use crate::authorities_file::AuthoritiesFile;
 use crate::config::Config;
 use crate::error::{ConnectError, SetupError};
+use crate::proxy::Proxy;
 use crate::resolve::{OfOrganisation, Resolve, System};
+use crate::route::Route;
 use crate::stream::Stream;
 use crate::target::Target;
 use crate::tls;
@@ -31,6 +36,8 @@ pub struct Connector {
     resolver: Arc<dyn Resolve>,
     tls: Arc<ClientConfig>,
     authorities: Arc<[CertificateDer<'static>]>,
+    file: Arc<AuthoritiesFile>,
+    route: Option<Arc<Route>>,
     pub(crate) timeout: Duration,
 }
 
@@ -38,11 +45,13 @@ impl Connector {
     /// Reads the system's certificate authorities and `ca_file`; blocks on files, so call it at
     /// start or reload.
     pub fn new(config: &Config) -> Result<Self, SetupError> {
-        let authorities = tls::authorities(config.ca_file.as_deref())?;
+        let authorities = tls::authorities(config)?;
         Ok(Self {
             resolver: Arc::new(System),
             tls: tls::client(&authorities)?,
             authorities: authorities.into(),
+            file: Arc::default(),
+            route: config.route.clone().map(Arc::new),
             timeout: config.connect_timeout,
         })
     }
@@ -54,6 +63,8 @@ impl Connector {
             resolver: Arc::new(OfOrganisation::new()),
             tls: Arc::clone(&self.tls),
             authorities: Arc::clone(&self.authorities),
+            file: Arc::clone(&self.file),
+            route: self.route.clone(),
             timeout: self.timeout,
         }
     }
@@ -64,13 +75,50 @@ impl Connector {
         self.authorities.iter().map(|certificate| &**certificate)
     }
 
-    /// One new connection. Lookup, connect and handshake share `connect_timeout`.
+    /// A file with the same authorities (PEM), for programs with sockets of their own. It is written
+    /// when it is first asked for, and goes with the last of the connectors that share it.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn authorities_file(&self) -> io::Result<PathBuf> {
+        self.file.path(&self.authorities)
+    }
+
+    /// One new connection, directly or through the operator's proxy. Lookup, connect and handshake
+    /// share `connect_timeout`.
     pub async fn connect(&self, target: &Target, policy: Policy) -> Result<Stream, ConnectError> {
         let deadline = Instant::now() + self.timeout;
-        let tcp = timeout_at(deadline, self.dial(target, policy, deadline))
-            .await
-            .map_err(|_| ConnectError::Timeout)??;
+        let reach = async {
+            match self.proxy_for(target) {
+                Some(proxy) => self.tunnel(proxy, target, policy, deadline).await,
+                None => self.dial(target, policy, deadline).await,
+            }
+        };
+        let tcp = timeout_at(deadline, reach).await.map_err(|_| ConnectError::Timeout)??;
         self.secure(tcp, target, deadline).await
+    }
+
+    pub(crate) fn proxy_for(&self, target: &Target) -> Option<&Proxy> {
+        self.route.as_deref()?.via(target)
+    }
+
+    /// The proxy looks up what the operator named: behind it, names of the world outside are often
+    /// not known. What others named is looked up and checked here, and the proxy gets the address.
+    async fn tunnel(
+        &self,
+        proxy: &Proxy,
+        target: &Target,
+        policy: Policy,
+        deadline: Instant,
+    ) -> Result<TcpStream, ConnectError> {
+        let (host, port) = target.parts();
+        let authority = match (policy, host) {
+            (Policy::Operator, Host::Domain(name)) => format!("{name}:{port}"),
+            _ => self.find_addresses(target, policy).await?[0].to_string(),
+        };
+        let mut tcp = self.dial(&proxy.target, Policy::Operator, deadline).await?;
+        proxy.tunnel(&mut tcp, &authority).await.map_err(ConnectError::Proxy)?;
+        Ok(tcp)
     }
 
     /// One new connection for a protocol that is not HTTP: none is offered by ALPN.
@@ -153,6 +201,15 @@ impl Connector {
         policy: Policy,
         deadline: Instant,
     ) -> Result<TcpStream, ConnectError> {
+        open(&self.find_addresses(target, policy).await?, deadline).await
+    }
+
+    /// At least one, and all permitted.
+    async fn find_addresses(
+        &self,
+        target: &Target,
+        policy: Policy,
+    ) -> Result<Vec<SocketAddr>, ConnectError> {
         let (host, port) = target.parts();
         let addresses = match (host, target.literal()) {
             (_, Some(address)) => vec![SocketAddr::new(address, port)],
@@ -161,7 +218,7 @@ impl Connector {
             }
             (_, None) => Vec::new(),
         };
-        open(&checked(addresses, policy, target.literal().is_some())?, deadline).await
+        checked(addresses, policy, target.literal().is_some())
     }
 }
 

@@ -96,7 +96,8 @@ impl GuardedClient {
     async fn connect(&self, target: &Target) -> Result<Stream, ConnectError> {
         let deadline = Instant::now() + self.connector.timeout;
         let reach = async {
-            let Some(proxy) = &self.proxy else {
+            let proxy = self.proxy.as_ref().or_else(|| self.connector.proxy_for(target));
+            let Some(proxy) = proxy else {
                 return open(&some(self.addresses(target).await?)?, deadline).await;
             };
             let (host, port) = target.parts();

@@ -3,6 +3,7 @@
 //! environment, no redirect, no cookie, no decompression, no header of its own but `Host`.
 
 mod address;
+mod authorities_file;
 mod body;
 mod config;
 mod connect;
@@ -14,6 +15,7 @@ mod payload;
 mod pool;
 mod proxy;
 mod resolve;
+mod route;
 #[cfg(test)]
 mod scripted;
 mod stream;
@@ -32,6 +34,7 @@ pub use payload::Payload;
 pub use pool::Origin;
 pub use proxy::Proxy;
 pub use resolve::{Addresses, Resolve, System};
+pub use route::{Direct, Route};
 pub use stream::Stream;
 pub use target::Target;
 pub use url_check::RefusedUrl;

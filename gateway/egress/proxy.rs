@@ -4,6 +4,8 @@
 use std::fmt;
 use std::io;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use http::HeaderValue;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -16,8 +18,10 @@ use crate::target::Target;
 const MAX_HEAD: usize = 8 << 10;
 
 /// An HTTP proxy that makes tunnels.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Proxy {
+    /// With user and password: never shown.
+    url: Url,
     pub(crate) target: Target,
     authorization: Option<HeaderValue>,
     /// The proxy looks names up, and so decides which address is behind them.
@@ -25,21 +29,35 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// A proxy at an `http` URL. `authorization` is sent to it as `Proxy-Authorization`. With
-    /// `resolves` the proxy gets names instead of addresses, so that nothing here can check where
-    /// they lead.
+    /// A proxy at an `http` URL. User and password are sent to it as `Proxy-Authorization: Basic`.
+    /// With `resolves` the proxy gets names instead of addresses, so that nothing here can check
+    /// where they lead.
     ///
     /// # Errors
-    /// A URL that is no plain `http://host:port`.
+    /// A URL that is no plain `http://host:port`, or credentials that no header can hold.
     pub fn new(
         url: &Url,
-        authorization: Option<HeaderValue>,
+        credentials: Option<(&str, &str)>,
         resolves: bool,
     ) -> Result<Self, SetupError> {
         if url.scheme() != "http" {
             return Err(SetupError::Url("a proxy is reached over http"));
         }
-        Ok(Self { target: Target::new(url)?, authorization, resolves })
+        let target = Target::new(url)?;
+        let mut url = url.clone();
+        let mut authorization = None;
+        if let Some((user, password)) = credentials {
+            authorization = Some(basic(user, password)?);
+            let unfit = |()| SetupError::Url("the proxy's credentials cannot be sent");
+            url.set_username(user).map_err(unfit)?;
+            url.set_password(Some(password)).map_err(unfit)?;
+        }
+        Ok(Self { url, target, authorization, resolves })
+    }
+
+    /// The URL with user and password in it, as programs take it from `HTTPS_PROXY`: a secret.
+    pub fn secret_url(&self) -> &Url {
+        &self.url
     }
 
     /// Asks for a tunnel to `authority` (`host:port`) on a fresh connection to the proxy.
@@ -71,6 +89,14 @@ impl Proxy {
             }
         }
     }
+}
+
+fn basic(user: &str, password: &str) -> Result<HeaderValue, SetupError> {
+    let encoded = STANDARD.encode(format!("{user}:{password}"));
+    let mut value = HeaderValue::try_from(format!("Basic {encoded}"))
+        .map_err(|_| SetupError::Url("the proxy's credentials cannot be sent"))?;
+    value.set_sensitive(true);
+    Ok(value)
 }
 
 impl fmt::Debug for Proxy {

@@ -8,6 +8,7 @@ use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 
+use crate::config::Config;
 use crate::error::SetupError;
 
 /// More than any authority bundle holds (Mozilla's has about 150).
@@ -30,17 +31,28 @@ pub(crate) fn client(
 
 /// A machine without a certificate store is fine until a TLS server is called, which then fails by
 /// name.
-pub(crate) fn authorities(
-    ca_file: Option<&Path>,
-) -> Result<Vec<CertificateDer<'static>>, SetupError> {
-    let mut all = rustls_native_certs::load_native_certs().certs;
+pub(crate) fn authorities(config: &Config) -> Result<Vec<CertificateDer<'static>>, SetupError> {
+    let mut all = system(config.from_environment);
     all.retain(|certificate| check_authority(certificate).is_ok());
-    if let Some(path) = ca_file {
+    if let Some(path) = config.ca_file.as_deref() {
         let own = read_authorities(path)
             .map_err(|error| SetupError::Authorities(format!("{}: {error}", path.display())))?;
         all.extend(own);
     }
     Ok(all)
+}
+
+/// The system's authorities, where the system has them; with `from_environment` where
+/// `SSL_CERT_FILE` and `SSL_CERT_DIR` say.
+fn system(from_environment: bool) -> Vec<CertificateDer<'static>> {
+    if from_environment || !openssl_probe::has_ssl_cert_env_vars() {
+        return rustls_native_certs::load_native_certs().certs;
+    }
+    let mut all = Vec::new();
+    for folder in openssl_probe::candidate_cert_dirs() {
+        all.extend(rustls_native_certs::load_certs_from_paths(None, Some(folder)).certs);
+    }
+    all
 }
 
 /// The certificates of a file, or what is wrong with it.

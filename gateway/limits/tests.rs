@@ -38,6 +38,8 @@ fn connector() -> Arc<Connector> {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let config = lockgate_egress::Config {
         ca_file: None,
+        from_environment: false,
+        route: None,
         connect_timeout: Duration::from_secs(5),
         idle_connections: 1,
         idle_timeout: Duration::from_secs(1),

@@ -34,5 +34,5 @@ pub use log::{Guard, LogError, init};
 pub use metrics::Metrics;
 pub use numbers::KeySet;
 pub use recent::{RECENT_STEP, RECENT_STEPS, RecentCalls};
-pub use spans::{Call, TraceError, Tracer};
+pub use spans::{Call, TraceError, Tracer, Way};
 pub use trace::{TraceContext, TraceParent};

@@ -2,6 +2,8 @@
 //! ended; a call never waits for the collector, and a collector that is slow or gone costs spans,
 //! which are counted.
 
+use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
@@ -66,6 +68,34 @@ pub struct Tracer {
     scope: InstrumentationScope,
 }
 
+/// How the collector is reached.
+#[derive(Clone, Default)]
+pub struct Way {
+    /// An HTTP proxy, with its credentials, and what is reached without it (as in `NO_PROXY`).
+    pub proxy: Option<(url::Url, String)>,
+    /// PEM file of further certificate authorities, besides the system's.
+    pub ca_file: Option<PathBuf>,
+}
+
+impl Way {
+    fn apply(&self, client: reqwest::ClientBuilder) -> Result<reqwest::ClientBuilder, TraceError> {
+        let mut client = client.no_proxy();
+        if let Some((url, direct)) = &self.proxy {
+            let proxy = reqwest::Proxy::all(url.clone());
+            let proxy = proxy.map_err(|error| TraceError(error.without_url().to_string()))?;
+            client = client.proxy(proxy.no_proxy(reqwest::NoProxy::from_string(direct)));
+        }
+        if let Some(file) = &self.ca_file {
+            let wrong =
+                |error: &dyn fmt::Display| TraceError(format!("{}: {error}", file.display()));
+            let pem = std::fs::read(file).map_err(|error| wrong(&error))?;
+            let all = reqwest::Certificate::from_pem_bundle(&pem).map_err(|error| wrong(&error))?;
+            client = client.tls_certs_merge(all);
+        }
+        Ok(client)
+    }
+}
+
 #[derive(Debug)]
 enum Message {
     Span(Box<SpanData>),
@@ -75,22 +105,25 @@ enum Message {
 
 impl Tracer {
     /// Starts the exporter on the current runtime; `None` when no collector is configured. The
-    /// configuration alone decides: no proxy and none of the `OTEL_…` variables from the
-    /// environment, no redirect.
+    /// configuration alone decides: none of the `OTEL_…` variables from the environment, no
+    /// redirect.
     #[allow(
         clippy::disallowed_methods,
         reason = "a client for the collector alone; it follows nothing"
     )]
-    pub fn start(config: &Config, metrics: &Metrics) -> Result<Option<Self>, TraceError> {
+    pub fn start(
+        config: &Config,
+        metrics: &Metrics,
+        way: &Way,
+    ) -> Result<Option<Self>, TraceError> {
         let Some(endpoint) = &config.otlp else {
             return Ok(None);
         };
         let client = reqwest::Client::builder()
-            .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
-            .timeout(PATIENCE)
-            .build()
-            .map_err(|error| TraceError(error.to_string()))?;
+            .timeout(PATIENCE);
+        let client = way.apply(client)?.build();
+        let client = client.map_err(|error| TraceError(error.to_string()))?;
         let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
         let resource =
             Resource::builder_empty().with_service_name("lockgate").with_attribute(version).build();

@@ -28,7 +28,7 @@ pub use database::{
 };
 pub use file::config::{Config as File, Limits as FileLimits, ORDERS, Root as FileRoot};
 pub use shell::{Config as Shell, Landlock, Limits as ShellLimits, Root as ShellRoot, confined};
-pub use web::{Config as Web, Proxy};
+pub use web::Config as Web;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -32,6 +32,8 @@ pub(crate) struct Rig {
 pub(crate) fn rig(config: &Config) -> Rig {
     let egress = lockgate_egress::Config {
         ca_file: None,
+        from_environment: false,
+        route: None,
         connect_timeout: Duration::from_secs(5),
         idle_connections: 4,
         idle_timeout: Duration::from_secs(5),

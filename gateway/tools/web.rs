@@ -11,7 +11,7 @@ mod reading;
 mod request;
 mod writer;
 
-pub use config::{Config, Proxy};
+pub use config::Config;
 
 use std::sync::Arc;
 
@@ -41,11 +41,15 @@ fn resolving(
     about: &About,
     resolver: Arc<dyn Resolve>,
 ) -> Result<ServerDefinition, String> {
-    let proxy = config.proxy.as_ref().map(Proxy::build).transpose()?;
     let guard = Guard::new(config.networks.clone());
     let web = Arc::new(Web {
         rule: Rule::compile(&config.urls())?,
-        client: GuardedClient::new(Arc::clone(&about.connector), resolver, guard, proxy),
+        client: GuardedClient::new(
+            Arc::clone(&about.connector),
+            resolver,
+            guard,
+            config.proxy.clone(),
+        ),
         headers: Headers::compile(&config.headers)?,
         user_agent: HeaderValue::from_str(&config.user_agent)
             .map_err(|_| "user_agent: no header can hold it")?,

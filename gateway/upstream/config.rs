@@ -49,6 +49,8 @@ pub enum Transport {
         args: Vec<String>,
         env: BTreeMap<String, String>,
         cwd: Option<PathBuf>,
+        /// It gets what leads out of this network too.
+        has_network: bool,
     },
     /// Streamable HTTP, with fallback to HTTP+SSE when the server only has that.
     Http { url: url::Url, headers: BTreeMap<String, String> },

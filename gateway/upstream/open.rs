@@ -18,6 +18,7 @@ use crate::http::HttpLink;
 use crate::incoming::Intake;
 use crate::last_heard::LastHeard;
 use crate::link::Inbox;
+use crate::process::network;
 use crate::receiver::{Acknowledgements, Behind, Over, Paces, Receiver};
 use crate::shared::Shared;
 use crate::status::Stage;
@@ -117,6 +118,11 @@ async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), R
                 let exit = child.close(GRACE).await;
                 refused.trouble.stderr = child.stderr_tail();
                 refused.trouble.words = format!("{}; it {exit}", refused.trouble.words);
+                if let Transport::Stdio { env, has_network: false, .. } = &shared.config.transport
+                    && let Some(hint) = network::explain_withheld(env)
+                {
+                    refused.trouble.words = format!("{}; {hint}", refused.trouble.words);
+                }
             }
             Err(refused)
         }
@@ -129,9 +135,14 @@ async fn carry(
     inbox: &Arc<dyn Inbox>,
 ) -> Result<(Link, &'static str, Option<process::Child>), Refused> {
     match &shared.config.transport {
-        Transport::Stdio { command, args, env, cwd } => {
-            let guard = &shared.around.guard;
+        Transport::Stdio { command, args, env, cwd, has_network } => {
+            let around = &shared.around;
             let name = shared.id.to_string();
+            let env = match has_network {
+                true => &network::environment(env, &around.egress, &around.connector),
+                false => env,
+            };
+            let guard = &around.guard;
             let started = process::spawn(guard, &name, command, args, env, cwd.as_deref()).await;
             let (child, stdin, stdout) =
                 started.map_err(|trouble| Refused { trouble, ..Refused::new(Stage::Start, "") })?;

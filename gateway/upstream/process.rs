@@ -6,6 +6,7 @@
 mod group;
 mod guard;
 mod guarded;
+pub(crate) mod network;
 mod plan;
 mod stderr;
 

@@ -54,6 +54,7 @@ mod liveness;
 mod memory;
 mod metrics;
 mod missing;
+mod network;
 mod oauth;
 mod operations;
 mod outbound;

@@ -119,6 +119,8 @@ fn authenticator(url: String, own: key::Key) -> Outcome<Authenticator> {
     };
     let egress = lockgate_egress::Config {
         ca_file: None,
+        from_environment: false,
+        route: None,
         connect_timeout: Duration::from_secs(5),
         idle_connections: 1,
         idle_timeout: Duration::from_secs(5),

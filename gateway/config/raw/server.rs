@@ -18,6 +18,12 @@ pub struct Server {
     pub args: Vec<Text>,
     /// Its environment, besides `PATH`, `HOME`, `LANG`, `TMPDIR` and the like.
     pub env: BTreeMap<String, Text>,
+    /// What the program gets besides: `network`, the proxy and the certificate authorities of
+    /// `egress`, and what the gateway's environment has of `HTTPS_PROXY`, `NO_PROXY`,
+    /// `SSL_CERT_FILE`, `NODE_EXTRA_CA_CERTS`, `REQUESTS_CA_BUNDLE`, the package indexes
+    /// (`PIP_INDEX_URL`, `UV_DEFAULT_INDEX`, `NPM_CONFIG_REGISTRY`) and their relatives. A
+    /// password of the proxy is among it.
+    pub inherit: Vec<Inherited>,
     /// Its working folder, relative to this file.
     pub cwd: Option<Text>,
     /// Where the server is reached over HTTP.
@@ -57,6 +63,13 @@ pub struct Server {
     pub health: Health,
     /// Bounds on what the server may send.
     pub limits: ServerLimits,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum Inherited {
+    Network,
 }
 
 #[derive(Default, Deserialize, JsonSchema)]

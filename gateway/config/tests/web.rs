@@ -34,8 +34,9 @@ fn a_proxy_takes_its_password_from_a_reference_and_never_shows_it() {
         (vec!["GET".to_owned(), "HEAD".to_owned()], "10.1.0.0/16".to_owned())
     );
     let proxy = web.proxy.as_ref().unwrap();
-    assert_eq!(proxy.credentials, Some(("ada".into(), "hush-hush".into())));
-    assert!(!proxy.resolves && !format!("{web:?}").contains("hush"));
+    assert_eq!(proxy.secret_url().as_str(), "http://ada:hush-hush@proxy.example:3128/");
+    assert!(format!("{web:?}").contains("resolves: false"));
+    assert!(!format!("{web:?}").contains("hush"));
 }
 
 #[test]

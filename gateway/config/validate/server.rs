@@ -177,6 +177,7 @@ impl Check<'_> {
             args: raw.args.iter().map(|arg| arg.0.clone()).collect(),
             env: plain(&raw.env),
             cwd,
+            has_network: raw.inherit.contains(&raw::Inherited::Network),
         })
     }
 

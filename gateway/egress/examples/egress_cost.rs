@@ -174,6 +174,8 @@ impl Client {
     fn new(way: Way, port: u16) -> Result<Self, Failure> {
         let config = Config {
             ca_file: None,
+            from_environment: false,
+            route: None,
             connect_timeout: Duration::from_secs(5),
             idle_connections: 64,
             idle_timeout: Duration::from_secs(30),

@@ -52,6 +52,8 @@ impl Rig {
     pub(super) fn with_separator(separator: &str) -> Self {
         let egress = lockgate_egress::Config {
             ca_file: None,
+            from_environment: false,
+            route: None,
             connect_timeout: SOON,
             idle_connections: 1,
             idle_timeout: SOON,

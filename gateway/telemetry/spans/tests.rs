@@ -24,7 +24,7 @@ async fn collector(status: u16) -> (Config, mpsc::Receiver<(String, Bytes)>) {
             let serve = service_fn(move |request: Request<Incoming>| {
                 let got = got.clone();
                 async move {
-                    let path = request.uri().path().to_owned();
+                    let path = request.uri().to_string();
                     let body = request.into_body().collect().await?.to_bytes();
                     got.send((path, body)).await.unwrap();
                     let mut response = Response::new(Empty::<Bytes>::new());
@@ -70,7 +70,7 @@ fn call<'a>(context: &'a TraceContext, parent: Option<&'a TraceContext>) -> Call
 #[tokio::test]
 async fn a_span_arrives_in_the_clients_trace_under_the_clients_span() {
     let (config, mut gets) = collector(200).await;
-    let tracer = Tracer::start(&config, &Metrics::new(&config)).unwrap().unwrap();
+    let tracer = Tracer::start(&config, &Metrics::new(&config), &Way::default()).unwrap().unwrap();
     let parent =
         TraceContext::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", None)
             .unwrap();
@@ -100,7 +100,7 @@ async fn a_span_arrives_in_the_clients_trace_under_the_clients_span() {
 #[tokio::test]
 async fn what_the_client_did_not_sample_is_not_exported() {
     let (config, mut gets) = collector(200).await;
-    let tracer = Tracer::start(&config, &Metrics::new(&config)).unwrap().unwrap();
+    let tracer = Tracer::start(&config, &Metrics::new(&config), &Way::default()).unwrap().unwrap();
     tracer.record_call(&call(&TraceContext::root(false), None));
     tracer.flush().await;
     assert!(gets.try_recv().is_err());
@@ -111,7 +111,7 @@ async fn what_the_client_did_not_sample_is_not_exported() {
 async fn spans_that_a_collector_refuses_are_counted_as_lost() {
     let (config, mut gets) = collector(400).await;
     let metrics = Metrics::new(&config);
-    let tracer = Tracer::start(&config, &metrics).unwrap().unwrap();
+    let tracer = Tracer::start(&config, &metrics, &Way::default()).unwrap().unwrap();
     tracer.record_call(&call(&TraceContext::root(true), None));
     tracer.flush().await;
     assert!(gets.recv().await.is_some());
@@ -122,7 +122,7 @@ async fn spans_that_a_collector_refuses_are_counted_as_lost() {
 #[tokio::test]
 async fn spans_beyond_the_queue_are_counted_and_never_waited_for() {
     let (config, _gets) = collector(200).await;
-    let tracer = Tracer::start(&config, &Metrics::new(&config)).unwrap().unwrap();
+    let tracer = Tracer::start(&config, &Metrics::new(&config), &Way::default()).unwrap().unwrap();
     let context = TraceContext::root(true);
     // Nothing is awaited, so on this single-threaded runtime the exporter cannot take any.
     for _ in 0..QUEUE + 3 {
@@ -135,5 +135,22 @@ async fn spans_beyond_the_queue_are_counted_and_never_waited_for() {
 async fn without_an_endpoint_there_is_no_tracer() {
     let config =
         Config { level: "info".into(), format: Format::Text, otlp: None, tools: 1, audit: None };
-    assert!(Tracer::start(&config, &Metrics::new(&config)).unwrap().is_none());
+    assert!(Tracer::start(&config, &Metrics::new(&config), &Way::default()).unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_collector_is_reached_through_the_proxy() {
+    // What comes to a proxy has the whole URL in its request line.
+    let (mut config, mut gets) = collector(200).await;
+    let proxy = config.otlp.take().unwrap();
+    config.otlp = Some("http://collector.example:4318/v1/traces".parse().unwrap());
+    let mut url = url::Url::parse(&proxy[..url::Position::BeforePath]).unwrap();
+    url.set_username("ada").unwrap();
+    let way = Way { proxy: Some((url, "localhost,other.example".into())), ca_file: None };
+    let tracer = Tracer::start(&config, &Metrics::new(&config), &way).unwrap().unwrap();
+    tracer.record_call(&call(&TraceContext::root(true), None));
+    tracer.flush().await;
+    let (path, _) = gets.recv().await.unwrap();
+    assert_eq!(path, "http://collector.example:4318/v1/traces");
+    assert_eq!(tracer.lost(), 0);
 }

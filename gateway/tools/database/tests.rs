@@ -71,6 +71,8 @@ pub(super) fn config(places: Vec<(&str, Place)>, embedded: Option<&Path>) -> Con
 pub(super) fn connector() -> Arc<lockgate_egress::Connector> {
     let egress = lockgate_egress::Config {
         ca_file: None,
+        from_environment: false,
+        route: None,
         connect_timeout: Duration::from_secs(5),
         idle_connections: 4,
         idle_timeout: Duration::from_secs(5),
@@ -114,6 +116,8 @@ pub(super) fn knowing(authority: &str) -> lockgate_egress::Connector {
     std::fs::write(file.path(), authority).unwrap();
     let egress = lockgate_egress::Config {
         ca_file: Some(file.path().to_owned()),
+        from_environment: false,
+        route: None,
         connect_timeout: Duration::from_secs(5),
         idle_connections: 4,
         idle_timeout: Duration::from_secs(5),

@@ -62,6 +62,8 @@ fn shell(landlock: Landlock) -> Config {
 fn start(landlock: Landlock) -> Result<Arc<dyn Upstream>, String> {
     let egress = lockgate_egress::Config {
         ca_file: None,
+        from_environment: false,
+        route: None,
         connect_timeout: Duration::from_secs(5),
         idle_connections: 4,
         idle_timeout: Duration::from_secs(5),

@@ -35,6 +35,8 @@ fn main() -> ExitCode {
 fn start(port: u16) -> Result<Arc<dyn Upstream>, String> {
     let egress = lockgate_egress::Config {
         ca_file: None,
+        from_environment: false,
+        route: None,
         connect_timeout: Duration::from_secs(5),
         idle_connections: 4,
         idle_timeout: Duration::from_secs(5),

@@ -1,14 +1,10 @@
 //! What the `web` server may do, already validated. It reads no file and no environment.
 
-use std::fmt;
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use http::HeaderValue;
 use ipnet::IpNet;
+use lockgate_egress::Proxy;
 use lockgate_policy::url::Spec;
-use url::Url;
 
 use super::headers::Headers;
 
@@ -35,18 +31,8 @@ pub struct Config {
     pub request_bytes: usize,
     /// Of a body, after decompression.
     pub response_bytes: usize,
+    /// The operator's HTTP proxy for these calls; without it the one of `egress`, if there is one.
     pub proxy: Option<Proxy>,
-}
-
-/// The operator's HTTP proxy.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Proxy {
-    /// `http`, without user information.
-    pub url: Url,
-    /// User and password.
-    pub credentials: Option<(String, String)>,
-    /// Names are resolved by the proxy, unchecked.
-    pub resolves: bool,
 }
 
 impl Config {
@@ -69,31 +55,5 @@ impl Config {
             paths: Vec::new(),
             max_bytes: 8192,
         }
-    }
-}
-
-impl Proxy {
-    pub(super) fn build(&self) -> Result<lockgate_egress::Proxy, String> {
-        let authorization = self.credentials.as_ref().map(|(user, password)| {
-            let mut value = HeaderValue::try_from(format!(
-                "Basic {}",
-                STANDARD.encode(format!("{user}:{password}"))
-            ));
-            if let Ok(value) = &mut value {
-                value.set_sensitive(true);
-            }
-            value.map_err(|_| "proxy: the credentials cannot be sent".to_owned())
-        });
-        lockgate_egress::Proxy::new(&self.url, authorization.transpose()?, self.resolves)
-            .map_err(|error| format!("proxy: {error}"))
-    }
-}
-
-impl fmt::Debug for Proxy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Proxy")
-            .field("url", &self.url.as_str())
-            .field("resolves", &self.resolves)
-            .finish_non_exhaustive()
     }
 }

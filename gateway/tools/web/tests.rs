@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use lockgate_egress::Addresses;
+use lockgate_egress::{Addresses, Proxy};
 use lockgate_upstream::ListKind;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -308,11 +308,7 @@ async fn a_proxy_is_used_when_it_is_configured() {
     });
     let url = url::Url::parse(&format!("http://127.0.0.1:{}", proxy.port)).unwrap();
     let proxied = |resolves| Config {
-        proxy: Some(Proxy {
-            url: url.clone(),
-            credentials: Some(("ada".into(), "secret".into())),
-            resolves,
-        }),
+        proxy: Some(Proxy::new(&url, Some(("ada", "secret")), resolves).unwrap()),
         ..config(&["*.example"])
     };
     let web = scripted(&proxied(false), &[&["93.184.216.34"], &["10.0.0.1"]]);

@@ -96,6 +96,8 @@ fn around() -> Surroundings {
     static CONNECTOR: OnceLock<Arc<Connector>> = OnceLock::new();
     let egress = lockgate_egress::Config {
         ca_file: None,
+        from_environment: false,
+        route: None,
         connect_timeout: SOON,
         idle_connections: 1,
         idle_timeout: SOON,

@@ -97,6 +97,8 @@ impl Server {
     ) -> (JoinHandle<Result<Arc<Duplex>, Failure>>, mpsc::UnboundedReceiver<String>) {
         let config = Config {
             ca_file: None,
+            from_environment: false,
+            route: None,
             connect_timeout: SOON,
             idle_connections: 4,
             idle_timeout: Duration::from_secs(60),

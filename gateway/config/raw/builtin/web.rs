@@ -39,15 +39,13 @@ pub struct Web {
     /// What is read of a body, after decompression, 1KiB–32MiB; the rest is left, and the result
     /// says so.
     pub response_size: Size<0x400, 0x200_0000, 0x10_0000>,
-    /// An HTTP proxy to go through. Variables of the environment such as `https_proxy` are not
-    /// looked at.
-    pub proxy: Option<Proxy>,
+    /// An HTTP proxy to go through, instead of the one of `egress`.
+    pub proxy: Option<WebProxy>,
 }
 
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-#[schemars(rename = "WebProxy")]
-pub struct Proxy {
+pub struct WebProxy {
     /// `http://host:port`. Needed.
     pub url: Text,
     /// User name, if the proxy wants one.

@@ -3,10 +3,11 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
+use lockgate_egress::Proxy;
 use lockgate_policy::url::{Spec, Url as Rule};
-use lockgate_tools::{Proxy, Web};
+use lockgate_tools::Web;
 
-use super::super::{Check, is_http};
+use super::super::Check;
 use crate::raw::builtin::web as raw;
 use crate::raw::leaf::List;
 
@@ -136,30 +137,10 @@ impl Check<'_> {
         methods
     }
 
-    fn web_proxy(&mut self, raw: &raw::Proxy) -> Option<Proxy> {
-        let url = url::Url::parse(&raw.url.0).ok().filter(is_proxy);
-        if url.is_none() {
-            let hint =
-                "such as http://proxy.example.com:3128; user and password have keys of their own";
-            self.error(&["builtin", "web", "proxy", "url"], "must be http://host:port", hint);
-        }
-        if raw.user.is_none() && raw.password.is_some() {
-            let what = "must be given beside `password`";
-            self.error(&["builtin", "web", "proxy", "user"], what, "name the user");
-        }
-        if raw.user.as_ref().is_some_and(|user| user.0.contains(':')) {
-            self.error(
-                &["builtin", "web", "proxy", "user"],
-                "must not contain a colon",
-                "the password has a key of its own",
-            );
-        }
-        let password = raw.password.as_ref().map(|password| password.0.clone()).unwrap_or_default();
-        Some(Proxy {
-            url: url?,
-            credentials: raw.user.as_ref().map(|user| (user.0.clone(), password)),
-            resolves: raw.resolve == raw::Resolver::Proxy,
-        })
+    fn web_proxy(&mut self, raw: &raw::WebProxy) -> Option<Proxy> {
+        let resolves = raw.resolve == raw::Resolver::Proxy;
+        let credentials = (raw.user.as_ref(), raw.password.as_ref());
+        self.http_proxy(&["builtin", "web", "proxy"], &raw.url, credentials, resolves)
     }
 }
 
@@ -168,14 +149,4 @@ fn given_or(list: Option<&List>, default: &[&str]) -> Vec<String> {
         Some(list) => list.0.clone(),
         None => default.iter().map(ToString::to_string).collect(),
     }
-}
-
-/// `http://host:port` and nothing else.
-fn is_proxy(url: &url::Url) -> bool {
-    is_http(url)
-        && url.scheme() == "http"
-        && url.username().is_empty()
-        && url.password().is_none()
-        && url.path() == "/"
-        && url.query().is_none()
 }

@@ -1,0 +1,171 @@
+//! `egress`: how the gateway reaches other hosts, and the operator's HTTP proxies.
+
+use lockgate_egress::{Config, Direct, Policy, Proxy, Route};
+use lockgate_text::percent;
+use url::Url;
+
+use super::{Check, is_http};
+use crate::raw;
+use crate::raw::leaf::Text;
+
+/// Where programs look for a proxy for `https` URLs, the first that is set.
+const PROXY: [&str; 2] = ["HTTPS_PROXY", "https_proxy"];
+const NO_PROXY: [&str; 2] = ["NO_PROXY", "no_proxy"];
+
+impl Check<'_> {
+    /// On a gateway that only this machine reaches, organisations reach this machine.
+    pub(super) fn egress(&mut self, raw: &raw::Egress, is_local: bool) -> Config {
+        let from_environment = raw.from_environment.0;
+        let proxy = match &raw.proxy {
+            Some(given) => {
+                let credentials = (given.user.as_ref(), given.password.as_ref());
+                self.http_proxy(&["egress", "proxy"], &given.url, credentials, false)
+            }
+            None if from_environment => self.proxy_of_environment(),
+            None => None,
+        };
+        let direct = self.direct(raw);
+        if proxy.is_none() && !raw.no_proxy.0.is_empty() && !from_environment {
+            self.error(&["egress", "no_proxy"], "is of no use without `proxy`", "take it out");
+        }
+        Config {
+            ca_file: raw.ca_file.as_ref().map(|file| self.file(&["egress", "ca_file"], file)),
+            from_environment,
+            route: proxy.map(|proxy| Route::new(proxy, direct)),
+            connect_timeout: raw.connect_timeout.duration(),
+            idle_connections: raw.idle_connections.size(),
+            idle_timeout: raw.idle_timeout.duration(),
+            organisations: Policy::Organisation {
+                private: raw.organisations != raw::Reach::Public,
+                loopback: is_local || raw.organisations == raw::Reach::Local,
+            },
+        }
+    }
+
+    /// A proxy whose keys are below this one.
+    pub(super) fn http_proxy(
+        &mut self,
+        key: &[&str],
+        url: &Text,
+        credentials: (Option<&Text>, Option<&Text>),
+        resolves: bool,
+    ) -> Option<Proxy> {
+        let url = Url::parse(&url.0).ok().filter(is_proxy);
+        if url.is_none() {
+            let hint =
+                "such as http://proxy.example.com:3128; user and password have keys of their own";
+            self.error(&[key, &["url"]].concat(), "must be http://host:port", hint);
+        }
+        if credentials.0.is_none() && credentials.1.is_some() {
+            let what = "must be given beside `password`";
+            self.error(&[key, &["user"]].concat(), what, "name the user");
+        }
+        if credentials.0.is_some_and(|user| user.0.contains(':')) {
+            self.error(
+                &[key, &["user"]].concat(),
+                "must not contain a colon",
+                "the password has a key of its own",
+            );
+        }
+        let password = credentials.1.map_or("", |password| &password.0);
+        let credentials = credentials.0.map(|user| (user.0.as_str(), password));
+        match Proxy::new(&url?, credentials, resolves) {
+            Ok(proxy) => Some(proxy),
+            Err(error) => {
+                let hint = "user and password must be text without control characters";
+                self.error(key, error.to_string(), hint);
+                None
+            }
+        }
+    }
+
+    fn proxy_of_environment(&mut self) -> Option<Proxy> {
+        let (name, text) = self.variable(PROXY)?;
+        let text = if text.contains("://") { text } else { format!("http://{text}") };
+        let proxy = read_proxy(&text);
+        if proxy.is_none() {
+            let what = format!("{name} is not http://host:port or http://user:password@host:port");
+            let hint = "correct the variable, or give the proxy in `egress.proxy`";
+            self.error(&["egress", "from_environment"], what, hint);
+        }
+        proxy
+    }
+
+    fn direct(&mut self, raw: &raw::Egress) -> Vec<Direct> {
+        let mut all = Vec::new();
+        for (at, text) in raw.no_proxy.0.iter().enumerate() {
+            match Direct::parse(text) {
+                Some(direct) => all.push(direct),
+                None => self.item_error(
+                    &["egress", "no_proxy"],
+                    at,
+                    "must be a host, an address, a network or `*`",
+                    "such as corp.example.com, 10.0.0.0/8 or db.example.com:8443",
+                ),
+            }
+        }
+        if !raw.from_environment.0 {
+            return all;
+        }
+        let Some((name, text)) = self.variable(NO_PROXY) else { return all };
+        for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
+            match Direct::parse(entry) {
+                Some(direct) => all.push(direct),
+                None => self.error(
+                    &["egress", "from_environment"],
+                    format!("{name} holds `{entry}`, which is no host, address or network"),
+                    "correct the variable, or name the hosts in `egress.no_proxy`",
+                ),
+            }
+        }
+        all
+    }
+
+    fn variable(&self, names: [&'static str; 2]) -> Option<(&'static str, String)> {
+        for name in names {
+            let value = self.sources.env.get(name).filter(|value| !value.is_empty());
+            if let Some(value) = value {
+                return Some((name, value.clone()));
+            }
+        }
+        None
+    }
+}
+
+/// `http://host:port` and nothing else.
+fn is_proxy(url: &Url) -> bool {
+    is_http(url)
+        && url.scheme() == "http"
+        && url.username().is_empty()
+        && url.password().is_none()
+        && matches!(url.path(), "" | "/")
+        && url.query().is_none()
+        && url.fragment().is_none()
+}
+
+fn read_proxy(text: &str) -> Option<Proxy> {
+    let (url, credentials) = split_credentials(Url::parse(text).ok()?)?;
+    if !is_proxy(&url) {
+        return None;
+    }
+    let credentials = credentials.as_ref().map(|(user, password)| (&**user, &**password));
+    Proxy::new(&url, credentials, false).ok()
+}
+
+type Credentials = (String, String);
+
+/// The URL without user and password, and those.
+fn split_credentials(mut url: Url) -> Option<(Url, Option<Credentials>)> {
+    if url.username().is_empty() && url.password().is_none() {
+        return Some((url, None));
+    }
+    let user = percent_decoded(url.username())?;
+    let password = percent_decoded(url.password().unwrap_or_default())?;
+    url.set_username("").ok()?;
+    url.set_password(None).ok()?;
+    Some((url, Some((user, password))))
+}
+
+fn percent_decoded(text: &str) -> Option<String> {
+    String::from_utf8(percent::decode_strictly(text)?).ok()
+}

@@ -1,0 +1,143 @@
+//! Which hosts are reached through the operator's proxy. It goes by what the configuration names,
+//! host and port, and never looks a name up.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use url::Host;
+
+use crate::proxy::Proxy;
+use crate::target::Target;
+
+/// A proxy, and what is reached without it. This machine always is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    proxy: Proxy,
+    direct: Vec<Direct>,
+}
+
+/// One entry of `no_proxy`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Direct {
+    text: String,
+    hosts: Hosts,
+    port: Option<u16>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Hosts {
+    All,
+    /// A name with all below it, or what is below it alone.
+    Domain {
+        name: String,
+        below_alone: bool,
+    },
+    Network(IpNet),
+}
+
+impl Direct {
+    /// Reads `name`, `.name`, `*.name`, an address, a network or `*`, each with `:port` or without.
+    /// A name stands for all names below it; `.name` and `*.name` for those alone.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (hosts, port) = match parse_network(text) {
+            Some(network) => (Hosts::Network(network), None),
+            None => {
+                let (host, port) = split_port(text)?;
+                (parse_hosts(host)?, port)
+            }
+        };
+        Some(Self { text: text.to_owned(), hosts, port })
+    }
+
+    fn matches(&self, host: &Host<String>, port: u16) -> bool {
+        if self.port.is_some_and(|wanted| wanted != port) {
+            return false;
+        }
+        match (&self.hosts, host) {
+            (Hosts::All, _) => true,
+            (Hosts::Network(network), Host::Ipv4(address)) => {
+                network.contains(&IpAddr::V4(*address))
+            }
+            (Hosts::Network(network), Host::Ipv6(address)) => {
+                network.contains(&IpAddr::V6(*address))
+            }
+            (Hosts::Domain { name, below_alone }, Host::Domain(host)) => {
+                let host = host.strip_suffix('.').unwrap_or(host);
+                match host.strip_suffix(name.as_str()) {
+                    Some("") => !below_alone,
+                    Some(rest) => rest.ends_with('.'),
+                    None => false,
+                }
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Route {
+    pub fn new(proxy: Proxy, direct: Vec<Direct>) -> Self {
+        Self { proxy, direct }
+    }
+
+    pub fn proxy(&self) -> &Proxy {
+        &self.proxy
+    }
+
+    /// What is reached without the proxy, as programs take it from `NO_PROXY`.
+    pub fn no_proxy(&self) -> String {
+        let mut all = vec!["localhost", "127.0.0.1", "::1"];
+        all.extend(self.direct.iter().map(|direct| direct.text.as_str()));
+        all.join(",")
+    }
+
+    /// The proxy, if this is reached through it.
+    pub(crate) fn via(&self, target: &Target) -> Option<&Proxy> {
+        let (host, port) = target.parts();
+        let is_direct =
+            is_here(host) || self.direct.iter().any(|direct| direct.matches(host, port));
+        (!is_direct).then_some(&self.proxy)
+    }
+}
+
+fn is_here(host: &Host<String>) -> bool {
+    match host {
+        Host::Ipv4(address) => address.is_loopback(),
+        Host::Ipv6(address) => address.to_canonical().is_loopback(),
+        Host::Domain(name) => {
+            let name = name.strip_suffix('.').unwrap_or(name);
+            name == "localhost" || name.ends_with(".localhost")
+        }
+    }
+}
+
+fn parse_network(text: &str) -> Option<IpNet> {
+    let text = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
+    text.parse().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))
+}
+
+fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
+    let Some((host, port)) = text.rsplit_once(':') else { return Some((text, None)) };
+    let port = port.parse().ok().filter(|port| *port != 0)?;
+    Some((host, Some(port)))
+}
+
+fn parse_hosts(host: &str) -> Option<Hosts> {
+    if host == "*" {
+        return Some(Hosts::All);
+    }
+    if let Some(network) = parse_network(host) {
+        return Some(Hosts::Network(network));
+    }
+    let below = host.strip_prefix("*.").or_else(|| host.strip_prefix('.'));
+    let name = below.unwrap_or(host);
+    // As URLs have it: in lower case, and in ASCII.
+    match Host::parse(name).ok()? {
+        Host::Domain(name) if !name.contains('*') => {
+            Some(Hosts::Domain { name, below_alone: below.is_some() })
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

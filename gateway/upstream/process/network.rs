@@ -1,0 +1,92 @@
+//! What a child needs to reach others behind a company's proxy and authorities, for servers whose
+//! configuration lets them have it: what the gateway itself uses, and what its environment names.
+
+use std::collections::BTreeMap;
+
+use lockgate_egress::{Config, Connector};
+
+/// Proxies, certificate authorities and package indexes, as the common programs name them.
+const NAMES: [&str; 27] = [
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "https_proxy",
+    "http_proxy",
+    "all_proxy",
+    "no_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "NODE_EXTRA_CA_CERTS",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "GIT_SSL_CAINFO",
+    "PIP_CERT",
+    "PIP_INDEX_URL",
+    "PIP_EXTRA_INDEX_URL",
+    "PIP_TRUSTED_HOST",
+    "UV_DEFAULT_INDEX",
+    "UV_INDEX",
+    "UV_INDEX_URL",
+    "UV_EXTRA_INDEX_URL",
+    "UV_NATIVE_TLS",
+    "NPM_CONFIG_REGISTRY",
+    "npm_config_registry",
+    "NPM_CONFIG_CAFILE",
+    "npm_config_cafile",
+];
+
+/// The environment of a child that has the network: its own on top, then what the configuration
+/// says, then what the gateway's environment has. Some of the values hold passwords.
+pub(crate) fn environment(
+    own: &BTreeMap<String, String>,
+    config: &Config,
+    connector: &Connector,
+) -> BTreeMap<String, String> {
+    let mut all = BTreeMap::new();
+    for name in NAMES {
+        if let Some(value) = variable(name) {
+            all.insert(name.to_owned(), value);
+        }
+    }
+    if let Some(route) = &config.route {
+        let proxy = route.proxy().secret_url().as_str().trim_end_matches('/');
+        for name in ["HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy"] {
+            all.insert(name.to_owned(), proxy.to_owned());
+        }
+        for name in ["NO_PROXY", "no_proxy"] {
+            all.insert(name.to_owned(), route.no_proxy());
+        }
+    }
+    if let Some(file) = &config.ca_file {
+        let whole = connector.authorities_file().unwrap_or_else(|error| {
+            tracing::warn!(%error, "no file of all authorities could be written for child \
+                processes; they get `egress.ca_file` alone");
+            file.clone()
+        });
+        let whole = whole.to_string_lossy();
+        for name in ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT"] {
+            all.insert(name.to_owned(), whole.clone().into_owned());
+        }
+        // Node adds to its own authorities.
+        all.insert("NODE_EXTRA_CA_CERTS".to_owned(), file.to_string_lossy().into_owned());
+    }
+    all.extend(own.clone());
+    all
+}
+
+/// For a child that ended at its start: which of these the gateway has and the child was not given,
+/// and how to give it.
+pub(crate) fn explain_withheld(own: &BTreeMap<String, String>) -> Option<String> {
+    let withheld = |name: &&str| variable(name).is_some() && !own.contains_key(*name);
+    let name = NAMES.iter().find(|name| withheld(name))?;
+    Some(format!(
+        "{name} is set here and was not given to it: if it needs the network, write `inherit: \
+        [network]` beside its `command`"
+    ))
+}
+
+#[allow(clippy::disallowed_methods, reason = "a child may inherit these of the environment")]
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
