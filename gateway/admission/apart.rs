@@ -4,7 +4,7 @@
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
-use crate::{Bounds, Charge, ConcurrencyLimit, Permit, Refused};
+use crate::{Bounds, CallerId, Charge, ConcurrencyLimit, Permit, Refused};
 
 /// See the module.
 pub struct Apart(Arc<ConcurrencyLimit>);
@@ -24,7 +24,7 @@ impl Apart {
     ///
     /// # Errors
     /// [`Refused`]: too many wait.
-    pub async fn turn(&self, caller: u64) -> Result<Turn, Refused> {
+    pub async fn turn(&self, caller: CallerId) -> Result<Turn, Refused> {
         let _permit = self.0.acquire(caller).await?;
         Ok(Turn { _permit })
     }

@@ -1,6 +1,6 @@
-//! How many may run at once and how many may wait, fairly between callers: places go round the
-//! callers that wait, not to whoever asks most, and a full queue loses the newest of the caller who
-//! has most in it.
+//! How many may run at once and how many may wait, fairly between organisations and between the
+//! callers of one: places go round those that wait, not to whoever asks most, and a full queue
+//! loses the newest of whoever has most in it.
 
 mod bounds;
 mod callers;
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
+use crate::caller_id::CallerId;
 use crate::hungry::{Hungry, Queue};
 use crate::member::{Freed, Membership};
 pub use bounds::{Bounds, Charge, Refused};
@@ -40,7 +41,7 @@ pub struct Promise<'a>(&'a ConcurrencyLimit);
 /// A place that is taken until this is dropped.
 pub struct Permit {
     limit: Arc<ConcurrencyLimit>,
-    caller: u64,
+    caller: CallerId,
     since: Instant,
 }
 
@@ -58,8 +59,9 @@ impl ConcurrencyLimit {
                 waiting: 0,
                 callers: Callers::default(),
                 tickets: 0,
-                latest: 0,
+                latest: None,
                 changed: None,
+                organisation_changed: None,
                 full_since: None,
                 held: 0.0,
                 hungry: [false; 2],
@@ -75,7 +77,7 @@ impl ConcurrencyLimit {
     ///
     /// # Errors
     /// [`Refused`], at once or while it waits.
-    pub async fn acquire(&self, caller: u64) -> Result<Permit, Refused> {
+    pub async fn acquire(&self, caller: CallerId) -> Result<Permit, Refused> {
         match self.enter(caller)? {
             Entered::Running(permit) => Ok(permit),
             // Boxed, so that a call that need not wait stays small.
@@ -85,7 +87,7 @@ impl ConcurrencyLimit {
 
     /// A place for `caller`, if it need not wait for one.
     #[must_use]
-    pub fn try_acquire(&self, caller: u64) -> Option<Permit> {
+    pub fn try_acquire(&self, caller: CallerId) -> Option<Permit> {
         let now = Instant::now();
         let mut state = self.state.lock();
         state.meet(caller, now);
@@ -153,7 +155,7 @@ impl ConcurrencyLimit {
         }
     }
 
-    fn enter(&self, caller: u64) -> Result<Entered<'_>, Refused> {
+    fn enter(&self, caller: CallerId) -> Result<Entered<'_>, Refused> {
         let now = Instant::now();
         let mut state = self.state.lock();
         state.meet(caller, now);
@@ -173,7 +175,7 @@ impl ConcurrencyLimit {
         state.waiting += 1;
         let ticket = state.tickets;
         let (sender, receiver) = oneshot::channel();
-        state.callers.entry(caller).queue.push_back(Waiter { ticket, answer: sender });
+        state.callers.push(caller, Waiter { ticket, answer: sender });
         drop(state);
         self.send(displaced);
         // Others may wait for what they may not have, while this one may.
@@ -182,7 +184,7 @@ impl ConcurrencyLimit {
         Ok(Entered::Waiting(Waiting { limit: self, caller, ticket, answer: Some(receiver) }))
     }
 
-    fn permit(&self, caller: u64, since: Instant) -> Result<Permit, Refused> {
+    fn permit(&self, caller: CallerId, since: Instant) -> Result<Permit, Refused> {
         // It cannot be gone while it is borrowed.
         let limit = self.itself.upgrade().ok_or(Refused::Full)?;
         Ok(Permit { limit, caller, since })
@@ -210,7 +212,7 @@ impl ConcurrencyLimit {
     }
 
     /// A place is given back.
-    fn release(&self, caller: u64, since: Instant) {
+    fn release(&self, caller: CallerId, since: Instant) {
         let seconds = since.elapsed().as_secs_f64();
         let mut state = self.state.lock();
         let expected = state.held;
@@ -256,7 +258,7 @@ enum Entered<'a> {
 /// One who waits; leaves the queue when dropped.
 struct Waiting<'a> {
     limit: &'a ConcurrencyLimit,
-    caller: u64,
+    caller: CallerId,
     ticket: u64,
     answer: Option<oneshot::Receiver<Answer>>,
 }
@@ -277,16 +279,11 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let Some(mut answer) = self.answer.take() else { return };
         let mut state = self.limit.state.lock();
-        let queue = &mut state.callers.entry(self.caller).queue;
-        let place = queue.iter().position(|waiter| waiter.ticket == self.ticket);
-        if let Some(place) = place {
-            queue.remove(place);
+        if state.callers.leave(self.caller, self.ticket) {
             state.waiting -= 1;
             self.limit.rules.unlend(WAITING);
-            state.callers.tidy(self.caller);
             return;
         }
-        state.callers.tidy(self.caller);
         drop(state);
         // The answer is on its way. Either it is here already, or its sender finds that nobody
         // waits.

@@ -4,6 +4,7 @@
 mod apart;
 pub mod budget;
 pub mod buffer;
+mod caller_id;
 mod concurrency;
 mod hungry;
 mod member;
@@ -12,6 +13,7 @@ pub mod reader;
 mod readers;
 
 pub use apart::{Apart, Turn};
+pub use caller_id::CallerId;
 pub use concurrency::{Bounds, Charge, ConcurrencyLimit, Permit, Promise, Refused};
 pub use member::Membership;
 pub use pool::{Pool, Pools};

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use lockgate_admission::CallerId;
+
 /// The issuer of the user of this machine.
 pub const LOCAL: &str = "local";
 /// The issuer of API keys.
@@ -28,8 +30,7 @@ pub struct Identity {
     pub scopes: Box<[Arc<str>]>,
     /// The software that acts for the subject, as the credential names it (`azp`, `client_id`).
     pub agent: Option<Arc<str>>,
-    /// Stands for realm and subject in limits and tables.
-    key: u64,
+    id: CallerId,
 }
 
 impl Identity {
@@ -41,7 +42,7 @@ impl Identity {
             issuer: Arc::clone(&realm),
             subject: subject.into(),
             organisation: None,
-            key: find_key(&realm, subject),
+            id: CallerId::new(DEFAULT_ORGANISATION, find_key(&realm, subject)),
             realm,
             roles: Box::default(),
             scopes: Box::default(),
@@ -58,7 +59,8 @@ impl Identity {
             None | Some(DEFAULT_ORGANISATION) => Arc::clone(&self.issuer),
             Some(organisation) => format!("{}\0{organisation}", self.issuer).into(),
         };
-        self.key = find_key(&self.realm, &self.subject);
+        let key = find_key(&self.realm, &self.subject);
+        self.id = CallerId::new(self.organisation(), key);
         self
     }
 
@@ -81,10 +83,17 @@ impl Identity {
         &self.realm
     }
 
-    /// A number for realm and subject, the same in every process: for limits and tables.
+    /// A number for realm and subject, the same in every process: for tables. A limit that several
+    /// organisations share wants [`Identity::caller_id`].
     #[must_use]
     pub fn key(&self) -> u64 {
-        self.key
+        self.id.principal()
+    }
+
+    /// As whom the holder takes turns.
+    #[must_use]
+    pub fn caller_id(&self) -> CallerId {
+        self.id
     }
 
     /// Whether a scope was granted, by itself or by one that implies it. The user of this machine

@@ -68,7 +68,7 @@ impl Gateway {
         asking: &Principal,
         judge: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, TooManyJudgements> {
-        let Ok(turn) = self.apart.turn(asking.key()).await else {
+        let Ok(turn) = self.apart.turn(asking.caller_id()).await else {
             return Err(TooManyJudgements { retry_after: self.apart.limit().expected_wait() });
         };
         Ok(turn.run(judge).await)

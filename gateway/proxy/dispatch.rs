@@ -133,7 +133,7 @@ async fn authorize_request(
     }
     // Boxed, as is everything that is rare, so that the future of a request stays small.
     Box::pin(async move {
-        let Ok(turn) = gateway.apart.turn(context.principal.key()).await else {
+        let Ok(turn) = gateway.apart.turn(context.principal.caller_id()).await else {
             let wait = gateway.apart.limit().expected_wait();
             return (context, Err(RequestError::too_many_judgements(wait)));
         };

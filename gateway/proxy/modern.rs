@@ -145,7 +145,7 @@ fn read_caller(principal: &Principal, request: &Request) -> Result<Caller, Reque
     let declared = request.meta(meta::CLIENT_CAPABILITIES).unwrap_or(b"{}");
     let capabilities = capabilities::carried(declared);
     Ok(Caller {
-        principal: principal.key(),
+        id: principal.caller_id(),
         interactive: capabilities::is_interactive(&capabilities),
         capabilities,
         log_level,

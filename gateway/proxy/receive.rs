@@ -105,7 +105,7 @@ impl Gateway {
             return Ok(jsonrpc::parse(body, depth, SentBy::Client));
         }
         Box::pin(async move {
-            let turn = self.apart.turn(principal.key()).await;
+            let turn = self.apart.turn(principal.caller_id()).await;
             let turn = turn.map_err(|_| {
                 RequestError::too_many_judgements(self.apart.limit().expected_wait())
             })?;

@@ -1,10 +1,9 @@
 //! The frame of every change: a transaction with its idempotency key, then what it was is kept,
 //! committed and published, or taken back where it was only tried.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-use lockgate_admission::Permit;
+use lockgate_admission::{CallerId, Permit};
 use lockgate_store::{Change, Owner, Reservation, StoreError, Vault};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -130,9 +129,7 @@ impl Registry {
 
     /// Waits for the organisation's turn, so that one with many changes does not hold up others.
     async fn take_turn(&self, organisation: &str) -> Result<Permit, RegistryError> {
-        let mut hasher = DefaultHasher::new();
-        organisation.hash(&mut hasher);
-        let turn = self.turns.acquire(hasher.finish());
+        let turn = self.turns.acquire(CallerId::of_organisation(organisation));
         match tokio::time::timeout(TURN, turn).await {
             Ok(Ok(permit)) => Ok(permit),
             _ => Err(StoreError::Busy("too many changes wait").into()),

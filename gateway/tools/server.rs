@@ -218,11 +218,10 @@ impl Server {
         if entry.is_some_and(|entry| entry.spec.asks_servers) {
             return Ok(None);
         }
-        if let Some(permit) = self.calls.try_acquire(call.caller.principal) {
+        if let Some(permit) = self.calls.try_acquire(call.caller.id) {
             return Ok(Some(permit));
         }
-        match tokio::time::timeout(limit, Box::pin(self.calls.acquire(call.caller.principal))).await
-        {
+        match tokio::time::timeout(limit, Box::pin(self.calls.acquire(call.caller.id))).await {
             Ok(permit) => permit.map(Some).map_err(|refused| self.overload_failure(refused)),
             Err(_) => Err(self.overload_failure(Refused::Full)),
         }
@@ -231,7 +230,9 @@ impl Server {
     fn overload_failure(&self, refused: Refused) -> Failure {
         let words = match refused {
             Refused::Displaced => {
-                "too many calls of this caller wait for it, and others wait as well".to_owned()
+                "too many calls of this caller or its organisation wait for it, and others wait \
+                    as well"
+                    .to_owned()
             }
             Refused::Full | Refused::PoolFull => {
                 format!("{} calls run and {} wait already", CALLS.running, CALLS.waiting)

@@ -66,7 +66,7 @@ pub(crate) fn request(method: Method, params: &Value) -> Request {
 /// A caller about whom nothing is known.
 pub(crate) fn somebody() -> Caller {
     Caller {
-        principal: 1,
+        id: lockgate_admission::CallerId::alone(1),
         capabilities: "{}".into(),
         interactive: false,
         log_level: None,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use lockgate_admission::CallerId;
 use lockgate_protocol::jsonrpc::{Outcome, Request};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
@@ -53,8 +54,8 @@ impl Call<'_> {
 /// What a server must know of the client that it is called for.
 #[derive(Clone)]
 pub struct Caller {
-    /// Stands for its principal: callers with the same number share their turns.
-    pub principal: u64,
+    /// As whom it takes turns.
+    pub id: CallerId,
     /// JSON text of its `ClientCapabilities`; `{}` when it declared none.
     pub capabilities: Bytes,
     /// It declared that a server may ask it things (elicitation, sampling, roots).

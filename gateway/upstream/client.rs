@@ -124,7 +124,7 @@ impl Shared {
         let verdict = Verdict(Some(&self.breaker));
         let limit = call.timeout.unwrap_or_else(|| self.timeout_of(call));
         let result = patience::within(self, limit, call, |turn| async move {
-            let _permit = turn.keep(self.enter(call.caller.principal).await?);
+            let _permit = turn.keep(self.enter(call.caller.id).await?);
             self.attempt(call, turn.conversation).await
         })
         .await;

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use lockgate_admission::Apart;
 use lockgate_admission::budget::Budget;
 use lockgate_admission::buffer::Buffer;
 use lockgate_admission::reader::Reader;
+use lockgate_admission::{Apart, CallerId};
 use lockgate_egress::{Body, BodyError};
 use lockgate_protocol::jsonrpc::{self, Message, MessageError, SentBy};
 use lockgate_protocol::sse::{Assembly, Decoder, Event};
@@ -38,15 +38,19 @@ const STREAMED: usize = 256 << 10;
 pub(crate) struct Intake {
     pub(crate) budget: Arc<Budget>,
     apart: Arc<Apart>,
-    /// Stands for the server: its large messages take turns with those of others.
-    server: u64,
+    /// As whom the server takes turns: with its organisation, or alone.
+    server: CallerId,
 }
 
 impl Intake {
     pub(crate) fn new(budget: Arc<Budget>, apart: Arc<Apart>, id: &ServerId) -> Self {
         let mut hasher = DefaultHasher::new();
         id.hash(&mut hasher);
-        Self { budget, apart, server: hasher.finish() }
+        let server = match &id.organisation {
+            Some(organisation) => CallerId::new(organisation, hasher.finish()),
+            None => CallerId::alone(hasher.finish()),
+        };
+        Self { budget, apart, server }
     }
 
     #[cfg(test)]

@@ -7,7 +7,9 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use lockgate_admission::budget::Budget;
-use lockgate_admission::{Bounds, Charge, ConcurrencyLimit, Membership, Permit, Pool, Pools};
+use lockgate_admission::{
+    Bounds, CallerId, Charge, ConcurrencyLimit, Membership, Permit, Pool, Pools,
+};
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -165,16 +167,19 @@ impl OrganisationPart {
             Purpose::Lists => self.starts_for_lists.acquire().await.ok(),
             Purpose::Call => None,
         };
-        Start { _permit: self.starts.acquire(purpose as u64).await.ok(), _for_lists: for_lists }
+        Start {
+            _permit: self.starts.acquire(CallerId::new("", purpose as u64)).await.ok(),
+            _for_lists: for_lists,
+        }
     }
 
     /// A place among the servers that are connected, for which another one rests where there is
     /// none; none when all of them are in use.
     pub(crate) async fn take_place(&self) -> Option<Permit> {
-        if let Some(permit) = self.awake.try_acquire(0) {
+        if let Some(permit) = self.awake.try_acquire(CallerId::alone(0)) {
             return Some(permit);
         }
-        let waits = self.awake.acquire(0);
+        let waits = self.awake.acquire(CallerId::alone(0));
         self.rest_idlest();
         tokio::time::timeout(PATIENCE, waits).await.ok()?.ok()
     }

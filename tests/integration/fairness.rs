@@ -182,6 +182,33 @@ async fn a_greedy_caller_takes_no_turn_of_another() {
     assert!(crowd.answered.load(Ordering::Relaxed) > before, "the others are served as well");
 }
 
+/// An organisation whose 16 keys fill a server's places and its queue, one call each: another one's
+/// calls are never refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_organisation_with_many_keys_locks_no_other_one_out() {
+    let busy = Upstream::http(working).await;
+    let mut server = busy.config();
+    server["concurrency"] = 2.into();
+    server["queue"] = 4.into();
+    let auth = json!({"keys_file": "keys.yaml"});
+    let gate = Gate::start(json!({"servers": {"busy": server}, "auth": auth})).await;
+    let mut crowds = Vec::new();
+    for name in 0..16 {
+        let greedy = key(&gate, &format!("greedy{name}"), &["--organisation", "acme"]).await;
+        crowds.push(Crowd::start(&gate, 1, &by(call("busy__t"), &greedy)));
+    }
+    let fair = key(&gate, "fair", &["--organisation", "other"]).await;
+    until("the crowd is there", async || {
+        let refused = crowds.iter().filter(|crowd| crowd.refused.load(Ordering::Relaxed) > 0);
+        (refused.count() >= 8).then_some(())
+    })
+    .await;
+    polite(&gate, &by(call("busy__t"), &fair), 20).await;
+    let refused = || -> usize { crowds.iter().map(|c| c.refused.load(Ordering::Relaxed)).sum() };
+    let before = refused();
+    until("they still fill it", async || (refused() > before).then_some(())).await;
+}
+
 /// Places and queues can be seen while they are taken, of each server and in all.
 #[tokio::test]
 async fn the_metrics_show_who_runs_and_who_waits() {

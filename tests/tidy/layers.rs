@@ -14,7 +14,7 @@ const TABLE: [(&str, &[&str]); 16] = [
     ("policy", &["text"]),
     ("telemetry", &["text"]),
     ("egress", &[]),
-    ("authn", &["text", "egress"]),
+    ("authn", &["text", "admission", "egress"]),
     ("limits", &["text", "policy", "egress"]),
     ("upstream", &["text", "admission", "protocol", "egress", "telemetry"]),
     ("tools", &["text", "admission", "protocol", "policy", "egress", "upstream"]),

@@ -10,6 +10,7 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use lockgate_admission::CallerId;
 use lockgate_admission::budget::{DROPPED, MEDIUM};
 use lockgate_admission::reader::Reader;
 use lockgate_proxy::Gateway;
@@ -67,13 +68,13 @@ struct ShortError<'a> {
     message: Cow<'a, str>,
 }
 
-/// Reads the answer to a request of this caller ([`lockgate_authn::Principal::key`]).
+/// Reads the answer to a request of this caller ([`lockgate_authn::Principal::caller_id`]).
 ///
 /// # Errors
 /// There is no memory for it, or it is none.
 pub(crate) async fn read_answer(
     gateway: &Gateway,
-    caller: u64,
+    caller: CallerId,
     text: Text,
 ) -> Result<GatewayAnswer, Problem> {
     let length = text.len();

@@ -7,6 +7,7 @@ use axum::body::{Bytes, to_bytes};
 use axum::extract::{FromRequest, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
+use lockgate_admission::CallerId;
 use lockgate_authn::Principal;
 use lockgate_text::json::Reader;
 use serde::de::DeserializeOwned;
@@ -31,7 +32,10 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<ApiState>> for Body<T
 
     async fn from_request(request: Request, state: &Arc<ApiState>) -> Result<Self, Problem> {
         let headers = request.headers().clone();
-        let caller = request.extensions().get::<Principal>().map_or(0, |caller| caller.key());
+        let caller = match request.extensions().get::<Principal>() {
+            Some(caller) => caller.caller_id(),
+            None => CallerId::alone(0),
+        };
         // Whoever let the request in has read it within its bounds.
         let read = to_bytes(request.into_body(), usize::MAX).await;
         let text = read.map_err(|_| Problem::in_body("", "the body broke off"))?;

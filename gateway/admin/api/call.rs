@@ -126,7 +126,7 @@ pub(crate) async fn send(
         Reply::Stream { events, .. } => (StatusCode::OK, take_answer(events).await),
         Reply::StreamedMessage { .. } | Reply::Empty { .. } => return Err(broken().into()),
     };
-    match read_answer(&state.gateway, caller.principal.key(), text).await? {
+    match read_answer(&state.gateway, caller.principal.caller_id(), text).await? {
         GatewayAnswer::Result { text, input_requests } => Ok(CallResult { text, input_requests }),
         GatewayAnswer::Error(error) => {
             let problem = describe_failure(status, &error).challenge(challenge);

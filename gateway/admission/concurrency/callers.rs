@@ -1,73 +1,146 @@
-//! The callers of one limit that run or wait, and whose turn it is: the caller's who has had least
-//! since all of them wanted something (start-time fair queueing). Whoever holds nothing takes no
-//! room here.
+//! The callers of one limit that run or wait, and whose turn it is: of the organisations the one
+//! that has had least since all of them wanted something, and of its callers the one that has
+//! (start-time fair queueing, twice). Whoever holds nothing takes no room here.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::waiter::Waiter;
+use crate::caller_id::CallerId;
 
 /// See the module.
 #[derive(Default)]
 pub(super) struct Callers {
-    all: HashMap<u64, Entry, ahash::RandomState>,
-    /// What the last caller whose turn it was had had before. Nobody who comes later may claim
-    /// more.
+    all: HashMap<CallerId, Entry, ahash::RandomState>,
+    organisations: HashMap<u64, Organisation, ahash::RandomState>,
+    /// What the last organisation whose turn it was had had before. No organisation that comes
+    /// later may claim more.
     clock: f64,
 }
 
 /// One caller.
-pub(super) struct Entry {
-    pub(super) running: usize,
-    pub(super) queue: VecDeque<Waiter>,
+struct Entry {
+    running: usize,
+    queue: VecDeque<Waiter>,
     had: f64,
 }
 
+/// What the callers of one organisation have together.
+struct Organisation {
+    running: usize,
+    waiting: usize,
+    had: f64,
+    /// As that of all, among its callers.
+    clock: f64,
+}
+
+/// How many places each may hold and still get another one.
+#[derive(Clone, Copy)]
+pub(super) struct Reach {
+    pub(super) of_caller: usize,
+    pub(super) of_organisation: usize,
+}
+
 impl Callers {
-    /// A caller, made known if it is not.
-    pub(super) fn entry(&mut self, caller: u64) -> &mut Entry {
-        let clock = self.clock;
-        self.all.entry(caller).or_insert_with(|| Entry {
-            running: 0,
-            queue: VecDeque::new(),
-            had: clock,
-        })
-    }
-
-    pub(super) fn running(&self, caller: u64) -> usize {
-        self.all.get(&caller).map_or(0, |entry| entry.running)
-    }
-
-    pub(super) fn queued(&self, caller: u64) -> usize {
-        self.all.get(&caller).map_or(0, |entry| entry.queue.len())
-    }
-
     /// A caller takes a place, which costs it `cost`.
-    pub(super) fn begin(&mut self, caller: u64, cost: f64) {
+    pub(super) fn begin(&mut self, caller: CallerId, cost: f64) {
         let clock = self.clock;
+        let organisation = self.organisation(caller);
+        let start = organisation.had.max(clock);
+        organisation.had = start + cost;
+        organisation.running += 1;
+        self.clock = start;
+
+        let clock = self.organisation(caller).clock;
         let entry = self.entry(caller);
         let start = entry.had.max(clock);
         entry.had = start + cost;
         entry.running += 1;
-        self.clock = start;
+        self.organisation(caller).clock = start;
     }
 
     /// A caller gives a place back, which has cost it `more` than was thought.
-    pub(super) fn end(&mut self, caller: u64, more: f64) {
+    pub(super) fn end(&mut self, caller: CallerId, more: f64) {
         let entry = self.entry(caller);
         entry.running = entry.running.saturating_sub(1);
         entry.had += more;
+        let organisation = self.organisation(caller);
+        organisation.running = organisation.running.saturating_sub(1);
+        organisation.had += more;
         self.tidy(caller);
     }
 
-    /// Whose turn it is among those who wait and of whom `fits` is true.
-    pub(super) fn next(&self, fits: impl Fn(&Entry) -> bool) -> Option<u64> {
-        let mut best: Option<(f64, u64, u64)> = None;
+    /// A caller waits.
+    pub(super) fn push(&mut self, caller: CallerId, waiter: Waiter) {
+        self.entry(caller).queue.push_back(waiter);
+        self.organisation(caller).waiting += 1;
+    }
+
+    /// Whoever of a caller has waited longest waits no more.
+    pub(super) fn pop_oldest(&mut self, caller: CallerId) -> Option<Waiter> {
+        let waiter = self.all.get_mut(&caller)?.queue.pop_front()?;
+        self.organisation(caller).waiting -= 1;
+        Some(waiter)
+    }
+
+    /// Whoever of a caller came last waits no more.
+    pub(super) fn pop_newest(&mut self, caller: CallerId) -> Option<Waiter> {
+        let waiter = self.all.get_mut(&caller)?.queue.pop_back()?;
+        self.organisation(caller).waiting -= 1;
+        self.tidy(caller);
+        Some(waiter)
+    }
+
+    /// Whoever has this ticket waits no more; `false` when nobody does.
+    pub(super) fn leave(&mut self, caller: CallerId, ticket: u64) -> bool {
+        let Some(entry) = self.all.get_mut(&caller) else { return false };
+        let place = entry.queue.iter().position(|waiter| waiter.ticket == ticket);
+        let Some(place) = place else { return false };
+        entry.queue.remove(place);
+        self.organisation(caller).waiting -= 1;
+        self.tidy(caller);
+        true
+    }
+
+    /// Whether a caller may have another place.
+    pub(super) fn is_within(&self, reach: Reach, caller: CallerId) -> bool {
+        let running = self.all.get(&caller).map_or(0, |entry| entry.running);
+        running < reach.of_caller && self.running_of(caller) < reach.of_organisation
+    }
+
+    /// Whose turn it is among those who wait and are within reach.
+    pub(super) fn next(&self, reach: Reach) -> Option<CallerId> {
+        let first = self.first(
+            |caller| self.is_within(reach, caller),
+            |caller, _| self.turn_of_organisation(caller),
+        );
+        let organisation = first?.organisation;
+        let clock = self.organisations.get(&organisation).map_or(0.0, |known| known.clock);
+        self.first(
+            |caller| caller.organisation == organisation && self.is_within(reach, caller),
+            |_, entry| entry.had.max(clock),
+        )
+    }
+
+    fn turn_of_organisation(&self, caller: CallerId) -> f64 {
+        match self.organisations.get(&caller.organisation) {
+            Some(organisation) => organisation.had.max(self.clock),
+            None => self.clock,
+        }
+    }
+
+    /// Of those who wait and fit, the one who had least; of several, who has waited longest.
+    fn first(
+        &self,
+        fits: impl Fn(CallerId) -> bool,
+        had: impl Fn(CallerId, &Entry) -> f64,
+    ) -> Option<CallerId> {
+        let mut best: Option<(f64, u64, CallerId)> = None;
         for (&caller, entry) in &self.all {
             let Some(first) = entry.queue.front() else { continue };
-            if !fits(entry) {
+            if !fits(caller) {
                 continue;
             }
-            let turn = (entry.had.max(self.clock), first.ticket);
+            let turn = (had(caller, entry), first.ticket);
             if best.is_none_or(|(had, ticket, _)| turn < (had, ticket)) {
                 best = Some((turn.0, turn.1, caller));
             }
@@ -75,21 +148,69 @@ impl Callers {
         best.map(|(_, _, caller)| caller)
     }
 
-    /// Who has most in the queue, and how many that are.
-    pub(super) fn longest(&self) -> Option<(u64, usize)> {
-        let lengths = self.all.iter().map(|(&caller, entry)| (caller, entry.queue.len()));
-        lengths.max_by_key(|(_, length)| *length)
+    /// Whose newest leaves a full queue for a newcomer: of the organisation that has most in it,
+    /// when that is more than the newcomer's would have, else of the newcomer's own, the caller
+    /// that has most. Nobody, where that is not more than the newcomer would have itself.
+    pub(super) fn find_displaced(&self, newcomer: CallerId) -> Option<CallerId> {
+        let own = self.organisations.get(&newcomer.organisation).map_or(0, |own| own.waiting);
+        let most = self.organisations.iter().max_by_key(|(_, organisation)| organisation.waiting);
+        let organisation = match most {
+            Some((&longest, organisation)) if organisation.waiting > own + 1 => longest,
+            _ => newcomer.organisation,
+        };
+        let (longest, queued) = self.find_longest(organisation)?;
+        let own = self.all.get(&newcomer).map_or(0, |own| own.queue.len());
+        let is_other = organisation != newcomer.organisation;
+        (is_other || queued > own + 1).then_some(longest)
     }
 
-    /// Forgets a caller who holds nothing.
-    pub(super) fn tidy(&mut self, caller: u64) {
+    /// Who of an organisation has most in the queue, and how many that are; of several, who came
+    /// last.
+    fn find_longest(&self, organisation: u64) -> Option<(CallerId, usize)> {
+        let mut longest = None;
+        for (&caller, entry) in &self.all {
+            let Some(last) = entry.queue.back() else { continue };
+            if caller.organisation == organisation {
+                longest = longest.max(Some((entry.queue.len(), last.ticket, caller)));
+            }
+        }
+        longest.map(|(queued, _, caller)| (caller, queued))
+    }
+
+    fn running_of(&self, caller: CallerId) -> usize {
+        self.organisations.get(&caller.organisation).map_or(0, |known| known.running)
+    }
+
+    /// A caller, made known if it is not.
+    fn entry(&mut self, caller: CallerId) -> &mut Entry {
+        let had = self.organisation(caller).clock;
+        self.all.entry(caller).or_insert_with(|| Entry { running: 0, queue: VecDeque::new(), had })
+    }
+
+    /// Its organisation, in the same way.
+    fn organisation(&mut self, caller: CallerId) -> &mut Organisation {
+        let had = self.clock;
+        self.organisations.entry(caller.organisation).or_insert_with(|| Organisation {
+            running: 0,
+            waiting: 0,
+            had,
+            clock: 0.0,
+        })
+    }
+
+    /// Forgets a caller who holds nothing, and an organisation of which nobody does.
+    fn tidy(&mut self, caller: CallerId) {
         if self.all.get(&caller).is_some_and(|entry| entry.running == 0 && entry.queue.is_empty()) {
             self.all.remove(&caller);
+        }
+        let organisation = self.organisations.get(&caller.organisation);
+        if organisation.is_some_and(|known| known.running == 0 && known.waiting == 0) {
+            self.organisations.remove(&caller.organisation);
         }
     }
 
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.all.len()
+        self.all.len() + self.organisations.len()
     }
 }

@@ -7,13 +7,22 @@ use super::*;
 
 type Wait<'a> = Pin<Box<dyn Future<Output = Result<Permit, Refused>> + Send + 'a>>;
 
+/// One of the callers of one organisation.
+fn caller(number: u64) -> CallerId {
+    CallerId::new("one", number)
+}
+
 fn limit(running: usize, waiting: usize) -> Arc<ConcurrencyLimit> {
     ConcurrencyLimit::new(Bounds { running, waiting }, Charge::Turns, None)
 }
 
 /// Asks for a place; gives it, or the place in the queue.
-fn ask(limit: &ConcurrencyLimit, caller: u64) -> (Option<Result<Permit, Refused>>, Wait<'_>) {
-    let mut wait: Wait<'_> = Box::pin(limit.acquire(caller));
+fn ask(limit: &ConcurrencyLimit, number: u64) -> (Option<Result<Permit, Refused>>, Wait<'_>) {
+    ask_as(limit, caller(number))
+}
+
+fn ask_as(limit: &ConcurrencyLimit, id: CallerId) -> (Option<Result<Permit, Refused>>, Wait<'_>) {
+    let mut wait: Wait<'_> = Box::pin(limit.acquire(id));
     (poll(&mut wait), wait)
 }
 
@@ -166,7 +175,7 @@ async fn nothing_is_lost_between_threads() {
         let limit = Arc::clone(&limit);
         tasks.spawn(async move {
             for round in 0..20 {
-                let wait = limit.acquire(n % 7);
+                let wait = limit.acquire(CallerId::new(["one", "two"][n as usize % 2], n % 7));
                 if (n + round) % 3 == 0 {
                     drop(tokio::time::timeout(Duration::from_micros(n % 50), wait).await);
                 } else if let Ok(permit) = wait.await {
@@ -180,4 +189,81 @@ async fn nothing_is_lost_between_threads() {
         done.unwrap();
     }
     assert_eq!((limit.running(), limit.waiting(), limit.state.lock().callers.len()), (0, 0, 0));
+}
+
+/// `one` with many callers, of which each has one call that runs or waits.
+fn flood(limit: &ConcurrencyLimit) -> (Vec<Permit>, Vec<Wait<'_>>) {
+    let bounds = limit.bounds();
+    let running = (0..bounds.running as u64).map(|number| now(limit, number)).collect();
+    let all = (bounds.running + bounds.waiting) as u64;
+    (running, (bounds.running as u64..all).map(|number| queue(limit, number)).collect())
+}
+
+fn other() -> CallerId {
+    CallerId::new("other", 1)
+}
+
+#[test]
+fn an_organisation_with_many_callers_locks_no_other_one_out() {
+    let limit = limit(32, 128);
+    let (mut running, mut waiting) = flood(&limit);
+    assert!(matches!(ask(&limit, 1000).0, Some(Err(Refused::Full))), "its own are full");
+    let mut others: Vec<_> = (0..4).map(|_| ask_as(&limit, other()).1).collect();
+    assert_eq!(limit.waiting(), 128);
+    for displaced in waiting.drain(124..) {
+        let mut displaced = displaced;
+        assert!(matches!(poll(&mut displaced), Some(Err(Refused::Displaced))), "the newest went");
+    }
+    let mut served = Vec::new();
+    for turn in 0..8 {
+        running.pop();
+        let mut all = waiting.iter_mut().chain(&mut others).enumerate();
+        let found = all.find_map(|(at, wait)| Some((at, poll(wait)?.unwrap())));
+        drop(all);
+        let Some((at, permit)) = found else { continue };
+        served.push((turn, at >= 124));
+        running.insert(0, permit);
+        match at.checked_sub(124) {
+            Some(at) => others[at] = Box::pin(std::future::pending()),
+            None => waiting[at] = Box::pin(std::future::pending()),
+        }
+    }
+    assert_eq!(served.iter().filter(|(_, other)| *other).count(), 4, "{served:?}");
+    assert_eq!(served[0], (0, true), "who had least comes first: {served:?}");
+}
+
+#[test]
+fn of_an_organisation_the_last_places_are_kept_for_others() {
+    let limit = limit(32, 128);
+    drop(limit.try_acquire(other()).unwrap());
+    let held: Vec<_> = (0..28).map(|number| now(&limit, number)).collect();
+    let mut more: Vec<_> = (100..110).map(|number| queue(&limit, number)).collect();
+    assert_eq!(limit.full_for(), None, "there are places, for others");
+    for _ in 0..20 {
+        let (place, wait) = ask_as(&limit, other());
+        drop(wait);
+        drop(place.expect("the flood of the other one is not before it").unwrap());
+        assert_eq!(limit.full_for(), None);
+    }
+    assert!(more.iter_mut().all(|wait| poll(wait).is_none()));
+    drop(held);
+    assert!(more.iter_mut().all(|wait| poll(wait).is_some_and(|place| place.is_ok())));
+}
+
+#[test]
+fn within_an_organisation_callers_share_what_it_gets() {
+    let limit = limit(1, 8);
+    let running = limit.try_acquire(other()).unwrap();
+    let mut greedy: Vec<_> = (0..6).map(|_| queue(&limit, 1)).collect();
+    let mut polite = queue(&limit, 2);
+    let mut its = ask_as(&limit, other()).1;
+    let mut newcomer = queue(&limit, 3);
+    assert!(matches!(poll(&mut greedy[5]), Some(Err(Refused::Displaced))), "of its own");
+    drop(running);
+    let first = poll(&mut greedy[0]).expect("first come among equals").unwrap();
+    drop(first);
+    drop(poll(&mut polite).expect("as much as the other one, and earlier").unwrap());
+    drop(poll(&mut its).expect("the organisation that has had less").unwrap());
+    drop(poll(&mut newcomer).expect("and of the other one, who has had nothing").unwrap());
+    assert!(poll(&mut greedy[1]).unwrap().is_ok());
 }

@@ -5,23 +5,31 @@ use std::sync::Weak;
 use std::time::{Duration, Instant};
 
 use super::bounds::{Bounds, Charge, Refused};
-use super::callers::Callers;
+use super::callers::{Callers, Reach};
 use super::waiter::Notice;
+use crate::caller_id::CallerId;
 use crate::hungry::Hungry;
 use crate::member::{Freed, Membership};
 
 /// While a second caller was seen within this time, no caller may take the last places.
 const CONTENDED: Duration = Duration::from_secs(60);
-/// One caller may hold this many times what is left free: of 32 places at most 28.
+/// The same for organisations. One that comes seldom finds a place, too.
+const CONTENDED_BY_ORGANISATIONS: Duration = Duration::from_secs(600);
+/// One caller, and one organisation, may hold this many times what is left free: of 32 places at
+/// most 28.
 const REACH: usize = 7;
+
 pub(super) struct State {
     pub(super) running: usize,
     pub(super) waiting: usize,
     pub(super) callers: Callers,
     pub(super) tickets: u64,
-    pub(super) latest: u64,
+    /// Who came last.
+    pub(super) latest: Option<CallerId>,
     /// When another caller than the one before came last.
     pub(super) changed: Option<Instant>,
+    /// When one of another organisation than the one before came last.
+    pub(super) organisation_changed: Option<Instant>,
     /// Since when somebody had to wait or was refused, without a place having been free meanwhile.
     pub(super) full_since: Option<Instant>,
     /// Seconds that a place is held, on average.
@@ -37,29 +45,33 @@ pub(super) const WAITING: usize = 1;
 
 impl State {
     /// Notes who asks for a place.
-    pub(super) fn meet(&mut self, caller: u64, now: Instant) {
-        if self.latest == caller {
-            return;
-        }
-        if self.latest != 0 {
+    pub(super) fn meet(&mut self, caller: CallerId, now: Instant) {
+        let Some(latest) = self.latest.replace(caller) else { return };
+        if latest != caller {
             self.changed = Some(now);
         }
-        self.latest = caller;
-    }
-
-    fn is_contended(&self, now: Instant) -> bool {
-        self.changed.is_some_and(|changed| now.saturating_duration_since(changed) < CONTENDED)
+        if latest.organisation != caller.organisation {
+            self.organisation_changed = Some(now);
+        }
     }
 
     /// Whether a caller may have another place of those that are free, if any are.
-    pub(super) fn is_within_reach(&self, caller: u64, places: usize, now: Instant) -> bool {
-        self.may_take(caller, places.saturating_sub(self.running), now)
+    pub(super) fn is_within_reach(&self, caller: CallerId, places: usize, now: Instant) -> bool {
+        let reach = self.reach(places.saturating_sub(self.running), now);
+        self.callers.is_within(reach, caller)
     }
 
-    /// Whether a caller may have another place. While there are others, the last places are for
-    /// those who hold few.
-    fn may_take(&self, caller: u64, free: usize, now: Instant) -> bool {
-        !self.is_contended(now) || self.callers.running(caller) < REACH * free
+    /// How many places each may hold and still get another one. While there are others, the last
+    /// places are for those who hold few.
+    fn reach(&self, free: usize, now: Instant) -> Reach {
+        let up_to = |changed: Option<Instant>, longest: Duration| match changed {
+            Some(changed) if now.saturating_duration_since(changed) < longest => REACH * free,
+            _ => usize::MAX,
+        };
+        Reach {
+            of_caller: up_to(self.changed, CONTENDED),
+            of_organisation: up_to(self.organisation_changed, CONTENDED_BY_ORGANISATIONS),
+        }
     }
 }
 
@@ -72,9 +84,12 @@ pub(super) struct Rules {
 
 impl Rules {
     /// Takes a place for a caller, if there is one that it may have.
-    pub(super) fn begin(&self, state: &mut State, caller: u64, now: Instant) -> bool {
+    pub(super) fn begin(&self, state: &mut State, caller: CallerId, now: Instant) -> bool {
         let free = self.bounds.running.saturating_sub(state.running);
-        if free == 0 || !state.may_take(caller, free, now) || !self.lend(RUNNING) {
+        if free == 0
+            || !state.callers.is_within(state.reach(free, now), caller)
+            || !self.lend(RUNNING)
+        {
             return false;
         }
         state.running += 1;
@@ -103,12 +118,12 @@ impl Rules {
         Some(member.give_back())
     }
 
-    /// Room for one more in the queue: the newest of the caller who has most in it leaves, when
-    /// that is more than the newcomer would have.
+    /// Room for one more in the queue, for which somebody leaves who has more in it than the
+    /// newcomer would have ([`Callers::find_displaced`]).
     pub(super) fn make_room(
         &self,
         state: &mut State,
-        caller: u64,
+        caller: CallerId,
     ) -> Result<Option<Notice>, Refused> {
         let refused = if state.waiting >= self.bounds.waiting {
             Refused::Full
@@ -117,15 +132,8 @@ impl Rules {
         } else {
             Refused::PoolFull
         };
-        let own = state.callers.queued(caller);
-        let Some((longest, queued)) = state.callers.longest() else { return Err(refused) };
-        if queued <= own + 1 {
-            return Err(refused);
-        }
-        let Some(waiter) = state.callers.entry(longest).queue.pop_back() else {
-            return Err(refused);
-        };
-        state.callers.tidy(longest);
+        let longest = state.callers.find_displaced(caller).ok_or(refused)?;
+        let waiter = state.callers.pop_newest(longest).ok_or(refused)?;
         state.waiting -= 1;
         // The newcomer takes over what the other one had borrowed.
         Ok(Some(Notice { caller: longest, to: waiter.answer, answer: Err(Refused::Displaced) }))
@@ -143,8 +151,11 @@ impl Rules {
         }
         let now = Instant::now();
         let free = self.bounds.running - state.running;
-        let contended = state.is_contended(now);
-        let caller = state.callers.next(|entry| !contended || entry.running < REACH * free)?;
+        let Some(caller) = state.callers.next(state.reach(free, now)) else {
+            // Whoever waits is held back for others, who find places free.
+            state.full_since = None;
+            return None;
+        };
         if !self.begin(state, caller, now) {
             self.note_hungry(state, limit);
             // A place may have been given back before it was noted.
@@ -152,7 +163,7 @@ impl Rules {
                 return None;
             }
         }
-        let waiter = state.callers.entry(caller).queue.pop_front()?;
+        let waiter = state.callers.pop_oldest(caller)?;
         state.waiting -= 1;
         self.unlend(WAITING);
         Some(Notice { caller, to: waiter.answer, answer: Ok(()) })

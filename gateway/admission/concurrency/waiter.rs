@@ -3,6 +3,7 @@
 use tokio::sync::oneshot;
 
 use super::bounds::Refused;
+use crate::caller_id::CallerId;
 
 pub(super) type Answer = Result<(), Refused>;
 
@@ -14,7 +15,7 @@ pub(super) struct Waiter {
 
 /// An answer that is given once the lock is free: the task that is woken may run at once.
 pub(super) struct Notice {
-    pub(super) caller: u64,
+    pub(super) caller: CallerId,
     pub(super) to: oneshot::Sender<Answer>,
     pub(super) answer: Answer,
 }

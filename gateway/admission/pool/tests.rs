@@ -1,6 +1,7 @@
 //! Tests of `pool`.
 
 use super::*;
+use crate::CallerId;
 use crate::ConcurrencyLimit;
 use crate::{Bounds, Charge};
 
@@ -23,7 +24,9 @@ fn limits_of_organisation(pools: &Pools, count: usize) -> Vec<Arc<ConcurrencyLim
 /// Takes places until somebody would have to wait.
 async fn fill(limit: &Arc<ConcurrencyLimit>) -> Vec<crate::Permit> {
     let mut held = Vec::new();
-    while let Ok(permit) = tokio::time::timeout(std::time::Duration::ZERO, limit.acquire(1)).await {
+    while let Ok(permit) =
+        tokio::time::timeout(std::time::Duration::ZERO, limit.acquire(CallerId::alone(1))).await
+    {
         held.push(permit.unwrap());
     }
     held
@@ -48,8 +51,8 @@ async fn what_is_given_back_goes_to_a_member_that_waits_for_it() {
     let (a, b) = (limit(&pools), limit(&pools));
     let mut greedy = fill(&a).await;
     assert_eq!(greedy.len(), 3);
-    let _one = b.acquire(2).await.unwrap();
-    let waits = tokio::spawn(async move { b.acquire(2).await.is_ok() });
+    let _one = b.acquire(CallerId::alone(2)).await.unwrap();
+    let waits = tokio::spawn(async move { b.acquire(CallerId::alone(2)).await.is_ok() });
     tokio::task::yield_now().await;
     assert!(!waits.is_finished());
     greedy.pop();
@@ -63,15 +66,15 @@ async fn places_to_wait_are_shared_alike() {
     let _running = (fill(&a).await, fill(&b).await);
     let mut queue = Vec::new();
     for _ in 0..3 {
-        let mut one = Box::pin(a.acquire(1));
+        let mut one = Box::pin(a.acquire(CallerId::alone(1)));
         assert!(futures_poll(&mut one).is_none());
         queue.push(one);
     }
-    assert!(matches!(a.acquire(1).await, Err(crate::Refused::PoolFull)));
-    let mut other = Box::pin(b.acquire(1));
+    assert!(matches!(a.acquire(CallerId::alone(1)).await, Err(crate::Refused::PoolFull)));
+    let mut other = Box::pin(b.acquire(CallerId::alone(1)));
     assert!(futures_poll(&mut other).is_none(), "the other member's share");
     drop(queue);
-    let mut again = Box::pin(a.acquire(1));
+    let mut again = Box::pin(a.acquire(CallerId::alone(1)));
     assert!(futures_poll(&mut again).is_none());
 }
 
@@ -93,7 +96,7 @@ async fn integrations_that_nobody_calls_take_no_part() {
     assert_eq!(fill(&shared).await.len(), 32, "beside 1,000 that nobody calls");
     let mut called = Vec::new();
     for organisation in resting.iter().take(50) {
-        called.extend(organisation[0].acquire(1).await);
+        called.extend(organisation[0].acquire(CallerId::alone(1)).await);
     }
     assert_eq!(called.len(), 50);
     assert!(pools.running.share() >= 25, "the operator's part is none the smaller for how many");
@@ -107,7 +110,7 @@ async fn an_organisation_has_one_part_however_many_integrations_it_calls() {
     let pools = pools(40, 40);
     let many = limits_of_organisation(&pools, 30);
     let few = limits_of_organisation(&pools, 1);
-    let first = few[0].acquire(1).await.unwrap();
+    let first = few[0].acquire(CallerId::alone(1)).await.unwrap();
     let mut greedy = Vec::new();
     for limit in &many {
         greedy.extend(fill(limit).await);
@@ -124,8 +127,8 @@ async fn a_place_of_an_organisation_goes_on_to_another_of_its_integrations() {
     let limits = limits_of_organisation(&pools, 2);
     let mut held = fill(&limits[0]).await;
     assert_eq!(held.len(), 3, "its share of 1, and the common part");
-    let (one, other) = (Arc::clone(&limits[1]), limits[1].acquire(3));
-    let waits = tokio::spawn(async move { one.acquire(2).await.is_ok() });
+    let (one, other) = (Arc::clone(&limits[1]), limits[1].acquire(CallerId::alone(3)));
+    let waits = tokio::spawn(async move { one.acquire(CallerId::alone(2)).await.is_ok() });
     let mut other = Box::pin(other);
     assert!(futures_poll(&mut other).is_none());
     tokio::task::yield_now().await;
@@ -147,7 +150,7 @@ async fn no_place_of_organisations_is_lost_between_threads() {
             let limit = Arc::clone(&limits[n % 3]);
             tasks.spawn(async move {
                 for _ in 0..50 {
-                    let permit = limit.acquire(n as u64 % 5).await.unwrap();
+                    let permit = limit.acquire(CallerId::alone(n as u64 % 5)).await.unwrap();
                     tokio::task::yield_now().await;
                     drop(permit);
                 }

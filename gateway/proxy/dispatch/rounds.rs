@@ -203,7 +203,7 @@ async fn write_answer(
     Box::pin(async move {
         let turn = gateway
             .apart
-            .turn(context.principal.key())
+            .turn(context.principal.caller_id())
             .await
             .map_err(|_| RequestError::no_turn())?;
         turn.run(move || response::write_response(&context, &permitted, &answer, &budget)).await

@@ -16,7 +16,7 @@ impl Session {
     /// What servers must know of the client.
     pub(crate) fn caller(&self) -> Caller {
         Caller {
-            principal: self.principal.read().key(),
+            id: self.principal.read().caller_id(),
             capabilities: self.capabilities.clone(),
             interactive: self.interactive,
             log_level: self.level(),

@@ -94,7 +94,7 @@ fn request() -> Result<Request, String> {
 
 async fn call(server: &dyn Upstream, request: &Request) -> Result<(), String> {
     let caller = Caller {
-        principal: 1,
+        id: lockgate_admission::CallerId::alone(1),
         capabilities: "{}".into(),
         interactive: false,
         log_level: None,

@@ -83,7 +83,7 @@ fn request(port: u16) -> Result<Request, String> {
 
 async fn call(server: &dyn Upstream, request: &Request) -> Result<(), String> {
     let caller = Caller {
-        principal: 1,
+        id: lockgate_admission::CallerId::alone(1),
         capabilities: "{}".into(),
         interactive: false,
         log_level: None,

@@ -187,7 +187,7 @@ async fn nothing_secret_is_in_servers_and_health() {
     {
         let request = request(Method::ToolsCall, &json!({}));
         let caller = Caller {
-            principal: 1,
+            id: lockgate_admission::CallerId::alone(1),
             capabilities: "{}".into(),
             interactive: false,
             log_level: None,

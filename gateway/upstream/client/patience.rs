@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::OptionFuture;
-use lockgate_admission::Permit;
+use lockgate_admission::{CallerId, Permit};
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
 use parking_lot::Mutex;
@@ -64,7 +64,7 @@ pub(super) async fn within<T, F: Future<Output = Result<T, Failure>>>(
             inner: conversation,
             clock: Arc::clone(&clock),
             shared: Arc::clone(shared),
-            principal: call.caller.principal,
+            caller: call.caller.id,
         });
         let conversation = Arc::clone(&watched) as Arc<dyn Conversation>;
         let turn = Turn { conversation: Some(conversation), clock: Some(clock) };
@@ -231,7 +231,7 @@ struct Watched {
     inner: Arc<dyn Conversation>,
     clock: Arc<Clock>,
     shared: Arc<Shared>,
-    principal: u64,
+    caller: CallerId,
 }
 
 impl Watched {
@@ -255,7 +255,7 @@ impl Watched {
             return Ok(());
         }
         let deadline = clock.deadline(Instant::now());
-        let entering = tokio::time::timeout_at(deadline, self.shared.enter(self.principal));
+        let entering = tokio::time::timeout_at(deadline, self.shared.enter(self.caller));
         let refusal = tokio::select! {
             () = clock.over.cancelled() => return Err(QuestionError::Gone),
             entered = entering => match entered {
@@ -330,7 +330,7 @@ impl Drop for Returning<'_> {
 
 impl Conversation for Watched {
     fn principal(&self) -> u64 {
-        self.principal
+        self.caller.principal()
     }
 
     fn wants_progress(&self) -> bool {

@@ -1,11 +1,11 @@
-//! Whose turn it is at one server. Callers take turns, and the queue of a server that gives no sign
-//! of life is given up.
+//! Whose turn it is at one server. Organisations take turns, and so do the callers of one; the
+//! queue of a server that gives no sign of life is given up.
 
 use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use lockgate_admission::{Permit, Refused};
+use lockgate_admission::{CallerId, Permit, Refused};
 
 use super::Shared;
 use crate::failure::{Failure, Kind};
@@ -15,14 +15,14 @@ const QUIET_MS: u64 = 10_000;
 
 impl Shared {
     /// A place among the calls that run at once, at once or after waiting for it.
-    pub(super) async fn enter(&self, principal: u64) -> Result<Permit, Failure> {
-        match self.calls.try_acquire(principal) {
+    pub(super) async fn enter(&self, caller: CallerId) -> Result<Permit, Failure> {
+        match self.calls.try_acquire(caller) {
             Some(permit) => Ok(permit),
-            None => Box::pin(self.queue(principal)).await,
+            None => Box::pin(self.queue(caller)).await,
         }
     }
 
-    async fn queue(&self, caller: u64) -> Result<Permit, Failure> {
+    async fn queue(&self, caller: CallerId) -> Result<Permit, Failure> {
         let mut turn = pin!(self.calls.acquire(caller));
         loop {
             let stalled = self.stalled_for();
@@ -92,8 +92,8 @@ impl Shared {
                 (Kind::Overloaded, words)
             }
             Refused::Displaced => {
-                let words = "too many calls of this caller wait for it, and others wait as well \
-                    (servers.NAME.queue)";
+                let words = "too many calls of this caller or its organisation wait for it, and \
+                    others wait as well (servers.NAME.queue)";
                 (Kind::Overloaded, words.to_owned())
             }
             Refused::PoolFull => (

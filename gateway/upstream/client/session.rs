@@ -73,7 +73,7 @@ impl Shared {
             Transport::Stdio { .. } => MAX_PROCESSES,
             Transport::Http { .. } | Transport::Sse { .. } => MAX_SESSIONS,
         };
-        let Some(slot) = self.sessions.slot(session.key(), caller.principal, most) else {
+        let Some(slot) = self.sessions.slot(session.key(), caller.id.principal(), most) else {
             if self.config.sessions == config::Sessions::Client {
                 let words = format!("{most} clients have a connection of their own already");
                 return Err(Failure::new(Kind::Overloaded, words));

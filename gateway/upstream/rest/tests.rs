@@ -143,7 +143,7 @@ async fn call(client: &Client) -> Result<Answer, Failure> {
         panic!("no request")
     };
     let caller = Caller {
-        principal: 1,
+        id: lockgate_admission::CallerId::alone(1),
         capabilities: "{}".into(),
         interactive: false,
         log_level: None,

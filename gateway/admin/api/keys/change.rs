@@ -1,12 +1,11 @@
 //! A change of the file of keys: made to its end, put on the record, and in force when it is
 //! answered.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use lockgate_admission::Permit;
+use lockgate_admission::{CallerId, Permit};
 use lockgate_authn::key::Key;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -72,9 +71,8 @@ pub(super) async fn change_keys(
 
 /// Waits until it is the turn of the key's organisation.
 async fn take_turn(state: &ApiState, key: &Key) -> Result<Permit, Problem> {
-    let mut hasher = DefaultHasher::new();
-    key.organisation_or_default().hash(&mut hasher);
-    match timeout(TURN, state.key_turns.acquire(hasher.finish())).await {
+    let organisation = CallerId::of_organisation(key.organisation_or_default());
+    match timeout(TURN, state.key_turns.acquire(organisation)).await {
         Ok(Ok(turn)) => Ok(turn),
         _ => {
             let detail = "too many changes of keys wait: try again in a moment";
