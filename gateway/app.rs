@@ -18,7 +18,7 @@ use lockgate_egress::Connector;
 use lockgate_listener::{CertificateWatch, Handler};
 use lockgate_policy::Limiter;
 use lockgate_proxy::transport::{Endpoint, Exchange, Reply};
-use lockgate_proxy::{Gateway, Rules};
+use lockgate_proxy::{Gateway, Rules, TooManyStreams};
 use lockgate_registry::Registry;
 use lockgate_telemetry::audit::Trail;
 use lockgate_telemetry::{Metrics, Rejection, Tracer, Way};
@@ -308,7 +308,7 @@ impl Handler for App {
         self.gateway.identify(endpoint, credentials)
     }
 
-    fn stream(&self, caller: &Principal) -> Option<Self::Place> {
+    fn stream(&self, caller: &Principal) -> Result<Self::Place, TooManyStreams> {
         self.gateway.stream(caller)
     }
 

@@ -200,7 +200,7 @@ impl Check<'_> {
                 separator: separator(root.names.separator).to_string(),
                 max_length: root.names.max_length.size(),
             },
-            limits: limits(&root.limits),
+            limits: limits(&root.limits, &root.http),
             secret: self.secret(root.secret.as_ref()),
             old_secrets: self.old_secrets(root),
             pins,
@@ -271,7 +271,7 @@ impl Check<'_> {
     }
 }
 
-fn limits(raw: &raw::Limits) -> lockgate_proxy::Limits {
+fn limits(raw: &raw::Limits, http: &raw::Http) -> lockgate_proxy::Limits {
     let sessions = raw.sessions.size();
     lockgate_proxy::Limits {
         depth: raw.depth.size(),
@@ -288,6 +288,7 @@ fn limits(raw: &raw::Limits) -> lockgate_proxy::Limits {
         page_items: raw.page_items.size(),
         discovery_deadline: raw.discovery_deadline.duration(),
         streams_per_principal: raw.streams_per_principal.size(),
+        connections_per_address: address::connections_per_address(http),
         subscriptions: raw.subscriptions.size(),
         stream_buffer: raw.stream_buffer.size(),
         question_rounds: raw.question_rounds.size(),

@@ -12,13 +12,12 @@ use http::{Response, StatusCode};
 use lockgate_admission::budget::DROPPED;
 use lockgate_admission::reader;
 use lockgate_protocol::{code, write};
+use lockgate_proxy::TooManyStreams;
 use lockgate_telemetry::Rejection;
 
 use crate::exchange_handler::Handler;
 
 const ALL_STREAMS: &str = "too many event streams are open (http.connections): try again";
-const CALLERS_STREAMS: &str = "too many open streams of this caller \
-    (limits.streams_per_principal): close one, or try again later";
 const SLOW: &str = "the body did not arrive in time (http.read_timeout)";
 const PACE: &str = "the body arrives too slowly (http.body_rate)";
 const CONNECTION_BODIES: &str = "too many slow bodies on this connection \
@@ -83,7 +82,7 @@ pub(crate) enum ListenerError {
     /// As many streams as connections are open.
     Streams,
     /// The caller has as many streams open as one may have.
-    CallersStreams,
+    CallersStreams(TooManyStreams),
     /// Bodies in flight take all the memory that they may.
     Memory,
     /// There is no memory for the answer until clients have read theirs.
@@ -160,7 +159,7 @@ impl ListenerError {
             Self::Broken => "the body is incomplete or badly framed",
             Self::Busy => "too many requests are waiting: try again",
             Self::Streams => ALL_STREAMS,
-            Self::CallersStreams => CALLERS_STREAMS,
+            Self::CallersStreams(too_many) => return too_many.to_string().into(),
             Self::Memory => MEMORY,
             Self::Unread => DROPPED,
             Self::NoSession => "no such session",
@@ -189,7 +188,7 @@ impl ListenerError {
             | Self::ConnectionBodies { .. }
             | Self::PrincipalBodies { .. } => Rejection::SlowClient,
             Self::ConnectionBytes | Self::PrincipalBytes => Rejection::Overloaded,
-            Self::Busy | Self::Streams | Self::CallersStreams | Self::Memory | Self::Unread => {
+            Self::Busy | Self::Streams | Self::CallersStreams(_) | Self::Memory | Self::Unread => {
                 Rejection::Overloaded
             }
             Self::NoSession => Rejection::Session,
@@ -207,7 +206,7 @@ impl ListenerError {
             Self::PrincipalBytes => "unfinished_bytes_per_principal",
             Self::Busy => "overloaded",
             Self::Streams => "streams",
-            Self::CallersStreams => "streams_per_principal",
+            Self::CallersStreams(too_many) => too_many.reason(),
             Self::Memory => "bytes_in_flight",
             Self::Unread => "answer_dropped",
             _ => return None,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use lockgate_admission::budget::Budget;
 use lockgate_authn::{Credentials, Principal};
+use lockgate_proxy::TooManyStreams;
 use lockgate_proxy::transport::{Endpoint, Exchange, Reply};
 use lockgate_telemetry::Rejection;
 
@@ -25,9 +26,11 @@ pub trait Handler: Send + Sync + 'static {
     /// The protected resource metadata (RFC 9728) at a path, if there is any.
     fn metadata(&self, path: &str) -> Option<String>;
 
-    /// A place among the event streams of a caller, until it is dropped; `None` when it has as many
-    /// as one may have.
-    fn stream(&self, caller: &Principal) -> Option<Self::Place>;
+    /// A place among the event streams of a caller, until it is dropped.
+    ///
+    /// # Errors
+    /// It has as many as one may have, or its organisation.
+    fn stream(&self, caller: &Principal) -> Result<Self::Place, TooManyStreams>;
 
     /// An exchange that went no further than the listener, for the record.
     fn record_rejection(&self, why: Rejection, words: Cow<'static, str>);

@@ -15,6 +15,7 @@ use futures_util::future::BoxFuture;
 use http::{HeaderMap, Response, StatusCode};
 use lockgate_admission::budget::Budget;
 use lockgate_authn::{Credentials, Identity, Principal};
+use lockgate_proxy::TooManyStreams;
 use lockgate_proxy::transport::{Endpoint, Exchange, ExchangeKind, Reply, Text};
 use lockgate_telemetry::Rejection;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -51,8 +52,11 @@ impl Handler for Fake {
         }
     }
 
-    fn stream(&self, _: &Principal) -> Option<Arc<()>> {
-        (Arc::strong_count(&self.streams) <= MAX_STREAMS).then(|| Arc::clone(&self.streams))
+    fn stream(&self, _: &Principal) -> Result<Arc<()>, TooManyStreams> {
+        match Arc::strong_count(&self.streams) <= MAX_STREAMS {
+            true => Ok(Arc::clone(&self.streams)),
+            false => Err(TooManyStreams::OfPrincipal),
+        }
     }
 
     fn metadata(&self, path: &str) -> Option<String> {

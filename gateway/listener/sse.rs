@@ -54,7 +54,7 @@ pub(crate) async fn open_stream<H: Handler, F: Fallback>(
         Ok(principal) => principal,
         Err(reply) => return Ok(build_response(reply, keep_alive, Hold::none(active))),
     };
-    let place = context.handler.stream(&principal).ok_or(ListenerError::CallersStreams)?;
+    let place = context.handler.stream(&principal).map_err(ListenerError::CallersStreams)?;
     let caller = SessionClient { peer: credentials.peer, principal, endpoint };
     let (out, messages) = MessageQueue::new(context.handler.budget());
     let owner = Arc::new(Owner { caller, proxied: Mutex::default() });

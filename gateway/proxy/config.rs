@@ -59,6 +59,9 @@ pub struct Limits {
     pub discovery_deadline: Duration,
     /// `subscriptions/listen` streams and legacy GET streams alive at once, per principal.
     pub streams_per_principal: usize,
+    /// Connections that one address may have. The streams of one organisation other than
+    /// `default` are at most half as many.
+    pub connections_per_address: usize,
     /// Resource URIs that one session or one listen may subscribe to.
     pub subscriptions: usize,
     /// Messages buffered for a client that reads slowly or resumes later, per stream.

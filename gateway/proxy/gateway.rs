@@ -25,7 +25,7 @@ use crate::rights::CallerRights;
 use crate::session::{Session, Sessions, portable};
 use crate::single_principal::SinglePrincipal;
 use crate::snapshot::Snapshot;
-use crate::streams::{OpenStream, Streams};
+use crate::streams::{OpenStream, Streams, TooManyStreams};
 use crate::suspects::{self, PinChange, Suspect};
 use crate::transport::Exchange;
 use crate::unix_time;
@@ -184,11 +184,13 @@ impl Gateway {
         self.ending.send_replace(true);
     }
 
-    /// A place for an event stream that the listener keeps open for a caller; `None` when it has as
-    /// many as one may have.
-    #[must_use]
-    pub fn stream(&self, caller: &Principal) -> Option<OpenStream> {
-        self.streams.open(caller, self.snapshot().config.limits.streams_per_principal)
+    /// A place for an event stream that is kept open for a caller.
+    ///
+    /// # Errors
+    /// It has as many as one may have, or its organisation.
+    pub fn stream(&self, caller: &Principal) -> Result<OpenStream, TooManyStreams> {
+        let limits = &self.snapshot().config.limits;
+        self.streams.open(caller, limits.streams_per_principal, limits.connections_per_address)
     }
 
     /// Room in the audit trail for a change that somebody is about to make; none where there is no

@@ -330,12 +330,16 @@ pub(crate) fn open_stream(
         return problem.reply(None, Era::Legacy);
     }
     let counted = matches!(exchange.kind, ExchangeKind::Listen);
-    let open = if counted { None } else { gateway.stream(principal) };
-    if open.is_none() && !counted {
-        let problem = RequestError::too_many_streams().status(StatusCode::SERVICE_UNAVAILABLE);
-        gateway.record_refused_request(&problem, exchange);
-        return problem.reply(None, Era::Legacy);
-    }
+    let open = if counted { Ok(None) } else { gateway.stream(principal).map(Some) };
+    let open = match open {
+        Ok(open) => open,
+        Err(too_many) => {
+            let problem = RequestError::too_many_streams(too_many);
+            let problem = problem.status(StatusCode::SERVICE_UNAVAILABLE);
+            gateway.record_refused_request(&problem, exchange);
+            return problem.reply(None, Era::Legacy);
+        }
+    };
     gateway.end_subscriptions(&session, snapshot);
     let resumed = header(&exchange.headers, &HeaderName::from_static("last-event-id"))
         .and_then(parse_event_id);

@@ -65,7 +65,7 @@ pub use gateway::Gateway;
 pub use lifecycle::Prepared;
 pub use rescue::classify_failure;
 pub use snapshot::{Rules, RulesError};
-pub use streams::OpenStream;
+pub use streams::{OpenStream, TooManyStreams};
 pub use suspects::{PinChange, Suspect};
 pub use tool_news::{EndedCall, NamedTool, ToolChange};
 pub use visible::VisibleTool;

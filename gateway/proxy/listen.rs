@@ -118,8 +118,8 @@ fn listener(gateway: &Arc<Gateway>, context: &RequestContext) -> Result<Listener
         ));
     }
     let held = crate::authorize::admit(&context.snapshot, &context.rights, Method::Listen)?;
-    let open = gateway.streams.open(&context.principal, limits.streams_per_principal);
-    let open = open.ok_or_else(RequestError::too_many_streams)?;
+    let open = gateway.stream(&context.principal);
+    let open = open.map_err(RequestError::too_many_streams)?;
     audit_listen(gateway, context)?;
     // What may not be subscribed to is left out of the acknowledgement, like what does not exist.
     let uris = uris.iter().filter_map(Value::as_str);

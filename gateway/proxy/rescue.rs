@@ -27,6 +27,7 @@ pub(crate) use approval::ApprovalError;
 pub use failure::classify_failure;
 
 use crate::session::TooMany;
+use crate::streams::TooManyStreams;
 use crate::transport::{Reply, Text};
 use lockgate_admission::budget::DROPPED;
 
@@ -195,12 +196,10 @@ impl RequestError {
             .data(modern::version_error(requested))
     }
 
-    /// The caller has as many streams open as one may have.
-    pub(crate) fn too_many_streams() -> Self {
-        let words = "too many open streams of this caller (limits.streams_per_principal): close \
-            one, or try again later";
-        let mut problem =
-            Self::new(code::OVERLOADED, words).data(json!({"reason": "streams_per_principal"}));
+    /// The caller has as many streams open as one may have, or its organisation.
+    pub(crate) fn too_many_streams(too_many: TooManyStreams) -> Self {
+        let mut problem = Self::new(code::OVERLOADED, too_many.to_string())
+            .data(json!({"reason": too_many.reason()}));
         problem.retry_after = Some(Duration::from_secs(5));
         problem
     }

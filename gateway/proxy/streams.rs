@@ -1,12 +1,12 @@
-//! The event streams that are open now: of everybody, for the metrics, and of each principal, up to
-//! a limit. A stream that ends gives its place back.
+//! The event streams that are open now: of everybody, for the metrics, and of each principal and
+//! each organisation, up to a limit. A stream that ends gives its place back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use lockgate_authn::Principal;
 
-use crate::quota::{QuotaPermit, Quotas};
+use crate::quota::{Exhausted, QuotaPermit, Quotas};
 
 /// See the module.
 #[derive(Default)]
@@ -22,6 +22,32 @@ pub struct OpenStream {
     _share: Option<QuotaPermit>,
 }
 
+/// Who has as many streams as they may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TooManyStreams {
+    #[error(
+        "too many open streams of this caller (limits.streams_per_principal): close one, or try \
+         again later"
+    )]
+    OfPrincipal,
+    #[error(
+        "too many open streams of this organisation (half of http.connections_per_address): close \
+         one, or try again later"
+    )]
+    OfOrganisation,
+}
+
+impl TooManyStreams {
+    /// What stands in `data.reason`.
+    #[must_use]
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::OfPrincipal => "streams_per_principal",
+            Self::OfOrganisation => "streams_of_organisation",
+        }
+    }
+}
+
 impl Streams {
     pub(crate) fn len(&self) -> usize {
         self.all.load(Ordering::Relaxed)
@@ -32,14 +58,23 @@ impl Streams {
         self.counted(None)
     }
 
-    /// A stream that waits for news; `None` when its principal has `limit` of them already.
+    /// A stream that waits for news, where there may be `limit` of its principal, and about `all`
+    /// of everybody: each may be a connection, and behind a proxy all clients have one address.
+    ///
+    /// # Errors
+    /// Its principal has as many of them as one may have, or its organisation.
     pub(crate) fn open(
         self: &Arc<Self>,
         principal: &Principal,
         limit: usize,
-    ) -> Option<OpenStream> {
-        let share = self.waiting.take(principal, limit)?;
-        Some(self.counted(Some(share)))
+        all: usize,
+    ) -> Result<OpenStream, TooManyStreams> {
+        let share = self.waiting.take_of_all(principal, limit, all);
+        let share = share.map_err(|exhausted| match exhausted {
+            Exhausted::Principal => TooManyStreams::OfPrincipal,
+            Exhausted::Organisation => TooManyStreams::OfOrganisation,
+        })?;
+        Ok(self.counted(Some(share)))
     }
 
     fn counted(self: &Arc<Self>, share: Option<QuotaPermit>) -> OpenStream {

@@ -104,17 +104,16 @@ impl Follower {
     /// From now on, or after the event of this id.
     ///
     /// # Errors
-    /// The caller has as many streams as one may have.
+    /// The caller has as many streams as one may have, or its organisation.
     pub(crate) fn new(
         state: Arc<ApiState>,
         caller: Caller,
         last: Option<&str>,
     ) -> Result<Self, Problem> {
-        let Some(place) = state.gateway.stream(&caller.principal) else {
-            let detail = "too many open streams of this caller (limits.streams_per_principal): \
-                close one, or try again later";
-            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", detail));
-        };
+        let place = state.gateway.stream(&caller.principal).map_err(|too_many| {
+            let detail = too_many.to_string();
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", detail)
+        })?;
         state.journal.follow(&state.gateway);
         let newest = state.journal.subscribe();
         let now = *newest.borrow();

@@ -24,6 +24,7 @@ use hyper_util::rt::TokioIo;
 use lockgate_admission::budget::Budget;
 use lockgate_authn::{Credentials, Identity, Principal};
 use lockgate_listener::{BodyLimits, Config, Handler, Limits, Server};
+use lockgate_proxy::TooManyStreams;
 use lockgate_proxy::transport::{Endpoint, Exchange, ExchangeKind, Reply, Text};
 use lockgate_telemetry::Rejection;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -48,8 +49,8 @@ impl Handler for Echo {
         Ok(Principal::new(Identity::new("local", "user")))
     }
 
-    fn stream(&self, _: &Principal) -> Option<()> {
-        Some(())
+    fn stream(&self, _: &Principal) -> Result<(), TooManyStreams> {
+        Ok(())
     }
 
     fn metadata(&self, _: &str) -> Option<String> {

@@ -2,12 +2,14 @@
 //! paused with questions. Each is taken once; of one caller's, the oldest makes room.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_authn::Principal;
 use parking_lot::Mutex;
 
 use crate::approvals::bounds::{Bounds, NoRoom};
+use crate::quota::{QuotaPermit, Quotas};
 
 /// How long the next round of an approved call may take: as long as the state that its client was
 /// given is good.
@@ -36,11 +38,20 @@ pub(crate) enum TakeError {
 
 /// See the module.
 #[derive(Default)]
-pub(crate) struct AskedCalls(Mutex<Tables>);
+pub(crate) struct AskedCalls {
+    tables: Mutex<Tables>,
+    shares: Arc<Quotas>,
+}
+
+/// A question, and its place among those of its owner and its organisation.
+struct Asked {
+    call: AskedCall,
+    _share: QuotaPermit,
+}
 
 #[derive(Default)]
 struct Tables {
-    asked: HashMap<Nonce, AskedCall>,
+    asked: HashMap<Nonce, Asked>,
     rounds: HashMap<[u8; 32], Instant>,
 }
 
@@ -48,21 +59,22 @@ impl AskedCalls {
     /// Remembers a question until it is answered or expires.
     ///
     /// # Errors
-    /// There are as many of all callers as there may be.
+    /// There are as many of all callers as there may be, or of its organisation.
     pub(crate) fn ask(&self, nonce: Nonce, call: AskedCall, bounds: Bounds) -> Result<(), NoRoom> {
-        let mut tables = self.0.lock();
+        let mut tables = self.tables.lock();
         let now = Instant::now();
-        tables.asked.retain(|_, asked| asked.expires > now);
-        let of_owner = tables.asked.iter().filter(|(_, asked)| asked.owner == call.owner);
+        tables.asked.retain(|_, asked| asked.call.expires > now);
+        let of_owner = tables.asked.iter().filter(|(_, asked)| asked.call.owner == call.owner);
         if of_owner.clone().count() >= bounds.of_principal {
-            let oldest = of_owner.min_by_key(|(_, asked)| asked.expires);
+            let oldest = of_owner.min_by_key(|(_, asked)| asked.call.expires);
             let oldest = oldest.map(|(nonce, _)| *nonce);
             oldest.and_then(|nonce| tables.asked.remove(&nonce));
         }
         if tables.asked.len() >= bounds.all {
             return Err(NoRoom::All);
         }
-        tables.asked.insert(nonce, call);
+        let share = self.shares.take_of_all(&call.owner, bounds.of_principal, bounds.all)?;
+        tables.asked.insert(nonce, Asked { call, _share: share });
         Ok(())
     }
 
@@ -71,16 +83,16 @@ impl AskedCalls {
     /// # Errors
     /// It is not known, or its time is over.
     pub(crate) fn take(&self, nonce: &Nonce) -> Result<AskedCall, TakeError> {
-        let asked = self.0.lock().asked.remove(nonce).ok_or(TakeError::Unknown)?;
-        match asked.expires > Instant::now() {
-            true => Ok(asked),
+        let asked = self.tables.lock().asked.remove(nonce).ok_or(TakeError::Unknown)?;
+        match asked.call.expires > Instant::now() {
+            true => Ok(asked.call),
             false => Err(TakeError::Expired),
         }
     }
 
     /// The server of an approved call has paused it: its next round needs no other approval.
     pub(crate) fn open_round(&self, digest: [u8; 32], bounds: Bounds) {
-        let mut tables = self.0.lock();
+        let mut tables = self.tables.lock();
         let now = Instant::now();
         tables.rounds.retain(|_, until| *until > now);
         if tables.rounds.len() < bounds.all {
@@ -90,13 +102,13 @@ impl AskedCalls {
 
     /// Takes the next round of an approved call: once.
     pub(crate) fn take_round(&self, digest: &[u8; 32]) -> bool {
-        let until = self.0.lock().rounds.remove(digest);
+        let until = self.tables.lock().rounds.remove(digest);
         until.is_some_and(|until| until > Instant::now())
     }
 
     pub(crate) fn len(&self) -> usize {
         let now = Instant::now();
-        self.0.lock().asked.values().filter(|asked| asked.expires > now).count()
+        self.tables.lock().asked.values().filter(|asked| asked.call.expires > now).count()
     }
 }
 

@@ -1,5 +1,7 @@
 //! How many calls may wait for people.
 
+use crate::quota::Exhausted;
+
 /// How many may wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
@@ -11,5 +13,16 @@ pub(crate) struct Bounds {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoRoom {
     All,
+    /// Its organisation leaves half of all to others.
+    OfOrganisation,
     OfPrincipal,
+}
+
+impl From<Exhausted> for NoRoom {
+    fn from(exhausted: Exhausted) -> Self {
+        match exhausted {
+            Exhausted::Principal => Self::OfPrincipal,
+            Exhausted::Organisation => Self::OfOrganisation,
+        }
+    }
 }

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use crate::approvals::bounds::{Bounds, NoRoom};
+use crate::quota::{QuotaPermit, Quotas};
 use crate::rights::subject;
 
 /// How the wait for others ended.
@@ -66,12 +67,16 @@ struct Votes {
 
 /// See the module.
 #[derive(Default)]
-pub(crate) struct WaitingCalls(Arc<Mutex<BTreeMap<String, Arc<WaitingCall>>>>);
+pub(crate) struct WaitingCalls {
+    calls: Arc<Mutex<BTreeMap<String, Arc<WaitingCall>>>>,
+    shares: Arc<Quotas>,
+}
 
 /// A place among the calls that wait, given back when dropped.
 pub(crate) struct WaitingPermit {
     calls: Arc<Mutex<BTreeMap<String, Arc<WaitingCall>>>>,
     id: String,
+    _share: QuotaPermit,
 }
 
 impl Drop for WaitingPermit {
@@ -198,24 +203,21 @@ impl WaitingCalls {
     /// Lets a call wait.
     ///
     /// # Errors
-    /// As many wait as may, of all callers or of this one.
+    /// As many wait as may, of all callers, of this one or of its organisation.
     pub(crate) fn hold(&self, call: WaitingCall, bounds: Bounds) -> Result<WaitingPermit, NoRoom> {
-        let mut calls = self.0.lock();
+        let share = self.shares.take_of_all(&call.requester, bounds.of_principal, bounds.all)?;
+        let mut calls = self.calls.lock();
         if calls.len() >= bounds.all {
             return Err(NoRoom::All);
         }
-        let of_same = calls.values().filter(|other| other.requester == call.requester);
-        if of_same.count() >= bounds.of_principal {
-            return Err(NoRoom::OfPrincipal);
-        }
         let id = call.id.clone();
         calls.insert(id.clone(), Arc::new(call));
-        Ok(WaitingPermit { calls: Arc::clone(&self.0), id })
+        Ok(WaitingPermit { calls: Arc::clone(&self.calls), id, _share: share })
     }
 
     /// What somebody may approve, the oldest first.
     pub(crate) fn list(&self, approver: Approver<'_>) -> Vec<Value> {
-        let mut calls: Vec<Arc<WaitingCall>> = self.0.lock().values().cloned().collect();
+        let mut calls: Vec<Arc<WaitingCall>> = self.calls.lock().values().cloned().collect();
         calls.sort_by_key(|call| call.asked);
         let mut all = Vec::new();
         for call in calls {
@@ -226,7 +228,7 @@ impl WaitingCalls {
 
     /// The call of this id, if this approver may approve it.
     pub(crate) fn find(&self, approver: Approver<'_>, id: &str) -> Option<Value> {
-        let call = self.0.lock().get(id).cloned()?;
+        let call = self.calls.lock().get(id).cloned()?;
         call.show_to(approver)
     }
 
@@ -241,13 +243,13 @@ impl WaitingCalls {
         approve: bool,
         record: RecordVote<'_>,
     ) -> Result<(Arc<WaitingCall>, Value), VoteError> {
-        let call = self.0.lock().get(id).cloned().ok_or(VoteError::Unknown)?;
+        let call = self.calls.lock().get(id).cloned().ok_or(VoteError::Unknown)?;
         let state = call.vote(approver, approve, record)?;
         Ok((call, state))
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.0.lock().len()
+        self.calls.lock().len()
     }
 }
 

@@ -54,6 +54,7 @@ pub(crate) enum ApprovalError {
 fn reason(no_room: NoRoom) -> &'static str {
     match no_room {
         NoRoom::All => "limits.approvals",
+        NoRoom::OfOrganisation => "half of limits.approvals of one organisation",
         NoRoom::OfPrincipal => "limits.approvals_per_principal",
     }
 }
@@ -69,7 +70,11 @@ impl RequestError {
                 Self::invalid(words)
             }
             ApprovalError::NoRoom(no_room) => {
-                let name = reason(*no_room).trim_start_matches("limits.");
+                let name = match no_room {
+                    NoRoom::All => "approvals",
+                    NoRoom::OfOrganisation => "approvals_of_organisation",
+                    NoRoom::OfPrincipal => "approvals_per_principal",
+                };
                 Self::new(code::OVERLOADED, words)
                     .status(StatusCode::SERVICE_UNAVAILABLE)
                     .data(json!({"reason": name}))

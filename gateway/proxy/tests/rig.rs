@@ -285,6 +285,7 @@ fn config(separator: &str) -> Config {
             page_items: 2,
             discovery_deadline: SOON,
             streams_per_principal: 16,
+            connections_per_address: 1000,
             subscriptions: 16,
             stream_buffer: 64,
             question_rounds: 8,

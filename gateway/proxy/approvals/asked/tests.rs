@@ -43,6 +43,26 @@ fn the_oldest_of_ones_own_makes_room_and_nobody_elses() {
 }
 
 #[test]
+fn an_organisation_with_many_keys_leaves_half_of_the_questions_to_others() {
+    let bounds = Bounds { all: 8, of_principal: 2 };
+    let calls = AskedCalls::default();
+    let ask = |nonce: u8, organisation: &str| {
+        let identity = Identity::new("key", &format!("key {nonce}"));
+        let owner = Principal::new(identity.in_organisation(Some(organisation)));
+        let call = AskedCall { owner, ..asked("", MINUTE) };
+        calls.ask([nonce; 16], call, bounds)
+    };
+    assert!((0..4).all(|nonce| ask(nonce, "acme").is_ok()));
+    assert_eq!(ask(4, "acme"), Err(NoRoom::OfOrganisation));
+    assert!((10..14).all(|nonce| ask(nonce, "other").is_ok()));
+    assert_eq!(ask(14, "third"), Err(NoRoom::All));
+    calls.take(&[0; 16]).unwrap();
+    assert_eq!(ask(5, "acme"), Ok(()), "an answer makes room");
+    (1..14).for_each(|nonce| drop(calls.take(&[nonce; 16])));
+    assert_eq!(calls.shares.holders(), 0, "nothing is left behind");
+}
+
+#[test]
 fn a_round_is_taken_once_for_its_own_call() {
     let calls = AskedCalls::default();
     assert!(!calls.take_round(&[1; 32]));

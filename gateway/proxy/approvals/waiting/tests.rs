@@ -172,3 +172,23 @@ fn approvers_are_of_the_organisation_unless_they_run_the_gateway_or_are_named() 
         assert_eq!(seen, (of_role, of_name), "{approver:?} {is_operator}");
     }
 }
+
+#[test]
+fn an_organisation_with_many_keys_leaves_half_of_the_approvals_to_others() {
+    let bounds = Bounds { all: 8, of_principal: 2 };
+    let waiting = WaitingCalls::default();
+    let hold = |number: usize, organisation: &str| {
+        let identity = Identity::new("key", &format!("key {}", number / 2));
+        let requester = Principal::new(identity.in_organisation(Some(organisation)));
+        let (call, _) = call(&format!("{organisation} {number}"), &requester, Vec::new());
+        waiting.hold(call, bounds)
+    };
+    let mut held: Vec<_> = (0..4).map(|number| hold(number, "acme").unwrap()).collect();
+    assert_eq!(hold(4, "acme").err(), Some(NoRoom::OfOrganisation));
+    let others: Vec<_> = (0..4).map(|number| hold(number, "other").unwrap()).collect();
+    assert_eq!(hold(0, "third").err(), Some(NoRoom::All));
+    held.pop();
+    held.push(hold(5, "acme").unwrap());
+    drop((held, others));
+    assert_eq!((waiting.len(), waiting.shares.holders()), (0, 0), "nothing is left behind");
+}
