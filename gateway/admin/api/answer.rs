@@ -24,6 +24,8 @@ use super::state::ApiState;
 
 /// Longer answers are read apart.
 const LARGE: usize = 1 << 20;
+/// Bytes that a value takes in a tree.
+const NODE: usize = 64;
 /// Seconds until there may be memory again.
 const RETRY: u64 = 1;
 
@@ -126,6 +128,12 @@ pub(crate) async fn count(
         Ok(()) => Ok(reader.finish(make(), 0)),
         Err(_) => Err(no_memory()),
     }
+}
+
+/// Bytes that a tree of a text may take, at most.
+pub(crate) fn estimate_tree(text: &[u8]) -> usize {
+    let values = text.iter().filter(|byte| b",[{:".contains(byte)).count();
+    text.len().saturating_add(values.saturating_mul(NODE))
 }
 
 /// Has every answer count that does not count by itself and does not come piece by piece.

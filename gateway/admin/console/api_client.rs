@@ -2,8 +2,10 @@
 //! page shows what the API shows, is refused what the API refuses, and its changes are recorded as
 //! the API's are.
 
+use std::sync::Arc;
+
 use axum::Router;
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::{Body, Bytes, HttpBody, to_bytes};
 use axum::extract::{FromRequestParts, Request};
 use axum::http::header::{CONTENT_TYPE, FORWARDED, HeaderName, IF_MATCH};
 use axum::http::request::Parts;
@@ -15,10 +17,13 @@ use serde_json::Value;
 use tower::ServiceExt;
 use url::{Position, Url};
 
-use super::error::PageError;
+use super::error::{PageError, TOO_MUCH};
+use super::page_account::{PageAccount, PageHold, ReadError};
 
 /// Largest answer that a page is made of, in bytes.
-const MAX_ANSWER: usize = 64 << 20;
+const MAX_ANSWER: usize = 8 << 20;
+/// What tells apart an answer that is larger.
+pub(crate) const TOO_LARGE: &str = "ANSWER_TOO_LARGE";
 /// What the API reads of a request beside its body.
 const PASSED_ON: [HeaderName; 4] = [
     FORWARDED,
@@ -33,6 +38,7 @@ pub(crate) struct ApiClient {
     routes: Router,
     principal: Principal,
     headers: HeaderMap,
+    hold: Arc<PageHold>,
 }
 
 /// What the API answered instead of what was asked for.
@@ -109,20 +115,29 @@ impl ApiPath {
 }
 
 impl ApiClient {
-    pub(crate) fn new(routes: Router, principal: Principal, sent: &HeaderMap) -> Self {
+    pub(crate) fn new(
+        routes: Router,
+        principal: Principal,
+        sent: &HeaderMap,
+        account: &PageAccount,
+    ) -> Self {
         let mut headers = HeaderMap::new();
         for name in PASSED_ON {
             if let Some(value) = sent.get(&name) {
                 headers.insert(name, value.clone());
             }
         }
-        Self { routes, principal, headers }
+        let hold = Arc::new(account.begin(principal.caller_id()));
+        Self { routes, principal, headers, hold }
     }
 
     /// What there is at a path.
-    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &ApiPath) -> Result<T, ApiError> {
+    pub(crate) async fn get<T>(&self, path: &ApiPath) -> Result<T, ApiError>
+    where
+        T: DeserializeOwned + Send + 'static,
+    {
         let answer = self.send(Method::GET, path, None, None).await?;
-        serde_json::from_slice(&answer).map_err(|_| unreadable())
+        Ok(self.hold.read(answer).await?)
     }
 
     /// A change, with the version of the thing that it is made on, if there is one.
@@ -137,13 +152,12 @@ impl ApiClient {
     }
 
     /// A question that needs a body, and its answer.
-    pub(crate) async fn ask<T: DeserializeOwned>(
-        &self,
-        path: &ApiPath,
-        body: &Value,
-    ) -> Result<T, ApiError> {
+    pub(crate) async fn ask<T>(&self, path: &ApiPath, body: &Value) -> Result<T, ApiError>
+    where
+        T: DeserializeOwned + Send + 'static,
+    {
         let answer = self.send(Method::POST, path, Some(body), None).await?;
-        serde_json::from_slice(&answer).map_err(|_| unreadable())
+        Ok(self.hold.read(answer).await?)
     }
 
     /// The answer as it comes, such as a stream of events.
@@ -166,6 +180,9 @@ impl ApiClient {
         let request = self.request(method, path, body, version)?;
         let answer = self.routes.clone().oneshot(request).await.unwrap_or_else(|no| match no {});
         let status = answer.status();
+        if answer.body().size_hint().lower() > MAX_ANSWER as u64 {
+            return Err(too_large(path));
+        }
         let text = to_bytes(answer.into_body(), MAX_ANSWER).await.map_err(|_| unreadable())?;
         match status.is_success() {
             true => Ok(text),
@@ -198,6 +215,11 @@ impl ApiClient {
 }
 
 impl ApiError {
+    fn new(status: StatusCode, code: &str, detail: String) -> Self {
+        let code = code.to_owned();
+        Self { status, detail, pointer: String::new(), stage: String::new(), code }
+    }
+
     fn read(status: StatusCode, text: &[u8]) -> Self {
         let refusal: Refusal = serde_json::from_slice(text).unwrap_or_default();
         let mut error = Self {
@@ -226,18 +248,35 @@ impl ApiError {
 }
 
 fn unreadable() -> ApiError {
-    ApiError {
-        status: StatusCode::BAD_GATEWAY,
-        detail: "the gateway gave an answer that this page cannot read; its log says more".into(),
-        pointer: String::new(),
-        stage: String::new(),
-        code: String::new(),
+    let detail = "the gateway gave an answer that this page cannot read; its log says more";
+    ApiError::new(StatusCode::BAD_GATEWAY, "", detail.into())
+}
+
+fn too_large(path: &ApiPath) -> ApiError {
+    let detail = format!(
+        "the answer has more than 8 MiB, which no page shows: ask for less of it, or take it from \
+         the API at {}",
+        path.as_str()
+    );
+    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, TOO_LARGE, detail)
+}
+
+impl From<ReadError> for ApiError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Json => unreadable(),
+            ReadError::Busy => {
+                let detail = PageError::busy().detail;
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", detail)
+            }
+        }
     }
 }
 
 impl From<ApiError> for PageError {
     fn from(error: ApiError) -> Self {
         let title = match error.status {
+            _ if error.code == TOO_LARGE => TOO_MUCH,
             StatusCode::NOT_FOUND => "There is nothing of this name",
             StatusCode::FORBIDDEN => "This is not for you to see or do",
             StatusCode::UNAUTHORIZED => "You are signed out",

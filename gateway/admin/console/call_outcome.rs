@@ -3,8 +3,11 @@
 
 use serde_json::Value;
 
-use super::api_client::{ApiError, ApiPath, sentence};
+use super::api_client::{ApiError, ApiPath, TOO_LARGE, sentence};
+use super::shown::{MOST_SHOWN, REST, show_json, show_text};
 
+/// Most parts of a result that a page shows.
+const MAX_PARTS: usize = 100;
 const POLICY_TITLE: &str = "A policy does not let you make this call";
 const POLICY_ADVICE: &str =
     "Nothing has reached the server. Whoever writes the policies can let it through.";
@@ -38,16 +41,7 @@ impl CallOutcome {
 
     /// A `CallToolResult`: texts as they are, everything else as JSON.
     pub(crate) fn of_result(result: &Value) -> Self {
-        let mut texts = Vec::new();
-        for item in result.get("content").and_then(Value::as_array).into_iter().flatten() {
-            match item.get("text").and_then(Value::as_str) {
-                Some(text) => texts.push(text.to_owned()),
-                None => texts.push(write_pretty(item)),
-            }
-        }
-        if let Some(structured) = result.get("structuredContent") {
-            texts.push(write_pretty(structured));
-        }
+        let texts = show_parts(result);
         if result.get("isError") != Some(&Value::Bool(true)) {
             return Self { stage: "", title: "The tool answered", advice: "", texts, next: None };
         }
@@ -94,6 +88,11 @@ impl Called<'_> {
 /// The stage that failed, as a title, and what to do.
 fn describe(error: &ApiError) -> (&'static str, &'static str, &'static str) {
     match (error.status.as_u16(), error.code.as_str()) {
+        (_, TOO_LARGE) => (
+            "answer",
+            "The tool answered with more than a page shows",
+            "The call was made. Programs get the whole answer, over the API and over MCP.",
+        ),
         (400 | 422, _) => (
             "schema",
             "The arguments are not what the tool takes",
@@ -123,8 +122,24 @@ fn describe(error: &ApiError) -> (&'static str, &'static str, &'static str) {
     }
 }
 
-pub(crate) fn write_pretty(value: &Value) -> String {
-    serde_json::to_string_pretty(value).unwrap_or_default()
+/// What a tool said, part by part, as far as a page shows it.
+fn show_parts(result: &Value) -> Vec<String> {
+    let mut texts = Vec::new();
+    let mut shown = 0;
+    let content = result.get("content").and_then(Value::as_array).into_iter().flatten();
+    for part in content.chain(result.get("structuredContent")) {
+        if shown >= MOST_SHOWN || texts.len() == MAX_PARTS {
+            texts.push(REST.trim_start().to_owned());
+            break;
+        }
+        let text = match part.get("text").and_then(Value::as_str) {
+            Some(text) => show_text(text),
+            None => show_json(part),
+        };
+        shown += text.len();
+        texts.push(text);
+    }
+    texts
 }
 
 #[cfg(test)]

@@ -6,6 +6,12 @@ use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 
+use super::shown::BoundedText;
+
+/// Largest page, in bytes: it is written within milliseconds.
+const MAX_PAGE: usize = 4 << 20;
+pub(crate) const TOO_MUCH: &str = "There is too much of it for a page";
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct PageError {
@@ -38,6 +44,15 @@ impl PageError {
     }
 }
 
+impl PageError {
+    /// There is no memory for the page.
+    pub(crate) fn busy() -> Self {
+        let detail = "There is no memory for this page now (limits.bytes_in_flight). Try again in \
+            a moment.";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "The gateway is busy", detail)
+    }
+}
+
 impl IntoResponse for PageError {
     /// An answer without a body, with the error as an extension: `layout` writes the page.
     fn into_response(self) -> Response {
@@ -49,11 +64,19 @@ impl IntoResponse for PageError {
 
 /// A page as an answer that nobody keeps.
 pub(crate) fn render(status: StatusCode, page: &impl Template) -> PageResult {
-    let text = page.render().map_err(|error| {
+    let mut text = BoundedText::new(MAX_PAGE);
+    let written = page.render_into(&mut text);
+    if text.is_cut() {
+        let detail = "There is more to show than a page has room for (4 MiB). Ask for less of it, \
+            or take it from the API.";
+        return Err(PageError::new(StatusCode::PAYLOAD_TOO_LARGE, TOO_MUCH, detail));
+    }
+    written.map_err(|error| {
         tracing::error!(%error, "a page of the console cannot be written");
         let detail = "The gateway could not write this page; its log says more.";
         PageError::new(StatusCode::INTERNAL_SERVER_ERROR, "The page failed", detail)
     })?;
+    let text = text.into_text();
     let head = [(CONTENT_TYPE, "text/html; charset=utf-8"), (CACHE_CONTROL, "no-store")];
     Ok((status, head, text).into_response())
 }

@@ -21,6 +21,7 @@ use lockgate_text::hex;
 use super::api_client::ApiClient;
 use super::assets::{ADDRESSES, Addresses};
 use super::error::{PageError, render};
+use super::page_account::PageAccount;
 use super::sent_forms::SentForms;
 use super::sessions::{Sessions, random};
 use super::visitor::Visitor;
@@ -46,6 +47,7 @@ pub(crate) struct ConsoleState {
     pub(crate) routes: Router,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) sent_forms: SentForms,
+    pub(crate) account: PageAccount,
 }
 
 /// See the module. Found in the extensions of a request.
@@ -191,7 +193,8 @@ pub(crate) async fn put_around(
     };
     if let Some(visitor) = request.extensions().get::<Visitor>() {
         let principal = visitor.principal.clone();
-        let client = ApiClient::new(state.routes.clone(), principal, request.headers());
+        let routes = state.routes.clone();
+        let client = ApiClient::new(routes, principal, request.headers(), &state.account);
         request.extensions_mut().insert(client);
     }
     request.extensions_mut().insert(layout.clone());

@@ -16,6 +16,7 @@ use super::assets::show_asset;
 use super::error::PageError;
 use super::form_guard::check_form;
 use super::layout::{ConsoleState, put_around};
+use super::page_account::{PageAccount, count_page};
 use super::page_table::PageTable;
 use super::pages::{
     access, activity, agent, agents, approvals, audit, cases, integration, integrations, keys,
@@ -89,7 +90,11 @@ pub(crate) fn console_router(
     sessions: Arc<Sessions>,
 ) -> Router {
     let sent_forms = SentForms::default();
-    let console = Arc::new(ConsoleState { routes, sessions, sent_forms });
+    let account = PageAccount {
+        budget: Arc::clone(state.gateway.budget()),
+        apart: Arc::clone(state.gateway.apart()),
+    };
+    let console = Arc::new(ConsoleState { routes, sessions, sent_forms, account });
     let pages = make_pages(console).layer(from_fn_with_state(state, identify_caller));
     Router::new().route("/", any(answer_root)).nest("/console", pages)
 }
@@ -111,6 +116,7 @@ fn make_pages(console: Arc<ConsoleState>) -> Router {
         .fallback(answer_unknown)
         .method_not_allowed_fallback(answer_unknown)
         .layer(from_fn_with_state(Arc::clone(&console), check_form))
+        .layer(from_fn_with_state(console.account.clone(), count_page))
         .layer(from_fn_with_state(Arc::clone(&console), put_around))
         .with_state(console)
 }

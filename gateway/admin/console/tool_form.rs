@@ -5,6 +5,7 @@
 use serde_json::{Map, Number, Value};
 
 use super::fields::Fields;
+use super::shown::show_text;
 
 /// Fields of one form: what a schema has beyond that is written as JSON below them.
 const MAX_FIELDS: usize = 100;
@@ -85,7 +86,7 @@ pub(crate) fn make_fields(schema: &Value, typed: &Fields) -> Vec<ToolField> {
         let description = property.get("description").and_then(Value::as_str);
         let mut field = ToolField {
             kind: FieldKind::of(property),
-            description: description.unwrap_or_default().to_owned(),
+            description: show_text(description.unwrap_or_default()),
             is_required: is_required(schema, name),
             value: write_default(property.get("default")),
             mistake: String::new(),

@@ -15,7 +15,7 @@ use super::code::Code;
 use super::failure::Failure;
 use super::procedures::{Action, Procedure};
 use crate::api::access::Caller;
-use crate::api::answer::count;
+use crate::api::answer::{count, estimate_tree};
 use crate::api::call::{CallError, CallResult, Params, param, send};
 use crate::api::page::PageQuery;
 use crate::api::problem::Problem;
@@ -23,8 +23,6 @@ use crate::api::servers::{Server, visible_servers};
 use crate::api::state::ApiState;
 use crate::api::tools::{SeenTool, Tool};
 
-/// Bytes that a value takes in a tree.
-const NODE: usize = 64;
 /// Tools of one page.
 const PAGE: usize = 200;
 
@@ -42,7 +40,7 @@ pub(crate) async fn run(
     // The tree of a large input counts for as long as it is there.
     let mut held = Reader::new(state.gateway.budget());
     if let Some(input) = input
-        && held.hold(estimate_tree(input.get())).await.is_err()
+        && held.hold(estimate_tree(input.get().as_bytes())).await.is_err()
     {
         let words = "there is no memory for this input now (limits.bytes_in_flight)";
         return Err(Failure::from(Problem::new(
@@ -77,12 +75,6 @@ pub(crate) async fn run(
         }
         Action::FollowEvents => Ok(None),
     }
-}
-
-/// Bytes that a text takes as a tree, going by how many values it may have.
-fn estimate_tree(text: &str) -> usize {
-    let values = text.bytes().filter(|byte| b",[{:".contains(byte)).count();
-    text.len().saturating_add(values.saturating_mul(NODE))
 }
 
 fn read_text<'a>(members: &'a Map<String, Value>, name: &str) -> Option<&'a str> {

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::console::api_client::{ApiClient, ApiError, ApiPath, List};
 use crate::console::error::{PageResult, show};
 use crate::console::layout::Layout;
+use crate::console::shown::{show_json, show_text};
 use crate::console::sign_in::redirect;
 
 /// A call that waits.
@@ -56,8 +57,8 @@ struct ApprovalPage<'a> {
 impl Approval {
     pub(crate) fn arguments_text(&self) -> String {
         match &self.arguments {
-            Value::String(text) => text.clone(),
-            other => serde_json::to_string_pretty(other).unwrap_or_default(),
+            Value::String(text) => show_text(text),
+            other => show_json(other),
         }
     }
 
@@ -68,7 +69,7 @@ impl Approval {
 
 /// What waits for the visitor, the oldest first.
 pub(crate) async fn load_approvals(api: &ApiClient) -> Result<Vec<Approval>, ApiError> {
-    let path = ApiPath::new(&["api", "approvals"])?.with("limit", "200");
+    let path = ApiPath::new(&["api", "approvals"])?.with("limit", "100");
     let waiting: List<Approval> = api.get(&path).await?;
     Ok(waiting.items)
 }

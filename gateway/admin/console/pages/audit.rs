@@ -12,6 +12,7 @@ use crate::console::diagnosis::Severity;
 use crate::console::error::{PageError, PageResult, render, show};
 use crate::console::fields::{Fields, QueryFields};
 use crate::console::layout::Layout;
+use crate::console::shown::show_json;
 
 /// Records of one page.
 const PART: &str = "50";
@@ -232,7 +233,7 @@ pub(crate) async fn show_record(
     };
     show(&RecordPage {
         facts: record.facts(),
-        json: serde_json::to_string_pretty(&record.0).unwrap_or_default(),
+        json: show_json(&record.0),
         explain: if layout.is_operator() { record.explain_address() } else { None },
         layout: &layout,
         record,

@@ -4,22 +4,34 @@
 use askama::Template;
 use axum::extract::Path;
 use axum::http::StatusCode;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::tools::ToolSummary;
 use crate::console::api_client::{ApiClient, ApiError, ApiPath};
-use crate::console::call_outcome::{CallOutcome, Called, write_pretty};
+use crate::console::call_outcome::{CallOutcome, Called};
 use crate::console::diagnosis::Severity;
 use crate::console::error::{PageResult, render, show};
 use crate::console::fields::{Fields, FormFields};
 use crate::console::layout::Layout;
+use crate::console::shown::{show_json, show_text};
 use crate::console::tool_form::{FieldKind, ToolField, make_fields, read_arguments};
+
+/// A tool with what its arguments are.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ToolDefinition {
+    name: String,
+    server: String,
+    title: Option<String>,
+    description: Option<String>,
+    input_schema: Value,
+}
 
 #[derive(Template)]
 #[template(path = "tool.html")]
 struct ToolPage<'a> {
     layout: &'a Layout,
-    tool: &'a ToolSummary,
+    tool: &'a ToolDefinition,
     fields: &'a [ToolField],
     schema: String,
     outcome: Option<CallOutcome>,
@@ -88,15 +100,17 @@ async fn explain_refusal(
     }
 }
 
-async fn load_tool(api: &ApiClient, name: &str) -> Result<ToolSummary, ApiError> {
-    api.get(&ApiPath::new(&["api", "tools", name])?).await
+async fn load_tool(api: &ApiClient, name: &str) -> Result<ToolDefinition, ApiError> {
+    let mut tool: ToolDefinition = api.get(&ApiPath::new(&["api", "tools", name])?).await?;
+    tool.description = tool.description.as_deref().map(show_text);
+    Ok(tool)
 }
 
 fn make_page<'a>(
     layout: &'a Layout,
-    tool: &'a ToolSummary,
+    tool: &'a ToolDefinition,
     fields: &'a [ToolField],
     outcome: Option<CallOutcome>,
 ) -> ToolPage<'a> {
-    ToolPage { layout, tool, fields, schema: write_pretty(&tool.input_schema), outcome }
+    ToolPage { layout, tool, fields, schema: show_json(&tool.input_schema), outcome }
 }

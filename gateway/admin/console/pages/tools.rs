@@ -2,7 +2,6 @@
 
 use askama::Template;
 use serde::Deserialize;
-use serde_json::Value;
 
 use crate::console::api_client::{ApiClient, ApiError, ApiPath, List};
 use crate::console::error::{PageResult, show};
@@ -20,7 +19,6 @@ pub(crate) struct ToolSummary {
     pub(crate) server: String,
     pub(crate) title: Option<String>,
     pub(crate) description: Option<String>,
-    pub(crate) input_schema: Value,
 }
 
 #[derive(Template)]

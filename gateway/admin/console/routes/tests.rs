@@ -9,6 +9,8 @@ use axum::http::{Response, StatusCode};
 use axum::response::IntoResponse;
 use axum::routing::{MethodFilter, get as answer, on, post as take};
 use axum::{Extension, Json};
+use lockgate_admission::budget::Budget;
+use lockgate_admission::{Apart, Bounds};
 use lockgate_authn::{Identity, LOCAL, Principal};
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -16,18 +18,30 @@ use tower::ServiceExt;
 use super::*;
 use crate::api::access::Caller;
 use crate::api::routes::table as api_table;
+use crate::console::error::TOO_MUCH;
+use crate::console::shown::{MOST_SHOWN, REST};
 use crate::console::visitor::Visitor;
 
 /// A console in the name of somebody of this role, and the token of their forms.
 fn console(routes: Router, role: Role) -> (Router, String) {
+    console_within(routes, role, account(64 << 20))
+}
+
+/// An account of so many bytes.
+fn account(bytes: usize) -> PageAccount {
+    let apart = Apart::new(Bounds { running: 1, waiting: 8 });
+    PageAccount { budget: Arc::new(Budget::new(bytes)), apart: Arc::new(apart) }
+}
+
+fn console_within(routes: Router, role: Role, account: PageAccount) -> (Router, String) {
     let sessions = Arc::new(Sessions::new().unwrap());
     let principal = Principal::new(Identity::new(LOCAL, "user"));
     let visitor = Visitor::of_connection(principal.clone());
     let token = sessions.form_token(&visitor);
-    let pages =
-        make_pages(Arc::new(ConsoleState { routes, sessions, sent_forms: SentForms::default() }))
-            .layer(Extension(visitor))
-            .layer(Extension(Arc::new(Caller { principal, role })));
+    let sent_forms = SentForms::default();
+    let pages = make_pages(Arc::new(ConsoleState { routes, sessions, sent_forms, account }))
+        .layer(Extension(visitor))
+        .layer(Extension(Arc::new(Caller { principal, role })));
     (Router::new().nest("/console", pages), token)
 }
 
@@ -235,7 +249,8 @@ async fn nobody_unknown_sees_more_than_the_way_in() {
     let sessions = Arc::new(Sessions::new().unwrap());
     let (routes, asked) = every_operation(Role::Operator);
     let sent_forms = SentForms::default();
-    let pages = make_pages(Arc::new(ConsoleState { routes, sessions, sent_forms }));
+    let account = account(1 << 20);
+    let pages = make_pages(Arc::new(ConsoleState { routes, sessions, sent_forms, account }));
     let console = Router::new().nest("/console", pages);
     for page in table().pages {
         let path = fill_in(page.path);
@@ -291,4 +306,87 @@ async fn what_the_api_refuses_is_a_page_with_its_words() {
     let (status, _, text) = ask(&console, get_page("/console/servers/y")).await;
     assert_eq!(status, StatusCode::NOT_FOUND);
     assert!(text.contains("There is nothing of this name"), "{text}");
+}
+
+/// The API of one tool, of which these are the definition and the result.
+fn tool(definition: String, result: String) -> Router {
+    let definition = answer(move || std::future::ready(definition.clone()));
+    let result = take(move || std::future::ready(result.clone()));
+    Router::new()
+        .route("/api/tools/up__big", definition)
+        .route("/api/tools/up__big/execute", result)
+}
+
+fn definition(schema: &Value) -> String {
+    json!({"name": "up__big", "server": "up", "inputSchema": schema}).to_string()
+}
+
+/// What is short, and long over several lines.
+fn deep_list() -> Value {
+    let mut deep = json!(vec![1; 100_000]);
+    for _ in 0..58 {
+        deep = json!([deep]);
+    }
+    deep
+}
+
+fn call(token: &str) -> Request {
+    let form = format!("token={token}");
+    send_form("/console/tools/up__big", "https://gate.example", form)
+}
+
+#[tokio::test]
+async fn of_what_others_write_a_page_shows_a_bounded_part() {
+    let parts: Vec<Value> = (0..10_000).map(|_| json!({"type": "text", "text": "x"})).collect();
+    for result in [
+        json!({"structuredContent": deep_list()}),
+        json!({"content": [deep_list(), deep_list(), deep_list()]}),
+        json!({"content": parts}),
+    ] {
+        let api = tool(definition(&deep_list()), result.to_string());
+        let (console, token) = console(api, Role::User);
+        let (status, _, text) = ask(&console, call(&token)).await;
+        assert_eq!(status, StatusCode::OK);
+        assert!(text.len() < 3 * MOST_SHOWN, "{}", text.len());
+        assert!(text.contains("The tool answered"));
+        let said = REST.trim_start().split('\'').next().unwrap();
+        assert!(text.matches(said).count() >= 2, "of the schema and of the result");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_beyond_what_pages_read_is_said_to_be() {
+    for (more, title) in [(0, "The tool answered"), (1, "The tool answered with more than a page")]
+    {
+        let shell = json!({"content": [{"type": "text", "text": ""}]}).to_string().len();
+        let words = "x".repeat((8 << 20) + more - shell);
+        let result = json!({"content": [{"type": "text", "text": words}]}).to_string();
+        let (console, token) = console(tool(definition(&json!({})), result), Role::User);
+        let (status, _, text) = ask(&console, call(&token)).await;
+        assert_eq!(status, StatusCode::OK);
+        assert!(text.contains(title) && text.contains("with more than") == (more == 1), "{more}");
+    }
+    let large = definition(&json!({"description": "x".repeat(8 << 20)}));
+    let (console, _) = console(tool(large, String::new()), Role::User);
+    let (status, _, text) = ask(&console, get_page("/console/tools/up__big")).await;
+    assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
+    assert!(text.contains(TOO_MUCH) && text.contains("/api/tools/up__big"), "{text}");
+}
+
+#[tokio::test]
+async fn a_page_counts_until_it_is_written_and_what_it_is_made_of_before_it_is_read() {
+    let api = tool(definition(&deep_list()), String::new());
+    let plenty = account(64 << 20);
+    let (console, _) = console_within(api.clone(), Role::User, plenty.clone());
+    let page = console.clone().oneshot(get_page("/console/tools/up__big")).await.unwrap();
+    let used = plenty.budget.used();
+    assert!((MOST_SHOWN..2 * MOST_SHOWN).contains(&used), "the page alone: {used}");
+    drop(page);
+    assert_eq!(plenty.budget.used(), 0);
+    let little = account(1 << 20);
+    let (console, _) = console_within(api, Role::User, little.clone());
+    let (status, _, text) = ask(&console, get_page("/console/tools/up__big")).await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "a tree of 6 MB");
+    assert!(text.contains("There is no memory for this page now"), "{text}");
+    assert_eq!(little.budget.used(), 0);
 }

@@ -1,0 +1,109 @@
+//! Pages in the account of bytes in flight: the trees that they are made of count before they are
+//! read, and what is written counts until its last part has gone.
+
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes, HttpBody, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use lockgate_admission::budget::Budget;
+use lockgate_admission::reader::{NoMemory, Reader};
+use lockgate_admission::{Apart, CallerId, Refused};
+use tokio::sync::Mutex;
+
+use super::error::PageError;
+use super::visitor::Visitor;
+use crate::api::answer::estimate_tree;
+
+/// What is larger is read on a thread of its own.
+const LARGE: usize = 1 << 20;
+
+/// What the pages of all visitors share.
+#[derive(Clone)]
+pub(crate) struct PageAccount {
+    pub(crate) budget: Arc<Budget>,
+    pub(crate) apart: Arc<Apart>,
+}
+
+/// Why an answer cannot be read now.
+pub(crate) enum ReadError {
+    Busy,
+    Json,
+}
+
+/// What the page of one request holds, until it is dropped.
+pub(crate) struct PageHold {
+    account: PageAccount,
+    caller: CallerId,
+    held: Mutex<Held>,
+}
+
+struct Held {
+    reader: Reader,
+    bytes: usize,
+}
+
+impl PageAccount {
+    pub(crate) fn begin(&self, caller: CallerId) -> PageHold {
+        let held = Held { reader: Reader::new(&self.budget), bytes: 0 };
+        PageHold { account: self.clone(), caller, held: Mutex::new(held) }
+    }
+}
+
+impl PageHold {
+    /// Reads an answer of the API once there is memory for what is made of it.
+    pub(crate) async fn read<T>(&self, text: Bytes) -> Result<T, ReadError>
+    where
+        T: serde::de::DeserializeOwned + Send + 'static,
+    {
+        let mut held = self.held.lock().await;
+        let bytes = held.bytes.saturating_add(estimate_tree(&text));
+        held.reader.hold(bytes).await?;
+        held.bytes = bytes;
+        drop(held);
+        let read = if text.len() <= LARGE {
+            serde_json::from_slice(&text)
+        } else {
+            let turn = self.account.apart.turn(self.caller).await?;
+            turn.run(move || serde_json::from_slice(&text)).await
+        };
+        read.map_err(|_| ReadError::Json)
+    }
+}
+
+impl From<NoMemory> for ReadError {
+    fn from(NoMemory: NoMemory) -> Self {
+        Self::Busy
+    }
+}
+
+impl From<Refused> for ReadError {
+    fn from(_: Refused) -> Self {
+        Self::Busy
+    }
+}
+
+/// Has every page of a visitor count that does not come piece by piece.
+pub(crate) async fn count_page(
+    State(account): State<PageAccount>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let is_known = request.extensions().get::<Visitor>().is_some();
+    let response = next.run(request).await;
+    if !is_known || response.body().size_hint().exact().is_none() {
+        return response;
+    }
+    let (parts, body) = response.into_parts();
+    // It is there already.
+    let Ok(text) = to_bytes(body, usize::MAX).await else {
+        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+    };
+    let mut reader = Reader::new(&account.budget);
+    match reader.hold(text.len()).await {
+        Ok(()) => Response::from_parts(parts, Body::from(reader.finish(text, 0))),
+        Err(NoMemory) => PageError::busy().into_response(),
+    }
+}

@@ -1,0 +1,93 @@
+//! Text and JSON of others as pages show them, and pages themselves: up to a bound, and written no
+//! further than that. What is left out is said.
+
+use std::{fmt, io};
+
+use serde::Serialize;
+
+/// Most bytes of one text or value that a page shows.
+pub(crate) const MOST_SHOWN: usize = 256 << 10;
+/// What stands where something was left out.
+pub(crate) const REST: &str = "\n… the rest is in the API's answer";
+
+/// A text, as far as a page shows it.
+pub(crate) fn show_text(text: &str) -> String {
+    let mut shown = BoundedText::new(MOST_SHOWN);
+    // It is full, and says so.
+    let _ = fmt::Write::write_str(&mut shown, text);
+    shown.into_excerpt()
+}
+
+/// A value as JSON over several lines, as far as a page shows it.
+pub(crate) fn show_json(value: &impl Serialize) -> String {
+    let mut shown = BoundedText::new(MOST_SHOWN);
+    // As above: a value that was read as JSON can be written as such.
+    let _ = serde_json::to_writer_pretty(&mut shown, value);
+    shown.into_excerpt()
+}
+
+/// A text that takes so many bytes and refuses what comes after.
+pub(crate) struct BoundedText {
+    bytes: Vec<u8>,
+    most: usize,
+    is_cut: bool,
+}
+
+impl BoundedText {
+    pub(crate) fn new(most: usize) -> Self {
+        Self { bytes: Vec::new(), most, is_cut: false }
+    }
+
+    /// Whether something was refused.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// What was taken, to the last whole character.
+    pub(crate) fn into_text(self) -> String {
+        String::from_utf8(self.bytes).unwrap_or_else(|error| {
+            let whole = error.utf8_error().valid_up_to();
+            let mut bytes = error.into_bytes();
+            bytes.truncate(whole);
+            String::from_utf8(bytes).unwrap_or_default()
+        })
+    }
+
+    fn into_excerpt(self) -> String {
+        let is_cut = self.is_cut;
+        let mut text = self.into_text();
+        if is_cut {
+            text.push_str(REST);
+        }
+        text
+    }
+
+    fn take(&mut self, more: &[u8]) -> bool {
+        let room = self.most - self.bytes.len();
+        self.bytes.extend_from_slice(&more[..more.len().min(room)]);
+        self.is_cut |= more.len() > room;
+        !self.is_cut
+    }
+}
+
+impl io::Write for BoundedText {
+    fn write(&mut self, more: &[u8]) -> io::Result<usize> {
+        match self.take(more) {
+            true => Ok(more.len()),
+            false => Err(io::ErrorKind::FileTooLarge.into()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl fmt::Write for BoundedText {
+    fn write_str(&mut self, more: &str) -> fmt::Result {
+        if self.take(more.as_bytes()) { Ok(()) } else { Err(fmt::Error) }
+    }
+}
+
+#[cfg(test)]
+mod tests;
