@@ -160,7 +160,7 @@ const TASKS = {
     await other.close();
     await hands.press('button', 'Approve ferry/cross');
     await hands.see('A tool has changed once more since you looked.');
-    holds((await change.locator('ins').textContent()).includes(`for ${mark}`), 'the newest definition is shown');
+    holds((await change.locator('.after').textContent()).includes(`for ${mark}`), 'the newest definition is shown');
     await hands.press('button', 'Approve ferry/cross');
     await hands.see('1 tool is offered as you saw it.');
     const { result } = await cross();
