@@ -13,7 +13,7 @@ use lockgate_admin::{AnswerError, Approvals, Health, LifeCycle, State};
 use lockgate_admission::budget::Budget;
 use lockgate_admission::{Pool, Pools};
 use lockgate_authn::{Authenticator, Credentials, Outside, Principal};
-use lockgate_config::Config;
+use lockgate_config::{Config, Sources};
 use lockgate_egress::Connector;
 use lockgate_listener::{CertificateWatch, Handler};
 use lockgate_policy::Limiter;
@@ -61,6 +61,8 @@ pub(crate) struct App {
     authenticator: Mutex<Arc<Authenticator>>,
     rates: Rates,
     pub(crate) api: Mutex<ApiSettings>,
+    /// Where the configuration is read from, once it is followed.
+    pub(crate) sources: OnceLock<Sources>,
     /// A file of the configuration has changed, whether the kernel tells of it or not.
     pub(crate) reload_wanted: Notify,
 }
@@ -114,6 +116,7 @@ impl App {
             authenticator: Mutex::new(authenticator),
             rates,
             api: Mutex::new(ApiSettings::new(config)),
+            sources: OnceLock::new(),
             reload_wanted: Notify::new(),
         });
         let builtin = app.builtin.prepare(&config.tools).map_err(anyhow::Error::msg)?;

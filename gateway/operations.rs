@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use lockgate_admin::{
-    ApiConfig, ApprovalError, ApprovedPin, Candidate, KeyChange, KeyChangeError, Offered,
-    Operations, ProbeFailure, Switch,
+    ApiConfig, ApprovalError, ApprovedPin, Candidate, EffectiveSetting, KeyChange, KeyChangeError,
+    Offered, Operations, ProbeFailure, Switch,
 };
 use lockgate_authn::key::Key;
+use lockgate_config::{Place, Setting};
 use lockgate_registry::Registry;
 use lockgate_upstream::{BoxFuture, Client, Config, State, Upstream};
 
@@ -20,6 +21,19 @@ use crate::probe::probe;
 impl Operations for App {
     fn settings(&self) -> Arc<ApiConfig> {
         Arc::clone(&self.api.lock().access)
+    }
+
+    fn effective_settings(&self) -> Result<Vec<EffectiveSetting>, String> {
+        let Some(sources) = self.sources.get() else {
+            return Err("the gateway is starting".to_owned());
+        };
+        let effective = lockgate_config::effective(sources).map_err(|report| report.to_string())?;
+        let mut settings = Vec::new();
+        for Setting { key, value, otherwise, origin } in effective.settings {
+            let origin = (origin != Place::Nowhere).then(|| origin.to_string());
+            settings.push(EffectiveSetting { key, value, otherwise, origin });
+        }
+        Ok(settings)
     }
 
     fn keys(&self) -> Arc<[Key]> {

@@ -30,6 +30,7 @@ pub(crate) fn watch(
 ) {
     // A file that was found must stay: without it there would be no keys and no policy.
     sources.config = loaded.file.clone().or(sources.config);
+    let _ = app.sources.set(sources.clone());
     let follower = Follower {
         app,
         log,

@@ -22,6 +22,7 @@ mod integrations;
 mod journal;
 mod keys;
 mod mcp;
+mod offers;
 mod organisations;
 pub(crate) mod page;
 mod pins;
@@ -30,12 +31,14 @@ mod policies;
 mod probe;
 pub(crate) mod problem;
 mod query;
+mod recent;
 mod recorded;
 mod refusal;
 mod rejection;
 pub(crate) mod routes;
 mod server_set;
 pub(crate) mod servers;
+mod settings;
 pub(crate) mod state;
 mod switch;
 mod table;
@@ -48,7 +51,9 @@ use lockgate_proxy::Gateway;
 
 pub use access::role_of;
 pub use probe::{Candidate, Offered, ProbeFailure, ProbeStage};
-pub use state::{ApprovalError, ApprovedPin, KeyChange, KeyChangeError, Operations, Switch};
+pub use state::{
+    ApprovalError, ApprovedPin, EffectiveSetting, KeyChange, KeyChangeError, Operations, Switch,
+};
 
 use state::ApiState;
 

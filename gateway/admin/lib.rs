@@ -15,8 +15,8 @@ mod trpc;
 use std::collections::BTreeMap;
 
 pub use api::{
-    ApprovalError, ApprovedPin, Candidate, KeyChange, KeyChangeError, Offered, Operations,
-    ProbeFailure, ProbeStage, Switch, role_of,
+    ApprovalError, ApprovedPin, Candidate, EffectiveSetting, KeyChange, KeyChangeError, Offered,
+    Operations, ProbeFailure, ProbeStage, Switch, role_of,
 };
 pub use applications::{Applications, HeldBody, answer_refusal, is_public};
 pub use approvals::{AnswerError, Approvals, approvals_router, page_router};

@@ -68,4 +68,4 @@ pub use snapshot::{Rules, RulesError};
 pub use streams::{OpenStream, TooManyStreams};
 pub use suspects::{PinChange, Suspect};
 pub use tool_news::{EndedCall, NamedTool, ToolChange};
-pub use visible::VisibleTool;
+pub use visible::{VisibleItem, VisibleTool};

@@ -28,6 +28,16 @@ pub struct VisibleTool {
     pub metrics: Option<Arc<ToolMetrics>>,
 }
 
+/// A prompt or a resource that a caller may use.
+#[derive(Clone)]
+pub struct VisibleItem {
+    pub server: Arc<dyn Upstream>,
+    /// The name, or the URI, that it is asked for by.
+    pub exposed: Arc<str>,
+    /// Its definition as JSON.
+    pub text: Bytes,
+}
+
 impl Gateway {
     /// The servers that members of an organisation may have: all that is not hidden by one of the
     /// operator's with the same slug, whatever policy says.
@@ -70,9 +80,7 @@ impl Gateway {
 
     /// The tools that a caller may use without being asked things, once the servers have settled.
     pub async fn visible_tools(&self, caller: &Principal) -> Vec<VisibleTool> {
-        let deadline = self.snapshot().config.limits.discovery_deadline;
-        let about = About::all(&Endpoint::All);
-        self.directory.settle(caller.organisation(), about, deadline).await;
+        self.settle_for(caller).await;
         let Some(view) = self.view_for(caller) else { return Vec::new() };
         let mut tools = Vec::new();
         for entry in view.entries(ListKind::Tools, None) {
@@ -112,6 +120,28 @@ impl Gateway {
         let target = tool.target();
         let question = rights.question(&subject, &target);
         snapshot.policy.verdict(&rights.class, &question).is_visible()
+    }
+
+    /// The prompts or resources that a caller may use without being asked things, once the servers
+    /// have settled.
+    pub async fn visible_items(&self, caller: &Principal, kind: ListKind) -> Vec<VisibleItem> {
+        self.settle_for(caller).await;
+        let Some(view) = self.view_for(caller) else { return Vec::new() };
+        let mut items = Vec::new();
+        for entry in view.entries(kind, None) {
+            items.push(VisibleItem {
+                server: Arc::clone(&entry.server),
+                exposed: Arc::clone(view.shown(entry)),
+                text: entry.item.text.clone(),
+            });
+        }
+        items
+    }
+
+    async fn settle_for(&self, caller: &Principal) {
+        let deadline = self.snapshot().config.limits.discovery_deadline;
+        let about = About::all(&Endpoint::All);
+        self.directory.settle(caller.organisation(), about, deadline).await;
     }
 
     /// Whether a caller who was let in before would be let in now.

@@ -250,6 +250,11 @@ impl Upstream for Client {
         Some(self.shared.load())
     }
 
+    fn stderr(&self) -> Vec<String> {
+        let live = self.shared.live.load();
+        live.as_ref().map(|live| live.stderr_tail()).unwrap_or_default()
+    }
+
     fn calls(&self) -> &Arc<ConcurrencyLimit> {
         &self.shared.calls
     }

@@ -103,6 +103,11 @@ pub trait Upstream: Send + Sync + 'static {
         None
     }
 
+    /// The last lines that its process wrote to its standard error; none where it has none. No I/O.
+    fn stderr(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// The places of its calls. No I/O.
     fn calls(&self) -> &Arc<ConcurrencyLimit>;
 

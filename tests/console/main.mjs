@@ -3,6 +3,7 @@
 import { check, counts, endAll, send, until } from './check.mjs';
 import { closeBrowser, openBrowser } from './browser.mjs';
 import { checkFaults } from './faults.mjs';
+import { checkNewcomer } from './newcomer.mjs';
 import { checkPages } from './pages.mjs';
 import { callTool, checkTasks } from './tasks.mjs';
 import { endWorld, startWorld } from './world.mjs';
@@ -10,6 +11,7 @@ import { endWorld, startWorld } from './world.mjs';
 const began = Date.now();
 try {
   await openBrowser();
+  await checkNewcomer();
   const world = await startWorld();
   await checkTasks(world);
   await checkFaults(world);

@@ -23,6 +23,7 @@ export async function listPages(world) {
     'server-bad': '/console/servers/ledger',
     'server-off': '/console/servers/retired',
     add: '/console/integrations/new',
+    'add-entry': '/console/catalogue/strongroom',
     integration: world.integrationPath,
     'integration-delete': `${world.integrationPath}/delete`,
     pins: '/console/pins',
@@ -42,6 +43,8 @@ export async function listPages(world) {
     'key-new': '/console/keys/new',
     organisations: '/console/organisations',
     organisation: '/console/organisations/acme',
+    settings: '/console/settings',
+    'settings-all': '/console/settings?all=yes&q=limits',
     parts: '/console/parts',
     missing: '/console/nowhere',
   };

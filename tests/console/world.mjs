@@ -128,6 +128,10 @@ export async function startWorld(config = {}) {
     audit: { file: 'audit.jsonl' },
     egress: { organisations: 'local' },
     pins: { file: join(pins, 'lockgate.pins.json'), new: 'allow' },
+    catalogue: {
+      library: { url: world.tracker.url, title: 'Library', description: 'Books and who has them.' },
+      strongroom: { url: world.locked, title: 'Strongroom', description: 'What is kept under lock.', auth: 'bearer_token' },
+    },
     store: { keys: ['a ring of keys that seals what tests store'] },
     servers: {
       tracker: { url: world.tracker.url },

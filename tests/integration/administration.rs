@@ -466,3 +466,31 @@ async fn administrators_approve_the_tools_of_their_organisation_alone() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn operators_read_the_configuration_with_its_places_and_without_its_secrets() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let secret = "canary-of-the-ring-that-seals-things";
+    let gate = Gate::start(json!({
+        "servers": {"a": server.config()}, "auth": {"keys_file": "keys.yaml"},
+        "store": {"keys": [secret]}, "limits": {"depth": 70},
+    }))
+    .await;
+    let at = gate.address;
+    let operator = key(&gate, "operator", &["--role", "operator"]).await;
+    let admin = key(&gate, "admin", &["--role", "admin"]).await;
+    let refused = get("/api/settings").by(&admin).send(at).await;
+    assert_eq!(code(&refused), (403, "FORBIDDEN".to_owned()));
+    let found = get("/api/settings?only=given").by(&operator).send(at).await;
+    assert_eq!(found.status, 200, "{}", found.text());
+    assert!(!found.text().contains(secret), "{}", found.text());
+    let found = get("/api/settings?search=limits.depth").by(&operator).send(at).await.json();
+    let depth = &found["items"][0];
+    assert_eq!((&depth["key"], &depth["value"]), (&json!("limits.depth"), &json!(70)), "{found}");
+    assert!(depth["origin"].as_str().is_some_and(|origin| origin.contains(".json:")), "{found}");
+    let given = get("/api/settings?search=limits&only=given").by(&operator).send(at).await.json();
+    assert_eq!(given["total"], 1, "{given}");
+    gate.write("{ not: [json");
+    let broken = get("/api/settings").by(&operator).send(at).await;
+    assert_eq!(code(&broken), (409, "CONFIGURATION_BROKEN".to_owned()), "{}", broken.text());
+}

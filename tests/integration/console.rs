@@ -2,6 +2,7 @@
 //! changes anything. What pages show is tested beside them.
 
 use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
 use crate::principals::{gate, key};
 use crate::rig::client::Request;
@@ -171,4 +172,44 @@ async fn pages_are_for_the_roles_that_the_configuration_gives() {
             assert_eq!(page.status, status, "{path}: {}", page.text());
         }
     }
+}
+
+/// How long a page of the list may take: a debug build on a loaded machine; a release build takes
+/// less than 100 ms.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+#[tokio::test]
+async fn a_list_of_ten_thousand_tools_is_paged_and_searched() {
+    let names: Vec<String> = (0..10_000).map(|at| format!("tool_{at:05}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let server = Upstream::http(modern(&names)).await;
+    let mut config = server.config();
+    config["limits"] = json!({"list_items": 10_000});
+    let gate = Gate::start(json!({"servers": {"a": config}})).await;
+    let at = gate.address;
+    until("all tools are there", async || {
+        let found = get("/api/tools?limit=1").send(at).await.json();
+        (found["total"] == 10_000).then_some(())
+    })
+    .await;
+    let mut slowest = Duration::ZERO;
+    for (path, first, last, count) in [
+        ("/console/tools", "tool_00000", "tool_00099", "10000"),
+        ("/console/tools?after=a__tool_00099", "tool_00100", "tool_00199", "10000"),
+        ("/console/tools?q=_0999", "tool_09990", "tool_09999", "10"),
+        ("/console/servers/a", "tool_00000", "tool_00099", "10000"),
+        ("/console", "Overview", "Overview", "10000"),
+    ] {
+        let began = Instant::now();
+        let page = get(path).send(at).await;
+        let taken = began.elapsed();
+        slowest = slowest.max(taken);
+        let text = page.text();
+        let rows = text.matches("/console/tools/a__tool_").count();
+        eprintln!("{path}: {taken:?}, {rows} tools, {} bytes", text.len());
+        assert_eq!(page.status, 200, "{path}: {text}");
+        assert!(text.contains(first) && text.contains(last) && text.contains(count), "{path}");
+        assert!(rows <= 100, "{path} has {rows} tools");
+    }
+    assert!(slowest < PATIENCE, "{slowest:?}");
 }

@@ -51,11 +51,7 @@ pub(crate) fn list_recent(
     if !may_see_figures(caller, server) {
         return Vec::new();
     }
-    let mut steps = Vec::new();
-    for RecentCalls { calls, failed, average } in gateway.recent_calls_of(server) {
-        steps.push(RecentStep { calls, failed, average_ms: average.map(to_ms) });
-    }
-    steps
+    gateway.recent_calls_of(server).into_iter().map(RecentStep::from).collect()
 }
 
 /// What became of the calls of a tool.
@@ -79,6 +75,13 @@ pub(crate) struct ToolMetrics {
     /// When the last call ended (RFC 3339).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) last_invoked_at: Option<String>,
+}
+
+impl From<RecentCalls> for RecentStep {
+    fn from(step: RecentCalls) -> Self {
+        let RecentCalls { calls, failed, average } = step;
+        Self { calls, failed, average_ms: average.map(to_ms) }
+    }
 }
 
 impl From<ServerFigures> for ServerMetrics {

@@ -22,8 +22,8 @@ use super::rejection::record_rejection;
 use super::state::{ApiState, Operations};
 use super::table::Table;
 use super::{
-    agents, approvals, assignments, audit, document, events, integrations, keys, mcp,
-    organisations, pins, policies, server_set, servers, switch, tools,
+    agents, approvals, assignments, audit, document, events, integrations, keys, mcp, offers,
+    organisations, pins, policies, recent, server_set, servers, settings, switch, tools,
 };
 use lockgate_proxy::Gateway;
 
@@ -45,6 +45,7 @@ pub(crate) fn table() -> Table {
         .add(USER, routes!(servers::list_servers))
         .add(ADMIN, routes!(server_set::replace_servers))
         .add(USER, routes!(servers::show_server))
+        .add(USER, routes!(recent::show_figures))
         .add(ADMIN, routes!(switch::connect_server))
         .add(ADMIN, routes!(switch::disconnect_server))
         .add(ADMIN, routes!(switch::toggle_server))
@@ -53,6 +54,8 @@ pub(crate) fn table() -> Table {
         .add(USER, routes!(tools::show_tool))
         .add(USER, routes!(tools::execute_tool))
         .add(ADMIN, routes!(tools::reset_metrics))
+        .add(USER, routes!(offers::list_prompts))
+        .add(USER, routes!(offers::list_resources))
         .add(USER, routes!(mcp::call_method))
         .add(OPERATOR, routes!(policies::explain_decision))
         .add(OPERATOR, routes!(policies::test_cases))
@@ -90,6 +93,7 @@ pub(crate) fn table() -> Table {
         .add(USER, routes!(assignments::assign_integration))
         .add(USER, routes!(assignments::unassign_integration))
         .add(OPERATOR, routes!(organisations::list_organisations))
+        .add(OPERATOR, routes!(settings::list_settings))
 }
 
 /// The table as a router, with what its requests share.

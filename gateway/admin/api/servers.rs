@@ -176,7 +176,7 @@ impl Internals {
     fn new(server: &dyn Upstream) -> Self {
         let status = server.status();
         let mut trouble = None;
-        let mut stderr = Vec::new();
+        let mut stderr = server.stderr();
         if let Some(found) = &status.trouble {
             trouble = Some(found.to_string());
             stderr.clone_from(&found.stderr);

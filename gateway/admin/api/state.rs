@@ -10,6 +10,7 @@ use lockgate_policy::pin::Pin;
 use lockgate_proxy::Gateway;
 use lockgate_registry::Registry;
 use lockgate_upstream::BoxFuture;
+use serde_json::Value;
 
 use super::journal::Journal;
 use super::places::Places;
@@ -79,10 +80,29 @@ pub enum ApprovalError {
     Unwritable(String),
 }
 
+/// A key of the configuration, and what it says.
+#[derive(Clone, Debug)]
+pub struct EffectiveSetting {
+    /// Such as `servers.time.timeout`.
+    pub key: String,
+    /// Null where nothing is set; of a secret the reference.
+    pub value: Value,
+    /// What holds where nothing is set, in words.
+    pub otherwise: Option<String>,
+    /// Where it is written; none of a default.
+    pub origin: Option<String>,
+}
+
 /// What the API asks of the rest of the program.
 pub trait Operations: Send + Sync + 'static {
     /// Who may do what, as the configuration has it now.
     fn settings(&self) -> Arc<ApiConfig>;
+
+    /// The configuration with the origin of each value; secrets as references. Reads files.
+    ///
+    /// # Errors
+    /// Its mistakes, in words, a line each.
+    fn effective_settings(&self) -> Result<Vec<EffectiveSetting>, String>;
 
     /// The API keys that the gateway goes by.
     fn keys(&self) -> Arc<[Key]>;

@@ -28,7 +28,7 @@ use super::visitor::Visitor;
 use crate::api::access::Caller;
 
 /// Where people go, in the order in which they look, with the least role that finds something.
-const SECTIONS: [(&str, &str, Role); 10] = [
+const SECTIONS: [(&str, &str, Role); 11] = [
     ("/console", "Overview", Role::User),
     ("/console/servers", "Servers", Role::User),
     ("/console/tools", "Tools", Role::User),
@@ -39,6 +39,7 @@ const SECTIONS: [(&str, &str, Role); 10] = [
     ("/console/activity", "Activity", Role::Admin),
     ("/console/keys", "Keys", Role::Admin),
     ("/console/organisations", "Organisations", Role::Operator),
+    ("/console/settings", "Settings", Role::Operator),
 ];
 
 /// What all requests of the console share.
@@ -167,7 +168,8 @@ impl Layout {
 
 /// The section that a page belongs to: the longest address that it begins with.
 fn find_section(path: &str) -> Option<&'static str> {
-    if path.starts_with("/console/integrations/") || path == "/console/pins" {
+    let below = ["/console/integrations/", "/console/catalogue/", "/console/pins"];
+    if below.iter().any(|start| path.starts_with(start)) {
         return Some("/console/servers");
     }
     let mut found: Option<&'static str> = None;

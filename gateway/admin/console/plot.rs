@@ -1,6 +1,8 @@
 //! Small plots as SVG, made here: bars over even steps of time, with their figures as text and as a
 //! table for those who do not see them.
 
+use super::diagnosis::RecentStep;
+
 /// Width of one bar with the space beside it, and of the bar, in units of the drawing.
 const STEP: f64 = 4.0;
 const BAR: f64 = 3.0;
@@ -18,6 +20,26 @@ pub(crate) struct Plot {
     pub(crate) unit: &'static str,
     /// From the oldest to the newest; none where there is nothing to say.
     values: Vec<Option<f64>>,
+}
+
+/// Plots of what became of calls in the last half hour: none before the first.
+pub(crate) fn plot_calls(recent: &[RecentStep]) -> Vec<Plot> {
+    if recent.iter().all(|step| step.calls == 0 && step.failed == 0) {
+        return Vec::new();
+    }
+    let mut calls = Vec::new();
+    let mut failed = Vec::new();
+    let mut averages = Vec::new();
+    for step in recent {
+        calls.push(Some(step.calls as f64));
+        failed.push(Some(step.failed as f64));
+        averages.push(step.average_ms);
+    }
+    vec![
+        Plot::new("Calls", "", calls),
+        Plot::new("Errors", "", failed),
+        Plot::new("Latency, average", "ms", averages),
+    ]
 }
 
 /// One bar.

@@ -19,8 +19,9 @@ use super::layout::{ConsoleState, put_around};
 use super::page_account::{PageAccount, count_page};
 use super::page_table::PageTable;
 use super::pages::{
-    access, activity, agent, agents, approvals, audit, cases, integration, integrations, keys,
-    live, organisation, organisations, overview, parts, pins, server, servers, tool, tools,
+    access, activity, agent, agents, approvals, audit, cases, catalogue_entry, integration,
+    integrations, keys, live, organisation, organisations, overview, parts, pins, server, servers,
+    settings, tool, tools,
 };
 use super::sent_forms::SentForms;
 use super::sessions::Sessions;
@@ -48,6 +49,8 @@ pub(crate) fn table() -> PageTable {
         .action(ADMIN, "/servers/{name}/connect", server::connect)
         .page(ADMIN, "/integrations/new", integrations::show_form)
         .action(ADMIN, "/integrations/new", integrations::create)
+        .page(ADMIN, "/catalogue/{slug}", catalogue_entry::show_form)
+        .action(ADMIN, "/catalogue/{slug}", catalogue_entry::create)
         .page(ADMIN, "/integrations/{id}", integration::show_integration)
         .action(ADMIN, "/integrations/{id}", integration::change_integration)
         .action(ADMIN, "/integrations/{id}/try", integration::try_integration)
@@ -78,6 +81,7 @@ pub(crate) fn table() -> PageTable {
         .action(ADMIN, "/keys/new", keys::create_key)
         .page(ADMIN, "/keys/{id}/revoke", keys::show_revocation)
         .action(ADMIN, "/keys/{id}/revoke", keys::revoke_key)
+        .page(OPERATOR, "/settings", settings::show_settings)
         .page(OPERATOR, "/organisations", organisations::list_organisations)
         .page(OPERATOR, "/organisations/{name}", organisation::show_organisation)
 }

@@ -42,7 +42,7 @@
   // Keys: "/" searches, "g" and a letter goes to a section.
   const places = {
     o: "/console", s: "/console/servers", t: "/console/tools", a: "/console/agents",
-    p: "/console/approvals", k: "/console/keys", x: "/console/access", u: "/console/audit", c: "/console/activity",
+    p: "/console/approvals", k: "/console/keys", x: "/console/access", u: "/console/audit", c: "/console/activity", e: "/console/settings",
   };
   let going = 0;
   document.addEventListener("keydown", (event) => {
@@ -57,6 +57,11 @@
       going = 0;
       location.assign(places[event.key]);
     }
+  });
+
+  // What somebody has unfolded stays so when its part of the page is loaded anew.
+  document.addEventListener("htmx:before:morph:attr", (event) => {
+    if (event.detail.attrName === "open") event.preventDefault();
   });
 
   const prepare = () => { prepareCopying(document); showAges(document); };

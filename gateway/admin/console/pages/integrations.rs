@@ -2,11 +2,12 @@
 //! with a credential that is never shown again.
 
 use askama::Template;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::console::api_client::{ApiClient, ApiError, ApiPath, sentence};
+use super::catalogue::{CatalogueEntry, load_catalogue};
+use crate::console::api_client::{ApiClient, ApiError, ApiPath, List, sentence};
 use crate::console::diagnosis::Severity;
 use crate::console::error::{PageResult, render, show};
 use crate::console::fields::{Fields, FormFields, QueryFields};
@@ -16,16 +17,16 @@ use crate::console::sign_in::redirect;
 /// What an added server is, or would be.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Added {
-    slug: String,
-    warnings: Vec<Warning>,
+pub(super) struct Added {
+    pub(super) slug: String,
+    pub(super) warnings: Vec<Warning>,
 }
 
 /// Something that was accepted and should be known.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct Warning {
-    message: String,
+pub(super) struct Warning {
+    pub(super) message: String,
 }
 
 #[derive(Template)]
@@ -36,15 +37,35 @@ struct NewIntegrationPage<'a> {
     mistake: Mistake,
     /// The form was tried and would be accepted.
     tried: Option<Added>,
+    /// What was typed stays where it is.
+    is_script: bool,
     /// The organisation that it is for, where that is not the visitor's own.
     organisation: &'a str,
+    /// What the operator offers, and what of it was looked for.
+    catalogue: List<CatalogueEntry>,
+    search: &'a str,
+}
+
+impl NewIntegrationPage<'_> {
+    /// Where the form goes.
+    fn action(&self) -> String {
+        let path = ApiPath::new(&["console", "integrations", "new"]);
+        let path = path.map(|path| path.with("organisation", self.organisation));
+        path.map_or_else(|_| String::new(), |path| path.as_str().to_owned())
+    }
+
+    fn entry_address(&self, entry: &CatalogueEntry) -> String {
+        let path = ApiPath::new(&["console", "catalogue", &entry.slug]);
+        let path = path.map(|path| path.with("organisation", self.organisation));
+        path.map_or_else(|_| String::new(), |path| path.as_str().to_owned())
+    }
 }
 
 /// What is wrong, and at which field; none where that is empty.
 #[derive(Default)]
 pub(super) struct Mistake {
     field: String,
-    words: String,
+    pub(super) words: String,
     /// The stage of the server that failed.
     pub(super) stage: String,
 }
@@ -52,6 +73,13 @@ pub(super) struct Mistake {
 impl Mistake {
     pub(super) fn new(field: &str, words: &str) -> Self {
         Self { field: field.to_owned(), words: words.to_owned(), stage: String::new() }
+    }
+
+    /// For forms that have no address.
+    pub(super) fn leave_address(&mut self) {
+        if self.field == "serverUrl" {
+            self.field.clear();
+        }
     }
 
     /// What is wrong with a field.
@@ -62,7 +90,9 @@ impl Mistake {
     /// What is wrong with none of the fields that the form has.
     pub(super) fn elsewhere(&self) -> &str {
         let fields = ["name", "serverUrl", "slug", "authMethod", "headerName", "credentials"];
-        if fields.contains(&self.field.as_str()) { "" } else { &self.words }
+        // What failed at a stage stands above the form.
+        let is_above = !self.stage.is_empty() && self.field.is_empty();
+        if fields.contains(&self.field.as_str()) || is_above { "" } else { &self.words }
     }
 }
 
@@ -86,13 +116,20 @@ fn find_field(stage: &str) -> &'static str {
 }
 
 /// The form, with what an address gives it.
-pub(crate) async fn show_form(layout: Layout, QueryFields(typed): QueryFields) -> PageResult {
+pub(crate) async fn show_form(
+    layout: Layout,
+    api: ApiClient,
+    QueryFields(typed): QueryFields,
+) -> PageResult {
     show(&NewIntegrationPage {
         layout: &layout,
         typed: &typed,
         mistake: Mistake::default(),
         tried: None,
+        is_script: false,
         organisation: typed.get("organisation"),
+        catalogue: load_catalogue(&api, typed.get("q")).await?,
+        search: typed.get("q"),
     })
 }
 
@@ -101,6 +138,7 @@ pub(crate) async fn create(
     layout: Layout,
     api: ApiClient,
     QueryFields(query): QueryFields,
+    headers: HeaderMap,
     FormFields(typed): FormFields,
 ) -> PageResult {
     let is_trial = typed.get("action") == "try";
@@ -109,24 +147,23 @@ pub(crate) async fn create(
     let path = path.with("dryRun", if is_trial { "true" } else { "" });
     let path = path.with("organizationId", organisation);
     let answer: Result<Added, ApiError> = api.ask(&path, &write_body(&typed)).await;
+    if !is_trial && let Ok(added) = &answer {
+        return open_added(added, organisation);
+    }
     let mut page = NewIntegrationPage {
         layout: &layout,
         typed: &typed,
         mistake: Mistake::default(),
         tried: None,
+        is_script: is_of_script(&headers),
         organisation,
+        catalogue: load_catalogue(&api, "").await?,
+        search: "",
     };
     match answer {
-        Ok(added) if is_trial => {
+        Ok(added) => {
             page.tried = Some(added);
             show(&page)
-        }
-        Ok(added) => {
-            let server = match organisation {
-                "" => ApiPath::new(&["console", "servers", &added.slug])?,
-                name => ApiPath::new(&["console", "organisations", name])?,
-            };
-            Ok(redirect(server.as_str()))
         }
         Err(error) if error.is_of_form() => {
             page.mistake = error.into();
@@ -134,6 +171,20 @@ pub(crate) async fn create(
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Whether a part of the page is asked for, with what was typed still in it.
+pub(super) fn is_of_script(headers: &HeaderMap) -> bool {
+    headers.contains_key("hx-request")
+}
+
+/// Goes to the page of a server that was added.
+pub(super) fn open_added(added: &Added, organisation: &str) -> PageResult {
+    let page = match organisation {
+        "" => ApiPath::new(&["console", "servers", &added.slug])?,
+        name => ApiPath::new(&["console", "organisations", name])?,
+    };
+    Ok(redirect(page.as_str()))
 }
 
 /// What was typed, as the API takes it; fields that were left empty are left out. A server that

@@ -4,15 +4,17 @@ use std::time::{Duration, SystemTime};
 
 use askama::Template;
 use lockgate_text::date;
+use serde::Deserialize;
 
 use super::approvals::load_approvals;
 use super::keys::{ApiKey, load_keys};
 use super::pins::find_pins;
 use super::servers::{count_states, load_servers};
 use crate::console::api_client::{ApiClient, ApiError, ApiPath, sentence};
-use crate::console::diagnosis::{ServerState, Severity, find_cause};
+use crate::console::diagnosis::{RecentStep, ServerState, Severity, find_cause};
 use crate::console::error::{PageResult, show};
 use crate::console::layout::Layout;
+use crate::console::plot::{Plot, plot_calls};
 
 /// Matters of one kind that are shown one by one.
 const MAX_SHOWN: usize = 8;
@@ -28,6 +30,25 @@ struct OverviewPage<'a> {
     server_count: usize,
     tool_count: usize,
     address: &'a str,
+    now: Figures,
+    /// Empty before the first call.
+    plots: Vec<Plot>,
+}
+
+/// What became of calls of late, where the visitor may see it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Figures {
+    servers: usize,
+    recent: Vec<RecentStep>,
+}
+
+impl Figures {
+    /// Calls and failed ones of the step that goes on and the one before it.
+    fn last_minute(&self) -> (u64, u64) {
+        let last = self.recent.iter().rev().take(2);
+        last.fold((0, 0), |sum, step| (sum.0 + step.calls, sum.1 + step.failed))
+    }
 }
 
 /// Something that needs somebody.
@@ -49,7 +70,10 @@ pub(crate) async fn show_overview(layout: Layout, api: ApiClient) -> PageResult 
         add_changed(&mut matters, &api).await?;
         add_keys(&mut matters, &load_keys(&api).await?.items);
     }
+    let now: Figures = api.get(&ApiPath::new(&["api", "figures"])?).await?;
     show(&OverviewPage {
+        plots: plot_calls(&now.recent),
+        now,
         counts: count_states(&servers),
         matters,
         server_count,

@@ -6,13 +6,14 @@ use axum::http::Method;
 use serde_json::Value;
 
 use super::integration::{Integration, find_integration};
+use super::offers::{Offer, load_prompts, load_resources};
 use super::pins::{Pin, find_pins};
 use super::tools::{ToolSummary, load_tools_of};
-use crate::console::api_client::{ApiClient, ApiPath, sentence};
+use crate::console::api_client::{ApiClient, ApiPath, List, sentence};
 use crate::console::diagnosis::{NextStep, ServerState, Severity, find_cause};
 use crate::console::error::{PageResult, show};
 use crate::console::layout::Layout;
-use crate::console::plot::Plot;
+use crate::console::plot::{Plot, plot_calls};
 use crate::console::sign_in::redirect;
 
 #[derive(Template)]
@@ -24,6 +25,8 @@ struct ServerPage<'a> {
     next_step: NextStep,
     load: Vec<(&'static str, String)>,
     tools: Vec<ToolSummary>,
+    prompts: List<Offer>,
+    resources: List<Offer>,
     address: &'a str,
     /// Empty before the first call.
     plots: Vec<Plot>,
@@ -55,34 +58,15 @@ pub(crate) async fn show_server(
         next_step: server.next_step(layout.is_operator()),
         load: load.map_or_else(Vec::new, list_limits),
         tools,
-        plots: make_plots(&server),
+        prompts: load_prompts(&api, &name).await?,
+        resources: load_resources(&api, &name).await?,
+        plots: plot_calls(&server.recent),
         integration,
         pins,
         address: &layout.address,
         layout: &layout,
         server: &server,
     })
-}
-
-/// What became of calls in the last half hour.
-fn make_plots(server: &ServerState) -> Vec<Plot> {
-    let recent = &server.recent;
-    if recent.iter().all(|step| step.calls == 0 && step.failed == 0) {
-        return Vec::new();
-    }
-    let mut calls = Vec::new();
-    let mut failed = Vec::new();
-    let mut averages = Vec::new();
-    for step in recent {
-        calls.push(Some(step.calls as f64));
-        failed.push(Some(step.failed as f64));
-        averages.push(step.average_ms);
-    }
-    vec![
-        Plot::new("Calls", "", calls),
-        Plot::new("Errors", "", failed),
-        Plot::new("Latency, average", "ms", averages),
-    ]
 }
 
 /// How the server stands to its limits, in words.

@@ -58,12 +58,17 @@ fn api() -> Router {
         .route("/api/servers", list(servers))
         .route("/api/servers/{name}", list(server))
         .route("/api/servers/{name}/reconnect", take(|| async { StatusCode::OK }))
+        .route("/api/figures", list(json!({"servers": 2, "recent": [{"calls": 3, "failed": 1}]})))
         .route("/api/tools", list(empty.clone()))
         .route("/api/pins", list(empty.clone()))
         .route("/api/pins/diff", list(empty.clone()))
+        .route("/api/settings", list(empty.clone()))
         .route("/api/keys", list(empty.clone()))
         .route("/api/audit", list(empty.clone()))
+        .route("/api/prompts", list(empty.clone()))
+        .route("/api/resources", list(empty.clone()))
         .route("/api/agents", list(empty.clone()))
+        .route("/api/mcp-integrations/predefined/available", list(empty.clone()))
         .route("/api/organisations", list(empty.clone()))
         .route("/api/approvals", list(empty))
 }
@@ -119,6 +124,7 @@ async fn every_page_runs_nothing_but_the_files_of_the_console() {
         "/console/activity",
         "/console/organisations",
         "/console/pins",
+        "/console/settings",
         "/console/nowhere",
     ];
     for path in pages {

@@ -1,0 +1,155 @@
+//! Prompts and resources as a caller may use them, under the names of `/mcp`: the same view as for
+//! clients of MCP.
+
+use axum::Json;
+use axum::extract::State;
+use lockgate_proxy::VisibleItem;
+use lockgate_upstream::ListKind;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use super::access::Caller;
+use super::page::{Page, PageQuery};
+use super::problem::Problem;
+use super::query::{Query, number};
+use super::state::{ApiState, Shared};
+
+/// A prompt.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Prompt {
+    /// What it is asked for by.
+    name: String,
+    /// The server that has it.
+    server: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    /// What it takes, as its server says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<Object>>)]
+    arguments: Option<Value>,
+}
+
+/// A resource.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Resource {
+    /// What it is asked for by.
+    uri: String,
+    /// The server that has it.
+    server: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mime_type: Option<String>,
+}
+
+/// Which of them.
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct OffersQuery {
+    /// Items of a page.
+    #[serde(default, deserialize_with = "number")]
+    #[param(minimum = 1, maximum = 200)]
+    limit: Option<usize>,
+    /// Where the page begins: `nextCursor` of the page before.
+    #[serde(default)]
+    #[param(max_length = 1024)]
+    cursor: Option<String>,
+    /// Only those whose name, or URI, has this text in it.
+    #[serde(default)]
+    #[param(max_length = 256)]
+    search: Option<String>,
+    /// Only those of this server.
+    #[serde(default)]
+    #[param(max_length = 64)]
+    server: Option<String>,
+}
+
+/// The prompts that the caller may use.
+#[utoipa::path(
+    get,
+    path = "/prompts",
+    tag = "tools",
+    params(OffersQuery),
+    responses((status = 200, body = Page<Prompt>))
+)]
+pub(crate) async fn list_prompts(
+    State(state): Shared,
+    caller: Caller,
+    Query(query): Query<OffersQuery>,
+) -> Result<Json<Page<Prompt>>, Problem> {
+    let found = find_offers(&state, &caller, query, ListKind::Prompts).await?;
+    Ok(Json(found.map(|item, mut definition| Prompt {
+        name: item.exposed.to_string(),
+        server: item.server.slug().to_owned(),
+        title: take_text(&mut definition, "title"),
+        description: take_text(&mut definition, "description"),
+        arguments: definition.remove("arguments"),
+    })))
+}
+
+/// The resources that the caller may use.
+#[utoipa::path(
+    get,
+    path = "/resources",
+    tag = "tools",
+    params(OffersQuery),
+    responses((status = 200, body = Page<Resource>))
+)]
+pub(crate) async fn list_resources(
+    State(state): Shared,
+    caller: Caller,
+    Query(query): Query<OffersQuery>,
+) -> Result<Json<Page<Resource>>, Problem> {
+    let found = find_offers(&state, &caller, query, ListKind::Resources).await?;
+    Ok(Json(found.map(|item, mut definition| Resource {
+        uri: item.exposed.to_string(),
+        server: item.server.slug().to_owned(),
+        name: take_text(&mut definition, "name"),
+        title: take_text(&mut definition, "title"),
+        description: take_text(&mut definition, "description"),
+        mime_type: take_text(&mut definition, "mimeType"),
+    })))
+}
+
+async fn find_offers(
+    state: &ApiState,
+    caller: &Caller,
+    query: OffersQuery,
+    kind: ListKind,
+) -> Result<Page<VisibleItem>, Problem> {
+    let mut all = state.gateway.visible_items(&caller.principal, kind).await;
+    if let Some(server) = &query.server {
+        all.retain(|item| item.server.slug() == server);
+    }
+    let page = PageQuery { limit: query.limit, cursor: query.cursor, search: query.search };
+    page.cut(all, |item| &item.exposed)
+}
+
+impl Page<VisibleItem> {
+    /// The same with what is shown of each; definitions that cannot be read are left out.
+    fn map<T>(self, show: impl Fn(&VisibleItem, Map<String, Value>) -> T) -> Page<T> {
+        let mut items = Vec::new();
+        for item in &self.items {
+            if let Ok(Value::Object(definition)) = serde_json::from_slice(&item.text) {
+                items.push(show(item, definition));
+            }
+        }
+        Page { items, total: self.total, next_cursor: self.next_cursor }
+    }
+}
+
+fn take_text(definition: &mut Map<String, Value>, name: &str) -> Option<String> {
+    match definition.remove(name) {
+        Some(Value::String(text)) => Some(text),
+        _ => None,
+    }
+}

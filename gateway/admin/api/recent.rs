@@ -1,0 +1,88 @@
+//! What became of calls of late, at all servers together whose figures the caller may see.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use lockgate_telemetry::RecentCalls;
+use lockgate_upstream::Upstream;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::access::Caller;
+use super::figures::{RecentStep, may_see_figures};
+use super::servers::visible_servers;
+use super::state::Shared;
+
+/// What became of calls of late, at several servers.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Figures {
+    /// How many servers are counted.
+    servers: usize,
+    /// Calls that ended in the last half hour, in steps of 30 s from the oldest to the one that
+    /// goes on. Empty before the first call.
+    recent: Vec<RecentStep>,
+}
+
+/// Calls of several servers within one step.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    calls: u64,
+    failed: u64,
+    /// How many of them have a time, and that of all.
+    timed: u32,
+    time: Duration,
+}
+
+impl Sum {
+    fn add(&mut self, step: RecentCalls) {
+        let RecentCalls { calls, failed, average } = step;
+        self.calls += calls;
+        self.failed += failed;
+        if let Some(average) = average {
+            let count = u32::try_from(calls).unwrap_or(u32::MAX);
+            self.timed = self.timed.saturating_add(count);
+            self.time = self.time.saturating_add(average.saturating_mul(count));
+        }
+    }
+
+    fn finish(self) -> RecentCalls {
+        let Self { calls, failed, timed, time } = self;
+        RecentCalls { calls, failed, average: time.checked_div(timed) }
+    }
+}
+
+/// What became of calls of late.
+///
+/// At all servers together whose figures the caller may see: those of its organisation, and for
+/// operators those of the configuration too.
+#[utoipa::path(get, path = "/figures", tag = "servers", responses((status = 200, body = Figures)))]
+pub(crate) async fn show_figures(State(state): Shared, caller: Caller) -> Json<Figures> {
+    let servers: Vec<Arc<dyn Upstream>> = visible_servers(&state, &caller);
+    let mut counted = Vec::new();
+    for server in &servers {
+        if may_see_figures(&caller, &**server) {
+            counted.push(state.gateway.recent_calls_of(&**server));
+        }
+    }
+    let servers = counted.len();
+    let recent = add_up(counted).into_iter().map(RecentStep::from).collect();
+    Json(Figures { servers, recent })
+}
+
+/// Steps of several servers as those of one. All of them end with the step that goes on.
+fn add_up(all: Vec<Vec<RecentCalls>>) -> Vec<RecentCalls> {
+    let longest = all.iter().map(Vec::len).max().unwrap_or_default();
+    let mut sums = vec![Sum::default(); longest];
+    for steps in all {
+        let first = longest - steps.len();
+        for (sum, step) in sums[first..].iter_mut().zip(steps) {
+            sum.add(step);
+        }
+    }
+    sums.into_iter().map(Sum::finish).collect()
+}
+
+#[cfg(test)]
+mod tests;
