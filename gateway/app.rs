@@ -198,6 +198,11 @@ impl App {
         self.gateway.set_servers(clients.chain(builtin));
     }
 
+    /// Who is who, by the configuration as it is now.
+    pub(crate) fn authenticator(&self) -> Arc<Authenticator> {
+        Arc::clone(&self.authenticator.lock())
+    }
+
     /// Has the metrics show when the certificate runs out.
     pub(crate) fn watch_certificate(&self, watch: Option<CertificateWatch>) {
         if let Some(watch) = watch {

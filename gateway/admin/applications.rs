@@ -13,7 +13,7 @@ use lockgate_proxy::Gateway;
 
 use crate::api::guard::describe_refusal;
 use crate::api::state::ApiState;
-use crate::console::{NoRandomness, Sessions, console_router};
+use crate::console::{Attempts, NoRandomness, Sessions, console_router};
 use crate::{api, trpc};
 
 /// What a request's body takes of the account of bytes in flight. Who goes on with the body behind
@@ -26,6 +26,7 @@ pub struct Applications {
     api: Router,
     state: Arc<ApiState>,
     sessions: Arc<Sessions>,
+    attempts: Arc<Attempts>,
 }
 
 impl Applications {
@@ -36,7 +37,8 @@ impl Applications {
         operations: Arc<dyn api::Operations>,
     ) -> Result<Self, NoRandomness> {
         let (api, state) = api::make_router(gateway, operations);
-        Ok(Self { api, state, sessions: Arc::new(Sessions::new()?) })
+        let sessions = Arc::new(Sessions::new()?);
+        Ok(Self { api, state, sessions, attempts: Arc::new(Attempts::new()?) })
     }
 
     /// Every route for applications, for requests that carry their caller as an extension, unless
@@ -55,6 +57,12 @@ impl Applications {
     #[must_use]
     pub fn sessions(&self) -> Arc<Sessions> {
         Arc::clone(&self.sessions)
+    }
+
+    /// Who is about to sign in at an identity provider.
+    #[must_use]
+    pub fn attempts(&self) -> Arc<Attempts> {
+        Arc::clone(&self.attempts)
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod api_client;
 mod assets;
+mod attempts;
 mod call_outcome;
 mod comparison;
 mod diagnosis;
@@ -15,16 +16,26 @@ mod page_account;
 mod page_table;
 mod pages;
 mod plot;
+mod provider_sign_in;
+mod provider_words;
+mod redirect;
 mod routes;
 mod sent_forms;
+mod session_record;
 mod sessions;
 mod shown;
 mod sign_in;
 mod tool_form;
 mod visitor;
 
+pub use attempts::Attempts;
+pub use provider_sign_in::{Arrival, ProviderStep, follow_provider, is_provider_step};
+pub use provider_words::Offer;
 pub(crate) use routes::console_router;
 pub use routes::is_public;
+pub use session_record::SessionRecord;
 pub use sessions::{NoRandomness, Sessions};
-pub use sign_in::{IsSecure, SignIn, is_sign_in, read_sign_in, show_refusal, sign_in_redirect};
+pub use sign_in::{
+    IsSecure, SignIn, is_sign_in, is_sign_out, read_sign_in, show_refusal, sign_in_redirect,
+};
 pub use visitor::Visitor;

@@ -39,7 +39,7 @@ fn find_text<'a>(claims: &'a Map<String, Value>, place: &str) -> Option<&'a str>
     find(claims, place)?.as_str().filter(|text| is_usable(text))
 }
 
-fn find<'a>(claims: &'a Map<String, Value>, place: &str) -> Option<&'a Value> {
+pub(crate) fn find<'a>(claims: &'a Map<String, Value>, place: &str) -> Option<&'a Value> {
     let Some(path) = place.strip_prefix('/') else { return claims.get(place) };
     let (first, rest) =
         path.split_once('/').map_or((path, None), |(first, rest)| (first, Some(rest)));

@@ -35,6 +35,22 @@ pub struct Config {
     pub scopes: Scopes,
     /// Who administers the gateway and its organisations.
     pub role_holders: RoleHolders,
+    /// How people sign in to the console through the provider of their organisation, if they can.
+    pub sign_in: Option<SignIn>,
+}
+
+/// The gateway as a client of an OpenID provider.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SignIn {
+    /// One of the issuers of tokens.
+    pub issuer: String,
+    pub client_id: String,
+    /// None of a public client.
+    pub client_secret: Option<String>,
+    /// `openid` is among them.
+    pub scopes: Vec<String>,
+    /// Where the provider sends the browser back to.
+    pub redirect: Url,
 }
 
 /// Who may come without any credential.
@@ -133,6 +149,19 @@ impl Default for Claims {
     }
 }
 
+/// Never shows the secret.
+impl fmt::Debug for SignIn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SignIn")
+            .field("issuer", &self.issuer)
+            .field("client_id", &self.client_id)
+            .field("client_secret", &self.client_secret.as_ref().map(|_| "…"))
+            .field("scopes", &self.scopes)
+            .field("redirect", &self.redirect.as_str())
+            .finish()
+    }
+}
+
 /// Never shows the key.
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -144,6 +173,7 @@ impl fmt::Debug for Config {
             .field("certificates", &self.certificates)
             .field("anonymous", &self.anonymous)
             .field("scopes", &self.scopes)
+            .field("sign_in", &self.sign_in)
             .finish_non_exhaustive()
     }
 }

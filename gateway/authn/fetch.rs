@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, StatusCode, header};
-use lockgate_egress::{Config, Connector, Origin, Policy};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
+use lockgate_egress::{Config, Connector, Origin, Payload, Policy};
 use serde_json::Value;
 use url::Url;
 
@@ -26,21 +26,57 @@ impl Outside {
     /// The document behind a URL that the operator's configuration named (`Policy::Operator`), or
     /// that an issuer did.
     pub(crate) async fn get(&self, url: &Url, policy: Policy) -> Result<Value, String> {
-        let answer = tokio::time::timeout(PATIENCE, self.bytes(url, policy)).await;
-        let bytes = answer.map_err(|_| format!("no answer within {} s", PATIENCE.as_secs()))??;
-        serde_json::from_slice(&bytes).map_err(|error| format!("the answer is not JSON: {error}"))
+        match self.ask(url, policy, Request::new(Bytes::new().into())).await? {
+            (StatusCode::OK, bytes) => read(&bytes),
+            (status, _) => Err(format!("the answer is {status}")),
+        }
     }
 
-    async fn bytes(&self, url: &Url, policy: Policy) -> Result<Bytes, String> {
+    /// The answer to a form; one that is no JSON is an error where it should be a success.
+    pub(crate) async fn post(
+        &self,
+        url: &Url,
+        policy: Policy,
+        headers: HeaderMap,
+        form: String,
+    ) -> Result<(StatusCode, Value), String> {
+        let mut request = Request::new(Bytes::from(form).into());
+        *request.method_mut() = Method::POST;
+        *request.headers_mut() = headers;
+        let (status, bytes) = self.ask(url, policy, request).await?;
+        match read(&bytes) {
+            Err(_) if status != StatusCode::OK => Err(format!("the answer is {status}")),
+            answer => Ok((status, answer?)),
+        }
+    }
+
+    async fn ask(
+        &self,
+        url: &Url,
+        policy: Policy,
+        request: Request<Payload>,
+    ) -> Result<(StatusCode, Bytes), String> {
+        let answer = tokio::time::timeout(PATIENCE, self.send(url, policy, request)).await;
+        answer.map_err(|_| format!("no answer within {} s", PATIENCE.as_secs()))?
+    }
+
+    async fn send(
+        &self,
+        url: &Url,
+        policy: Policy,
+        mut request: Request<Payload>,
+    ) -> Result<(StatusCode, Bytes), String> {
         let origin = Origin::new(Arc::clone(&self.connector), url, policy, &self.config)
             .map_err(|e| e.to_string())?;
-        let mut request = Request::new(Bytes::new().into());
         *request.uri_mut() = origin.uri().clone();
         request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static("application/json"));
         let response = origin.send(request).await.map_err(|error| error.to_string())?;
-        if response.status() != StatusCode::OK {
-            return Err(format!("the answer is {}", response.status()));
-        }
-        response.into_body().collect_limited(MAX_BYTES).await.map_err(|error| error.to_string())
+        let status = response.status();
+        let body = response.into_body().collect_limited(MAX_BYTES).await;
+        Ok((status, body.map_err(|error| error.to_string())?))
     }
+}
+
+fn read(bytes: &[u8]) -> Result<Value, String> {
+    serde_json::from_slice(bytes).map_err(|error| format!("the answer is not JSON: {error}"))
 }

@@ -18,8 +18,8 @@ use serde_json::Value;
 use tokio::sync::{Notify, watch};
 use url::Url;
 
-use crate::config;
 use crate::fetch::Outside;
+use crate::{config, discovery};
 
 /// Keys of one set; further ones are not looked at.
 const MAX_KEYS: usize = 64;
@@ -225,58 +225,15 @@ async fn fetch(config: &config::Issuer, outside: &Outside) -> Result<Value, Stri
         return outside.get(url, Policy::Operator).await;
     }
     let url = discover(&config.issuer, outside).await?;
-    // Named by the issuer and not by the operator: only the issuer's own host may be inside.
-    let own = Url::parse(&config.issuer).is_ok_and(|issuer| issuer.origin() == url.origin());
-    outside.get(&url, if own { Policy::Operator } else { Policy::Public }).await
+    outside.get(&url, discovery::policy_for(&url, &config.issuer)).await
 }
 
-/// The address of the keys, from the issuer's metadata: RFC 8414, then OpenID Connect, in the order
-/// of the specification.
+/// The address of the keys, from the issuer's metadata.
 async fn discover(issuer: &str, outside: &Outside) -> Result<Url, String> {
-    let mut faults = Vec::new();
-    for place in places(issuer)? {
-        let document = outside.get(&place, Policy::Operator).await;
-        // A document of RFC 8414 need not name keys; that of OpenID Connect may.
-        match document.and_then(|document| keys_of(&document, issuer)) {
-            Ok(url) => return Ok(url),
-            Err(fault) => faults.push(format!("{}: {fault}", place.path())),
-        }
-    }
-    Err(format!("no usable metadata ({})", faults.join("; ")))
-}
-
-/// Where an issuer's metadata may be.
-fn places(issuer: &str) -> Result<Vec<Url>, String> {
-    let base = Url::parse(issuer).map_err(|error| error.to_string())?;
-    let path = base.path().trim_end_matches('/');
-    let mut places = vec![
-        format!("/.well-known/oauth-authorization-server{path}"),
-        format!("/.well-known/openid-configuration{path}"),
-    ];
-    if !path.is_empty() {
-        places.push(format!("{path}/.well-known/openid-configuration"));
-    }
-    let mut urls = Vec::new();
-    for path in places {
-        let mut url = base.clone();
-        url.set_path(&path);
-        url.set_query(None);
-        urls.push(url);
-    }
-    Ok(urls)
-}
-
-/// The keys' address in a metadata document, if the document is this issuer's and the address no
-/// weaker than its own.
-fn keys_of(document: &Value, issuer: &str) -> Result<Url, String> {
-    if document.get("issuer").and_then(Value::as_str) != Some(issuer) {
-        return Err("the metadata is of another issuer".into());
-    }
-    let url =
-        document.get("jwks_uri").and_then(Value::as_str).and_then(|text| Url::parse(text).ok());
-    let url = url.ok_or("the metadata has no `jwks_uri`")?;
-    let secure = url.scheme() == "https" || url.scheme() == "http" && issuer.starts_with("http:");
-    if secure { Ok(url) } else { Err("`jwks_uri` is not https".into()) }
+    discovery::find(issuer, outside, |document| {
+        discovery::read_address(document, "jwks_uri", issuer)
+    })
+    .await
 }
 
 /// The usable keys of a set. One that we do not understand is left out. A set without any is one

@@ -5,12 +5,14 @@
 mod certificate;
 mod claims;
 mod config;
+mod discovery;
 mod fetch;
 mod holder;
 mod identity;
 mod jwks;
 pub mod key;
 mod principal;
+mod provider;
 mod refusal;
 mod resource;
 mod role;
@@ -22,21 +24,24 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 pub use certificate::{CERTIFICATE, Certificate, ClientCertificateError, read_expiry};
-pub use config::{Anonymous, Claims, Config, Issuer, Scopes, ToolScopes};
+pub use config::{Anonymous, Claims, Config, Issuer, Scopes, SignIn, ToolScopes};
 pub use fetch::Outside;
 pub use holder::Holder;
 pub use identity::{ANONYMOUS, DEFAULT_ORGANISATION, Identity, KEY, LOCAL};
 pub use jsonwebtoken::Algorithm;
 pub use jwks::KeySetState;
 pub use principal::Principal;
+pub use provider::{Answer, Attempt, SignInError};
 pub use refusal::{Refused, Unknown};
 pub use resource::{Resource, WELL_KNOWN};
 pub use role::{Role, RoleHolders};
 pub use scope::is_scope;
 
+use provider::Provider;
 use resource::error_of;
 use scope::Needs;
 use token::{Shown, Tokens};
+use url::Url;
 
 /// What a caller brought along. Made by the listener, from the connection and the `Authorization`
 /// header alone.
@@ -75,6 +80,8 @@ pub struct Authenticator {
     anonymous: Principal,
     needs: Needs,
     role_holders: RoleHolders,
+    provider: Option<Provider>,
+    takes_keys: bool,
 }
 
 impl Authenticator {
@@ -94,6 +101,7 @@ impl Authenticator {
         let ring = key::Ring::new(keys, |scopes| needs.expand(scopes.iter().map(String::as_str)));
         let tokens = old.and_then(|old| old.tokens.as_ref());
         let tokens = Tokens::start(config, outside, tokens);
+        let provider = start_provider(config, outside, tokens.as_ref());
         let open = match config.anonymous {
             Anonymous::Default => [!config.has_credentials(), false],
             Anonymous::Never => [false, false],
@@ -112,6 +120,8 @@ impl Authenticator {
             anonymous: Principal::new(Identity::new(ANONYMOUS, "anyone")),
             needs,
             role_holders: config.role_holders.clone(),
+            provider,
+            takes_keys: config.key.is_some() || config.keys.is_some(),
         })
     }
 
@@ -196,6 +206,51 @@ impl Authenticator {
         (now == *caller && self.needs.base(&now)).then_some(now)
     }
 
+    /// What somebody who has signed in to the console has by now. Whoever did at a provider is
+    /// somebody as long as people sign in there.
+    #[must_use]
+    pub fn current_visitor(&self, visitor: &Principal) -> Option<Principal> {
+        let is_of_provider = self.sign_in().is_some_and(|to| *to.issuer == *visitor.issuer);
+        if *visitor.issuer != *KEY && !is_of_provider {
+            return None;
+        }
+        self.current(visitor)
+    }
+
+    /// Where people sign in to the console beside keys, if they can.
+    #[must_use]
+    pub fn sign_in(&self) -> Option<&SignIn> {
+        self.provider.as_ref().map(Provider::config)
+    }
+
+    /// Whether there are keys to sign in with.
+    #[must_use]
+    pub fn takes_keys(&self) -> bool {
+        self.takes_keys
+    }
+
+    /// Where the browser of somebody goes who wants to sign in at the provider.
+    ///
+    /// # Errors
+    /// The provider cannot be reached, or there is none.
+    pub async fn begin_sign_in(&self, attempt: &Attempt) -> Result<Url, SignInError> {
+        self.provider.as_ref().ok_or(SignInError::Malformed)?.begin(attempt).await
+    }
+
+    /// Who has signed in at the provider, by what the browser has brought back for an attempt that
+    /// was this browser's own. An attempt must not come here twice.
+    ///
+    /// # Errors
+    /// [`SignInError`].
+    pub async fn finish_sign_in(
+        &self,
+        attempt: &Attempt,
+        answer: &Answer,
+    ) -> Result<Principal, SignInError> {
+        let provider = self.provider.as_ref().ok_or(SignInError::Malformed)?;
+        Ok(Principal::new(provider.finish(attempt, answer, &self.needs).await?))
+    }
+
     /// What a caller may administer.
     #[must_use]
     pub fn role_of(&self, caller: &Principal) -> Role {
@@ -261,6 +316,13 @@ impl Authenticator {
     pub fn metadata(&self, path: &str) -> Option<String> {
         self.tokens.as_ref()?.names().document(path)
     }
+}
+
+/// The provider that people sign in at: one of the issuers of tokens.
+fn start_provider(config: &Config, outside: &Outside, tokens: Option<&Tokens>) -> Option<Provider> {
+    let sign_in = config.sign_in.as_ref()?;
+    let issuer = tokens?.find_issuer(&sign_in.issuer)?;
+    Some(Provider::new(sign_in.clone(), Arc::clone(issuer), outside.clone()))
 }
 
 /// What a caller without a scope that it needs is told. Who has shown nothing is asked to sign in,

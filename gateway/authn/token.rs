@@ -3,6 +3,8 @@
 //! not looked at. Verified ones are remembered for a moment, by a digest. Pages: RFC 7515, 7519,
 //! 8725; basic/authorization (2026-07-28).
 
+pub(crate) mod id_token;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -65,6 +67,14 @@ struct Header {
     kid: Option<String>,
 }
 
+/// Why a token is not in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TimeFault {
+    Unreadable,
+    Over,
+    Early,
+}
+
 /// A token taken apart; nothing of it is verified.
 struct Parts<'a> {
     signed: &'a str,
@@ -100,6 +110,10 @@ impl Tokens {
 
     pub(crate) fn key_sets(&self) -> Vec<KeySetState> {
         self.issuers.iter().map(|issuer| issuer.key_set()).collect()
+    }
+
+    pub(crate) fn find_issuer(&self, issuer: &str) -> Option<&Arc<Issuer>> {
+        self.issuers.iter().find(|known| known.config.issuer == issuer)
     }
 
     pub(crate) fn names(&self) -> &Names {
@@ -146,47 +160,27 @@ impl Tokens {
     }
 
     async fn verify(&self, token: &str, needs: &Needs) -> Result<Verified, Refused> {
-        let parts = Parts::read(token).ok_or(Unknown::Invalid)?;
+        let parts = Parts::read(token, is_access_token).ok_or(Unknown::Invalid)?;
         let named = parts.claims.get("iss").and_then(Value::as_str).ok_or(Unknown::Invalid)?;
         let issuer = self
             .issuers
             .iter()
             .find(|issuer| issuer.config.issuer == named)
             .ok_or(Unknown::Invalid)?;
-        if !issuer.config.algorithms.contains(&parts.header.alg) {
-            return Err(Unknown::Invalid.into());
-        }
-        let mut may_ask = true;
-        loop {
-            // Read before the keys: if they change meanwhile, the token is verified again.
-            let generation = issuer.generation();
-            let keys = issuer.keys();
-            let id = parts.header.kid.as_deref();
-            let algorithm = parts.header.alg;
-            let fitting =
-                keys.as_ref().map(|keys| jwks::fitting(keys, id, algorithm)).unwrap_or_default();
-            if !fitting.is_empty() {
-                return match fitting.iter().any(|key| parts.is_signed_by(key, algorithm)) {
-                    true => parts.accept(issuer, generation, needs),
-                    false => Err(Unknown::Invalid.into()),
-                };
-            }
-            let unknown = if keys.is_some() { Unknown::Invalid } else { Unknown::Unavailable };
-            if !std::mem::take(&mut may_ask) || !issuer.refreshed().await {
-                return Err(unknown.into());
-            }
-        }
+        let generation = parts.check_signature(issuer).await?;
+        parts.accept(issuer, generation, needs)
     }
 }
 
 impl Header {
-    fn read(members: &Map<String, Value>) -> Option<Self> {
+    /// `is_type` says which values of `typ` are of tokens for this use.
+    fn read(members: &Map<String, Value>, is_type: fn(&str) -> bool) -> Option<Self> {
         // Each changes what the rest means, whatever its value is.
         if ["crit", "enc", "zip", "b64"].iter().any(|name| members.contains_key(*name)) {
             return None;
         }
         if let Some(typ) = members.get("typ")
-            && !is_access_token(typ.as_str()?)
+            && !is_type(bare_type(typ.as_str()?))
         {
             return None;
         }
@@ -208,7 +202,7 @@ fn read_object(text: &[u8]) -> Option<Map<String, Value>> {
 }
 
 impl<'a> Parts<'a> {
-    fn read(token: &'a str) -> Option<Self> {
+    fn read(token: &'a str, is_type: fn(&str) -> bool) -> Option<Self> {
         if token.len() > MAX_TOKEN {
             return None;
         }
@@ -217,9 +211,57 @@ impl<'a> Parts<'a> {
         if claims.contains('.') || signature.is_empty() {
             return None;
         }
-        let header = Header::read(&read_object(&URL_SAFE_NO_PAD.decode(header).ok()?)?)?;
+        let header = read_object(&URL_SAFE_NO_PAD.decode(header).ok()?)?;
+        let header = Header::read(&header, is_type)?;
         let claims = read_object(&URL_SAFE_NO_PAD.decode(claims).ok()?)?;
         Some(Self { signed, signature, header, claims })
+    }
+
+    /// Whether a key of the issuer has signed it, with an algorithm that the issuer may use. Gives
+    /// the generation of its keys.
+    async fn check_signature(&self, issuer: &Issuer) -> Result<u64, Unknown> {
+        let algorithm = self.header.alg;
+        if !issuer.config.algorithms.contains(&algorithm) {
+            return Err(Unknown::Invalid);
+        }
+        let mut may_ask = true;
+        loop {
+            // Read before the keys: if they change meanwhile, the token is verified again.
+            let generation = issuer.generation();
+            let keys = issuer.keys();
+            let id = self.header.kid.as_deref();
+            let fitting =
+                keys.as_ref().map(|keys| jwks::fitting(keys, id, algorithm)).unwrap_or_default();
+            if !fitting.is_empty() {
+                return match fitting.iter().any(|key| self.is_signed_by(key, algorithm)) {
+                    true => Ok(generation),
+                    false => Err(Unknown::Invalid),
+                };
+            }
+            let unknown = if keys.is_some() { Unknown::Invalid } else { Unknown::Unavailable };
+            if !std::mem::take(&mut may_ask) || !issuer.refreshed().await {
+                return Err(unknown);
+            }
+        }
+    }
+
+    /// When it ends, if it is in force now as far as the issuer's clock may differ from ours.
+    fn check_times(&self, issuer: &Issuer) -> Result<u64, TimeFault> {
+        let now = now();
+        let skew = issuer.config.skew.as_secs();
+        let expires = seconds(self.claims.get("exp")).ok_or(TimeFault::Unreadable)?;
+        if expires.saturating_add(skew) <= now {
+            return Err(TimeFault::Over);
+        }
+        for later in ["nbf", "iat"] {
+            if let Some(value) = self.claims.get(later) {
+                let begins = seconds(Some(value)).ok_or(TimeFault::Unreadable)?;
+                if begins > now.saturating_add(skew) {
+                    return Err(TimeFault::Early);
+                }
+            }
+        }
+        Ok(expires)
     }
 
     fn is_signed_by(&self, key: &jwks::Key, algorithm: Algorithm) -> bool {
@@ -235,22 +277,16 @@ impl<'a> Parts<'a> {
         generation: u64,
         needs: &Needs,
     ) -> Result<Verified, Refused> {
-        let now = now();
-        let skew = issuer.config.skew.as_secs();
         let config = &issuer.config;
         let identity = claims::identity(&self.claims, &config.issuer, &config.claims, needs);
-        let expires = seconds(self.claims.get("exp")).ok_or(Unknown::Invalid)?;
-        if expires.saturating_add(skew) <= now {
-            return Err(Refused { why: Unknown::Expired, who: identity.map(Principal::new) });
-        }
-        for later in ["nbf", "iat"] {
-            if let Some(value) = self.claims.get(later) {
-                let begins = seconds(Some(value)).ok_or(Unknown::Invalid)?;
-                if begins > now.saturating_add(skew) {
-                    return Err(Unknown::Invalid.into());
-                }
+        let expires = match self.check_times(issuer) {
+            Ok(expires) => expires,
+            Err(TimeFault::Over) => {
+                let who = identity.map(Principal::new);
+                return Err(Refused { why: Unknown::Expired, who });
             }
-        }
+            Err(TimeFault::Early | TimeFault::Unreadable) => return Err(Unknown::Invalid.into()),
+        };
         let audiences = audiences(self.claims.get("aud")).ok_or(Unknown::Audience)?;
         let bound = self
             .claims
@@ -276,12 +312,14 @@ impl Verified {
     }
 }
 
+/// A type without the prefix that it may have.
+fn bare_type(typ: &str) -> &str {
+    let start = typ.get(..12).filter(|start| start.eq_ignore_ascii_case("application/"));
+    start.map_or(typ, |_| &typ[12..])
+}
+
 /// `JWT` or an access token by RFC 9068; tokens for other uses say so.
 fn is_access_token(typ: &str) -> bool {
-    let typ = typ
-        .get(..12)
-        .filter(|start| start.eq_ignore_ascii_case("application/"))
-        .map_or(typ, |_| &typ[12..]);
     typ.eq_ignore_ascii_case("jwt") || typ.eq_ignore_ascii_case("at+jwt")
 }
 

@@ -15,6 +15,7 @@ const VALUE_BYTES: usize = 64 * 1024;
 
 /// Keys whose whole value may be `file:PATH`.
 const FILE_KEYS: &[&[&str]] = &[
+    &["admin", "sign_in", "client_secret"],
     &["approvals", "webhook", "secret"],
     &["audit", "key"],
     &["auth", "key"],

@@ -12,6 +12,7 @@ mod precedence;
 mod redis;
 mod secrets;
 mod shell;
+mod sign_in;
 mod store;
 mod web;
 

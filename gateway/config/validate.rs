@@ -14,6 +14,7 @@ mod policy;
 mod redis;
 mod secret;
 mod server;
+mod sign_in;
 mod store;
 mod unknown_servers;
 
@@ -61,6 +62,7 @@ pub fn config(
     let mut listener = check.listener(&root, authn.admits_others());
     let mut admin = check.admin(&root, listener.as_ref().map(|l| l.listen), authn.admits_others());
     authn.role_holders = admin.api.role_holders.clone();
+    authn.sign_in = check.sign_in(&root, &authn, &admin);
     admin.webhook = check.webhook(&root.approvals, root.http.public_url.as_ref());
     if let Some(listener) = &mut listener {
         adapt_listener(listener, bytes_in_flight, &admin);

@@ -28,6 +28,11 @@ impl Gateway {
         self.refused_at(Rejection::Forbidden, words, who, path);
     }
 
+    /// Somebody who wants to sign in at `path`, and is not let in.
+    pub fn record_refused_sign_in(&self, words: &str, path: &str) {
+        self.refused_at(Rejection::Unauthenticated, words, None, path);
+    }
+
     /// Stored credentials that are not used, because they do not open.
     pub fn record_unopened(&self, words: &str) {
         self.refused_at(Rejection::Credentials, words, None, "");

@@ -1,6 +1,6 @@
-//! The console for those who are known: by the session of an API key, or as the API knows its
-//! callers. Whose key is no good any more has no session either. Everybody else is shown the form
-//! to sign in.
+//! The console for those who are known: by the session of an API key or of an account at the
+//! identity provider, or as the API knows its callers. Whose key is no good any more has no session
+//! either. Everybody else is shown the form to sign in.
 
 use std::sync::Arc;
 
@@ -13,8 +13,9 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use lockgate_admin::Applications;
 use lockgate_admin::console::{
-    IsSecure, Sessions, SignIn, Visitor, is_public, is_sign_in, read_sign_in, show_refusal,
-    sign_in_redirect,
+    Arrival, Attempts, IsSecure, Offer, ProviderStep, SessionRecord, Sessions, SignIn, Visitor,
+    follow_provider, is_provider_step, is_public, is_sign_in, is_sign_out, read_sign_in,
+    show_refusal, sign_in_redirect,
 };
 use lockgate_listener::Remote;
 
@@ -23,16 +24,24 @@ use crate::app::App;
 /// `/console`: who may see and do what is in its table of pages.
 pub(super) fn guarded_console(app: &Arc<App>, applications: &Applications) -> Router {
     let sessions = applications.sessions();
+    let attempts = applications.attempts();
     let app = Arc::clone(app);
     let guard = middleware::from_fn(move |request: Request, next: Next| {
         let app = Arc::clone(&app);
         let sessions = Arc::clone(&sessions);
-        async move { admit(&app, &sessions, request, next).await }
+        let attempts = Arc::clone(&attempts);
+        async move { admit(&app, &sessions, &attempts, request, next).await }
     });
     applications.console().layer(guard)
 }
 
-async fn admit(app: &App, sessions: &Sessions, request: Request, next: Next) -> Response {
+async fn admit(
+    app: &App,
+    sessions: &Sessions,
+    attempts: &Attempts,
+    request: Request,
+    next: Next,
+) -> Response {
     let (mut parts, body) = request.into_parts();
     let Some(remote) = parts.extensions.get::<Remote>().cloned() else {
         return StatusCode::UNAUTHORIZED.into_response();
@@ -44,6 +53,10 @@ async fn admit(app: &App, sessions: &Sessions, request: Request, next: Next) -> 
     if remote.is_encrypted {
         parts.extensions.insert(IsSecure);
     }
+    if is_provider_step(&parts) {
+        return sign_in_at_provider(app, sessions, attempts, &parts).await;
+    }
+    parts.extensions.insert(Offer::new(&app.authenticator()));
     if is_sign_in(&parts) {
         return sign_in(app, sessions, &remote, (parts, body), next).await;
     }
@@ -57,10 +70,17 @@ async fn admit(app: &App, sessions: &Sessions, request: Request, next: Next) -> 
         Ok(read) => read,
         Err(answer) => return answer.map(Body::from),
     };
+    let leaver = is_sign_out(&parts).then(|| visitor.principal.clone());
     parts.extensions.insert(visitor.principal.clone());
     parts.extensions.insert(visitor);
     let response = next.run(Request::from_parts(parts, Body::from(body))).await;
     drop(held);
+    if let Some(leaver) = leaver
+        && response.status().is_redirection()
+        && let Some(record) = SessionRecord::reserve(&app.gateway)
+    {
+        record.signed_out(&leaver);
+    }
     response
 }
 
@@ -73,7 +93,7 @@ async fn find_visitor(
     headers: &mut HeaderMap,
 ) -> Option<Visitor> {
     if let Some(mut visitor) = sessions.find(headers) {
-        if let Some(principal) = app.gateway.current_caller(&visitor.principal) {
+        if let Some(principal) = app.authenticator().current_visitor(&visitor.principal) {
             visitor.principal = principal;
             remote.mark_authenticated();
             return Some(visitor);
@@ -111,8 +131,44 @@ async fn begin(
 ) -> Result<Response, String> {
     let refused = "This gateway does not know this key, or it has expired or was revoked.";
     let Some(mut headers) = form.credential() else { return Err(refused.into()) };
-    match remote.admit(app, &mut headers).await {
-        Ok(principal) => form.begin(sessions, principal),
-        Err(_) => Err(refused.into()),
+    let Ok(principal) = remote.admit(app, &mut headers).await else { return Err(refused.into()) };
+    let Some(record) = SessionRecord::reserve(&app.gateway) else {
+        return Err("The audit trail cannot record it just now: try again later.".into());
+    };
+    let response = form.begin(sessions, principal.clone())?;
+    record.signed_in(&principal);
+    Ok(response)
+}
+
+/// Leads to the identity provider, and begins the session of whoever comes back from there.
+async fn sign_in_at_provider(
+    app: &App,
+    sessions: &Sessions,
+    attempts: &Attempts,
+    parts: &Parts,
+) -> Response {
+    let authenticator = app.authenticator();
+    match follow_provider(attempts, &authenticator, parts).await {
+        ProviderStep::On(response) => response,
+        ProviderStep::Arrived(arrival) => begin_at_provider(app, sessions, &arrival, parts),
+        ProviderStep::Refused(response, words) => {
+            app.gateway.record_refused_sign_in(&words, parts.uri.path());
+            response
+        }
     }
+}
+
+fn begin_at_provider(app: &App, sessions: &Sessions, arrival: &Arrival, parts: &Parts) -> Response {
+    let (words, record) = match SessionRecord::reserve(&app.gateway) {
+        None => ("the audit trail cannot record it", None),
+        some => ("this machine has no random numbers", some),
+    };
+    if let Some(record) = record
+        && let Some(response) = arrival.begin(sessions)
+    {
+        record.signed_in(&arrival.principal);
+        return response;
+    }
+    app.gateway.record_refused_sign_in(words, parts.uri.path());
+    arrival.refuse()
 }

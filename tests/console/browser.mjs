@@ -23,18 +23,23 @@ export async function openBrowser() {
 
 export const closeBrowser = async () => browser?.close();
 
-/** A profile of its own, which notes what no page may do. */
-export async function openProfile(gateway, options = {}) {
+/** A profile of its own, which notes what no page may do; what other places do is theirs. */
+export async function openProfile(gateway, options = {}, otherPlaces = []) {
   const context = await browser.newContext({ baseURL: gateway.origin, reducedMotion: 'reduce', ...options });
   context.setDefaultTimeout(30_000);
   const profile = { context, gateway, faults: [] };
+  const isElsewhere = (url) => otherPlaces.some((place) => url?.startsWith(`${place}/`));
+  // Nothing outside this machine is asked for, whatever a page of another place wants.
+  if (otherPlaces.length > 0) await context.route((url) => !/^(127\.0\.0\.1|localhost)$/.test(url.hostname), (route) => route.abort());
   context.on('request', (request) => {
     const url = request.url();
+    if (isElsewhere(url) || isElsewhere(request.headers().referer)) return;
     if (!url.startsWith(`${gateway.origin}/`) && !url.startsWith('data:') && !url.startsWith('about:')) {
       profile.faults.push(`a request off the origin: ${url}`);
     }
   });
   context.on('console', (message) => {
+    if (isElsewhere(message.location().url) || isElsewhere(message.page()?.url())) return;
     const isRefusal = /Failed to load resource.* (4\d\d|503) /.test(message.text());
     if (message.type() === 'error' && !isRefusal) profile.faults.push(`${message.page()?.url()}: ${message.text()}`);
   });

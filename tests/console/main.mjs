@@ -5,6 +5,7 @@ import { closeBrowser, openBrowser } from './browser.mjs';
 import { checkFaults } from './faults.mjs';
 import { checkNewcomer } from './newcomer.mjs';
 import { checkPages } from './pages.mjs';
+import { checkSignIn } from './sign_in.mjs';
 import { callTool, checkTasks } from './tasks.mjs';
 import { endWorld, startWorld } from './world.mjs';
 
@@ -12,6 +13,7 @@ const began = Date.now();
 try {
   await openBrowser();
   await checkNewcomer();
+  await checkSignIn();
   const world = await startWorld();
   await checkTasks(world);
   await checkFaults(world);

@@ -73,6 +73,7 @@ mod sdk;
 mod setup;
 mod shell;
 mod shutdown;
+mod sign_in;
 mod stdio;
 mod store;
 mod storms;

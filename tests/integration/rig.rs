@@ -4,6 +4,7 @@
 pub mod client;
 pub mod gate;
 pub mod issuer;
+pub mod liar;
 pub mod schema;
 pub mod upstream;
 

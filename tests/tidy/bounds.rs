@@ -9,7 +9,7 @@ const PAGE: &str = "## Who may hold what, and for how long\n";
 /// Where bounds are configured.
 const BOUNDS: [&str; 6] = ["limits.", "http.", "servers.NAME.", "egress.", "audit.queue", "admin."];
 /// Keys there that bound nothing that a request holds or waits for.
-const OTHERS: [&str; 21] = [
+const OTHERS: [&str; 22] = [
     "http.hosts",
     "http.origins",
     "http.public_url",
@@ -30,6 +30,7 @@ const OTHERS: [&str; 21] = [
     "admin.api",
     "admin.operators",
     "admin.admins",
+    "admin.sign_in.",
     "http.tls.",
 ];
 

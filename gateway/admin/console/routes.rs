@@ -23,9 +23,10 @@ use super::pages::{
     integrations, keys, live, organisation, organisations, overview, parts, pins, server, servers,
     settings, tool, tools,
 };
+use super::redirect::{SIGN_IN, redirect};
 use super::sent_forms::SentForms;
 use super::sessions::Sessions;
-use super::sign_in::{SIGN_IN, redirect, show_sign_in, sign_out};
+use super::sign_in::{show_sign_in, sign_out};
 use crate::api::access::{Permission, identify_caller};
 use crate::api::state::ApiState;
 use crate::router::answer_nothing;
@@ -34,7 +35,8 @@ const USER: Permission = Permission::AtLeast(Role::User);
 const ADMIN: Permission = Permission::AtLeast(Role::Admin);
 const OPERATOR: Permission = Permission::AtLeast(Role::Operator);
 
-/// Every page below `/console`.
+/// Every page below `/console`. The way to an identity provider and back is none: it is followed
+/// before there is a visitor (`provider_sign_in`).
 pub(crate) fn table() -> PageTable {
     PageTable::new()
         .page(Permission::Public, "/sign-in", show_sign_in)

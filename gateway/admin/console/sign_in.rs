@@ -1,5 +1,6 @@
-//! Signing in with an API key, and out. The key is shown to the gateway once, as a client of MCP
-//! shows it; the browser keeps a cookie that stands for a session, and never the key.
+//! The form to sign in; signing in with an API key, and out. The key is shown to the gateway once,
+//! as a client of MCP shows it; the browser keeps a cookie that stands for a session, and never the
+//! key.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,9 +9,9 @@ use askama::Template;
 use axum::Extension;
 use axum::body::{Body, to_bytes};
 use axum::extract::State;
-use axum::http::header::{AUTHORIZATION, HeaderName, HeaderValue, LOCATION, ORIGIN, SET_COOKIE};
+use axum::http::header::{AUTHORIZATION, HeaderName, HeaderValue, ORIGIN};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use lockgate_authn::{KEY, Principal};
 use tokio::time::timeout;
@@ -20,11 +21,12 @@ use super::error::{PageError, PageResult, render, show};
 use super::fields::{Fields, QueryFields};
 use super::form_guard::{is_form, is_of_own_page};
 use super::layout::{ConsoleState, Layout};
-use super::sessions::{MAX_AGE, Sessions};
+use super::provider_words::{Offer, explain};
+use super::redirect::{SIGN_IN, find_next, own_address, redirect, set_cookie, set_session_cookie};
+use super::sessions::Sessions;
 use super::visitor::{LOOPBACK_COOKIE, SECURE_COOKIE, Visitor, is_loopback_authority};
 
-/// Where the form is, and where it is sent to.
-pub(crate) const SIGN_IN: &str = "/console/sign-in";
+const SIGN_OUT: &str = "/console/sign-out";
 /// Largest form of somebody who is not known yet, in bytes.
 const MAX_FORM: usize = 8 * 1024;
 /// Longest time that it takes to come in.
@@ -56,6 +58,11 @@ struct SignInPage<'a> {
     layout: &'a Layout,
     next: &'a str,
     mistake: &'a str,
+    /// Where one may sign in with an account.
+    provider: Option<&'a str>,
+    /// Why one could not, there.
+    failure: &'a str,
+    takes_keys: bool,
 }
 
 /// Whether a request is somebody's who signs in.
@@ -96,14 +103,6 @@ fn find_scheme(headers: &HeaderMap) -> Option<bool> {
     }
 }
 
-/// An address of the console; its first page instead of any other.
-fn own_address(given: &str) -> &str {
-    let rest = given.strip_prefix("/console");
-    let is_own = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?']));
-    let is_plain = given.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
-    if is_own && is_plain { given } else { "/console" }
-}
-
 impl SignIn {
     /// The key as a client of MCP shows it; `None` where it cannot be one.
     #[must_use]
@@ -125,7 +124,7 @@ impl SignIn {
             return Err("This machine has no random numbers just now: try again.".into());
         };
         let mut response = redirect(&self.next);
-        set_cookie(&mut response, self.is_secure, &id, MAX_AGE.as_secs());
+        set_session_cookie(&mut response, self.is_secure, &id);
         Ok(response)
     }
 }
@@ -166,25 +165,34 @@ fn find_page(headers: &HeaderMap) -> Option<String> {
     Some(url[Position::BeforePath..Position::AfterQuery].to_owned())
 }
 
-fn find_next(uri: &Uri) -> String {
-    let fields = Fields::parse(uri.query().unwrap_or_default().as_bytes());
-    own_address(fields.get("next")).to_owned()
-}
-
 /// The form.
 pub(crate) async fn show_sign_in(
     layout: Layout,
     refusal: Option<Extension<SignInRefusal>>,
+    offer: Option<Extension<Offer>>,
     QueryFields(fields): QueryFields,
 ) -> PageResult {
     let next = own_address(fields.get("next"));
-    match &refusal {
-        Some(Extension(SignInRefusal(words))) => {
-            let page = SignInPage { layout: &layout, next, mistake: words };
-            render(StatusCode::UNPROCESSABLE_ENTITY, &page)
-        }
-        None => show(&SignInPage { layout: &layout, next, mistake: "" }),
+    let mistake = refusal.as_ref().map_or("", |Extension(SignInRefusal(words))| words);
+    let provider = offer.as_ref().and_then(|Extension(offer)| offer.provider.as_deref());
+    let page = SignInPage {
+        layout: &layout,
+        next,
+        mistake,
+        provider,
+        failure: &explain(fields.get("why"), provider.unwrap_or_default()),
+        takes_keys: offer.as_ref().is_none_or(|Extension(offer)| offer.takes_keys),
+    };
+    match mistake {
+        "" => show(&page),
+        _ => render(StatusCode::UNPROCESSABLE_ENTITY, &page),
     }
+}
+
+/// Whether a request is somebody's who signs out.
+#[must_use]
+pub fn is_sign_out(parts: &Parts) -> bool {
+    parts.method == Method::POST && parts.uri.path() == SIGN_OUT
 }
 
 /// Ends the session.
@@ -194,31 +202,10 @@ pub(crate) async fn sign_out(
 ) -> Result<Response, PageError> {
     state.sessions.end(&visitor);
     let mut response = redirect(SIGN_IN);
-    for is_secure in [true, false] {
-        set_cookie(&mut response, is_secure, "", 0);
+    for name in [SECURE_COOKIE, LOOPBACK_COOKIE] {
+        set_cookie(&mut response, name, "", 0);
     }
     Ok(response)
-}
-
-/// See other: the browser gets the page anew, and Back does not send the form again.
-pub(crate) fn redirect(address: &str) -> Response {
-    let mut response = StatusCode::SEE_OTHER.into_response();
-    let address = HeaderValue::from_str(address);
-    let address = address.unwrap_or(HeaderValue::from_static("/console"));
-    response.headers_mut().insert(LOCATION, address);
-    response
-}
-
-fn set_cookie(response: &mut Response, is_secure: bool, value: &str, seconds: u64) {
-    let (name, secure) = match is_secure {
-        true => (SECURE_COOKIE, "; Secure"),
-        false => (LOOPBACK_COOKIE, ""),
-    };
-    let cookie =
-        format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={seconds}{secure}");
-    if let Ok(cookie) = HeaderValue::from_str(&cookie) {
-        response.headers_mut().append(SET_COOKIE, cookie);
-    }
 }
 
 #[cfg(test)]

@@ -67,16 +67,15 @@ pub(crate) fn is_loopback_authority(authority: &str) -> bool {
 }
 
 fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    for line in headers.get_all(COOKIE) {
-        let Ok(line) = line.to_str() else { continue };
-        for pair in line.split(';') {
-            let Some((key, value)) = pair.trim().split_once('=') else { continue };
-            if key == name {
-                return Some(value);
-            }
-        }
-    }
-    None
+    let found = cookies(headers).find(|(key, _)| *key == name);
+    found.map(|(_, value)| value)
+}
+
+/// All cookies of a request, each with its name.
+pub(crate) fn cookies(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
+    let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
+    let pairs = lines.flat_map(|line| line.split(';'));
+    pairs.filter_map(|pair| pair.trim().split_once('='))
 }
 
 #[cfg(test)]

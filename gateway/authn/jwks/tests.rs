@@ -63,47 +63,6 @@ fn a_set_is_an_array_of_keys_of_which_the_usable_ones_are_taken() {
     assert_eq!(parse(&json!({"keys": many}), &allowed).unwrap().len(), MAX_KEYS);
 }
 
-#[test]
-fn metadata_is_looked_for_in_the_order_of_the_specification() {
-    let paths =
-        |issuer: &str| places(issuer).unwrap().iter().map(ToString::to_string).collect::<Vec<_>>();
-    assert_eq!(
-        paths("https://as.test/t/"),
-        [
-            "https://as.test/.well-known/oauth-authorization-server/t",
-            "https://as.test/.well-known/openid-configuration/t",
-            "https://as.test/t/.well-known/openid-configuration",
-        ]
-    );
-    assert_eq!(
-        paths("https://as.test"),
-        [
-            "https://as.test/.well-known/oauth-authorization-server",
-            "https://as.test/.well-known/openid-configuration",
-        ]
-    );
-}
-
-#[test]
-fn metadata_must_be_the_issuers_own_and_as_secure() {
-    let keys = |issuer: &str, named: &str, uri: &str| {
-        keys_of(&json!({"issuer": named, "jwks_uri": uri}), issuer)
-    };
-    let at = "https://as.test";
-    assert!(keys(at, at, "https://keys.test/jwks").is_ok());
-    assert!(keys("http://127.0.0.1:1", "http://127.0.0.1:1", "http://127.0.0.1:2/jwks").is_ok());
-    for (named, uri) in [
-        ("https://as.test/", "https://k.test"),
-        ("https://evil.test", "https://k.test"),
-        (at, "http://k.test"),
-        (at, "file:///etc/passwd"),
-        (at, "/jwks"),
-        (at, ""),
-    ] {
-        assert!(keys(at, named, uri).is_err(), "{named} {uri}");
-    }
-}
-
 /// An issuer's key endpoint on loopback: answers every connection with what is in `answer` at that
 /// moment.
 struct Mock {

@@ -106,8 +106,14 @@ telemetry: { otlp: "http://127.0.0.1:4318/v1/kKey-otlp" }
 
 #[test]
 fn every_key_is_shown_that_is_in_force_by_default() {
-    const ABSENT: [&str; 5] =
-        ["builtin", "egress.proxy", "http.tls", "approvals.webhook", "auth.scopes"];
+    const ABSENT: [&str; 6] = [
+        "builtin",
+        "egress.proxy",
+        "http.tls",
+        "approvals.webhook",
+        "auth.scopes",
+        "admin.sign_in",
+    ];
     let shown = show(&Given::files(&[]));
     let mut missing = Vec::new();
     for key in crate::schema::walk::keys() {

@@ -104,6 +104,28 @@ pub struct Admin {
     pub operators: Option<List>,
     /// Who runs its own organisation, in the same words. Default: API keys with the role `admin`.
     pub admins: Option<List>,
+    /// Signing in to the console through an identity provider (OpenID Connect).
+    pub sign_in: Option<SignIn>,
+}
+
+/// The gateway as a client of an OpenID provider. Holds a secret and so has no Debug.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SignIn {
+    /// The provider, by its name in `auth.issuers`: its keys, algorithms, clock skew and claims
+    /// are those of its tokens.
+    pub issuer: Option<Text>,
+    /// What the provider knows the gateway by.
+    pub client_id: Option<Text>,
+    /// What the gateway shows the provider; none of a public client. A reference:
+    /// `${SIGN_IN_SECRET}` or `file:PATH`.
+    pub client_secret: Option<Text>,
+    /// What is asked of the provider; `openid` has to be among it. Default `openid`.
+    pub scopes: Option<List>,
+    /// Where browsers reach the console, such as `https://console.example.com`; the provider sends
+    /// them back to `/console/sign-in/callback` there. By default `http.public_url` or
+    /// `admin.listen`, whichever the console is on.
+    pub console_url: Option<Text>,
 }
 
 /// Where the API is answered.

@@ -17,6 +17,7 @@ const SHOWN: usize = 60;
 
 /// Keys whose values are never quoted in a message, `*` standing for any name.
 const SENSITIVE: &[&[&str]] = &[
+    &["admin", "sign_in", "client_secret"],
     &["approvals", "webhook"],
     &["audit", "key"],
     &["auth", "key"],

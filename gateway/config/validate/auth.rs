@@ -45,6 +45,8 @@ impl Check<'_> {
                 Some(raw::Anonymous::Everywhere) => authn::Anonymous::Everywhere,
             },
             scopes: self.scopes(&raw.scopes),
+            // It is known when the console's address is.
+            sign_in: None,
         };
         self.admission(&config);
         config
@@ -208,7 +210,7 @@ impl Check<'_> {
     }
 
     /// An address that is https, or http on this machine.
-    fn secure_url(&mut self, path: &[&str], text: &str, hint: &str) -> Option<Url> {
+    pub fn secure_url(&mut self, path: &[&str], text: &str, hint: &str) -> Option<Url> {
         let url =
             Url::parse(text).ok().filter(|url| super::is_http(url) && url.username().is_empty());
         let url = url.filter(|url| url.password().is_none() && url.fragment().is_none());
@@ -291,7 +293,7 @@ impl Check<'_> {
         authn::Scopes { required, tools, implies }
     }
 
-    fn scope_list(&mut self, path: &[&str], scopes: &raw::leaf::List) -> Vec<String> {
+    pub fn scope_list(&mut self, path: &[&str], scopes: &raw::leaf::List) -> Vec<String> {
         for (at, scope) in scopes.0.iter().enumerate() {
             if !authn::is_scope(scope) {
                 let hint = "a scope is ASCII without blanks and quotes";

@@ -79,6 +79,6 @@ impl Check<'_> {
 }
 
 /// Written into a file as it is.
-fn is_literal(node: &Node) -> bool {
+pub fn is_literal(node: &Node) -> bool {
     matches!(node.place, Place::File { .. }) && node.reference.is_none()
 }

@@ -48,7 +48,11 @@ impl Signer {
 
     /// A token with these claims.
     pub fn sign(&self, claims: &Value) -> String {
-        let header = json!({"alg": "ES256", "typ": "at+jwt", "kid": self.id});
+        self.sign_as(&json!({"alg": "ES256", "typ": "at+jwt", "kid": self.id}), claims)
+    }
+
+    /// One with this header, whatever it says.
+    pub fn sign_as(&self, header: &Value, claims: &Value) -> String {
         let signed = format!("{}.{}", encode(header.to_string()), encode(claims.to_string()));
         let signature = self.pair.sign(&SystemRandom::new(), signed.as_bytes()).unwrap();
         format!("{signed}.{}", encode(signature))

@@ -14,7 +14,8 @@ use crate::console::api_client::{ApiClient, ApiPath, List};
 use crate::console::error::{PageResult, show};
 use crate::console::fields::FormFields;
 use crate::console::layout::Layout;
-use crate::console::sign_in::{IsSecure, redirect};
+use crate::console::redirect::redirect;
+use crate::console::sign_in::IsSecure;
 use crate::console::visitor::is_on_https;
 
 /// One line of the card: an integration, and whether the agent has it.

@@ -9,7 +9,7 @@ use crate::console::api_client::{ApiClient, ApiError, ApiPath, List, sentence};
 use crate::console::error::{PageResult, render, show};
 use crate::console::fields::{FormFields, QueryFields};
 use crate::console::layout::Layout;
-use crate::console::sign_in::redirect;
+use crate::console::redirect::redirect;
 
 /// An agent as the API shows it.
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -9,8 +9,8 @@ use serde_json::Value;
 use crate::console::api_client::{ApiClient, ApiError, ApiPath, List};
 use crate::console::error::{PageResult, show};
 use crate::console::layout::Layout;
+use crate::console::redirect::redirect;
 use crate::console::shown::{show_json, show_text};
-use crate::console::sign_in::redirect;
 
 /// A call that waits.
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -13,7 +13,7 @@ use crate::console::diagnosis::{Severity, find_cause, say_state};
 use crate::console::error::{PageError, PageResult, render, show};
 use crate::console::fields::{Fields, FormFields, QueryFields};
 use crate::console::layout::Layout;
-use crate::console::sign_in::redirect;
+use crate::console::redirect::redirect;
 
 /// An integration as the API shows it.
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -12,7 +12,7 @@ use crate::console::diagnosis::Severity;
 use crate::console::error::{PageResult, render, show};
 use crate::console::fields::{Fields, FormFields, QueryFields};
 use crate::console::layout::Layout;
-use crate::console::sign_in::redirect;
+use crate::console::redirect::redirect;
 
 /// What an added server is, or would be.
 #[derive(Clone, Debug, Default, Deserialize)]

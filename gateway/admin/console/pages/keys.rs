@@ -12,7 +12,7 @@ use crate::console::diagnosis::Severity;
 use crate::console::error::{PageError, PageResult, render, show};
 use crate::console::fields::{Fields, FormFields, QueryFields};
 use crate::console::layout::Layout;
-use crate::console::sign_in::redirect;
+use crate::console::redirect::redirect;
 
 /// Keys of one page of the API.
 const PART: &str = "200";

@@ -12,7 +12,7 @@ use crate::console::diagnosis::Severity;
 use crate::console::error::{PageResult, render};
 use crate::console::fields::{Fields, FormFields, QueryFields};
 use crate::console::layout::Layout;
-use crate::console::sign_in::redirect;
+use crate::console::redirect::redirect;
 
 /// Tools of one page: each has to be read.
 const PART: &str = "10";

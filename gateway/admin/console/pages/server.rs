@@ -14,7 +14,7 @@ use crate::console::diagnosis::{NextStep, ServerState, Severity, find_cause};
 use crate::console::error::{PageResult, show};
 use crate::console::layout::Layout;
 use crate::console::plot::{Plot, plot_calls};
-use crate::console::sign_in::redirect;
+use crate::console::redirect::redirect;
 
 #[derive(Template)]
 #[template(path = "server.html")]

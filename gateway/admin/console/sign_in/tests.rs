@@ -1,5 +1,6 @@
 //! Tests of `sign_in`.
 
+use axum::http::header::{LOCATION, SET_COOKIE};
 use lockgate_authn::Identity;
 
 use super::*;

@@ -1,0 +1,76 @@
+//! An issuer's metadata: where they are, and that they are of this issuer. Addresses in them are
+//! believed as far as the issuer itself is secure, and lead inside only to the issuer's own host.
+
+use lockgate_egress::Policy;
+use serde_json::Value;
+use url::Url;
+
+use crate::fetch::Outside;
+
+/// What `read` finds in the first usable document of an issuer: RFC 8414, then OpenID Connect, in
+/// the order of the specification.
+pub(crate) async fn find<T>(
+    issuer: &str,
+    outside: &Outside,
+    read: impl Fn(&Value) -> Result<T, String>,
+) -> Result<T, String> {
+    let mut faults = Vec::new();
+    for place in places(issuer)? {
+        let fault = match outside.get(&place, Policy::Operator).await {
+            Ok(document) if !is_of(&document, issuer) => "the metadata is of another issuer".into(),
+            // A document of RFC 8414 need not have everything; that of OpenID Connect may.
+            Ok(document) => match read(&document) {
+                Ok(found) => return Ok(found),
+                Err(fault) => fault,
+            },
+            Err(fault) => fault,
+        };
+        faults.push(format!("{}: {fault}", place.path()));
+    }
+    Err(format!("no usable metadata ({})", faults.join("; ")))
+}
+
+/// An address that the metadata of an issuer name, no weaker than the issuer's own.
+pub(crate) fn read_address(document: &Value, name: &str, issuer: &str) -> Result<Url, String> {
+    let text = document.get(name).and_then(Value::as_str);
+    let url = text.and_then(|text| Url::parse(text).ok());
+    let url = url.ok_or_else(|| format!("the metadata has no `{name}`"))?;
+    let is_secure =
+        url.scheme() == "https" || url.scheme() == "http" && issuer.starts_with("http:");
+    if is_secure { Ok(url) } else { Err(format!("`{name}` is not https")) }
+}
+
+/// How an address that an issuer's metadata name is reached: it is named by the issuer and not by
+/// the operator, so only the issuer's own host may be inside.
+pub(crate) fn policy_for(url: &Url, issuer: &str) -> Policy {
+    let is_own = Url::parse(issuer).is_ok_and(|issuer| issuer.origin() == url.origin());
+    if is_own { Policy::Operator } else { Policy::Public }
+}
+
+fn is_of(document: &Value, issuer: &str) -> bool {
+    document.get("issuer").and_then(Value::as_str) == Some(issuer)
+}
+
+/// Where an issuer's metadata may be.
+pub(crate) fn places(issuer: &str) -> Result<Vec<Url>, String> {
+    let base = Url::parse(issuer).map_err(|error| error.to_string())?;
+    let path = base.path().trim_end_matches('/');
+    let mut places = vec![
+        format!("/.well-known/oauth-authorization-server{path}"),
+        format!("/.well-known/openid-configuration{path}"),
+    ];
+    if !path.is_empty() {
+        places.push(format!("{path}/.well-known/openid-configuration"));
+    }
+    let mut urls = Vec::new();
+    for path in places {
+        let mut url = base.clone();
+        url.set_path(&path);
+        url.set_query(None);
+        urls.push(url);
+    }
+    Ok(urls)
+}
+
+#[cfg(test)]
+mod tests;

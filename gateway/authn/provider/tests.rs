@@ -1,0 +1,82 @@
+//! Tests of `provider`. What comes of answers is tested from outside, against a provider that lies.
+
+use serde_json::json;
+
+use super::*;
+use crate::config::Scopes;
+use crate::token::tests::issuer;
+
+/// A provider of this name, and what it needs.
+pub(crate) fn provider(url: &str, edit: impl FnOnce(&mut SignIn)) -> (Provider, Needs) {
+    let mut config = SignIn {
+        issuer: url.into(),
+        client_id: "console".into(),
+        client_secret: Some("never shown".into()),
+        scopes: vec!["openid".into(), "profile".into()],
+        redirect: "https://console.test/console/sign-in/callback".parse().unwrap(),
+    };
+    edit(&mut config);
+    assert!(!format!("{config:?}").contains("never shown"));
+    let issuer = Issuer::with_keys(issuer(url), json!({"keys": []}));
+    let needs = Needs::compile(&Scopes::default()).unwrap();
+    (Provider::new(config, issuer, crate::tests::outside()), needs)
+}
+
+fn attempt() -> Attempt {
+    Attempt { state: "s".into(), nonce: "n".into(), verifier: "v".repeat(64) }
+}
+
+/// One with metadata that were fetched just now.
+async fn known_provider() -> Provider {
+    let (provider, _) = provider("https://as.test", |_| {});
+    let document = json!({
+        "authorization_endpoint": "https://as.test/auth?tenant=1", "token_endpoint": "https://as.test/token",
+    });
+    let found = Metadata::read(&document, "https://as.test").map(Arc::new);
+    *provider.known.lock().await = Some(Known { at: Instant::now(), found });
+    provider
+}
+
+#[tokio::test]
+async fn the_way_there_carries_the_challenge_and_not_the_verifier() {
+    let url = known_provider().await.begin(&attempt()).await.unwrap();
+    let pairs: Vec<(String, String)> = url.query_pairs().into_owned().collect();
+    let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest("v".repeat(64)));
+    let expected = [
+        ("tenant", "1"),
+        ("response_type", "code"),
+        ("client_id", "console"),
+        ("redirect_uri", "https://console.test/console/sign-in/callback"),
+        ("scope", "openid profile"),
+        ("state", "s"),
+        ("nonce", "n"),
+        ("code_challenge", &challenge),
+        ("code_challenge_method", "S256"),
+    ];
+    assert_eq!(pairs, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    assert!(!url.as_str().contains("vvv") && !url.as_str().contains("never"));
+}
+
+#[tokio::test]
+async fn a_provider_that_is_away_is_not_asked_again_at_once() {
+    let (provider, needs) = provider("http://127.0.0.1:1", |_| {});
+    let first = provider.begin(&attempt()).await.unwrap_err();
+    assert!(matches!(&first, SignInError::Unreachable(why) if why.contains("connect failed")));
+    let asked = provider.known.lock().await.as_ref().unwrap().at;
+    let answer = Answer::read([("code".to_owned(), "c".to_owned())]).unwrap();
+    assert_eq!(provider.finish(&attempt(), &answer, &needs).await.err(), Some(first));
+    assert_eq!(provider.known.lock().await.as_ref().unwrap().at, asked);
+    provider.known.lock().await.as_mut().unwrap().at = asked.checked_sub(REST).unwrap();
+    assert!(provider.begin(&attempt()).await.is_err());
+    assert!(provider.known.lock().await.as_ref().unwrap().at > asked);
+}
+
+#[tokio::test]
+async fn so_many_codes_are_exchanged_at_once() {
+    let provider = known_provider().await;
+    let needs = Needs::compile(&Scopes::default()).unwrap();
+    let _all = provider.exchanges.acquire_many(u32::try_from(MAX_EXCHANGES).unwrap()).await;
+    let answer = Answer::read([("code".to_owned(), "c".to_owned())]).unwrap();
+    let found = provider.finish(&attempt(), &answer, &needs).await.err();
+    assert_eq!(found, Some(SignInError::Busy));
+}

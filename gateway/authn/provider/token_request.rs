@@ -1,0 +1,96 @@
+//! A code made into an ID token at the token endpoint: once, over a way on which nothing follows a
+//! redirect. The access token that comes along is not kept.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use serde_json::Value;
+use url::form_urlencoded::{Serializer, byte_serialize};
+
+use super::answer::read_error;
+use super::metadata::{Metadata, SecretPlace};
+use super::{Provider, SignInError};
+use crate::discovery::policy_for;
+
+/// What a code was made into.
+pub(super) struct Granted {
+    pub(super) id_token: String,
+    /// None where they are those that were asked for.
+    pub(super) scopes: Option<String>,
+}
+
+impl Provider {
+    pub(super) async fn exchange(
+        &self,
+        metadata: &Metadata,
+        code: &str,
+        verifier: &str,
+    ) -> Result<Granted, SignInError> {
+        let (headers, form) = self.write(metadata.secret_place, code, verifier)?;
+        let policy = policy_for(&metadata.token, &self.config.issuer);
+        let sent = self.outside.post(&metadata.token, policy, headers, form).await;
+        let (status, answer) = sent.map_err(|fault| {
+            SignInError::Unreachable(format!("{}: {fault}", metadata.token.path()))
+        })?;
+        read(status, &answer)
+    }
+
+    /// The request, with the secret where the provider wants it.
+    fn write(
+        &self,
+        place: SecretPlace,
+        code: &str,
+        verifier: &str,
+    ) -> Result<(HeaderMap, String), SignInError> {
+        let config = &self.config;
+        let mut headers = HeaderMap::new();
+        let form = HeaderValue::from_static("application/x-www-form-urlencoded");
+        headers.insert(CONTENT_TYPE, form);
+        let mut body = Serializer::new(String::new());
+        body.append_pair("grant_type", "authorization_code")
+            .append_pair("code", code)
+            .append_pair("redirect_uri", config.redirect.as_str())
+            .append_pair("code_verifier", verifier);
+        match (&config.client_secret, place) {
+            (None, _) => {
+                body.append_pair("client_id", &config.client_id);
+            }
+            (Some(secret), SecretPlace::Body) => {
+                body.append_pair("client_id", &config.client_id);
+                body.append_pair("client_secret", secret);
+            }
+            (Some(secret), SecretPlace::Header) => {
+                headers.insert(AUTHORIZATION, basic(&config.client_id, secret)?);
+            }
+            (Some(_), SecretPlace::Nowhere) => return Err(SignInError::Client),
+        }
+        Ok((headers, body.finish()))
+    }
+}
+
+fn read(status: StatusCode, answer: &Value) -> Result<Granted, SignInError> {
+    if status != StatusCode::OK {
+        return Err(text(answer, "error").map_or(SignInError::Malformed, read_error));
+    }
+    let id_token = text(answer, "id_token").ok_or(SignInError::Token)?.to_owned();
+    Ok(Granted { id_token, scopes: text(answer, "scope").map(str::to_owned) })
+}
+
+fn text<'a>(answer: &'a Value, name: &str) -> Option<&'a str> {
+    answer.get(name)?.as_str()
+}
+
+/// The name and the secret, encoded as a form's fields (RFC 6749, section 2.3.1).
+fn basic(client_id: &str, secret: &str) -> Result<HeaderValue, SignInError> {
+    let client_id: String = byte_serialize(client_id.as_bytes()).collect();
+    let secret: String = byte_serialize(secret.as_bytes()).collect();
+    let pair = format!("{client_id}:{secret}");
+    let value = HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(pair)));
+    let mut value = value.map_err(|_| SignInError::Client)?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+//! ID tokens: who has signed in at an issuer, told to one client and for one attempt. Signature,
+//! times and claims are read as those of access tokens are; an access token is none. Page: OpenID
+//! Connect Core 1.0, section 3.1.3.7.
+
+use serde_json::{Map, Value};
+
+use super::{Parts, TimeFault, audiences};
+use crate::claims;
+use crate::identity::Identity;
+use crate::jwks::Issuer;
+use crate::provider::SignInError;
+use crate::refusal::Unknown;
+use crate::scope::Needs;
+
+/// What an ID token has to say to be for this attempt.
+pub(crate) struct Expected<'a> {
+    pub(crate) client_id: &'a str,
+    pub(crate) nonce: &'a str,
+    /// Those that were granted along with it, for a token that names none itself.
+    pub(crate) granted: &'a str,
+}
+
+/// Who has signed in.
+///
+/// # Errors
+/// The token is not good, not for this client, or not for this attempt.
+pub(crate) async fn verify(
+    token: &str,
+    issuer: &Issuer,
+    expected: &Expected<'_>,
+    needs: &Needs,
+) -> Result<Identity, SignInError> {
+    let parts = Parts::read(token, is_id_token).ok_or(SignInError::Token)?;
+    if text(&parts.claims, "iss") != Some(&issuer.config.issuer) {
+        return Err(SignInError::Issuer);
+    }
+    parts.check_signature(issuer).await.map_err(|unknown| match unknown {
+        Unknown::Unavailable => SignInError::NoKeys,
+        _ => SignInError::Token,
+    })?;
+    parts.check_times(issuer).map_err(|fault| match fault {
+        TimeFault::Unreadable => SignInError::Token,
+        TimeFault::Over | TimeFault::Early => SignInError::Clock,
+    })?;
+    if !parts.claims.contains_key("iat") {
+        return Err(SignInError::Token);
+    }
+    check_audience(&parts.claims, expected.client_id)?;
+    if text(&parts.claims, "nonce") != Some(expected.nonce) {
+        return Err(SignInError::Nonce);
+    }
+    read_identity(parts.claims, issuer, expected.granted, needs)
+}
+
+/// `JWT`, if it has a type.
+fn is_id_token(typ: &str) -> bool {
+    typ.eq_ignore_ascii_case("jwt")
+}
+
+/// It is for this client; where it is for others besides, this one has asked for it.
+fn check_audience(claims: &Map<String, Value>, client_id: &str) -> Result<(), SignInError> {
+    let all = audiences(claims.get("aud")).ok_or(SignInError::Audience)?;
+    let is_meant = all.iter().any(|one| one == client_id);
+    let has_asked = match claims.get("azp") {
+        Some(azp) => azp.as_str() == Some(client_id),
+        None => all.len() == 1,
+    };
+    if is_meant && has_asked { Ok(()) } else { Err(SignInError::Audience) }
+}
+
+/// The identity, as an access token with these claims would give it. Who is nobody's member where
+/// members are told apart is not let in among those of the default organisation.
+fn read_identity(
+    mut claims: Map<String, Value>,
+    issuer: &Issuer,
+    granted: &str,
+    needs: &Needs,
+) -> Result<Identity, SignInError> {
+    let places = &issuer.config.claims;
+    let mut own = places.scopes.iter();
+    if !own.any(|place| claims::find(&claims, place).is_some()) {
+        claims.insert("scope".into(), granted.into());
+    }
+    let identity = claims::identity(&claims, &issuer.config.issuer, places, needs);
+    let identity = identity.ok_or(SignInError::NoSubject)?;
+    match &places.organisation {
+        Some(claim) if identity.named_organisation().is_none() => {
+            Err(SignInError::NoOrganisation(claim.clone()))
+        }
+        _ => Ok(identity),
+    }
+}
+
+fn text<'a>(claims: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
+    claims.get(name)?.as_str()
+}
+
+#[cfg(test)]
+mod tests;

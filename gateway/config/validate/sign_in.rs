@@ -1,0 +1,151 @@
+//! `admin.sign_in`: people sign in to the console at one of the issuers of tokens, and come back to
+//! an address that the configuration names. No request ever does.
+
+use lockgate_authn as authn;
+use url::Url;
+
+use super::Check;
+use super::secret::is_literal;
+use crate::raw::leaf::{List, Text};
+use crate::raw::{Root, SignIn};
+use crate::suggest;
+
+/// Where the provider sends browsers back to, below the console's address.
+const CALLBACK: &str = "/console/sign-in/callback";
+/// What makes a request one of OpenID Connect.
+const OPENID: &str = "openid";
+/// Longest name and longest secret of a client, in bytes.
+const LONGEST: usize = 4096;
+
+impl Check<'_> {
+    pub fn sign_in(
+        &mut self,
+        root: &Root,
+        authn: &authn::Config,
+        admin: &lockgate_admin::Config,
+    ) -> Option<authn::SignIn> {
+        let raw = root.admin.sign_in.as_ref()?;
+        if !admin.api.on_clients_address && (admin.listen.is_none() || !admin.api.on_own_address) {
+            let hint = "set `admin.listen` or `admin.api: everywhere`, or take it out";
+            self.warning(&["admin", "sign_in"], "there is no console to sign in to", hint);
+        }
+        let issuer = self.sign_in_issuer(root, raw);
+        let client_id = self.client_id(raw.client_id.as_ref());
+        let client_secret = self.client_secret(raw.client_secret.as_ref());
+        let scopes = self.sign_in_scopes(raw.scopes.as_ref());
+        let mut redirect = self.console_url(root, raw, authn, admin)?;
+        redirect.set_path(CALLBACK);
+        Some(authn::SignIn {
+            issuer: issuer?,
+            client_id: client_id?,
+            client_secret,
+            scopes,
+            redirect,
+        })
+    }
+
+    /// The `iss` of the issuer that is named.
+    fn sign_in_issuer(&mut self, root: &Root, raw: &SignIn) -> Option<String> {
+        let path = ["admin", "sign_in", "issuer"];
+        let names: Vec<&str> = root.auth.issuers.keys().map(String::as_str).collect();
+        let Some(Text(name)) = &raw.issuer else {
+            let hint = "write the provider into `auth.issuers`, and its name there here";
+            self.must_be_given(&path, hint);
+            return None;
+        };
+        let Some(issuer) = root.auth.issuers.get(name) else {
+            let shown = self.shown(&path);
+            let hint = suggest::for_word(name, &names);
+            let hint = hint.unwrap_or_else(|| "write the provider into `auth.issuers`".into());
+            self.error(&path, format!("is no name of `auth.issuers`{shown}"), hint);
+            return None;
+        };
+        // What is wrong with it is told there.
+        issuer.issuer.as_ref().map(|text| text.0.clone())
+    }
+
+    fn client_id(&mut self, raw: Option<&Text>) -> Option<String> {
+        let path = ["admin", "sign_in", "client_id"];
+        let hint = "it is what the provider calls the gateway since it was registered there";
+        let Some(Text(id)) = raw else {
+            self.must_be_given(&path, hint);
+            return None;
+        };
+        let is_plain = id.bytes().all(|byte| (0x20..0x7f).contains(&byte));
+        if id.is_empty() || id.len() > LONGEST || !is_plain {
+            let shown = self.shown(&path);
+            self.error(&path, format!("is no name of a client{shown}"), hint);
+        }
+        Some(id.clone())
+    }
+
+    fn client_secret(&mut self, raw: Option<&Text>) -> Option<String> {
+        let path = ["admin", "sign_in", "client_secret"];
+        let Text(secret) = raw?;
+        if secret.is_empty() || secret.len() > LONGEST {
+            let hint = "leave it out for a public client";
+            self.error(&path, format!("must have 1 to {LONGEST} bytes"), hint);
+        } else if self.layers.find(&path).is_some_and(is_literal) {
+            let hint = "refer to it: ${VAR} or file:PATH";
+            self.warning(&path, "is written into the file itself", hint);
+        }
+        Some(secret.clone())
+    }
+
+    fn sign_in_scopes(&mut self, raw: Option<&List>) -> Vec<String> {
+        let path = ["admin", "sign_in", "scopes"];
+        let Some(list) = raw else { return vec![OPENID.to_owned()] };
+        let scopes = self.scope_list(&path, list);
+        if !scopes.iter().any(|scope| scope == OPENID) {
+            let hint = "without it the provider does not say who has signed in";
+            self.error(&path, "must contain `openid`", hint);
+        }
+        scopes
+    }
+
+    /// Where the console is for browsers: as configured, or where it is by the rest of the
+    /// configuration.
+    fn console_url(
+        &mut self,
+        root: &Root,
+        raw: &SignIn,
+        authn: &authn::Config,
+        admin: &lockgate_admin::Config,
+    ) -> Option<Url> {
+        let path = ["admin", "sign_in", "console_url"];
+        let hint = "such as https://console.example.com; the provider sends browsers back there";
+        if let Some(Text(text)) = &raw.console_url {
+            let url = self.secure_url(&path, text, hint)?;
+            if url.path() != "/" || url.query().is_some() {
+                let shown = self.shown(&path);
+                let what = format!("must have no path, because the console has its own{shown}");
+                self.error(&path, what, hint);
+            }
+            return Some(url);
+        }
+        let found = match admin.listen {
+            Some(listen) if !admin.api.on_clients_address => {
+                let is_known = listen.ip().is_loopback() && listen.port() != 0;
+                let scheme = if root.http.tls.is_some() { "https" } else { "http" };
+                let url = is_known.then(|| Url::parse(&format!("{scheme}://{listen}")));
+                url.and_then(Result::ok)
+            }
+            _ => authn.public_url.clone().filter(is_fit),
+        };
+        if found.is_none() && !self.layers.damaged(&["http", "public_url"]) {
+            self.must_be_given(&path, hint);
+        }
+        found
+    }
+
+    fn must_be_given(&mut self, path: &[&str], hint: &str) {
+        if !self.layers.damaged(path) {
+            self.error(path, "must be given", hint);
+        }
+    }
+}
+
+/// Whether the console can be there: people's sessions go over https, or stay on this machine.
+fn is_fit(url: &Url) -> bool {
+    url.path() == "/" && (url.scheme() == "https" || super::is_local(url))
+}
