@@ -78,6 +78,7 @@ pub struct Way {
 }
 
 impl Way {
+    #[allow(clippy::disallowed_methods, reason = "the file of authorities that the operator named")]
     fn apply(&self, client: reqwest::ClientBuilder) -> Result<reqwest::ClientBuilder, TraceError> {
         let mut client = client.no_proxy();
         if let Some((url, direct)) = &self.proxy {

@@ -123,14 +123,14 @@ fn compare(rows: &mut Vec<Row>, depth: usize, head: &str, before: &Value, after:
                 let head = write_head(name);
                 match (old.get(name), new.get(name)) {
                     (Some(old), Some(new)) => compare(rows, depth + 1, &head, old, new),
-                    (Some(old), None) => pair(rows, write_lines(depth + 1, &head, old), Vec::new()),
-                    (None, Some(new)) => pair(rows, Vec::new(), write_lines(depth + 1, &head, new)),
+                    (Some(old), None) => pair(rows, &write_lines(depth + 1, &head, old), &[]),
+                    (None, Some(new)) => pair(rows, &[], &write_lines(depth + 1, &head, new)),
                     (None, None) => {}
                 }
             }
             rows.push(same(Line::plain(depth, "}".to_owned())));
         }
-        _ => pair(rows, write_lines(depth, head, before), write_lines(depth, head, after)),
+        _ => pair(rows, &write_lines(depth, head, before), &write_lines(depth, head, after)),
     }
 }
 
@@ -140,7 +140,7 @@ fn same(line: Line) -> Row {
 
 /// Lines of either side: equal ones at both ends stand beside each other, those between do as far
 /// as there are as many.
-fn pair(rows: &mut Vec<Row>, before: Vec<Line>, after: Vec<Line>) {
+fn pair(rows: &mut Vec<Row>, before: &[Line], after: &[Line]) {
     let shorter = before.len().min(after.len());
     let mut first = 0;
     while first < shorter && before[first] == after[first] {

@@ -86,7 +86,7 @@ fn an_organisation_with_many_sessions_ends_none_of_others() {
     let operator = begin(&sessions, "operator", "grace", start);
     for number in 0..MAX_SESSIONS * 2 {
         let subject = format!("of-acme-{}", number / 8);
-        let identity = Identity::new(KEY, &*subject).in_organisation(Some("acme"));
+        let identity = Identity::new(KEY, &subject).in_organisation(Some("acme"));
         let key = key_of(&number.to_string());
         sessions.begin_at(key, Principal::new(identity), start + Duration::from_millis(1));
     }
