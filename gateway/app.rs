@@ -21,7 +21,7 @@ use lockgate_proxy::transport::{Endpoint, Exchange, Reply};
 use lockgate_proxy::{Gateway, Rules, TooManyStreams};
 use lockgate_registry::Registry;
 use lockgate_telemetry::audit::Trail;
-use lockgate_telemetry::{Metrics, Rejection, Tracer, Way};
+use lockgate_telemetry::{Metrics, Rejection};
 use lockgate_tools::{About, Builtin, Shell};
 use lockgate_upstream::{Client, SoleClient, Surroundings, Upstream};
 use parking_lot::Mutex;
@@ -75,7 +75,7 @@ impl App {
         registry: Option<Arc<Registry>>,
     ) -> anyhow::Result<Arc<Self>> {
         let metrics = Arc::new(Metrics::new(&config.telemetry));
-        let tracer = Tracer::start(&config.telemetry, &metrics, &way_to_collector(&config.egress))?;
+        let tracer = trail::start_tracer(config, &metrics)?;
         let audit = trail::start(&config.telemetry, &metrics)?;
         let connector = Arc::new(Connector::new(&config.egress).context("egress")?);
         let outside = Outside { connector: Arc::clone(&connector), config: config.egress.clone() };
@@ -243,12 +243,6 @@ impl App {
             let _ = tokio::task::spawn_blocking(move || audit.close()).await;
         }
     }
-}
-
-fn way_to_collector(egress: &lockgate_egress::Config) -> Way {
-    let route = egress.route.as_ref();
-    let proxy = route.map(|route| (route.proxy().secret_url().clone(), route.no_proxy()));
-    Way { proxy, ca_file: egress.ca_file.clone() }
 }
 
 /// What all clients of servers share.

@@ -1,5 +1,5 @@
 //! The audit trail of this process: which output it may use, what is taken out of arguments, and
-//! its end.
+//! its end; and the way of spans to their collector.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use lockgate_policy::response::{Response, Spec};
 use lockgate_protocol::strings::{self, Place};
 use lockgate_telemetry::audit::{Output, Redact, Trail};
-use lockgate_telemetry::{Config, Metrics};
+use lockgate_telemetry::{Config, Metrics, TraceError, Tracer, Way};
 
 /// Members whose values are never written, however they look.
 const NAMES: [&str; 12] = [
@@ -24,6 +24,18 @@ const NAMES: [&str; 12] = [
     "cookie",
     "passphrase",
 ];
+
+/// Starts the export of spans, if there is a collector, as `egress` says that others are reached.
+pub(crate) fn start_tracer(
+    config: &lockgate_config::Config,
+    metrics: &Metrics,
+) -> Result<Option<Tracer>, TraceError> {
+    let egress = &config.egress;
+    let route = egress.route.as_ref();
+    let proxy = route.map(|route| (route.proxy().secret_url().clone(), route.no_proxy()));
+    let way = Way { proxy, ca_file: egress.ca_file.clone() };
+    Tracer::start(&config.telemetry, metrics, &way)
+}
 
 /// Opens the trail, if there is one.
 pub(crate) fn start(config: &Config, metrics: &Metrics) -> anyhow::Result<Option<Trail>> {

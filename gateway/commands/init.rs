@@ -16,8 +16,8 @@ const DEFAULT: &str = "lockgate.yaml";
 /// Other names under which a configuration would be found.
 const OTHERS: [&str; 3] = ["lockgate.yml", "lockgate.toml", "lockgate.json"];
 
-/// Where clients keep their servers: below the current folder, the folder of settings (`~/.config`)
-/// or the user's own. The first of two servers of one name is taken: what somebody put into a folder
+/// Where clients keep their servers: below the folder of settings (`~/.config`), the user's own, or
+/// the current one. The first of two servers of one name is taken: what somebody put into a folder
 /// does not take the place of what the user chose.
 const CLAUDE: &[(Base, &str)] = &[
     (Base::Settings, "Claude/claude_desktop_config.json"),

@@ -290,7 +290,7 @@ fn limits(raw: &raw::Limits, http: &raw::Http) -> lockgate_proxy::Limits {
         page_items: raw.page_items.size(),
         discovery_deadline: raw.discovery_deadline.duration(),
         streams_per_principal: raw.streams_per_principal.size(),
-        connections_per_address: address::connections_per_address(http),
+        connections_per_address: http.most_of_address(),
         subscriptions: raw.subscriptions.size(),
         stream_buffer: raw.stream_buffer.size(),
         question_rounds: raw.question_rounds.size(),

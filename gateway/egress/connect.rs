@@ -1,6 +1,6 @@
 //! One connection: resolve once, check all addresses, connect to a checked one, shake hands for the
-//! name. It never resolves a name twice for one connection, and goes through no proxy but the one of
-//! the configuration.
+//! name. It never resolves a name twice for one connection, and goes through no proxy but the one
+//! of the configuration.
 
 use std::fmt;
 use std::io;
@@ -75,8 +75,8 @@ impl Connector {
         self.authorities.iter().map(|certificate| &**certificate)
     }
 
-    /// A file with the same authorities (PEM), for programs with sockets of their own. It is written
-    /// when it is first asked for, and goes with the last of the connectors that share it.
+    /// A file with the same authorities (PEM), for programs with sockets of their own. It is
+    /// written when it is first asked for, and goes with the last of the connectors that share it.
     ///
     /// # Errors
     /// The file cannot be written.

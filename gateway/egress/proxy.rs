@@ -17,6 +17,8 @@ use crate::target::Target;
 /// Longest answer to `CONNECT`.
 const MAX_HEAD: usize = 8 << 10;
 
+const UNFIT: &str = "the proxy's credentials cannot be sent";
+
 /// An HTTP proxy that makes tunnels.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Proxy {
@@ -48,9 +50,9 @@ impl Proxy {
         let mut authorization = None;
         if let Some((user, password)) = credentials {
             authorization = Some(basic(user, password)?);
-            let unfit = |()| SetupError::Url("the proxy's credentials cannot be sent");
-            url.set_username(user).map_err(unfit)?;
-            url.set_password(Some(password)).map_err(unfit)?;
+            if url.set_username(user).is_err() || url.set_password(Some(password)).is_err() {
+                return Err(SetupError::Url(UNFIT));
+            }
         }
         Ok(Self { url, target, authorization, resolves })
     }
@@ -93,8 +95,8 @@ impl Proxy {
 
 fn basic(user: &str, password: &str) -> Result<HeaderValue, SetupError> {
     let encoded = STANDARD.encode(format!("{user}:{password}"));
-    let mut value = HeaderValue::try_from(format!("Basic {encoded}"))
-        .map_err(|_| SetupError::Url("the proxy's credentials cannot be sent"))?;
+    let mut value =
+        HeaderValue::try_from(format!("Basic {encoded}")).map_err(|_| SetupError::Url(UNFIT))?;
     value.set_sensitive(true);
     Ok(value)
 }

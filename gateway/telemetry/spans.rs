@@ -3,7 +3,7 @@
 //! which are counted.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
@@ -87,14 +87,16 @@ impl Way {
             client = client.proxy(proxy.no_proxy(reqwest::NoProxy::from_string(direct)));
         }
         if let Some(file) = &self.ca_file {
-            let wrong =
-                |error: &dyn fmt::Display| TraceError(format!("{}: {error}", file.display()));
-            let pem = std::fs::read(file).map_err(|error| wrong(&error))?;
-            let all = reqwest::Certificate::from_pem_bundle(&pem).map_err(|error| wrong(&error))?;
-            client = client.tls_certs_merge(all);
+            let pem = std::fs::read(file).map_err(|error| unusable(file, &error))?;
+            let all = reqwest::Certificate::from_pem_bundle(&pem);
+            client = client.tls_certs_merge(all.map_err(|error| unusable(file, &error))?);
         }
         Ok(client)
     }
+}
+
+fn unusable(file: &Path, error: &dyn fmt::Display) -> TraceError {
+    TraceError(format!("{}: {error}", file.display()))
 }
 
 #[derive(Debug)]

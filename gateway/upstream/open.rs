@@ -117,15 +117,20 @@ async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), R
                 }
                 let exit = child.close(GRACE).await;
                 refused.trouble.stderr = child.stderr_tail();
-                refused.trouble.words = format!("{}; it {exit}", refused.trouble.words);
-                if let Transport::Stdio { env, has_network: false, .. } = &shared.config.transport
-                    && let Some(hint) = network::explain_withheld(env)
-                {
-                    refused.trouble.words = format!("{}; {hint}", refused.trouble.words);
-                }
+                add_end(&mut refused.trouble.words, &exit, &shared.config.transport);
             }
             Err(refused)
         }
+    }
+}
+
+/// Of a child that has ended: how, and what it may have missed.
+fn add_end(words: &mut String, exit: &str, transport: &Transport) {
+    *words = format!("{words}; it {exit}");
+    if let Transport::Stdio { env, has_network: false, .. } = transport
+        && let Some(hint) = network::explain_withheld(env)
+    {
+        *words = format!("{words}; {hint}");
     }
 }
 

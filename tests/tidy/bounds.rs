@@ -9,7 +9,7 @@ const PAGE: &str = "## Who may hold what, and for how long\n";
 /// Where bounds are configured.
 const BOUNDS: [&str; 6] = ["limits.", "http.", "servers.NAME.", "egress.", "audit.queue", "admin."];
 /// Keys there that bound nothing that a request holds or waits for.
-const OTHERS: [&str; 22] = [
+const OTHERS: [&str; 26] = [
     "http.hosts",
     "http.origins",
     "http.public_url",
@@ -19,6 +19,7 @@ const OTHERS: [&str; 22] = [
     "servers.NAME.args",
     "servers.NAME.env",
     "servers.NAME.cwd",
+    "servers.NAME.inherit",
     "servers.NAME.url",
     "servers.NAME.transport",
     "servers.NAME.headers",
@@ -26,6 +27,9 @@ const OTHERS: [&str; 22] = [
     "servers.NAME.enabled",
     "servers.NAME.sessions",
     "egress.ca_file",
+    "egress.from_environment",
+    "egress.no_proxy",
+    "egress.proxy.",
     "egress.organisations",
     "admin.api",
     "admin.operators",

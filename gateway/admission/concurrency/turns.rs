@@ -64,14 +64,14 @@ impl State {
     /// How many places each may hold and still get another one. While there are others, the last
     /// places are for those who hold few.
     fn reach(&self, free: usize, now: Instant) -> Reach {
-        let up_to = |changed: Option<Instant>, longest: Duration| match changed {
-            Some(changed) if now.saturating_duration_since(changed) < longest => REACH * free,
-            _ => usize::MAX,
-        };
-        Reach {
-            of_caller: up_to(self.changed, CONTENDED),
-            of_organisation: up_to(self.organisation_changed, CONTENDED_BY_ORGANISATIONS),
+        let mut reach = Reach { of_caller: usize::MAX, of_organisation: usize::MAX };
+        if is_recent(self.changed, CONTENDED, now) {
+            reach.of_caller = REACH * free;
         }
+        if is_recent(self.organisation_changed, CONTENDED_BY_ORGANISATIONS, now) {
+            reach.of_organisation = REACH * free;
+        }
+        reach
     }
 }
 
@@ -80,6 +80,10 @@ pub(super) struct Rules {
     pub(super) bounds: Bounds,
     pub(super) charge: Charge,
     pub(super) part: Option<Membership>,
+}
+
+fn is_recent(changed: Option<Instant>, longest: Duration, now: Instant) -> bool {
+    changed.is_some_and(|changed| now.saturating_duration_since(changed) < longest)
 }
 
 impl Rules {

@@ -39,7 +39,7 @@ impl Check<'_> {
                 unfinished: body_limits(http),
                 write_timeout: http.write_timeout.duration(),
                 connections: http.connections.size(),
-                connections_per_address: connections_per_address(http),
+                connections_per_address: http.most_of_address(),
             },
         })
     }
@@ -189,12 +189,6 @@ impl Check<'_> {
 }
 
 /// A single body of the largest size is always taken.
-/// Seven eighths of all, unless it is set.
-pub(super) fn connections_per_address(http: &raw::Http) -> usize {
-    let all = http.connections.size();
-    http.connections_per_address.as_ref().map_or((all * 7).div_ceil(8), raw::leaf::Bounded::size)
-}
-
 fn body_limits(http: &raw::Http) -> lockgate_listener::BodyLimits {
     let largest = http.body_bytes.size();
     lockgate_listener::BodyLimits {

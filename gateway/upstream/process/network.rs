@@ -78,8 +78,8 @@ pub(crate) fn environment(
 /// For a child that ended at its start: which of these the gateway has and the child was not given,
 /// and how to give it.
 pub(crate) fn explain_withheld(own: &BTreeMap<String, String>) -> Option<String> {
-    let withheld = |name: &&str| variable(name).is_some() && !own.contains_key(*name);
-    let name = NAMES.iter().find(|name| withheld(name))?;
+    let mut withheld = NAMES.iter().filter(|name| !own.contains_key(**name));
+    let name = withheld.find(|name| variable(name).is_some())?;
     Some(format!(
         "{name} is set here and was not given to it: if it needs the network, write `inherit: \
         [network]` beside its `command`"
