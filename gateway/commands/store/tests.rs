@@ -17,7 +17,7 @@ fn add_integration(config: &Config) {
         slug: None,
         url: "https://mcp.example.com/mcp".to_owned(),
         auth: Auth::BearerToken,
-        credentials: Some(Secret::new("t0ken".to_owned())),
+        credentials: Some(Secret::new("t0ken-of-ann".to_owned())),
         enabled: true,
     };
     let added = start_runtime().unwrap().block_on(async {
