@@ -239,8 +239,9 @@ async function subscriptions(gateway, key, operator) {
   };
   await check('T4 a connection that is cut goes on without loss and without repetition', async () => {
     const proxy = await startProxy(gateway);
-    const whole = follow(subscriber(gateway.url, key));
-    const cut = follow(subscriber(proxy.url, key));
+    const states = { types: ['server'] };
+    const whole = follow(subscriber(gateway.url, key), states);
+    const cut = follow(subscriber(proxy.url, key), states);
     await until('both have started', () => whole.started && cut.started);
     const reconnected = async (least) => {
       await reconnect();
