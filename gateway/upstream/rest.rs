@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use lockgate_protocol::jsonrpc::Outcome;
 use lockgate_protocol::{list, scan};
+use tokio::task::JoinHandle;
 
 use crate::call::{Answer, AnswerKind};
 use crate::catalog::Catalog;
@@ -188,13 +189,13 @@ impl Shared {
     }
 
     /// Has the lists of an earlier process looked up, if nothing is known in this one.
-    pub(crate) fn recall(self: &Arc<Self>) {
-        let Some(memory) = self.memory.clone() else { return };
+    pub(crate) fn recall(self: &Arc<Self>) -> Option<JoinHandle<()>> {
+        let memory = self.memory.clone()?;
         if self.catalog.load().version > 0 {
-            return;
+            return None;
         }
         let shared = Arc::clone(self);
-        tokio::spawn(async move {
+        Some(tokio::spawn(async move {
             let _turn = match &shared.around.part {
                 Some(part) => part.recalls.acquire().await.ok(),
                 None => None,
@@ -202,7 +203,7 @@ impl Shared {
             if let Some(catalog) = memory.load().await {
                 shared.restore(catalog);
             }
-        });
+        }))
     }
 
     /// Has lists kept for the next process: those that differ, and others now and then.

@@ -31,6 +31,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 const STABLE: Duration = Duration::from_secs(30);
 /// How long a process may take to end by itself.
 const GRACE: Duration = Duration::from_secs(2);
+/// How long a failure waits to be told for the lists that an earlier process knew.
+const RECALLED: Duration = Duration::from_secs(2);
 /// How long a server may take to acknowledge a listen.
 const ACKNOWLEDGE: Duration = Duration::from_secs(5);
 
@@ -42,7 +44,7 @@ pub(crate) async fn supervise(shared: Arc<Shared>) {
             () = shared.rest() => {}
             () = shared.closing.cancelled() => break,
         }
-        shared.recall();
+        let recalled = shared.recall();
         let began = tokio::time::Instant::now();
         let ended = tokio::select! {
             ended = cycle(&shared) => ended,
@@ -50,6 +52,10 @@ pub(crate) async fn supervise(shared: Arc<Shared>) {
         };
         let Ended::Lost(refused) = ended else { continue };
         shared.live.store(None);
+        // Whoever asks now waits for the state, and gets the lists of before with it.
+        if let Some(recalled) = recalled {
+            let _ = tokio::time::timeout(RECALLED, recalled).await;
+        }
         failures = if began.elapsed() > STABLE { 1 } else { failures + 1 };
         let failed_after = (refused.trouble.stage != Stage::Run).then(|| began.elapsed());
         shared.recovery.schedule(failed_after, pause(failures));
