@@ -20,6 +20,8 @@ def differences(pattern, got, at="$"):
     if isinstance(pattern, dict):
         if not isinstance(got, dict):
             return [f"{at}: want an object, got {short(got)}"]
+        if pattern.get("ok") is True and got.get("ok") is False:  # an outcome: its error says more than what it lacks
+            return [f"{at}: want success, got {short(got.get('error'), 400)}"]
         found = []
         for key, inner in pattern.items():
             if key not in got and not (isinstance(inner, dict) and "$absent" in inner):
