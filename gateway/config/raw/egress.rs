@@ -25,8 +25,9 @@ pub struct Egress {
     pub connect_timeout: Seconds<1, 300, 10>,
     /// Idle connections kept per server, 0–1024.
     pub idle_connections: Whole<0, 1024, 64>,
-    /// How long an idle connection is kept, 1–300 s.
-    pub idle_timeout: Seconds<1, 300, 60>,
+    /// How long an idle connection is kept, 1–300 s. Shorter than servers keep theirs, many of them
+    /// 5 s, so that no call meets one which is being closed.
+    pub idle_timeout: Seconds<1, 300, 4>,
     /// Where servers that organisations add may be: at `public` addresses, in `private` networks
     /// too, or on this machine too (`local`); never at link-local and metadata addresses. On a
     /// development gateway of one machine they may be there in any case.
