@@ -29,6 +29,8 @@ const ADDRESSES: &[&[&str]] = &[
     &["approvals", "webhook", "url"],
     &["builtin", "database", "connections", "*", "url"],
     &["builtin", "web", "proxy", "url"],
+    &["catalogue", "*", "url"],
+    &["egress", "proxy", "url"],
     &["redis", "url"],
     &["servers", "*", "url"],
     &["store", "url"],

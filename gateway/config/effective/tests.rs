@@ -2,6 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
+use crate::source::node::is_sensitive;
 use crate::tests::Given;
 use crate::{Effective, Flags, effective};
 
@@ -70,12 +71,16 @@ builtin:
     connections: { db: { url: "postgres://u:kKey-db@db.example.com/name" } }
   shell: { roots: [{ path: work }], environment: { X: kKey-shell } }
 telemetry: { otlp: "http://127.0.0.1:4318/v1/kKey-otlp" }
+catalogue: { maps: { url: "https://maps.example.com/kKey-path/mcp?key=kKey-catalogue" } }
+egress: { proxy: { url: "http://proxy.example.com:3128", user: kKey-user } }
 "#;
     let given = Given::files(&[("lockgate.yaml", text), ("secret.txt", key), ("work/a", "")])
         .env("LOCKGATE_KEY", key)
         .env("MCP_ENCRYPTION_KEY", key)
         .env("TOKEN", "kKey-token");
-    let given = given.env("LOCKGATE_SERVERS__A__ENV__MORE", "kKey-more");
+    let given = given
+        .env("LOCKGATE_SERVERS__A__ENV__MORE", "kKey-more")
+        .env("LOCKGATE_EGRESS__PROXY__PASSWORD", "kKey-password");
     // The file cannot have a user in its address.
     let text = text.replace("user:kKey-user@", "");
     std::fs::write(given.path().join("lockgate.yaml"), text).unwrap();
@@ -96,6 +101,10 @@ telemetry: { otlp: "http://127.0.0.1:4318/v1/kKey-otlp" }
         ("servers.b.headers.x-plain", json!("(not shown)")),
         ("builtin.database.connections.db.url", json!("postgres://db.example.com/…")),
         ("telemetry.otlp", json!("http://127.0.0.1:4318/…")),
+        ("catalogue.maps.url", json!("https://maps.example.com/…")),
+        ("egress.proxy.url", json!("http://proxy.example.com:3128")),
+        ("egress.proxy.user", json!("(not shown)")),
+        ("egress.proxy.password", json!("${LOCKGATE_EGRESS__PROXY__PASSWORD}")),
     ];
     for (key, value) in cases {
         assert_eq!(find(&shown, key).0, value, "{key}");
@@ -127,4 +136,21 @@ fn every_key_is_shown_that_is_in_force_by_default() {
     }
     assert_eq!(missing, Vec::<String>::new());
     assert!(shown.settings.len() > 90, "{}", shown.settings.len());
+}
+
+/// A key with a name as secrets and addresses have them is one of those that are not shown whole.
+#[test]
+fn what_is_called_as_a_secret_or_an_address_is_not_shown() {
+    const SECRETS: [&str; 7] =
+        ["url", "password", "secret", "client_secret", "key", "keys", "old_secrets"];
+    const SHOWN: [&str; 2] = ["http.tls.key", "pins.key"];
+    let mut open = Vec::new();
+    for key in crate::schema::walk::keys() {
+        let is_named_so = key.path.last().is_some_and(|name| SECRETS.contains(&name.as_str()));
+        let name = key.path.join(".");
+        if is_named_so && !key.section && !is_sensitive(&key.path) && !SHOWN.contains(&&*name) {
+            open.push(name);
+        }
+    }
+    assert_eq!(open, Vec::<String>::new());
 }
