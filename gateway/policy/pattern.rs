@@ -1,7 +1,7 @@
 //! Patterns over names: compiled per policy where one policy is looked at, and all together where a
 //! request has to find the policies that it concerns.
 
-use globset::{Candidate, Glob, GlobSet, GlobSetBuilder};
+use globset::{Candidate, Glob, GlobMatcher, GlobSet, GlobSetBuilder};
 
 use crate::bitset::BitSet;
 
@@ -110,13 +110,44 @@ impl Index {
     }
 }
 
+/// A pattern to try names against. To build an automaton takes a thousand times as long as to
+/// compare, so that only what needs one has one.
+pub(crate) enum Matcher {
+    Name(String),
+    Beginning(String),
+    Automaton(Box<GlobMatcher>),
+}
+
+impl Matcher {
+    pub(crate) fn new(glob: &Glob) -> Self {
+        if !is_plain(glob) {
+            return Self::Automaton(Box::new(glob.compile_matcher()));
+        }
+        match glob.glob().strip_suffix('*') {
+            Some(beginning) => Self::Beginning(beginning.to_owned()),
+            None => Self::Name(glob.glob().to_owned()),
+        }
+    }
+
+    pub(crate) fn fits(&self, name: &str) -> bool {
+        match self {
+            Self::Name(own) => own == name,
+            Self::Beginning(own) => name.starts_with(own.as_str()),
+            Self::Automaton(matcher) => matcher.is_match(name),
+        }
+    }
+}
+
 /// Whether one of these patterns fits one of the names.
 pub(crate) fn any(globs: &[Glob], names: &[impl AsRef<str>]) -> bool {
     for glob in globs {
-        let matcher = glob.compile_matcher();
-        if names.iter().any(|name| matcher.is_match(name.as_ref())) {
+        let matcher = Matcher::new(glob);
+        if names.iter().any(|name| matcher.fits(name.as_ref())) {
             return true;
         }
     }
     false
 }
+
+#[cfg(test)]
+mod tests;

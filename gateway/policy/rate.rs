@@ -8,8 +8,9 @@ use std::time::Duration;
 use crate::file::{Key, Rate};
 use crate::limit_key::LimitKey;
 use crate::limiter::{Allowance, Held, Limiter, Quota, Reached};
+use crate::pattern::{self, Matcher};
 use crate::rule::Rule;
-use crate::{Subject, Target, pattern};
+use crate::{Subject, Target};
 
 /// The methods that a policy can limit.
 pub(crate) const METHODS: [&str; 15] = [
@@ -33,11 +34,12 @@ const MAX_RATE: u32 = 1_000_000;
 
 /// The methods that fit one of the patterns, a bit each.
 pub(crate) fn methods(patterns: &[String]) -> u32 {
-    let globs: Vec<_> = patterns.iter().filter_map(|text| pattern::compile(text).ok()).collect();
     let mut bits = 0;
-    for (at, method) in METHODS.iter().enumerate() {
-        if pattern::any(&globs, &[method]) {
-            bits |= 1 << at;
+    for text in patterns {
+        let Ok(glob) = pattern::compile(text) else { continue };
+        let matcher = Matcher::new(&glob);
+        for (at, method) in METHODS.iter().enumerate() {
+            bits |= u32::from(matcher.fits(method)) << at;
         }
     }
     bits
