@@ -1,6 +1,8 @@
 //! The composition root: makes every layer from its configuration and hands each what it may use,
 //! in the order in which a request passes them.
 
+mod health;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,7 +11,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use http::StatusCode;
-use lockgate_admin::{AnswerError, Approvals, Health, LifeCycle, State};
+use lockgate_admin::{AnswerError, Approvals, LifeCycle, Ready};
 use lockgate_admission::budget::Budget;
 use lockgate_admission::{Pool, Pools};
 use lockgate_authn::{Authenticator, Credentials, Outside, Principal};
@@ -41,6 +43,8 @@ pub(crate) type Clients = BTreeMap<String, Arc<Client>>;
 pub(crate) struct App {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) life: LifeCycle,
+    /// What has to be there for it to be ready.
+    ready: Ready,
     metrics: Arc<Metrics>,
     certificate: OnceLock<CertificateWatch>,
     pub(crate) around: Surroundings,
@@ -101,6 +105,7 @@ impl App {
             builtin: Builtin::new(about),
             gateway,
             life: LifeCycle::new(),
+            ready: config.admin.ready,
             metrics,
             certificate: OnceLock::new(),
             around,
@@ -359,36 +364,5 @@ impl Approvals for App {
         let answered = self.gateway.answer_approval(approver, id, approve);
         answered
             .map_err(|error| AnswerError { words: error.to_string(), is_unknown: error.is_unknown })
-    }
-}
-
-impl Health for App {
-    fn state(&self) -> State {
-        self.life.state()
-    }
-
-    fn servers(&self) -> BTreeMap<&'static str, usize> {
-        let mut counts = BTreeMap::new();
-        for server in self.gateway.servers() {
-            *counts.entry(server.status().state.as_str()).or_default() += 1;
-        }
-        counts
-    }
-
-    fn stores(&self) -> Option<bool> {
-        let registry = self.registry.as_ref()?;
-        Some(registry.trouble().is_none())
-    }
-
-    fn shares_rates(&self) -> Option<bool> {
-        self.rates.are_shared()
-    }
-
-    fn metrics(&self, is_operator: bool) -> String {
-        self.gateway.observe();
-        self.observe_certificate();
-        let is_away = self.rates.are_shared() == Some(false);
-        self.metrics.shared_rates_away().set(usize::from(is_away));
-        if is_operator { self.metrics.render() } else { self.metrics.render_shared() }
     }
 }

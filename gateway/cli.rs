@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use lockgate_config::{Flags, Loaded, Report, Sources, Transport};
@@ -27,7 +28,7 @@ pub fn run() -> ExitCode {
     }
     let at = cli.command.as_ref().and_then(Command::at).cloned();
     let elsewhere = at.as_ref().is_some_and(|at| at.url.is_some());
-    if let Some(At { url: Some(url), key }) = at {
+    if let Some(At { url: Some(url), key, .. }) = at {
         let key = key.or_else(|| sources.env.get("LOCKGATE_KEY").cloned());
         sources = match remote::sources(&url, key.as_deref(), sources) {
             Ok(sources) => sources,
@@ -90,10 +91,10 @@ fn run_configured(
         Command::Check => check(&loaded, json),
         Command::Serve => finish(serve::serve(loaded, sources)),
         Command::Stdio { agent } => finish(serve::serve_stdio(loaded, sources, agent.as_deref())),
-        Command::Servers { .. } => finish(print_servers(loaded, elsewhere, json)),
-        Command::Tools { .. } => finish(print_tools(loaded, elsewhere, json)),
-        Command::Call { name, arguments, .. } => {
-            finish(call_tool(loaded, elsewhere, &name, &arguments, json))
+        Command::Servers { at, .. } => finish(print_servers(loaded, at.wait(), elsewhere, json)),
+        Command::Tools { at } => finish(print_tools(loaded, at.wait(), elsewhere, json)),
+        Command::Call { name, arguments, at } => {
+            finish(call_tool(loaded, at.wait(), elsewhere, (&name, &arguments), json))
         }
         Command::Keys(command) => finish(match &loaded.config.authn.keys_file {
             Some(file) => keys_command(&command, &sources.cwd.join(file), json),
@@ -123,38 +124,56 @@ fn run_configured(
 
 fn print_servers(
     loaded: Loaded,
+    wait: Duration,
     elsewhere: bool,
     json: bool,
 ) -> anyhow::Result<(String, ExitCode)> {
-    ask::with_gateway(loaded, async |gateway| {
+    ask::with_gateway(loaded, Some(wait), async |gateway| {
         let servers = match elsewhere {
             true => show::Servers::told(remote::servers(gateway).await?),
             false => show::Servers::of(gateway),
         };
-        Ok((servers.render(json), ExitCode::SUCCESS))
+        let code = if servers.are_up() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+        Ok((servers.render(json), code))
     })
 }
 
-fn print_tools(loaded: Loaded, elsewhere: bool, json: bool) -> anyhow::Result<(String, ExitCode)> {
-    ask::with_gateway(loaded, async |gateway| {
+fn print_tools(
+    loaded: Loaded,
+    wait: Duration,
+    elsewhere: bool,
+    json: bool,
+) -> anyhow::Result<(String, ExitCode)> {
+    ask::with_gateway(loaded, Some(wait), async |gateway| {
         let tools = ask::tools(gateway, &remote::place(gateway, elsewhere)?).await?;
         let suspects = if json { Vec::new() } else { gateway.suspects() };
         let text = show::tools(&tools, json);
+        // Beside the output, so that JSON stays JSON.
+        for line in show::missing(gateway) {
+            let _ = writeln!(std::io::stderr(), "{line}");
+        }
         Ok((text + &show::suspects(&suspects), ExitCode::SUCCESS))
     })
 }
 
 fn call_tool(
     loaded: Loaded,
+    wait: Duration,
     elsewhere: bool,
-    name: &str,
-    arguments: &str,
+    (name, arguments): (&str, &str),
     json: bool,
 ) -> anyhow::Result<(String, ExitCode)> {
     let arguments = ask::arguments(arguments)?;
-    ask::with_gateway(loaded, async |gateway| {
+    ask::with_gateway(loaded, Some(wait), async |gateway| {
         let at = remote::place(gateway, elsewhere)?;
-        let answer = ask::call(gateway, &at, name, arguments).await?;
+        let answer = match ask::call(gateway, &at, name, arguments).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                let mut words = vec![format!("{error:#}")];
+                words.extend(show::missing(gateway));
+                anyhow::bail!(words.join("\n"));
+            }
+        };
         let code = if answer.is_error { ExitCode::FAILURE } else { ExitCode::SUCCESS };
         Ok((show::answer(&answer, json), code))
     })
@@ -253,7 +272,7 @@ fn pins_command(
         );
     };
     let lock = loaded.config.proxy.pins.lock.clone().unwrap_or_default();
-    ask::with_gateway(loaded, async move |gateway| {
+    ask::with_gateway(loaded, None, async move |gateway| {
         futures_util::future::join_all(
             gateway
                 .servers()

@@ -35,6 +35,7 @@ pub(crate) fn watch(
         app,
         log,
         sources,
+        started: loaded.config.clone(),
         current: loaded.config,
         good: loaded.files.clone(),
         files: loaded.files,
@@ -61,6 +62,8 @@ struct Follower {
     app: Arc<App>,
     log: Guard,
     sources: Sources,
+    /// What the process was started with: some of it stays in force as long as it runs.
+    started: Config,
     /// What is in force.
     current: Config,
     /// The files of the last configuration without mistakes.
@@ -177,6 +180,9 @@ impl Follower {
         }
         self.warned = new.warnings;
         let differs = new.config != self.current;
+        if differs {
+            log_what_waits(&self.started, &self.current, &new.config);
+        }
         let is_in_force = !differs || take_over(&self.app, &self.log, &self.current, &new.config);
         if differs || had_mistakes || occasion == Occasion::Request {
             self.app.record_reload(is_in_force);
@@ -252,7 +258,6 @@ fn find_wrong_files(report: &Report, cwd: &Path) -> BTreeSet<PathBuf> {
 
 /// Whether the new configuration is in force now; the log says what changed, or why nothing did.
 fn take_over(app: &App, log: &Guard, old: &Config, new: &Config) -> bool {
-    log_what_waits(old, new);
     let policies = lockgate_policy::differences(&old.policy, &new.policy);
     if let Err(error) = app.apply(new) {
         tracing::error!(%error, "the configuration stays as it was");
@@ -271,8 +276,23 @@ fn take_over(app: &App, log: &Guard, old: &Config, new: &Config) -> bool {
     true
 }
 
-/// What a running process cannot change.
-fn log_what_waits(old: &Config, new: &Config) {
+/// What a running process cannot change, as far as it has been changed since the last look.
+fn log_what_waits(started: &Config, old: &Config, new: &Config) {
+    let waiting = what_waits(started, new);
+    let changed = what_waits(old, new);
+    for keys in changed {
+        if waiting.contains(&keys) {
+            tracing::warn!("{keys}: this change takes effect at the next start");
+        } else {
+            tracing::info!(
+                "{keys}: as it was at the start again, so nothing waits for the next one"
+            );
+        }
+    }
+}
+
+/// What differs between two configurations of what a running process cannot change.
+fn what_waits(old: &Config, new: &Config) -> Vec<&'static str> {
     let waits = [
         (old.listener != new.listener, "listen, http"),
         (old.egress != new.egress, "egress"),
@@ -286,7 +306,11 @@ fn log_what_waits(old: &Config, new: &Config) {
             "log.format, telemetry",
         ),
     ];
-    for (_, keys) in waits.iter().filter(|(changed, _)| *changed) {
-        tracing::warn!("{keys}: this change takes effect at the next start");
+    let mut keys = Vec::new();
+    for (has_changed, names) in waits {
+        if has_changed {
+            keys.push(names);
+        }
     }
+    keys
 }

@@ -8,11 +8,12 @@ mod routes;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use axum::Router;
-use lockgate_admin::Applications;
 use lockgate_admin::console::NoRandomness;
+use lockgate_admin::{Applications, Health};
 use lockgate_config::{Config, Loaded, Sources};
 use lockgate_listener::{Server, Stdio, start_operators};
 use lockgate_proxy::transport::Endpoint;
@@ -25,6 +26,8 @@ use crate::shutdown::{FAREWELL, GRACE, Signals};
 use crate::{reload, shutdown, tenants, trail};
 use greeting::greet;
 
+/// Between two looks at whether enough servers are connected.
+const LOOK: Duration = Duration::from_millis(500);
 /// Threads that serve clients.
 const MAX_WORKERS: usize = 16;
 
@@ -99,7 +102,17 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
 async fn become_ready(app: Arc<App>) {
     app.gateway.settle().await;
     app.life.ready();
-    tracing::info!("ready");
+    if !app.ready().is_met(app.connected()) {
+        tracing::warn!(
+            connected = %app.connected(),
+            "not ready: admin.ready wants more servers to be connected"
+        );
+    }
+    let mut looks = tokio::time::interval(LOOK);
+    while !app.ready().is_met(app.connected()) {
+        looks.tick().await;
+    }
+    tracing::info!(connected = %app.connected(), "ready");
 }
 
 /// Divides what is shown of calls of late into steps.

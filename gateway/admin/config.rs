@@ -15,6 +15,43 @@ pub struct Config {
     /// Who is told when a call begins to wait for approvers.
     pub webhook: Option<Webhook>,
     pub api: ApiConfig,
+    pub ready: Ready,
+}
+
+/// What has to be there for the gateway to be ready.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ready {
+    /// Every server is connected or has failed.
+    #[default]
+    Started,
+    /// At least one is connected, if there are any.
+    Any,
+    /// All are connected.
+    All,
+}
+
+/// How many servers are connected, of those that are to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connected {
+    pub now: usize,
+    pub of: usize,
+}
+
+impl Ready {
+    #[must_use]
+    pub fn is_met(self, connected: Connected) -> bool {
+        match self {
+            Self::Started => true,
+            Self::Any => connected.now > 0 || connected.of == 0,
+            Self::All => connected.now == connected.of,
+        }
+    }
+}
+
+impl fmt::Display for Connected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {}", self.now, self.of)
+    }
 }
 
 /// Where messages are posted.

@@ -20,7 +20,7 @@ pub use api::{
 };
 pub use applications::{Applications, HeldBody, answer_refusal, is_public};
 pub use approvals::{AnswerError, Approvals, approvals_router, page_router};
-pub use config::{ApiConfig, Config, Webhook};
+pub use config::{ApiConfig, Config, Connected, Ready, Webhook};
 pub use life::{LifeCycle, State};
 pub use router::{Asking, health_router, metrics_router, router};
 
@@ -28,6 +28,10 @@ pub use router::{Asking, health_router, metrics_router, router};
 pub trait Health: Send + Sync + 'static {
     /// Where the process is in its life.
     fn state(&self) -> State;
+    /// How many servers of the configuration are connected.
+    fn connected(&self) -> Connected;
+    /// How many have to be.
+    fn ready(&self) -> Ready;
     /// How many servers are in which state.
     fn servers(&self) -> BTreeMap<&'static str, usize>;
     /// Whether what people change is stored; `None` where nobody can change anything.

@@ -1,8 +1,13 @@
 //! What may be asked of the program, in words and flags.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, value_parser};
+
+/// Seconds that the command line may wait for servers.
+const WAIT: RangeInclusive<u64> = 1..=300;
 
 use crate::commands::{approvals, config, init, keys, pins, policies, registry, store, verify};
 
@@ -191,6 +196,10 @@ pub(super) struct At {
     /// Its bearer key [default: the variable LOCKGATE_KEY]
     #[arg(long, value_name = "KEY", requires = "url")]
     pub(super) key: Option<String>,
+    /// How long to wait for servers that are slow to start; the others do not wait for them
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    #[arg(value_parser = value_parser!(u64).range(WAIT))]
+    pub(super) wait: u64,
 }
 
 /// The same, where none is started instead.
@@ -202,6 +211,12 @@ pub(super) struct Running {
     /// Your bearer key [default: the variable LOCKGATE_KEY]
     #[arg(long, global = true, value_name = "KEY")]
     pub(super) key: Option<String>,
+}
+
+impl At {
+    pub(super) fn wait(&self) -> Duration {
+        Duration::from_secs(self.wait)
+    }
 }
 
 impl Command {

@@ -4,6 +4,7 @@
 use std::io::Read;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use http::{HeaderMap, HeaderValue};
@@ -14,10 +15,14 @@ use lockgate_protocol::modern::{METHOD_HEADER, NAME_HEADER, VERSION_HEADER};
 use lockgate_protocol::{header, meta, revision::Revision};
 use lockgate_proxy::Gateway;
 use lockgate_proxy::transport::{Endpoint, Exchange, ExchangeKind, Reply, Transport};
+use lockgate_upstream::State;
 use serde_json::{Map, Value, json};
 
 use crate::app::App;
 use crate::trail;
+
+/// Between two looks at servers that are still starting.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// What a tool answered.
 pub(crate) struct Answer {
@@ -25,9 +30,11 @@ pub(crate) struct Answer {
     pub(crate) is_error: bool,
 }
 
-/// Starts the gateway, waits until its servers have settled, asks, and ends everything again.
+/// Starts the gateway, waits until its servers have settled, asks, and ends everything again. It
+/// waits for the servers for so long; without a time, for as long as the slowest may take.
 pub(crate) fn with_gateway(
     mut loaded: Loaded,
+    wait: Option<Duration>,
     question: impl AsyncFnOnce(&Arc<Gateway>) -> anyhow::Result<(String, ExitCode)>,
 ) -> anyhow::Result<(String, ExitCode)> {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
@@ -39,14 +46,23 @@ pub(crate) fn with_gateway(
     lockgate_telemetry::init(&loaded.config.telemetry)?;
     let slowest = loaded.config.servers.iter().map(|s| s.start_timeout).max().unwrap_or_default();
     let deadline = &mut loaded.config.proxy.limits.discovery_deadline;
-    *deadline = (*deadline).max(slowest);
+    *deadline = wait.unwrap_or_else(|| slowest.max(*deadline));
+    let deadline = *deadline;
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
         let app = App::start(&loaded.config, None, None)?;
-        app.gateway.settle().await;
+        let _ = tokio::time::timeout(deadline, settle(&app.gateway)).await;
         let answer = question(&app.gateway).await;
         app.close().await;
         answer
     })
+}
+
+/// Waits until it is known of every server how it is, also of those whose tools are known.
+async fn settle(gateway: &Gateway) {
+    gateway.settle().await;
+    while gateway.servers().iter().any(|server| server.status().state == State::Pending) {
+        tokio::time::sleep(LOOK).await;
+    }
 }
 
 /// The arguments given on the command line.

@@ -10,7 +10,7 @@ use lockgate_authn::is_scope;
 use lockgate_authn::key::{self, Key, write_time};
 use serde_json::{Value, json};
 
-use crate::commands::show::plain;
+use crate::commands::show::table;
 use crate::keys_file::{change, entry, pretty, read};
 
 #[derive(Subcommand)]
@@ -160,17 +160,19 @@ fn list(keys: &[Key], now: u64, json: bool) -> anyhow::Result<String> {
     if keys.is_empty() {
         return Ok("no keys".into());
     }
-    let mut text = format!("{:<16}  {:<8}  {:<20}  NAME", "ID", "STATE", "EXPIRES");
+    let mut rows = Vec::new();
     for key in keys {
-        let expires = key.expires.map_or_else(|| "never".into(), write_time);
-        text.push_str(&format!(
-            "\n{:<16}  {:<8}  {expires:<20}  {}",
-            key.id,
-            key.state(now),
-            plain(&key.name)
-        ));
+        let roles = if key.roles.is_empty() { "-".to_owned() } else { key.roles.join(", ") };
+        rows.push(vec![
+            key.id.clone(),
+            key.state(now).to_owned(),
+            key.expires.map_or_else(|| "never".into(), write_time),
+            key.organisation.clone().unwrap_or_else(|| "default".to_owned()),
+            roles,
+            key.name.clone(),
+        ]);
     }
-    Ok(text)
+    Ok(table(&["id", "state", "expires", "organisation", "roles", "name"], &rows))
 }
 
 /// Everything but the hash.

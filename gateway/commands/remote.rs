@@ -62,7 +62,7 @@ pub(crate) fn place(gateway: &Gateway, elsewhere: bool) -> anyhow::Result<Endpoi
     match (status.state, &status.trouble) {
         (State::Connected, _) => Ok(Endpoint::Server(SLUG.to_owned())),
         (State::NeedsAuth, _) => {
-            bail!("the gateway wants another key; give it with --key or LOCKGATE_KEY")
+            bail!("the gateway wants a key that it knows; give one with --key or LOCKGATE_KEY")
         }
         (_, Some(trouble)) => bail!("the gateway is not reached: {trouble}"),
         (_, None) => bail!("the gateway did not answer in time"),

@@ -13,8 +13,12 @@ use crate::commands::ask::Answer;
 
 /// What states are coloured with.
 const COLOURS: [&str; 4] = ["\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[0m"];
-/// Widest description in a table.
+/// Widest description in a table that is not shown on a terminal, and the least anywhere.
 const WIDTH: usize = 72;
+const LEAST_WIDTH: usize = 16;
+
+/// States of servers about which there is nothing to do.
+const UP: [State; 3] = [State::Connected, State::Resting, State::Disabled];
 
 /// How every server is.
 pub(crate) struct Servers(Vec<Value>);
@@ -42,6 +46,12 @@ impl Servers {
         Self(servers)
     }
 
+    /// Whether every server is there, or is not meant to be.
+    pub(crate) fn are_up(&self) -> bool {
+        let mut states = self.0.iter().map(|server| cell(server, "state"));
+        states.all(|state| UP.iter().any(|up| up.as_str() == state))
+    }
+
     pub(crate) fn render(&self, json: bool) -> String {
         if json {
             return pretty(&Value::Array(self.0.clone()));
@@ -60,6 +70,27 @@ impl Servers {
         }
         out
     }
+}
+
+/// The servers that are not there, and why, a line each; nothing when all are.
+pub(crate) fn missing(gateway: &Arc<Gateway>) -> Vec<String> {
+    let mut lines = Vec::new();
+    for server in gateway.servers() {
+        let status = server.status();
+        if UP.contains(&status.state) {
+            continue;
+        }
+        let why = match &status.trouble {
+            Some(trouble) => plain(&trouble.to_string()),
+            None => "it is still starting; --wait SECONDS waits longer".to_owned(),
+        };
+        lines.push(format!(
+            "server {} is missing ({}): {why}",
+            server.slug(),
+            status.state.as_str()
+        ));
+    }
+    lines
 }
 
 fn describe_server(server: &dyn Upstream, suspects: &[Suspect]) -> Value {
@@ -95,6 +126,9 @@ fn remarks(server: &Value) -> String {
     {
         let why = breaker.get("why").and_then(Value::as_str).unwrap_or("it kept failing");
         out.push_str(&format!("\n\n{name}: breaker {}: {}", plain(state), plain(why)));
+    }
+    if cell(server, "state") == State::Pending.as_str() {
+        out.push_str(&format!("\n\n{name}: it is still starting; --wait SECONDS waits longer"));
     }
     if let Some(trouble) = server.get("trouble").and_then(Value::as_str) {
         out.push_str(&format!("\n\n{name}: {}", plain(trouble)));
@@ -180,16 +214,30 @@ pub(crate) fn tools(tools: &[Value], json: bool) -> String {
     if json {
         return pretty(&Value::Array(tools.to_vec()));
     }
+    let mut longest = 0;
+    for tool in tools {
+        longest = longest.max(cell(tool, "name").chars().count());
+    }
+    let width = match terminal_width() {
+        Some(columns) => columns.saturating_sub(longest + 3).max(LEAST_WIDTH),
+        None => WIDTH,
+    };
     let mut rows = Vec::new();
     for tool in tools {
         let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
         let description = tool.get("description").and_then(Value::as_str).unwrap_or_default();
         let first = description.lines().next().unwrap_or_default();
-        let cut: String = first.chars().take(WIDTH).collect();
+        let cut: String = first.chars().take(width).collect();
         let more = if cut.len() < first.len() { "…" } else { "" };
         rows.push(vec![name.to_owned(), format!("{cut}{more}")]);
     }
     table(&["tool", "description"], &rows)
+}
+
+/// Columns of the terminal that is written to, if it is one that says so.
+fn terminal_width() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
 /// What a tool answered: its text, or all of it as JSON.

@@ -38,10 +38,22 @@ const RELOAD: Duration = Duration::from_secs(5);
 /// Why a server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    #[error("cannot listen on {address}: {cause}")]
+    #[error("cannot listen on {address}: {cause}{}", hint(cause))]
     Address { address: SocketAddr, cause: io::Error },
     #[error(transparent)]
     Tls(#[from] tls::TlsError),
+}
+
+/// What to do when an address is taken.
+fn hint(cause: &io::Error) -> &'static str {
+    match cause.kind() {
+        io::ErrorKind::AddrInUse => {
+            "; another program listens there: choose another address with --listen ADDRESS:PORT, \
+             or `listen` in the configuration"
+        }
+        io::ErrorKind::AddrNotAvailable => "; it is none of this machine's addresses",
+        _ => "",
+    }
 }
 
 /// A bound address that does not accept yet.

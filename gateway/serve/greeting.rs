@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use lockgate_config::Config;
+use lockgate_telemetry::Format;
 
 /// What a person wants to know once the gateway listens.
 pub(super) fn greet(address: SocketAddr, config: &Config, admin: Option<SocketAddr>) {
@@ -13,6 +14,15 @@ pub(super) fn greet(address: SocketAddr, config: &Config, admin: Option<SocketAd
         (None, true) => " (with credentials, see `auth`)",
         (None, false) => "",
     };
+    // A log of one object a line stays that.
+    if config.telemetry.format == Format::Json {
+        let own = admin.map(|admin| format!("http://{admin}"));
+        return tracing::info!(
+            version = env!("CARGO_PKG_VERSION"),
+            admin = own,
+            "lockgate listens on {scheme}://{address} for clients"
+        );
+    }
     // The operator's own address has no TLS.
     let health =
         admin.map_or_else(|| format!("{scheme}://{address}"), |admin| format!("http://{admin}"));

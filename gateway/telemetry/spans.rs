@@ -269,11 +269,30 @@ async fn send(collector: &Collector, batch: Vec<SpanData>, lost: &AtomicU64) {
     }
     let failure = match timeout(PATIENCE, collector.take(batch)).await {
         Ok(Ok(())) => return,
-        Ok(Err(error)) => error.without_url().to_string(),
+        Ok(Err(error)) => in_words(error),
         Err(_) => "no answer in time".to_owned(),
     };
     lost.fetch_add(count as u64, Relaxed);
-    tracing::warn!(spans = count, error = %failure, "spans were not exported");
+    let host = collector.endpoint.host_str().unwrap_or_default();
+    let port = collector.endpoint.port_or_known_default().unwrap_or_default();
+    tracing::warn!(
+        spans = count,
+        collector = format!("{host}:{port}"),
+        error = failure,
+        "spans were not exported (telemetry.otlp)"
+    );
+}
+
+/// What went wrong, down to its cause. Not the URL, which may have more in it than an address.
+fn in_words(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut words = error.to_string();
+    let mut cause = std::error::Error::source(&error);
+    while let Some(deeper) = cause {
+        words.push_str(&format!(": {deeper}"));
+        cause = deeper.source();
+    }
+    words
 }
 
 #[cfg(test)]

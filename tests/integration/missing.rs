@@ -146,3 +146,33 @@ async fn a_server_that_wants_credentials_says_so_wherever_it_does() {
     assert_eq!(call.json()["error"]["data"]["reason"], "needs_auth", "{}", call.text());
     assert_eq!(gate.call("sessions__t").await.code(), 0);
 }
+
+/// What counts as ready is a setting, and how many servers are there is always said.
+#[tokio::test]
+async fn readiness_counts_the_servers_that_are_wanted() {
+    for (ready, one_there, both_there) in
+        [("started", 200, 200), ("any", 200, 200), ("all", 503, 200)]
+    {
+        let (mut late, good) =
+            (Upstream::http(modern(&["l"])).await, Upstream::http(modern(&["ok"])).await);
+        late.stop().await;
+        let servers = json!({"late": late.config(), "good": good.config()});
+        let gate = Gate::launch(json!({"servers": servers, "admin": {"ready": ready}})).await;
+        let readyz = async || Request::bare("GET", "/readyz", "").send(gate.address).await;
+        until("the one is there and the other was tried", async || {
+            let told = readyz().await.json();
+            let is_so = told["connected"] == "1 of 2" && told["state"] != "initializing";
+            is_so.then_some(())
+        })
+        .await;
+        assert_eq!(readyz().await.status, one_there, "{ready}");
+        late.restart().await;
+        until("both are there", async || {
+            (readyz().await.json()["connected"] == "2 of 2").then_some(())
+        })
+        .await;
+        assert_eq!(readyz().await.status, both_there, "{ready}");
+        let waited = gate.log().contains("admin.ready wants more servers");
+        assert_eq!(waited, ready == "all", "{}", gate.log());
+    }
+}

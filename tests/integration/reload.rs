@@ -285,3 +285,19 @@ async fn policies_are_found_again_wherever_they_lead() {
     until("t is hidden", async || (!lists(&gate, "a__t").await).then_some(())).await;
     assert!(lists(&gate, "a__u").await);
 }
+
+/// What a running process cannot change is told once, and not when it is as it was again.
+#[tokio::test]
+async fn what_was_changed_back_waits_for_nothing() {
+    let one = Upstream::http(modern(&["t"])).await;
+    let with =
+        |seconds: u32| json!({"servers": {"a": one.config()}, "http": {"keep_alive": seconds}});
+    let gate = Gate::start(with(20)).await;
+    let waits = "listen, http: this change takes effect at the next start";
+    gate.configure(with(21));
+    until("it is told", async || gate.log().contains(waits).then_some(())).await;
+    gate.configure(with(20));
+    let back = "listen, http: as it was at the start again";
+    until("it is told again", async || gate.log().contains(back).then_some(())).await;
+    assert_eq!(gate.log().matches(waits).count(), 1, "{}", gate.log());
+}

@@ -160,3 +160,55 @@ fn completions_and_manual_pages_know_every_command() {
     }
     assert!(!run(folder.path(), &["man", "nothing"]).status.success());
 }
+
+/// A server that is not there is named with the reason, and one that hangs holds nobody up.
+#[test]
+fn the_command_line_names_the_servers_that_are_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("lockgate.json");
+    let good = crate::rig::fixture(&[]);
+    let servers = json!({
+        "good": good,
+        "gone": {"command": "/nowhere/at/all"},
+        "hangs": {"command": "sleep", "args": ["600"], "start_timeout": 120},
+    });
+    std::fs::write(&file, json!({"servers": servers}).to_string()).unwrap();
+    let began = std::time::Instant::now();
+    let tools = run(folder.path(), &["tools", "--wait", "3"]);
+    assert!(tools.status.success(), "{}", said(&tools));
+    let (listed, told) =
+        (String::from_utf8_lossy(&tools.stdout), String::from_utf8_lossy(&tools.stderr));
+    assert!(listed.contains("good__test_simple_text") && !listed.contains("missing"), "{listed}");
+    assert!(told.contains("server gone is missing (failed): ") && told.contains("/nowhere/at/all"));
+    assert!(told.contains("server hangs is missing (pending): it is still starting"), "{told}");
+    let servers = run(folder.path(), &["servers", "--wait", "3"]);
+    assert_eq!(servers.status.code(), Some(1), "{}", said(&servers));
+    assert!(said(&servers).contains("hangs: it is still starting; --wait"), "{}", said(&servers));
+    let call = run(folder.path(), &["call", "gone__x", "--wait", "3"]);
+    assert!(!call.status.success() && said(&call).contains("server gone is missing"));
+    assert!(began.elapsed().as_secs() < 60, "{:?}", began.elapsed());
+    std::fs::write(&file, json!({"servers": {"good": good}}).to_string()).unwrap();
+    done(&run(folder.path(), &["servers"]));
+}
+
+/// What begins as JSON and is none is told to be that; a port that is taken comes with the way out.
+#[test]
+fn mistakes_name_their_cause() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = command()
+        .args(["check"])
+        .env("LOCKGATE_HTTP__HOSTS", "[\"a\", ")
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    assert!(said(&check).contains("http.hosts: is not valid JSON"), "{}", said(&check));
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let serve = run(folder.path(), &["serve", "--listen", &address]);
+    assert!(said(&serve).contains("choose another address with --listen"), "{}", said(&serve));
+    let text = "listen: 0.0.0.0:3001\nauth: { key: \"${TOKEN}-long-enough-to-be-a-key-of-this\" }\n\
+        http: { hosts: [a.example], tls: { cert: \"${TLS_CERT}\", key: k.pem } }\n";
+    std::fs::write(folder.path().join("lockgate.yaml"), text).unwrap();
+    let check = said(&run(folder.path(), &["check"]));
+    assert!(check.contains("TLS_CERT") && !check.contains("unencrypted"), "{check}");
+}

@@ -168,3 +168,21 @@ async fn a_line_of_the_log_names_its_request() {
     let made = lines[1]["request_id"].as_str().unwrap();
     assert!(made.contains('-') && !made.contains(' '), "{made}");
 }
+
+/// A log of JSON is that from its first line to its last.
+#[tokio::test]
+async fn a_log_of_json_is_nothing_else() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let log = json!({"format": "json"});
+    let mut gate = Gate::start(json!({"servers": {"a": server.config()}, "log": log})).await;
+    assert_eq!(gate.call("a__t").await.code(), 0);
+    gate.terminate();
+    assert_eq!(gate.ended().await, Some(0));
+    let text = gate.log();
+    assert!(text.lines().count() >= 3, "{text}");
+    for line in text.lines() {
+        let object: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"));
+        assert!(object.is_object(), "{line}");
+    }
+    assert!(text.contains(&format!("http://{}", gate.address)), "{text}");
+}

@@ -9,7 +9,7 @@ const PAGE: &str = "## Who may hold what, and for how long\n";
 /// Where bounds are configured.
 const BOUNDS: [&str; 6] = ["limits.", "http.", "servers.NAME.", "egress.", "audit.queue", "admin."];
 /// Keys there that bound nothing that a request holds or waits for.
-const OTHERS: [&str; 26] = [
+const OTHERS: [&str; 27] = [
     "http.hosts",
     "http.origins",
     "http.public_url",
@@ -34,6 +34,7 @@ const OTHERS: [&str; 26] = [
     "admin.api",
     "admin.operators",
     "admin.admins",
+    "admin.ready",
     "admin.sign_in.",
     "http.tls.",
 ];

@@ -7,9 +7,9 @@ use axum::http::Request;
 use tower::ServiceExt;
 
 use super::*;
-use crate::LifeCycle;
+use crate::{Connected, LifeCycle, Ready};
 
-struct Fake(LifeCycle);
+struct Fake(LifeCycle, Ready);
 
 impl Health for Fake {
     fn state(&self) -> State {
@@ -18,6 +18,14 @@ impl Health for Fake {
 
     fn servers(&self) -> BTreeMap<&'static str, usize> {
         [("connected", 2), ("failed", 1)].into()
+    }
+
+    fn connected(&self) -> Connected {
+        Connected { now: 2, of: 3 }
+    }
+
+    fn ready(&self) -> Ready {
+        self.1
     }
 
     fn stores(&self) -> Option<bool> {
@@ -46,12 +54,12 @@ async fn ask(fake: &Arc<Fake>, method: &str, path: &str) -> (u16, String) {
 
 #[tokio::test]
 async fn readiness_follows_the_life_cycle() {
-    let fake = Arc::new(Fake(LifeCycle::new()));
+    let fake = Arc::new(Fake(LifeCycle::new(), Ready::Started));
     assert_eq!(ask(&fake, "GET", "/readyz").await.0, 503);
     assert_eq!(ask(&fake, "GET", "/healthz").await, (200, "ok\n".into()));
     fake.0.ready();
     let (status, body) = ask(&fake, "GET", "/readyz").await;
-    let servers = r#"{"state":"ready","servers":{"connected":2,"failed":1}"#;
+    let servers = r#"{"state":"ready","connected":"2 of 3","servers":{"connected":2,"failed":1}"#;
     let stores = r#""store":"unavailable","rates":"unavailable"}"#;
     assert_eq!((status, body), (200, format!("{servers},{stores}")));
     fake.0.shut_down();
@@ -63,7 +71,7 @@ async fn readiness_follows_the_life_cycle() {
 
 #[tokio::test]
 async fn only_what_is_there_is_served() {
-    let fake = Arc::new(Fake(LifeCycle::new()));
+    let fake = Arc::new(Fake(LifeCycle::new(), Ready::Started));
     assert_eq!(ask(&fake, "GET", "/metrics").await, (200, "lockgate_sessions 0\n".into()));
     assert_eq!(ask(&fake, "HEAD", "/healthz").await.0, 200);
     assert_eq!(ask(&fake, "POST", "/metrics").await.0, 405);
@@ -75,7 +83,10 @@ async fn other_methods_are_refused_and_told_which_there_are() {
     for path in ["/healthz", "/readyz", "/metrics"] {
         for method in ["POST", "PUT", "DELETE", "OPTIONS"] {
             let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
-            let response = router(Arc::new(Fake(LifeCycle::new()))).oneshot(request).await.unwrap();
+            let response = router(Arc::new(Fake(LifeCycle::new(), Ready::Started)))
+                .oneshot(request)
+                .await
+                .unwrap();
             assert_eq!(response.status(), StatusCode::METHOD_NOT_ALLOWED, "{method} {path}");
             assert_eq!(response.headers()[header::ALLOW], "GET,HEAD", "{method} {path}");
         }
@@ -85,13 +96,16 @@ async fn other_methods_are_refused_and_told_which_there_are() {
 #[tokio::test]
 async fn metrics_are_not_on_the_health_router() {
     let request = Request::builder().uri("/metrics").body(Body::empty()).unwrap();
-    let response = health_router(Arc::new(Fake(LifeCycle::new()))).oneshot(request).await.unwrap();
+    let response = health_router(Arc::new(Fake(LifeCycle::new(), Ready::Started)))
+        .oneshot(request)
+        .await
+        .unwrap();
     assert_eq!(response.status(), StatusCode::NOT_FOUND);
 }
 
 #[tokio::test]
 async fn metrics_of_organisations_are_for_operators_alone() {
-    let router = metrics_router(Arc::new(Fake(LifeCycle::new())));
+    let router = metrics_router(Arc::new(Fake(LifeCycle::new(), Ready::Started)));
     let asking = |is_operator, is_of_default| Some(Asking { is_operator, is_of_default });
     for (asking, status, shown) in [
         (None, 200, true),
@@ -108,4 +122,23 @@ async fn metrics_of_organisations_are_for_operators_alone() {
         let body = to_bytes(response.into_body(), 1024).await.unwrap();
         assert_eq!(body.starts_with(b"lockgate_sessions"), shown, "{asking:?}");
     }
+}
+
+#[tokio::test]
+async fn what_counts_as_ready_is_a_setting() {
+    for (ready, status, state) in [
+        (Ready::Started, 200, "ready"),
+        (Ready::Any, 200, "ready"),
+        (Ready::All, 503, "waiting_for_servers"),
+    ] {
+        let fake = Arc::new(Fake(LifeCycle::new(), ready));
+        assert_eq!(ask(&fake, "GET", "/readyz").await.0, 503, "{ready:?}");
+        fake.0.ready();
+        let (code, body) = ask(&fake, "GET", "/readyz").await;
+        assert_eq!(code, status, "{ready:?}");
+        assert!(body.contains(&format!(r#""state":"{state}","connected":"2 of 3""#)), "{body}");
+    }
+    assert!(Ready::Any.is_met(Connected { now: 0, of: 0 }));
+    assert!(!Ready::Any.is_met(Connected { now: 0, of: 2 }));
+    assert!(Ready::All.is_met(Connected { now: 2, of: 2 }));
 }

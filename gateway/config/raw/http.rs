@@ -112,8 +112,23 @@ pub struct Admin {
     pub operators: Option<List>,
     /// Who runs its own organisation, in the same words. Default: API keys with the role `admin`.
     pub admins: Option<List>,
+    /// When `/readyz` says 200: `started`, once every server of `servers` is connected or has
+    /// failed; `any`, while at least one is connected; `all`, while all that are not switched off
+    /// are. Default `started`.
+    pub ready: Ready,
     /// Signing in to the console through an identity provider (OpenID Connect).
     pub sign_in: Option<SignIn>,
+}
+
+/// What has to be there for the gateway to be ready.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum Ready {
+    #[default]
+    Started,
+    Any,
+    All,
 }
 
 /// The gateway as a client of an OpenID provider. Holds a secret and so has no Debug.

@@ -131,6 +131,11 @@ impl Layer {
             }
             Kind::InvalidType(actual, expected) | Kind::InvalidValue(actual, expected) => {
                 let wanted = kind_wanted(expected);
+                if is_broken_json(&place, wanted, actual) {
+                    let what = format!("is not valid JSON, as {wanted} has to be in a variable");
+                    let hint = "write [\"a\", \"b\"] or {\"key\": \"value\"}, quotes and all";
+                    return Problem::error(place, key, what).hint(hint);
+                }
                 let what = format!("must be {wanted}, not {}", kind_of(actual));
                 Problem::error(place, key, what)
                     .hint(hint_for_type(path, wanted, actual, reference))
@@ -152,6 +157,14 @@ impl Layer {
             _ => Problem::error(place, key, "does not fit here"),
         }
     }
+}
+
+/// Whether a variable begins as JSON does and is none.
+fn is_broken_json(place: &Place, wanted: &str, actual: &Actual) -> bool {
+    let Actual::Str(text) = actual else { return false };
+    matches!(place, Place::Variable(_))
+        && (wanted == "a list" || wanted == SECTION)
+        && text.trim_start().starts_with(['[', '{'])
 }
 
 /// How to write what was wanted, given what stands there.

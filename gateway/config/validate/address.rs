@@ -77,7 +77,12 @@ impl Check<'_> {
                 admins: self.holders("admins", raw.admins.as_ref(), "admin"),
             },
         };
-        lockgate_admin::Config { listen, webhook: None, api }
+        let ready = match raw.ready {
+            raw::Ready::Started => lockgate_admin::Ready::Started,
+            raw::Ready::Any => lockgate_admin::Ready::Any,
+            raw::Ready::All => lockgate_admin::Ready::All,
+        };
+        lockgate_admin::Config { listen, webhook: None, api, ready }
     }
 
     /// Who holds a role of the API; API keys with a role of this name where nobody is named.
@@ -134,7 +139,7 @@ impl Check<'_> {
         if is_loopback(listen.ip()) {
             return;
         }
-        if !tls {
+        if !tls && !self.layers.damaged(&["http", "tls"]) {
             let hint = "set `http.tls`, or put a proxy with TLS in front";
             self.warning(&["listen"], "the key crosses the network unencrypted", hint);
         }

@@ -208,7 +208,10 @@ fn failed(error: &GuardedError, url: &Url) -> ToolError {
             format!("{host} leads to {class}, which is not open to this tool; use a public host")
         }
         Some(ConnectError::Resolve(_)) => {
-            format!("the name {host} cannot be looked up; check its spelling")
+            format!(
+                "the name {host} cannot be looked up: it is misspelt, or the gateway's DNS does \
+                 not know it (where only a proxy knows it, egress.proxy)"
+            )
         }
         Some(ConnectError::Connect(error)) => {
             format!("{host} does not take connections: {}", error.kind())

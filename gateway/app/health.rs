@@ -1,0 +1,53 @@
+//! What `/healthz`, `/readyz` and `/metrics` tell of the gateway.
+
+use std::collections::BTreeMap;
+
+use lockgate_admin::{Connected, Health, Ready};
+use lockgate_upstream::{State, Upstream};
+
+use super::App;
+
+impl Health for App {
+    fn connected(&self) -> Connected {
+        let mut connected = Connected { now: 0, of: 0 };
+        for client in self.clients.lock().values() {
+            let state = client.status().state;
+            connected.of += usize::from(state != State::Disabled);
+            connected.now += usize::from(state == State::Connected);
+        }
+        connected
+    }
+
+    fn ready(&self) -> Ready {
+        self.ready
+    }
+
+    fn state(&self) -> lockgate_admin::State {
+        self.life.state()
+    }
+
+    fn servers(&self) -> BTreeMap<&'static str, usize> {
+        let mut counts = BTreeMap::new();
+        for server in self.gateway.servers() {
+            *counts.entry(server.status().state.as_str()).or_default() += 1;
+        }
+        counts
+    }
+
+    fn stores(&self) -> Option<bool> {
+        let registry = self.registry.as_ref()?;
+        Some(registry.trouble().is_none())
+    }
+
+    fn shares_rates(&self) -> Option<bool> {
+        self.rates.are_shared()
+    }
+
+    fn metrics(&self, is_operator: bool) -> String {
+        self.gateway.observe();
+        self.observe_certificate();
+        let is_away = self.rates.are_shared() == Some(false);
+        self.metrics.shared_rates_away().set(usize::from(is_away));
+        if is_operator { self.metrics.render() } else { self.metrics.render_shared() }
+    }
+}
