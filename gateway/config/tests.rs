@@ -20,6 +20,12 @@ use std::path::Path;
 
 use crate::{Flags, Loaded, Report, Sources};
 
+/// A certificate and its key, as PEM.
+fn certificate() -> (String, String) {
+    let pair = rcgen::generate_simple_self_signed(["gate.test".to_owned()]).unwrap();
+    (pair.cert.pem(), pair.signing_key.serialize_pem())
+}
+
 /// A folder with files, and what else configuration comes from.
 pub struct Given {
     folder: tempfile::TempDir,

@@ -37,4 +37,5 @@ pub use resolve::{Addresses, Resolve, System};
 pub use route::{Direct, Route};
 pub use stream::Stream;
 pub use target::Target;
+pub use tls::check_authorities;
 pub use url_check::RefusedUrl;

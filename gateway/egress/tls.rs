@@ -55,6 +55,14 @@ fn system(from_environment: bool) -> Vec<CertificateDer<'static>> {
     all
 }
 
+/// Whether a file holds authorities that can be used.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub fn check_authorities(path: &Path) -> Result<(), String> {
+    read_authorities(path).map(drop)
+}
+
 /// The certificates of a file, or what is wrong with it.
 fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let mut all = Vec::new();

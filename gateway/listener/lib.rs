@@ -41,4 +41,4 @@ pub use http::{BindError, CertificateWatch, Drain, Server};
 pub use operators::{OperatorsError, start_operators};
 pub use remote::Remote;
 pub use stdio::{Stdio, serve_stdio};
-pub use tls::CertificateExpiry;
+pub use tls::{CertificateExpiry, TlsError};

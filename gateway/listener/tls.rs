@@ -36,6 +36,16 @@ pub enum TlsError {
     Authority { path: PathBuf, cause: rustls::Error },
 }
 
+impl Tls {
+    /// Whether a listener could be started with these files as they are now.
+    ///
+    /// # Errors
+    /// The file that cannot be used, and why.
+    pub fn check(&self) -> Result<(), TlsError> {
+        load_material(self).map(drop)
+    }
+}
+
 /// A certificate and its key, always the newest pair that loaded.
 pub(crate) struct ServerCertificate {
     files: Tls,

@@ -48,6 +48,7 @@ pub(crate) fn build(config: &Config) -> Result<ServerDefinition, String> {
         instructions: "Resources and prompts that the operator of this gateway provides.".into(),
         tools: Vec::new(),
         provider: Some(Arc::new(content)),
+        backing: None,
     })
 }
 

@@ -20,17 +20,22 @@ mod sqlite;
 pub use config::{Config, Connection, Limits, Network, Place};
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use lockgate_policy::sql::Dialect;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use crate::About;
-use crate::server::ServerDefinition;
-use crate::tool::{Tool, ToolError};
+use crate::server::{Backing, ServerDefinition};
+use crate::tool::Tool;
 pub use connections::EMBEDDED;
 use connections::{Link, Reached, Shared, rule};
 use embedded::Embedded;
+
+/// Between two looks at databases that answer, and at those of which one does not.
+const LOOK: Duration = Duration::from_secs(15);
+const LOOK_AGAIN: Duration = Duration::from_secs(3);
 
 pub(crate) fn build(config: &Config, about: &About) -> Result<ServerDefinition, String> {
     let limits = &config.limits;
@@ -73,7 +78,7 @@ pub(crate) fn build(config: &Config, about: &About) -> Result<ServerDefinition, 
         limits: limits.clone(),
         embedded,
     });
-    look(&shared);
+    let backing = watch_databases(&shared);
     let mut tools: Vec<Box<dyn Tool>> = vec![
         Box::new(query::Query(Arc::clone(&shared))),
         Box::new(catalog::Tables(Arc::clone(&shared))),
@@ -87,23 +92,54 @@ pub(crate) fn build(config: &Config, about: &About) -> Result<ServerDefinition, 
     }
     let instructions = "Databases that can be read: `tables`, then `schema` of a table, then \
         `query`. Nothing can be changed.";
-    Ok(ServerDefinition { instructions: instructions.into(), tools, provider: None })
+    Ok(ServerDefinition { instructions: instructions.into(), tools, provider: None, backing })
 }
 
-/// Asks each database once at the start, so that an operator reads of a role that is refused before
-/// a caller does.
-fn look(shared: &Arc<Shared>) {
-    let shared = Arc::clone(shared);
-    tokio::spawn(async move {
-        for (name, link) in &shared.links {
-            let ask = shared.own("SELECT 1", Vec::new());
-            if let Reached::Postgres(_) | Reached::Mysql(_) = link.place
-                && let Err(ToolError(words)) = link.run(&ask, None).await
-            {
-                tracing::error!(connection = %name, "{words}");
-            }
+/// Asks each database whether it answers, at the start and then now and again, so that an operator
+/// reads of one that refuses before a caller does. Nothing where all are files.
+fn watch_databases(shared: &Arc<Shared>) -> Option<watch::Receiver<Backing>> {
+    if !shared.links.values().any(Link::is_remote) {
+        return None;
+    }
+    let (tell, told) = watch::channel(Backing::Unknown);
+    let shared = Arc::downgrade(shared);
+    tokio::spawn(keep_asking(shared, tell));
+    Some(told)
+}
+
+/// For as long as the server is there.
+async fn keep_asking(shared: Weak<Shared>, tell: watch::Sender<Backing>) {
+    loop {
+        let Some(databases) = shared.upgrade() else { return };
+        let found = find_away(&databases).await;
+        drop(databases);
+        let pause = if found == Backing::There { LOOK } else { LOOK_AGAIN };
+        let has_changed = tell.send_if_modified(|known| {
+            let is_other = *known != found;
+            known.clone_from(&found);
+            is_other
+        });
+        match &found {
+            Backing::Away(words) if has_changed => tracing::error!("{words}"),
+            Backing::There if has_changed => tracing::info!("the databases answer"),
+            _ => {}
         }
-    });
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = tell.closed() => return,
+        }
+    }
+}
+
+async fn find_away(shared: &Shared) -> Backing {
+    let mut troubles = Vec::new();
+    for (name, link) in &shared.links {
+        let ask = shared.own("SELECT 1", Vec::new());
+        if let Some(words) = link.find_trouble(&ask).await {
+            troubles.push(format!("connection {name}: {words}"));
+        }
+    }
+    if troubles.is_empty() { Backing::There } else { Backing::Away(troubles.join("; ")) }
 }
 
 #[cfg(test)]

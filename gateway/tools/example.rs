@@ -29,6 +29,7 @@ pub(crate) fn build() -> ServerDefinition {
         instructions: "Harmless tools to try a client with. They change nothing.".into(),
         tools: vec![Box::new(echo::Echo), Box::new(Add), Box::new(Count)],
         provider: Some(Arc::new(Examples)),
+        backing: None,
     }
 }
 

@@ -49,6 +49,7 @@ pub(crate) fn build(config: &Config) -> Result<ServerDefinition, String> {
             Box::new(delete::Delete(Arc::clone(&files))),
         ],
         provider: Some(Arc::new(resources::Resources::new(files))),
+        backing: None,
     })
 }
 

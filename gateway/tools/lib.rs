@@ -39,8 +39,9 @@ use lockgate_upstream::{Events, Upstream};
 use parking_lot::Mutex;
 
 use registry::{EventLog, Registry};
-use server::{Server, ServerDefinition};
+use server::{Backing, Server, ServerDefinition};
 use stats::Stats;
+use tokio::sync::watch;
 
 /// What the built-in servers may know and use of the gateway that they are part of.
 #[derive(Clone)]
@@ -158,6 +159,7 @@ struct PreparedServer {
     instructions: String,
     tools: Vec<Arc<registry::Entry>>,
     provider: Option<Arc<dyn provider::Provider>>,
+    backing: Option<watch::Receiver<Backing>>,
     /// Why the server offers nothing, if it failed.
     trouble: Option<String>,
 }
@@ -178,10 +180,10 @@ impl Changes {
         let made = match new {
             None => None,
             Some(config) => {
-                let ServerDefinition { instructions, tools, provider } =
+                let ServerDefinition { instructions, tools, provider, backing } =
                     make(config).map_err(|words| format!("builtin.{category}: {words}"))?;
                 let tools = Registry::prepare(category, tools)?;
-                Some(PreparedServer { instructions, tools, provider, trouble: None })
+                Some(PreparedServer { instructions, tools, provider, backing, trouble: None })
             }
         };
         self.0.push((category, made));
@@ -202,7 +204,12 @@ impl Changes {
             Ok(make(config).unwrap_or_else(|words| {
                 tracing::error!(server = category, "{words}");
                 trouble = Some(words);
-                ServerDefinition { instructions: String::new(), tools: Vec::new(), provider: None }
+                ServerDefinition {
+                    instructions: String::new(),
+                    tools: Vec::new(),
+                    provider: None,
+                    backing: None,
+                }
             }))
         })?;
         if let (Some(words), Some((_, Some(parts)))) = (trouble, self.0.last_mut()) {

@@ -2,6 +2,7 @@
 //! model can mend (a wrong argument, an operation that failed) is a result with `isError`; what a
 //! client did wrong is an error.
 
+mod backing;
 mod payload;
 
 use std::collections::{BTreeMap, HashMap};
@@ -25,6 +26,7 @@ use lockgate_upstream::{
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use crate::provider::{
     ChangeListener, ChangeNotifier, CompletionRequest, CompletionTarget, Provider,
@@ -32,6 +34,7 @@ use crate::provider::{
 use crate::registry::{CallOutcome, Entry, Registry};
 use crate::tool::{Arguments, Client, MAX_TIMEOUT, TIMEOUT, Tool, ToolError};
 use crate::{PreparedServer, schema};
+pub(crate) use backing::Backing;
 use payload::{build_item, build_result, read_object, timeout_error};
 
 /// Most resources of one server that somebody is subscribed to.
@@ -48,13 +51,15 @@ pub(crate) struct ServerDefinition {
     pub(crate) instructions: String,
     pub(crate) tools: Vec<Box<dyn Tool>>,
     pub(crate) provider: Option<Arc<dyn Provider>>,
+    /// Whether what it stands on is there, where that may come and go.
+    pub(crate) backing: Option<watch::Receiver<Backing>>,
 }
 
 /// A built-in server.
 pub(crate) struct Server {
     slug: &'static str,
     instance: Instance,
-    status: Arc<Status>,
+    status: ArcSwap<Status>,
     catalog: ArcSwap<Catalog>,
     instructions: Arc<str>,
     tools: Vec<Arc<Entry>>,
@@ -71,7 +76,7 @@ impl Server {
     pub(crate) fn start(
         slug: &'static str,
         version: &str,
-        PreparedServer { instructions, tools, provider, trouble }: PreparedServer,
+        PreparedServer { instructions, tools, provider, backing, trouble }: PreparedServer,
         registry: Arc<Registry>,
         events: Events,
     ) -> Arc<Self> {
@@ -98,7 +103,7 @@ impl Server {
         let server = Arc::new(Self {
             slug,
             instance: Instance::mint(),
-            status: Arc::new(status),
+            status: ArcSwap::from_pointee(status),
             catalog: ArcSwap::default(),
             instructions: instructions.into(),
             tools,
@@ -114,6 +119,9 @@ impl Server {
             provider.attach(ChangeNotifier(listener));
         }
         server.rebuild_catalog();
+        if let Some(backing) = backing {
+            server.follow_backing(backing);
+        }
         server
     }
 
@@ -287,7 +295,7 @@ impl Upstream for Server {
     }
 
     fn status(&self) -> Arc<Status> {
-        Arc::clone(&self.status)
+        self.status.load_full()
     }
 
     fn catalog(&self) -> Arc<Catalog> {

@@ -92,6 +92,7 @@ pub(crate) fn build(config: &Config) -> Result<ServerDefinition, String> {
                 .into(),
         tools: vec![Box::new(execute::Execute::new(shell))],
         provider: None,
+        backing: None,
     })
 }
 

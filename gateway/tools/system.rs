@@ -32,6 +32,7 @@ pub(crate) fn build(
             Box::new(resources::Read),
         ],
         provider: None,
+        backing: None,
     }
 }
 

@@ -62,6 +62,7 @@ fn resolving(
                 .into(),
         tools: vec![Box::new(request::Request(Arc::clone(&web))), Box::new(fetch::Fetch(web))],
         provider: None,
+        backing: None,
     })
 }
 

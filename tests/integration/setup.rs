@@ -178,7 +178,10 @@ fn the_command_line_names_the_servers_that_are_missing() {
     assert!(tools.status.success(), "{}", said(&tools));
     let (listed, told) =
         (String::from_utf8_lossy(&tools.stdout), String::from_utf8_lossy(&tools.stderr));
-    assert!(listed.contains("good__test_simple_text") && !listed.contains("missing"), "{listed}");
+    assert!(
+        listed.contains("good__test_simple_text") && !listed.contains("is missing"),
+        "{listed}"
+    );
     assert!(told.contains("server gone is missing (failed): ") && told.contains("/nowhere/at/all"));
     assert!(told.contains("server hangs is missing (pending): it is still starting"), "{told}");
     let servers = run(folder.path(), &["servers", "--wait", "3"]);
@@ -197,11 +200,11 @@ fn mistakes_name_their_cause() {
     let folder = tempfile::tempdir().unwrap();
     let check = command()
         .args(["check"])
-        .env("LOCKGATE_HTTP__HOSTS", "[\"a\", ")
+        .env("LOCKGATE_SERVERS__A__ARGS", "[\"a\", ")
         .current_dir(folder.path())
         .output()
         .unwrap();
-    assert!(said(&check).contains("http.hosts: is not valid JSON"), "{}", said(&check));
+    assert!(said(&check).contains("servers.a.args: is not valid JSON"), "{}", said(&check));
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let serve = run(folder.path(), &["serve", "--listen", &address]);

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Given;
+use super::{Given, certificate};
 use crate::schema::walk::{Key, keys};
 use crate::{Sources, load};
 
@@ -47,6 +47,7 @@ fn every_yaml_block_of_the_reference_is_valid() {
     let blocks: Vec<&str> =
         text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert_eq!(blocks.len(), 4, "blocks of YAML");
+    let (cert, key) = certificate();
     for block in blocks {
         let given = Given::files(&[
             ("lockgate.yaml", block),
@@ -54,8 +55,8 @@ fn every_yaml_block_of_the_reference_is_valid() {
                 "claude_desktop_config.json",
                 r#"{ "mcpServers": { "memory": { "command": "npx" } } }"#,
             ),
-            ("cert.pem", ""),
-            ("key.pem", ""),
+            ("cert.pem", &cert),
+            ("key.pem", &key),
             ("teams/time.yaml", "servers: { time: { command: uvx } }"),
         ]);
         let given = given.env("LOCKGATE_KEY", "0123456789abcdef").env("TOKEN", "t");
@@ -93,6 +94,11 @@ const EXAMPLES: [(&str, &str, usize); 10] = [
 #[test]
 fn every_example_loads_and_has_a_readme() {
     let mut seen = 0;
+    let (cert, key) = certificate();
+    let pems = tempfile::tempdir().unwrap();
+    let (cert_file, key_file) = (pems.path().join("cert.pem"), pems.path().join("key.pem"));
+    std::fs::write(&cert_file, cert).unwrap();
+    std::fs::write(&key_file, key).unwrap();
     for (folder, file, servers) in EXAMPLES {
         let folder = root().join("examples").join(folder).canonicalize().unwrap();
         assert!(folder.join("README.md").is_file(), "{}", folder.display());
@@ -104,8 +110,8 @@ fn every_example_loads_and_has_a_readme() {
                 ("LOCKGATE_SECRET", "0123456789abcdef0123456789abcdef"),
                 ("GITHUB_TOKEN", "token"),
                 ("SEARCH_TOKEN", "token"),
-                ("TLS_CERT", "README.md"),
-                ("TLS_KEY", "README.md"),
+                ("TLS_CERT", cert_file.to_str().unwrap()),
+                ("TLS_KEY", key_file.to_str().unwrap()),
             ]
             .iter()
             // One bearer key for everybody contradicts keys of one's own.

@@ -408,3 +408,40 @@ fn every_mistake_is_reported_at_once_with_its_place_key_and_a_hint() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// Certificates, keys and authorities that no listener could be started with.
+#[test]
+fn what_is_no_pem_is_told_with_its_file() {
+    let (cert, key) = super::certificate();
+    let (_, other) = super::certificate();
+    let garbage = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    let config = "http: { tls: { cert: c.pem, key: k.pem, client_ca: a.pem } }\negress: { ca_file: e.pem }\n";
+    for (file, text, words) in [
+        ("c.pem", "this is no PEM", "c.pem: it holds no certificate"),
+        ("c.pem", garbage, "c.pem and "),
+        ("c.pem", "-----BEGIN CERTIFICATE-----\n*\n-----END CERTIFICATE-----\n", "c.pem: "),
+        ("k.pem", "nor is this", "k.pem: "),
+        ("k.pem", &other, "do not go together"),
+        ("a.pem", "nor this", "a.pem holds no authorities of clients"),
+        ("a.pem", garbage, "a.pem holds a certificate that cannot be an authority"),
+        ("e.pem", "", "egress.ca_file: cannot be used: no certificate in this file"),
+        ("e.pem", garbage, "egress.ca_file: cannot be used: "),
+    ] {
+        let mut files = vec![
+            ("lockgate.yaml", config),
+            ("c.pem", &cert),
+            ("k.pem", &key),
+            ("a.pem", &cert),
+            ("e.pem", &cert),
+        ];
+        assert_eq!(Given::files(&files).messages(), Vec::<String>::new());
+        for known in &mut files {
+            if known.0 == file {
+                known.1 = text;
+            }
+        }
+        let told = Given::files(&files).messages().join("\n");
+        assert!(told.contains(words), "{file}: {told}");
+        assert_eq!(told.lines().count(), 1, "{told}");
+    }
+}

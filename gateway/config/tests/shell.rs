@@ -1,7 +1,7 @@
 //! `builtin.shell`, and what is denied in `builtin.file`: what they become, and the mistakes that
 //! are told.
 
-use super::Given;
+use super::{Given, certificate};
 
 fn shell(text: &str) -> Given {
     Given::files(&[("lockgate.yaml", text), ("project/a.txt", "")])
@@ -63,14 +63,15 @@ fn mistakes_are_told() {
 
 #[test]
 fn folders_of_tools_hold_nothing_of_the_gateway() {
+    let (cert, key) = certificate();
     let files = |config: &str| {
         let given = [
             ("gate/lockgate.yaml", config),
             ("gate/policies/a.yaml", "policies: [{ name: a, effect: allow }]\n"),
             ("gate/project/notes.md", ""),
-            ("gate/data/ca.pem", ""),
-            ("gate/c.pem", ""),
-            ("gate/k.pem", ""),
+            ("gate/data/ca.pem", &*cert),
+            ("gate/c.pem", &*cert),
+            ("gate/k.pem", &*key),
         ];
         let mut given = Given::files(&given);
         given.sources.cwd.push("gate");

@@ -157,7 +157,22 @@ impl Check<'_> {
             ca: self.file(&["http", "tls", "client_ca"], file),
             required: raw.client_auth == raw::ClientAuth::Required,
         });
-        Some(lockgate_listener::Tls { cert: cert?, key: key?, clients })
+        let tls = lockgate_listener::Tls { cert: cert?, key: key?, clients };
+        self.check_tls(&tls);
+        Some(tls)
+    }
+
+    /// What would keep the listener from starting with these files. Those that are not there were
+    /// told of.
+    fn check_tls(&mut self, tls: &lockgate_listener::Tls) {
+        let authorities = tls.clients.as_ref().map(|clients| &clients.ca);
+        let mut files = [Some(&tls.cert), Some(&tls.key), authorities].into_iter().flatten();
+        if files.all(|file| file.is_file())
+            && let Err(error) = tls.check()
+        {
+            let hint = "name PEM files: a certificate with its chain, its key, and authorities";
+            self.error(&["http", "tls"], error.to_string(), hint);
+        }
     }
 
     fn tls_file(&mut self, name: &str, file: Option<&Text>) -> Option<PathBuf> {

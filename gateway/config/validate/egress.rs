@@ -1,5 +1,7 @@
 //! `egress`: how the gateway reaches other hosts, and the operator's HTTP proxies.
 
+use std::path::PathBuf;
+
 use lockgate_egress::{Config, Direct, Policy, Proxy, Route};
 use lockgate_text::percent;
 use url::Url;
@@ -29,7 +31,7 @@ impl Check<'_> {
             self.error(&["egress", "no_proxy"], "is of no use without `proxy`", "take it out");
         }
         Config {
-            ca_file: raw.ca_file.as_ref().map(|file| self.file(&["egress", "ca_file"], file)),
+            ca_file: raw.ca_file.as_ref().map(|file| self.authorities(file)),
             from_environment,
             route: proxy.map(|proxy| Route::new(proxy, direct)),
             connect_timeout: raw.connect_timeout.duration(),
@@ -40,6 +42,19 @@ impl Check<'_> {
                 loopback: is_local || raw.organisations == raw::Reach::Local,
             },
         }
+    }
+
+    /// A file of certificate authorities, which has to be one.
+    fn authorities(&mut self, file: &Text) -> PathBuf {
+        let path = ["egress", "ca_file"];
+        let file = self.file(&path, file);
+        if file.is_file()
+            && let Err(words) = lockgate_egress::check_authorities(&file)
+        {
+            let what = format!("cannot be used: {words}{}", self.shown(&path));
+            self.error(&path, what, "name a PEM file with certificates of authorities");
+        }
+        file
     }
 
     /// A proxy whose keys are below this one.

@@ -50,6 +50,18 @@ pub struct Network {
     pub privileged: bool,
 }
 
+impl Network {
+    /// What was said of a connection, for its operator.
+    pub(super) fn without_password(&self, words: &str) -> String {
+        let Self { host, port, password, .. } = self;
+        let words = match password.is_empty() {
+            true => words.to_owned(),
+            false => words.replace(password.as_str(), "[redacted]"),
+        };
+        format!("{host}:{port}: {words}")
+    }
+}
+
 impl fmt::Debug for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { host, port, user, password: _, database, tls, privileged } = self;

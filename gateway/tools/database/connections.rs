@@ -162,4 +162,29 @@ impl Link {
             }
         }
     }
+
+    /// Whether it is a server that may come and go.
+    pub(super) fn is_remote(&self) -> bool {
+        matches!(self.place, Reached::Postgres(_) | Reached::Mysql(_))
+    }
+
+    /// Why the database does not answer, for its operator; nothing when it does, or when so much is
+    /// asked of it already that it does.
+    pub(super) async fn find_trouble(&self, ask: &Ask) -> Option<String> {
+        let is_busy = match &self.place {
+            Reached::Postgres(postgres) => postgres.is_busy(),
+            Reached::Mysql(mysql) => mysql.is_busy(),
+            Reached::Sqlite(_) | Reached::Embedded(..) => true,
+        };
+        if is_busy {
+            return None;
+        }
+        let ToolError(words) = self.run(ask, None).await.err()?;
+        let own = match &self.place {
+            Reached::Postgres(postgres) => postgres.take_refusal(),
+            Reached::Mysql(mysql) => mysql.take_refusal(),
+            Reached::Sqlite(_) | Reached::Embedded(..) => None,
+        };
+        Some(own.unwrap_or(words))
+    }
 }

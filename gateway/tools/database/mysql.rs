@@ -43,6 +43,8 @@ pub(super) struct Mysql {
     places: Arc<Semaphore>,
     ending: Ending,
     idle: Mutex<Vec<Session>>,
+    /// Why there was no connection.
+    refusal: Mutex<Option<String>>,
 }
 
 struct Session {
@@ -79,7 +81,7 @@ impl Mysql {
             options: options(&network, &limits, connector),
             turn: Arc::new(Semaphore::new(1)),
         };
-        Self { network, limits, places, ending, idle: Mutex::default() }
+        Self { network, limits, places, ending, idle: Mutex::default(), refusal: Mutex::default() }
     }
 
     /// Runs one statement.
@@ -112,10 +114,22 @@ impl Mysql {
         tokio::time::timeout(ask.timeout + GRACE, whole).await.map_err(|_| ask.late())?
     }
 
+    /// Whether as much is asked of it as may be at once.
+    pub(super) fn is_busy(&self) -> bool {
+        self.places.available_permits() == 0
+    }
+
+    /// What the database, or the way to it, last said when there was no connection.
+    pub(super) fn take_refusal(&self) -> Option<String> {
+        self.refusal.lock().take()
+    }
+
     fn report_unreachable(&self, error: &Error) -> ToolError {
         let Network { database, host, .. } = &self.network;
         tracing::warn!(%database, %host, %error, "no connection");
-        unreachable(&error.to_string())
+        let words = error.to_string();
+        *self.refusal.lock() = Some(self.network.without_password(&words));
+        unreachable(&words)
     }
 
     /// Connects and looks at the role.

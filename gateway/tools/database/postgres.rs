@@ -59,12 +59,22 @@ pub(super) struct Postgres {
     places: Arc<Semaphore>,
     idle: Mutex<Vec<Session>>,
     names: Mutex<HashMap<u32, String>>,
+    /// Why there was no connection.
+    refusal: Mutex<Option<String>>,
 }
 
 impl Postgres {
     pub(super) fn new(network: Network, limits: Limits, connector: Arc<Connector>) -> Self {
         let places = Arc::new(Semaphore::new(limits.pool));
-        Self { network, limits, connector, places, idle: Mutex::default(), names: Mutex::default() }
+        Self {
+            network,
+            limits,
+            connector,
+            places,
+            idle: Mutex::default(),
+            names: Mutex::default(),
+            refusal: Mutex::default(),
+        }
     }
 
     /// Runs one statement.
@@ -98,6 +108,16 @@ impl Postgres {
         tokio::time::timeout(ask.timeout + GRACE, whole).await.map_err(|_| ask.late())?
     }
 
+    /// Whether as much is asked of it as may be at once.
+    pub(super) fn is_busy(&self) -> bool {
+        self.places.available_permits() == 0
+    }
+
+    /// What the database, or the way to it, last said when there was no connection.
+    pub(super) fn take_refusal(&self) -> Option<String> {
+        self.refusal.lock().take()
+    }
+
     fn pooled(&self) -> Option<Session> {
         self.idle.lock().pop()
     }
@@ -129,10 +149,12 @@ impl Postgres {
     fn report_unreachable(&self, trouble: &Trouble) -> ToolError {
         let Network { database, host, .. } = &self.network;
         tracing::warn!(%database, %host, ?trouble, "no connection");
-        unreachable(match trouble {
+        let words = match trouble {
             Trouble::Lost(words) | Trouble::Refused { message: words, .. } => words,
             Trouble::Large => "an answer to its first question is too large",
-        })
+        };
+        *self.refusal.lock() = Some(self.network.without_password(words));
+        unreachable(words)
     }
 
     /// Runs the statement in a session; `None` when the session turned out to be dead before

@@ -3,6 +3,7 @@
 
 #![allow(clippy::print_stderr, reason = "tests print what they measure")]
 
+use lockgate_upstream::State;
 use serde_json::json;
 
 use super::*;
@@ -70,8 +71,17 @@ fn reader(server: &Server) -> Network {
 }
 
 async fn superuser(server: &Server) -> Session {
-    let mut session =
-        Session::open(&connector(), &network(server, "postgres", "secret")).await.unwrap();
+    let connector = connector();
+    let network = network(server, "postgres", "secret");
+    let began = Instant::now();
+    // Its port is open a little before it takes connections.
+    let mut session = loop {
+        match Session::open(&connector, &network).await {
+            Ok(session) => break session,
+            Err(trouble) => assert!(began.elapsed() < Duration::from_secs(60), "{trouble:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
     for sql in SETUP {
         own(&mut session, sql, &[]).await.unwrap();
     }
@@ -397,4 +407,33 @@ async fn a_private_authority_is_trusted_when_the_operator_names_it() {
         .run(&ask("SELECT 1"))
         .await;
     assert!(named.unwrap_err().0.contains("certificate"));
+}
+
+/// The server's state follows the database: it says in the database's words why it refuses, and
+/// comes back by itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_state_follows_the_database() {
+    let Some(server) = servers::postgres() else { return };
+    let mut root = superuser(&server).await;
+    own(&mut root, "ALTER ROLE reader NOLOGIN", &[]).await.unwrap();
+    let rig = tools(config(vec![("main", Place::Postgres(reader(&server)))], None));
+    let becomes = async |state: State, words: &str| {
+        let began = Instant::now();
+        loop {
+            let status = rig.builtin.servers()[0].status();
+            let trouble = status.trouble.as_ref().map(ToString::to_string).unwrap_or_default();
+            if status.state == state && trouble.contains(words) {
+                return trouble;
+            }
+            // On a busy machine it may first be one that does not answer in time.
+            assert!(began.elapsed() < Duration::from_secs(60), "{trouble}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let trouble = becomes(State::Failed, "is not permitted to log in").await;
+    assert!(trouble.contains("connection main: 127.0.0.1:"), "{trouble}");
+    assert!(!trouble.contains("p@ss word"), "{trouble}");
+    own(&mut root, "ALTER ROLE reader LOGIN", &[]).await.unwrap();
+    assert_eq!(becomes(State::Connected, "").await, "");
+    assert!(rig.call("database/query", json!({"sql": "SELECT 1"})).await.is_ok());
 }
