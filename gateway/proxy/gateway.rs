@@ -16,6 +16,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::activity::Activity;
 use crate::approvals::Approvals;
 use crate::directory::{AgentServers, Directory};
 use crate::modern_clients::ModernClients;
@@ -57,6 +58,7 @@ pub struct Gateway {
     /// Calls that wait for a person.
     pub(crate) approvals: Approvals,
     pub(crate) single_principal: SinglePrincipal,
+    pub(crate) activity: Activity,
     pub(crate) budget: Arc<Budget>,
     /// Where work is done that would hold up others.
     pub(crate) apart: Arc<Apart>,

@@ -1,6 +1,7 @@
 //! The request path: who calls, may they, which server, and the answer in the client's era. No
 //! sockets, no files.
 
+mod activity;
 mod answers;
 mod approvals;
 mod approve;

@@ -13,6 +13,7 @@ use lockgate_upstream::SoleClient;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::activity::Activity;
 use crate::approvals::Approvals;
 use crate::directory::{Change, Directory};
 use crate::follow::follow;
@@ -58,6 +59,7 @@ impl Gateway {
             subscribing: Arc::default(),
             approvals: Approvals::default(),
             single_principal: SinglePrincipal::default(),
+            activity: Activity::default(),
             budget,
             apart: Arc::new(Apart::new(apart)),
             metrics,

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use lockgate_authn::Principal;
 use lockgate_telemetry::{RecentCalls, ServerFigures, ToolMetrics};
 use lockgate_upstream::{ListKind, Upstream};
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 
 use crate::catalog::View;
 use crate::directory::About;
@@ -104,6 +104,13 @@ impl Gateway {
     #[must_use]
     pub fn ended_calls(&self, organisation: &str) -> broadcast::Receiver<Arc<EndedCall>> {
         self.directory.tools.calls(organisation)
+    }
+
+    /// That requests of members of an organisation, or of everybody, are decided on or end, from
+    /// now on.
+    #[must_use]
+    pub fn activity(&self, organisation: Option<&str>) -> watch::Receiver<()> {
+        self.activity.listen(organisation)
     }
 
     /// Whether a caller sees a tool, or would if it were there.

@@ -152,3 +152,43 @@ async fn what_one_subscriber_leaves_out_another_hears() {
     let wrong = subscribe(&admin, "everything").send(at).await.text();
     assert!(wrong.contains("serialized-error") && wrong.contains("BAD_REQUEST"), "{wrong}");
 }
+
+/// Waits until decisions are told of.
+async fn hear_decisions(stream: &mut Stream) {
+    while next(stream).await.0 != "decided" {}
+}
+
+#[tokio::test]
+async fn administrators_hear_that_something_was_decided_where_they_may_know() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let gate = start().await;
+    let at = gate.address;
+    let admin = member(&gate, "admin", "acme", Some("admin")).await;
+    let user = member(&gate, "user", "acme", None).await;
+    let stranger = member(&gate, "stranger", "other", Some("admin")).await;
+    let operator = key(&gate, "operator", &["--role", "operator"]).await;
+    create(&gate, &admin, "Own", &server).await;
+    let listen = |by: &str| Request::bare("GET", "/api/events?decisions=true", "").by(by);
+    assert_eq!(listen(&user).send(at).await.status, 403);
+    let mut to_admin = listen(&admin).open(at).await;
+    let mut to_stranger = listen(&stranger).open(at).await;
+    let mut to_operator = listen(&operator).open(at).await;
+    let mut plain = follow(&admin).open(at).await;
+
+    // One that is refused counts as one that is made.
+    let params = json!({"name": "nowhere", "arguments": {}});
+    let refused = Request::modern("/mcp", "tools/call", params).by(&user).send(at).await;
+    assert!(refused.json()["error"].is_object(), "{}", refused.text());
+    hear_decisions(&mut to_admin).await;
+    hear_decisions(&mut to_operator).await;
+    call(&gate, &user, "own__t").await;
+    hear_decisions(&mut to_admin).await;
+    hear_decisions(&mut to_operator).await;
+    assert_eq!(next(&mut plain).await.0, "executed", "who did not ask hears of none");
+
+    // What the stranger hears first is its own, though all of that was before.
+    create(&gate, &stranger, "Mine", &server).await;
+    assert_eq!(next(&mut to_stranger).await.0, "registered");
+    call(&gate, &stranger, "mine__t").await;
+    hear_decisions(&mut to_stranger).await;
+}

@@ -13,14 +13,16 @@ use futures_util::Stream;
 use futures_util::stream::unfold;
 use lockgate_authn::Role;
 use lockgate_proxy::{EndedCall, OpenStream, ToolChange};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 use tokio::time::{Instant, sleep_until};
 
-use super::access::Caller;
+use super::access::{Caller, Permission, check_permission};
 use super::journal::News;
 use super::problem::Problem;
+use super::query::{Query, flag};
 use super::servers::visible_servers;
 use super::state::{ApiState, Shared};
 
@@ -28,6 +30,10 @@ use super::state::{ApiState, Shared};
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Between two looks whether the credential is still good.
 const LOOK: Duration = Duration::from_millis(250);
+/// From a decision to the word of it, so that the audit trail has it by then.
+const SETTLE: Duration = Duration::from_millis(200);
+/// Between two words of decisions.
+const PACE: Duration = Duration::from_secs(1);
 /// The position of a reader whose last event is not known.
 const UNKNOWN: u64 = u64::MAX;
 
@@ -40,8 +46,28 @@ pub(crate) struct Follower {
     newest: watch::Receiver<u64>,
     /// Calls of its organisation, which are not kept for those who come back.
     calls: broadcast::Receiver<Arc<EndedCall>>,
+    /// Of a reader that wants to hear of decisions.
+    decisions: Option<Decisions>,
     next_look: Instant,
     _place: OpenStream,
+}
+
+/// What a reader hears of decisions: that there were some.
+struct Decisions {
+    news: watch::Receiver<()>,
+    /// When to tell of those that were made.
+    due: Option<Instant>,
+    told: Option<Instant>,
+}
+
+/// What a reader wants to hear besides.
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct EventsQuery {
+    /// For administrators: `decided` as well.
+    #[serde(default, deserialize_with = "flag")]
+    decisions: Option<bool>,
 }
 
 /// What a reader is told.
@@ -52,6 +78,8 @@ pub(crate) enum Told {
     Tool { id: String, kind: &'static str, tool: Value },
     /// A call of a tool has ended; the id is that of the event before.
     Executed { id: String, call: Value },
+    /// Requests were decided on or have ended; the id is that of the event before.
+    Decided { id: String },
     /// Events were lost: the reader goes on after this id.
     Missed { id: String },
     /// The credential is good no more.
@@ -66,21 +94,32 @@ pub(crate) enum Told {
 /// `unregistered` (the `name` of a tool that the caller may use now, or no more, and its `server`),
 /// `executed` (a call that has ended, with its `outcome` and `durationMs`: one's own, and for
 /// administrators those of their organisation) and `missed` (events were lost: ask again for what
-/// you show). A reader that sends the id of its last event as `Last-Event-ID` goes on after that,
-/// but for `executed`, which is told as it happens or not at all.
+/// you show). With `decisions=true` administrators hear `decided` besides: that requests of their
+/// organisation, for operators of any, were decided on or have ended, about once a second at most;
+/// `GET /audit` says which. A reader that sends the id of its last event as `Last-Event-ID` goes on
+/// after that, but for `executed` and `decided`, which are told as it happens or not at all.
 #[utoipa::path(
     get,
     path = "/events",
     tag = "events",
+    params(EventsQuery),
     responses((status = 200, content_type = "text/event-stream", body = String))
 )]
 pub(crate) async fn follow_events(
     State(state): Shared,
     caller: Caller,
     headers: HeaderMap,
+    Query(query): Query<EventsQuery>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
+    let wants_decisions = query.decisions.unwrap_or_default();
+    if wants_decisions {
+        check_permission(Permission::AtLeast(Role::Admin), Some(&caller))?;
+    }
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
-    let follower = Follower::new(state, caller, last)?;
+    let mut follower = Follower::new(state, caller, last)?;
+    if wants_decisions {
+        follower.listen_to_decisions();
+    }
     let stream = unfold(follower, |mut follower| async move {
         let event = match follower.next().await {
             Told::Server { id, server } => {
@@ -92,6 +131,7 @@ pub(crate) async fn follow_events(
             Told::Executed { id, call } => {
                 Event::default().event("executed").id(id).data(call.to_string())
             }
+            Told::Decided { id } => Event::default().event("decided").id(id).data("{}"),
             Told::Missed { id } => Event::default().event("missed").id(id),
             Told::Revoked | Told::Stopping => return None,
         };
@@ -127,7 +167,15 @@ impl Follower {
         };
         let next_look = Instant::now() + LOOK;
         let calls = state.gateway.ended_calls(caller.organisation());
-        Ok(Self { state, caller, position, newest, calls, next_look, _place: place })
+        let decisions = None;
+        Ok(Self { state, caller, position, newest, calls, decisions, next_look, _place: place })
+    }
+
+    /// Has an administrator hear of decisions too.
+    fn listen_to_decisions(&mut self) {
+        let own = (self.caller.role < Role::Operator).then(|| self.caller.organisation());
+        let news = self.state.gateway.activity(own);
+        self.decisions = Some(Decisions { news, due: None, told: None });
     }
 
     /// What this caller is told next.
@@ -145,6 +193,7 @@ impl Follower {
             tokio::select! {
                 () = &mut stopping => return Told::Stopping,
                 () = sleep_until(self.next_look) => self.next_look = Instant::now() + LOOK,
+                () = hear(&mut self.decisions) => return Told::Decided { id: self.last_id() },
                 changed = self.newest.changed() => if changed.is_err() {
                     return Told::Stopping;
                 },
@@ -184,7 +233,16 @@ impl Follower {
     /// Whoever is taken a role from hears no more by it.
     fn lower_role(&mut self) {
         let holders = &self.state.operations.settings().role_holders;
-        self.caller.role = self.caller.role.min(holders.role_of(&self.caller.principal));
+        let role = self.caller.role.min(holders.role_of(&self.caller.principal));
+        if role < self.caller.role && self.decisions.is_some() {
+            // Those of an organisation, where it was all.
+            self.decisions = None;
+            self.caller.role = role;
+            if role >= Role::Admin {
+                self.listen_to_decisions();
+            }
+        }
+        self.caller.role = role;
     }
 
     /// The next of the recorded events that is of this caller's business.
@@ -220,6 +278,24 @@ impl Follower {
             }
         }
     }
+}
+
+/// Waits until there is something to tell of decisions; for ever where nobody wants to hear of them.
+async fn hear(decisions: &mut Option<Decisions>) {
+    let Some(decisions) = decisions else { return std::future::pending().await };
+    let due = match decisions.due {
+        Some(due) => due,
+        None => {
+            if decisions.news.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+            let paced = decisions.told.map_or_else(Instant::now, |told| told + PACE);
+            *decisions.due.insert(paced.max(Instant::now() + SETTLE))
+        }
+    };
+    sleep_until(due).await;
+    decisions.due = None;
+    decisions.told = Some(Instant::now());
 }
 
 fn tell_tool(id: String, change: &ToolChange) -> Told {

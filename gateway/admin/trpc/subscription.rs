@@ -78,6 +78,7 @@ impl EventStream {
                 Told::Executed { id, call } => {
                     (id, "executed", json!({"type": "executed", "call": call}))
                 }
+                Told::Decided { .. } => continue,
                 Told::Missed { id } => (id, "missed", json!({"type": "missed"})),
                 Told::Stopping => return None,
                 Told::Revoked => {

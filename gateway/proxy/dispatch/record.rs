@@ -44,6 +44,7 @@ pub(crate) fn audit_denial(gateway: &Gateway, context: &RequestContext, problem:
             decision,
         ));
     }
+    gateway.activity.tell(context.principal.organisation());
     if Record::wanted(false) {
         let who = format!("{}:{}", context.principal.issuer, context.principal.subject);
         let name = find_name(context);
@@ -171,6 +172,7 @@ pub(crate) fn audit_listen(
     ticket
         .map_err(|unwritable| RequestError::unrecorded(&unwritable))?
         .finish(Outcome::Ok, Duration::ZERO);
+    gateway.activity.tell(context.principal.organisation());
     Ok(())
 }
 
@@ -190,6 +192,7 @@ pub(crate) fn audit_allow<'a>(
     let about = describe_request(context, Some(&server), name, trace);
     let decision = Decision::Allow(permitted.rule().map(|rule| &**rule), permitted.would());
     let ticket = trail.decide(&about, find_arguments(context), decision);
+    gateway.activity.tell(context.principal.organisation());
     ticket.map(Some).map_err(|unwritable| RequestError::unrecorded(&unwritable))
 }
 
@@ -354,7 +357,7 @@ impl<'a> CallRecord<'a> {
         let principal = &self.context.principal;
         let who = format!("{}:{}", principal.issuer, principal.subject);
         let name = find_name(self.context);
-        let record = Record {
+        Record {
             who: &who,
             method: self.context.request.method.as_str(),
             name: name.as_deref(),
@@ -364,8 +367,8 @@ impl<'a> CallRecord<'a> {
             outcome: self.outcome,
             duration,
             trace: self.trace.as_ref(),
-        };
-        record.log();
+        }
+        .log();
     }
 }
 
@@ -382,12 +385,11 @@ impl Drop for CallRecord<'_> {
         if let Some(ticket) = self.ticket.take() {
             ticket.finish(self.outcome, duration);
         }
+        let organisation = self.context.principal.organisation();
+        self.gateway.activity.tell(organisation);
         if self.context.request.method == Method::ToolsCall {
-            let organisation = self.context.principal.organisation();
-            self.gateway
-                .directory
-                .tools
-                .tell_call(organisation, || ended(self.context, self.outcome, duration));
+            let tools = &self.gateway.directory.tools;
+            tools.tell_call(organisation, || ended(self.context, self.outcome, duration));
         }
         self.record_span(duration);
         if Record::wanted(true) {
