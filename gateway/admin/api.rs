@@ -38,6 +38,7 @@ mod rejection;
 pub(crate) mod routes;
 mod server_set;
 pub(crate) mod servers;
+mod sessions;
 mod settings;
 pub(crate) mod state;
 mod switch;
@@ -55,6 +56,7 @@ pub use state::{
     ApprovalError, ApprovedPin, EffectiveSetting, KeyChange, KeyChangeError, Operations, Switch,
 };
 
+use crate::console::sessions::Sessions;
 use state::ApiState;
 
 /// Every route of the API, for requests that carry their caller as an extension, unless
@@ -62,8 +64,9 @@ use state::ApiState;
 pub(crate) fn make_router(
     gateway: Arc<Gateway>,
     operations: Arc<dyn Operations>,
+    sessions: Arc<Sessions>,
 ) -> (Router, Arc<ApiState>) {
-    routes::make_router(gateway, operations)
+    routes::make_router(gateway, operations, sessions)
 }
 
 /// Whether anybody may ask for a path: it shows what the API is, and nothing of this gateway.

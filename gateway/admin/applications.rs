@@ -36,8 +36,8 @@ impl Applications {
         gateway: Arc<Gateway>,
         operations: Arc<dyn api::Operations>,
     ) -> Result<Self, NoRandomness> {
-        let (api, state) = api::make_router(gateway, operations);
         let sessions = Arc::new(Sessions::new()?);
+        let (api, state) = api::make_router(gateway, operations, Arc::clone(&sessions));
         Ok(Self { api, state, sessions, attempts: Arc::new(Attempts::new()?) })
     }
 

@@ -22,7 +22,7 @@ mod redirect;
 mod routes;
 mod sent_forms;
 mod session_record;
-mod sessions;
+pub(crate) mod sessions;
 mod shown;
 mod sign_in;
 mod tool_form;

@@ -237,6 +237,17 @@ impl Authenticator {
         self.provider.as_ref().ok_or(SignInError::Malformed)?.begin(attempt).await
     }
 
+    /// Whether the provider can be asked to sign people out, as far as that is known.
+    #[must_use]
+    pub fn ends_sessions(&self) -> bool {
+        self.provider.as_ref().is_some_and(Provider::ends_sessions)
+    }
+
+    /// Where the browser of somebody goes to be signed out at the provider, if it does that.
+    pub async fn end_of_session(&self) -> Option<Url> {
+        self.provider.as_ref()?.end().await
+    }
+
     /// Who has signed in at the provider, by what the browser has brought back for an attempt that
     /// was this browser's own. An attempt must not come here twice.
     ///

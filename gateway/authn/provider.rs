@@ -8,6 +8,7 @@ mod metadata;
 mod token_request;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use base64::Engine;
@@ -35,6 +36,8 @@ const FRESH: Duration = Duration::from_secs(3600);
 const REST: Duration = Duration::from_secs(5);
 /// Longest time to find metadata, wherever they are.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// How long an answer waits for its turn.
+const TURN: Duration = Duration::from_secs(5);
 /// Codes that are exchanged at once.
 const MAX_EXCHANGES: usize = 16;
 
@@ -46,6 +49,8 @@ pub(crate) struct Provider {
     /// Held while they are fetched, so that they are fetched once.
     known: Mutex<Option<Known>>,
     exchanges: Semaphore,
+    /// It signs people out, as its metadata said last.
+    ends_sessions: AtomicBool,
 }
 
 /// What a fetch has brought.
@@ -66,7 +71,22 @@ pub struct Attempt {
 impl Provider {
     pub(crate) fn new(config: SignIn, issuer: Arc<Issuer>, outside: Outside) -> Self {
         let exchanges = Semaphore::new(MAX_EXCHANGES);
-        Self { config, issuer, outside, known: Mutex::default(), exchanges }
+        let ends_sessions = AtomicBool::new(false);
+        Self { config, issuer, outside, known: Mutex::default(), exchanges, ends_sessions }
+    }
+
+    /// Whether it can be asked to sign people out, as far as that is known.
+    pub(crate) fn ends_sessions(&self) -> bool {
+        self.ends_sessions.load(Ordering::Relaxed)
+    }
+
+    /// Where the browser goes to be signed out at the provider. It asks its visitor there, because
+    /// no token is kept to show; and it ends there, so that nothing more has to be registered.
+    pub(crate) async fn end(&self) -> Option<Url> {
+        let metadata = self.metadata().await.ok()?;
+        let mut url = metadata.end_session.clone()?;
+        url.query_pairs_mut().append_pair("client_id", &self.config.client_id);
+        Some(url)
     }
 
     pub(crate) fn config(&self) -> &SignIn {
@@ -97,7 +117,10 @@ impl Provider {
         answer: &Answer,
         needs: &Needs,
     ) -> Result<Identity, SignInError> {
-        let Ok(_place) = self.exchanges.try_acquire() else { return Err(SignInError::Busy) };
+        // They wait in line, so that many at once are slow and none is turned away for others.
+        let Ok(Ok(_place)) = timeout(TURN, self.exchanges.acquire()).await else {
+            return Err(SignInError::Busy);
+        };
         let metadata = self.metadata().await?;
         let code = answer.code(&self.config.issuer, metadata.announces_issuer)?;
         let granted = self.exchange(&metadata, code, &attempt.verifier).await?;
@@ -126,6 +149,9 @@ impl Provider {
             Ok(found) => found.map(Arc::new),
             Err(_) => Err(format!("no metadata within {} s", PATIENCE.as_secs())),
         };
+        if let Ok(metadata) = &found {
+            self.ends_sessions.store(metadata.end_session.is_some(), Ordering::Relaxed);
+        }
         *known = Some(Known { at: Instant::now(), found: found.clone() });
         found.map_err(SignInError::Unreachable)
     }

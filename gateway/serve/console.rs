@@ -113,7 +113,7 @@ async fn sign_in(
     next: Next,
 ) -> Response {
     let words = match read_sign_in(&parts, body).await {
-        Ok(form) => match begin(app, sessions, remote, form).await {
+        Ok(form) => match begin(app, sessions, (remote, &parts.headers), form).await {
             Ok(response) => return response,
             Err(words) => words,
         },
@@ -126,7 +126,7 @@ async fn sign_in(
 async fn begin(
     app: &App,
     sessions: &Sessions,
-    remote: &Remote,
+    (remote, sent): (&Remote, &HeaderMap),
     form: SignIn,
 ) -> Result<Response, String> {
     let refused = "This gateway does not know this key, or it has expired or was revoked.";
@@ -135,7 +135,7 @@ async fn begin(
     let Some(record) = SessionRecord::reserve(&app.gateway) else {
         return Err("The audit trail cannot record it just now: try again later.".into());
     };
-    let response = form.begin(sessions, principal.clone())?;
+    let response = form.begin(sessions, principal.clone(), sent)?;
     record.signed_in(&principal);
     Ok(response)
 }
@@ -164,7 +164,7 @@ fn begin_at_provider(app: &App, sessions: &Sessions, arrival: &Arrival, parts: &
         some => ("this machine has no random numbers", some),
     };
     if let Some(record) = record
-        && let Some(response) = arrival.begin(sessions)
+        && let Some(response) = arrival.begin(sessions, &parts.headers)
     {
         record.signed_in(&arrival.principal);
         return response;

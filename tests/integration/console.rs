@@ -4,8 +4,8 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use crate::principals::{gate, key};
-use crate::rig::client::Request;
+use crate::principals::{By, gate, key};
+use crate::rig::client::{Request, Stream};
 use crate::rig::gate::command;
 use crate::rig::upstream::modern;
 use crate::rig::{Answer, Gate, Upstream, json, until};
@@ -163,6 +163,7 @@ async fn pages_are_for_the_roles_that_the_configuration_gives() {
         ("/console/approvals", [200, 200, 200]),
         ("/console/integrations/new", [403, 200, 200]),
         ("/console/keys", [403, 200, 200]),
+        ("/console/sessions", [403, 200, 200]),
         ("/console/audit", [403, 200, 200]),
         ("/console/access", [403, 403, 200]),
         ("/console/organisations", [403, 403, 200]),
@@ -172,6 +173,126 @@ async fn pages_are_for_the_roles_that_the_configuration_gives() {
             assert_eq!(page.status, status, "{path}: {}", page.text());
         }
     }
+}
+
+/// Reads on until an event of this name comes.
+async fn hear(stream: &mut Stream, name: &str) {
+    while let Some(block) = stream.block().await {
+        if block.contains(&format!("event: {name}\n")) {
+            return;
+        }
+    }
+    panic!("the stream has ended without {name}");
+}
+
+async fn list_sessions(gate: &Gate, by: &str) -> Vec<(String, String)> {
+    let answer = get("/api/sessions").by(by).send(gate.address).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let mut found = Vec::new();
+    for item in answer.json()["items"].as_array().unwrap() {
+        let text = |name: &str| item[name].as_str().unwrap().to_owned();
+        found.push((text("organizationId"), text("id")));
+    }
+    found
+}
+
+#[tokio::test]
+async fn an_administrator_ends_sessions_of_its_organisation_and_their_pages_hear_of_it() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let gate = gate(&server, json!({"audit": {"file": "audit.jsonl"}})).await;
+    let at = gate.address;
+    let member = async |name: &str, organisation: &str, role: &str| {
+        key(&gate, name, &["--organisation", organisation, "--role", role]).await
+    };
+    let admin = member("lead", "acme", "admin").await;
+    let user = key(&gate, "user", &["--organisation", "acme"]).await;
+    let (boss, other) =
+        (member("boss", "acme", "operator").await, member("else", "globex", "admin").await);
+    let cookies = [
+        sign_in(&gate, &user).await,
+        sign_in(&gate, &user).await,
+        sign_in(&gate, &boss).await,
+        sign_in(&gate, &other).await,
+    ];
+    let [one, two, operator, stranger] = &cookies;
+    let status =
+        async |cookie: &str| get("/console/servers").with("Cookie", cookie).send(at).await.status;
+    assert_eq!(get("/api/sessions").by(&user).send(at).await.status, 403);
+    let of_acme = list_sessions(&gate, &admin).await;
+    assert!(of_acme.len() == 3 && of_acme.iter().all(|(name, _)| name == "acme"), "{of_acme:?}");
+    let all = list_sessions(&gate, &boss).await;
+    assert_eq!(all.len(), 4, "{all:?}");
+    let end = async |id: &str, by: &str| {
+        let path = format!("/api/sessions/{id}");
+        Request::bare("DELETE", &path, "").by(by).send(at).await.status
+    };
+    let foreign = all.iter().find(|(organisation, _)| organisation == "globex").unwrap();
+    assert_eq!(end(&foreign.1, &admin).await, 404);
+
+    let mut stream = get("/console/events").with("Cookie", one).open(at).await;
+    assert_eq!(stream.head.status, 200);
+    let mut ends = Vec::new();
+    for (_, id) in &of_acme {
+        ends.push(end(id, &admin).await);
+    }
+    ends.sort_unstable();
+    assert_eq!(ends, [204, 204, 403], "not that of an operator");
+    hear(&mut stream, "signed-out").await;
+    for (cookie, expected) in [(one, 303), (two, 303), (operator, 200), (stranger, 200)] {
+        assert_eq!(status(cookie).await, expected);
+    }
+    // A page that connects anew hears it too.
+    let again = get("/console/events").with("Cookie", one).send(at).await;
+    assert_eq!((again.status, again.text().contains("event: signed-out")), (200, true));
+    until("the ends are on the record", async || {
+        let trail = std::fs::read_to_string(gate.folder.path().join("audit.jsonl")).unwrap();
+        (trail.matches("\"action\":\"end session\"").count() == 2).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn who_signs_out_or_in_anew_leaves_no_stream_and_no_session() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let gate = gate(&server, json!({})).await;
+    let at = gate.address;
+    let ada = key(&gate, "ada", &["--role", "operator"]).await;
+    let first = sign_in(&gate, &ada).await;
+    let mut stream = get("/console/events").with("Cookie", &first).open(at).await;
+    let again = form(at, "/console/sign-in", &[("key", &ada)]).with("Cookie", &first);
+    let second = session_of(&again.send(at).await);
+    hear(&mut stream, "signed-out").await;
+    assert_eq!(get("/console").with("Cookie", &first).send(at).await.status, 303);
+
+    let mut stream = get("/console/events").with("Cookie", &second).open(at).await;
+    let page = get("/console").with("Cookie", &second).send(at).await;
+    let token = hidden_field(&page, "token");
+    let leave = form(at, "/console/sign-out", &[("token", &token)]).with("Cookie", &second);
+    let left = leave.send(at).await;
+    assert_eq!(left.header("location"), Some("/console/sign-in?out=key"));
+    hear(&mut stream, "signed-out").await;
+    assert_eq!(list_sessions(&gate, &ada).await, []);
+}
+
+#[tokio::test]
+async fn a_page_of_another_site_takes_no_place_in_the_background() {
+    let server = Upstream::http(modern(&["t"])).await;
+    // The user of this machine, whom the connection alone makes known.
+    let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+    let at = gate.address;
+    let ask = |path: &str, site: &str, mode: &str| {
+        get(path).with("Sec-Fetch-Site", site).with("Sec-Fetch-Mode", mode)
+    };
+    for path in ["/console/events", "/console/audit", "/console"] {
+        for site in ["cross-site", "same-site"] {
+            let refused = ask(path, site, "no-cors").send(at).await;
+            assert_eq!(refused.status, 403, "{path} {site}");
+        }
+    }
+    let link = ask("/console/servers", "cross-site", "navigate").send(at).await;
+    assert_eq!(link.status, 200, "links are followed");
+    let own = ask("/console/events", "same-origin", "cors").open(at).await;
+    assert_eq!(own.head.status, 200);
 }
 
 /// How long a page of the list may take: a debug build on a loaded machine; a release build takes
@@ -197,7 +318,7 @@ async fn a_list_of_ten_thousand_tools_is_paged_and_searched() {
         ("/console/tools", "tool_00000", "tool_00099", "10000"),
         ("/console/tools?after=a__tool_00099", "tool_00100", "tool_00199", "10000"),
         ("/console/tools?q=_0999", "tool_09990", "tool_09999", "10"),
-        ("/console/servers/a", "tool_00000", "tool_00099", "10000"),
+        ("/console/servers/a", "tool_00000", "tool_00011", "See all 10000 tools"),
         ("/console", "Overview", "Overview", "10000"),
     ] {
         let began = Instant::now();

@@ -184,11 +184,17 @@ async fn administrators_hear_that_something_was_decided_where_they_may_know() {
     call(&gate, &user, "own__t").await;
     hear_decisions(&mut to_admin).await;
     hear_decisions(&mut to_operator).await;
-    assert_eq!(next(&mut plain).await.0, "executed", "who did not ask hears of none");
+    loop {
+        let (name, told) = next(&mut plain).await;
+        assert_ne!(name, "decided", "who did not ask hears of none: {told}");
+        if name == "executed" {
+            break;
+        }
+    }
 
     // What the stranger hears first is its own, though all of that was before.
     create(&gate, &stranger, "Mine", &server).await;
-    assert_eq!(next(&mut to_stranger).await.0, "registered");
+    assert_eq!(next(&mut to_stranger).await.1["name"], "mine__t");
     call(&gate, &stranger, "mine__t").await;
     hear_decisions(&mut to_stranger).await;
 }

@@ -388,3 +388,38 @@ async fn nobody_is_led_to_another_place_or_signed_in_by_another_site() {
     let expected = "redirect_uri=http%3A%2F%2F127.0.0.1%3A9%2Fconsole%2Fsign-in%2Fcallback&";
     assert!(host.header("location").unwrap().contains(expected), "Host decides nothing");
 }
+
+#[tokio::test]
+async fn who_signs_out_may_sign_out_at_the_provider_too_where_it_does_that() {
+    const END: &str = "/console/sign-in/end";
+    for has_end in [true, false] {
+        let edit = |metadata: &mut Value| {
+            let end = format!("{}/end", metadata["issuer"].as_str().unwrap());
+            metadata["end_session_endpoint"] = if has_end { json!(end) } else { Value::Null };
+        };
+        let world = World::start_with(edit, "http://127.0.0.1:9").await;
+        let at = world.gate.address;
+        let begun = world.begin().await;
+        world.provider.give(&world.sign(&world.claims(&begun)));
+        let session = session_of(&world.come_back(&begun).await).unwrap();
+        let page = get("/console").with("Cookie", &session).send(at).await.text();
+        let token = page.split("name=\"token\" value=\"").nth(1).unwrap();
+        let token = token.split('"').next().unwrap();
+        let leave = Request::bare("POST", "/console/sign-out", format!("token={token}"))
+            .with("Cookie", &session)
+            .with("Sec-Fetch-Site", "same-origin")
+            .with("Content-Type", "application/x-www-form-urlencoded");
+        let left = leave.send(at).await;
+        assert_eq!(left.header("location"), Some("/console/sign-in?out=account"));
+        assert_eq!(status(at, "/console", &session).await, 303, "it is over here in any case");
+        let form = get("/console/sign-in?out=account").send(at).await.text();
+        assert_eq!(form.contains(&format!("href=\"{END}\"")), has_end, "{form}");
+        let key = get("/console/sign-in?out=key").send(at).await.text();
+        assert!(!key.contains(END), "who came with a key has none there");
+        let end = get(END).send(at).await;
+        let there = format!("{}/end?client_id=console", world.provider.url);
+        let expected = if has_end { &*there } else { "/console/sign-in" };
+        assert_eq!((end.status, end.header("location")), (303, Some(expected)));
+        assert_eq!(end.header("referrer-policy"), Some("no-referrer"));
+    }
+}

@@ -280,7 +280,8 @@ impl Follower {
     }
 }
 
-/// Waits until there is something to tell of decisions; for ever where nobody wants to hear of them.
+/// Waits until there is something to tell of decisions; for ever where nobody wants to hear of
+/// them.
 async fn hear(decisions: &mut Option<Decisions>) {
     let Some(decisions) = decisions else { return std::future::pending().await };
     let due = match decisions.due {

@@ -23,8 +23,9 @@ use super::state::{ApiState, Operations};
 use super::table::Table;
 use super::{
     agents, approvals, assignments, audit, document, events, integrations, keys, mcp, offers,
-    organisations, pins, policies, recent, server_set, servers, settings, switch, tools,
+    organisations, pins, policies, recent, server_set, servers, sessions, settings, switch, tools,
 };
+use crate::console::sessions::Sessions;
 use lockgate_proxy::Gateway;
 
 const USER: Permission = Permission::AtLeast(Role::User);
@@ -62,6 +63,8 @@ pub(crate) fn table() -> Table {
         .add(ADMIN, routes!(keys::list_keys))
         .add(ADMIN, routes!(keys::create_key))
         .add(ADMIN, routes!(keys::revoke_key))
+        .add(ADMIN, routes!(sessions::list_sessions))
+        .add(ADMIN, routes!(sessions::end_session))
         .add(ADMIN, routes!(audit::search_audit))
         .add(USER, routes!(approvals::list_approvals))
         .add(USER, routes!(approvals::show_approval))
@@ -100,12 +103,14 @@ pub(crate) fn table() -> Table {
 pub(crate) fn make_router(
     gateway: Arc<Gateway>,
     operations: Arc<dyn Operations>,
+    sessions: Arc<Sessions>,
 ) -> (Router, Arc<ApiState>) {
     let (routes, description, permissions) = table().into_parts();
     let document = document::write(&description, &permissions);
     let state = Arc::new(ApiState {
         gateway,
         operations,
+        sessions,
         document,
         journal: Arc::new(Journal::new()),
         probes: Places::new(PROBES, usize::MAX),

@@ -16,6 +16,7 @@ use super::journal::Journal;
 use super::places::Places;
 use super::probe::{Candidate, Offered, ProbeFailure};
 use crate::config::ApiConfig;
+use crate::console::sessions::Sessions;
 
 /// What is done with the connection to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,6 +158,8 @@ pub(crate) struct ApiState {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) operations: Arc<dyn Operations>,
     pub(crate) document: Document,
+    /// Who is signed in to the console.
+    pub(crate) sessions: Arc<Sessions>,
     /// What has happened of late.
     pub(crate) journal: Arc<Journal>,
     /// For servers that are tried.

@@ -20,6 +20,7 @@ use crate::api::guard::is_of_other_origin;
 /// Largest form, in bytes.
 const MAX_FORM: usize = 1 << 20;
 
+const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Turns away forms that no page of the console has sent; gives the others their fields.
@@ -29,6 +30,13 @@ pub(crate) async fn check_form(
     next: Next,
 ) -> Response {
     if matches!(*request.method(), Method::GET | Method::HEAD) {
+        let is_known = request.extensions().get::<Visitor>().is_some();
+        if is_known && is_hidden_use(request.headers()) {
+            let detail = "A page of another site has asked for this in the background. Open it \
+                in a window of its own.";
+            let title = "The request was refused";
+            return PageError::new(StatusCode::FORBIDDEN, title, detail).into_response();
+        }
         return next.run(request).await;
     }
     let (request, key) = match read_form(&state, request).await {
@@ -54,6 +62,15 @@ pub(crate) fn is_of_own_page(uri: &Uri, headers: &HeaderMap) -> bool {
     let says = headers.contains_key(ORIGIN) || headers.contains_key(SEC_FETCH_SITE);
     let is_typed = headers.get(SEC_FETCH_SITE).is_some_and(|site| site == "none");
     says && !is_typed && !is_of_other_origin(uri, headers)
+}
+
+/// Whether a page of another origin asks in the background, where its visitor sees nothing of it:
+/// it would take places of streams and searches that are theirs. Links are followed.
+fn is_hidden_use(headers: &HeaderMap) -> bool {
+    let site = headers.get(SEC_FETCH_SITE);
+    let is_elsewhere = site.is_some_and(|site| site != "same-origin" && site != "none");
+    let mode = headers.get(SEC_FETCH_MODE);
+    is_elsewhere && mode.is_some_and(|mode| mode != "navigate")
 }
 
 /// Whether a body is a form's.

@@ -28,7 +28,7 @@ use super::visitor::Visitor;
 use crate::api::access::Caller;
 
 /// Where people go, in the order in which they look, with the least role that finds something.
-const SECTIONS: [(&str, &str, Role); 11] = [
+const SECTIONS: [(&str, &str, Role); 12] = [
     ("/console", "Overview", Role::User),
     ("/console/servers", "Servers", Role::User),
     ("/console/tools", "Tools", Role::User),
@@ -38,6 +38,7 @@ const SECTIONS: [(&str, &str, Role); 11] = [
     ("/console/audit", "Audit", Role::Admin),
     ("/console/activity", "Activity", Role::Admin),
     ("/console/keys", "Keys", Role::Admin),
+    ("/console/sessions", "Sessions", Role::Admin),
     ("/console/organisations", "Organisations", Role::Operator),
     ("/console/settings", "Settings", Role::Operator),
 ];

@@ -21,6 +21,7 @@ pub(crate) mod parts;
 pub(crate) mod pins;
 pub(crate) mod server;
 pub(crate) mod servers;
+pub(crate) mod sessions;
 pub(crate) mod settings;
 pub(crate) mod tool;
 pub(crate) mod tools;

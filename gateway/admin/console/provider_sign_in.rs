@@ -14,6 +14,7 @@ use super::sessions::Sessions;
 
 const START: &str = "/console/sign-in/start";
 const CALLBACK: &str = "/console/sign-in/callback";
+const END: &str = "/console/sign-in/end";
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Somebody who has signed in at the provider, and has no session yet.
@@ -37,7 +38,7 @@ pub enum ProviderStep {
 /// Whether a request is somebody's on the way to the provider or back.
 #[must_use]
 pub fn is_provider_step(parts: &Parts) -> bool {
-    parts.method == Method::GET && matches!(parts.uri.path(), START | CALLBACK)
+    parts.method == Method::GET && matches!(parts.uri.path(), START | CALLBACK | END)
 }
 
 /// Leads somebody to the provider, or finds out who has come back from there.
@@ -49,6 +50,7 @@ pub async fn follow_provider(
     let Some(to) = authenticator.sign_in() else { return ProviderStep::On(redirect(SIGN_IN)) };
     match parts.uri.path() {
         START => lead_there(attempts, authenticator, to, parts).await,
+        END => lead_out(authenticator).await,
         _ => take_back(attempts, authenticator, to, parts).await,
     }
 }
@@ -80,6 +82,17 @@ async fn lead_there(
         }
         Err(error) => refuse(&error, &next),
     }
+}
+
+/// To where the provider signs people out, who has been left here before.
+async fn lead_out(authenticator: &Authenticator) -> ProviderStep {
+    let address = authenticator.end_of_session().await;
+    let mut response = match &address {
+        Some(address) => redirect(address.as_str()),
+        None => redirect(SIGN_IN),
+    };
+    forbid_traces(&mut response);
+    ProviderStep::On(response)
 }
 
 async fn take_back(
@@ -117,8 +130,9 @@ async fn take_back(
 impl Arrival {
     /// Begins the session. `None` where this machine has no random numbers for one.
     #[must_use]
-    pub fn begin(&self, sessions: &Sessions) -> Option<Response> {
+    pub fn begin(&self, sessions: &Sessions, headers: &HeaderMap) -> Option<Response> {
         let id = sessions.begin(self.principal.clone()).ok()?;
+        sessions.replace(headers);
         let mut response = redirect(own_address(&self.next));
         forbid_traces(&mut response);
         set_session_cookie(&mut response, self.is_secure, &id);

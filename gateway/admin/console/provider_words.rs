@@ -9,6 +9,8 @@ use url::Url;
 pub struct Offer {
     /// The host of the provider.
     pub(crate) provider: Option<String>,
+    /// It can be asked to sign people out.
+    pub(crate) ends_sessions: bool,
     pub(crate) takes_keys: bool,
 }
 
@@ -16,7 +18,8 @@ impl Offer {
     #[must_use]
     pub fn new(authenticator: &Authenticator) -> Self {
         let provider = authenticator.sign_in().map(|to| host_of(&to.issuer));
-        Self { provider, takes_keys: authenticator.takes_keys() }
+        let ends_sessions = authenticator.ends_sessions();
+        Self { provider, ends_sessions, takes_keys: authenticator.takes_keys() }
     }
 }
 

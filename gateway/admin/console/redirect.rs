@@ -4,6 +4,7 @@
 use axum::http::header::{HeaderValue, LOCATION, SET_COOKIE};
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
+use url::Url;
 
 use super::fields::Fields;
 use super::sessions::MAX_AGE;
@@ -12,13 +13,21 @@ use super::visitor::{LOOPBACK_COOKIE, SECURE_COOKIE};
 /// Where the form is, and where it is sent to.
 pub(crate) const SIGN_IN: &str = "/console/sign-in";
 
-/// An address of the console; its first page instead of any other.
+/// An address of the console; its first page instead of any other, and of the way in, which would
+/// be begun without anybody having asked for it.
 pub(crate) fn own_address(given: &str) -> &str {
-    let rest = given.strip_prefix("/console");
-    let is_own = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?']))
-        && !given.starts_with(SIGN_IN);
     let is_plain = given.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
-    if is_own && is_plain { given } else { "/console" }
+    let path = given.split(['?', '#']).next().unwrap_or_default();
+    let rest = path.strip_prefix("/console");
+    let is_own = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    let is_way_in = path.starts_with(SIGN_IN);
+    if is_plain && is_own && !is_way_in && is_as_browsers_read(path) { given } else { "/console" }
+}
+
+/// Whether a browser asks for this very path: there is nothing in it that leads up or nowhere.
+fn is_as_browsers_read(path: &str) -> bool {
+    let base = Url::parse("http://console.internal/").and_then(|base| base.join(path));
+    base.is_ok_and(|url| url.path() == path && url.host_str() == Some("console.internal"))
 }
 
 pub(crate) fn find_next(uri: &Uri) -> String {

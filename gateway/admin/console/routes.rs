@@ -21,7 +21,7 @@ use super::page_table::PageTable;
 use super::pages::{
     access, activity, agent, agents, approvals, audit, cases, catalogue_entry, integration,
     integrations, keys, live, organisation, organisations, overview, parts, pins, server, servers,
-    settings, tool, tools,
+    sessions, settings, tool, tools,
 };
 use super::redirect::{SIGN_IN, redirect};
 use super::sent_forms::SentForms;
@@ -83,6 +83,8 @@ pub(crate) fn table() -> PageTable {
         .action(ADMIN, "/keys/new", keys::create_key)
         .page(ADMIN, "/keys/{id}/revoke", keys::show_revocation)
         .action(ADMIN, "/keys/{id}/revoke", keys::revoke_key)
+        .page(ADMIN, "/sessions", sessions::list_sessions)
+        .action(ADMIN, "/sessions/end", sessions::end_sessions)
         .page(OPERATOR, "/settings", settings::show_settings)
         .page(OPERATOR, "/organisations", organisations::list_organisations)
         .page(OPERATOR, "/organisations/{name}", organisation::show_organisation)

@@ -1,14 +1,16 @@
-//! Sessions of people who have signed in with an API key: in memory, short-lived and bounded. A
+//! Sessions of people who have signed in: in memory, short-lived and bounded. A
 //! session holds no key; the composition root asks at each request whether its key is still good.
 //! What is kept is the hash of the cookie, so that looking one up tells nothing about another.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use axum::http::HeaderMap;
 use lockgate_authn::Principal;
 use lockgate_text::hex;
 use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::time::timeout;
 
 use super::visitor::{SessionKey, Visitor, find_cookie};
 
@@ -21,10 +23,16 @@ const MAX_OF_PRINCIPAL: usize = 16;
 pub(crate) const MAX_AGE: Duration = Duration::from_secs(8 * 3600);
 /// Longest time without a request.
 const MAX_IDLE: Duration = Duration::from_secs(3600);
+/// Between two looks whether a session has ended by its age.
+const LOOK: Duration = Duration::from_secs(10);
+/// Digits of a session's name.
+const NAME_DIGITS: usize = 16;
 
 /// See the module.
 pub struct Sessions {
     open: Mutex<HashMap<SessionKey, Session>>,
+    /// Some have ended.
+    ends: watch::Sender<()>,
     /// What tokens of forms are made with: another one in each process.
     secret: [u8; 32],
 }
@@ -33,6 +41,15 @@ struct Session {
     principal: Principal,
     began: Instant,
     used: Instant,
+}
+
+/// A session as others may know of it.
+pub(crate) struct OpenSession {
+    /// Opens nothing: the cookie does not follow from it.
+    pub(crate) name: String,
+    pub(crate) principal: Principal,
+    pub(crate) began: SystemTime,
+    pub(crate) used: SystemTime,
 }
 
 /// The system gave no random bytes.
@@ -51,7 +68,7 @@ impl Sessions {
     /// # Errors
     /// [`NoRandomness`].
     pub fn new() -> Result<Self, NoRandomness> {
-        Ok(Self { open: Mutex::default(), secret: random()? })
+        Ok(Self { open: Mutex::default(), ends: watch::Sender::new(()), secret: random()? })
     }
 
     /// The visitor whose session a request names, if it goes on.
@@ -65,7 +82,64 @@ impl Sessions {
     pub fn end(&self, visitor: &Visitor) {
         if let Some(key) = &visitor.session {
             self.open.lock().remove(key);
+            self.ends.send_replace(());
         }
+    }
+
+    /// Ends the session that a request names, because its browser gets another one.
+    pub(crate) fn replace(&self, headers: &HeaderMap) {
+        if let Some(cookie) = find_cookie(headers) {
+            self.open.lock().remove(&key_of(cookie));
+            self.ends.send_replace(());
+        }
+    }
+
+    /// All that go on.
+    pub(crate) fn list(&self) -> Vec<OpenSession> {
+        let now = Instant::now();
+        let clock = SystemTime::now();
+        let mut found = Vec::new();
+        for (key, session) in &*self.open.lock() {
+            if !session.is_over(now) {
+                found.push(OpenSession {
+                    name: name_of(key),
+                    principal: session.principal.clone(),
+                    began: clock - now.saturating_duration_since(session.began),
+                    used: clock - now.saturating_duration_since(session.used),
+                });
+            }
+        }
+        found
+    }
+
+    /// Ends the session of this name. Whether there was one.
+    pub(crate) fn end_named(&self, name: &str) -> bool {
+        let mut open = self.open.lock();
+        let before = open.len();
+        open.retain(|key, _| name_of(key) != name);
+        let has_ended = open.len() < before;
+        drop(open);
+        self.ends.send_replace(());
+        has_ended
+    }
+
+    /// Waits until the session of a visitor has ended; for ever where it has none.
+    pub(crate) async fn wait_for_end(&self, visitor: &Visitor) {
+        let Some(key) = &visitor.session else { return std::future::pending().await };
+        let mut ends = self.ends.subscribe();
+        while self.is_open(key) {
+            let _ = timeout(LOOK, ends.changed()).await;
+        }
+    }
+
+    /// Whether a visitor had a session, and has it no more.
+    pub(crate) fn has_ended(&self, visitor: &Visitor) -> bool {
+        visitor.session.is_some_and(|key| !self.is_open(&key))
+    }
+
+    fn is_open(&self, key: &SessionKey) -> bool {
+        let open = self.open.lock();
+        open.get(key).is_some_and(|session| !session.is_over(Instant::now()))
     }
 
     /// Begins a session; gives what its cookie has.
@@ -116,6 +190,9 @@ impl Sessions {
             remove_idlest(&mut open, |session| session.principal.organisation() == largest);
         }
         open.insert(key, Session { principal, began: now, used: now });
+        drop(open);
+        // Others may have made room.
+        self.ends.send_replace(());
     }
 }
 
@@ -135,6 +212,13 @@ fn remove_idlest(open: &mut HashMap<SessionKey, Session>, is_candidate: impl Fn(
     if let Some(key) = idlest.map(|(key, _)| *key) {
         open.remove(&key);
     }
+}
+
+/// What a session is called to others.
+fn name_of(key: &SessionKey) -> String {
+    let mut name = hex::encode(key);
+    name.truncate(NAME_DIGITS);
+    name
 }
 
 fn key_of(id: &str) -> SessionKey {

@@ -9,11 +9,13 @@ use askama::Template;
 use axum::Extension;
 use axum::body::{Body, to_bytes};
 use axum::extract::State;
-use axum::http::header::{AUTHORIZATION, HeaderName, HeaderValue, ORIGIN};
+use axum::http::header::{
+    AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, ORIGIN,
+};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use lockgate_authn::{KEY, Principal};
+use lockgate_authn::{KEY, LOCAL, Principal};
 use tokio::time::timeout;
 use url::{Position, Url};
 
@@ -27,6 +29,8 @@ use super::sessions::Sessions;
 use super::visitor::{LOOPBACK_COOKIE, SECURE_COOKIE, Visitor, is_loopback_authority};
 
 const SIGN_OUT: &str = "/console/sign-out";
+/// A stream, which tells whoever asks for it by its events alone.
+const EVENTS: &str = "/console/events";
 /// Largest form of somebody who is not known yet, in bytes.
 const MAX_FORM: usize = 8 * 1024;
 /// Longest time that it takes to come in.
@@ -35,6 +39,9 @@ const MAX_WAIT: Duration = Duration::from_secs(10);
 const HX_REQUEST: HeaderName = HeaderName::from_static("hx-request");
 const HX_REDIRECT: HeaderName = HeaderName::from_static("hx-redirect");
 const HX_CURRENT_URL: HeaderName = HeaderName::from_static("hx-current-url");
+
+/// The stream of events of somebody who is signed out: its page asks for itself anew.
+pub(crate) const SIGNED_OUT: &str = "event: signed-out\ndata: {}\n\n";
 
 /// The request has come over https. Found in its extensions where that is so.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +69,10 @@ struct SignInPage<'a> {
     provider: Option<&'a str>,
     /// Why one could not, there.
     failure: &'a str,
+    /// Somebody has signed out just now.
+    is_out: bool,
+    /// There is a session at the provider that goes on, and can be ended.
+    may_end: bool,
     takes_keys: bool,
 }
 
@@ -116,13 +127,19 @@ impl SignIn {
     ///
     /// # Errors
     /// Why there is none: only API keys begin one, because only of those it is known when they end.
-    pub fn begin(self, sessions: &Sessions, principal: Principal) -> Result<Response, String> {
+    pub fn begin(
+        self,
+        sessions: &Sessions,
+        principal: Principal,
+        headers: &HeaderMap,
+    ) -> Result<Response, String> {
         if *principal.issuer != *KEY {
             return Err("This is not an API key of this gateway.".into());
         }
         let Ok(id) = sessions.begin(principal) else {
             return Err("This machine has no random numbers just now: try again.".into());
         };
+        sessions.replace(headers);
         let mut response = redirect(&self.next);
         set_session_cookie(&mut response, self.is_secure, &id);
         Ok(response)
@@ -148,6 +165,10 @@ pub fn sign_in_redirect(parts: &Parts) -> Response {
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.append_pair("next", own_address(page.as_deref().unwrap_or_default()));
     let address = format!("{SIGN_IN}?{}", query.finish());
+    if parts.uri.path() == EVENTS {
+        let head = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-store")];
+        return (head, SIGNED_OUT).into_response();
+    }
     if !is_script {
         return redirect(&address);
     }
@@ -175,12 +196,15 @@ pub(crate) async fn show_sign_in(
     let next = own_address(fields.get("next"));
     let mistake = refusal.as_ref().map_or("", |Extension(SignInRefusal(words))| words);
     let provider = offer.as_ref().and_then(|Extension(offer)| offer.provider.as_deref());
+    let ends_sessions = offer.as_ref().is_some_and(|Extension(offer)| offer.ends_sessions);
     let page = SignInPage {
         layout: &layout,
         next,
         mistake,
         provider,
         failure: &explain(fields.get("why"), provider.unwrap_or_default()),
+        is_out: fields.has("out"),
+        may_end: fields.get("out") == "account" && ends_sessions,
         takes_keys: offer.as_ref().is_none_or(|Extension(offer)| offer.takes_keys),
     };
     match mistake {
@@ -195,13 +219,16 @@ pub fn is_sign_out(parts: &Parts) -> bool {
     parts.method == Method::POST && parts.uri.path() == SIGN_OUT
 }
 
-/// Ends the session.
+/// Ends the session here. Of that at the provider the form speaks: whether to end it too is for its
+/// holder to say, who may use it elsewhere.
 pub(crate) async fn sign_out(
     State(state): State<Arc<ConsoleState>>,
     Extension(visitor): Extension<Visitor>,
 ) -> Result<Response, PageError> {
     state.sessions.end(&visitor);
-    let mut response = redirect(SIGN_IN);
+    let is_of_provider = ![KEY, LOCAL].contains(&&*visitor.principal.issuer);
+    let from = if is_of_provider { "account" } else { "key" };
+    let mut response = redirect(&format!("{SIGN_IN}?out={from}"));
     for name in [SECURE_COOKIE, LOOPBACK_COOKIE] {
         set_cookie(&mut response, name, "", 0);
     }

@@ -9,6 +9,8 @@ use crate::discovery::read_address;
 pub(super) struct Metadata {
     pub(super) authorization: Url,
     pub(super) token: Url,
+    /// Where it signs people out (OpenID Connect RP-Initiated Logout 1.0), if it does.
+    pub(super) end_session: Option<Url>,
     /// It says that each of its answers has `iss` (RFC 9207).
     pub(super) announces_issuer: bool,
     pub(super) secret_place: SecretPlace,
@@ -40,6 +42,7 @@ impl Metadata {
         Ok(Self {
             authorization: read_address(document, "authorization_endpoint", issuer)?,
             token: read_address(document, "token_endpoint", issuer)?,
+            end_session: read_address(document, "end_session_endpoint", issuer).ok(),
             announces_issuer: announced.and_then(Value::as_bool).unwrap_or(false),
             secret_place: find_secret_place(document),
         })

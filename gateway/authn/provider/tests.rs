@@ -31,6 +31,7 @@ async fn known_provider() -> Provider {
     let (provider, _) = provider("https://as.test", |_| {});
     let document = json!({
         "authorization_endpoint": "https://as.test/auth?tenant=1", "token_endpoint": "https://as.test/token",
+        "end_session_endpoint": "https://as.test/end?tenant=1",
     });
     let found = Metadata::read(&document, "https://as.test").map(Arc::new);
     *provider.known.lock().await = Some(Known { at: Instant::now(), found });
@@ -79,4 +80,12 @@ async fn so_many_codes_are_exchanged_at_once() {
     let answer = Answer::read([("code".to_owned(), "c".to_owned())]).unwrap();
     let found = provider.finish(&attempt(), &answer, &needs).await.err();
     assert_eq!(found, Some(SignInError::Busy));
+}
+
+#[tokio::test]
+async fn the_way_out_names_the_client_and_no_token() {
+    let url = known_provider().await.end().await.unwrap();
+    assert_eq!(url.as_str(), "https://as.test/end?tenant=1&client_id=console");
+    let (away, _) = provider("http://127.0.0.1:1", |_| {});
+    assert_eq!((away.end().await, away.ends_sessions()), (None, false));
 }

@@ -64,7 +64,40 @@
     if (event.detail.attrName === "open") event.preventDefault();
   });
 
-  const prepare = () => { prepareCopying(document); showAges(document); };
+  // Whoever is signed out meanwhile, by whomever, is asked to sign in, and comes back to this page; so is whoever goes
+  // back to a page that the browser has kept. A form that is on its way is let go first: it may be the one to sign out.
+  let isLeaving = false;
+  document.addEventListener("submit", () => { isLeaving = true; });
+  document.addEventListener("signed-out", () => setTimeout(() => location.reload(), isLeaving ? 3000 : 0));
+  addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
+
+  // Whether the page follows what happens, and that it has looked away.
+  let isFollowing = null;
+  const showFollowing = () => {
+    if (isFollowing === null) return;
+    for (const place of document.querySelectorAll(".following")) {
+      place.dataset.found ??= place.textContent;
+      place.textContent = isFollowing ? place.dataset.found : place.dataset.lost;
+      place.classList.toggle("lost", !isFollowing);
+      place.hidden = false;
+    }
+  };
+  const follow = (is) => () => {
+    const wasLost = is && !isFollowing;
+    isFollowing = is;
+    showFollowing();
+    if (wasLost) document.getElementById("live")?.dispatchEvent(new Event("live"));
+  };
+  document.addEventListener("htmx:sse:after:connection", follow(true));
+  document.addEventListener("htmx:response:error", (event) => {
+    if (event.target.id === "live") follow(false)();
+  });
+  for (const end of ["htmx:sse:before:connection", "htmx:sse:error", "htmx:sse:close"]) document.addEventListener(end, follow(false));
+
+  // On a phone the sections are a bar: the one that the page is of is in sight.
+  document.querySelector("nav [aria-current=page]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
+  const prepare = () => { prepareCopying(document); showAges(document); showFollowing(); };
   prepare();
   setInterval(() => showAges(document), 30000);
   document.addEventListener("htmx:after:swap", prepare);

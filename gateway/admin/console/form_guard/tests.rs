@@ -29,3 +29,25 @@ fn a_form_has_to_say_that_a_page_of_the_console_has_sent_it() {
         assert!(!is_own(other), "{other:?}");
     }
 }
+
+#[test]
+fn another_site_may_link_here_and_not_ask_in_the_background() {
+    for (site, mode, expected) in [
+        (None, None, false),
+        (Some("none"), Some("navigate"), false),
+        (Some("same-origin"), Some("cors"), false),
+        (Some("cross-site"), Some("navigate"), false),
+        (Some("cross-site"), None, false),
+        (Some("cross-site"), Some("no-cors"), true),
+        (Some("same-site"), Some("cors"), true),
+        (Some("cross-site"), Some("websocket"), true),
+    ] {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [(SEC_FETCH_SITE, site), (SEC_FETCH_MODE, mode)] {
+            if let Some(value) = value {
+                headers.insert(name, value.parse().unwrap());
+            }
+        }
+        assert_eq!(is_hidden_use(&headers), expected, "{site:?} {mode:?}");
+    }
+}

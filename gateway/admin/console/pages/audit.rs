@@ -20,6 +20,9 @@ const PART: &str = "50";
 const FILTERS: [&str; 8] =
     ["principal", "tool", "server", "decision", "kind", "from", "to", "organizationId"];
 
+/// Those of them that are seldom needed.
+const SELDOM: [&str; 4] = ["kind", "from", "to", "organizationId"];
+
 /// A record of the trail, as it is.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(transparent)]
@@ -47,6 +50,8 @@ struct AuditPage<'a> {
     found: AuditPart,
     next: Option<String>,
     mistake: &'a str,
+    /// Something is searched by that is seldom needed.
+    fields_more: bool,
     /// Why there is nothing to search, where that is so.
     missing: &'a str,
 }
@@ -197,6 +202,7 @@ pub(crate) async fn list_records(
         found: AuditPart::default(),
         next: None,
         mistake: "",
+        fields_more: SELDOM.iter().any(|name| !fields.get(name).is_empty()),
         missing: "",
     };
     match search_records(&api, &filters, PART).await {

@@ -1,15 +1,45 @@
 //! What changes, for pages that are open: the API's events as they are. A page that hears of a
-//! change asks for its own part anew, so that there is one way to write it.
+//! change asks for its own part anew, so that there is one way to write it. A stream ends with the
+//! session of its visitor, and says so, so that the page asks to sign in.
 
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt;
+use futures_util::stream::once;
 
 use crate::console::api_client::{ApiClient, ApiPath};
 use crate::console::error::PageError;
+use crate::console::fields::QueryFields;
+use crate::console::layout::ConsoleState;
+use crate::console::sign_in::SIGNED_OUT;
+use crate::console::visitor::Visitor;
 
 /// The events that the visitor may hear of.
-pub(crate) async fn follow_events(api: ApiClient) -> Response {
-    match ApiPath::new(&["api", "events"]) {
-        Ok(path) => api.open(&path).await,
-        Err(error) => PageError::from(error).into_response(),
+pub(crate) async fn follow_events(
+    State(console): State<Arc<ConsoleState>>,
+    Extension(visitor): Extension<Visitor>,
+    api: ApiClient,
+    QueryFields(fields): QueryFields,
+) -> Response {
+    let path = match ApiPath::new(&["api", "events"]) {
+        Ok(path) => path.with("decisions", fields.get("decisions")),
+        Err(error) => return PageError::from(error).into_response(),
+    };
+    let (head, events) = api.open(&path).await.into_parts();
+    if head.status != StatusCode::OK {
+        return Response::from_parts(head, events);
     }
+    let sessions = Arc::clone(&console.sessions);
+    let leaver = visitor.clone();
+    let end = Box::pin(async move { sessions.wait_for_end(&leaver).await });
+    let sessions = Arc::clone(&console.sessions);
+    let last = once(async move { sessions.has_ended(&visitor).then_some(SIGNED_OUT) });
+    let last = last.filter_map(|words| async move { words.map(|words| Ok(Bytes::from(words))) });
+    let events = events.into_data_stream().take_until(end);
+    Response::from_parts(head, Body::from_stream(events.chain(last)))
 }

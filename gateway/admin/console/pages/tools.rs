@@ -47,12 +47,15 @@ impl ToolSummary {
     }
 }
 
+/// Tools that the page of their server shows.
+const FIRST: &str = "12";
+
 /// The first tools of a server.
 pub(crate) async fn load_tools_of(
     api: &ApiClient,
     server: &str,
 ) -> Result<Vec<ToolSummary>, ApiError> {
-    let path = ApiPath::new(&["api", "tools"])?.with("limit", PART).with("server", server);
+    let path = ApiPath::new(&["api", "tools"])?.with("limit", FIRST).with("server", server);
     let found: List<ToolSummary> = api.get(&path).await?;
     Ok(found.items)
 }

@@ -58,7 +58,7 @@ fn nobody_comes_back_to_another_place() {
             is_secure: true,
             attempt: "lockgate-sign-in-0".into(),
         };
-        let response = arrival.begin(&Sessions::new().unwrap()).unwrap();
+        let response = arrival.begin(&Sessions::new().unwrap(), &HeaderMap::new()).unwrap();
         assert_eq!(response.headers()[LOCATION], "/console");
     }
 }

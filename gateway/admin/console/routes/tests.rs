@@ -64,6 +64,7 @@ fn api() -> Router {
         .route("/api/pins/diff", list(empty.clone()))
         .route("/api/settings", list(empty.clone()))
         .route("/api/keys", list(empty.clone()))
+        .route("/api/sessions", list(empty.clone()))
         .route("/api/audit", list(empty.clone()))
         .route("/api/prompts", list(empty.clone()))
         .route("/api/resources", list(empty.clone()))
@@ -125,6 +126,7 @@ async fn every_page_runs_nothing_but_the_files_of_the_console() {
         "/console/organisations",
         "/console/pins",
         "/console/settings",
+        "/console/sessions",
         "/console/nowhere",
     ];
     for path in pages {

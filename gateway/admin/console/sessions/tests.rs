@@ -96,3 +96,37 @@ fn an_organisation_with_many_sessions_ends_none_of_others() {
     let next = begin(&sessions, "next", "linus", now);
     assert!(sessions.find_at(next, now).is_some());
 }
+
+#[tokio::test]
+async fn a_session_is_ended_by_its_name_and_whoever_waits_for_that_hears_of_it() {
+    let sessions = Sessions::new().unwrap();
+    let now = Instant::now();
+    let one = sessions.find_at(begin(&sessions, "one", "ada", now), now).unwrap();
+    let two = sessions.find_at(begin(&sessions, "two", "ada", now), now).unwrap();
+    let mut list = sessions.list();
+    assert_eq!(list.len(), 2);
+    list.retain(|session| session.name == name_of(&one.session.unwrap()));
+    let [known] = &list[..] else { panic!("one has this name") };
+    assert!(known.name.len() == NAME_DIGITS && known.began <= known.used);
+    assert!(!sessions.has_ended(&one));
+    let (ended, has_ended) =
+        tokio::join!(sessions.wait_for_end(&one), async { sessions.end_named(&known.name) });
+    assert_eq!((ended, has_ended), ((), true));
+    assert!(sessions.has_ended(&one) && !sessions.has_ended(&two));
+    assert!(!sessions.end_named(&known.name), "it has ended already");
+    let local = Visitor::of_connection(principal("ada"));
+    assert!(!sessions.has_ended(&local), "it never had one");
+}
+
+#[test]
+fn a_browser_that_signs_in_anew_leaves_no_session_behind() {
+    let sessions = Sessions::new().unwrap();
+    let now = Instant::now();
+    let old = begin(&sessions, "old", "ada", now);
+    let other = begin(&sessions, "other", "ada", now);
+    let mut headers = HeaderMap::new();
+    headers.insert("cookie", "__Host-lockgate=old".parse().unwrap());
+    sessions.replace(&headers);
+    assert!(sessions.find_at(old, now).is_none());
+    assert!(sessions.find_at(other, now).is_some());
+}

@@ -23,6 +23,12 @@ fn nobody_is_sent_to_another_place_after_signing_in() {
         "/console\\evil",
         "/console/\r\nSet-Cookie: a=b",
         "/api/servers",
+        "/console/sign-in/start",
+        "/console/./sign-in/start",
+        "/console/x/../sign-in/end",
+        "/console/%2e/sign-in/start",
+        "/console/%2E%2E/api",
+        "/console/servers/..",
     ] {
         assert_eq!(own_address(other), "/console", "{other}");
     }
@@ -34,7 +40,8 @@ fn a_key_is_made_into_a_cookie_that_is_not_the_key() {
     for (is_secure, name) in [(true, "__Host-lockgate="), (false, "lockgate=")] {
         let sign_in = SignIn { key: "secret".into(), next: "/console/servers".into(), is_secure };
         assert_eq!(sign_in.credential().unwrap()[AUTHORIZATION], "Bearer secret");
-        let response = sign_in.begin(&sessions, Principal::new(Identity::new(KEY, "ada"))).unwrap();
+        let ada = Principal::new(Identity::new(KEY, "ada"));
+        let response = sign_in.begin(&sessions, ada, &HeaderMap::new()).unwrap();
         assert_eq!(response.status(), StatusCode::SEE_OTHER);
         assert_eq!(response.headers()[LOCATION], "/console/servers");
         let cookies = cookies(&response);
@@ -51,7 +58,8 @@ fn only_the_holder_of_a_key_gets_a_session() {
     let sessions = Sessions::new().unwrap();
     for issuer in ["https://issuer.example", "local", "anonymous"] {
         let sign_in = SignIn { key: "x".into(), next: "/console".into(), is_secure: true };
-        assert!(sign_in.begin(&sessions, Principal::new(Identity::new(issuer, "ada"))).is_err());
+        let ada = Principal::new(Identity::new(issuer, "ada"));
+        assert!(sign_in.begin(&sessions, ada, &HeaderMap::new()).is_err());
     }
 }
 

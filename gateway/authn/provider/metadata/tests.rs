@@ -57,3 +57,18 @@ fn a_provider_says_whether_its_answers_name_it() {
         assert_eq!(Metadata::read(&document, ISSUER).unwrap().announces_issuer, expected);
     }
 }
+
+#[test]
+fn where_people_are_signed_out_is_known_where_it_is_said_and_safe() {
+    for (value, expected) in [
+        (Value::Null, None),
+        (json!("https://as.test/end?tenant=1"), Some("https://as.test/end?tenant=1")),
+        (json!("http://as.test/end"), None),
+        (json!("javascript:alert(1)"), None),
+        (json!(7), None),
+    ] {
+        let document = document(|document| document["end_session_endpoint"] = value);
+        let metadata = Metadata::read(&document, ISSUER).unwrap();
+        assert_eq!(metadata.end_session.as_ref().map(Url::as_str), expected);
+    }
+}

@@ -1,0 +1,144 @@
+//! Sessions of the console: those of one organisation for its administrators, all for operators. A
+//! session is ended at once, and with it what its pages follow. Nobody ends one that may more.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use lockgate_authn::{Principal, Role};
+use lockgate_text::date;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::access::Caller;
+use super::conditions::TrialQuery;
+use super::page::{Page, PageQuery};
+use super::problem::Problem;
+use super::query::Query;
+use super::recorded::{ChangeRecord, make_recorded};
+use super::state::{ApiState, Shared};
+use crate::console::sessions::OpenSession;
+
+/// Somebody who is signed in to the console.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ConsoleSession {
+    id: String,
+    /// Who: of a key its id.
+    issuer: String,
+    subject: String,
+    organization_id: String,
+    /// RFC 3339.
+    began_at: String,
+    /// Its last request: RFC 3339.
+    used_at: String,
+    /// What lists are sorted by.
+    #[serde(skip)]
+    place: String,
+}
+
+impl ConsoleSession {
+    fn new(session: OpenSession) -> Self {
+        let OpenSession { name: id, principal, began, used } = session;
+        let issuer = &principal.issuer;
+        let subject = &principal.subject;
+        let organisation = principal.organisation();
+        Self {
+            place: format!("{organisation} {issuer} {subject} {id}"),
+            id,
+            issuer: issuer.to_string(),
+            subject: subject.to_string(),
+            organization_id: organisation.to_owned(),
+            began_at: date::of_time(began),
+            used_at: date::of_time(used),
+        }
+    }
+}
+
+/// Who is signed in to the console: of the caller's organisation, or everybody.
+///
+/// `search` looks for a part of the organisation, the issuer, the subject or the id.
+#[utoipa::path(
+    get,
+    path = "/sessions",
+    tag = "sessions",
+    params(PageQuery),
+    responses((status = 200, body = Page<ConsoleSession>))
+)]
+pub(crate) async fn list_sessions(
+    State(state): Shared,
+    caller: Caller,
+    Query(query): Query<PageQuery>,
+) -> Result<Json<Page<ConsoleSession>>, Problem> {
+    let mut sessions = Vec::new();
+    for session in state.sessions.list() {
+        if may_see(&caller, &session.principal) {
+            sessions.push(ConsoleSession::new(session));
+        }
+    }
+    query.cut(sessions, |session| &session.place).map(Json)
+}
+
+/// Ends a session.
+///
+/// Whoever has it is signed out when the answer comes. To keep somebody out, revoke the key, or
+/// take the account away at the identity provider.
+#[utoipa::path(
+    delete,
+    path = "/sessions/{id}",
+    tag = "sessions",
+    params(("id" = String, Path), TrialQuery),
+    responses(
+        (status = 204, description = "It has ended"),
+        (status = 200, body = ConsoleSession, description = "`dryRun`"),
+        (status = 404, description = "No such session"),
+    )
+)]
+pub(crate) async fn end_session(
+    State(state): Shared,
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(query): Query<TrialQuery>,
+) -> Result<Response, Problem> {
+    let mut sessions = state.sessions.list().into_iter();
+    let known = sessions.find(|one| one.name == id && may_see(&caller, &one.principal));
+    let Some(known) = known else { return Err(unknown_session()) };
+    if role_of(&state, &known.principal) > caller.role {
+        let detail = "this session may more than you: an operator can end it";
+        return Err(Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail));
+    }
+    let session = ConsoleSession::new(known);
+    if query.is_trial() {
+        return Ok(Json(session).into_response());
+    }
+    let changing = Arc::clone(&state);
+    make_recorded(&state, &caller.principal, async move {
+        if !changing.sessions.end_named(&session.id) {
+            return Err(unknown_session());
+        }
+        let record = ChangeRecord {
+            action: "end session",
+            organisation: Some(session.organization_id.clone()),
+            before: Some(serde_json::to_string(&session).unwrap_or_default()),
+            after: None,
+        };
+        Ok(((), Some(record)))
+    })
+    .await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+fn may_see(caller: &Caller, principal: &Principal) -> bool {
+    caller.role == Role::Operator || principal.organisation() == caller.organisation()
+}
+
+fn role_of(state: &ApiState, principal: &Principal) -> Role {
+    state.operations.settings().role_holders.role_of(principal)
+}
+
+fn unknown_session() -> Problem {
+    let detail = "there is no session of this id: GET /api/sessions lists them";
+    Problem::not_found("SESSION_NOT_FOUND", detail)
+}
