@@ -5,11 +5,20 @@ import { closeBrowser, openBrowser } from './browser.mjs';
 import { checkFaults } from './faults.mjs';
 import { checkNewcomer } from './newcomer.mjs';
 import { checkPages } from './pages.mjs';
+import { takePictures } from './pictures.mjs';
 import { checkSignIn } from './sign_in.mjs';
 import { callTool, checkTasks } from './tasks.mjs';
 import { endWorld, startWorld } from './world.mjs';
 
 const began = Date.now();
+if (process.argv[2] === '--pictures') {
+  await openBrowser();
+  await takePictures(process.argv[3]);
+  await closeBrowser();
+  endAll();
+  endWorld();
+  process.exit(0);
+}
 try {
   await openBrowser();
   await checkNewcomer();

@@ -1,6 +1,7 @@
 // Every page as a browser shows it: in both schemes and three widths, without a violation, an error or a request elsewhere.
 
 import { check, equal, holds } from './check.mjs';
+import { STRANGE } from './world.mjs';
 import { findViolations, openProfile, takePicture } from './browser.mjs';
 
 const WIDTHS = [360, 1024, 1680];
@@ -23,6 +24,9 @@ export async function listPages(world) {
     'server-bad': '/console/servers/ledger',
     'server-off': '/console/servers/retired',
     add: '/console/integrations/new',
+    'tool-strange': `/console/tools/tracker__${STRANGE.name}`,
+    'tools-none': '/console/tools?q=nothing-of-this-name',
+    'signed-out': '/console/sign-in?out=key',
     'add-entry': '/console/catalogue/strongroom',
     integration: world.integrationPath,
     'integration-delete': `${world.integrationPath}/delete`,
@@ -40,6 +44,7 @@ export async function listPages(world) {
     'audit-record': world.recordPath,
     activity: '/console/activity',
     keys: '/console/keys',
+    sessions: '/console/sessions',
     'key-new': '/console/keys/new',
     organisations: '/console/organisations',
     organisation: '/console/organisations/acme',

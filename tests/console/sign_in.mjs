@@ -72,6 +72,30 @@ const TASKS = {
     await hands.see('Your organisation\'s identity provider');
   },
 
+  async 'sign out at the identity provider too'(hands) {
+    const { page } = hands;
+    await hands.go('/console/servers');
+    await hands.press('link', LINK);
+    await answerProvider(page, 'grace');
+    await page.waitForURL('**/console/servers');
+    await hands.press('button', 'Sign out');
+    await hands.see('You are signed out of Lockgate.');
+    equal(await findViolations(page), []);
+    // Back shows nothing of what was there.
+    await page.goBack();
+    await page.waitForURL('**/console/sign-in?next=%2Fconsole%2Fservers');
+    await hands.go('/console/sign-in?out=account');
+    await hands.press('link', 'Sign out at localhost too');
+    await page.getByRole('button', { name: 'Yes, sign me out' }).focus();
+    await page.keyboard.press('Enter');
+    await page.getByText('Sign-out Success').waitFor();
+    await hands.go('/console/servers');
+    await hands.press('link', LINK);
+    // It asks who it is, as it did at first.
+    await page.waitForURL(/\/interaction\//);
+    await page.getByPlaceholder('Enter any login').waitFor();
+  },
+
   async 'cancel at the provider'(hands) {
     const { page } = hands;
     await hands.go('/console/sign-in?next=/console/keys');

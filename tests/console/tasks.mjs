@@ -208,10 +208,52 @@ const TASKS = {
     await hands.press('link', 'Activity');
     await hands.page.locator('#calls').waitFor();
     await hands.page.getByText(`missing_${mark}`).waitFor({ state: 'detached' });
+    await hands.see('New ones come by themselves.');
+    const asked = [];
+    const note = (request) => asked.push(request.url());
+    hands.page.on('request', note);
     await callTool(`${world.gateway.origin}/mcp`, world.key, `missing_${mark}`);
     await hands.see(`missing_${mark}`);
+    // Another tab takes nothing away from what it follows, and each change is asked for once.
+    await callTool(`${world.gateway.origin}/mcp`, world.key, 'tracker__find_issue', { words: `live ${mark}` });
+    await hands.page.locator('#calls tbody tr').filter({ hasText: 'tracker__find_issue' }).filter({ hasText: 'ok' }).first().waitFor();
+    hands.page.off('request', note);
+    holds(asked.length <= 4, `it was asked ${asked.length} times for two calls: ${asked}`);
+    // A stream that breaks is opened again, and what happened meanwhile is shown.
+    await hands.page.context().setOffline(true);
+    await hands.page.evaluate(() => document.querySelector('#live')._htmx.sse.reader.cancel());
+    await hands.see('Not followed just now');
+    await callTool(`${world.gateway.origin}/mcp`, world.key, `away_${mark}`);
+    await hands.page.context().setOffline(false);
+    await hands.see(`away_${mark}`);
     await hands.press('link', 'Hold it here');
     await hands.page.getByRole('link', { name: 'Follow again' }).waitFor();
+  },
+
+  async 'end the sessions of somebody'(hands, world, mark) {
+    const key = await world.gateway.key(`guest ${mark}`);
+    const guests = [];
+    for (const next of ['/console/servers', '/console/tools']) {
+      const profile = await openProfile(world.gateway);
+      const page = await profile.context.newPage();
+      await page.goto(`/console/sign-in?next=${next}`);
+      await page.getByLabel('API key').fill(key);
+      await page.getByRole('button', { name: 'Sign in' }).click();
+      await page.waitForURL(`**${next}`);
+      guests.push({ page, profile, next });
+    }
+    const who = (await guests[0].page.locator('.who strong').textContent()).replace('key ', '');
+    await hands.press('link', 'Sessions');
+    await hands.type('Search by person', who);
+    await hands.press('button', 'Search');
+    await hands.press('button', `End all 2 of ${who}`);
+    await hands.see('Nobody is signed in.');
+    for (const { page, profile, next } of guests) {
+      // By itself, and back to where it was after signing in.
+      await page.waitForURL(`**/console/sign-in?next=${encodeURIComponent(next)}`);
+      equal(profile.faults, []);
+      await profile.context.close();
+    }
   },
 
   async 'make a key and revoke it'(hands, world, mark) {

@@ -91,6 +91,12 @@ export const tool = (name, description, properties = {}, required = []) => ({
   name, description, inputSchema: { type: 'object', properties, required },
 });
 
+/** What no page may break at: a name as long as they get, words from right to left, and signs beyond the usual ones. */
+export const STRANGE = {
+  name: `translate_everything_there_is_${'x'.repeat(20)}`,
+  description: 'מתרגם הכול לעברית 🛶🏞️ — ويكتب من اليمين إلى اليسار، مع كلمة طويلةجداًجداًجداًجداًجداًجداًجداًجداًجداًجداًجداًجداً.',
+};
+
 /** A gateway with keys, servers that work and servers that do not. */
 export async function startWorld(config = {}) {
   const world = { fixture: await startFixture() };
@@ -105,6 +111,7 @@ export async function startWorld(config = {}) {
       tool('count_issues', 'Counts issues.'),
       tool('reopen_issue', 'Opens a closed issue again.', { id: { type: 'integer' } }, ['id']),
       tool('break_issue', 'Always fails.'),
+      tool(STRANGE.name, STRANGE.description, { טקסט: { type: 'string', description: 'מה לתרגם' } }, ['טקסט']),
     ],
     ({ name, arguments: given }) => ({
       isError: name === 'break_issue', content: [{ type: 'text', text: `${name}: ${JSON.stringify(given)}` }],
@@ -150,6 +157,7 @@ export async function startWorld(config = {}) {
     },
   }, POLICIES);
   world.key = await world.gateway.key('ada', '--role', 'operator');
+  await world.gateway.key('מפתח 🔑 with a name that goes on and on until there is hardly any room for another word of it');
   await approveAll(world);
   return world;
 }
