@@ -163,3 +163,37 @@ fn planted_documents_are_found() {
     );
     assert_eq!(broken_links(&page("[a](../NOWHERE.md)")).len(), 1);
 }
+
+/// A text of Rust with its strings on one line each.
+fn unfold(text: &str) -> String {
+    let mut parts = text.split("\\\n");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |whole, part| whole + part.trim_start())
+}
+
+/// Messages that a page has as headings and that no part of the program says.
+fn unsaid(page: &str, program: &[String]) -> Vec<String> {
+    let mut offences = Vec::new();
+    for line in page.lines() {
+        let Some(message) = line.strip_prefix("### `").and_then(|rest| rest.strip_suffix('`'))
+        else {
+            continue;
+        };
+        if !program.iter().any(|text| text.contains(message)) {
+            offences.push(format!("nothing says `{message}`"));
+        }
+    }
+    offences
+}
+
+#[test]
+fn troubleshooting_quotes_what_the_program_says() {
+    let is_said =
+        |file: &&File| file.is_rust() && !file.is_test() && file.path.starts_with("gateway/");
+    let program: Vec<String> =
+        files().iter().filter(is_said).map(|file| unfold(&file.text)).collect();
+    assert!(unsaid("### `nobody ever says this`", &program).len() == 1);
+    let page = files().iter().find(|file| file.path == "docs/troubleshooting.md").unwrap();
+    assert!(page.text.matches("\n### `").count() > 20);
+    assert_eq!(unsaid(&page.text, &program), Vec::<String>::new());
+}
