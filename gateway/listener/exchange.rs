@@ -15,7 +15,7 @@ use lockgate_protocol::write;
 use lockgate_proxy::transport::{
     AgentPath, Endpoint, Exchange, ExchangeKind, Reply, Text, Transport,
 };
-use lockgate_telemetry::request::Tag;
+use lockgate_telemetry::request::{Arrival, Tag};
 use tower::ServiceExt;
 
 use crate::config::Audience;
@@ -50,9 +50,14 @@ pub(crate) async fn answer_request<H: Handler, F: Fallback>(
     request: Request<Incoming>,
 ) -> Result<ListenerResponse<F>, Infallible> {
     let given = request.headers().get(&REQUEST_ID).cloned();
-    let tag = Tag::new(given.as_ref().map(HeaderValue::as_bytes));
-    let given = given.filter(|_| tag.given().is_some());
     let version = request.version();
+    let arrival = Arrival {
+        address: context.remote.ip(),
+        port: Some(context.remote.port()),
+        version: name_version(version),
+    };
+    let tag = Tag::new(given.as_ref().map(HeaderValue::as_bytes), Some(arrival));
+    let given = given.filter(|_| tag.given().is_some());
     context.state.set_version(version);
     let mut response =
         lockgate_telemetry::request::within(tag, route_request(&context, request)).await;
@@ -72,6 +77,15 @@ pub(crate) async fn answer_request<H: Handler, F: Fallback>(
     }
     context.state.mark_answering();
     response
+}
+
+fn name_version(version: Version) -> Option<&'static str> {
+    match version {
+        Version::HTTP_10 => Some("1.0"),
+        Version::HTTP_11 => Some("1.1"),
+        Version::HTTP_2 => Some("2"),
+        _ => None,
+    }
 }
 
 async fn route_request<H: Handler, F: Fallback>(

@@ -236,9 +236,11 @@ impl<H: Handler> StdioConnection<H> {
     /// session.
     async fn initialize(&mut self, text: Bytes, id: &[u8]) {
         let exchange = self.caller.exchange(ExchangeKind::Post(text), None);
-        let Ok(reply) =
-            tokio::time::timeout(HANDSHAKE, within(Tag::new(None), self.handler.handle(exchange)))
-                .await
+        let Ok(reply) = tokio::time::timeout(
+            HANDSHAKE,
+            within(Tag::new(None, None), self.handler.handle(exchange)),
+        )
+        .await
         else {
             return self.refuse(ListenerError::Busy, Some(id)).await;
         };
@@ -350,7 +352,7 @@ impl<H: Handler> StdioConnection<H> {
 /// One request, or something unreadable: asks the proxy, writes what comes back.
 async fn ask<H: Handler>(handler: &H, exchange: Exchange, id: &[u8], out: &MessageQueue) {
     let known = Some(id).filter(|id| !id.is_empty());
-    let reply = within(Tag::new(None), handler.handle(exchange)).await;
+    let reply = within(Tag::new(None, None), handler.handle(exchange)).await;
     if !session_client::forward_reply(reply, out).await
         && let Some(id) = known
     {

@@ -11,8 +11,10 @@ use lockgate_upstream::Caller;
 
 use crate::catalog::{Entry, View};
 use crate::rights::CallerRights;
+use crate::server_span::ServerSpan;
 use crate::session::{Running, Session};
 use crate::snapshot::Snapshot;
+use crate::trace_context;
 use crate::transport::{Endpoint, Transport};
 
 /// A request of a known caller in a known era, at an endpoint that exists.
@@ -28,8 +30,10 @@ pub(crate) struct RequestContext {
     pub(crate) revision: Revision,
     pub(crate) caller: Caller,
     pub(crate) session: Option<Arc<Session>>,
-    /// Where the exchange that carries it stands in the client's trace.
+    /// Where the exchange that carries it stands in the client's trace, or what caused it here.
     pub(crate) trace: Option<TraceContext>,
+    /// The span of the request, where spans go anywhere.
+    pub(crate) span: Option<Box<ServerSpan>>,
     /// Legacy: by which the client can cancel it, until the call takes it over.
     pub(crate) running: Option<Running>,
     /// Its answer may be passed on while it comes in.
@@ -54,9 +58,18 @@ impl RequestContext {
             revision: self.revision,
             caller: self.caller.clone(),
             session: self.session.clone(),
-            trace: self.trace.clone(),
+            trace: self.position(),
+            span: None,
             running: None,
             takes_streamed_body: false,
+        }
+    }
+
+    /// Where it stands in a trace, if it does: what it causes is below that.
+    pub(crate) fn position(&self) -> Option<TraceContext> {
+        match &self.span {
+            Some(span) => Some(span.context()),
+            None => trace_context::of_message(&self.request).or_else(|| self.trace.clone()),
         }
     }
 

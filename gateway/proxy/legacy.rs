@@ -2,6 +2,7 @@
 //! basic/lifecycle.mdx, basic/transports.mdx (2025-11-25); basic/index.mdx (2025-03-26) for
 //! batches.
 
+mod initialize;
 mod subscribe;
 
 use std::sync::Arc;
@@ -9,138 +10,29 @@ use std::sync::atomic::Ordering;
 
 use http::{HeaderMap, HeaderName, StatusCode};
 use lockgate_authn::Principal;
-use lockgate_protocol::capabilities::{self, Offers};
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::write;
 use lockgate_upstream::{ClientSession, LogLevel};
-use serde_json::{Value, json};
 
-use crate::catalog::View;
 use crate::context::RequestContext;
 use crate::directory::About;
 use crate::gateway::Gateway;
 use crate::headers::{SESSION, VERSION, header, session_header};
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
-use crate::session::portable::{self, Opening};
+use crate::server_span::{self, ServerSpan};
 use crate::session::{Session, parse_event_id};
 use crate::session_stream::{self, silence};
 use crate::snapshot::Snapshot;
 use crate::transport::{Exchange, ExchangeKind, Reply, Text};
 use crate::{dispatch, trace_context};
 
+pub(crate) use initialize::initialize;
 pub(crate) use subscribe::tell_updated;
 use subscribe::{subscribe, unsubscribe};
-
-/// Opens a session.
-pub(crate) fn initialize(
-    gateway: &Arc<Gateway>,
-    snapshot: &Arc<Snapshot>,
-    principal: Principal,
-    exchange: &Exchange,
-    request: &Request,
-) -> Reply {
-    let id = request.id();
-    if id.is_empty() {
-        return RequestError::new(code::INVALID_REQUEST, "`initialize` needs an id")
-            .status(StatusCode::BAD_REQUEST)
-            .reply(None, Era::Legacy);
-    }
-    let rights = CallerRights::new(&snapshot.policy, principal.clone(), &exchange.endpoint);
-    let Some(view) = gateway.directory.view(&exchange.endpoint, snapshot, &rights) else {
-        return refuse(gateway, exchange, id, &RequestError::no_endpoint());
-    };
-    if let Err(problem) = crate::authorize::admit(snapshot, &rights, Method::Initialize) {
-        return refuse(gateway, exchange, id, &problem);
-    }
-    let revision =
-        lockgate_protocol::legacy::negotiate(request.param_str("protocolVersion").as_deref());
-    let declared = match read_declared(request) {
-        Ok(declared) => declared,
-        Err(problem) => return refuse(gateway, exchange, id, &problem),
-    };
-    let limits = &snapshot.config.limits;
-    let endpoint = &exchange.endpoint;
-    let opening = Opening { revision, capabilities: capabilities::carried_of(declared, revision) };
-    // Without a secret of the operator's there is nobody who could go on with it.
-    let portable = snapshot
-        .config
-        .secret
-        .as_ref()
-        .and_then(|_| portable::seal(&snapshot.sealer, &principal, endpoint, &opening));
-    let session = match gateway.sessions.open(
-        principal,
-        endpoint.clone(),
-        opening,
-        portable,
-        limits,
-        &view,
-    ) {
-        Ok(session) => session,
-        Err(too_many) => {
-            let problem = RequestError::too_many_sessions(too_many);
-            return refuse(gateway, exchange, id, &problem);
-        }
-    };
-    tell_servers(gateway, &session, &view);
-    let result = write_initialize_result(snapshot, &view, revision);
-    let body = Text::Whole(write::result(id, result.to_string().as_bytes()).into());
-    Reply::Message { status: StatusCode::OK, headers: session_header(&session.id), body }
-}
-
-/// Lets servers know of a new session whose client can be asked things.
-fn tell_servers(gateway: &Gateway, session: &Arc<Session>, view: &View) {
-    if let Some(sole) = &gateway.sole {
-        sole.declare(&session.capabilities);
-        let session: Arc<dyn ClientSession> = session.clone();
-        sole.open_session(&session);
-    }
-    if session.interactive {
-        // Begun now, so that the first list has less to wait for.
-        for server in view.servers.values() {
-            let server = Arc::clone(server);
-            tokio::spawn(async move { server.survey(Era::Legacy).await });
-        }
-    }
-}
-
-/// What the client declares that it can do.
-fn read_declared(request: &Request) -> Result<&[u8], RequestError> {
-    if request.params().is_empty() {
-        return Err(RequestError::invalid("`initialize` needs `params`"));
-    }
-    match request.param("capabilities") {
-        Some(declared) if !declared.starts_with(b"{") => {
-            Err(RequestError::invalid("`params.capabilities` must be an object"))
-        }
-        declared => Ok(declared.unwrap_or(b"{}")),
-    }
-}
-
-fn write_initialize_result(snapshot: &Snapshot, view: &View, revision: Revision) -> Value {
-    let mut capabilities = Offers::legacy_superset();
-    if revision < Revision::V2025_03_26 {
-        capabilities.as_object_mut().map(|all| all.remove("completions"));
-    }
-    if revision == Revision::V2025_11_25 && view.offers.legacy_tasks {
-        capabilities["tasks"] =
-            json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
-    }
-    capabilities::add_extensions(&mut capabilities, &view.extensions);
-    let info: Value = serde_json::from_slice(&snapshot.info).unwrap_or_default();
-    let mut result = json!({
-        "protocolVersion": revision.as_str(),
-        "capabilities": capabilities,
-        "serverInfo": info,
-    });
-    if let Some(text) = dispatch::join_instructions(snapshot, view) {
-        result["instructions"] = text.into();
-    }
-    result
-}
 
 /// A request or notification within a session.
 pub(crate) async fn receive(
@@ -149,9 +41,13 @@ pub(crate) async fn receive(
     principal: Principal,
     session: Arc<Session>,
     exchange: &Exchange,
-    request: Request,
+    (request, span): (Request, Option<Box<ServerSpan>>),
 ) -> Reply {
+    if let Some(span) = &span {
+        span.set_protocol(session.revision, Some(&session.id));
+    }
     if let Some(problem) = check_version(&exchange.headers) {
+        server_span::refuse(span.as_deref(), &problem);
         gateway.record_refused_request(&problem, exchange);
         return problem.reply(Some(request.id()).filter(|id| !id.is_empty()), Era::Legacy);
     }
@@ -165,30 +61,31 @@ pub(crate) async fn receive(
         Method::Ping => write_done(&id, Ok(())),
         Method::SetLevel => match set_level(&session, &request) {
             Ok(()) => write_done(&id, Ok(())),
-            Err(problem) => refuse(gateway, exchange, &id, &problem),
+            Err(problem) => refuse(gateway, exchange, &id, &problem, span.as_deref()),
         },
         Method::Initialize => {
             let words = "the session is initialized already";
             let problem = RequestError::new(code::INVALID_REQUEST, words);
-            refuse(gateway, exchange, &id, &problem)
+            refuse(gateway, exchange, &id, &problem, span.as_deref())
         }
         method
             if !method.exists_in(Era::Legacy) || method.as_str().starts_with("notifications/") =>
         {
             let problem = RequestError::method_not_found(&request.method_name());
-            refuse(gateway, exchange, &id, &problem)
+            refuse(gateway, exchange, &id, &problem, span.as_deref())
         }
         method => {
+            let message = (request, span);
             let context =
-                match prepare_request(gateway, snapshot, principal, session, exchange, request)
+                match prepare_request(gateway, snapshot, principal, session, exchange, message)
                     .await
                 {
                     Ok(context) => context,
                     Err(reply) => return *reply,
                 };
             match method {
-                Method::Subscribe => write_done(&id, subscribe(gateway, &context).await),
-                Method::Unsubscribe => write_done(&id, unsubscribe(gateway, &context)),
+                Method::Subscribe => write_noted(&id, &context, subscribe(gateway, &context).await),
+                Method::Unsubscribe => write_noted(&id, &context, unsubscribe(gateway, &context)),
                 _ => dispatch::answer_request(gateway, context).await,
             }
         }
@@ -202,7 +99,7 @@ async fn prepare_request(
     principal: Principal,
     session: Arc<Session>,
     exchange: &Exchange,
-    request: Request,
+    (request, span): (Request, Option<Box<ServerSpan>>),
 ) -> Result<Box<RequestContext>, Box<Reply>> {
     let rights = CallerRights::new(&snapshot.policy, principal.clone(), &session.endpoint);
     // It can be cancelled from now on, also while it waits for servers.
@@ -215,6 +112,7 @@ async fn prepare_request(
     let view = gateway.directory.view(&session.endpoint, &snapshot, &rights);
     let Some(view) = view else {
         let problem = RequestError::no_endpoint();
+        server_span::refuse(span.as_deref(), &problem);
         gateway.record_refused_request(&problem, exchange);
         return Err(Box::new(problem.reply(Some(request.id()), Era::Legacy)));
     };
@@ -229,6 +127,7 @@ async fn prepare_request(
         caller: session.caller(),
         session: Some(session),
         trace: trace_context::of_exchange(&exchange.headers),
+        span,
         running: Some(running),
         takes_streamed_body: exchange.takes_streamed_body,
         request,
@@ -247,8 +146,23 @@ fn write_done(id: &[u8], result: Result<(), RequestError>) -> Reply {
     }
 }
 
+/// The same where the span of the request is told of it.
+fn write_noted(id: &[u8], context: &RequestContext, result: Result<(), RequestError>) -> Reply {
+    if let Err(problem) = &result {
+        server_span::refuse(context.span.as_deref(), problem);
+    }
+    write_done(id, result)
+}
+
 /// Refuses a request that no step behind this one has noted.
-fn refuse(gateway: &Gateway, exchange: &Exchange, id: &[u8], problem: &RequestError) -> Reply {
+fn refuse(
+    gateway: &Gateway,
+    exchange: &Exchange,
+    id: &[u8],
+    problem: &RequestError,
+    span: Option<&ServerSpan>,
+) -> Reply {
+    server_span::refuse(span, problem);
     gateway.record_refused_request(problem, exchange);
     problem.reply(Some(id), Era::Legacy)
 }
@@ -323,7 +237,7 @@ pub(crate) fn open_stream(
         return refuse_without_session(gateway, snapshot, exchange, "GET");
     }
     let Some(session) = gateway.session(named, principal, exchange) else {
-        return gateway.refuse_unknown_session(exchange, None);
+        return gateway.refuse_unknown_session(exchange, None, None);
     };
     if let Some(problem) = check_version(&exchange.headers) {
         gateway.record_refused_request(&problem, exchange);
@@ -372,7 +286,7 @@ fn refuse_without_session(
         gateway.record_refused_request(&problem, exchange);
         return problem.reply(None, Era::Legacy);
     }
-    gateway.refuse_unknown_session(exchange, None);
+    gateway.refuse_unknown_session(exchange, None, None);
     let words = format!("{verb} needs a session: send `initialize` by POST first");
     RequestError::new(code::INVALID_REQUEST, words)
         .status(StatusCode::METHOD_NOT_ALLOWED)
@@ -391,7 +305,7 @@ pub(crate) fn end_session(
         return refuse_without_session(gateway, snapshot, exchange, "DELETE");
     }
     let Some(session) = gateway.session(named, principal, exchange) else {
-        return gateway.refuse_unknown_session(exchange, None);
+        return gateway.refuse_unknown_session(exchange, None, None);
     };
     gateway.sessions.record_ended(&session.id);
     gateway.end_session(&session);

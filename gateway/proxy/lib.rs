@@ -40,6 +40,7 @@ mod relay;
 mod rescue;
 mod response;
 mod rights;
+mod server_span;
 mod session;
 mod session_stream;
 mod single_principal;

@@ -14,6 +14,7 @@ use lockgate_protocol::revision::{Era, Revision};
 use crate::gateway::Gateway;
 use crate::headers::{SESSION, VERSION, header};
 use crate::rescue::RequestError;
+use crate::server_span::ServerSpan;
 use crate::snapshot::Snapshot;
 use crate::transport::{Endpoint, Exchange, ExchangeKind, Reply};
 use crate::{batch, legacy, modern};
@@ -126,26 +127,29 @@ impl Gateway {
         match message {
             Message::Response(response) => match self.session(session_id, &principal, exchange) {
                 Some(session) => self.take_answer(&session, exchange, &response),
-                None => self.refuse_unknown_session(exchange, None),
+                None => self.refuse_unknown_session(exchange, None, None),
             },
             Message::Request(request) | Message::Notification(request) => {
                 lockgate_telemetry::request::has_rpc_id(request.id());
+                let span = ServerSpan::begin(self, exchange, &request);
                 match choose(&request, &exchange.headers) {
                     Chosen::Modern => {
-                        modern::receive(self, snapshot, principal, exchange, request).await
+                        modern::receive(self, snapshot, principal, exchange, request, span).await
                     }
                     Chosen::Initialize => {
-                        legacy::initialize(self, &snapshot, principal, exchange, &request)
+                        let span = span.as_deref();
+                        legacy::initialize(self, &snapshot, principal, exchange, &request, span)
                     }
                     Chosen::Legacy => match self.session(session_id, &principal, exchange) {
                         Some(session) => {
-                            legacy::receive(self, snapshot, principal, session, exchange, request)
+                            let message = (request, span);
+                            legacy::receive(self, snapshot, principal, session, exchange, message)
                                 .await
                         }
-                        None => self.refuse_unknown_session(
-                            exchange,
-                            Some(request.id()).filter(|id| !id.is_empty()),
-                        ),
+                        None => {
+                            let id = Some(request.id()).filter(|id| !id.is_empty());
+                            self.refuse_unknown_session(exchange, id, span.as_deref())
+                        }
                     },
                 }
             }

@@ -14,6 +14,7 @@ use lockgate_telemetry::audit::Refused;
 use crate::gateway::Gateway;
 use crate::headers::{SESSION, header};
 use crate::rescue::RequestError;
+use crate::server_span::{self, ServerSpan};
 use crate::session::Session;
 use crate::transport::{Endpoint, Exchange, Reply};
 
@@ -94,7 +95,12 @@ impl Gateway {
 
     /// The answer to a message whose session is not there. Only the trail knows whether it is
     /// somebody else's.
-    pub(crate) fn refuse_unknown_session(&self, exchange: &Exchange, id: Option<&[u8]>) -> Reply {
+    pub(crate) fn refuse_unknown_session(
+        &self,
+        exchange: &Exchange,
+        id: Option<&[u8]>,
+        span: Option<&ServerSpan>,
+    ) -> Reply {
         let named = header(&exchange.headers, &SESSION);
         let words = match named {
             None => "no session is named",
@@ -120,6 +126,7 @@ impl Gateway {
                 RequestError::new(code::INVALID_REQUEST, words).status(StatusCode::BAD_REQUEST)
             }
         };
+        server_span::refuse(span, &problem);
         problem.reply(id, Era::Legacy)
     }
 

@@ -129,6 +129,11 @@ impl RequestError {
         problem
     }
 
+    /// It is told as a result that says that it is an error.
+    pub(crate) fn is_result(&self) -> bool {
+        self.result.is_some()
+    }
+
     pub(crate) fn is_withdrawn(&self) -> bool {
         self.outcome == Outcome::Cancelled
     }

@@ -6,6 +6,7 @@
 //! allocates, nothing locks, no span is made.
 
 pub mod audit;
+mod call_trace;
 mod config;
 mod counters;
 mod denials;
@@ -17,6 +18,7 @@ mod labels;
 mod log;
 mod metrics;
 mod numbers;
+mod operation;
 mod process;
 mod readings;
 mod recent;
@@ -26,6 +28,7 @@ mod spans;
 mod statuses;
 mod trace;
 
+pub use call_trace::CallTrace;
 pub use config::{Config, Format};
 pub use counters::{Bounds, Entered, Gauge, ServerMetrics, ToolMetrics};
 pub use figures::{ServerFigures, ToolFigures};
@@ -33,6 +36,7 @@ pub use labels::{Denial, FailureType, Notification, Outcome, Rejection, ServerSt
 pub use log::{Guard, LogError, init};
 pub use metrics::Metrics;
 pub use numbers::KeySet;
+pub use operation::{Network, Note, OperationSpan, Target};
 pub use recent::{RECENT_STEP, RECENT_STEPS, RecentCalls};
-pub use spans::{Call, TraceError, Tracer, Way};
+pub use spans::{TraceError, Tracer, Way};
 pub use trace::{TraceContext, TraceParent};

@@ -4,6 +4,7 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -18,21 +19,34 @@ tokio::task_local! {
     static CURRENT: Tag;
 }
 
-/// The ids of one request.
+/// How a request came in over HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// The client's address.
+    pub address: IpAddr,
+    pub port: Option<u16>,
+    /// The version of HTTP, as `1.1`.
+    pub version: Option<&'static str>,
+}
+
+/// The ids of one request, and how it came in.
 #[derive(Debug)]
 pub struct Tag {
     given: Option<Box<str>>,
+    arrival: Option<Arrival>,
     number: u64,
     rpc: Cell<(u8, [u8; MAX_RPC])>,
 }
 
 impl Tag {
-    /// The tag of a request whose client named it so, or not at all.
+    /// The tag of a request whose client named it so, or not at all; on stdio it has not arrived
+    /// from anywhere.
     #[must_use]
-    pub fn new(given: Option<&[u8]>) -> Self {
+    pub fn new(given: Option<&[u8]>, arrival: Option<Arrival>) -> Self {
         let given = given.filter(|id| is_usable(id));
         let given = given.and_then(|id| std::str::from_utf8(id).ok()).map(Into::into);
-        Self { given, number: NUMBER.fetch_add(1, Relaxed), rpc: Cell::new((0, [0; MAX_RPC])) }
+        let number = NUMBER.fetch_add(1, Relaxed);
+        Self { given, arrival, number, rpc: Cell::new((0, [0; MAX_RPC])) }
     }
 
     /// The id that the client gave, if it can be used.
@@ -61,6 +75,12 @@ impl fmt::Display for Tag {
 /// Runs a request; every line that it logs on the way carries its tag.
 pub fn within<F: Future>(tag: Tag, request: F) -> impl Future<Output = F::Output> {
     CURRENT.scope(tag, request)
+}
+
+/// How the request that is being worked on came in; nothing for stdio and outside of requests.
+#[must_use]
+pub fn arrival() -> Option<Arrival> {
+    CURRENT.try_with(|tag| tag.arrival).ok().flatten()
 }
 
 /// The request's JSON-RPC id, as JSON text, is known now.

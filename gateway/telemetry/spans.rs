@@ -1,16 +1,12 @@
-//! Spans of calls, exported over OTLP/HTTP in the background. A span is built when its call has
-//! ended; a call never waits for the collector, and a collector that is slow or gone costs spans,
-//! which are counted.
+//! Spans that have ended, exported over OTLP/HTTP in the background. A call never waits for the
+//! collector, and a collector that is slow or gone costs spans, which are counted.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use opentelemetry::trace::{
-    SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState,
-};
 use opentelemetry::{InstrumentationScope, KeyValue};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::transform::common::tonic::ResourceAttributesWithSchema;
@@ -23,7 +19,6 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::config::Config;
-use crate::labels::Outcome;
 use crate::metrics::Metrics;
 use crate::trace::TraceContext;
 
@@ -41,26 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[error("OTLP export: {0}")]
 pub struct TraceError(String);
 
-/// One call that has ended.
-#[derive(Debug)]
-pub struct Call<'a> {
-    /// The context that was sent to the server: this span.
-    pub context: &'a TraceContext,
-    /// The context that the client sent, if any: this span's parent.
-    pub parent: Option<&'a TraceContext>,
-    /// JSON-RPC method.
-    pub method: &'a str,
-    /// Slug of the server, if it was routed to one.
-    pub server: Option<&'a str>,
-    /// Exposed name of a tool.
-    pub tool: Option<&'a str>,
-    /// `legacy` or `modern`, of the client.
-    pub era: &'static str,
-    pub outcome: Outcome,
-    pub duration: Duration,
-}
-
-/// Takes finished calls. Clones share one exporter.
+/// Takes spans that have ended. Clones share one exporter.
 #[derive(Clone, Debug)]
 pub struct Tracer {
     queue: mpsc::Sender<Message>,
@@ -138,11 +114,18 @@ impl Tracer {
         Ok(Some(Self { queue, lost, scope: InstrumentationScope::builder("lockgate").build() }))
     }
 
-    /// Queues one span, if its trace is sampled. Never waits.
-    pub fn record_call(&self, call: &Call<'_>) {
-        if call.context.is_sampled()
-            && self.queue.try_send(Message::Span(Box::new(self.span(call)))).is_err()
-        {
+    /// The first context of a trace that no client has begun.
+    pub(crate) fn new_trace(&self) -> TraceContext {
+        TraceContext::root(true)
+    }
+
+    pub(crate) fn scope(&self) -> InstrumentationScope {
+        self.scope.clone()
+    }
+
+    /// Queues one span. Never waits.
+    pub(crate) fn record(&self, span: SpanData) {
+        if self.queue.try_send(Message::Span(Box::new(span))).is_err() {
             self.lost.fetch_add(1, Relaxed);
         }
     }
@@ -162,51 +145,6 @@ impl Tracer {
     /// Spans that were made and not exported.
     pub fn lost(&self) -> u64 {
         self.lost.load(Relaxed)
-    }
-
-    fn span(&self, call: &Call<'_>) -> SpanData {
-        let end = SystemTime::now();
-        let context = call.context;
-        let mut attributes = Vec::with_capacity(5);
-        attributes.push(KeyValue::new("mcp.method.name", call.method.to_owned()));
-        if let Some(server) = call.server {
-            attributes.push(KeyValue::new("mcp.server", server.to_owned()));
-        }
-        if let Some(tool) = call.tool {
-            attributes.push(KeyValue::new("gen_ai.tool.name", tool.to_owned()));
-        }
-        attributes.push(KeyValue::new("lockgate.outcome", call.outcome.as_str()));
-        attributes.push(KeyValue::new("lockgate.era", call.era));
-        let state = context.tracestate().and_then(|state| state.parse::<TraceState>().ok());
-        let parent = call.parent.map(|parent| SpanId::from(parent.span_id()));
-        let name = match call.tool {
-            Some(tool) => format!("{} {tool}", call.method),
-            None => call.method.to_owned(),
-        };
-        SpanData {
-            span_context: SpanContext::new(
-                TraceId::from(context.trace_id()),
-                SpanId::from(context.span_id()),
-                TraceFlags::SAMPLED,
-                false,
-                state.unwrap_or_default(),
-            ),
-            parent_span_id: parent.unwrap_or(SpanId::INVALID),
-            parent_span_is_remote: parent.is_some(),
-            span_kind: SpanKind::Server,
-            name: name.into(),
-            start_time: end.checked_sub(call.duration).unwrap_or(end),
-            end_time: end,
-            attributes,
-            dropped_attributes_count: 0,
-            events: Default::default(),
-            links: Default::default(),
-            status: match call.outcome {
-                Outcome::Ok | Outcome::Cancelled => Status::Unset,
-                failed => Status::error(failed.as_str()),
-            },
-            instrumentation_scope: self.scope.clone(),
-        }
     }
 }
 

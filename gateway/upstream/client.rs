@@ -2,6 +2,7 @@
 //! knows what it offers. A `tools/call` is never sent twice, whatever happens to it.
 
 mod arrival;
+mod hop;
 mod load;
 mod outcome;
 mod patience;
@@ -21,6 +22,7 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::outbound::Outbound;
 use lockgate_protocol::revision::Era;
 use lockgate_protocol::write;
+use lockgate_telemetry::{CallTrace, TraceContext};
 use parking_lot::Mutex;
 
 use outcome::{Verdict, is_header_mismatch, read};
@@ -128,6 +130,10 @@ impl Shared {
             self.attempt(call, turn.conversation).await
         })
         .await;
+        if let Some(trace) = &call.trace {
+            // One that was given up is still open.
+            hop::end(trace, &result);
+        }
         verdict.pass(&result, &self.id);
         if let Ok(answer) = &result {
             self.silent_ends.reset();
@@ -171,7 +177,11 @@ impl Shared {
         if let Some(level) = call.caller.log_level.filter(|_| !modern) {
             Box::pin(connection.ensure_level(level)).await;
         }
-        let trace = call.trace.as_ref().map(|(parent, state)| (parent.as_str(), state.as_deref()));
+        let is_recorded = call.trace.as_ref().is_some_and(CallTrace::is_recorded);
+        let id = is_recorded.then(|| connection.mint_id());
+        let trace = call.trace.as_ref().map(|trace| hop::begin(self, trace, call, connection, id));
+        let parent = trace.as_ref().map(TraceContext::traceparent);
+        let state = trace.as_ref().and_then(TraceContext::tracestate);
         let capabilities = declared_for(call, modern);
         let headers = self.param_headers(connection, call);
         let arguments = call.arguments().unwrap_or(b"{}");
@@ -179,7 +189,7 @@ impl Shared {
         let wants_progress = conversation.as_ref().is_some_and(|c| c.wants_progress());
         let log_level = call.caller.log_level.map(crate::call::LogLevel::as_str);
         let ask = Ask {
-            id: None,
+            id,
             method: call.method,
             target: call.method.target().map(|_| call.target),
             outbound: Outbound {
@@ -188,7 +198,7 @@ impl Shared {
                 sender: None,
                 progress: wants_progress,
                 log_level,
-                trace,
+                trace: parent.as_ref().map(|parent| (parent.as_str(), state)),
             },
             capabilities: &capabilities,
             params: &params,
@@ -196,8 +206,12 @@ impl Shared {
             sink: call.sink.clone(),
             limit: Some(call.timeout.unwrap_or_else(|| self.timeout_of(call))),
         };
-        let response = connection.ask(ask).await?;
-        read(response, modern)
+        let response = connection.ask(ask).await;
+        let result = response.and_then(|response| read(response, modern));
+        if let Some(trace) = &call.trace {
+            hop::end(trace, &result);
+        }
+        result
     }
 
     /// The `Mcp-Param-*` headers that a modern server's tool wants.

@@ -2,6 +2,7 @@
 //! form.
 
 mod missed;
+mod request_headers;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use lockgate_protocol::meta::Sender;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::outbound::{self, Outbound};
 use lockgate_protocol::revision::{Era, Revision};
-use lockgate_protocol::{code, header, modern, write};
+use lockgate_protocol::{code, modern, write};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::oneshot;
@@ -79,7 +80,7 @@ enum Written<'a> {
 
 /// One request of ours or of a client, ready to be written.
 pub(crate) struct Ask<'a> {
-    /// An id of its own, from [`Connection::expect_acknowledgement`].
+    /// An id of its own, from [`Connection::expect_acknowledgement`] or [`Connection::mint_id`].
     pub(crate) id: Option<u64>,
     pub(crate) method: Method,
     /// What the request is about, for `Mcp-Name`.
@@ -206,7 +207,7 @@ impl Connection {
 
     /// A fresh id for a listen, and what its acknowledgement will name.
     pub(crate) fn expect_acknowledgement(&self) -> (u64, oneshot::Receiver<BTreeSet<Topic>>) {
-        let id = self.ids.fetch_add(1, Ordering::Relaxed);
+        let id = self.mint_id();
         let (sender, receiver) = oneshot::channel();
         let mut waiting = self.receiver.acknowledgements.lock();
         waiting.retain(|_, sender: &mut oneshot::Sender<_>| !sender.is_closed());
@@ -224,13 +225,18 @@ impl Connection {
         self.era() == Era::Modern && matches!(self.link, Link::Http(_))
     }
 
+    /// An id for a request, where it has to be known before it is written.
+    pub(crate) fn mint_id(&self) -> u64 {
+        self.ids.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// Sends one request in the server's era and waits for its response, without a timeout. It is
     /// written before the first wait, so that the future holds little.
     pub(crate) fn ask<'a>(
         &'a self,
         ask: Ask<'_>,
     ) -> impl Future<Output = Result<Response, Failure>> + Send + use<'a> {
-        let id = ask.id.unwrap_or_else(|| self.ids.fetch_add(1, Ordering::Relaxed));
+        let id = ask.id.unwrap_or_else(|| self.mint_id());
         let modern = self.era() == Era::Modern;
         let revision = self.peer.revision.as_str();
         let sender =
@@ -238,10 +244,9 @@ impl Connection {
         let text = Outbound { sender, ..ask.outbound }.write(id, ask.method);
         let written = match &self.link {
             Link::Duplex(duplex) => Written::Line(duplex, outbound::joined(text)),
-            Link::Http(link) => Written::Post(
-                link,
-                link.message(if modern { headers(&ask) } else { Extra::new() }, text),
-            ),
+            Link::Http(link) => {
+                Written::Post(link, link.message(request_headers::write(&ask, modern), text))
+            }
         };
         let Ask { method, conversation, sink, limit, .. } = ask;
         let unanswered =
@@ -344,27 +349,6 @@ async fn post_for(
         Some(response) if posted.status.as_u16() != 401 => Ok(response),
         _ => Err(status_failure(&posted, link.has_session())),
     }
-}
-
-/// The headers of one modern request; the version goes with all requests of the connection.
-fn headers(ask: &Ask<'_>) -> Extra {
-    static METHOD: HeaderName = HeaderName::from_static(modern::METHOD_HEADER);
-    static NAME: HeaderName = HeaderName::from_static(modern::NAME_HEADER);
-    let mut headers = Extra::new();
-    headers.push((METHOD.clone(), HeaderValue::from_static(ask.method.as_str())));
-    if let Some(value) =
-        ask.target.and_then(|t| HeaderValue::from_str(&header::encode_value(t)).ok())
-    {
-        headers.push((NAME.clone(), value));
-    }
-    for (name, value) in ask.params {
-        if let (Ok(name), Ok(value)) =
-            (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value))
-        {
-            headers.push((name, value));
-        }
-    }
-    headers
 }
 
 /// The server refused one of our own requests.

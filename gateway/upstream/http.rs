@@ -2,10 +2,12 @@
 //! stream. It repeats nothing, follows no redirect, and resumes a broken stream only where the
 //! server gave event ids.
 
+mod described;
 mod post;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU8;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -46,6 +48,8 @@ pub(crate) struct HttpLink {
     /// Headers of every request: configured ones, `Accept`, `Content-Type`, `User-Agent`, and in
     /// the legacy era session id and version once they are known.
     base: ArcSwap<HeaderMap>,
+    /// In which version of HTTP the server answered last.
+    version: AtomicU8,
 }
 
 /// Headers of one message, beside those that every message carries. Few, so they are no map.
@@ -69,7 +73,8 @@ impl HttpLink {
         base.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         base.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let base = ArcSwap::from_pointee(base);
-        Self { origin, limits, inbox, intake, questions: Arc::default(), base }
+        let version = AtomicU8::new(0);
+        Self { origin, limits, inbox, intake, questions: Arc::default(), base, version }
     }
 
     /// Headers that all later requests carry (version, legacy session id).
@@ -106,6 +111,7 @@ impl HttpLink {
             self.origin.send(post.message).await.map_err(|error| send_failure(&error))?;
         self.inbox.heard();
         let (head, body) = response.into_parts();
+        self.note_version(head.version);
         let streams = is_event_stream(&head.headers);
         let response = if streams && head.status.is_success() {
             match post.id {

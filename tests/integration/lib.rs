@@ -82,6 +82,7 @@ mod strict;
 mod subscriptions;
 mod tasks;
 mod tls;
+mod traces;
 mod trpc;
 mod trust;
 mod valid;

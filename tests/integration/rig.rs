@@ -2,6 +2,7 @@
 //! sends exactly the bytes that a test wants.
 
 pub mod client;
+pub mod collector;
 pub mod gate;
 pub mod issuer;
 pub mod liar;

@@ -11,6 +11,7 @@ use lockgate_protocol::jsonrpc::{self, Message, SentBy};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use lockgate_protocol::scan;
+use lockgate_telemetry::CallTrace;
 use lockgate_upstream::{
     Answer, AnswerKind, BackChannel, Call, Caller, Conversation, Failure, ListKind, ServerId,
     Upstream,
@@ -39,7 +40,7 @@ struct OwnedCall {
     request: jsonrpc::Request,
     replaced: Vec<Replaced>,
     caller: Caller,
-    trace: Option<(String, Option<String>)>,
+    trace: Option<CallTrace>,
 }
 
 impl OwnedCall {
@@ -85,7 +86,7 @@ pub(super) async fn make_call(
     context: &RequestContext,
     permitted: &mut Permitted,
     channel: Option<Arc<CallChannel>>,
-    trace: Option<(String, Option<String>)>,
+    trace: Option<CallTrace>,
 ) -> Result<Result<Answer, Failure>, RequestError> {
     let call = match permitted.take_parked() {
         Some(parked) => resume(gateway, &parked, channel)?,
@@ -111,7 +112,7 @@ fn own(
     context: &RequestContext,
     permitted: &Permitted,
     caller: Caller,
-    trace: Option<(String, Option<String>)>,
+    trace: Option<CallTrace>,
 ) -> OwnedCall {
     OwnedCall {
         server: Arc::clone(permitted.server()),
@@ -130,7 +131,7 @@ fn begin(
     context: &RequestContext,
     permitted: &Permitted,
     channel: Option<Arc<CallChannel>>,
-    trace: Option<(String, Option<String>)>,
+    trace: Option<CallTrace>,
 ) -> Option<ParkedCall> {
     let server = permitted.server();
     let limits = &context.snapshot.config.limits;
@@ -177,7 +178,7 @@ async fn call_alone(
     context: &RequestContext,
     permitted: &Permitted,
     channel: Option<Arc<CallChannel>>,
-    trace: Option<(String, Option<String>)>,
+    trace: Option<CallTrace>,
 ) -> Result<Answer, Failure> {
     let caller = Caller { interactive: false, ..context.caller.clone() };
     own(context, permitted, caller, trace).run(channel.map(|channel| channel as _)).await

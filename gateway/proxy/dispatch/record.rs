@@ -10,7 +10,7 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::scan;
 use lockgate_telemetry::audit::{self, Decision, Record, Ticket};
 use lockgate_telemetry::{
-    Denial, FailureType, Outcome, ToolMetrics, TraceContext, Tracer, Unknown,
+    CallTrace, Denial, FailureType, Outcome, ToolMetrics, TraceContext, Unknown,
 };
 
 use crate::authorize::Permitted;
@@ -20,7 +20,6 @@ use crate::gateway::Gateway;
 use crate::rejections::classify;
 use crate::rescue::RequestError;
 use crate::tool_news::EndedCall;
-use crate::trace_context;
 use crate::transport::Endpoint;
 
 /// One record of a request that policy refused. The caller of something hidden is told what the
@@ -31,10 +30,19 @@ pub(crate) fn audit_denial(gateway: &Gateway, context: &RequestContext, problem:
         _ => None,
     };
     count_denial(gateway, context, problem, hidden.as_ref().map(|(_, rule)| &**rule));
+    let hides = hidden.is_some();
     let (server, rule) = match hidden {
         Some((server, rule)) => (Some(server.into_boxed_str()), Some(rule)),
         None => (problem.server.clone(), problem.rule.clone()),
     };
+    if let Some(span) = &context.span {
+        let denial = if hides { Denial::Hidden } else { problem.denial };
+        span.deny(problem, rule.as_deref(), denial);
+        if let Some(server) = server.as_deref() {
+            let name = find_name(context).filter(|_| !problem.is_unknown);
+            span.set_destination(context.request.method, name.as_deref(), server);
+        }
+    }
     if let Some(trail) = &gateway.audit {
         let decision = Decision::Deny(rule.as_deref(), &problem.message);
         // The request is refused in any case.
@@ -272,9 +280,6 @@ pub(super) struct CallRecord<'a> {
     gateway: &'a Gateway,
     context: &'a RequestContext,
     tool: Option<Arc<ToolMetrics>>,
-    server: Option<String>,
-    tracer: Option<&'a Tracer>,
-    parent: Option<TraceContext>,
     trace: Option<TraceContext>,
     ticket: Option<Ticket<'a>>,
     rule: Option<Arc<str>>,
@@ -292,19 +297,17 @@ impl<'a> CallRecord<'a> {
         context: &'a RequestContext,
         permitted: &Permitted,
     ) -> Result<Self, RequestError> {
-        let parent = trace_context::of_message(&context.request).or_else(|| context.trace.clone());
-        let tracer = gateway.tracer.as_ref();
-        let is_traced = parent.is_some() || tracer.is_some();
-        let trace = is_traced.then(|| TraceContext::continued(parent.as_ref()));
+        let trace = context.position();
         let trace_id = trace.as_ref().map(TraceContext::trace_id);
-        let server = tracer.map(|_| permitted.server().qualified_name().into_owned());
+        if let Some(span) = &context.span {
+            let name = permitted.listed().map(Cow::Borrowed).or_else(|| find_name(context));
+            let server = permitted.server().qualified_name();
+            span.set_destination(context.request.method, name.as_deref(), &server);
+        }
         Ok(Self {
             gateway,
             context,
             tool: permitted.metrics(),
-            server,
-            tracer,
-            parent,
             trace,
             ticket: audit_allow(gateway, context, permitted, trace_id)?,
             rule: permitted.rule().cloned(),
@@ -314,10 +317,9 @@ impl<'a> CallRecord<'a> {
         })
     }
 
-    /// `traceparent` and `tracestate` for the server.
-    pub(super) fn trace_headers(&self) -> Option<(String, Option<String>)> {
-        let trace = self.trace.as_ref()?;
-        Some((trace.traceparent().as_str().to_owned(), trace.tracestate().map(str::to_owned)))
+    /// Where the requests to the server stand.
+    pub(super) fn call_trace(&self) -> Option<CallTrace> {
+        Some(CallTrace::new(self.trace.clone()?, self.gateway.tracer.clone()))
     }
 
     fn failure_type(&self) -> Option<FailureType> {
@@ -329,27 +331,6 @@ impl<'a> CallRecord<'a> {
             Outcome::Unavailable => FailureType::Connection,
         };
         Some(self.failure.unwrap_or(usual))
-    }
-
-    /// The span of the call.
-    fn record_span(&self, duration: Duration) {
-        let Some(tracer) = self.tracer else { return };
-        let Some(trace) = &self.trace else { return };
-        let request = &self.context.request;
-        let tool = match request.param_str("name") {
-            Some(_) => find_name(self.context),
-            None => None,
-        };
-        tracer.record_call(&lockgate_telemetry::Call {
-            context: trace,
-            parent: self.parent.as_ref(),
-            method: request.method.as_str(),
-            server: self.server.as_deref(),
-            tool: tool.as_deref(),
-            era: self.context.era().as_str(),
-            outcome: self.outcome,
-            duration,
-        });
     }
 
     /// The line in the log.
@@ -391,7 +372,9 @@ impl Drop for CallRecord<'_> {
             let tools = &self.gateway.directory.tools;
             tools.tell_call(organisation, || ended(self.context, self.outcome, duration));
         }
-        self.record_span(duration);
+        if let Some(span) = &self.context.span {
+            span.end(self.outcome);
+        }
         if Record::wanted(true) {
             self.write_log(duration);
         }

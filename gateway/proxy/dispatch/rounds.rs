@@ -122,7 +122,7 @@ async fn park_call(
     channel: Option<Arc<CallChannel>>,
     record: &CallRecord<'_>,
 ) -> Result<Answer, RequestError> {
-    let trace = record.trace_headers();
+    let trace = record.call_trace();
     let answer = parking::make_call(gateway, context, permitted, channel, trace).await?;
     let answer = answer.map_err(|failure| report(&**permitted.server(), &failure, record))?;
     match parking::ask_to_open(context, permitted, &answer) {
@@ -164,7 +164,7 @@ async fn make_call(
         caller_view: Some(eyes),
         conversation: paths.channel.clone().map(|channel| channel as Arc<dyn Conversation>),
         sink: paths.relay.clone().map(|relay| relay as Arc<dyn ResponseSink>),
-        trace: record.trace_headers(),
+        trace: record.call_trace(),
         timeout: None,
     };
     let server = &**permitted.server();

@@ -63,6 +63,7 @@ impl Gateway {
             caller: session.caller(),
             session: Some(Arc::clone(session)),
             trace: None,
+            span: None,
             running: None,
             takes_streamed_body: false,
             snapshot,

@@ -21,12 +21,12 @@ fn run(tag: Tag, act: impl FnOnce()) {
 fn lines_about_a_request_carry_its_ids_and_others_none() {
     for format in [Format::Text, Format::Json] {
         let lines = logged(format, "info", || {
-            run(Tag::new(Some(b"abc-1")), || {
+            run(Tag::new(Some(b"abc-1"), None), || {
                 tracing::info!("before");
                 has_rpc_id(b"\"r\\u0022\n\xff\"");
                 tracing::info!("after");
             });
-            run(Tag::new(None), || tracing::info!("made"));
+            run(Tag::new(None, None), || tracing::info!("made"));
             tracing::info!("outside");
         });
         let lines: Vec<&str> = lines.lines().collect();
@@ -52,15 +52,15 @@ fn lines_about_a_request_carry_its_ids_and_others_none() {
 #[test]
 fn odd_ids_from_outside_are_replaced_and_long_ones_cut() {
     for odd in [&b""[..], b"a b", b"a\nb", b"\"", "ä".as_bytes(), &[b'x'; 65]] {
-        assert_eq!(Tag::new(Some(odd)).given(), None);
+        assert_eq!(Tag::new(Some(odd), None).given(), None);
     }
-    assert_eq!(Tag::new(Some(&[b'x'; 64])).given().map(str::len), Some(64));
+    assert_eq!(Tag::new(Some(&[b'x'; 64]), None).given().map(str::len), Some(64));
     let line = logged(Format::Text, "info", || {
-        run(Tag::new(None), || {
+        run(Tag::new(None, None), || {
             has_rpc_id(&[b'9'; 256]);
             tracing::info!("x");
         });
     });
     assert!(line.trim_end().ends_with(&format!("rpc_id={}", "9".repeat(MAX_RPC))), "{line}");
-    assert_ne!(Tag::new(None).to_string(), Tag::new(None).to_string());
+    assert_ne!(Tag::new(None, None).to_string(), Tag::new(None, None).to_string());
 }

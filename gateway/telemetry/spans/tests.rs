@@ -11,6 +11,7 @@ use tokio::net::TcpListener;
 
 use super::*;
 use crate::config::Format;
+use crate::operation::{Note, OperationSpan, Target};
 
 /// A collector that passes on path and body of what it gets, and answers with `status`.
 async fn collector(status: u16) -> (Config, mpsc::Receiver<(String, Bytes)>) {
@@ -54,17 +55,13 @@ fn contains(body: &[u8], part: &[u8]) -> bool {
     body.windows(part.len()).any(|window| window == part)
 }
 
-fn call<'a>(context: &'a TraceContext, parent: Option<&'a TraceContext>) -> Call<'a> {
-    Call {
-        context,
-        parent,
-        method: "tools/call",
-        server: Some("files"),
-        tool: Some("files__read"),
-        era: "modern",
-        outcome: Outcome::ToolError,
-        duration: Duration::from_millis(5),
-    }
+/// A call that has ended.
+fn end(tracer: &Tracer, parent: Option<&TraceContext>) -> TraceContext {
+    let mut span = OperationSpan::server(tracer, parent, "tools/call");
+    span.set_target(Target::Tool("files__read"), true);
+    span.note(Note::Server, "files");
+    span.answered_with_tool_error();
+    span.context().clone()
 }
 
 #[tokio::test]
@@ -74,8 +71,7 @@ async fn a_span_arrives_in_the_clients_trace_under_the_clients_span() {
     let parent =
         TraceContext::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", None)
             .unwrap();
-    let context = parent.child();
-    tracer.record_call(&call(&context, Some(&parent)));
+    let context = end(&tracer, Some(&parent));
     tracer.flush().await;
     let (path, body) = gets.recv().await.unwrap();
     assert_eq!(path, "/v1/traces");
@@ -86,11 +82,10 @@ async fn a_span_arrives_in_the_clients_trace_under_the_clients_span() {
     for text in [
         "tools/call files__read",
         "mcp.method.name",
-        "mcp.server",
+        "lockgate.server",
         "gen_ai.tool.name",
         "tool_error",
-        "modern",
-        "lockgate",
+        "execute_tool",
     ] {
         assert!(contains(&body, text.as_bytes()), "{text}");
     }
@@ -101,7 +96,7 @@ async fn a_span_arrives_in_the_clients_trace_under_the_clients_span() {
 async fn what_the_client_did_not_sample_is_not_exported() {
     let (config, mut gets) = collector(200).await;
     let tracer = Tracer::start(&config, &Metrics::new(&config), &Way::default()).unwrap().unwrap();
-    tracer.record_call(&call(&TraceContext::root(false), None));
+    end(&tracer, Some(&TraceContext::root(false)));
     tracer.flush().await;
     assert!(gets.try_recv().is_err());
     assert_eq!(tracer.lost(), 0);
@@ -112,7 +107,7 @@ async fn spans_that_a_collector_refuses_are_counted_as_lost() {
     let (config, mut gets) = collector(400).await;
     let metrics = Metrics::new(&config);
     let tracer = Tracer::start(&config, &metrics, &Way::default()).unwrap().unwrap();
-    tracer.record_call(&call(&TraceContext::root(true), None));
+    end(&tracer, None);
     tracer.flush().await;
     assert!(gets.recv().await.is_some());
     assert_eq!(tracer.lost(), 1);
@@ -123,10 +118,9 @@ async fn spans_that_a_collector_refuses_are_counted_as_lost() {
 async fn spans_beyond_the_queue_are_counted_and_never_waited_for() {
     let (config, _gets) = collector(200).await;
     let tracer = Tracer::start(&config, &Metrics::new(&config), &Way::default()).unwrap().unwrap();
-    let context = TraceContext::root(true);
     // Nothing is awaited, so on this single-threaded runtime the exporter cannot take any.
     for _ in 0..QUEUE + 3 {
-        tracer.record_call(&call(&context, None));
+        end(&tracer, None);
     }
     assert_eq!(tracer.lost(), 3);
 }
@@ -148,7 +142,7 @@ async fn a_collector_is_reached_through_the_proxy() {
     url.set_username("ada").unwrap();
     let way = Way { proxy: Some((url, "localhost,other.example".into())), ca_file: None };
     let tracer = Tracer::start(&config, &Metrics::new(&config), &way).unwrap().unwrap();
-    tracer.record_call(&call(&TraceContext::root(true), None));
+    end(&tracer, None);
     tracer.flush().await;
     let (path, _) = gets.recv().await.unwrap();
     assert_eq!(path, "http://collector.example:4318/v1/traces");

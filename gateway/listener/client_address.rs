@@ -1,0 +1,103 @@
+//! Where a request really comes from, behind proxies that the operator trusts: they say it in one
+//! header, which is read from the right, because everything to the left of what a trusted proxy
+//! wrote is whatever the client sent. Nobody else is believed.
+
+use std::net::{IpAddr, SocketAddr};
+
+use http::{HeaderMap, HeaderName};
+use ipnet::IpNet;
+
+/// Entries of the header that are looked at, from the right.
+const MAX_ENTRIES: usize = 32;
+
+/// Which proxies are trusted, and in which header they name their clients.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TrustedProxies {
+    pub networks: Vec<IpNet>,
+    pub header: ForwardedHeader,
+}
+
+/// The header that proxies write. A proxy passes the other one on as its client sent it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ForwardedHeader {
+    /// `X-Forwarded-For`
+    #[default]
+    For,
+    /// `Forwarded` (RFC 7239)
+    Standard,
+}
+
+/// Who sent a request, and from which port, where that is known.
+pub(crate) type ClientAddress = (IpAddr, Option<u16>);
+
+impl TrustedProxies {
+    /// Who sent a request that came over a connection from `remote`.
+    pub(crate) fn find_client(&self, remote: SocketAddr, headers: &HeaderMap) -> ClientAddress {
+        let mut client = (remote.ip().to_canonical(), Some(remote.port()));
+        if self.networks.is_empty() {
+            return client;
+        }
+        let lines = headers.get_all(self.header.name());
+        let mut entries = Vec::new();
+        for line in lines.iter().rev() {
+            entries.extend(line.as_bytes().rsplit(|byte| *byte == b','));
+            if entries.len() > MAX_ENTRIES {
+                break;
+            }
+        }
+        for entry in entries.into_iter().take(MAX_ENTRIES) {
+            if !self.trusts(client.0) {
+                return client;
+            }
+            // What a trusted proxy does not say in a way that can be read, nobody else says for it.
+            let Some(named) = self.header.read(entry) else { return client };
+            client = named;
+        }
+        client
+    }
+
+    fn trusts(&self, address: IpAddr) -> bool {
+        self.networks.iter().any(|network| network.contains(&address))
+    }
+}
+
+impl ForwardedHeader {
+    fn name(self) -> HeaderName {
+        match self {
+            Self::For => HeaderName::from_static("x-forwarded-for"),
+            Self::Standard => http::header::FORWARDED,
+        }
+    }
+
+    /// The address that one entry names.
+    fn read(self, entry: &[u8]) -> Option<ClientAddress> {
+        let entry = std::str::from_utf8(entry).ok()?.trim();
+        match self {
+            Self::For => read_address(entry),
+            Self::Standard => {
+                let node = entry.split(';').find_map(|pair| {
+                    let (name, value) = pair.split_once('=')?;
+                    name.trim().eq_ignore_ascii_case("for").then_some(value.trim())
+                })?;
+                let quoted = node.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+                read_address(quoted.unwrap_or(node))
+            }
+        }
+    }
+}
+
+/// An address, with or without a port; of version 6 in brackets where there is one.
+fn read_address(text: &str) -> Option<ClientAddress> {
+    if let Ok(address) = text.parse::<IpAddr>() {
+        return Some((address.to_canonical(), None));
+    }
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return Some((address.ip().to_canonical(), Some(address.port())));
+    }
+    let inside = text.strip_prefix('[')?.strip_suffix(']')?;
+    let address = inside.parse::<std::net::Ipv6Addr>().ok()?;
+    Some((IpAddr::V6(address).to_canonical(), None))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! `initialize`: how a legacy session begins. Page: basic/lifecycle.mdx (2025-11-25).
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use lockgate_authn::Principal;
+use lockgate_protocol::capabilities::{self, Offers};
+use lockgate_protocol::code;
+use lockgate_protocol::jsonrpc::Request;
+use lockgate_protocol::method::Method;
+use lockgate_protocol::revision::{Era, Revision};
+use lockgate_protocol::write;
+use lockgate_upstream::ClientSession;
+use serde_json::{Value, json};
+
+use super::refuse;
+use crate::catalog::View;
+use crate::dispatch;
+use crate::gateway::Gateway;
+use crate::headers::session_header;
+use crate::rescue::RequestError;
+use crate::rights::CallerRights;
+use crate::server_span::{self, ServerSpan};
+use crate::session::Session;
+use crate::session::portable::{self, Opening};
+use crate::snapshot::Snapshot;
+use crate::transport::{Exchange, Reply, Text};
+
+/// Opens a session.
+pub(crate) fn initialize(
+    gateway: &Arc<Gateway>,
+    snapshot: &Arc<Snapshot>,
+    principal: Principal,
+    exchange: &Exchange,
+    request: &Request,
+    span: Option<&ServerSpan>,
+) -> Reply {
+    let refusal = |problem: &RequestError| refuse(gateway, exchange, request.id(), problem, span);
+    let id = request.id();
+    if id.is_empty() {
+        let problem = RequestError::new(code::INVALID_REQUEST, "`initialize` needs an id")
+            .status(StatusCode::BAD_REQUEST);
+        server_span::refuse(span, &problem);
+        return problem.reply(None, Era::Legacy);
+    }
+    let rights = CallerRights::new(&snapshot.policy, principal.clone(), &exchange.endpoint);
+    let Some(view) = gateway.directory.view(&exchange.endpoint, snapshot, &rights) else {
+        return refusal(&RequestError::no_endpoint());
+    };
+    if let Err(problem) = crate::authorize::admit(snapshot, &rights, Method::Initialize) {
+        return refusal(&problem);
+    }
+    let revision =
+        lockgate_protocol::legacy::negotiate(request.param_str("protocolVersion").as_deref());
+    let declared = match read_declared(request) {
+        Ok(declared) => declared,
+        Err(problem) => return refusal(&problem),
+    };
+    let limits = &snapshot.config.limits;
+    let endpoint = &exchange.endpoint;
+    let opening = Opening { revision, capabilities: capabilities::carried_of(declared, revision) };
+    // Without a secret of the operator's there is nobody who could go on with it.
+    let portable = snapshot
+        .config
+        .secret
+        .as_ref()
+        .and_then(|_| portable::seal(&snapshot.sealer, &principal, endpoint, &opening));
+    let session = match gateway.sessions.open(
+        principal,
+        endpoint.clone(),
+        opening,
+        portable,
+        limits,
+        &view,
+    ) {
+        Ok(session) => session,
+        Err(too_many) => {
+            let problem = RequestError::too_many_sessions(too_many);
+            return refusal(&problem);
+        }
+    };
+    if let Some(span) = span {
+        span.set_protocol(revision, Some(&session.id));
+    }
+    tell_servers(gateway, &session, &view);
+    let result = write_initialize_result(snapshot, &view, revision);
+    let body = Text::Whole(write::result(id, result.to_string().as_bytes()).into());
+    Reply::Message { status: StatusCode::OK, headers: session_header(&session.id), body }
+}
+
+/// Lets servers know of a new session whose client can be asked things.
+fn tell_servers(gateway: &Gateway, session: &Arc<Session>, view: &View) {
+    if let Some(sole) = &gateway.sole {
+        sole.declare(&session.capabilities);
+        let session: Arc<dyn ClientSession> = session.clone();
+        sole.open_session(&session);
+    }
+    if session.interactive {
+        // Begun now, so that the first list has less to wait for.
+        for server in view.servers.values() {
+            let server = Arc::clone(server);
+            tokio::spawn(async move { server.survey(Era::Legacy).await });
+        }
+    }
+}
+
+/// What the client declares that it can do.
+fn read_declared(request: &Request) -> Result<&[u8], RequestError> {
+    if request.params().is_empty() {
+        return Err(RequestError::invalid("`initialize` needs `params`"));
+    }
+    match request.param("capabilities") {
+        Some(declared) if !declared.starts_with(b"{") => {
+            Err(RequestError::invalid("`params.capabilities` must be an object"))
+        }
+        declared => Ok(declared.unwrap_or(b"{}")),
+    }
+}
+
+fn write_initialize_result(snapshot: &Snapshot, view: &View, revision: Revision) -> Value {
+    let mut capabilities = Offers::legacy_superset();
+    if revision < Revision::V2025_03_26 {
+        capabilities.as_object_mut().map(|all| all.remove("completions"));
+    }
+    if revision == Revision::V2025_11_25 && view.offers.legacy_tasks {
+        capabilities["tasks"] =
+            json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
+    }
+    capabilities::add_extensions(&mut capabilities, &view.extensions);
+    let info: Value = serde_json::from_slice(&snapshot.info).unwrap_or_default();
+    let mut result = json!({
+        "protocolVersion": revision.as_str(),
+        "capabilities": capabilities,
+        "serverInfo": info,
+    });
+    if let Some(text) = dispatch::join_instructions(snapshot, view) {
+        result["instructions"] = text.into();
+    }
+    result
+}

@@ -1,0 +1,91 @@
+//! What traces say of a request to a server: the CLIENT span, and the context that goes with it.
+
+use lockgate_protocol::jsonrpc::Outcome;
+use lockgate_protocol::method::Method;
+use lockgate_telemetry::{CallTrace, Network, Note, OperationSpan, Target, TraceContext};
+
+use super::Shared;
+use crate::call::{Answer, Call};
+use crate::config::Transport;
+use crate::connection::{Connection, Link};
+use crate::failure::{Failure, Kind};
+
+/// The request `id` goes out on `connection`: the context to send with it.
+pub(super) fn begin(
+    shared: &Shared,
+    trace: &CallTrace,
+    call: &Call<'_>,
+    connection: &Connection,
+    id: Option<u64>,
+) -> TraceContext {
+    trace.begin(call.method.as_str(), |span| {
+        span.set_target(find_target(call), true);
+        if let Some(id) = id {
+            span.set_request_id(id.to_string().as_bytes());
+        }
+        span.set_protocol(connection.peer.revision.as_str());
+        describe_way(span, shared, connection);
+        span.note(Note::Server, &shared.id.to_string());
+    })
+}
+
+/// How it ended.
+pub(super) fn end(trace: &CallTrace, result: &Result<Answer, Failure>) {
+    trace.end(|span| match result {
+        Ok(answer) => match &answer.outcome {
+            Outcome::Error(error) => {
+                span.answered_with_error(error.code, &error.message(&answer.text));
+            }
+            Outcome::Result(..) if answer.member("isError") == Some(b"true") => {
+                span.answered_with_tool_error();
+            }
+            Outcome::Result(..) => {}
+        },
+        Err(failure) => span.failed(name_failure(failure.kind), &failure.words),
+    });
+}
+
+fn find_target<'a>(call: &Call<'a>) -> Target<'a> {
+    match call.method {
+        Method::ToolsCall => Target::Tool(call.target),
+        Method::PromptsGet => Target::Prompt(call.target),
+        Method::ResourcesRead => Target::Resource(call.target),
+        _ => Target::Nothing,
+    }
+}
+
+fn describe_way(span: &mut OperationSpan, shared: &Shared, connection: &Connection) {
+    let mut version = None;
+    if let Link::Http(link) = &connection.link {
+        version = link.version();
+        if let Some(session) = link.session() {
+            span.set_session(&session);
+        }
+    }
+    let url = match &shared.config.transport {
+        Transport::Stdio { .. } => return span.set_network(Network::Pipe),
+        Transport::Http { url, .. } | Transport::Sse { url, .. } => url,
+    };
+    span.set_network(Network::Http(version));
+    if let Some(host) = url.host_str() {
+        span.set_peer(host.trim_matches(['[', ']']), url.port_or_known_default());
+    }
+}
+
+/// One of few words, for `error.type`.
+fn name_failure(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Unavailable => "unavailable",
+        Kind::Lost => "connection_lost",
+        Kind::Timeout => "timeout",
+        Kind::Garbage => "invalid_response",
+        Kind::TooLarge => "response_too_large",
+        Kind::NoMemory => "no_memory",
+        Kind::Overloaded => "overloaded",
+        Kind::Stalled => "stalled",
+        Kind::Busy => "busy",
+        Kind::NeedsAuth => "authorization_required",
+        Kind::SessionLost => "session_lost",
+        Kind::NotFound => "not_found",
+    }
+}

@@ -1,0 +1,35 @@
+//! What is known of the way to a server, for those who describe requests to it.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use http::Version;
+use lockgate_protocol::modern::SESSION_HEADER;
+
+use super::HttpLink;
+
+impl HttpLink {
+    /// The legacy session at the server.
+    pub(crate) fn session(&self) -> Option<String> {
+        let base = self.base.load();
+        let session = base.get(SESSION_HEADER)?;
+        session.to_str().ok().map(str::to_owned)
+    }
+
+    /// The version of HTTP that the server spoke last, such as `1.1`.
+    pub(crate) fn version(&self) -> Option<&'static str> {
+        match self.version.load(Relaxed) {
+            1 => Some("1.1"),
+            2 => Some("2"),
+            _ => None,
+        }
+    }
+
+    pub(super) fn note_version(&self, version: Version) {
+        let number = match version {
+            Version::HTTP_11 => 1,
+            Version::HTTP_2 => 2,
+            _ => 0,
+        };
+        self.version.store(number, Relaxed);
+    }
+}
