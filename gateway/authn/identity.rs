@@ -28,6 +28,8 @@ pub struct Identity {
     pub roles: Box<[Arc<str>]>,
     /// Those granted, and those that they imply.
     pub scopes: Box<[Arc<str>]>,
+    /// The name of an API key, for people: it is in records and decides nothing.
+    pub key_name: Option<Arc<str>>,
     /// The software that acts for the subject, as the credential names it (`azp`, `client_id`).
     pub agent: Option<Arc<str>>,
     id: CallerId,
@@ -47,6 +49,7 @@ impl Identity {
             roles: Box::default(),
             scopes: Box::default(),
             agent: None,
+            key_name: None,
         }
     }
 

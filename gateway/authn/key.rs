@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 
 use lockgate_text::hex;
 use time::OffsetDateTime;
@@ -144,10 +145,7 @@ struct Held {
 }
 
 impl Ring {
-    pub(crate) fn new(
-        keys: &[Key],
-        scopes: impl Fn(&[String]) -> Box<[std::sync::Arc<str>]>,
-    ) -> Self {
+    pub(crate) fn new(keys: &[Key], scopes: impl Fn(&[String]) -> Box<[Arc<str>]>) -> Self {
         let mut ring = HashMap::default();
         for key in keys {
             let mut identity =
@@ -155,6 +153,8 @@ impl Ring {
             identity.roles = key.roles.iter().map(|role| role.as_str().into()).collect();
             identity.scopes = scopes(&key.scopes);
             identity.agent = key.agent.as_deref().map(Into::into);
+            identity.key_name =
+                Some(key.name.as_str().into()).filter(|name: &Arc<str>| !name.is_empty());
             let held = Held {
                 hash: key.hash.into(),
                 expires: key.expires.unwrap_or(u64::MAX),

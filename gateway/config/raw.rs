@@ -30,7 +30,7 @@ pub use auth::{Anonymous, Auth, Claims, Issuer, Scopes};
 pub use builtin::Builtin;
 pub use catalogue::{AuthMethod, CatalogueEntry};
 pub use egress::{Egress, Reach};
-pub use http::{Admin, ApiPlace, ClientAuth, Http, Ready, SignIn};
+pub use http::{Admin, ApiPlace, ClientAuth, ForwardedHeader, Http, Ready, SignIn};
 use leaf::{List, Text};
 pub use limits::Limits;
 pub use log::{Format, Log, Telemetry};

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::client_address::TrustedProxies;
+
 /// Where and how clients reach the gateway over HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -15,6 +17,8 @@ pub struct Config {
     /// Origins (`scheme://host[:port]`) accepted besides loopback ones; each also gets CORS
     /// headers.
     pub origins: Vec<String>,
+    /// Who is believed when it says for whom it asks.
+    pub trusted_proxies: TrustedProxies,
     /// TLS certificate and key (PEM files); plain HTTP without it.
     pub tls: Option<Tls>,
     /// Serve the deprecated HTTP+SSE transport (2024-11-05) on `/sse`, `/servers/{slug}/sse` and

@@ -51,11 +51,9 @@ pub(crate) async fn answer_request<H: Handler, F: Fallback>(
 ) -> Result<ListenerResponse<F>, Infallible> {
     let given = request.headers().get(&REQUEST_ID).cloned();
     let version = request.version();
-    let arrival = Arrival {
-        address: context.remote.ip(),
-        port: Some(context.remote.port()),
-        version: name_version(version),
-    };
+    let trusted = &context.listener.config.trusted_proxies;
+    let (address, port) = trusted.find_client(context.remote, request.headers());
+    let arrival = Arrival { address, port, version: name_version(version) };
     let tag = Tag::new(given.as_ref().map(HeaderValue::as_bytes), Some(arrival));
     let given = given.filter(|_| tag.given().is_some());
     context.state.set_version(version);

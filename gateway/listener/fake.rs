@@ -23,6 +23,7 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::client_address::TrustedProxies;
 use crate::config::{BodyLimits, Config, Limits};
 use crate::exchange_handler::Handler;
 use crate::{Drain, Server};
@@ -129,6 +130,7 @@ pub(crate) fn config() -> Config {
         audience: crate::config::Audience::Clients,
         hosts: Vec::new(),
         origins: vec!["https://app.example".into()],
+        trusted_proxies: TrustedProxies::default(),
         tls: None,
         sse: true,
         keep_alive: Duration::from_secs(15),

@@ -8,6 +8,7 @@
     allow(clippy::disallowed_methods, reason = "tests make their own files and sockets")
 )]
 
+mod client_address;
 mod config;
 mod connection;
 mod context;
@@ -34,6 +35,7 @@ mod tls;
 mod turn_away;
 mod unfinished;
 
+pub use client_address::{ForwardedHeader, TrustedProxies};
 pub use config::{Audience, BodyLimits, Clients, Config, Limits, Tls};
 pub use exchange_handler::Handler;
 pub use fallback::Fallback;

@@ -147,6 +147,7 @@ impl Gateway {
     fn refused_at(&self, why: Rejection, words: &str, who: Option<&Principal>, endpoint: &str) {
         self.metrics.rejected(why);
         let (issuer, subject) = who.map_or(("", ""), |who| (&*who.issuer, &*who.subject));
+        let key = who.and_then(|who| who.key_name.as_deref());
         tracing::info!(
             target: "audit",
             decision = "refuse",
@@ -154,11 +155,12 @@ impl Gateway {
             %words,
             issuer,
             subject,
+            key,
             "refused"
         );
         if let Some(trail) = &self.audit {
             let who = who.map(|who| (&*who.issuer, &*who.subject));
-            trail.refuse(Refused { why, words, who, endpoint });
+            trail.refuse(Refused { why, words, who, key, endpoint });
         }
     }
 }

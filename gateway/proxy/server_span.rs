@@ -65,19 +65,21 @@ impl ServerSpan {
 
     /// Policy stopped it.
     pub(crate) fn deny(&self, problem: &RequestError, rule: Option<&str>, denial: Denial) {
-        self.refuse(problem);
         if let Some(rule) = rule {
             let mut span = self.0.lock();
             span.note(Note::Rule, rule);
             span.note(Note::Denial, denial.as_str());
             span.note(Note::Outcome, Outcome::Denied.as_str());
         }
+        self.refuse(problem);
     }
 
     /// It is answered with an error, or not at all.
     pub(crate) fn refuse(&self, problem: &RequestError) {
         let mut span = self.0.lock();
-        span.note(Note::Outcome, problem.outcome.as_str());
+        if !span.has_note(Note::Outcome) {
+            span.note(Note::Outcome, problem.outcome.as_str());
+        }
         if problem.is_withdrawn() {
             return;
         }

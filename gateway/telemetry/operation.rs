@@ -201,6 +201,12 @@ impl OperationSpan {
         self.set_text(what.key(), text);
     }
 
+    /// Whether that has been said.
+    #[must_use]
+    pub fn has_note(&self, what: Note) -> bool {
+        self.attributes.iter().any(|known| known.key.as_str() == what.key())
+    }
+
     fn set_text(&mut self, key: &'static str, text: &str) {
         if self.context.is_sampled() {
             self.set(key, cut(text).to_owned());

@@ -104,15 +104,27 @@ pub(crate) fn tagged(line: &[u8], json: bool) -> Option<Vec<u8>> {
         .try_with(|tag| {
             let (n, rpc) = tag.rpc.get();
             let rpc = show_rpc_id(rpc.get(..n.into()).unwrap_or_default());
-            let tag = match (json, rpc.is_empty()) {
-                (true, true) => format!(",\"request_id\":\"{tag}\""),
-                (true, false) => format!(",\"request_id\":\"{tag}\",\"rpc_id\":\"{rpc}\""),
-                (false, true) => format!(" request_id={tag}"),
-                (false, false) => format!(" request_id={tag} rpc_id={rpc}"),
-            };
-            [text, tag.as_bytes(), end].concat()
+            let client = tag.arrival.map(|arrival| arrival.address.to_string());
+            let mut line = text.to_vec();
+            append(&mut line, json, "request_id", &tag.to_string());
+            append(&mut line, json, "rpc_id", &rpc);
+            append(&mut line, json, "client", &client.unwrap_or_default());
+            line.extend_from_slice(end);
+            line
         })
         .ok()
+}
+
+/// A field that no format escapes, unless it is empty.
+fn append(line: &mut Vec<u8>, json: bool, name: &str, value: &str) {
+    if !value.is_empty() {
+        let field = if json {
+            [",\"", name, "\":\"", value, "\""].concat()
+        } else {
+            [" ", name, "=", value].concat()
+        };
+        line.extend_from_slice(field.as_bytes());
+    }
 }
 
 /// A JSON-RPC id without its quotes, in characters that no log format escapes.

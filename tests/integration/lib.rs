@@ -15,6 +15,7 @@
 
 mod rig;
 
+mod addresses;
 mod administration;
 mod alike;
 mod api;

@@ -13,6 +13,12 @@ pub struct Http {
     pub hosts: List,
     /// Origins (`https://app.example`) of browsers accepted besides loopback ones. Default none.
     pub origins: List,
+    /// Addresses and networks of proxies that are believed when they name the client that they ask
+    /// for, such as `10.0.0.0/8`. Default none.
+    pub trusted_proxies: List,
+    /// The header in which they do: `x-forwarded-for` or `forwarded`. A proxy passes the other one
+    /// on as its client wrote it, so that it is not read.
+    pub forwarded_header: ForwardedHeader,
     /// Where clients reach the gateway, such as `https://mcp.example.com`: OAuth tokens are made
     /// for it. By default `listen`, when that is this machine.
     pub public_url: Option<Text>,
@@ -67,6 +73,16 @@ impl Http {
         let all = self.connections.size();
         self.connections_per_address.as_ref().map_or((all * 7).div_ceil(8), Bounded::size)
     }
+}
+
+/// In which header proxies name their clients.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum ForwardedHeader {
+    #[default]
+    XForwardedFor,
+    Forwarded,
 }
 
 /// PEM files, read again whenever they change.

@@ -4,6 +4,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
+use ipnet::IpNet;
 use lockgate_authn::{Holder, RoleHolders};
 
 use super::{Check, LISTEN};
@@ -28,6 +29,13 @@ impl Check<'_> {
             audience: lockgate_listener::Audience::Clients,
             hosts,
             origins,
+            trusted_proxies: lockgate_listener::TrustedProxies {
+                networks: self.networks(&["http", "trusted_proxies"], &http.trusted_proxies),
+                header: match http.forwarded_header {
+                    raw::ForwardedHeader::XForwardedFor => lockgate_listener::ForwardedHeader::For,
+                    raw::ForwardedHeader::Forwarded => lockgate_listener::ForwardedHeader::Standard,
+                },
+            },
             tls,
             sse: http.sse.0,
             keep_alive: http.keep_alive.duration(),
@@ -62,8 +70,8 @@ impl Check<'_> {
         }
         // Behind a proxy everybody comes from this machine.
         let is_private =
-            main.is_some_and(|main| is_loopback(main.ip())) && root.http.hosts.0.is_empty();
-        let trusts_local = is_private && root.http.public_url.is_none() && !self.production;
+            main.is_some_and(|main| is_loopback(main.ip())) && !is_behind_proxy(&root.http);
+        let trusts_local = is_private && !self.production;
         let api = lockgate_admin::ApiConfig {
             on_clients_address: match raw.api {
                 raw::ApiPlace::Auto => !self.production,
@@ -197,6 +205,22 @@ impl Check<'_> {
         hosts.iter().map(|host| host.to_ascii_lowercase()).collect()
     }
 
+    /// Networks, of which an address is the smallest.
+    pub fn networks(&mut self, path: &[&str], list: &raw::leaf::List) -> Vec<IpNet> {
+        let mut networks = Vec::new();
+        for (at, text) in list.0.iter().enumerate() {
+            let address = text.parse::<IpAddr>().map(IpNet::from);
+            match address.or_else(|_| text.parse::<IpNet>()) {
+                Ok(net) => networks.push(net.trunc()),
+                Err(_) => {
+                    let what = "is no address and no network";
+                    self.item_error(path, at, what, "such as 10.1.2.3 or 10.1.0.0/16");
+                }
+            }
+        }
+        networks
+    }
+
     fn origins(&mut self, origins: &[String]) -> Vec<String> {
         for (at, origin) in origins.iter().enumerate() {
             if !is_origin(origin) {
@@ -206,6 +230,11 @@ impl Check<'_> {
         }
         origins.iter().map(|origin| origin.to_ascii_lowercase()).collect()
     }
+}
+
+/// Whether something says that clients come through another program.
+fn is_behind_proxy(http: &raw::Http) -> bool {
+    !http.hosts.0.is_empty() || http.public_url.is_some() || !http.trusted_proxies.0.is_empty()
 }
 
 /// A single body of the largest size is always taken.

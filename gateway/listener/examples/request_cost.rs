@@ -23,7 +23,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use lockgate_admission::budget::Budget;
 use lockgate_authn::{Credentials, Identity, Principal};
-use lockgate_listener::{BodyLimits, Config, Handler, Limits, Server};
+use lockgate_listener::{BodyLimits, Config, Handler, Limits, Server, TrustedProxies};
 use lockgate_proxy::TooManyStreams;
 use lockgate_proxy::transport::{Endpoint, Exchange, ExchangeKind, Reply, Text};
 use lockgate_telemetry::Rejection;
@@ -246,6 +246,7 @@ fn config() -> Outcome<Config> {
         audience: lockgate_listener::Audience::Clients,
         hosts: Vec::new(),
         origins: Vec::new(),
+        trusted_proxies: TrustedProxies::default(),
         tls: None,
         sse: false,
         keep_alive: Duration::from_secs(15),

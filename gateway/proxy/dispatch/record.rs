@@ -58,6 +58,7 @@ pub(crate) fn audit_denial(gateway: &Gateway, context: &RequestContext, problem:
         let name = find_name(context);
         Record {
             who: &who,
+            key: context.principal.key_name.as_deref(),
             method: context.request.method.as_str(),
             name: name.as_deref(),
             allowed: false,
@@ -216,6 +217,7 @@ fn describe_request<'a>(
         issuer: &principal.issuer,
         subject: &principal.subject,
         organisation: principal.named_organisation(),
+        key: principal.key_name.as_deref(),
         agent: principal.agent.as_deref(),
         method: context.request.method.as_str(),
         endpoint: match &context.endpoint {
@@ -340,6 +342,7 @@ impl<'a> CallRecord<'a> {
         let name = find_name(self.context);
         Record {
             who: &who,
+            key: principal.key_name.as_deref(),
             method: self.context.request.method.as_str(),
             name: name.as_deref(),
             allowed: true,

@@ -86,6 +86,7 @@ fn write(out: &mut Vec<u8>, change: &Change<'_>) {
     event::plain(out, name!("action"), change.action);
     event::text(out, name!("issuer"), change.issuer);
     event::text(out, name!("who"), change.subject);
+    event::client(out);
     if let Some(organisation) = change.organisation {
         event::text(out, name!("organisation"), organisation);
     }

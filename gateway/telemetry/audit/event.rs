@@ -2,6 +2,7 @@
 //! has a bound.
 
 use std::borrow::Cow;
+use std::io::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,6 +12,7 @@ use lockgate_text::unseen::is_unseen;
 
 use super::chain::hex;
 use crate::labels::{Outcome, Rejection};
+use crate::request;
 
 /// Longest text of a record, in bytes; the rest is cut.
 pub const MAX_TEXT: usize = 512;
@@ -36,6 +38,8 @@ pub struct Asked<'a> {
     pub issuer: &'a str,
     pub subject: &'a str,
     pub organisation: Option<&'a str>,
+    /// The name of the caller's key, for people.
+    pub key: Option<&'a str>,
     /// The software that acts for the subject, as its credential names it.
     pub agent: Option<&'a str>,
     pub method: &'static str,
@@ -59,6 +63,8 @@ pub struct Refused<'a> {
     pub words: &'a str,
     /// Issuer and subject, when it is known who asks.
     pub who: Option<(&'a str, &'a str)>,
+    /// The name of the caller's key, for people.
+    pub key: Option<&'a str>,
     /// `/mcp` is empty, and so is what is not known.
     pub endpoint: &'a str,
 }
@@ -128,6 +134,8 @@ pub(super) fn decision(out: &mut Vec<u8>, call: u64, asked: &Asked<'_>, decision
     }
     text(out, name!("issuer"), asked.issuer);
     text(out, name!("who"), asked.subject);
+    maybe(out, name!("key"), asked.key);
+    client(out);
     maybe(out, name!("organisation"), asked.organisation);
     maybe(out, name!("agent"), asked.agent);
     plain(out, name!("method"), asked.method);
@@ -174,6 +182,8 @@ pub(super) fn refusal(out: &mut Vec<u8>, refused: Refused<'_>, more: u64) {
         text(out, name!("issuer"), issuer);
         text(out, name!("who"), subject);
     }
+    maybe(out, name!("key"), refused.key);
+    client(out);
     if !refused.endpoint.is_empty() {
         text(out, name!("endpoint"), refused.endpoint);
     }
@@ -207,6 +217,17 @@ pub(super) fn head(out: &mut Vec<u8>, time: &[u8]) {
 pub(super) fn number(out: &mut Vec<u8>, name: &str, value: u64) {
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+}
+
+/// The address of the client whose request is being worked on, if it came over HTTP.
+pub(super) fn client(out: &mut Vec<u8>) {
+    if let Some(arrival) = request::arrival() {
+        out.extend_from_slice(name!("client").as_bytes());
+        out.push(b'"');
+        // Writing into memory does not fail, and addresses need no escapes.
+        let _ = write!(out, "{}", arrival.address);
+        out.push(b'"');
+    }
 }
 
 #[inline]

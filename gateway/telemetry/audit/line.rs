@@ -18,6 +18,8 @@ pub const TARGET: &str = "audit";
 pub struct Record<'a> {
     /// The principal, such as `key:ci` or `https://issuer.example|subject`; never a credential.
     pub who: &'a str,
+    /// The name of its key, for people.
+    pub key: Option<&'a str>,
     /// JSON-RPC method.
     pub method: &'a str,
     /// The name or URI that the client used, if the method has one.
@@ -52,6 +54,7 @@ impl Record<'_> {
                     target: TARGET,
                     decision = $decision,
                     who = self.who,
+                    key = self.key,
                     method = self.method,
                     name = self.name,
                     rule = self.rule,

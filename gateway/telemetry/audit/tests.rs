@@ -59,6 +59,7 @@ fn asked(name: &str) -> Asked<'_> {
         issuer: "key",
         subject: "ci",
         organisation: Some("org"),
+        key: None,
         agent: None,
         method: "tools/call",
         endpoint: "".into(),
@@ -70,7 +71,13 @@ fn asked(name: &str) -> Asked<'_> {
 }
 
 fn refused(words: &str) -> Refused<'_> {
-    Refused { why: Rejection::Unauthenticated, words, who: Some(("key", "ci")), endpoint: "" }
+    Refused {
+        why: Rejection::Unauthenticated,
+        words,
+        who: Some(("key", "ci")),
+        key: None,
+        endpoint: "",
+    }
 }
 
 fn call(trail: &Trail, name: &str) -> Result<(), RecordError> {

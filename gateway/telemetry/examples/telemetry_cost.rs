@@ -21,6 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let tool = metrics.tool(None, "files", "read");
     let audit = |allowed| Record {
         who: "key:ci",
+        key: None,
         method: "tools/call",
         name: Some("files__read"),
         allowed,
@@ -86,6 +87,7 @@ fn trail(on_full: OnFull) -> Result<(), Box<dyn Error>> {
                 issuer: "key",
                 subject: "ci",
                 organisation: None,
+                key: None,
                 agent: None,
                 method: "tools/call",
                 endpoint: "".into(),

@@ -1,8 +1,5 @@
 //! `builtin.web`: its rule compiles, its networks, headers and proxy make sense.
 
-use std::net::IpAddr;
-
-use ipnet::IpNet;
 use lockgate_egress::Proxy;
 use lockgate_policy::url::{Spec, Url as Rule};
 use lockgate_tools::Web;
@@ -38,7 +35,7 @@ impl Check<'_> {
                 any_host: true for any public one";
             self.error(&["builtin", "web", "hosts"], "no host can be reached", hint);
         }
-        let networks = self.web_networks(&raw.addresses);
+        let networks = self.networks(&["builtin", "web", "addresses"], &raw.addresses);
         let methods = self.web_methods(&given_or(raw.methods.as_ref(), &METHODS));
         let mut headers = given_or(raw.headers.as_ref(), &HEADERS);
         headers.iter_mut().for_each(|name| name.make_ascii_lowercase());
@@ -94,26 +91,6 @@ impl Check<'_> {
             let what = "must be printable ASCII characters";
             self.error(&["builtin", "web", "user_agent"], what, "such as MyAgency/1.0");
         }
-    }
-
-    fn web_networks(&mut self, list: &List) -> Vec<IpNet> {
-        let mut networks = Vec::new();
-        for (at, text) in list.0.iter().enumerate() {
-            let address = text.parse::<IpAddr>().map(IpNet::from);
-            match address.or_else(|_| text.parse::<IpNet>()) {
-                Ok(net) => networks.push(net.trunc()),
-                Err(_) => {
-                    let what = "is no address and no network";
-                    self.item_error(
-                        &["builtin", "web", "addresses"],
-                        at,
-                        what,
-                        "such as 10.1.2.3 or 10.1.0.0/16",
-                    );
-                }
-            }
-        }
-        networks
     }
 
     /// GET first, as it is what a request is when nothing is said.

@@ -9,6 +9,7 @@ use crate::log::tests::logged;
 fn record(allowed: bool) -> Record<'static> {
     Record {
         who: "key:ci",
+        key: Some("laptop"),
         method: "tools/call",
         name: Some("files__read\n"),
         allowed,
