@@ -62,7 +62,8 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
         let mut other = health.merge(routes::guarded_approvals(&app));
         other = other.merge(lockgate_admin::page_router(Arc::clone(&app)));
         if admin.is_none() {
-            other = other.merge(routes::guarded_metrics(&app));
+            other = other
+                .merge(routes::guarded_metrics(&app, loaded.config.admin.scrape_token.clone()));
         }
         if loaded.config.admin.api.on_clients_address {
             other = other.merge(serve_applications(&app, &applications));

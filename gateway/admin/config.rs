@@ -4,6 +4,8 @@
 use std::fmt;
 use std::net::SocketAddr;
 
+use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
 use lockgate_authn::RoleHolders;
 use url::Url;
 
@@ -16,6 +18,8 @@ pub struct Config {
     pub webhook: Option<Webhook>,
     pub api: ApiConfig,
     pub ready: Ready,
+    /// What whoever reads `/metrics` may show in the place of a caller's credential.
+    pub scrape_token: Option<ScrapeToken>,
 }
 
 /// What has to be there for the gateway to be ready.
@@ -51,6 +55,37 @@ impl Ready {
 impl fmt::Display for Connected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {}", self.now, self.of)
+    }
+}
+
+/// A credential for `/metrics` alone. Only its hash is kept.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ScrapeToken(blake3::Hash);
+
+impl ScrapeToken {
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        Self(blake3::hash(text.as_bytes()))
+    }
+
+    /// Whether a request has it as its only bearer token. Takes the same time for every guess.
+    #[must_use]
+    pub fn is_shown(&self, headers: &HeaderMap) -> bool {
+        let mut all = headers.get_all(AUTHORIZATION).iter();
+        let Some(only) = all.next() else { return false };
+        if all.next().is_some() {
+            return false;
+        }
+        let Some((scheme, token)) = only.as_bytes().split_at_checked(b"bearer ".len()) else {
+            return false;
+        };
+        scheme.eq_ignore_ascii_case(b"bearer ") && blake3::hash(token.trim_ascii()) == self.0
+    }
+}
+
+impl fmt::Debug for ScrapeToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ScrapeToken")
     }
 }
 

@@ -20,7 +20,7 @@ pub use api::{
 };
 pub use applications::{Applications, HeldBody, answer_refusal, is_public};
 pub use approvals::{AnswerError, Approvals, approvals_router, page_router};
-pub use config::{ApiConfig, Config, Connected, Ready, Webhook};
+pub use config::{ApiConfig, Config, Connected, Ready, ScrapeToken, Webhook};
 pub use life::{LifeCycle, State};
 pub use router::{Asking, health_router, metrics_router, router};
 

@@ -37,7 +37,17 @@ pub fn load_with_layers(sources: &Sources) -> Result<(Loaded, Layers), Report> {
     let imports = loading.imports(&[&flags, &env, &file]);
     let key = loading.layer(loading.shorthand(), &sources.cwd, false);
 
-    let mut layers = Layers(imports);
+    // What is meant for another collector, such as a credential, does not go to this one.
+    let names_collector = [&env, &file].iter().any(|layer| layer.names(&["telemetry", "otlp"]));
+    let otel = if names_collector {
+        Node::map(Place::Nowhere)
+    } else {
+        environment::opentelemetry::read(&sources.env, &mut loading.problems)
+    };
+    let otel = loading.layer(otel, &sources.cwd, false);
+
+    let mut layers = Layers(vec![otel]);
+    layers.0.extend(imports);
     layers.0.extend([key, file]);
     loading.twice(&layers);
     let listen = layers.find(&["listen"]).and_then(Node::as_text).unwrap_or(validate::LISTEN);

@@ -16,6 +16,7 @@ mod secret;
 mod server;
 mod sign_in;
 mod store;
+mod telemetry;
 mod unknown_servers;
 
 use std::path::{Path, PathBuf};
@@ -239,6 +240,7 @@ impl Check<'_> {
             level: self.level(log.level.as_ref()),
             format,
             otlp,
+            export: self.export(telemetry),
             tools: telemetry.tools.size(),
             audit,
         }

@@ -9,16 +9,37 @@ use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use lockgate_admin::{Applications, Asking, HeldBody, answer_refusal, is_public, role_of};
+use lockgate_admin::{
+    Applications, Asking, HeldBody, ScrapeToken, answer_refusal, is_public, role_of,
+};
 use lockgate_authn::{DEFAULT_ORGANISATION, Role};
 use lockgate_listener::Remote;
+use tower::ServiceExt;
 
 use crate::app::App;
 
 /// `/metrics` beside MCP: with names for operators, without for others of the default organisation.
 /// Other organisations would learn from it how busy the rest is.
-pub(super) fn guarded_metrics(app: &Arc<App>) -> Router {
-    guard(app, lockgate_admin::metrics_router(Arc::clone(app)))
+/// Who shows the token for it reads all of it, and nothing else.
+pub(super) fn guarded_metrics(app: &Arc<App>, token: Option<ScrapeToken>) -> Router {
+    let metrics = lockgate_admin::metrics_router(Arc::clone(app));
+    let guarded = guard(app, metrics.clone());
+    let Some(token) = token else { return guarded };
+    let scrape = middleware::from_fn(move |request: Request, next: Next| {
+        let metrics = metrics.clone();
+        let is_shown = token.is_shown(request.headers());
+        async move {
+            if !is_shown {
+                return next.run(request).await;
+            }
+            // Without a caller it is answered as on the operator's own address.
+            match metrics.oneshot(request).await {
+                Ok(response) => response,
+                Err(never) => match never {},
+            }
+        }
+    });
+    guarded.route_layer(scrape)
 }
 
 /// `/approvals` beside MCP: who may approve what is for policies to say.

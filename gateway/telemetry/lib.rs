@@ -29,7 +29,7 @@ mod statuses;
 mod trace;
 
 pub use call_trace::CallTrace;
-pub use config::{Config, Format};
+pub use config::{Config, Export, Format};
 pub use counters::{Bounds, Entered, Gauge, ServerMetrics, ToolMetrics};
 pub use figures::{ServerFigures, ToolFigures};
 pub use labels::{Denial, FailureType, Notification, Outcome, Rejection, ServerState, Unknown};

@@ -1,6 +1,7 @@
 //! Spans that have ended, exported over OTLP/HTTP in the background. A call never waits for the
 //! collector, and a collector that is slow or gone costs spans, which are counted.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,11 +15,11 @@ use opentelemetry_proto::transform::trace::tonic::group_spans_by_resource_and_sc
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SpanData;
 use prost::Message as _;
-use reqwest::header::CONTENT_TYPE;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::config::Config;
+use crate::config::{Config, Export};
 use crate::metrics::Metrics;
 use crate::trace::TraceContext;
 
@@ -42,6 +43,8 @@ pub struct Tracer {
     queue: mpsc::Sender<Message>,
     lost: Arc<AtomicU64>,
     scope: InstrumentationScope,
+    /// Of a thousand traces that begin here, so many are recorded.
+    sampled: u16,
 }
 
 /// How the collector is reached.
@@ -83,9 +86,8 @@ enum Message {
 }
 
 impl Tracer {
-    /// Starts the exporter on the current runtime; `None` when no collector is configured. The
-    /// configuration alone decides: none of the `OTEL_…` variables from the environment, no
-    /// redirect.
+    /// Starts the exporter on the current runtime; `None` when no collector is configured. It
+    /// follows no redirect.
     #[allow(
         clippy::disallowed_methods,
         reason = "a client for the collector alone; it follows nothing"
@@ -99,24 +101,24 @@ impl Tracer {
             return Ok(None);
         };
         let client = reqwest::Client::builder()
+            .default_headers(read_headers(&config.export.headers)?)
             .redirect(reqwest::redirect::Policy::none())
             .timeout(PATIENCE);
         let client = way.apply(client)?.build();
         let client = client.map_err(|error| TraceError(error.to_string()))?;
-        let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
-        let resource =
-            Resource::builder_empty().with_service_name("lockgate").with_attribute(version).build();
+        let resource = describe_process(&config.export);
         let collector =
             Collector { client, endpoint: endpoint.clone(), resource: (&resource).into() };
         let lost = metrics.lost_spans();
         let (queue, waiting) = mpsc::channel(QUEUE);
         tokio::spawn(export(collector, waiting, lost.clone()));
-        Ok(Some(Self { queue, lost, scope: InstrumentationScope::builder("lockgate").build() }))
+        let scope = InstrumentationScope::builder("lockgate").build();
+        Ok(Some(Self { queue, lost, scope, sampled: config.export.sampled }))
     }
 
     /// The first context of a trace that no client has begun.
     pub(crate) fn new_trace(&self) -> TraceContext {
-        TraceContext::root(true)
+        TraceContext::root(fastrand::u16(..1000) < self.sampled)
     }
 
     pub(crate) fn scope(&self) -> InstrumentationScope {
@@ -146,6 +148,33 @@ impl Tracer {
     pub fn lost(&self) -> u64 {
         self.lost.load(Relaxed)
     }
+}
+
+/// What spans say of the process that they are of.
+fn describe_process(export: &Export) -> Resource {
+    let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
+    let further = export.resource.iter();
+    let further = further.map(|(name, value)| KeyValue::new(name.clone(), value.clone()));
+    Resource::builder_empty()
+        .with_attribute(version)
+        .with_attributes(further)
+        .with_service_name(export.service_name.clone())
+        .build()
+}
+
+fn read_headers(configured: &BTreeMap<String, String>) -> Result<HeaderMap, TraceError> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in configured {
+        let Ok(key) = HeaderName::from_bytes(name.as_bytes()) else {
+            return Err(TraceError(format!("{name} is no name of a header")));
+        };
+        let Ok(mut value) = HeaderValue::from_str(value) else {
+            return Err(TraceError(format!("the value of the header {name} cannot be used")));
+        };
+        value.set_sensitive(true);
+        headers.insert(key, value);
+    }
+    Ok(headers)
 }
 
 /// Where spans go, and on whose behalf.

@@ -182,6 +182,7 @@ impl Shared {
         let trace = call.trace.as_ref().map(|trace| hop::begin(self, trace, call, connection, id));
         let parent = trace.as_ref().map(TraceContext::traceparent);
         let state = trace.as_ref().and_then(TraceContext::tracestate);
+        let position = parent.as_ref().map(|parent| (parent.as_str(), state));
         let capabilities = declared_for(call, modern);
         let headers = self.param_headers(connection, call);
         let arguments = call.arguments().unwrap_or(b"{}");
@@ -198,7 +199,7 @@ impl Shared {
                 sender: None,
                 progress: wants_progress,
                 log_level,
-                trace: parent.as_ref().map(|parent| (parent.as_str(), state)),
+                trace: position,
             },
             capabilities: &capabilities,
             params: &params,

@@ -31,6 +31,7 @@ use crate::outstanding::Outstanding;
 use crate::process::Child;
 use crate::receiver::{Over, Receiver};
 use crate::topics::Topic;
+use request_headers::{describe_request, describe_trace};
 
 /// The first id after those of the handshake.
 const FIRST_ID: u64 = 4;
@@ -244,9 +245,7 @@ impl Connection {
         let text = Outbound { sender, ..ask.outbound }.write(id, ask.method);
         let written = match &self.link {
             Link::Duplex(duplex) => Written::Line(duplex, outbound::joined(text)),
-            Link::Http(link) => {
-                Written::Post(link, link.message(request_headers::write(&ask, modern), text))
-            }
+            Link::Http(link) => Written::Post(link, link.message(headers(&ask, modern), text)),
         };
         let Ask { method, conversation, sink, limit, .. } = ask;
         let unanswered =
@@ -349,6 +348,16 @@ async fn post_for(
         Some(response) if posted.status.as_u16() != 401 => Ok(response),
         _ => Err(status_failure(&posted, link.has_session())),
     }
+}
+
+/// The headers of one request, beside those that every request carries.
+fn headers(ask: &Ask<'_>, modern: bool) -> Extra {
+    let mut headers = Extra::new();
+    describe_trace(&mut headers, ask.outbound.trace);
+    if modern {
+        describe_request(&mut headers, ask.method, ask.target, ask.params);
+    }
+    headers
 }
 
 /// The server refused one of our own requests.

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use crate::connections::free_port;
+use crate::principals::By;
 use crate::rig::client::Request;
+use crate::rig::gate::create_key;
 use crate::rig::issuer::{Issuer, Signer};
 use crate::rig::upstream::modern;
 use crate::rig::{Gate, Upstream, json, until};
@@ -163,4 +165,37 @@ async fn the_page_of_metrics_and_the_program_agree() {
     assert!(find(&metrics, series) > Some(1.8e9), "{metrics}");
     let series = format!(r#"lockgate_key_set_keys{{issuer="{}"}}"#, issuer.url);
     assert_eq!(find(&metrics, &series), Some(1.0), "{metrics}");
+}
+
+/// The token for scraping reads all of `/metrics`, and nothing else; a caller's key reads no names.
+#[tokio::test]
+async fn a_scrape_token_reads_metrics_and_nothing_else() {
+    const TOKEN: &str = "scrape-0f1e2d3c4b5a6978";
+    let a = Upstream::http(modern(&["t"])).await;
+    let more = json!({
+        "servers": {"a": a.config()}, "admin": {"scrape_token": "${SCRAPE}"},
+        "auth": {"keys_file": "keys.yaml"},
+    });
+    let gate = Gate::launch_with(more, &[("SCRAPE", TOKEN)]).await;
+    gate.ready().await;
+    let key = create_key(&gate, "ann").await;
+    let call = Request::modern("/mcp", "tools/call", json!({"name": "a__t", "arguments": {}}));
+    assert_eq!(call.by(&key).send(gate.address).await.code(), 0);
+    let metrics = |by: &str| Request::bare("GET", "/metrics", "").by(by);
+    let whole = metrics(TOKEN).send(gate.address).await;
+    assert_eq!((whole.status, whole.text().contains("server=\"a\"")), (200, true));
+    let own = metrics(&key).send(gate.address).await;
+    assert_eq!((own.status, own.text().contains("server=\"a\"")), (200, false));
+    for wrong in ["scrape-0f1e2d3c4b5a6979", "", &TOKEN[1..]] {
+        assert_eq!(metrics(wrong).send(gate.address).await.status, 401, "{wrong}");
+    }
+    let twice = metrics(TOKEN).also("Authorization", &format!("Bearer {key}"));
+    assert_ne!(twice.send(gate.address).await.status, 200);
+    for path in ["/api/servers", "/approvals"] {
+        let elsewhere = Request::bare("GET", path, "").by(TOKEN).send(gate.address).await;
+        assert_eq!(elsewhere.status, 401, "{path}");
+    }
+    let list = Request::modern("/mcp", "tools/list", json!({})).by(TOKEN);
+    assert_eq!(list.send(gate.address).await.status, 401);
+    assert!(!gate.log().contains(TOKEN));
 }

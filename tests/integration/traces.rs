@@ -102,6 +102,7 @@ fn check(span: &Span, seen: &mut BTreeSet<String>) {
     }
     if span.is_error && !code.is_empty() {
         assert_eq!(span.text("error.type"), code, "{span:?}");
+        assert!(!span.message.is_empty(), "{span:?}");
     }
 }
 
@@ -172,7 +173,7 @@ async fn every_span_is_what_the_conventions_say() {
         (
             "tools/call",
             call("a__breaks"),
-            json!({"rpc.response.status_code": "-32077", "lockgate.outcome": "protocol_error"}),
+            json!({"rpc.response.status_code": "-32603", "lockgate.outcome": "protocol_error"}),
             json!({"rpc.response.status_code": "-32077", "error.type": "-32077"}),
         ),
         (
@@ -318,4 +319,39 @@ async fn a_trace_that_is_not_sampled_leaves_no_span() {
     }
     let spans = trace(&collector, &PARENT[3..35], 2).await;
     assert_eq!(spans.len(), 2, "{spans:?}");
+}
+
+/// The variables of the OpenTelemetry specification count where nothing is configured.
+#[tokio::test]
+async fn the_standard_variables_lead_to_the_collector() {
+    let collector = Collector::start().await;
+    let a = Upstream::http(crate::rig::upstream::modern(&["t"])).await;
+    let endpoint = format!("http://{}", collector.address);
+    let variables = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", &*endpoint),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20t0ken-of-the-collector"),
+        ("OTEL_SERVICE_NAME", "gate-eu"),
+        ("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=prod,service.name=other"),
+        ("OTEL_TRACES_SAMPLER", "parentbased_traceidratio"),
+        ("OTEL_TRACES_SAMPLER_ARG", "0"),
+    ];
+    let more = json!({"telemetry": {"resource": {"team": "blue"}}, "servers": {"a": a.config()}});
+    let gate = Gate::launch_with(more, &variables).await;
+    gate.ready().await;
+    assert_eq!(gate.call("a__t").await.code(), 0);
+    let request = Request::modern("/mcp", "tools/call", json!({"name": "a__t"}));
+    assert_eq!(request.with("traceparent", PARENT).send(gate.address).await.code(), 0);
+    let spans = trace(&collector, &PARENT[3..35], 2).await;
+    assert_eq!(collector.spans().len(), spans.len(), "what begins here is not sampled");
+    let resource = &spans[0].resource;
+    assert_eq!(resource["service.name"], "gate-eu");
+    assert_eq!(resource["deployment.environment.name"], "prod");
+    assert_eq!(resource["team"], "blue");
+    let export = &collector.exports()[0];
+    assert!(
+        export.head.contains("authorization: Bearer t0ken-of-the-collector"),
+        "{}",
+        export.head
+    );
+    assert!(!gate.log().contains("t0ken"));
 }

@@ -9,10 +9,12 @@ const PAGE: &str = "## Who may hold what, and for how long\n";
 /// Where bounds are configured.
 const BOUNDS: [&str; 6] = ["limits.", "http.", "servers.NAME.", "egress.", "audit.queue", "admin."];
 /// Keys there that bound nothing that a request holds or waits for.
-const OTHERS: [&str; 27] = [
+const OTHERS: [&str; 30] = [
     "http.hosts",
     "http.origins",
     "http.public_url",
+    "http.trusted_proxies",
+    "http.forwarded_header",
     "http.sse",
     "http.privileged_ports",
     "servers.NAME.command",
@@ -32,6 +34,7 @@ const OTHERS: [&str; 27] = [
     "egress.proxy.",
     "egress.organisations",
     "admin.api",
+    "admin.scrape_token",
     "admin.operators",
     "admin.admins",
     "admin.ready",

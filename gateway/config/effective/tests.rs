@@ -115,13 +115,15 @@ egress: { proxy: { url: "http://proxy.example.com:3128", user: kKey-user } }
 
 #[test]
 fn every_key_is_shown_that_is_in_force_by_default() {
-    const ABSENT: [&str; 6] = [
+    const ABSENT: [&str; 8] = [
         "builtin",
         "egress.proxy",
         "http.tls",
         "approvals.webhook",
         "auth.scopes",
         "admin.sign_in",
+        "telemetry.headers",
+        "telemetry.resource",
     ];
     let shown = show(&Given::files(&[]));
     let mut missing = Vec::new();

@@ -118,6 +118,10 @@ pub struct Admin {
     /// its own; without it they are on `listen`. TLS, limits, Host and Origin are as on `listen`;
     /// health and metrics are answered without TLS and credentials, too.
     pub listen: Option<Text>,
+    /// A bearer token that reads `/metrics` whole, with names of servers, tools and rules, and is
+    /// good for nothing else; at least 16 characters. A reference: `${SCRAPE_TOKEN}` or
+    /// `file:PATH`.
+    pub scrape_token: Option<Text>,
     /// Where the API (`/api`) is: `auto`, `everywhere` or `off`. It is on `admin.listen`, and with
     /// `everywhere` on `listen` too, as with `auto` in development. Default `auto`.
     pub api: ApiPlace,

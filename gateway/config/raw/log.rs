@@ -1,5 +1,7 @@
 //! `log` and `telemetry`: what is told about the gateway's work.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +30,15 @@ pub enum Format {
 pub struct Telemetry {
     /// OTLP/HTTP endpoint for traces, such as `http://127.0.0.1:4318/v1/traces`; none without it.
     pub otlp: Option<Text>,
+    /// Headers for the collector, such as `Authorization: "Bearer ${OTLP_TOKEN}"`.
+    pub headers: BTreeMap<String, Text>,
+    /// What the gateway calls itself at the collector (`service.name`). Default `lockgate`.
+    pub service_name: Option<Text>,
+    /// Further attributes of the gateway there, such as `deployment.environment.name: production`.
+    pub resource: BTreeMap<String, Text>,
+    /// Of a thousand traces that begin here, 0–1000 are recorded. Those that a client began are
+    /// recorded when the client says so.
+    pub samples_per_thousand: Whole<0, 1000, 1000>,
     /// Distinct tools counted one by one in metrics, 1–100000; further ones are counted as `other`.
     pub tools: Whole<1, 100_000, 1000>,
 }

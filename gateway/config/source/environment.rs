@@ -2,6 +2,8 @@
 //! `LOCKGATE_` variable is a mistake; an empty one counts as not set. The environment is given by
 //! the caller and never read here.
 
+pub mod opentelemetry;
+
 use std::collections::BTreeMap;
 
 use super::json;

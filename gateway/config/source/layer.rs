@@ -28,6 +28,11 @@ impl Layer {
         Self { root, damaged: Vec::new(), gaps: Vec::new() }
     }
 
+    /// Whether it has this key.
+    pub fn names(&self, path: &[&str]) -> bool {
+        self.root.get(path).is_some()
+    }
+
     /// Reports and takes out whatever does not fit the raw types of a configuration.
     pub fn check(&mut self, problems: &mut Problems) {
         self.check_as::<Root>("`lockgate schema`", problems);

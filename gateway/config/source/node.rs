@@ -17,6 +17,7 @@ const SHOWN: usize = 60;
 
 /// Keys whose values are never quoted in a message, `*` standing for any name.
 const SENSITIVE: &[&[&str]] = &[
+    &["admin", "scrape_token"],
     &["admin", "sign_in", "client_secret"],
     &["approvals", "webhook"],
     &["audit", "key"],
@@ -38,6 +39,7 @@ const SENSITIVE: &[&[&str]] = &[
     &["servers", "*", "url"],
     &["store", "keys"],
     &["store", "url"],
+    &["telemetry", "headers"],
     &["telemetry", "otlp"],
 ];
 

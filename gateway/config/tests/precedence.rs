@@ -253,3 +253,33 @@ fn a_file_that_was_found_is_named_so_that_it_has_to_stay() {
     given.sources.config = Some(file);
     assert!(given.messages()[0].starts_with("lockgate.yaml: "), "{:?}", given.messages());
 }
+
+/// What is configured wins over the variables of OpenTelemetry, which no other program's settings
+/// make a mistake of.
+#[test]
+fn variables_of_open_telemetry_are_the_weakest_source() {
+    let given = Given::yaml("{}\n")
+        .env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318/")
+        .env("OTEL_EXPORTER_OTLP_HEADERS", "x-team=a%20b, x-key=c,nothing")
+        .env("OTEL_TRACES_SAMPLER", "traceidratio")
+        .env("OTEL_TRACES_SAMPLER_ARG", "0.0001");
+    let telemetry = |given: &Given| given.loaded().config.telemetry;
+    let found = telemetry(&given);
+    assert_eq!(found.otlp.unwrap().as_str(), "http://127.0.0.1:4318/v1/traces");
+    assert_eq!(found.export.headers["x-team"], "a b");
+    assert_eq!((found.export.headers.len(), found.export.sampled), (2, 1));
+    let given = given
+        .env("LOCKGATE_TELEMETRY__OTLP", "http://127.0.0.1:9/traces")
+        .env("LOCKGATE_TELEMETRY__SAMPLES_PER_THOUSAND", "500");
+    let found = telemetry(&given);
+    assert_eq!(found.otlp.unwrap().as_str(), "http://127.0.0.1:9/traces");
+    assert_eq!(found.export.sampled, 500);
+    let given = Given::yaml("{}\n")
+        .env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://127.0.0.1:4317")
+        .env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
+    assert_eq!(telemetry(&given).otlp, None);
+    let given = Given::yaml("{}\n")
+        .env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://127.0.0.1:4317/own")
+        .env("OTEL_SDK_DISABLED", "true");
+    assert_eq!(telemetry(&given).otlp, None);
+}

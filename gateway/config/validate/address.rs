@@ -90,7 +90,8 @@ impl Check<'_> {
             raw::Ready::Any => lockgate_admin::Ready::Any,
             raw::Ready::All => lockgate_admin::Ready::All,
         };
-        lockgate_admin::Config { listen, webhook: None, api, ready }
+        let scrape_token = self.scrape_token(raw.scrape_token.as_ref());
+        lockgate_admin::Config { listen, webhook: None, api, ready, scrape_token }
     }
 
     /// Who holds a role of the API; API keys with a role of this name where nobody is named.

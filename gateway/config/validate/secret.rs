@@ -1,6 +1,8 @@
 //! `auth.key` and `secret`: long enough, not guessable, not written into a file. No message quotes
 //! them.
 
+use lockgate_admin::ScrapeToken;
+
 use super::Check;
 use crate::problem::Place;
 use crate::raw::Root;
@@ -28,6 +30,18 @@ impl Check<'_> {
             self.random(&path, key, KEY_CHARS);
         }
         Some(key.clone())
+    }
+
+    /// What whoever reads the metrics shows.
+    pub fn scrape_token(&mut self, token: Option<&Text>) -> Option<ScrapeToken> {
+        let path = ["admin", "scrape_token"];
+        let Text(token) = token?;
+        if !token.bytes().all(|b| b.is_ascii_graphic()) {
+            self.error(&path, "must be ASCII letters, digits and signs without blanks", MAKE_ONE);
+        } else {
+            self.random(&path, token, KEY_CHARS);
+        }
+        Some(ScrapeToken::new(token))
     }
 
     pub fn secret(&mut self, secret: Option<&Text>) -> Option<String> {

@@ -337,7 +337,7 @@ impl Check<'_> {
 }
 
 /// RFC 9110 `1*tchar`.
-fn is_token(name: &str) -> bool {
+pub(super) fn is_token(name: &str) -> bool {
     !name.is_empty()
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
 }

@@ -11,6 +11,7 @@ fn gate(listen: &str, hosts: &[&str], origins: &[&str]) -> OriginCheck {
         listen: listen.parse().unwrap(),
         audience: crate::config::Audience::Clients,
         hosts: hosts.iter().map(ToString::to_string).collect(),
+        trusted_proxies: crate::TrustedProxies::default(),
         origins: origins.iter().map(ToString::to_string).collect(),
         tls: None,
         sse: false,

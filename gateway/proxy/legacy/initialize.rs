@@ -35,7 +35,6 @@ pub(crate) fn initialize(
     request: &Request,
     span: Option<&ServerSpan>,
 ) -> Reply {
-    let refusal = |problem: &RequestError| refuse(gateway, exchange, request.id(), problem, span);
     let id = request.id();
     if id.is_empty() {
         let problem = RequestError::new(code::INVALID_REQUEST, "`initialize` needs an id")
@@ -45,16 +44,16 @@ pub(crate) fn initialize(
     }
     let rights = CallerRights::new(&snapshot.policy, principal.clone(), &exchange.endpoint);
     let Some(view) = gateway.directory.view(&exchange.endpoint, snapshot, &rights) else {
-        return refusal(&RequestError::no_endpoint());
+        return refuse(gateway, exchange, id, &RequestError::no_endpoint(), span);
     };
     if let Err(problem) = crate::authorize::admit(snapshot, &rights, Method::Initialize) {
-        return refusal(&problem);
+        return refuse(gateway, exchange, id, &problem, span);
     }
     let revision =
         lockgate_protocol::legacy::negotiate(request.param_str("protocolVersion").as_deref());
     let declared = match read_declared(request) {
         Ok(declared) => declared,
-        Err(problem) => return refusal(&problem),
+        Err(problem) => return refuse(gateway, exchange, id, &problem, span),
     };
     let limits = &snapshot.config.limits;
     let endpoint = &exchange.endpoint;
@@ -76,7 +75,7 @@ pub(crate) fn initialize(
         Ok(session) => session,
         Err(too_many) => {
             let problem = RequestError::too_many_sessions(too_many);
-            return refusal(&problem);
+            return refuse(gateway, exchange, id, &problem, span);
         }
     };
     if let Some(span) = span {

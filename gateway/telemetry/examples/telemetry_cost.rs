@@ -9,13 +9,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_telemetry::audit::{self, OnFull, Record};
-use lockgate_telemetry::{Config, Format, Metrics, Outcome, TraceContext, init};
+use lockgate_telemetry::{Config, Export, Format, Metrics, Outcome, TraceContext, init};
 
 const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let config =
-        Config { level: "info".into(), format: Format::Json, otlp: None, tools: 1000, audit: None };
+    let config = Config {
+        level: "info".into(),
+        format: Format::Json,
+        otlp: None,
+        export: Export::default(),
+        tools: 1000,
+        audit: None,
+    };
     let _guard = init(&config)?;
     let metrics = Metrics::new(&config);
     let tool = metrics.tool(None, "files", "read");

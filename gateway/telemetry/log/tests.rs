@@ -101,8 +101,14 @@ fn the_level_changes_while_running_and_a_wrong_one_is_refused() {
 
 #[test]
 fn logging_is_set_up_once() {
-    let config =
-        Config { level: "off".into(), format: Format::Text, otlp: None, tools: 1, audit: None };
+    let config = Config {
+        level: "off".into(),
+        format: Format::Text,
+        otlp: None,
+        export: crate::config::Export::default(),
+        tools: 1,
+        audit: None,
+    };
     assert!(matches!(
         init(&Config { level: "a=b=c".into(), ..config.clone() }),
         Err(LogError::Level(_))

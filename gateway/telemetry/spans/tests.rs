@@ -44,6 +44,7 @@ async fn collector(status: u16) -> (Config, mpsc::Receiver<(String, Bytes)>) {
             level: "info".into(),
             format: Format::Text,
             otlp: Some(endpoint.parse().unwrap()),
+            export: Export::default(),
             tools: 1,
             audit: None,
         },
@@ -127,8 +128,14 @@ async fn spans_beyond_the_queue_are_counted_and_never_waited_for() {
 
 #[tokio::test]
 async fn without_an_endpoint_there_is_no_tracer() {
-    let config =
-        Config { level: "info".into(), format: Format::Text, otlp: None, tools: 1, audit: None };
+    let config = Config {
+        level: "info".into(),
+        format: Format::Text,
+        otlp: None,
+        export: Export::default(),
+        tools: 1,
+        audit: None,
+    };
     assert!(Tracer::start(&config, &Metrics::new(&config), &Way::default()).unwrap().is_none());
 }
 

@@ -4,11 +4,11 @@ use lockgate_protocol::jsonrpc::Outcome;
 use lockgate_protocol::method::Method;
 use lockgate_telemetry::{CallTrace, Network, Note, OperationSpan, Target, TraceContext};
 
-use super::Shared;
 use crate::call::{Answer, Call};
 use crate::config::Transport;
 use crate::connection::{Connection, Link};
 use crate::failure::{Failure, Kind};
+use crate::shared::Shared;
 
 /// The request `id` goes out on `connection`: the context to send with it.
 pub(super) fn begin(

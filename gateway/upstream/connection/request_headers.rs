@@ -1,42 +1,43 @@
 //! The headers of one request to a server over HTTP, beside those that every request carries.
 
 use http::{HeaderName, HeaderValue};
+use lockgate_protocol::method::Method;
 use lockgate_protocol::{header, meta, modern};
 
-use super::Ask;
 use crate::http::Extra;
 
-/// The headers of one request: where it stands in a trace, and in the modern era what it is. The
-/// version goes with all requests of the connection.
-pub(super) fn write(ask: &Ask<'_>, modern: bool) -> Extra {
-    static METHOD: HeaderName = HeaderName::from_static(modern::METHOD_HEADER);
-    static NAME: HeaderName = HeaderName::from_static(modern::NAME_HEADER);
+/// `traceparent` and `tracestate` of a request that is in a trace.
+pub(super) fn describe_trace(headers: &mut Extra, trace: Option<(&str, Option<&str>)>) {
     static TRACEPARENT: HeaderName = HeaderName::from_static(meta::TRACEPARENT);
     static TRACESTATE: HeaderName = HeaderName::from_static(meta::TRACESTATE);
-    let mut headers = Extra::new();
-    if let Some((parent, state)) = ask.outbound.trace {
-        if let Ok(parent) = HeaderValue::from_str(parent) {
-            headers.push((TRACEPARENT.clone(), parent));
-        }
-        if let Some(Ok(state)) = state.map(HeaderValue::from_str) {
-            headers.push((TRACESTATE.clone(), state));
-        }
+    let Some((parent, state)) = trace else { return };
+    if let Ok(parent) = HeaderValue::from_str(parent) {
+        headers.push((TRACEPARENT.clone(), parent));
     }
-    if !modern {
-        return headers;
+    if let Some(Ok(state)) = state.map(HeaderValue::from_str) {
+        headers.push((TRACESTATE.clone(), state));
     }
-    headers.push((METHOD.clone(), HeaderValue::from_static(ask.method.as_str())));
-    if let Some(value) =
-        ask.target.and_then(|t| HeaderValue::from_str(&header::encode_value(t)).ok())
-    {
+}
+
+/// What a modern request is about; the version goes with all requests of the connection.
+pub(super) fn describe_request(
+    headers: &mut Extra,
+    method: Method,
+    target: Option<&str>,
+    params: &[(&str, String)],
+) {
+    static METHOD: HeaderName = HeaderName::from_static(modern::METHOD_HEADER);
+    static NAME: HeaderName = HeaderName::from_static(modern::NAME_HEADER);
+    headers.push((METHOD.clone(), HeaderValue::from_static(method.as_str())));
+    let name = target.map(header::encode_value);
+    if let Some(Ok(value)) = name.map(|name| HeaderValue::from_str(&name)) {
         headers.push((NAME.clone(), value));
     }
-    for (name, value) in ask.params {
+    for (name, value) in params {
         if let (Ok(name), Ok(value)) =
             (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value))
         {
             headers.push((name, value));
         }
     }
-    headers
 }

@@ -33,7 +33,7 @@ fn a_denial_is_logged_at_info_and_an_allowed_call_is_not() {
     assert_eq!(
         line,
         serde_json::json!({
-            "level": "INFO", "target": "audit", "decision": "deny", "who": "key:ci", "method": "tools/call",
+            "level": "INFO", "target": "audit", "decision": "deny", "who": "key:ci", "key": "laptop", "method": "tools/call",
             "name": "files__read\n", "rule": "tools.allow", "reason": "unknown tool: x", "outcome": "denied", "duration_us": 1500,
         })
     );
