@@ -28,6 +28,8 @@ pub enum TlsError {
     File { path: PathBuf, cause: pem::Error },
     #[error("cannot use {path}: it holds no certificate")]
     Empty { path: PathBuf },
+    #[error("cannot use {path}: it holds no private key, or one behind a password")]
+    NoKey { path: PathBuf },
     #[error("{cert} and {key} do not go together: {cause}")]
     Pair { cert: PathBuf, key: PathBuf, cause: rustls::Error },
     #[error("{path} holds no authorities of clients: {cause}")]
@@ -159,14 +161,23 @@ fn find_first_expiry(certificates: &[CertificateDer<'_>]) -> Option<i64> {
     certificates.iter().filter_map(|certificate| read_expiry(certificate)).min()
 }
 
+fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    PrivateKeyDer::from_pem_file(path).map_err(|cause| match cause {
+        // The lines by which older programs say how a key is encrypted are no base64.
+        pem::Error::NoItemsFound | pem::Error::Base64Decode(_) => {
+            TlsError::NoKey { path: path.to_owned() }
+        }
+        cause => TlsError::File { path: path.to_owned(), cause },
+    })
+}
+
 fn make_config(
     files: &Tls,
     certificates: Vec<CertificateDer<'static>>,
     verifier: Arc<dyn ClientCertVerifier>,
     provider: Arc<rustls::crypto::CryptoProvider>,
 ) -> Result<ServerConfig, TlsError> {
-    let key = PrivateKeyDer::from_pem_file(&files.key)
-        .map_err(|cause| TlsError::File { path: files.key.clone(), cause })?;
+    let key = read_key(&files.key)?;
     // A new configuration has a new memory of sessions: what another set of authorities let in is
     // not resumed.
     let config = ServerConfig::builder_with_provider(provider)

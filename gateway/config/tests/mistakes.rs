@@ -409,6 +409,10 @@ fn every_mistake_is_reported_at_once_with_its_place_key_and_a_hint() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// The beginning of a key as older programs encrypt them.
+const ENCRYPTED: &str = "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nAAAA\n\
+    -----END EC PRIVATE KEY-----\n";
+
 /// Certificates, keys and authorities that no listener could be started with.
 #[test]
 fn what_is_no_pem_is_told_with_its_file() {
@@ -420,7 +424,8 @@ fn what_is_no_pem_is_told_with_its_file() {
         ("c.pem", "this is no PEM", "c.pem: it holds no certificate"),
         ("c.pem", garbage, "c.pem and "),
         ("c.pem", "-----BEGIN CERTIFICATE-----\n*\n-----END CERTIFICATE-----\n", "c.pem: "),
-        ("k.pem", "nor is this", "k.pem: "),
+        ("k.pem", "nor is this", "k.pem: it holds no private key, or one behind a password"),
+        ("k.pem", ENCRYPTED, "k.pem: it holds no private key, or one behind a password"),
         ("k.pem", &other, "do not go together"),
         ("a.pem", "nor this", "a.pem holds no authorities of clients"),
         ("a.pem", garbage, "a.pem holds a certificate that cannot be an authority"),
