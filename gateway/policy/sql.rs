@@ -158,9 +158,10 @@ impl Sql {
         let mut parser =
             Parser::new(&dialect).with_recursion_limit(PARSER_DEPTH).with_tokens(tokens);
         // Its function for many statements stops at END and says nothing of what follows.
-        let Some(parsed) = Metered::bounded(|| parser.parse_statement()) else {
+        let parsed = parser.parse_statement();
+        if dialect.is_spent() {
             return no(TOO_LONG);
-        };
+        }
         let statement = parsed.map_err(|error| {
             Refusal(match error {
                 ParserError::RecursionLimitExceeded => {

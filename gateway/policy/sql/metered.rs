@@ -1,12 +1,12 @@
 //! A bound for the work of the parser. It tries alternatives one after another, each over all that
 //! is nested in it, so that a short text can cost it 2⁴⁸ attempts. What it asks its dialect on the
-//! way is the only place to stop it: so often, and for so long, because it also reads lists to
-//! their end without a question.
+//! way is counted, and the clock is looked at. When nothing is left, each question that can fail
+//! fails as nesting too deep does, which no alternative of the parser hides.
 
 use std::any::TypeId;
 use std::cell::{Cell, OnceCell};
+use std::convert::identity;
 use std::iter::Peekable;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::str::Chars;
 use std::time::{Duration, Instant};
 
@@ -14,9 +14,6 @@ use sqlparser::ast::{ColumnOption, Expr, GranteesType, Ident, ObjectNamePart, St
 use sqlparser::dialect::{Dialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
-
-#[cfg(panic = "abort")]
-compile_error!("a statement that asks too much would end the gateway: panics must unwind");
 
 /// Questions for each token. Statements of the tests need 844 in all, or 2 for each token of a long
 /// one.
@@ -57,46 +54,63 @@ impl Effort {
 pub(super) struct Metered {
     dialect: &'static dyn Dialect,
     left: Cell<usize>,
+    is_spent: Cell<bool>,
     effort: Effort,
 }
-
-/// Nothing is left. No panic: only what goes from a question, most of which have no way to fail, to
-/// [`Metered::bounded`].
-struct Spent;
 
 impl Metered {
     pub(super) fn new(dialect: &'static dyn Dialect, tokens: usize, effort: &Effort) -> Self {
         Self {
             dialect,
             left: Cell::new(PER_STATEMENT + PER_TOKEN * tokens),
+            is_spent: Cell::new(false),
             effort: effort.clone(),
         }
     }
 
-    /// What `parse` gives; nothing when it asks more.
-    pub(super) fn bounded<T>(parse: impl FnOnce() -> T) -> Option<T> {
-        match catch_unwind(AssertUnwindSafe(parse)) {
-            Ok(parsed) => Some(parsed),
-            Err(spent) if spent.is::<Spent>() => None,
-            Err(panic) => resume_unwind(panic),
-        }
+    /// Whether the parser asked more than it may. What it gave is then of no use.
+    pub(super) fn is_spent(&self) -> bool {
+        self.is_spent.get()
     }
 
-    fn ask(&self) -> &'static dyn Dialect {
+    fn count_question(&self) {
         let left = self.left.get();
         if left == 0 || left.is_multiple_of(LOOK) && self.effort.is_spent() {
-            resume_unwind(Box::new(Spent));
+            self.is_spent.set(true);
         }
-        self.left.set(left - 1);
-        self.dialect
+        self.left.set(left.saturating_sub(1));
+    }
+
+    /// For a question that can fail.
+    ///
+    /// # Errors
+    /// The one that the parser passes on from its alternatives.
+    fn count_or_fail(&self) -> Result<(), ParserError> {
+        self.count_question();
+        if self.is_spent() { Err(ParserError::RecursionLimitExceeded) } else { Ok(()) }
     }
 }
 
-/// Passes questions on.
+/// Passes questions on that cannot fail.
 macro_rules! pass {
-    ($($name:ident)*) => { $(fn $name(&self) -> bool { self.ask().$name() })* };
+    ($($name:ident)*) => { pass! { $($name() -> bool;)* } };
     ($($name:ident($($value:ident: $of:ty),*) -> $answer:ty;)*) => {
-        $(fn $name(&self, $($value: $of),*) -> $answer { self.ask().$name($($value),*) })*
+        $(fn $name(&self, $($value: $of),*) -> $answer {
+            self.count_question();
+            self.dialect.$name($($value),*)
+        })*
+    };
+}
+
+/// Passes questions on that can fail: an error is `$wrap` of it.
+macro_rules! pass_or_fail {
+    ($($name:ident($($value:ident: $of:ty),*) -> $answer:ty, $wrap:expr;)*) => {
+        $(fn $name(&self, $($value: $of),*) -> $answer {
+            match self.count_or_fail() {
+                Ok(()) => self.dialect.$name($($value),*),
+                Err(error) => $wrap(Err(error)),
+            }
+        })*
     };
 }
 
@@ -109,6 +123,17 @@ impl Dialect for Metered {
         self.dialect.dialect()
     }
 
+    pass_or_fail! {
+        parse_prefix(parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>>, Some;
+        parse_infix(parser: &mut Parser<'_>, left: &Expr, precedence: u8)
+            -> Option<Result<Expr, ParserError>>, Some;
+        get_next_precedence(parser: &Parser<'_>) -> Option<Result<u8, ParserError>>, Some;
+        get_next_precedence_default(parser: &Parser<'_>) -> Result<u8, ParserError>, identity;
+        parse_statement(parser: &mut Parser<'_>) -> Option<Result<Statement, ParserError>>, Some;
+        parse_column_option(parser: &mut Parser<'_>)
+            -> Result<Option<Result<Option<ColumnOption>, ParserError>>, ParserError>, identity;
+    }
+
     pass! {
         is_delimited_identifier_start(c: char) -> bool;
         is_nested_delimited_identifier_start(c: char) -> bool;
@@ -118,14 +143,6 @@ impl Dialect for Metered {
         is_identifier_start(c: char) -> bool;
         is_identifier_part(c: char) -> bool;
         is_custom_operator_part(c: char) -> bool;
-        parse_prefix(parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>>;
-        parse_infix(parser: &mut Parser<'_>, left: &Expr, precedence: u8)
-            -> Option<Result<Expr, ParserError>>;
-        get_next_precedence(parser: &Parser<'_>) -> Option<Result<u8, ParserError>>;
-        get_next_precedence_default(parser: &Parser<'_>) -> Result<u8, ParserError>;
-        parse_statement(parser: &mut Parser<'_>) -> Option<Result<Statement, ParserError>>;
-        parse_column_option(parser: &mut Parser<'_>)
-            -> Result<Option<Result<Option<ColumnOption>, ParserError>>, ParserError>;
         prec_value(precedence: Precedence) -> u8;
         prec_unknown() -> u8;
         is_reserved_for_identifier(word: Keyword) -> bool;

@@ -1046,6 +1046,36 @@ fn no_nesting_keeps_the_parser_busy() {
     }
 }
 
+/// Queries without an expression ask the parser's dialect nothing that can fail.
+#[test]
+fn no_nesting_of_tables_keeps_the_parser_busy() {
+    // Frames of a build without optimisation are several times as large.
+    let large = std::thread::Builder::new().stack_size(16 * 1024 * 1024);
+    large.spawn(nest_tables).unwrap().join().unwrap();
+}
+
+fn nest_tables() {
+    for (open, inside, close) in [
+        ("((SELECT FROM ", "t", ") a) b"),
+        ("((SELECT FROM ", "t", ") a b) c"),
+        ("((DELETE FROM ", "t", ") a) b"),
+        ("((TABLE t) u JOIN ((SELECT FROM ", "t", ") a) b"),
+        ("((SELECT FROM ", "t", ""),
+        ("((", "t", ") a) b"),
+        ("((UPDATE ", "t", " SET) a) b"),
+        ("((WITH w AS (SELECT FROM ", "t", ") SELECT FROM w) a) b"),
+    ] {
+        let parentheses = open.matches('(').count() - open.matches(')').count();
+        for (dialect, deep) in DIALECTS.into_iter().flat_map(|one| [(one, 12), (one, 47)]) {
+            let times = deep / parentheses;
+            let text = format!("SELECT FROM {}{inside}{}", open.repeat(times), close.repeat(times));
+            let began = Instant::now();
+            rule(dialect).check(&text).unwrap_err();
+            assert!(began.elapsed() < Duration::from_secs(1), "{:?}: {text}", began.elapsed());
+        }
+    }
+}
+
 /// When it is spent, no statement is read.
 #[test]
 fn time_is_for_all_statements_of_a_call() {
