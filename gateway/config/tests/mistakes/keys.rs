@@ -1,0 +1,63 @@
+//! Mistakes in keys and shapes: unknown keys, keys without a value, text where a number is wanted.
+
+use super::{Case, hold};
+
+const CASES: &[Case] = &[
+    (
+        "lockgate.yaml",
+        "servers:\n  c:\npolicy: { tools: { deny: } }\n",
+        &[
+            "lockgate.yaml:2:3: servers.c: has no value — give it a value, or take it out; `{}` and `[]` are empty on purpose",
+            "lockgate.yaml:3:20: policy.tools.deny: has no value — give it a value, or take it out; `{}` and `[]` are empty on purpose",
+        ],
+    ),
+    (
+        "lockgate.yaml",
+        "sevrers: {}\nlog: { levle: info }\n",
+        &[
+            "lockgate.yaml:1:1: sevrers: there is no such key — did you mean `servers`?",
+            "lockgate.yaml:2:8: log.levle: there is no such key — did you mean `level`?",
+        ],
+    ),
+    (
+        "lockgate.toml",
+        "name = 'a'\n[servers.a]\nurl = 'https://a.example/mcp'\ntimout = 5\n",
+        &["lockgate.toml:4:1: servers.a.timout: there is no such key — did you mean `timeout`?"],
+    ),
+    (
+        "lockgate.json",
+        "{\n  \"servers\": {\n    \"a\": { \"comand\": \"sh\" }\n  }\n}",
+        &["lockgate.json:3:12: servers.a.comand: there is no such key — did you mean `command`?"],
+    ),
+    (
+        "lockgate.yaml",
+        "name: 12\nservers:\n  a:\n    command: sh\n    args: [-c, 5]\n    env: { A: true }\n",
+        &[
+            "lockgate.yaml:1:7: name: must be text, not a number — put it in quotes",
+            "lockgate.yaml:5:16: servers.a.args.1: must be text, not a number — put it in quotes",
+            "lockgate.yaml:6:15: servers.a.env.A: must be text, not true or false — put it in quotes",
+        ],
+    ),
+    (
+        "lockgate.yaml",
+        "log: debug\nservers: [a]\nhttp: { hosts: { a: b } }\n",
+        &[
+            "lockgate.yaml:1:6: log: must be a section (keys and values), not text — put its keys below it",
+            "lockgate.yaml:2:1: servers: must be a section (keys and values), not a list — put its keys below it",
+            "lockgate.yaml:3:9: http.hosts: must be a list, not a section — write [a, b]",
+        ],
+    ),
+    (
+        "lockgate.yaml",
+        "mcpServers: { a: { command: sh } }\nport: 3000\n",
+        &[
+            "lockgate.yaml:1:1: mcpServers: there is no such key — entries of a client's file go below `servers`; or name that file in `import` or with --mcp-servers",
+            "lockgate.yaml:2:1: port: there is no such key — write `listen: HOST:PORT`",
+        ],
+    ),
+];
+
+#[test]
+fn every_mistake_in_keys_and_shapes_is_reported_with_a_hint() {
+    hold(CASES);
+}

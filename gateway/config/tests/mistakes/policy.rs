@@ -1,0 +1,17 @@
+//! Mistakes in policy in the configuration itself.
+
+use super::{Case, hold};
+
+const CASES: &[Case] = &[(
+    "lockgate.yaml",
+    "policy: { tools: { allow: ['a[', '*'] }, calls_per_minute: 0 }\n",
+    &[
+        "lockgate.yaml:1:28: policy.tools.allow.0: is no pattern: unclosed character class; missing ']' (it is `a[`) — use *, ?, [a-z] and {a,b}",
+        "lockgate.yaml:1:60: policy.calls_per_minute: must be from 1 to 1000000 (it is `0`) — leave it out for none",
+    ],
+)];
+
+#[test]
+fn every_mistake_in_policy_is_reported_with_a_hint() {
+    hold(CASES);
+}
