@@ -5,6 +5,7 @@
 //! rewrites.
 
 mod spelling;
+pub mod template;
 
 use std::borrow::Cow;
 

@@ -6,13 +6,13 @@
 //! differ.
 
 use lockgate_protocol::uri::MAX_URI;
+use lockgate_protocol::uri::template::{Expression, Modifier, Variable};
+use lockgate_text::percent;
 
 /// Longest template that describes anything.
 const TEMPLATE_BYTES: usize = 2048;
 /// Most variables.
 const VARIABLES: usize = 32;
-/// Longest prefix that a template can ask for.
-const MAX_PREFIX: usize = 9999;
 
 /// Steps for each byte of the URI that one variable costs, and each piece of text.
 const STEPS_OF_VARIABLE: usize = 8;
@@ -64,7 +64,7 @@ pub(super) fn describes(template: &str, uri: &str, steps: &mut Steps) -> bool {
     places[0] = true;
     while let Some((literal, after)) = rest.split_once('{') {
         let Some((inside, after)) = after.split_once('}') else { return false };
-        let Some(expression) = Expression::parse(inside) else { return false };
+        let Ok(expression) = Expression::parse(inside) else { return false };
         variables += expression.variables.len();
         let cost = uri.cost(&places, literal)
             + STEPS_OF_VARIABLE * places.len() * expression.variables.len();
@@ -85,64 +85,6 @@ pub(super) fn describes(template: &str, uri: &str, steps: &mut Steps) -> bool {
 /// Whether the character of a template's text can only stand for itself.
 fn stays(c: char) -> bool {
     c == '%' || u8::try_from(c).is_ok_and(|byte| is_legal(byte, true))
-}
-
-/// `{…}`
-struct Expression<'a> {
-    /// What comes first, if anything does.
-    first: &'static str,
-    between: &'static str,
-    /// Values may have reserved characters.
-    reserved: bool,
-    /// Values have their variable's name before them; and whether they have a `=` too where they
-    /// are empty.
-    named: Option<bool>,
-    variables: Vec<Variable<'a>>,
-}
-
-struct Variable<'a> {
-    name: &'a str,
-    modifier: Modifier,
-}
-
-enum Modifier {
-    None,
-    Prefix(usize),
-    Explode,
-}
-
-impl<'a> Expression<'a> {
-    fn parse(inside: &'a str) -> Option<Self> {
-        let (first, between, reserved, named) = match inside.bytes().next()? {
-            b'+' => ("", ",", true, None),
-            b'#' => ("#", ",", true, None),
-            b'.' => (".", ".", false, None),
-            b'/' => ("/", "/", false, None),
-            b';' => (";", ";", false, Some(false)),
-            b'?' => ("?", "&", false, Some(true)),
-            b'&' => ("&", "&", false, Some(true)),
-            _ => ("", ",", false, None),
-        };
-        let list = inside.strip_prefix(['+', '#', '.', '/', ';', '?', '&']).unwrap_or(inside);
-        let variables = list.split(',').map(Variable::parse).collect::<Option<Vec<_>>>()?;
-        Some(Self { first, between, reserved, named, variables })
-    }
-}
-
-impl<'a> Variable<'a> {
-    fn parse(text: &'a str) -> Option<Self> {
-        let (name, modifier) = match (text.strip_suffix('*'), text.split_once(':')) {
-            (Some(name), _) => (name, Modifier::Explode),
-            (None, Some((name, most))) => {
-                let most = most.parse().ok().filter(|most| (1..=MAX_PREFIX).contains(most))?;
-                (name, Modifier::Prefix(most))
-            }
-            (None, None) => (text, Modifier::None),
-        };
-        // The hyphen is not in the standard, but in names that servers give.
-        let legal = |b: u8| b.is_ascii_alphanumeric() || b"_.%-".contains(&b);
-        (!name.is_empty() && name.bytes().all(legal)).then_some(Self { name, modifier })
-    }
 }
 
 /// For every place in a URI, and the end of it, whether a part of the template may end there.
@@ -198,7 +140,7 @@ impl Uri<'_> {
 
     /// The end of an escaped character here; of this one, if one is named.
     fn character(self, at: usize, wanted: Option<char>) -> Option<usize> {
-        let first = self.byte(at)?;
+        let first = percent::byte(self.0, at)?;
         let length = match first {
             0..0x80 => 1,
             0xC0..0xE0 => 2,
@@ -207,18 +149,11 @@ impl Uri<'_> {
         };
         let mut bytes = [0; 4];
         for (n, byte) in bytes.iter_mut().take(length).enumerate() {
-            *byte = self.byte(at + 3 * n)?;
+            *byte = percent::byte(self.0, at + 3 * n)?;
         }
         let text = std::str::from_utf8(bytes.get(..length)?).ok()?;
         let found = text.chars().next()?;
         wanted.is_none_or(|wanted| wanted == found).then_some(at + 3 * length)
-    }
-
-    /// The byte of an escape.
-    fn byte(self, at: usize) -> Option<u8> {
-        let [b'%', high, low] = *self.0.get(at..at + 3)? else { return None };
-        let digit = |b: u8| char::from(b).to_digit(16);
-        u8::try_from(digit(high)? * 16 + digit(low)?).ok()
     }
 
     /// The end of one character of a value.
@@ -227,21 +162,23 @@ impl Uri<'_> {
             return Some(at + 1);
         }
         // Where reserved characters stay, so do escapes in the value, whatever they stand for.
-        self.character(at, None).or_else(|| (reserved && self.byte(at).is_some()).then_some(at + 3))
+        self.character(at, None)
+            .or_else(|| (reserved && percent::byte(self.0, at).is_some()).then_some(at + 3))
     }
 
     fn expression(self, undefined: &[bool], expression: &Expression<'_>) -> Places {
         let mut defined = self.nowhere();
-        let first = expression.first.as_bytes();
-        let between = expression.between.as_bytes();
+        let operator = expression.operator;
+        let first = operator.first().as_bytes();
+        let between = operator.between() as u8;
         for variable in &expression.variables {
             let begins = self.moved(undefined, |at| self.is(at, first).then_some(at + first.len()));
-            let goes_on =
-                self.moved(&defined, |at| self.is(at, between).then_some(at + between.len()));
+            let goes_on = self.moved(&defined, |at| self.is(at, &[between]).then_some(at + 1));
             let from = union(begins, &goes_on);
-            let ends = match expression.named {
-                Some(equals) => self.named(&from, variable, between[0], equals),
-                None => self.unnamed(&from, variable, between[0], expression.reserved),
+            let ends = if operator.is_named() {
+                self.named(&from, variable, between, operator.keeps_equals())
+            } else {
+                self.unnamed(&from, variable, between, operator.allows_reserved())
             };
             defined = union(defined, &ends);
         }

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use lockgate_protocol::uri::template::{self, Expression, ExpressionError, Modifier, Operator};
 use lockgate_text::percent;
 use regex::Regex;
 
@@ -52,6 +53,12 @@ const UNDOTTED: &str = "A-Za-z0-9_~-";
 const ANY: &str = "A-Za-z0-9._~:/?#\\[\\]@!$&'()*+,;=-";
 const IN_PARAMETERS: &str = "A-Za-z0-9._~;=-";
 const IN_QUERY: &str = "A-Za-z0-9._~=&-";
+
+const NO_NAME: &str = "has an expression that cannot be read: names are of letters, digits and _";
+
+fn no_length() -> String {
+    format!("has a length that is not 1 to {VALUE_BYTES}")
+}
 
 impl UriTemplate {
     pub(super) fn parse(template: &str) -> Result<Self, String> {
@@ -115,25 +122,18 @@ impl UriTemplate {
 }
 
 impl Variable {
-    /// What stands between commas in an expression.
-    fn parse(text: &str) -> Result<Self, String> {
-        let (name, most, exploded) = match (text.strip_suffix('*'), text.split_once(':')) {
-            (Some(name), _) => (name, None, true),
-            (None, Some((name, length))) => {
-                let known = length.parse().ok().filter(|most| (1..=VALUE_BYTES).contains(most));
-                (
-                    name,
-                    Some(known.ok_or(format!("has a length that is not 1 to {VALUE_BYTES}"))?),
-                    false,
-                )
-            }
-            (None, None) => (text, None, false),
-        };
-        if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
-            return Err(
-                "has an expression that cannot be read: names are of letters, digits and _".into(),
-            );
+    /// One of a template's, if it is within the bounds.
+    fn new(variable: &template::Variable<'_>) -> Result<Self, String> {
+        let name = variable.name;
+        if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+            return Err(NO_NAME.into());
         }
+        let (most, exploded) = match variable.modifier {
+            Modifier::None => (None, false),
+            Modifier::Prefix(most) if most > VALUE_BYTES => return Err(no_length()),
+            Modifier::Prefix(most) => (Some(most), false),
+            Modifier::Explode => (None, true),
+        };
         Ok(Self { name: name.to_owned(), most, exploded })
     }
 
@@ -189,51 +189,62 @@ impl Making {
     }
 
     fn expression(&mut self, inside: &str) -> Result<(), String> {
-        let operator = inside.chars().next().filter(|c| "+#./;?&".contains(*c));
-        let list = &inside[operator.map_or(0, char::len_utf8)..];
-        let variables = list.split(',').map(Variable::parse).collect::<Result<Vec<_>, _>>()?;
-        for variable in &variables {
+        let expression = Expression::parse(inside).map_err(|error| match error {
+            ExpressionError::Name => NO_NAME.to_owned(),
+            ExpressionError::Prefix => no_length(),
+        })?;
+        let mut variables = Vec::new();
+        for variable in &expression.variables {
+            let variable = Variable::new(variable)?;
             if self.names.contains(&variable.name) {
                 return Err("has a variable twice".into());
             }
             self.names.push(variable.name.clone());
+            variables.push(variable);
         }
         if self.names.len() > VARIABLES {
             return Err(format!("has more than {VARIABLES} variables"));
         }
-        let (first, between, class) = match operator {
-            None => ("", ",", UNRESERVED),
-            Some('+') => ("", ",", ANY),
-            Some('#') => ("#", ",", ANY),
-            Some('.') => (".", ".", UNDOTTED),
-            Some('/') => ("/", "/", UNRESERVED),
-            Some(';') => {
-                self.pairs(';', ';', IN_PARAMETERS, variables);
-                return Ok(());
-            }
-            Some(mark) => {
-                self.pairs(mark, '&', IN_QUERY, variables);
-                return Ok(());
-            }
+        let operator = expression.operator;
+        let class = match operator {
+            Operator::Simple | Operator::Path => UNRESERVED,
+            Operator::Reserved | Operator::Fragment => ANY,
+            Operator::Label => UNDOTTED,
+            Operator::Parameters => IN_PARAMETERS,
+            Operator::Query | Operator::Continuation => IN_QUERY,
         };
-        // What has a sign of its own vanishes with it when nothing is defined; the other kinds need
-        // a value.
-        let vanishes = !first.is_empty();
-        self.pattern.push_str(if vanishes { "(?:" } else { "" });
-        for (at, variable) in variables.into_iter().enumerate() {
-            self.pattern.push_str(&regex::escape(if at == 0 { first } else { between }));
-            self.pattern.push_str(&variable.group(class, &regex::escape(between)));
-            self.groups.push(Group::One(variable));
+        if operator.is_named() {
+            self.pairs(operator, class, variables);
+        } else {
+            self.values(operator, class, variables);
         }
-        self.pattern.push_str(if vanishes { ")?" } else { "" });
         Ok(())
     }
 
+    /// The values alone. What has a sign of its own vanishes with it when nothing is defined; the
+    /// other kinds need a value.
+    fn values(&mut self, operator: Operator, class: &str, variables: Vec<Variable>) {
+        let first = operator.first();
+        let between = regex::escape(operator.between().encode_utf8(&mut [0; 4]));
+        let vanishes = !first.is_empty();
+        self.pattern.push_str(if vanishes { "(?:" } else { "" });
+        for (at, variable) in variables.into_iter().enumerate() {
+            if at == 0 {
+                self.pattern.push_str(&regex::escape(first));
+            } else {
+                self.pattern.push_str(&between);
+            }
+            self.pattern.push_str(&variable.group(class, &between));
+            self.groups.push(Group::One(variable));
+        }
+        self.pattern.push_str(if vanishes { ")?" } else { "" });
+    }
+
     /// `;a=1;b=2`, `?a=1&b=2` or `&a=1&b=2`, or nothing at all.
-    fn pairs(&mut self, mark: char, between: char, class: &str, variables: Vec<Variable>) {
-        let mark = regex::escape(&mark.to_string());
+    fn pairs(&mut self, operator: Operator, class: &str, variables: Vec<Variable>) {
+        let mark = regex::escape(operator.first());
         self.pattern.push_str(&format!("(?:{mark}({}*))?", character(class)));
-        self.groups.push(Group::Pairs(between, variables));
+        self.groups.push(Group::Pairs(operator.between(), variables));
     }
 }
 
