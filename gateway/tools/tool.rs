@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockgate_policy::Refusal;
 use lockgate_protocol::jsonrpc::{self, Message, SentBy};
 use lockgate_protocol::scan::MAX_DEPTH;
 use lockgate_text::json::Reader;
@@ -223,6 +224,13 @@ impl ToolError {
     }
 }
 
+/// A rule of the tool's own refuses: its sentence says what to send instead.
+impl From<Refusal> for ToolError {
+    fn from(refusal: Refusal) -> Self {
+        Self(refusal.0)
+    }
+}
+
 /// Arguments that fit the tool's input schema, defaults filled in.
 #[derive(Debug, Default)]
 pub(crate) struct Arguments(pub(crate) Map<String, Value>);
@@ -234,9 +242,10 @@ impl Arguments {
 
     /// A string that is required or has a default.
     pub(crate) fn text(&self, name: &str) -> Result<&str, ToolError> {
-        self.maybe_text(name).ok_or_else(|| {
-            ToolError(format!("the argument `{name}` is missing; expected a string"))
-        })
+        match self.maybe_text(name) {
+            Some(text) => Ok(text),
+            None => Err(missing(name, "a string")),
+        }
     }
 
     pub(crate) fn maybe_text(&self, name: &str) -> Option<&str> {
@@ -245,9 +254,10 @@ impl Arguments {
 
     /// A whole number that is required or has a default.
     pub(crate) fn whole(&self, name: &str) -> Result<u64, ToolError> {
-        self.maybe_whole(name).ok_or_else(|| {
-            ToolError(format!("the argument `{name}` is missing; expected a whole number"))
-        })
+        match self.maybe_whole(name) {
+            Some(number) => Ok(number),
+            None => Err(missing(name, "a whole number")),
+        }
     }
 
     /// The same, as a count of what is in memory.
@@ -261,8 +271,12 @@ impl Arguments {
 
     /// A switch; false when it is absent.
     pub(crate) fn flag(&self, name: &str) -> bool {
-        self.get(name).and_then(Value::as_bool).unwrap_or_default()
+        matches!(self.get(name), Some(Value::Bool(true)))
     }
+}
+
+fn missing(name: &str, expected: &str) -> ToolError {
+    ToolError(format!("the argument `{name}` is missing; expected {expected}"))
 }
 
 /// The client that a tool runs for.
@@ -277,9 +291,10 @@ impl<'a> Client<'a> {
     /// Tells how far the call is, if the client wants to know. The gateway puts the client's token
     /// in.
     pub(crate) fn progress(&self, done: u64, total: Option<u64>, message: Option<&str>) {
-        let Some(conversation) = self.conversation.as_ref().filter(|c| c.wants_progress()) else {
+        let Some(conversation) = &self.conversation else { return };
+        if !conversation.wants_progress() {
             return;
-        };
+        }
         let mut params = json!({"progressToken": 0, "progress": done});
         if let Some(total) = total {
             params["total"] = total.into();
@@ -302,6 +317,6 @@ impl<'a> Client<'a> {
 
     /// The caller's organisation, for what belongs to one.
     pub(crate) fn organisation(&self) -> Option<&'a str> {
-        self.caller_view.and_then(|caller_view| caller_view.organisation())
+        self.caller_view?.organisation()
     }
 }

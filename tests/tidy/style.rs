@@ -75,26 +75,27 @@ struct Counts {
     long_lines: usize,
 }
 
-/// What each crate has at most: dense statements, bound closures, bound tuples, long lines. These
-/// numbers only sink.
-const AT_MOST: [(&str, [usize; 4]); 17] = [
-    ("admin", [0, 0, 0, 0]),
-    ("admission", [0, 0, 0, 0]),
-    ("authn", [0, 0, 0, 0]),
-    ("config", [0, 0, 0, 0]),
-    ("egress", [0, 0, 0, 0]),
-    ("limits", [0, 0, 0, 0]),
-    ("listener", [0, 0, 0, 0]),
-    ("policy", [0, 0, 0, 0]),
-    ("protocol", [0, 0, 0, 0]),
-    ("proxy", [0, 15, 0, 0]),
-    ("registry", [0, 0, 0, 0]),
-    ("root", [0, 0, 0, 0]),
-    ("store", [0, 0, 0, 0]),
-    ("telemetry", [0, 0, 0, 0]),
-    ("text", [0, 0, 0, 0]),
-    ("tools", [0, 0, 0, 0]),
-    ("upstream", [0, 6, 0, 0]),
+/// What each crate has at most: combinators for 1,000 lines, dense statements, bound closures, bound
+/// tuples, long lines. These numbers only sink. Counted in the same way, hyper has 6 combinators for
+/// 1,000 lines, axum 10, reqwest 16: the goal is 15.
+const AT_MOST: [(&str, [usize; 5]); 17] = [
+    ("admin", [37, 0, 0, 0, 0]),
+    ("admission", [17, 0, 0, 0, 0]),
+    ("authn", [65, 0, 0, 0, 0]),
+    ("config", [57, 0, 0, 0, 0]),
+    ("egress", [40, 0, 0, 0, 0]),
+    ("limits", [30, 0, 0, 0, 0]),
+    ("listener", [29, 0, 0, 0, 0]),
+    ("policy", [49, 0, 0, 0, 0]),
+    ("protocol", [46, 0, 0, 0, 0]),
+    ("proxy", [44, 0, 14, 0, 0]),
+    ("registry", [33, 0, 0, 0, 0]),
+    ("root", [60, 0, 0, 0, 0]),
+    ("store", [46, 0, 0, 0, 0]),
+    ("telemetry", [42, 0, 0, 0, 0]),
+    ("text", [53, 0, 0, 0, 0]),
+    ("tools", [51, 0, 0, 0, 0]),
+    ("upstream", [29, 0, 6, 0, 0]),
 ];
 
 impl Counts {
@@ -114,6 +115,11 @@ impl Counts {
         self.closures += other.closures;
         self.tuples += other.tuples;
         self.long_lines += other.long_lines;
+    }
+
+    /// Combinators for 1,000 lines, rounded up.
+    fn density(&self) -> usize {
+        (self.combinators * 1000).div_ceil(self.lines.max(1))
     }
 }
 
@@ -175,7 +181,8 @@ fn statements_stay_plain() {
     for (name, counts) in counts() {
         println!("{name}: {counts:?}");
         all.add(counts);
-        let now = [counts.dense, counts.closures, counts.tuples, counts.long_lines];
+        let now =
+            [counts.density(), counts.dense, counts.closures, counts.tuples, counts.long_lines];
         let Some((_, at_most)) = AT_MOST.iter().find(|(known, _)| *known == name) else {
             offences.push(format!("{name} is not in the table"));
             continue;
@@ -185,7 +192,8 @@ fn statements_stay_plain() {
         }
     }
     println!("all: {all:?}");
-    let what = "dense statements, bound closures, bound tuples, long lines";
+    let what =
+        "combinators for 1,000 lines, dense statements, bound closures, bound tuples, long lines";
     assert!(offences.is_empty(), "more than there were ({what}):\n{}", offences.join("\n"));
 }
 
@@ -196,6 +204,7 @@ fn planted_statements_are_counted() {
     assert_eq!(counted("let a = b.iter().filter(d).map(c).collect();").dense, 1);
     let inner = counted("a.map(|b| { let c = b.map(d).filter(e); c })");
     assert_eq!((inner.combinators, inner.dense), (3, 0), "statements within count by themselves");
+    assert_eq!((inner.lines, inner.density()), (1, 3000));
     assert_eq!(counted("let f = |a| a + 1;").closures, 1);
     assert_eq!(counted("let (a, b) = (1, 2);").tuples, 1);
     assert_eq!(counted("let (a, b) = c();").tuples, 0);

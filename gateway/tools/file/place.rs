@@ -112,7 +112,7 @@ impl Files {
     }
 
     fn place(&self, rule: &Path, text: &str) -> Result<Place, ToolError> {
-        let checked = rule.check(text).map_err(|refusal| ToolError(refusal.0))?;
+        let checked = rule.check(text)?;
         let root = self.roots.iter().find(|root| root.path == checked.root);
         let root = Arc::clone(root.ok_or_else(|| ToolError::new("the path is in no root"))?);
         let below = checked.path.strip_prefix(&root.path).unwrap_or_default();

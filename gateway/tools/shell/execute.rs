@@ -175,9 +175,7 @@ fn millis(duration: Duration) -> u64 {
 fn judge(shell: &Shell, arguments: &Arguments, folder: &Folder) -> Result<Invocation, ToolError> {
     let command = arguments.maybe_text("command");
     let argv = match (command, arguments.get("argv").and_then(Value::as_array)) {
-        (Some(command), None) => {
-            shell.rule.words(command).map_err(|refusal| ToolError(refusal.0))?
-        }
+        (Some(command), None) => shell.rule.words(command)?,
         (None, Some(argv)) => {
             let words = argv.iter().filter_map(Value::as_str);
             words.map(str::to_owned).collect()
@@ -189,7 +187,7 @@ fn judge(shell: &Shell, arguments: &Arguments, folder: &Folder) -> Result<Invoca
             ));
         }
     };
-    shell.rule.check_argv(&argv, Some(&folder.path)).map_err(|refusal| ToolError(refusal.0))
+    Ok(shell.rule.check_argv(&argv, Some(&folder.path))?)
 }
 
 /// Waits for a place among the programs that run.

@@ -95,7 +95,7 @@ impl Web {
     }
 
     fn checked(&self, text: &str) -> Result<Url, ToolError> {
-        let mut url = self.rule.check(text).map_err(|refusal| ToolError(refusal.0))?.url;
+        let mut url = self.rule.check(text)?.url;
         url.set_fragment(None);
         Ok(url)
     }

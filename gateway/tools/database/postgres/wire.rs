@@ -1,6 +1,8 @@
 //! PostgreSQL's protocol, version 3: one session, the extended protocol only, all values as text.
 //! It trusts no length and keeps no message that is larger than the caps.
 
+use std::io;
+
 use bytes::BytesMut;
 use fallible_iterator::FallibleIterator;
 use lockgate_egress::{Connector, Policy, Stream, Target};
@@ -26,6 +28,13 @@ pub(super) enum Trouble {
     Large,
     /// The server refused a statement.
     Refused { code: String, message: String },
+}
+
+/// What reading and writing may end in.
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        lost(error)
+    }
 }
 
 fn lost(error: impl std::fmt::Display) -> Trouble {
@@ -62,7 +71,7 @@ impl Session {
             ("client_encoding", "UTF8"),
             ("application_name", "lockgate"),
         ];
-        frontend::startup_message(parameters, &mut session.output).map_err(lost)?;
+        frontend::startup_message(parameters, &mut session.output)?;
         session.log_in(network).await?;
         loop {
             match session.next().await? {
@@ -83,14 +92,14 @@ impl Session {
             match self.next().await? {
                 Message::AuthenticationOk => return Ok(()),
                 Message::AuthenticationCleartextPassword if network.tls => {
-                    frontend::password_message(password, &mut self.output).map_err(lost)?;
+                    frontend::password_message(password, &mut self.output)?;
                 }
                 Message::AuthenticationMd5Password(body) => {
                     let hash = md5_hash(network.user.as_bytes(), password, body.salt());
-                    frontend::password_message(hash.as_bytes(), &mut self.output).map_err(lost)?;
+                    frontend::password_message(hash.as_bytes(), &mut self.output)?;
                 }
                 Message::AuthenticationSasl(body) => {
-                    if !body.mechanisms().any(|name| Ok(name == SCRAM_SHA_256)).map_err(lost)? {
+                    if !body.mechanisms().any(|name| Ok(name == SCRAM_SHA_256))? {
                         return Err(lost("the server offers no SCRAM-SHA-256"));
                     }
                     let state = ScramSha256::new(password, ChannelBinding::unsupported());
@@ -98,21 +107,17 @@ impl Session {
                         SCRAM_SHA_256,
                         state.message(),
                         &mut self.output,
-                    )
-                    .map_err(lost)?;
+                    )?;
                     scram = Some(state);
                 }
                 Message::AuthenticationSaslContinue(body) => {
-                    let state = scram.as_mut().ok_or_else(|| lost("SASL out of order"))?;
-                    state.update(body.data()).map_err(lost)?;
-                    frontend::sasl_response(state.message(), &mut self.output).map_err(lost)?;
+                    let Some(state) = &mut scram else { return Err(lost("SASL out of order")) };
+                    state.update(body.data())?;
+                    frontend::sasl_response(state.message(), &mut self.output)?;
                 }
                 Message::AuthenticationSaslFinal(body) => {
-                    scram
-                        .as_mut()
-                        .ok_or_else(|| lost("SASL out of order"))?
-                        .finish(body.data())
-                        .map_err(lost)?;
+                    let Some(state) = &mut scram else { return Err(lost("SASL out of order")) };
+                    state.finish(body.data())?;
                 }
                 _ => return Err(lost("the server asks for a way to log in that is not offered")),
             }
@@ -121,15 +126,17 @@ impl Session {
 
     /// Puts one statement without parameters and without rows into the output.
     pub(super) fn add(&mut self, sql: &str) -> Result<(), Trouble> {
-        frontend::parse("", sql, [], &mut self.output).map_err(lost)?;
+        frontend::parse("", sql, [], &mut self.output)?;
         self.bind("", &[])?;
-        frontend::execute("", 0, &mut self.output).map_err(lost)
+        frontend::execute("", 0, &mut self.output)?;
+        Ok(())
     }
 
     /// Prepares a statement and asks what it takes and gives.
     pub(super) fn prepare(&mut self, name: &str, sql: &str) -> Result<(), Trouble> {
-        frontend::parse(name, sql, [], &mut self.output).map_err(lost)?;
-        frontend::describe(b'S', name, &mut self.output).map_err(lost)
+        frontend::parse(name, sql, [], &mut self.output)?;
+        frontend::describe(b'S', name, &mut self.output)?;
+        Ok(())
     }
 
     /// Binds text to a prepared statement; all columns come back as text.
@@ -143,7 +150,8 @@ impl Session {
     }
 
     pub(super) fn execute(&mut self, max_rows: i32) -> Result<(), Trouble> {
-        frontend::execute("", max_rows, &mut self.output).map_err(lost)
+        frontend::execute("", max_rows, &mut self.output)?;
+        Ok(())
     }
 
     pub(super) fn sync(&mut self) {
@@ -153,23 +161,24 @@ impl Session {
     /// Sends what is in the output and gives the next message that means something.
     pub(super) async fn next(&mut self) -> Result<Message, Trouble> {
         if !self.output.is_empty() {
-            self.stream.write_all(&self.output).await.map_err(lost)?;
-            self.stream.flush().await.map_err(lost)?;
+            self.stream.write_all(&self.output).await?;
+            self.stream.flush().await?;
             self.output.clear();
         }
         loop {
-            if let Some(header) = Header::parse(&self.input).map_err(lost)? {
-                if usize::try_from(header.len()).map_or(true, |length| length > self.max_message) {
+            if let Some(header) = Header::parse(&self.input)? {
+                let Ok(length) = usize::try_from(header.len()) else { return Err(Trouble::Large) };
+                if length > self.max_message {
                     return Err(Trouble::Large);
                 }
-                match Message::parse(&mut self.input).map_err(lost)? {
+                match Message::parse(&mut self.input)? {
                     Some(Message::NoticeResponse(_) | Message::NotificationResponse(_)) => continue,
                     Some(Message::ErrorResponse(body)) => return Err(refused(body.fields())),
                     Some(message) => return Ok(message),
                     None => {}
                 }
             }
-            if self.stream.read_buf(&mut self.input).await.map_err(lost)? == 0 {
+            if self.stream.read_buf(&mut self.input).await? == 0 {
                 return Err(lost("the server closed the connection"));
             }
         }
@@ -180,7 +189,12 @@ impl Session {
         let mut first = None;
         loop {
             match self.next().await {
-                Ok(Message::ReadyForQuery(body)) => return first.map_or(Ok(body.status()), Err),
+                Ok(Message::ReadyForQuery(body)) => {
+                    return match first {
+                        Some(refused) => Err(refused),
+                        None => Ok(body.status()),
+                    };
+                }
                 Ok(_) => {}
                 Err(lost @ (Trouble::Lost(_) | Trouble::Large)) => return Err(lost),
                 Err(refused) => first = first.or(Some(refused)),
