@@ -13,7 +13,7 @@ use url::Url;
 /// Most bytes of a document.
 const MAX_BYTES: usize = 256 * 1024;
 /// Time for one document, connecting included.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The way to the issuers.
 #[derive(Clone)]
@@ -56,8 +56,8 @@ impl Outside {
         policy: Policy,
         request: Request<Payload>,
     ) -> Result<(StatusCode, Bytes), String> {
-        let answer = tokio::time::timeout(PATIENCE, self.send(url, policy, request)).await;
-        answer.map_err(|_| format!("no answer within {} s", PATIENCE.as_secs()))?
+        let answer = tokio::time::timeout(TIMEOUT, self.send(url, policy, request)).await;
+        answer.map_err(|_| format!("no answer within {} s", TIMEOUT.as_secs()))?
     }
 
     async fn send(

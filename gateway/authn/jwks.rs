@@ -26,7 +26,7 @@ const MAX_KEYS: usize = 64;
 /// Keys of one name that are tried: each costs every bad token a verification.
 const MAX_SAME: usize = 4;
 /// How long a request waits for keys.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// Requests that wait at once for one issuer's keys; further ones are refused.
 const MAX_WAITING: u64 = 16;
 /// Pause after the first failure; doubles up to the refresh time.
@@ -142,7 +142,7 @@ impl Issuer {
         if self.waiting.fetch_add(1, Ordering::Relaxed) >= MAX_WAITING {
             return false;
         }
-        matches!(tokio::time::timeout(PATIENCE, attempts.changed()).await, Ok(Ok(())))
+        matches!(tokio::time::timeout(TIMEOUT, attempts.changed()).await, Ok(Ok(())))
     }
 
     /// Takes over what a fetch brought. Gives the pause until the next one.

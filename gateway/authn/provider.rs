@@ -35,7 +35,7 @@ const FRESH: Duration = Duration::from_secs(3600);
 /// How long a provider that was not there is not asked again.
 const REST: Duration = Duration::from_secs(5);
 /// Longest time to find metadata, wherever they are.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 /// How long an answer waits for its turn.
 const TURN: Duration = Duration::from_secs(5);
 /// Codes that are exchanged at once.
@@ -145,9 +145,9 @@ impl Provider {
         let issuer = &self.config.issuer;
         let finding =
             discovery::find(issuer, &self.outside, |document| Metadata::read(document, issuer));
-        let found = match timeout(PATIENCE, finding).await {
+        let found = match timeout(TIMEOUT, finding).await {
             Ok(found) => found.map(Arc::new),
-            Err(_) => Err(format!("no metadata within {} s", PATIENCE.as_secs())),
+            Err(_) => Err(format!("no metadata within {} s", TIMEOUT.as_secs())),
         };
         if let Ok(metadata) = &found {
             self.ends_sessions.store(metadata.end_session.is_some(), Ordering::Relaxed);

@@ -30,7 +30,7 @@ use crate::About;
 use crate::server::{Backing, ServerDefinition};
 use crate::tool::Tool;
 pub use connections::EMBEDDED;
-use connections::{Link, Reached, Shared, rule};
+use connections::{DatabaseConnection, Reached, Shared, rule};
 use embedded::Embedded;
 
 /// Between two looks at databases that answer, and at those of which one does not.
@@ -39,41 +39,23 @@ const LOOK_AGAIN: Duration = Duration::from_secs(3);
 
 pub(crate) fn build(config: &Config, about: &About) -> Result<ServerDefinition, String> {
     let limits = &config.limits;
-    let mut links = BTreeMap::new();
-    for (name, connection) in &config.connections {
-        let dialect = match connection.place {
-            Place::Postgres(_) => Dialect::Postgres,
-            Place::Mysql(_) => Dialect::Mysql,
-            Place::Sqlite(_) => Dialect::Sqlite,
-        };
-        let rule = rule(dialect, &connection.functions)
+    let mut connections = BTreeMap::new();
+    for (name, settings) in &config.connections {
+        let connection = prepare(settings, limits, about)
             .map_err(|words| format!("connections.{name}: {words}"))?;
-        let place = match connection.place.clone() {
-            Place::Postgres(network) => Reached::Postgres(postgres::Postgres::new(
-                network,
-                limits.clone(),
-                Arc::clone(&about.connector),
-            )),
-            Place::Mysql(network) => {
-                Reached::Mysql(mysql::Mysql::new(network, limits.clone(), &about.connector))
-            }
-            Place::Sqlite(path) => Reached::Sqlite(sqlite::Sqlite {
-                path: Some(path),
-                rule: Arc::clone(&rule),
-                patience: limits.lock_timeout,
-                places: Arc::new(Semaphore::new(limits.pool)),
-            }),
-        };
-        links.insert(name.clone(), Link { rule, dialect, place });
+        connections.insert(name.clone(), connection);
     }
     let embedded = config.embedded.clone().map(|folder| Embedded::new(folder, limits));
     if let Some(embedded) = &embedded {
         let place = Reached::Embedded(embedded.clone(), Arc::new(Semaphore::new(limits.pool)));
         let rule = rule(Dialect::Sqlite, &[])?;
-        links.insert(EMBEDDED.to_owned(), Link { rule, dialect: Dialect::Sqlite, place });
+        connections.insert(
+            EMBEDDED.to_owned(),
+            DatabaseConnection { rule, dialect: Dialect::Sqlite, place },
+        );
     }
     let shared = Arc::new(Shared {
-        links,
+        connections,
         default: config.default.clone(),
         limits: limits.clone(),
         embedded,
@@ -95,10 +77,41 @@ pub(crate) fn build(config: &Config, about: &About) -> Result<ServerDefinition, 
     Ok(ServerDefinition { instructions: instructions.into(), tools, provider: None, backing })
 }
 
+/// Nothing is connected yet.
+fn prepare(
+    settings: &Connection,
+    limits: &Limits,
+    about: &About,
+) -> Result<DatabaseConnection, String> {
+    let dialect = match settings.place {
+        Place::Postgres(_) => Dialect::Postgres,
+        Place::Mysql(_) => Dialect::Mysql,
+        Place::Sqlite(_) => Dialect::Sqlite,
+    };
+    let rule = rule(dialect, &settings.functions)?;
+    let place = match settings.place.clone() {
+        Place::Postgres(network) => Reached::Postgres(postgres::Postgres::new(
+            network,
+            limits.clone(),
+            Arc::clone(&about.connector),
+        )),
+        Place::Mysql(network) => {
+            Reached::Mysql(mysql::Mysql::new(network, limits.clone(), &about.connector))
+        }
+        Place::Sqlite(path) => Reached::Sqlite(sqlite::Sqlite {
+            path: Some(path),
+            rule: Arc::clone(&rule),
+            lock_timeout: limits.lock_timeout,
+            places: Arc::new(Semaphore::new(limits.pool)),
+        }),
+    };
+    Ok(DatabaseConnection { rule, dialect, place })
+}
+
 /// Asks each database whether it answers, at the start and then now and again, so that an operator
 /// reads of one that refuses before a caller does. Nothing where all are files.
 fn watch_databases(shared: &Arc<Shared>) -> Option<watch::Receiver<Backing>> {
-    if !shared.links.values().any(Link::is_remote) {
+    if !shared.connections.values().any(DatabaseConnection::is_remote) {
         return None;
     }
     let (tell, told) = watch::channel(Backing::Unknown);
@@ -133,9 +146,9 @@ async fn keep_asking(shared: Weak<Shared>, tell: watch::Sender<Backing>) {
 
 async fn find_away(shared: &Shared) -> Backing {
     let mut troubles = Vec::new();
-    for (name, link) in &shared.links {
+    for (name, connection) in &shared.connections {
         let ask = shared.own("SELECT 1", Vec::new());
-        if let Some(words) = link.find_trouble(&ask).await {
+        if let Some(words) = connection.find_trouble(&ask).await {
             troubles.push(format!("connection {name}: {words}"));
         }
     }

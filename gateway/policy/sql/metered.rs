@@ -22,7 +22,7 @@ const PER_TOKEN: usize = 20;
 const PER_STATEMENT: usize = 4_000;
 /// Longest time for all statements of a call: for what costs much and asks little, and for many
 /// that are just not refused.
-const PATIENCE: Duration = Duration::from_millis(500);
+const MAX_TIME: Duration = Duration::from_millis(500);
 /// Questions from one look at the clock to the next.
 const LOOK: usize = 16;
 
@@ -35,7 +35,7 @@ pub(crate) struct Effort {
 
 impl Default for Effort {
     fn default() -> Self {
-        Self::new(PATIENCE)
+        Self::new(MAX_TIME)
     }
 }
 

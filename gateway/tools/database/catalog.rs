@@ -7,7 +7,7 @@ use lockgate_policy::sql::Dialect;
 use lockgate_upstream::BoxFuture;
 use serde_json::{Value, json};
 
-use super::connections::{Link, MAX_ROWS, Shared};
+use super::connections::{DatabaseConnection, MAX_ROWS, Shared};
 use super::embedded::Owner;
 use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec};
 
@@ -96,7 +96,7 @@ const SQLITE: Statements = Statements {
         FROM pragma_index_list(?2) AS l WHERE ?1 = 'main' ORDER BY 1",
 };
 
-impl Link {
+impl DatabaseConnection {
     fn statements(&self) -> &'static Statements {
         match self.dialect {
             Dialect::Postgres => &POSTGRES,
@@ -166,7 +166,7 @@ impl Tool for Tables {
         )
         .tags(&["database"])
         .permissions(&["database:read"])
-        .timeout(self.0.patience())
+        .timeout(self.0.time_limit())
     }
 
     fn run<'a>(
@@ -175,12 +175,13 @@ impl Tool for Tables {
         client: Client<'a>,
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
-            let link = self.0.link(&arguments)?;
+            let connection = self.0.find_connection(&arguments)?;
             let offset = arguments.whole("offset")?;
-            let ask = self
-                .0
-                .own(link.statements().tables, vec![link.schema(&arguments).into(), offset.into()]);
-            let answer = link.run(&ask, Some(&Owner::of(&client))).await?;
+            let ask = self.0.own(
+                connection.statements().tables,
+                vec![connection.schema(&arguments).into(), offset.into()],
+            );
+            let answer = connection.run(&ask, Some(&Owner::of(&client))).await?;
             let truncated = answer.truncated.is_some();
             let tables: Vec<Value> = answer.objects().collect();
             let seen = tables.len() as u64;
@@ -225,7 +226,7 @@ impl Tool for Schema {
         )
         .tags(&["database"])
         .permissions(&["database:read"])
-        .timeout(self.0.patience())
+        .timeout(self.0.time_limit())
     }
 
     fn run<'a>(
@@ -234,12 +235,12 @@ impl Tool for Schema {
         client: Client<'a>,
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
-            let link = self.0.link(&arguments)?;
+            let connection = self.0.find_connection(&arguments)?;
             let table = arguments.text("table")?;
             let owner = Owner::of(&client);
-            let names = vec![link.schema(&arguments).into(), table.into()];
-            let Statements { tables: _, columns, keys, indexes } = link.statements();
-            let columns = link.run(&self.0.own(columns, names.clone()), Some(&owner)).await?;
+            let names = vec![connection.schema(&arguments).into(), table.into()];
+            let Statements { tables: _, columns, keys, indexes } = connection.statements();
+            let columns = connection.run(&self.0.own(columns, names.clone()), Some(&owner)).await?;
             let mut truncated = columns.truncated.is_some();
             let mut columns: Vec<Value> = columns.objects().collect();
             if columns.is_empty() {
@@ -251,8 +252,8 @@ impl Tool for Schema {
                 // MySQL and SQLite have no booleans of their own.
                 column["nullable"] = (column["nullable"] == 1 || column["nullable"] == true).into();
             }
-            let keys = link.run(&self.0.own(keys, names.clone()), Some(&owner)).await?;
-            let indexes = link.run(&self.0.own(indexes, names), Some(&owner)).await?;
+            let keys = connection.run(&self.0.own(keys, names.clone()), Some(&owner)).await?;
+            let indexes = connection.run(&self.0.own(indexes, names), Some(&owner)).await?;
             truncated |= keys.truncated.is_some() || indexes.truncated.is_some();
             Ok(json!({
                 "table": table,

@@ -23,14 +23,14 @@ const MAX_PARAMETERS: usize = 500;
 
 /// What all tools of the server share.
 pub(super) struct Shared {
-    pub(super) links: BTreeMap<String, Link>,
+    pub(super) connections: BTreeMap<String, DatabaseConnection>,
     pub(super) default: String,
     pub(super) limits: Limits,
     pub(super) embedded: Option<Embedded>,
 }
 
 /// One connection, with the rule for its statements.
-pub(super) struct Link {
+pub(super) struct DatabaseConnection {
     pub(super) rule: Arc<Sql>,
     pub(super) dialect: Dialect,
     pub(super) place: Reached,
@@ -56,10 +56,13 @@ pub(super) fn columns_schema() -> Value {
 
 impl Shared {
     /// The connection that a call names, and its owner's part of it.
-    pub(super) fn link(&self, arguments: &Arguments) -> Result<&Link, ToolError> {
+    pub(super) fn find_connection(
+        &self,
+        arguments: &Arguments,
+    ) -> Result<&DatabaseConnection, ToolError> {
         let name = arguments.maybe_text("connection").unwrap_or(&self.default);
-        self.links.get(name).ok_or_else(|| {
-            let known: Vec<&str> = self.links.keys().map(String::as_str).collect();
+        self.connections.get(name).ok_or_else(|| {
+            let known: Vec<&str> = self.connections.keys().map(String::as_str).collect();
             let known = known.join(", ");
             ToolError::new(format!("there is no connection of this name; there are: {known}"))
         })
@@ -102,7 +105,7 @@ impl Shared {
 
     /// The argument that chooses a connection.
     pub(super) fn connection_schema(&self) -> Value {
-        let names: Vec<&String> = self.links.keys().collect();
+        let names: Vec<&String> = self.connections.keys().collect();
         json!({
             "type": "string",
             "enum": names,
@@ -132,12 +135,12 @@ impl Shared {
     }
 
     /// How long a tool may take in all: its statement, and the way there and back.
-    pub(super) fn patience(&self) -> Duration {
+    pub(super) fn time_limit(&self) -> Duration {
         self.limits.max_timeout + Duration::from_secs(10)
     }
 }
 
-impl Link {
+impl DatabaseConnection {
     /// Refuses what is no harmless SELECT, nor the plan of one.
     pub(super) fn check(&self, sql: &str) -> Result<Kind, ToolError> {
         self.rule.check(sql).map(|checked| checked.kind).map_err(|refusal| {
@@ -158,7 +161,9 @@ impl Link {
                 let path = owner.and_then(|owner| embedded.file(owner));
                 let rule = Arc::clone(&self.rule);
                 let places = Arc::clone(places);
-                sqlite::Sqlite { path, rule, patience: embedded.patience(), places }.run(ask).await
+                sqlite::Sqlite { path, rule, lock_timeout: embedded.lock_timeout(), places }
+                    .run(ask)
+                    .await
             }
         }
     }

@@ -49,7 +49,7 @@ impl Owner {
 pub(super) struct Embedded {
     folder: PathBuf,
     max_bytes: u64,
-    patience: Duration,
+    lock_timeout: Duration,
     /// How long an import waits for others of its owner.
     turn: Duration,
     /// Imports that run at the same time.
@@ -65,12 +65,12 @@ pub(super) enum Mode {
 
 impl Embedded {
     pub(super) fn new(folder: PathBuf, limits: &Limits) -> Self {
-        let patience = limits.lock_timeout;
+        let lock_timeout = limits.lock_timeout;
         let turn = limits.timeout.max(limits.lock_timeout);
         Self {
             folder,
             max_bytes: limits.embedded_bytes,
-            patience,
+            lock_timeout,
             turn,
             places: Arc::new(Semaphore::new(limits.pool)),
         }
@@ -84,8 +84,8 @@ impl Embedded {
     }
 
     /// How long a statement waits for a lock.
-    pub(super) fn patience(&self) -> Duration {
-        self.patience
+    pub(super) fn lock_timeout(&self) -> Duration {
+        self.lock_timeout
     }
 
     /// The file of an owner, if something was imported into it.

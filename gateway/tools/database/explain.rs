@@ -38,7 +38,7 @@ impl Tool for Explain {
         .output(json!({"plan": {"description": "As the database gives it"}}), &["plan"])
         .tags(&["database"])
         .permissions(&["database:read"])
-        .timeout(self.0.patience())
+        .timeout(self.0.time_limit())
     }
 
     fn run<'a>(
@@ -47,22 +47,22 @@ impl Tool for Explain {
         client: Client<'a>,
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
-            let link = self.0.link(&arguments)?;
+            let connection = self.0.find_connection(&arguments)?;
             let sql = arguments.text("sql")?;
-            if link.check(sql)? == Kind::Explain {
+            if connection.check(sql)? == Kind::Explain {
                 return Err(ToolError::new(
                     "this tool explains a SELECT: send it without EXPLAIN, or send it all to \
                         `query`",
                 ));
             }
-            let word = match link.dialect {
+            let word = match connection.dialect {
                 Dialect::Postgres => "EXPLAIN (FORMAT JSON)",
                 Dialect::Mysql => mysql::EXPLAIN,
                 Dialect::Sqlite => "EXPLAIN QUERY PLAN",
             };
             let ask = self.0.ask(format!("{word} {sql}"), &arguments)?;
-            let answer = link.run(&ask, Some(&Owner::of(&client))).await?;
-            let plan = match link.dialect {
+            let answer = connection.run(&ask, Some(&Owner::of(&client))).await?;
+            let plan = match connection.dialect {
                 Dialect::Sqlite => answer.objects().collect(),
                 Dialect::Postgres | Dialect::Mysql => {
                     let plan =

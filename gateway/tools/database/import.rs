@@ -92,7 +92,7 @@ impl Tool for Import {
         .tags(&["database"])
         .asks_servers()
         .permissions(&["database:import"])
-        .timeout(self.0.patience())
+        .timeout(self.0.time_limit())
     }
 
     fn run<'a>(
@@ -195,7 +195,7 @@ impl Tool for Imports {
         )
         .tags(&["database"])
         .permissions(&["database:read"])
-        .timeout(self.0.patience())
+        .timeout(self.0.time_limit())
     }
 
     fn run<'a>(
@@ -228,7 +228,7 @@ impl Tool for DropImport {
         .effect(Effect::Writes { destructive: true, idempotent: false })
         .tags(&["database"])
         .permissions(&["database:import"])
-        .timeout(self.0.patience())
+        .timeout(self.0.time_limit())
     }
 
     fn run<'a>(

@@ -90,7 +90,7 @@ impl Postgres {
             network: &self.network,
             session: None,
             place: Some(place),
-            patience: ask.timeout + GRACE,
+            timeout: ask.timeout + GRACE,
         };
         let whole = async {
             // A pooled session may have died since; nothing has run yet when that shows.

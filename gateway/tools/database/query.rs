@@ -64,7 +64,7 @@ impl Tool for Query {
         )
         .tags(&["database"])
         .permissions(&["database:read"])
-        .timeout(self.0.patience())
+        .timeout(self.0.time_limit())
         .cap(self.0.limits.max_bytes.saturating_mul(6))
     }
 
@@ -74,12 +74,12 @@ impl Tool for Query {
         client: Client<'a>,
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
-            let link = self.0.link(&arguments)?;
+            let connection = self.0.find_connection(&arguments)?;
             let sql = arguments.text("sql")?;
-            link.check(sql)?;
+            connection.check(sql)?;
             let ask = self.0.ask(sql.to_owned(), &arguments)?;
             let began = Instant::now();
-            let answer = link.run(&ask, Some(&Owner::of(&client))).await?;
+            let answer = connection.run(&ask, Some(&Owner::of(&client))).await?;
             let duration = (began.elapsed().as_secs_f64() * 1e6).round() / 1e3;
             let columns = answer.columns_json();
             let count = answer.rows.len();

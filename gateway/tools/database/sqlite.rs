@@ -34,7 +34,7 @@ pub(super) struct Sqlite {
     pub(super) path: Option<PathBuf>,
     pub(super) rule: Arc<Sql>,
     /// How long a statement waits for a lock.
-    pub(super) patience: Duration,
+    pub(super) lock_timeout: Duration,
     pub(super) places: Arc<Semaphore>,
 }
 
@@ -51,11 +51,11 @@ impl Sqlite {
         let gone = Gone(Arc::new(AtomicBool::new(false)));
         let path = self.path.clone();
         let rule = Arc::clone(&self.rule);
-        let patience = self.patience;
+        let lock_timeout = self.lock_timeout;
         let ask = ask.clone();
         let flag = Arc::clone(&gone.0);
         let done = tokio::task::spawn_blocking(move || {
-            let done = blocking(path.as_deref(), rule, patience, &ask, flag);
+            let done = blocking(path.as_deref(), rule, lock_timeout, &ask, flag);
             drop(place);
             done
         });
@@ -75,7 +75,7 @@ impl Drop for Gone {
 fn blocking(
     path: Option<&Path>,
     rule: Arc<Sql>,
-    patience: Duration,
+    lock_timeout: Duration,
     ask: &Ask,
     gone: Arc<AtomicBool>,
 ) -> Result<Answer, ToolError> {
@@ -85,7 +85,7 @@ fn blocking(
             "the database file cannot be opened: its operator finds the reason in the log",
         )
     })?;
-    confine(&connection, rule, patience, ask, gone).map_err(|error| refused(&error, ask))?;
+    confine(&connection, rule, lock_timeout, ask, gone).map_err(|error| refused(&error, ask))?;
     let mut batch = Batch::new(&connection, &ask.sql);
     let Some(mut statement) = batch.next().map_err(|error| refused(&error, ask))? else {
         return Err(ToolError::new("the statement is empty"));
@@ -130,11 +130,11 @@ fn open(path: Option<&Path>) -> rusqlite::Result<Connection> {
 fn confine(
     connection: &Connection,
     rule: Arc<Sql>,
-    patience: Duration,
+    lock_timeout: Duration,
     ask: &Ask,
     gone: Arc<AtomicBool>,
 ) -> rusqlite::Result<()> {
-    connection.busy_timeout(patience)?;
+    connection.busy_timeout(lock_timeout)?;
     for (setting, on) in [
         (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
         (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),

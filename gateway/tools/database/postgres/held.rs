@@ -22,7 +22,7 @@ pub(super) struct Held<'a> {
     pub(super) session: Option<Session>,
     pub(super) place: Option<OwnedSemaphorePermit>,
     /// The statement's own timeout has ended it by then.
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
 }
 
 impl Drop for Held<'_> {
@@ -33,7 +33,7 @@ impl Drop for Held<'_> {
             let connector = Arc::clone(self.connector);
             let network = self.network.clone();
             let place = self.place.take();
-            let patience = self.patience;
+            let timeout = self.timeout;
             runtime.spawn(async move {
                 let ended = async {
                     loop {
@@ -43,7 +43,7 @@ impl Drop for Held<'_> {
                         }
                     }
                 };
-                if tokio::time::timeout(patience, ended).await.is_err() {
+                if tokio::time::timeout(timeout, ended).await.is_err() {
                     tracing::warn!(database = %network.database, "a statement that nobody waits \
                         for cannot be stopped");
                 }

@@ -48,7 +48,7 @@ fn bare(path: PathBuf) -> Sqlite {
     Sqlite {
         path: Some(path),
         rule,
-        patience: Duration::from_secs(1),
+        lock_timeout: Duration::from_secs(1),
         places: Arc::new(Semaphore::new(2)),
     }
 }
