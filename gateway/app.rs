@@ -2,6 +2,7 @@
 //! in the order in which a request passes them.
 
 mod health;
+mod servers;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -28,6 +29,8 @@ use lockgate_tools::{About, Builtin, Shell};
 use lockgate_upstream::{Client, SoleClient, Surroundings, Upstream};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::api_settings::ApiSettings;
 use crate::rates::Rates;
@@ -52,6 +55,9 @@ pub(crate) struct App {
     pub(crate) switches: Switches,
     /// Held while the servers of the file are replaced: one change after another.
     pub(crate) changing: Mutex<()>,
+    /// Servers that are not wanted any more and still have calls.
+    retiring: TaskTracker,
+    closing: CancellationToken,
     builtin: Builtin,
     /// What people change at run time; none where nobody can.
     pub(crate) registry: Option<Arc<Registry>>,
@@ -112,6 +118,8 @@ impl App {
             clients: Mutex::default(),
             switches: Switches::default(),
             changing: Mutex::default(),
+            retiring: TaskTracker::new(),
+            closing: CancellationToken::new(),
             registry,
             tenants,
             audit,
@@ -157,50 +165,15 @@ impl App {
         if let Some(registry) = &self.registry {
             registry.set_catalogue(config.catalogue.clone());
         }
+        let settings = self.settings(config);
         self.switches.keep(&config.servers);
-        self.replace(clients);
-        Ok(())
-    }
-
-    /// A client for each configured server: the one that is there, or a new one that does nothing
-    /// yet.
-    fn clients(&self, config: &Config) -> anyhow::Result<Clients> {
-        let old = self.clients.lock();
-        let mut clients = Clients::new();
-        for configured in &config.servers {
-            let wanted = &*self.switches.apply(configured);
-            let client = match old.get(&wanted.slug) {
-                Some(old) if old.config() == wanted => Arc::clone(old),
-                _ => Client::new(wanted.clone(), self.around.clone())?,
-            };
-            clients.insert(wanted.slug.clone(), client);
-        }
-        Ok(clients)
-    }
-
-    /// Starts the new clients, and closes those that are not wanted any more.
-    pub(crate) fn replace(&self, clients: Clients) {
-        let old = std::mem::replace(&mut *self.clients.lock(), clients.clone());
-        for (slug, client) in old {
-            if !clients.get(&slug).is_some_and(|new| Arc::ptr_eq(new, &client)) {
-                tracing::info!(
-                    server = slug,
-                    "server closed: it is connected anew, has another configuration, or is gone"
-                );
-                tokio::spawn(async move { client.close().await });
+        for wanted in settings {
+            if let Some(client) = clients.get(&wanted.slug) {
+                client.reconfigure(wanted);
             }
         }
-        for client in clients.values() {
-            client.start();
-        }
-        let builtin = self.builtin.servers();
-        if let Some(registry) = &self.registry {
-            let slugs = clients.keys().cloned();
-            registry
-                .set_shared_slugs(slugs.chain(builtin.iter().map(|server| server.slug().into())));
-        }
-        let clients = clients.into_values().map(|client| client as Arc<dyn Upstream>);
-        self.gateway.set_servers(clients.chain(builtin));
+        self.replace(clients);
+        Ok(())
     }
 
     /// Who is who, by the configuration as it is now.
@@ -238,9 +211,12 @@ impl App {
             .into_values()
             .map(|client| tokio::spawn(async move { client.close().await }))
             .collect();
+        self.closing.cancel();
+        self.retiring.close();
         for task in closing {
             let _ = task.await;
         }
+        self.retiring.wait().await;
         if let Some(tenants) = &self.tenants {
             tenants.close().await;
         }

@@ -81,9 +81,9 @@ impl Operations for App {
         if is_kept {
             return true;
         }
-        let wanted = Config { enabled, ..old.config().clone() };
+        let wanted = Config { enabled, ..Config::clone(&old.config()) };
         let Ok(new) = Client::new(wanted, self.around.clone()) else { return false };
-        self.switches.set(old.config(), enabled);
+        self.switches.set(&old.config(), enabled);
         clients.insert(slug.to_owned(), new);
         self.replace(clients);
         true

@@ -49,11 +49,7 @@ impl ConcurrencyLimit {
     #[must_use]
     pub fn new(bounds: Bounds, charge: Charge, part: Option<Membership>) -> Arc<Self> {
         Arc::new_cyclic(|itself| Self {
-            rules: Rules {
-                bounds: Bounds { running: bounds.running.max(1), ..bounds },
-                charge,
-                part,
-            },
+            rules: Rules::new(bounds, charge, part),
             state: Mutex::new(State {
                 running: 0,
                 waiting: 0,
@@ -114,7 +110,13 @@ impl ConcurrencyLimit {
 
     #[must_use]
     pub fn bounds(&self) -> Bounds {
-        self.rules.bounds
+        self.rules.bounds()
+    }
+
+    /// Other bounds, at once: who holds a place keeps it, and so does who waits.
+    pub fn resize(&self, bounds: Bounds) {
+        self.rules.resize(bounds);
+        self.serve();
     }
 
     /// How long there has been no free place for those who wanted one.
@@ -129,7 +131,7 @@ impl ConcurrencyLimit {
     #[must_use]
     pub fn expected_wait(&self) -> Duration {
         let state = self.state.lock();
-        let turns = (state.waiting + 1) as f64 / self.rules.bounds.running as f64;
+        let turns = (state.waiting + 1) as f64 / self.rules.bounds().running as f64;
         let wait = Duration::try_from_secs_f64(turns * state.held).unwrap_or(LONGEST_WAIT);
         wait.clamp(Duration::from_secs(1), LONGEST_WAIT)
     }
@@ -165,9 +167,8 @@ impl ConcurrencyLimit {
             return Ok(Entered::Running(self.permit(caller, now)?));
         }
         // Who is held back for others has not found the limit full.
-        if state.running >= self.rules.bounds.running
-            || state.is_within_reach(caller, self.rules.bounds.running, now)
-        {
+        let places = self.rules.bounds().running;
+        if state.running >= places || state.is_within_reach(caller, places, now) {
             state.full_since.get_or_insert(now);
         }
         let displaced = self.rules.make_room(&mut state, caller)?;

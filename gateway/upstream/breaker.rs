@@ -10,7 +10,7 @@ use crate::status::BreakerState;
 
 /// Counts transport failures in a row.
 pub(crate) struct Breaker {
-    config: config::Breaker,
+    config: Mutex<config::Breaker>,
     state: Mutex<State>,
     /// The failure that opened it last.
     why: Mutex<Cow<'static, str>>,
@@ -30,7 +30,16 @@ enum State {
 
 impl Breaker {
     pub(crate) fn new(config: config::Breaker) -> Self {
-        Self { config, state: Mutex::new(State::Closed { failures: 0 }), why: Mutex::default() }
+        Self {
+            config: Mutex::new(config),
+            state: Mutex::new(State::Closed { failures: 0 }),
+            why: Mutex::default(),
+        }
+    }
+
+    /// From now on it opens by these.
+    pub(crate) fn configure(&self, config: config::Breaker) {
+        *self.config.lock() = config;
     }
 
     /// What opened it, in words.
@@ -74,18 +83,16 @@ impl Breaker {
 
     /// The transport failed. Gives true when this opened the breaker.
     pub(crate) fn failure(&self, now: Instant) -> bool {
+        let config::Breaker { failures: most, cooldown } = *self.config.lock();
         let mut state = self.state.lock();
         let failures = match *state {
             State::Closed { failures } => failures + 1,
             State::Open { .. } => return false,
-            State::Trying => self.config.failures,
+            State::Trying => most,
         };
-        let opens = failures >= self.config.failures;
-        *state = if opens {
-            State::Open { until: now + self.config.cooldown }
-        } else {
-            State::Closed { failures }
-        };
+        let opens = failures >= most;
+        *state =
+            if opens { State::Open { until: now + cooldown } } else { State::Closed { failures } };
         opens
     }
 

@@ -84,7 +84,9 @@ impl Client {
     /// Starts to connect in the background, if that has not been done yet.
     pub fn start(&self) {
         let mut supervisor = self.supervisor.lock();
-        if supervisor.is_none() && self.shared.config.enabled && !self.shared.closing.is_cancelled()
+        if supervisor.is_none()
+            && self.shared.config.load().enabled
+            && !self.shared.closing.is_cancelled()
         {
             *supervisor = Some(tokio::spawn(supervise::supervise(Arc::clone(&self.shared))));
         }
@@ -99,9 +101,32 @@ impl Client {
         }
     }
 
-    /// The configuration that it was made from.
-    pub fn config(&self) -> &Config {
-        &self.shared.config
+    /// Goes on with the lists of the client that it replaces, and with the era that was found,
+    /// until it knows its own: nothing of a server that is only reached anew is missing.
+    pub fn continue_from(&self, old: &Self) {
+        let known = old.shared.catalog.load();
+        if known.version > 0 {
+            self.shared.publish(Catalog::clone(&known));
+            let peer = old.status().peer.clone();
+            self.shared.set_status(|status| status.peer.clone_from(&peer));
+        }
+    }
+
+    /// Its configuration as it is now.
+    pub fn config(&self) -> Arc<Config> {
+        self.shared.config.load_full()
+    }
+
+    /// Takes over another configuration of the same server, reached alike: nothing is connected
+    /// anew for it. Calls that run keep the time that they were given.
+    pub fn reconfigure(&self, config: Config) {
+        self.shared.reconfigure(config);
+    }
+
+    /// Waits until its calls have ended, or the time is over: before it is closed, and when those
+    /// that come go elsewhere.
+    pub async fn finish_calls(&self, longest: Duration) {
+        self.shared.finish_calls(longest).await;
     }
 }
 
@@ -137,7 +162,7 @@ impl Shared {
         verdict.pass(&result, &self.id);
         if let Ok(answer) = &result {
             self.silent_ends.reset();
-            if self.config.rests_after.is_some() {
+            if self.rests_after.is_some() {
                 self.record_task(answer);
             }
         }
@@ -145,10 +170,9 @@ impl Shared {
     }
 
     fn timeout_of(&self, call: &Call<'_>) -> Duration {
-        let own = self.config.tool_timeouts.get(call.target);
-        own.filter(|_| call.method == Method::ToolsCall)
-            .copied()
-            .unwrap_or(self.config.call_timeout)
+        let config = self.config.load();
+        let own = config.tool_timeouts.get(call.target);
+        own.filter(|_| call.method == Method::ToolsCall).copied().unwrap_or(config.call_timeout)
     }
 
     /// Sends it; once more only when it certainly did not run, or does no harm when it runs twice.
@@ -275,7 +299,7 @@ impl Upstream for Client {
     }
 
     fn streams_answers(&self) -> bool {
-        matches!(self.shared.config.transport, Transport::Http { .. })
+        matches!(self.shared.config.load().transport, Transport::Http { .. })
     }
 
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer, Failure>> {

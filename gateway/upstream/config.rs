@@ -116,10 +116,56 @@ pub struct Health {
     pub timeout: Duration,
 }
 
+impl Limits {
+    /// Whether the same lists come out of reading them.
+    pub(crate) fn reads_lists_alike(&self, other: &Self) -> bool {
+        (self.list_items, self.list_pages, self.description_bytes)
+            == (other.list_items, other.list_pages, other.description_bytes)
+    }
+}
+
 /// How long a server that somebody added while the gateway runs stays connected without use.
 const REST: Duration = Duration::from_secs(300);
 
 impl Config {
+    /// Bytes of one message on a connection that carries many.
+    pub(crate) fn message_bytes(&self) -> usize {
+        let limits = &self.limits;
+        let most = match self.transport {
+            Transport::Stdio { .. } => limits.line_bytes,
+            Transport::Http { .. } | Transport::Sse { .. } => limits.event_bytes,
+        };
+        most.min(limits.response_bytes)
+    }
+
+    /// Whether two configurations lead to the same server in the same way, so that a connection by
+    /// one of them serves for the other.
+    #[must_use]
+    pub fn is_reached_alike(&self, other: &Self) -> bool {
+        // All of it by name, so that nobody adds a setting without saying which kind it is.
+        let Self {
+            slug,
+            organisation,
+            transport,
+            addresses,
+            era,
+            enabled,
+            sessions,
+            rests_after,
+            call_timeout: _,
+            tool_timeouts: _,
+            stall_timeout: _,
+            start_timeout: _,
+            limits: _,
+            breaker: _,
+            health: _,
+        } = self;
+        (slug, organisation, transport, addresses)
+            == (&other.slug, &other.organisation, &other.transport, &other.addresses)
+            && (era, enabled, sessions, rests_after)
+                == (&other.era, &other.enabled, &other.sessions, &other.rests_after)
+    }
+
     /// A server over HTTP that an organisation has added: with the bounds that servers of the
     /// configuration file have by default, and connected only while it is used.
     #[must_use]

@@ -22,20 +22,9 @@ use crate::incoming::Intake;
 use crate::link::Inbox;
 
 use calls::Role;
-pub(crate) use exchange::{Exchange, Outgoing, count_outgoing};
+pub(crate) use exchange::{Bounds, Exchange, Outgoing, count_outgoing};
 use line::Lines;
 use pipe::Pipe;
-
-/// What one connection may hold.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
-    /// Bytes of one message that comes in.
-    pub message_bytes: usize,
-    /// Nesting of one message that comes in.
-    pub depth: usize,
-    /// Messages that wait to be written.
-    pub outgoing: usize,
-}
 
 /// A handle to a connection. Dropping the last one ends the connection.
 pub(crate) struct Duplex {
@@ -59,7 +48,7 @@ impl Duplex {
     {
         let pipe = Arc::new(Pipe::new(writer, bounds.outgoing, Arc::clone(&intake.budget)));
         let memory = Reader::new(&intake.budget);
-        let exchange = Exchange::new(pipe.clone(), bounds.depth, inbox, intake);
+        let exchange = Exchange::new(pipe.clone(), bounds, inbox, intake);
         exchange.spawn(pipe::run(pipe, exchange.clone()));
         let lines = Lines::new(bounds.message_bytes);
         exchange.spawn(read(reader, lines, memory, Ender(exchange.clone())));
@@ -115,6 +104,12 @@ impl Duplex {
     /// connection is over.
     pub(crate) fn notify(&self, text: Bytes) -> Result<(), Failure> {
         self.exchange.outgoing.send(None, text)
+    }
+
+    /// Other bounds for messages that come from now on; the size of events is that of when their
+    /// stream was opened.
+    pub(crate) fn bound_messages(&self, message_bytes: usize, depth: usize) {
+        self.exchange.bound_messages(message_bytes, depth);
     }
 
     /// Whether a request would be taken now, a full queue aside.
@@ -207,6 +202,7 @@ async fn read<R: AsyncRead + Unpin>(
             Ok(_) => exchange.heard(),
             Err(error) => return exchange.end(&format!("reading from the server failed: {error}")),
         }
+        lines.resize(exchange.message_bytes());
         while let Some(line) = lines.next() {
             exchange.line(line.count(&mut memory, lines.pending())).await;
         }

@@ -2,7 +2,7 @@
 //! cheap that its era has to answer. One that does not answer is unresponsive; it is given up once
 //! nothing that it was asked explains the silence.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use lockgate_protocol::method::Method;
@@ -11,6 +11,7 @@ use lockgate_protocol::revision::Era;
 use crate::config::Health;
 use crate::connection::{Ask, Connection, Link};
 use crate::failure::Failure;
+use crate::settings::Settings;
 
 /// The longest time for a sign of life that a server gets by being ended again and again.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(300);
@@ -46,19 +47,41 @@ impl SilentEnds {
 }
 
 /// Checks for as long as it is polled; gives words when the server has to be given up. `tell` hears
-/// why a server has become unresponsive, and nothing when it answers again.
+/// why a server has become unresponsive, and nothing when it is that no more.
 pub(crate) async fn watch(
-    health: Option<&Health>,
+    settings: &Settings,
     silent_ends: &SilentEnds,
     connection: &Connection,
     tell: impl Fn(Option<&str>),
+) -> String {
+    let told = Told { is_silent: AtomicBool::new(false), tell };
+    loop {
+        let health = settings.load().health.clone();
+        if health.is_none() {
+            told.tell(None);
+        }
+        tokio::select! {
+            words = check_by(health.as_ref(), silent_ends, connection, &told) => return words,
+            () = settings.health_changed(health.as_ref()) => {}
+        }
+    }
+}
+
+async fn check_by(
+    health: Option<&Health>,
+    silent_ends: &SilentEnds,
+    connection: &Connection,
+    told: &Told<impl Fn(Option<&str>)>,
 ) -> String {
     let Some(health) = health else { return std::future::pending().await };
     let mut check = Check::new(health, silent_ends, connection);
     loop {
         check.silence().await;
         match check.ask().await {
-            Heard::Alive => continue,
+            Heard::Alive => {
+                told.tell(None);
+                continue;
+            }
             Heard::Refused(words) => return words,
             Heard::Nothing => {}
         }
@@ -69,11 +92,25 @@ pub(crate) async fn watch(
             "the server did not answer a ping within {} s",
             silent_ends.timeout(health).as_secs()
         );
-        tell(Some(&words));
+        told.tell(Some(&words));
         if let Some(words) = check.while_unresponsive(&words).await {
             return words;
         }
-        tell(None);
+        told.tell(None);
+    }
+}
+
+/// Tells of changes alone, also where the way of checking changes in between.
+struct Told<F> {
+    is_silent: AtomicBool,
+    tell: F,
+}
+
+impl<F: Fn(Option<&str>)> Told<F> {
+    fn tell(&self, why: Option<&str>) {
+        if why.is_some() != self.is_silent.swap(why.is_some(), Ordering::Relaxed) {
+            (self.tell)(why);
+        }
     }
 }
 

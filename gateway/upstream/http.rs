@@ -25,11 +25,11 @@ use smallvec::SmallVec;
 use tokio::task::JoinSet;
 
 use crate::call::Conversation;
-use crate::config::Limits;
 use crate::failure::{Failure, Kind};
 use crate::incoming::{self, EventReader, Intake, ReadBody};
 use crate::link::Inbox;
 use crate::open_questions::OpenQuestions;
+use crate::settings::Settings;
 
 pub(crate) use post::{Post, Posted};
 
@@ -40,7 +40,7 @@ const MAX_QUESTIONS: usize = 16;
 /// One server's endpoint and the headers that every request to it carries.
 pub(crate) struct HttpLink {
     origin: Origin,
-    limits: Limits,
+    settings: Arc<Settings>,
     inbox: Arc<dyn Inbox>,
     intake: Intake,
     /// Those of all streams.
@@ -59,7 +59,7 @@ impl HttpLink {
     pub(crate) fn new(
         origin: Origin,
         configured: HeaderMap,
-        limits: Limits,
+        settings: Arc<Settings>,
         inbox: Arc<dyn Inbox>,
         intake: Intake,
     ) -> Self {
@@ -74,7 +74,7 @@ impl HttpLink {
         base.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let base = ArcSwap::from_pointee(base);
         let version = AtomicU8::new(0);
-        Self { origin, limits, inbox, intake, questions: Arc::default(), base, version }
+        Self { origin, settings, inbox, intake, questions: Arc::default(), base, version }
     }
 
     /// Headers that all later requests carry (version, legacy session id).
@@ -121,7 +121,7 @@ impl HttpLink {
         } else {
             let sink = post.sink.filter(|_| head.status.is_success());
             let destination = sink.zip(post.id);
-            let max = self.limits.response_bytes;
+            let max = self.settings.load().limits.response_bytes;
             match incoming::read_body(body, max, &self.intake.budget, &*self.inbox, destination)
                 .await?
             {
@@ -143,7 +143,8 @@ impl HttpLink {
             return Ok(None);
         }
         let id = id.unwrap_or_default();
-        match self.intake.parse(text, self.limits.depth).await? {
+        let depth = self.settings.load().limits.depth;
+        match self.intake.parse(text, depth).await? {
             Ok(Message::Response(response))
                 if response.number() == Some(id) || response.id().is_none() =>
             {
@@ -211,7 +212,8 @@ impl HttpLink {
     }
 
     fn read_events(&self, body: Body) -> EventReader {
-        EventReader::new(body, self.limits.event_bytes, &self.intake.budget, &self.inbox)
+        let max = self.settings.load().limits.event_bytes;
+        EventReader::new(body, max, &self.intake.budget, &self.inbox)
     }
 
     /// The message in an event, if there is one.
@@ -219,7 +221,8 @@ impl HttpLink {
         if event.data.is_empty() {
             return Ok(None);
         }
-        match self.intake.parse(event.data, self.limits.depth).await? {
+        let depth = self.settings.load().limits.depth;
+        match self.intake.parse(event.data, depth).await? {
             Ok(message) => Ok(Some(message)),
             Err(_) => {
                 let words = "the server sent an event that is not a JSON-RPC message";

@@ -43,6 +43,7 @@ mod rest;
 mod screen;
 mod server_id;
 mod session_connections;
+mod settings;
 mod shared;
 mod sole;
 mod sse;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::call::ClientSession;
-use crate::config::{EraChoice, Transport};
+use crate::config::{Config, EraChoice, Transport};
 use crate::connection::{Connection, Link};
 use crate::duplex::{Bounds, Duplex};
 use crate::failure::Kind;
@@ -49,8 +49,8 @@ fn bridged() -> Value {
 pub(crate) async fn open(shared: &Shared, role: Role) -> Result<(Connection, Over), Refused> {
     let opened = open_there(shared, role).await;
     opened.map_err(|mut refused| {
-        let (Transport::Http { url, .. } | Transport::Sse { url, .. }) = &shared.config.transport
-        else {
+        let config = shared.config.load();
+        let (Transport::Http { url, .. } | Transport::Sse { url, .. }) = &config.transport else {
             return refused;
         };
         let trouble = &mut refused.trouble;
@@ -90,9 +90,10 @@ async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), R
         last_heard: LastHeard::of_connection(&shared.last_heard),
     });
     let inbox: Arc<dyn Inbox> = receiver.clone();
-    let known = shared.known_legacy.load(Ordering::Relaxed) && shared.config.era == EraChoice::Auto;
+    let config = shared.config.load_full();
+    let known = shared.known_legacy.load(Ordering::Relaxed) && config.era == EraChoice::Auto;
     // Only the legacy era has connections of their own for clients.
-    let choice = if known || is_own { EraChoice::Legacy } else { shared.config.era };
+    let choice = if known || is_own { EraChoice::Legacy } else { config.era };
     let intro = Introduction { info: Arc::clone(&shared.around.info), capabilities };
     let (link, transport, child) = carry(shared, &inbox).await?;
     match handshake::open(&link, choice, transport, &intro).await {
@@ -100,9 +101,7 @@ async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), R
             let info = Arc::clone(&shared.around.info);
             Ok((Connection::new(link, peer, child, info, receiver), over))
         }
-        Err(refused)
-            if refused.maybe_sse && matches!(shared.config.transport, Transport::Http { .. }) =>
-        {
+        Err(refused) if refused.maybe_sse && matches!(config.transport, Transport::Http { .. }) => {
             let duplex = sse_link(shared, &inbox).await.map_err(|_| refused)?;
             shared.known_sse.store(true, Ordering::Relaxed);
             let link = Link::Duplex(duplex);
@@ -117,7 +116,7 @@ async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), R
                 }
                 let exit = child.close(GRACE).await;
                 refused.trouble.stderr = child.stderr_tail();
-                add_end(&mut refused.trouble.words, &exit, &shared.config.transport);
+                add_end(&mut refused.trouble.words, &exit, &config.transport);
             }
             Err(refused)
         }
@@ -139,7 +138,8 @@ async fn carry(
     shared: &Shared,
     inbox: &Arc<dyn Inbox>,
 ) -> Result<(Link, &'static str, Option<process::Child>), Refused> {
-    match &shared.config.transport {
+    let config = shared.config.load_full();
+    match &config.transport {
         Transport::Stdio { command, args, env, cwd, has_network } => {
             let around = &shared.around;
             let name = shared.id.to_string();
@@ -151,7 +151,7 @@ async fn carry(
             let started = process::spawn(guard, &name, command, args, env, cwd.as_deref()).await;
             let (child, stdin, stdout) =
                 started.map_err(|trouble| Refused { trouble, ..Refused::new(Stage::Start, "") })?;
-            let bounds = bounds(shared, shared.config.limits.line_bytes);
+            let bounds = bounds(&config);
             let duplex = Duplex::lines(stdout, stdin, bounds, Arc::clone(inbox), intake(shared));
             Ok((Link::Duplex(duplex), "stdio", Some(child)))
         }
@@ -159,11 +159,10 @@ async fn carry(
             let Some((origin, headers)) = &shared.origin else {
                 return Err(Refused::new(Stage::Connect, "no URL"));
             };
-            let limits = shared.config.limits.clone();
             let link = HttpLink::new(
                 origin.clone(),
                 headers.clone(),
-                limits,
+                Arc::clone(&shared.config),
                 Arc::clone(inbox),
                 intake(shared),
             );
@@ -177,14 +176,14 @@ async fn carry(
 }
 
 async fn sse_link(shared: &Shared, inbox: &Arc<dyn Inbox>) -> Result<Arc<Duplex>, Refused> {
-    let (Transport::Http { url, .. } | Transport::Sse { url, .. }) = &shared.config.transport
-    else {
+    let config = shared.config.load_full();
+    let (Transport::Http { url, .. } | Transport::Sse { url, .. }) = &config.transport else {
         return Err(Refused::new(Stage::Connect, "no URL"));
     };
     let Some((origin, headers)) = &shared.origin else {
         return Err(Refused::new(Stage::Connect, "no URL"));
     };
-    let bounds = bounds(shared, shared.config.limits.event_bytes);
+    let bounds = bounds(&config);
     let opened =
         sse::connect(origin, url, headers, bounds, Arc::clone(inbox), intake(shared)).await;
     opened.map_err(|failure| {
@@ -198,13 +197,9 @@ fn intake(shared: &Shared) -> Intake {
     Intake::new(Arc::clone(&shared.around.budget), Arc::clone(&shared.around.apart), &shared.id)
 }
 
-fn bounds(shared: &Shared, message_bytes: usize) -> Bounds {
-    let limits = &shared.config.limits;
-    Bounds {
-        message_bytes: message_bytes.min(limits.response_bytes),
-        depth: limits.depth,
-        outgoing: OUTGOING,
-    }
+fn bounds(config: &Config) -> Bounds {
+    let message_bytes = config.message_bytes();
+    Bounds { message_bytes, depth: config.limits.depth, outgoing: OUTGOING }
 }
 
 /// Opens the stream on which a legacy server asks and tells one session outside of calls. Returns

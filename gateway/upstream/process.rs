@@ -171,7 +171,7 @@ impl Child {
         }
     }
 
-    /// Waits for its end. Says how it ended: `exited with code 1`, `killed by signal 9`.
+    /// Waits for its end. Says how it ended: `exited with code 1`, `was killed by signal 9`.
     pub(crate) async fn wait(&self) -> String {
         self.exit().await
     }
@@ -257,7 +257,7 @@ async fn follow_orders(
 fn in_words(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exited with code {code}"),
-        (None, Some(signal)) => format!("killed by signal {signal}"),
+        (None, Some(signal)) => format!("was killed by signal {signal}"),
         (None, None) => "ended".to_owned(),
     }
 }

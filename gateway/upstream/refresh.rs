@@ -32,8 +32,9 @@ pub(crate) async fn refresh(shared: &Arc<Shared>, connection: &Connection) -> Re
 }
 
 async fn read_again(shared: &Shared, connection: &Connection) -> Result<(), String> {
-    let reading = lists::read(connection, &shared.config.limits, CARRIED, shared.hold_lists());
-    match tokio::time::timeout(shared.config.start_timeout, reading).await {
+    let config = shared.config.load_full();
+    let reading = lists::read(connection, &config.limits, CARRIED, shared.hold_lists());
+    match tokio::time::timeout(config.start_timeout, reading).await {
         Ok(Ok(catalog)) => {
             shared.publish(catalog);
             if matches!(connection.link, Link::Duplex(_)) {
@@ -48,7 +49,7 @@ async fn read_again(shared: &Shared, connection: &Connection) -> Result<(), Stri
         }
         Ok(Err(failure)) => return Err(failure.words.to_string()),
         // It may be at something else, and then the old lists are good enough.
-        Err(_) if !connection.outstanding.is_empty() && shared.config.health.is_some() => {}
+        Err(_) if !connection.outstanding.is_empty() && config.health.is_some() => {}
         Err(_) => {
             return Err("the server did not answer in time when its lists were read again".into());
         }

@@ -31,7 +31,7 @@ const GRACE: Duration = Duration::from_secs(2);
 impl Shared {
     /// Somebody uses the server.
     pub(crate) fn record_use(&self) {
-        if self.config.rests_after.is_some() {
+        if self.rests_after.is_some() {
             self.used_at.store(self.now_ms(), Ordering::Relaxed);
         }
     }
@@ -72,7 +72,7 @@ impl Shared {
             return;
         }
         let rested = status.since.elapsed().unwrap_or_default();
-        let is_rested = self.config.rests_after.is_some_and(|after| rested >= after);
+        let is_rested = self.rests_after.is_some_and(|after| rested >= after);
         if status.state == State::Resting && is_rested {
             self.leave_rest();
         }
@@ -112,7 +112,7 @@ impl Shared {
 
     /// Whether nobody has used it for as long as it stays connected.
     pub(crate) fn is_unused(&self) -> bool {
-        let Some(after) = self.config.rests_after else {
+        let Some(after) = self.rests_after else {
             return false;
         };
         let unused = self.now_ms().saturating_sub(self.used_at.load(Ordering::Relaxed));
@@ -148,7 +148,7 @@ impl Shared {
     /// Waits until nobody has used the server for as long as it stays connected; for ever where it
     /// always does.
     pub(crate) async fn unused(&self) {
-        let Some(after) = self.config.rests_after else {
+        let Some(after) = self.rests_after else {
             return std::future::pending().await;
         };
         let look = (after / 4).min(LONGEST_LOOK).max(Duration::from_millis(10));
@@ -169,6 +169,27 @@ impl Shared {
         }
     }
 
+    /// Whether calls run or wait, on whichever connection, also those whose clients are asked
+    /// something.
+    fn has_calls(&self) -> bool {
+        self.calls.running() > 0
+            || self.calls.waiting() > 0
+            || self.sessions.are_asked()
+            || self.live.load().as_ref().is_some_and(|live| live.outstanding.is_waited_for())
+    }
+
+    /// Waits until its calls have ended, or the time is over. Who has found it just now may be
+    /// about to call.
+    pub(crate) async fn finish_calls(&self, longest: Duration) {
+        tokio::time::sleep(PARTING).await;
+        let idle = async {
+            while self.has_calls() {
+                tokio::time::sleep(PARTING / 10).await;
+            }
+        };
+        let _ = tokio::time::timeout(longest, idle).await;
+    }
+
     /// Ends the connection of a server that rests, behind the last of its calls. Who has subscribed
     /// on it in the last moment gets another one.
     pub(crate) fn part(self: &Arc<Self>, connection: Arc<Connection>) {
@@ -183,7 +204,8 @@ impl Shared {
                     tokio::time::sleep(PARTING / 10).await;
                 }
             };
-            let _ = tokio::time::timeout(shared.config.call_timeout, idle).await;
+            let longest = shared.config.load().call_timeout;
+            let _ = tokio::time::timeout(longest, idle).await;
             connection.close(GRACE).await;
         });
     }

@@ -77,6 +77,23 @@ impl Sessions {
         self.0.lock().is_empty()
     }
 
+    /// Whether somebody waits for an answer on one of them.
+    pub(crate) fn are_asked(&self) -> bool {
+        let slots = self.0.lock();
+        let mut connections = slots.values().filter_map(|held| held.slot.get());
+        connections.any(|connection| connection.outstanding.is_waited_for())
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> Vec<Arc<Connection>> {
+        let slots = self.0.lock();
+        let mut all = Vec::with_capacity(slots.len());
+        for held in slots.values() {
+            all.extend(held.slot.get().map(Arc::clone));
+        }
+        all
+    }
+
     /// A session's connection, if there is one.
     pub(crate) fn find(&self, key: u64) -> Option<Arc<Connection>> {
         self.0.lock().get(&key)?.slot.get().cloned()

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use http::HeaderMap;
@@ -19,7 +19,7 @@ use crate::announced::Announced;
 use crate::breaker::Breaker;
 use crate::catalog::Catalog;
 use crate::config::{Config, Transport};
-use crate::connection::Connection;
+use crate::connection::{Connection, Link};
 use crate::echoed;
 use crate::health::SilentEnds;
 use crate::known_lists::CatalogMemory;
@@ -28,6 +28,7 @@ use crate::organisations::OrganisationPart;
 use crate::recovery::Recovery;
 use crate::server_id::ServerId;
 use crate::session_connections::Sessions;
+use crate::settings::Settings;
 use crate::sole::SoleClient;
 use crate::status::{State, Status, Trouble};
 use crate::survey_state::Survey;
@@ -59,7 +60,9 @@ pub struct Surroundings {
 
 /// What calls and the supervisor share.
 pub(crate) struct Shared {
-    pub(crate) config: Config,
+    pub(crate) config: Arc<Settings>,
+    /// For as long as it is not used it stays connected: a part of the configuration that stays.
+    pub(crate) rests_after: Option<Duration>,
     pub(crate) id: ServerId,
     pub(crate) around: Surroundings,
     /// For HTTP and SSE: where to, and the configured headers.
@@ -140,6 +143,10 @@ fn find_origin(
     Ok(Some((origin, crate::http::header_map(headers)?)))
 }
 
+fn bounds_of_calls(config: &Config) -> Bounds {
+    Bounds { running: config.limits.concurrency, waiting: config.limits.queue }
+}
+
 /// How a server is before anything was done with it.
 fn first_status(config: &Config) -> Status {
     let state = match (config.enabled, config.rests_after) {
@@ -165,7 +172,7 @@ impl Shared {
     ) -> Result<Self, Unusable> {
         let origin = find_origin(&config, &around)
             .map_err(|words| Unusable { slug: config.slug.clone(), words })?;
-        let bounds = Bounds { running: config.limits.concurrency, waiting: config.limits.queue };
+        let bounds = bounds_of_calls(&config);
         let part = match &around.part {
             Some(part) => part.calls.clone(),
             None => around.pools.join(),
@@ -208,9 +215,41 @@ impl Shared {
             refusal_noted: AtomicU64::new(0),
             read_at: AtomicU64::new(0),
             epoch: Instant::now(),
-            config,
+            rests_after: config.rests_after,
+            config: Settings::new(config),
             around,
         })
+    }
+
+    /// Takes over another configuration of the same server, reached alike.
+    pub(crate) fn reconfigure(&self, config: Config) {
+        let old = self.config.load_full();
+        if *old == config {
+            return;
+        }
+        self.calls.resize(bounds_of_calls(&config));
+        self.breaker.configure(config.breaker.clone());
+        let reads_alike = old.limits.reads_lists_alike(&config.limits);
+        self.config.replace(config);
+        self.bound_messages();
+        if !reads_alike {
+            self.stale.notify_one();
+            self.survey.stale.notify_one();
+        }
+        // It may have failed for what is changed now.
+        if self.status.load().state == State::Failed {
+            let _ = self.recovery.want();
+        }
+    }
+
+    /// Has the connections that there are keep to the bounds of messages as they are now.
+    pub(crate) fn bound_messages(&self) {
+        let config = self.config.load_full();
+        for connection in self.sessions.all().iter().chain(self.live.load().iter()) {
+            if let Link::Duplex(duplex) = &connection.link {
+                duplex.bound_messages(config.message_bytes(), config.limits.depth);
+            }
+        }
     }
 
     pub(crate) fn events(&self) -> &Events {

@@ -78,7 +78,7 @@ pub(crate) async fn connect(
     let mut headers = headers.clone();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let posts = Arc::new(Posts::new(bounds.outgoing, Arc::clone(&intake.budget)));
-    let exchange = Exchange::new(posts.clone(), bounds.depth, inbox, intake);
+    let exchange = Exchange::new(posts.clone(), bounds, inbox, intake);
     exchange.spawn(post::run(posts, origin.clone(), endpoint, headers, exchange.clone()));
     exchange.spawn(read(stream, exchange.clone()));
     Ok(Duplex::over(exchange))

@@ -113,9 +113,9 @@ async fn cycle(shared: &Arc<Shared>) -> Ended {
         Ok(connected) => connected,
         Err(refused) => return Ended::Lost(refused),
     };
-    let health = shared.config.health.as_ref();
-    let hung =
-        health::watch(health, &shared.silent_ends, &connection, |why| tell_health(shared, why));
+    let hung = health::watch(&shared.config, &shared.silent_ends, &connection, |why| {
+        tell_health(shared, why);
+    });
     let (words, grace) = tokio::select! {
         words = stay(shared, &connection, &over) => (words, GRACE),
         // Nothing that it is told helps.
@@ -137,7 +137,10 @@ async fn cycle(shared: &Arc<Shared>) -> Ended {
     let mut refused = Refused::new(Stage::Run, words);
     if let Some(child) = child {
         let exit = child.close(grace).await;
-        refused.trouble.words = format!("{}; it {exit}", refused.trouble.words);
+        // It may have been given up for its end.
+        if !refused.trouble.words.ends_with(&exit) {
+            refused.trouble.words = format!("{}; it {exit}", refused.trouble.words);
+        }
         refused.trouble.stderr = child.stderr_tail();
     }
     Ended::Lost(refused)
@@ -147,7 +150,7 @@ async fn cycle(shared: &Arc<Shared>) -> Ended {
 async fn connect(shared: &Arc<Shared>) -> Result<(Arc<Connection>, Over), Refused> {
     let admitted = shared.admit_start().await;
     let _start = admitted.map_err(|words| Refused::new(Stage::Start, words))?;
-    let limit = shared.config.start_timeout;
+    let limit = shared.config.load().start_timeout;
     let Ok(up) = tokio::time::timeout(limit, bring_up(shared)).await else {
         let seconds = limit.as_secs();
         let words = format!("the server was not ready within {seconds} s (start_timeout)");
@@ -172,6 +175,8 @@ async fn connect(shared: &Arc<Shared>) -> Result<(Arc<Connection>, Over), Refuse
     }
     shared.breaker.success();
     shared.live.store(Some(Arc::clone(&connection)));
+    // They may be others than when it was opened.
+    shared.bound_messages();
     shared.set_status(|status| {
         status.state = State::Connected;
         status.peer = Some(peer.clone());
@@ -222,7 +227,8 @@ async fn bring_up(
         }
         other => other,
     }?;
-    let reading = lists::read(&connection, &shared.config.limits, CARRIED, shared.hold_lists());
+    let limits = shared.config.load().limits.clone();
+    let reading = lists::read(&connection, &limits, CARRIED, shared.hold_lists());
     let catalog = match reading.await {
         Ok(catalog) => Some(catalog),
         Err(failure) if failure.kind == Kind::NoMemory => {

@@ -32,14 +32,14 @@ impl Shared {
         let is_open = match connection.era() {
             // The only client has its own lists on the shared connection.
             Era::Legacy => self.around.sole.is_none(),
-            Era::Modern => era == Era::Legacy && self.config.era == EraChoice::Auto,
+            Era::Modern => era == Era::Legacy && self.config.load().era == EraChoice::Auto,
         };
-        is_open && self.config.sessions != config::Sessions::Shared
+        is_open && self.config.load().sessions != config::Sessions::Shared
     }
 
     /// How the server asks things of modern clients while their calls run.
     pub(crate) fn back_channel(&self) -> BackChannel {
-        if self.config.sessions == config::Sessions::Shared {
+        if self.config.load().sessions == config::Sessions::Shared {
             return BackChannel::None;
         }
         if let Some(live) = &*self.live.load() {
@@ -47,7 +47,7 @@ impl Shared {
         }
         // One that rests is as it was found, or its first call could ask nothing.
         match &self.status.load().peer {
-            Some(peer) if self.config.rests_after.is_some() => {
+            Some(peer) if self.rests_after.is_some() => {
                 back_channel(peer.era, peer.transport == "http")
             }
             _ => BackChannel::None,
@@ -110,7 +110,7 @@ pub(crate) async fn keep(shared: &Shared, connection: &Connection) {
     let mut pause = FIRST_PAUSE;
     loop {
         let began = Instant::now();
-        let limit = shared.config.start_timeout;
+        let limit = shared.config.load().start_timeout;
         match tokio::time::timeout(limit, open(shared, Role::Scout)).await {
             Ok(Ok((scout, over))) => {
                 survey.dual.store(is_modern, Ordering::Release);
@@ -155,8 +155,9 @@ async fn watch(shared: &Shared, scout: &Connection, over: &Over) -> String {
     let mut rereading = Rereading::new();
     loop {
         let began = Instant::now();
-        let reading = lists::read(scout, &shared.config.limits, b"{}", shared.hold_lists());
-        match tokio::time::timeout(shared.config.start_timeout, reading).await {
+        let config = shared.config.load_full();
+        let reading = lists::read(scout, &config.limits, b"{}", shared.hold_lists());
+        match tokio::time::timeout(config.start_timeout, reading).await {
             Ok(Ok(full)) => *shared.survey.full.lock() = Some(full),
             Ok(Err(failure)) => return failure.words.to_string(),
             Err(_) => return "the lists were not read in time".to_owned(),

@@ -44,6 +44,7 @@ mod guards;
 mod half_closed;
 mod hidden;
 mod immediate;
+mod in_place;
 mod integrations;
 mod interactive;
 mod journey;

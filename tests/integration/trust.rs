@@ -71,7 +71,7 @@ async fn a_tool_that_changes_under_us_is_gone_until_it_is_approved() {
     stage.store(1, Ordering::SeqCst);
     // Connected anew, so that its lists are read again at once and not in a minute.
     gate.configure(
-        json!({"servers": {"a": server.with(json!({"timeout": 20}))}, "pins": {"file": lock}}),
+        json!({"servers": {"a": server.with(json!({"headers": {"x-new": "1"}}))}, "pins": {"file": lock}}),
     );
     until("the changed tool is gone", async || (!listed("a__t").await).then_some(())).await;
     assert!(listed("a__u").await);

@@ -2,6 +2,7 @@
 //! in the queue. All of it happens under the limit's lock, and nobody is woken here.
 
 use std::sync::Weak;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::bounds::{Bounds, Charge, Refused};
@@ -77,7 +78,8 @@ impl State {
 
 /// By what a limit gives its places.
 pub(super) struct Rules {
-    pub(super) bounds: Bounds,
+    running: AtomicUsize,
+    waiting: AtomicUsize,
     pub(super) charge: Charge,
     pub(super) part: Option<Membership>,
 }
@@ -87,9 +89,29 @@ fn is_recent(changed: Option<Instant>, longest: Duration, now: Instant) -> bool 
 }
 
 impl Rules {
+    pub(super) fn new(bounds: Bounds, charge: Charge, part: Option<Membership>) -> Self {
+        let rules =
+            Self { running: AtomicUsize::new(1), waiting: AtomicUsize::new(0), charge, part };
+        rules.resize(bounds);
+        rules
+    }
+
+    /// Other bounds. Who holds a place or waits keeps that.
+    pub(super) fn resize(&self, bounds: Bounds) {
+        self.running.store(bounds.running.max(1), Ordering::Relaxed);
+        self.waiting.store(bounds.waiting, Ordering::Relaxed);
+    }
+
+    pub(super) fn bounds(&self) -> Bounds {
+        Bounds {
+            running: self.running.load(Ordering::Relaxed),
+            waiting: self.waiting.load(Ordering::Relaxed),
+        }
+    }
+
     /// Takes a place for a caller, if there is one that it may have.
     pub(super) fn begin(&self, state: &mut State, caller: CallerId, now: Instant) -> bool {
-        let free = self.bounds.running.saturating_sub(state.running);
+        let free = self.bounds().running.saturating_sub(state.running);
         if free == 0
             || !state.callers.is_within(state.reach(free, now), caller)
             || !self.lend(RUNNING)
@@ -129,7 +151,7 @@ impl Rules {
         state: &mut State,
         caller: CallerId,
     ) -> Result<Option<Notice>, Refused> {
-        let refused = if state.waiting >= self.bounds.waiting {
+        let refused = if state.waiting >= self.bounds().waiting {
             Refused::Full
         } else if self.lend(WAITING) {
             return Ok(None);
@@ -150,11 +172,11 @@ impl Rules {
         state: &mut State,
         limit: &Weak<L>,
     ) -> Option<Notice> {
-        if state.waiting == 0 || state.running >= self.bounds.running {
+        let free = self.bounds().running.saturating_sub(state.running);
+        if state.waiting == 0 || free == 0 {
             return None;
         }
         let now = Instant::now();
-        let free = self.bounds.running - state.running;
         let Some(caller) = state.callers.next(state.reach(free, now)) else {
             // Whoever waits is held back for others, who find places free.
             state.full_since = None;

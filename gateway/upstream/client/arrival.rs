@@ -20,8 +20,8 @@ impl Shared {
         let failed = self.recovery.failed();
         let patience =
             if self.status.load().state == State::Failed { RETRY_PATIENCE } else { PATIENCE };
-        let mut deadline =
-            std::pin::pin!(tokio::time::sleep(patience.min(self.config.call_timeout)));
+        let patience = patience.min(self.config.load().call_timeout);
+        let mut deadline = std::pin::pin!(tokio::time::sleep(patience));
         loop {
             let changed = self.changed.notified();
             if let Some(connection) = self.live.load_full() {

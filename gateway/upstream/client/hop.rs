@@ -62,7 +62,8 @@ fn describe_way(span: &mut OperationSpan, shared: &Shared, connection: &Connecti
             span.set_session(&session);
         }
     }
-    let url = match &shared.config.transport {
+    let config = shared.config.load();
+    let url = match &config.transport {
         Transport::Stdio { .. } => return span.set_network(Network::Pipe),
         Transport::Http { url, .. } | Transport::Sse { url, .. } => url,
     };

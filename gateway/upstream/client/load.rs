@@ -21,8 +21,8 @@ impl Shared {
     }
 
     pub(super) fn load(&self) -> Load {
-        let config = &self.config;
-        let limits = &self.config.limits;
+        let config = self.config.load();
+        let limits = &config.limits;
         Load {
             start_timeout: config.start_timeout,
             call_timeout: config.call_timeout,

@@ -43,7 +43,8 @@ impl Shared {
     /// usually take longer, so that a slow server is not taken for one that hangs.
     fn longest_silence(&self) -> Duration {
         let usual = self.calls.usual_hold().saturating_mul(2);
-        self.config.stall_timeout.max(usual.min(self.config.call_timeout))
+        let config = self.config.load();
+        config.stall_timeout.max(usual.min(config.call_timeout))
     }
 
     /// How long every place has been taken without a word of the server.
@@ -63,7 +64,7 @@ impl Shared {
                 sent to it \
              (servers.NAME.stall_timeout)"
         );
-        Failure::new(Kind::Stalled, words).retry_after(self.config.stall_timeout)
+        Failure::new(Kind::Stalled, words).retry_after(self.config.load().stall_timeout)
     }
 
     /// One line for all that are turned away within [`QUIET_MS`].

@@ -15,6 +15,7 @@ use crate::health;
 use crate::health::SilentEnds;
 use crate::open::{Role, follow_session, open};
 use crate::session_connections::{GRACE, MAX_PROCESSES, MAX_SESSIONS};
+use crate::settings::Settings;
 use crate::shared::Shared;
 
 impl Shared {
@@ -46,7 +47,7 @@ impl Shared {
 
     /// Whether a call goes out on a connection of its client's own.
     fn wants_own(&self, shared: &Connection, caller: &Caller, about: (Method, &str)) -> bool {
-        let by_caller = match self.config.sessions {
+        let by_caller = match self.config.load().sessions {
             config::Sessions::Shared => false,
             config::Sessions::Client => true,
             config::Sessions::Auto => caller.interactive,
@@ -69,12 +70,12 @@ impl Shared {
         caller: &Caller,
         shared: Arc<Connection>,
     ) -> Result<Arc<Connection>, Failure> {
-        let most = match self.config.transport {
+        let most = match self.config.load().transport {
             Transport::Stdio { .. } => MAX_PROCESSES,
             Transport::Http { .. } | Transport::Sse { .. } => MAX_SESSIONS,
         };
         let Some(slot) = self.sessions.slot(session.key(), caller.id.principal(), most) else {
-            if self.config.sessions == config::Sessions::Client {
+            if self.config.load().sessions == config::Sessions::Client {
                 let words = format!("{most} clients have a connection of their own already");
                 return Err(Failure::new(Kind::Overloaded, words));
             }
@@ -122,9 +123,9 @@ impl Shared {
         let connection = Arc::new(connection);
         follow_session(&connection).await;
         self.renew_subscriptions(&connection, session.key()).await;
-        let health = self.config.health.clone();
+        let settings = Arc::clone(&self.config);
         let silent_ends = Arc::clone(&self.silent_ends);
-        tokio::spawn(watch(health, silent_ends, Arc::clone(&connection)));
+        tokio::spawn(watch(settings, silent_ends, Arc::clone(&connection)));
         Ok(connection)
     }
 
@@ -143,13 +144,9 @@ impl Shared {
 }
 
 /// Ends a session's connection that hangs; its next call opens another one.
-async fn watch(
-    health: Option<config::Health>,
-    silent_ends: Arc<SilentEnds>,
-    connection: Arc<Connection>,
-) {
+async fn watch(settings: Arc<Settings>, silent_ends: Arc<SilentEnds>, connection: Arc<Connection>) {
     tokio::select! {
-        words = health::watch(health.as_ref(), &silent_ends, &connection, |_| {}) => {
+        words = health::watch(&settings, &silent_ends, &connection, |_| {}) => {
             silent_ends.record();
             tracing::warn!(words, "the connection of one session is ended");
             connection.mark_lost(&words);

@@ -35,7 +35,7 @@ impl Shared {
     ) -> Result<Subscription, Failure> {
         let subscribing = self.subscribe_there(uri, caller);
         let late = |_| Failure::new(Kind::Timeout, "the server did not confirm the subscription");
-        tokio::time::timeout(self.config.call_timeout, subscribing).await.map_err(late)?
+        tokio::time::timeout(self.config.load().call_timeout, subscribing).await.map_err(late)?
     }
 
     async fn subscribe_there(

@@ -4,7 +4,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -23,6 +23,17 @@ use crate::failure::{Failure, Kind};
 use crate::incoming::Intake;
 use crate::link::Inbox;
 use crate::open_questions::OpenQuestions;
+
+/// What one connection may hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// Bytes of one message that comes in.
+    pub message_bytes: usize,
+    /// Nesting of one message that comes in.
+    pub depth: usize,
+    /// Messages that wait to be written.
+    pub outgoing: usize,
+}
 
 /// Questions of a server that are being answered at once.
 const QUESTIONS: usize = 32;
@@ -66,7 +77,9 @@ pub(crate) struct Exchange {
     pub(super) outgoing: Arc<dyn Outgoing>,
     inbox: Arc<dyn Inbox>,
     intake: Intake,
-    depth: usize,
+    /// Of a message that comes in.
+    message_bytes: AtomicUsize,
+    depth: AtomicUsize,
     /// Questions that are being answered.
     questions: Arc<OpenQuestions>,
     /// What runs for this connection; gone when it is over.
@@ -79,7 +92,7 @@ pub(crate) struct Exchange {
 impl Exchange {
     pub(crate) fn new(
         outgoing: Arc<dyn Outgoing>,
-        depth: usize,
+        bounds: Bounds,
         inbox: Arc<dyn Inbox>,
         intake: Intake,
     ) -> Arc<Self> {
@@ -88,12 +101,27 @@ impl Exchange {
             outgoing,
             inbox,
             intake,
-            depth,
+            message_bytes: AtomicUsize::new(bounds.message_bytes),
+            depth: AtomicUsize::new(bounds.depth),
             questions: Arc::default(),
             tasks: Mutex::new(Some(Vec::new())),
             dropped: AtomicU64::new(0),
             span: tracing::Span::current(),
         })
+    }
+
+    /// Other bounds for messages that come from now on.
+    pub(super) fn bound_messages(&self, message_bytes: usize, depth: usize) {
+        self.message_bytes.store(message_bytes, Ordering::Relaxed);
+        self.depth.store(depth, Ordering::Relaxed);
+    }
+
+    pub(super) fn message_bytes(&self) -> usize {
+        self.message_bytes.load(Ordering::Relaxed)
+    }
+
+    fn depth(&self) -> usize {
+        self.depth.load(Ordering::Relaxed)
     }
 
     /// Runs something that stops when the connection is over. For the few tasks that live as long
@@ -154,7 +182,7 @@ impl Exchange {
 
     /// Takes one message.
     pub(crate) async fn message(self: &Arc<Self>, text: Bytes) {
-        match self.intake.parse(text.clone(), self.depth).await {
+        match self.intake.parse(text.clone(), self.depth()).await {
             Ok(Ok(message)) => self.dispatch(message),
             Ok(Err(refusal)) => self.refused(&text, refusal),
             Err(failure) => self.give_up(&Ends::of(&text), failure),
@@ -209,7 +237,7 @@ impl Exchange {
 
     /// What came after the last line end: a whole message counts, half a one is part of the loss.
     pub(super) async fn last(self: &Arc<Self>, text: Bytes) {
-        if let Ok(Ok(message)) = self.intake.parse(text, self.depth).await {
+        if let Ok(Ok(message)) = self.intake.parse(text, self.depth()).await {
             self.dispatch(message);
         }
     }

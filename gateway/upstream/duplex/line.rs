@@ -63,6 +63,14 @@ impl Lines {
         Self { buffer: BytesMut::new(), searched: 0, long: Buffer::new(max), max, skipped: None }
     }
 
+    /// Another length, from the next line on.
+    pub(super) fn resize(&mut self, max: usize) {
+        if max != self.max && self.long.is_empty() && self.skipped.is_none() {
+            self.max = max;
+            self.long = Buffer::new(max);
+        }
+    }
+
     /// Where to read into: never full.
     pub(super) fn space(&mut self) -> &mut BytesMut {
         if self.buffer.capacity() - self.buffer.len() < LOW {

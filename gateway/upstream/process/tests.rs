@@ -91,7 +91,7 @@ async fn a_child_that_ignores_termination_is_killed_with_its_group() {
         sh("trap '' TERM; sleep 1000 & echo $!; while :; do sleep 0.01; done").await;
     let grandchild = pid(&line(&mut stdout).await);
     drop(stdin);
-    assert_eq!(timeout(SOON, child.close(GRACE)).await.unwrap(), "killed by signal 9");
+    assert_eq!(timeout(SOON, child.close(GRACE)).await.unwrap(), "was killed by signal 9");
     gone(|| runs(grandchild)).await;
 }
 
@@ -112,7 +112,7 @@ async fn a_leader_that_crashes_takes_its_group_along_without_being_asked() {
     let (child, mut stdin, mut stdout) = sh("sleep 1000 & echo $!; read -r x; kill -SEGV $$").await;
     let grandchild = pid(&line(&mut stdout).await);
     stdin.write_all(b"\n").await.unwrap();
-    assert_eq!(timeout(SOON, child.wait()).await.unwrap(), "killed by signal 11");
+    assert_eq!(timeout(SOON, child.wait()).await.unwrap(), "was killed by signal 11");
     gone(|| runs(grandchild)).await;
 }
 
@@ -151,7 +151,7 @@ const STRAYS: &str = "setsid sh -c 'echo $$; exec sleep 1000' & \
 #[tokio::test]
 async fn descendants_outside_the_group_end_with_the_child() {
     for (rest, how) in
-        [("cat >/dev/null", "exited with code 0"), ("kill -9 $$", "killed by signal 9")]
+        [("cat >/dev/null", "exited with code 0"), ("kill -9 $$", "was killed by signal 9")]
     {
         let (child, stdin, mut stdout) = sh(&format!("{STRAYS} sleep 0.2; {rest}")).await;
         let strays = [pid(&line(&mut stdout).await), pid(&line(&mut stdout).await)];
@@ -183,7 +183,7 @@ async fn a_guard_that_is_killed_takes_the_child_along() {
     assert!(timeout(GRACE, child.wait()).await.is_err() && runs(guard));
     kill_process(guard, Signal::KILL).unwrap();
     let words = timeout(SOON, child.wait()).await.unwrap();
-    assert_eq!(words, "lost its guard (killed by signal 9)");
+    assert_eq!(words, "lost its guard (was killed by signal 9)");
     gone(|| runs(server)).await;
 }
 

@@ -1,0 +1,77 @@
+//! The servers of the configuration file as they come, change and go. Calls that run at one that
+//! has to be replaced or removed end first; new ones go to the new one, or wait for it.
+
+use std::sync::Arc;
+
+use lockgate_config::Config;
+use lockgate_upstream::{Client, Upstream};
+use tokio_util::sync::CancellationToken;
+
+use super::{App, Clients};
+use crate::shutdown::GRACE;
+
+impl App {
+    /// A client for each configured server: the one that is there, if it is reached in the same
+    /// way, or a new one that does nothing yet.
+    pub(super) fn clients(&self, config: &Config) -> anyhow::Result<Clients> {
+        let old = self.clients.lock();
+        let mut clients = Clients::new();
+        for configured in &config.servers {
+            let wanted = &*self.switches.apply(configured);
+            let client = match old.get(&wanted.slug) {
+                Some(old) if old.config().is_reached_alike(wanted) => Arc::clone(old),
+                _ => Client::new(wanted.clone(), self.around.clone())?,
+            };
+            clients.insert(wanted.slug.clone(), client);
+        }
+        Ok(clients)
+    }
+
+    /// Starts the new clients, and has those end that are not wanted any more, behind their last
+    /// calls. Until a new one knows what its server offers, it has the lists of the old one.
+    pub(crate) fn replace(&self, clients: Clients) {
+        let old = std::mem::replace(&mut *self.clients.lock(), clients.clone());
+        for (slug, client) in old {
+            match clients.get(&slug) {
+                Some(new) if Arc::ptr_eq(new, &client) => continue,
+                Some(new) => {
+                    tracing::info!(server = slug, "server connected anew: its calls end first");
+                    if new.config().enabled {
+                        new.continue_from(&client);
+                    }
+                }
+                None => tracing::info!(server = slug, "server removed: its calls end first"),
+            }
+            self.retiring.spawn(retire(client, self.closing.clone()));
+        }
+        for client in clients.values() {
+            client.start();
+        }
+        let builtin = self.builtin.servers();
+        if let Some(registry) = &self.registry {
+            let slugs = clients.keys().cloned();
+            registry
+                .set_shared_slugs(slugs.chain(builtin.iter().map(|server| server.slug().into())));
+        }
+        let clients = clients.into_values().map(|client| client as Arc<dyn Upstream>);
+        self.gateway.set_servers(clients.chain(builtin));
+    }
+
+    /// What the configuration and the operators want of each configured server.
+    pub(super) fn settings(&self, config: &Config) -> Vec<lockgate_upstream::Config> {
+        let mut settings = Vec::with_capacity(config.servers.len());
+        for configured in &config.servers {
+            settings.push(self.switches.apply(configured).into_owned());
+        }
+        settings
+    }
+}
+
+/// Closes a client once its calls have ended, or had their time.
+async fn retire(client: Arc<Client>, closing: CancellationToken) {
+    tokio::select! {
+        () = client.finish_calls(GRACE) => {}
+        () = closing.cancelled() => {}
+    }
+    client.close().await;
+}
