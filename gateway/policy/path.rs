@@ -180,6 +180,8 @@ impl Path {
         // Some programs take a backslash for a slash, and some leave it out: none may come
         // elsewhere by that.
         if !self.literal && text.contains('\\') {
+            // What is left when `.` and empty names are gone may begin otherwise.
+            self.spelled(&checked.path.replace('\\', "/"))?;
             for other in [text.replace('\\', "/"), text.replace('\\', "")] {
                 if other.split('/').any(|name| name == "..") {
                     return Err(Refusal(
