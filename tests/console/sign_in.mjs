@@ -34,15 +34,15 @@ async function startWorld() {
   return { gateway, provider };
 }
 
-/** Somebody at the pages of the provider, whose fields have the focus by themselves. */
+/** Somebody at the pages of the provider. Its fields take the focus by themselves, a moment after they are there. */
 async function answerProvider(page, name) {
   await page.waitForURL(/\/interaction\//);
-  await page.getByPlaceholder('Enter any login').waitFor();
+  await page.getByPlaceholder('Enter any login').focus();
   await page.keyboard.insertText(name);
   await page.keyboard.press('Tab');
   await page.keyboard.insertText('any');
   await page.keyboard.press('Enter');
-  await page.getByRole('button', { name: 'Continue' }).waitFor();
+  await page.getByRole('button', { name: 'Continue' }).focus();
   await page.keyboard.press('Enter');
 }
 
