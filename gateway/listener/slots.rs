@@ -25,9 +25,16 @@ pub(crate) struct Slots {
 
 /// The slot of one connection, until it is dropped.
 pub(crate) struct Slot {
+    _address: AddressSlot,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// One connection in the count of its address, until it is dropped.
+struct AddressSlot {
     slots: Arc<Slots>,
     address: IpAddr,
-    _permit: OwnedSemaphorePermit,
+    /// How many the address has with this one.
+    taken: usize,
 }
 
 /// One address has as many connections as it may have, and needs all of them.
@@ -60,10 +67,11 @@ impl Slots {
     /// # Errors
     /// [`AddressFull`].
     pub(crate) fn take(self: &Arc<Self>, address: IpAddr) -> Result<Option<Slot>, AddressFull> {
-        let address = address.to_canonical();
-        let taken = self.addresses.lock().get(&address).copied().unwrap_or_default();
-        if taken >= self.per_address {
-            let wanted = taken - self.per_address + 1;
+        // Counted before it is looked at: two loops that take at once know of each other.
+        let slot = self.count_in(address.to_canonical());
+        let address = slot.address;
+        if slot.taken > self.per_address {
+            let wanted = slot.taken - self.per_address;
             if self.evict(wanted, self.per_address, Some(address)) < wanted {
                 return Err(AddressFull { retry_after: self.time_until_idle(address) });
             }
@@ -71,8 +79,14 @@ impl Slots {
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
             return Ok(None);
         };
-        *self.addresses.lock().entry(address).or_default() += 1;
-        Ok(Some(Slot { slots: Arc::clone(self), address, _permit: permit }))
+        Ok(Some(Slot { _address: slot, _permit: permit }))
+    }
+
+    fn count_in(self: &Arc<Self>, address: IpAddr) -> AddressSlot {
+        let mut addresses = self.addresses.lock();
+        let count = addresses.entry(address).or_default();
+        *count += 1;
+        AddressSlot { slots: Arc::clone(self), address, taken: *count }
     }
 
     /// Ends some idle connections, so that slots become free soon. Gives the number of those that
@@ -128,7 +142,7 @@ impl Slots {
     }
 }
 
-impl Drop for Slot {
+impl Drop for AddressSlot {
     fn drop(&mut self) {
         let mut addresses = self.slots.addresses.lock();
         if let Some(count) = addresses.get_mut(&self.address) {

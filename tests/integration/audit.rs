@@ -277,11 +277,12 @@ async fn every_refusal_leaves_a_record_that_says_more_than_the_caller_is_told() 
         json!("not-that-note"),
         json!({"method": "resources/subscribe", "name": "a+note://secret"}),
     );
-    assert_eq!(
-        records(&file).iter().filter(|record| has(record, &twice)).count(),
-        2,
-        "one in each era"
-    );
+    until("one in each era", async || {
+        let count = records(&file).iter().filter(|record| has(record, &twice)).count();
+        assert!(count <= 2, "{count} records");
+        (count == 2).then_some(())
+    })
+    .await;
     for answer in told.iter().map(Answer::text) {
         assert!(!answer.contains("not-that-tool") && !answer.contains("not-that-note"), "{answer}");
     }
