@@ -238,6 +238,7 @@ fn surround(
         connector,
         egress: config.egress.clone(),
         events: gateway.events(),
+        metrics: gateway.metrics(),
         sole,
         pools: pools(config),
         part: None,

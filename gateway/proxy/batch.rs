@@ -13,7 +13,7 @@ use crate::gateway::Gateway;
 use crate::headers::{SESSION, header};
 use crate::legacy;
 use crate::rescue::RequestError;
-use crate::server_span::ServerSpan;
+use crate::server_operation::ServerOperation;
 use crate::session::Session;
 use crate::snapshot::Snapshot;
 use crate::transport::{Exchange, Outgoing, Reply, Text};
@@ -92,8 +92,8 @@ async fn answer_one(
         Ok(Message::Response(response)) => gateway.take_answer(&session, exchange, &response),
         Ok(Message::Request(request) | Message::Notification(request)) => {
             let principal = exchange.principal.clone();
-            let span = ServerSpan::begin(gateway, exchange, &request);
-            let message = (request, span);
+            let operation = ServerOperation::begin(gateway, exchange, &request);
+            let message = (request, operation);
             legacy::receive(gateway, snapshot, principal, session, exchange, message).await
         }
         Err(refusal) => {

@@ -11,7 +11,7 @@ use lockgate_upstream::Caller;
 
 use crate::catalog::{Entry, View};
 use crate::rights::CallerRights;
-use crate::server_span::ServerSpan;
+use crate::server_operation::ServerOperation;
 use crate::session::{Running, Session};
 use crate::snapshot::Snapshot;
 use crate::trace_context;
@@ -32,8 +32,8 @@ pub(crate) struct RequestContext {
     pub(crate) session: Option<Arc<Session>>,
     /// Where the exchange that carries it stands in the client's trace, or what caused it here.
     pub(crate) trace: Option<TraceContext>,
-    /// The span of the request, where spans go anywhere.
-    pub(crate) span: Option<Box<ServerSpan>>,
+    /// What is measured of it, if it is a client's.
+    pub(crate) operation: Option<Box<ServerOperation>>,
     /// Legacy: by which the client can cancel it, until the call takes it over.
     pub(crate) running: Option<Running>,
     /// Its answer may be passed on while it comes in.
@@ -59,7 +59,7 @@ impl RequestContext {
             caller: self.caller.clone(),
             session: self.session.clone(),
             trace: self.position(),
-            span: None,
+            operation: None,
             running: None,
             takes_streamed_body: false,
         }
@@ -67,10 +67,12 @@ impl RequestContext {
 
     /// Where it stands in a trace, if it does: what it causes is below that.
     pub(crate) fn position(&self) -> Option<TraceContext> {
-        match &self.span {
-            Some(span) => Some(span.context()),
-            None => trace_context::of_message(&self.request).or_else(|| self.trace.clone()),
+        if let Some(operation) = &self.operation
+            && let Some(context) = operation.context()
+        {
+            return Some(context);
         }
+        trace_context::of_message(&self.request).or_else(|| self.trace.clone())
     }
 
     /// Whether servers of either era can ask the caller things.

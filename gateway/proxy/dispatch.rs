@@ -35,7 +35,7 @@ use crate::context::RequestContext;
 use crate::gateway::Gateway;
 use crate::relay::{Relay, stream_message};
 use crate::rescue::RequestError;
-use crate::server_span;
+use crate::server_operation;
 use crate::session::{Log, Session};
 use crate::session_stream::{silence, stream_call};
 use crate::transport::{Reply, Text, Transport};
@@ -96,7 +96,7 @@ fn write_reply(context: &RequestContext, answer: Result<Text, RequestError>) -> 
                 Transport::Trpc if is_call => problem.without_result(),
                 Transport::Mcp | Transport::Rest | Transport::Trpc => problem,
             };
-            server_span::refuse(context.span.as_deref(), &problem);
+            server_operation::refuse(context.operation.as_deref(), &problem);
             problem.reply(Some(context.request.id()), context.era())
         }
     }
@@ -343,7 +343,7 @@ async fn call_server(
     if let Err(problem) = &answer {
         record.outcome = problem.outcome;
         record.failure = problem.failure_type();
-        server_span::refuse(context.span.as_deref(), problem);
+        server_operation::refuse(context.operation.as_deref(), problem);
     }
     answer
 }

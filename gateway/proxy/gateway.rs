@@ -10,7 +10,7 @@ use lockgate_admission::Apart;
 use lockgate_authn::Principal;
 use lockgate_protocol::sealed::Purpose;
 use lockgate_telemetry::audit::{ChangePlace, RecordError, Trail};
-use lockgate_telemetry::{Metrics, Tracer};
+use lockgate_telemetry::{Ending, Metrics, Network, OperationLabels, Tracer};
 use lockgate_upstream::{Events, ServerId, SoleClient, Subscription, Upstream};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
@@ -170,6 +170,12 @@ impl Gateway {
         self.directory.events.clone()
     }
 
+    /// Where servers are counted.
+    #[must_use]
+    pub fn metrics(&self) -> Arc<Metrics> {
+        Arc::clone(&self.metrics)
+    }
+
     /// Waits until every server is connected or has failed, at most for the discovery deadline.
     pub async fn settle(&self) {
         let deadline = self.snapshot.load().config.limits.discovery_deadline;
@@ -284,7 +290,9 @@ impl Gateway {
 
     /// Ends a session and gives back what it held.
     pub(crate) fn end_session(&self, session: &Session) {
-        self.sessions.remove(session);
+        if self.sessions.remove(session) {
+            self.measure_session(session);
+        }
         let held = session.take_subscriptions();
         for server in self.directory.servers_for(session.principal().organisation()) {
             server.forget_session(lockgate_upstream::ClientSession::key(session));
@@ -295,5 +303,15 @@ impl Gateway {
                 }
             }
         }
+    }
+
+    fn measure_session(&self, session: &Session) {
+        let labels = OperationLabels {
+            method: "",
+            revision: Some(session.revision.as_str()),
+            network: if self.sole.is_some() { Network::Pipe } else { Network::Http(None) },
+            ending: Ending::Success,
+        };
+        self.metrics.session_ended(labels, session.began.elapsed());
     }
 }

@@ -23,7 +23,7 @@ use crate::gateway::Gateway;
 use crate::headers::{SESSION, VERSION, header, session_header};
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
-use crate::server_span::{self, ServerSpan};
+use crate::server_operation::{self, ServerOperation};
 use crate::session::{Session, parse_event_id};
 use crate::session_stream::{self, silence};
 use crate::snapshot::Snapshot;
@@ -41,13 +41,11 @@ pub(crate) async fn receive(
     principal: Principal,
     session: Arc<Session>,
     exchange: &Exchange,
-    (request, span): (Request, Option<Box<ServerSpan>>),
+    (request, operation): (Request, Box<ServerOperation>),
 ) -> Reply {
-    if let Some(span) = &span {
-        span.set_protocol(session.revision, Some(&session.id));
-    }
+    operation.set_protocol(session.revision, Some(&session.id));
     if let Some(problem) = check_version(&exchange.headers) {
-        server_span::refuse(span.as_deref(), &problem);
+        operation.refuse(&problem);
         gateway.record_refused_request(&problem, exchange);
         return problem.reply(Some(request.id()).filter(|id| !id.is_empty()), Era::Legacy);
     }
@@ -61,21 +59,21 @@ pub(crate) async fn receive(
         Method::Ping => write_done(&id, Ok(())),
         Method::SetLevel => match set_level(&session, &request) {
             Ok(()) => write_done(&id, Ok(())),
-            Err(problem) => refuse(gateway, exchange, &id, &problem, span.as_deref()),
+            Err(problem) => refuse(gateway, exchange, &id, &problem, &operation),
         },
         Method::Initialize => {
             let words = "the session is initialized already";
             let problem = RequestError::new(code::INVALID_REQUEST, words);
-            refuse(gateway, exchange, &id, &problem, span.as_deref())
+            refuse(gateway, exchange, &id, &problem, &operation)
         }
         method
             if !method.exists_in(Era::Legacy) || method.as_str().starts_with("notifications/") =>
         {
             let problem = RequestError::method_not_found(&request.method_name());
-            refuse(gateway, exchange, &id, &problem, span.as_deref())
+            refuse(gateway, exchange, &id, &problem, &operation)
         }
         method => {
-            let message = (request, span);
+            let message = (request, operation);
             let context =
                 match prepare_request(gateway, snapshot, principal, session, exchange, message)
                     .await
@@ -99,7 +97,7 @@ async fn prepare_request(
     principal: Principal,
     session: Arc<Session>,
     exchange: &Exchange,
-    (request, span): (Request, Option<Box<ServerSpan>>),
+    (request, operation): (Request, Box<ServerOperation>),
 ) -> Result<Box<RequestContext>, Box<Reply>> {
     let rights = CallerRights::new(&snapshot.policy, principal.clone(), &session.endpoint);
     // It can be cancelled from now on, also while it waits for servers.
@@ -112,7 +110,7 @@ async fn prepare_request(
     let view = gateway.directory.view(&session.endpoint, &snapshot, &rights);
     let Some(view) = view else {
         let problem = RequestError::no_endpoint();
-        server_span::refuse(span.as_deref(), &problem);
+        operation.refuse(&problem);
         gateway.record_refused_request(&problem, exchange);
         return Err(Box::new(problem.reply(Some(request.id()), Era::Legacy)));
     };
@@ -127,7 +125,7 @@ async fn prepare_request(
         caller: session.caller(),
         session: Some(session),
         trace: trace_context::of_exchange(&exchange.headers),
-        span,
+        operation: Some(operation),
         running: Some(running),
         takes_streamed_body: exchange.takes_streamed_body,
         request,
@@ -149,7 +147,7 @@ fn write_done(id: &[u8], result: Result<(), RequestError>) -> Reply {
 /// The same where the span of the request is told of it.
 fn write_noted(id: &[u8], context: &RequestContext, result: Result<(), RequestError>) -> Reply {
     if let Err(problem) = &result {
-        server_span::refuse(context.span.as_deref(), problem);
+        server_operation::refuse(context.operation.as_deref(), problem);
     }
     write_done(id, result)
 }
@@ -160,9 +158,9 @@ fn refuse(
     exchange: &Exchange,
     id: &[u8],
     problem: &RequestError,
-    span: Option<&ServerSpan>,
+    operation: &ServerOperation,
 ) -> Reply {
-    server_span::refuse(span, problem);
+    operation.refuse(problem);
     gateway.record_refused_request(problem, exchange);
     problem.reply(Some(id), Era::Legacy)
 }

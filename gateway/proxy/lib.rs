@@ -40,7 +40,7 @@ mod relay;
 mod rescue;
 mod response;
 mod rights;
-mod server_span;
+mod server_operation;
 mod session;
 mod session_stream;
 mod single_principal;

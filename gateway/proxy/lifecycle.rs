@@ -98,7 +98,7 @@ async fn sweep(gateway: Arc<Gateway>) {
         }
         let limiter = Arc::clone(&gateway.snapshot.load().limiter);
         let _ = tokio::task::spawn_blocking(move || limiter.sweep()).await;
-        for session in gateway.sessions.expire(idle) {
+        for session in gateway.sessions.find_expired(idle) {
             gateway.end_session(&session);
         }
         gateway.parked.expire(gateway.snapshot().config.limits.question_timeout + PARTING);

@@ -387,7 +387,7 @@ impl TaskRequests {
             caller: self.caller.clone(),
             session: None,
             trace: None,
-            span: None,
+            operation: None,
             running: None,
             takes_streamed_body: false,
             snapshot,

@@ -24,7 +24,7 @@ use crate::gateway::Gateway;
 use crate::headers::{METHOD, NAME, VERSION};
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
-use crate::server_span::{self, ServerSpan};
+use crate::server_operation::ServerOperation;
 use crate::snapshot::Snapshot;
 use crate::transport::{Exchange, Reply};
 use crate::{listen, trace_context};
@@ -39,7 +39,7 @@ pub(crate) async fn receive(
     principal: Principal,
     exchange: &Exchange,
     request: Request,
-    span: Option<Box<ServerSpan>>,
+    operation: Box<ServerOperation>,
 ) -> Reply {
     if request.id().is_empty() {
         // Over HTTP a modern client cancels by closing its stream, so no notification of it means
@@ -58,15 +58,13 @@ pub(crate) async fn receive(
     gateway.directory.settle(principal.organisation(), about, deadline).await;
     match check_request(gateway, snapshot, principal, exchange, request) {
         Err(problem) => {
-            server_span::refuse(span.as_deref(), &problem);
+            operation.refuse(&problem);
             gateway.record_refused_request(&problem, exchange);
             problem.reply(Some(&id), Era::Modern)
         }
         Ok(mut context) => {
-            if let Some(span) = &span {
-                span.set_protocol(context.revision, None);
-            }
-            context.span = span;
+            operation.set_protocol(context.revision, None);
+            context.operation = Some(operation);
             if context.request.method == Method::Listen {
                 return listen::open_stream(gateway, &context);
             }
@@ -127,7 +125,7 @@ fn check_request(
         caller,
         session: None,
         trace: trace_context::of_exchange(&exchange.headers),
-        span: None,
+        operation: None,
         running: None,
         takes_streamed_body: exchange.takes_streamed_body,
         request,

@@ -14,7 +14,7 @@ use lockgate_protocol::revision::{Era, Revision};
 use crate::gateway::Gateway;
 use crate::headers::{SESSION, VERSION, header};
 use crate::rescue::RequestError;
-use crate::server_span::ServerSpan;
+use crate::server_operation::ServerOperation;
 use crate::snapshot::Snapshot;
 use crate::transport::{Endpoint, Exchange, ExchangeKind, Reply};
 use crate::{batch, legacy, modern};
@@ -131,24 +131,24 @@ impl Gateway {
             },
             Message::Request(request) | Message::Notification(request) => {
                 lockgate_telemetry::request::has_rpc_id(request.id());
-                let span = ServerSpan::begin(self, exchange, &request);
+                let operation = ServerOperation::begin(self, exchange, &request);
                 match choose(&request, &exchange.headers) {
                     Chosen::Modern => {
-                        modern::receive(self, snapshot, principal, exchange, request, span).await
+                        modern::receive(self, snapshot, principal, exchange, request, operation)
+                            .await
                     }
-                    Chosen::Initialize => {
-                        let span = span.as_deref();
-                        legacy::initialize(self, &snapshot, principal, exchange, &request, span)
-                    }
+                    Chosen::Initialize => legacy::initialize(
+                        self, &snapshot, principal, exchange, &request, &operation,
+                    ),
                     Chosen::Legacy => match self.session(session_id, &principal, exchange) {
                         Some(session) => {
-                            let message = (request, span);
+                            let message = (request, operation);
                             legacy::receive(self, snapshot, principal, session, exchange, message)
                                 .await
                         }
                         None => {
                             let id = Some(request.id()).filter(|id| !id.is_empty());
-                            self.refuse_unknown_session(exchange, id, span.as_deref())
+                            self.refuse_unknown_session(exchange, id, Some(&operation))
                         }
                     },
                 }

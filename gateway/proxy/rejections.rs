@@ -14,7 +14,7 @@ use lockgate_telemetry::audit::Refused;
 use crate::gateway::Gateway;
 use crate::headers::{SESSION, header};
 use crate::rescue::RequestError;
-use crate::server_span::{self, ServerSpan};
+use crate::server_operation::{self, ServerOperation};
 use crate::session::Session;
 use crate::transport::{Endpoint, Exchange, Reply};
 
@@ -99,7 +99,7 @@ impl Gateway {
         &self,
         exchange: &Exchange,
         id: Option<&[u8]>,
-        span: Option<&ServerSpan>,
+        operation: Option<&ServerOperation>,
     ) -> Reply {
         let named = header(&exchange.headers, &SESSION);
         let words = match named {
@@ -126,7 +126,7 @@ impl Gateway {
                 RequestError::new(code::INVALID_REQUEST, words).status(StatusCode::BAD_REQUEST)
             }
         };
-        server_span::refuse(span, &problem);
+        server_operation::refuse(operation, &problem);
         problem.reply(id, Era::Legacy)
     }
 

@@ -65,6 +65,7 @@ pub(crate) struct Session {
     pub(crate) survey_awaited: AtomicBool,
     /// Log level, plus one; 0 when none was set.
     level: AtomicU8,
+    pub(crate) began: Instant,
     /// Milliseconds since the table's epoch.
     touched: AtomicU64,
     /// The lists that the client knows of, or was told of.
@@ -180,6 +181,7 @@ impl Sessions {
             survey_awaited: AtomicBool::new(false),
             capabilities,
             level: AtomicU8::new(0),
+            began: Instant::now(),
             touched: AtomicU64::new(self.now()),
             dirty: AtomicU8::new(0),
             over: CancellationToken::new(),
@@ -240,15 +242,17 @@ impl Sessions {
         Some(session)
     }
 
-    pub(crate) fn remove(&self, session: &Session) {
-        self.table.remove(&session.id);
+    /// Whether it was there.
+    pub(crate) fn remove(&self, session: &Session) -> bool {
+        let removed = self.table.remove(&session.id);
         self.members.remove(session.principal().organisation(), session.key);
         session.over.cancel();
+        removed.is_some()
     }
 
-    /// Ends sessions without a request for `idle`, except those with an open stream, and gives
-    /// them. Of the others, lets go what nobody may resume any more.
-    pub(crate) fn expire(&self, idle: Duration) -> Vec<Arc<Session>> {
+    /// The sessions without a request for `idle`, except those with an open stream: they are to
+    /// end. Of the others, lets go what nobody may resume any more.
+    pub(crate) fn find_expired(&self, idle: Duration) -> Vec<Arc<Session>> {
         let now = self.now();
         let idle = u64::try_from(idle.as_millis()).unwrap_or(u64::MAX);
         let mut ended = Vec::new();
@@ -258,9 +262,6 @@ impl Sessions {
             if quiet > idle && !session.is_listening() {
                 ended.push(Arc::clone(session));
             }
-        }
-        for session in &ended {
-            self.remove(session);
         }
         for session in self.all() {
             session.forget_stale();

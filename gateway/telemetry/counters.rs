@@ -8,10 +8,17 @@ use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 
+use crate::durations::{Durations, OperationLabels};
 use crate::figures::{Baseline, ServerFigures, ToolFigures};
 use crate::histogram::{Histogram, Snapshot};
 use crate::labels::{FailureType, OUTCOMES, Outcome, ServerState};
 use crate::recent::{RecentCalls, RecentSteps};
+
+/// Operations that are told apart, of one tool, and of one server besides those of its tools.
+const OF_TOOL: usize = 16;
+const OF_SERVER: usize = 64;
+/// Sessions of one server that are told apart.
+const SESSIONS: usize = 16;
 
 /// Counters of one tool of one server, or of all further tools of a server under the name `other`.
 #[derive(Debug)]
@@ -22,6 +29,9 @@ pub struct ToolMetrics {
     calls: [AtomicU64; OUTCOMES],
     /// Of the calls that the server had a part in.
     durations: Histogram,
+    /// Calls by the conventions: as clients see them, and as the server does.
+    pub(crate) served: Durations<OF_TOOL>,
+    pub(crate) asked: Durations<OF_TOOL>,
     made: Made,
     /// Microseconds from `made` to the end of the last of those calls; 0 without one.
     last: AtomicU64,
@@ -49,6 +59,8 @@ impl ToolMetrics {
             is_shared,
             calls: Default::default(),
             durations: Histogram::default(),
+            served: Durations::default(),
+            asked: Durations::default(),
             made: Made::now(),
             last: AtomicU64::new(0),
             baseline: Mutex::default(),
@@ -121,6 +133,9 @@ impl ToolMetrics {
 #[derive(Debug)]
 pub struct ServerMetrics {
     pub(crate) durations: Histogram,
+    /// What the gateway asks of it, and sessions with it.
+    pub(crate) asked: Durations<OF_SERVER>,
+    pub(crate) sessions: Durations<SESSIONS>,
     failures: [AtomicU64; FailureType::ALL.len()],
     since: SystemTime,
     state: AtomicU8,
@@ -150,6 +165,8 @@ impl ServerMetrics {
     pub(crate) fn new() -> Self {
         Self {
             durations: Histogram::default(),
+            asked: Durations::default(),
+            sessions: Durations::default(),
             failures: Default::default(),
             since: SystemTime::now(),
             state: AtomicU8::new(ServerState::Pending as u8),
@@ -164,6 +181,19 @@ impl ServerMetrics {
     /// Counts one call of a tool that has failed.
     pub fn failed(&self, kind: FailureType) {
         self.failures[kind as usize].fetch_add(1, Relaxed);
+    }
+
+    /// The server was asked something, about this tool if it is one.
+    pub fn asked(&self, tool: Option<&ToolMetrics>, labels: OperationLabels, duration: Duration) {
+        match tool {
+            Some(tool) => tool.asked.observe(labels, duration),
+            None => self.asked.observe(labels, duration),
+        }
+    }
+
+    /// A session with it is over.
+    pub fn session_ended(&self, labels: OperationLabels, duration: Duration) {
+        self.sessions.observe(labels, duration);
     }
 
     /// A step of what is shown of late is over.

@@ -3,15 +3,39 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Upper bounds in microseconds, 1 ms to 60 s; one more bucket takes the rest.
-const BOUNDS: [u64; 15] = [
+/// Upper bounds in microseconds; one more bucket takes the rest.
+type UpperBounds = [u64; 15];
+
+/// Of calls: 1 ms to 60 s.
+const BOUNDS: UpperBounds = [
     1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000,
     5_000_000, 10_000_000, 30_000_000, 60_000_000,
 ];
 
+/// Those that the OpenTelemetry conventions for MCP advise, 10 ms to 300 s, and an hour for
+/// sessions.
+const CONVENTIONS: UpperBounds = [
+    10_000,
+    20_000,
+    50_000,
+    100_000,
+    200_000,
+    500_000,
+    1_000_000,
+    2_000_000,
+    5_000_000,
+    10_000_000,
+    30_000_000,
+    60_000_000,
+    120_000_000,
+    300_000_000,
+    3_600_000_000,
+];
+
 /// Counts by bucket and the sum of all observations.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Histogram {
+    bounds: &'static UpperBounds,
     buckets: [AtomicU64; BOUNDS.len() + 1],
     /// Microseconds: 580 000 years until it wraps.
     sum: AtomicU64,
@@ -79,7 +103,22 @@ impl Counts {
     }
 }
 
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new(&BOUNDS)
+    }
+}
+
 impl Histogram {
+    fn new(bounds: &'static UpperBounds) -> Self {
+        Self { bounds, buckets: Default::default(), sum: AtomicU64::new(0) }
+    }
+
+    /// Of an operation or a session of MCP.
+    pub(crate) fn of_conventions() -> Self {
+        Self::new(&CONVENTIONS)
+    }
+
     pub(crate) fn counts(&self) -> Counts {
         let mut counts = Counts { sum: self.sum.load(Relaxed), ..Counts::default() };
         for (count, bucket) in counts.buckets.iter_mut().zip(&self.buckets) {
@@ -90,15 +129,15 @@ impl Histogram {
 
     pub(crate) fn observe(&self, duration: Duration) {
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-        self.buckets[BOUNDS.partition_point(|bound| *bound < micros)].fetch_add(1, Relaxed);
+        self.buckets[self.bounds.partition_point(|bound| *bound < micros)].fetch_add(1, Relaxed);
         self.sum.fetch_add(micros, Relaxed);
     }
 
     /// The count is made from the buckets, so both agree even while calls are being counted.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let mut count = 0;
-        let mut buckets = Vec::with_capacity(BOUNDS.len());
-        for (bound, bucket) in BOUNDS.iter().zip(&self.buckets) {
+        let mut buckets = Vec::with_capacity(self.bounds.len());
+        for (bound, bucket) in self.bounds.iter().zip(&self.buckets) {
             count += bucket.load(Relaxed);
             buckets.push((*bound as f64 / 1e6, count));
         }

@@ -4,10 +4,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use crate::audit::AuditCounters;
 use crate::config::Config;
 use crate::counters::{Gauge, ServerMetrics, ToolMetrics};
+use crate::durations::OperationLabels;
 use crate::export::Exporter;
 use crate::figures::ServerFigures;
 use crate::labels::{Denial, Notification, OTHER, Rejection, Unknown};
@@ -212,6 +214,19 @@ impl Metrics {
     /// Counts one changed configuration, and whether it is in force.
     pub fn reloaded(&self, is_success: bool) {
         self.numbers.reloads.count(is_success);
+    }
+
+    /// A client asked something, about this tool if it is one that is there.
+    pub fn served(&self, tool: Option<&ToolMetrics>, labels: OperationLabels, duration: Duration) {
+        match tool {
+            Some(tool) => tool.served.observe(labels, duration),
+            None => self.numbers.served.observe(labels, duration),
+        }
+    }
+
+    /// A client's session is over.
+    pub fn session_ended(&self, labels: OperationLabels, duration: Duration) {
+        self.numbers.sessions_ended.observe(labels, duration);
     }
 
     /// Exported as they were last told.

@@ -10,12 +10,16 @@ use parking_lot::Mutex;
 use crate::audit::AuditCounters;
 use crate::counters::{Gauge, ServerMetrics, ToolMetrics};
 use crate::denials::Denials;
+use crate::durations::Durations;
 use crate::labels::{Notification, OTHER, Rejection};
 use crate::reloads::Reloads;
 use crate::statuses::Statuses;
 
 /// The label of servers that belong to an organisation.
 pub(crate) const ORGANISATION: &str = "organisation";
+/// Operations and sessions of clients that are told apart, besides calls of tools.
+const OPERATIONS: usize = 256;
+const SESSIONS: usize = 16;
 /// Servers of organisations that are counted one by one.
 const MAX_OWN: usize = 1024;
 /// So many organisations at least have room, for servers and for tools: none takes more than this
@@ -32,6 +36,8 @@ pub(crate) struct Numbers {
     /// Names of certificates, and when they run out in Unix seconds.
     pub(crate) certificates: Mutex<Vec<(&'static str, i64)>>,
     pub(crate) servers: Mutex<Servers>,
+    pub(crate) served: Durations<OPERATIONS>,
+    pub(crate) sessions_ended: Durations<SESSIONS>,
     pub(crate) sessions: Gauge,
     pub(crate) streams: Gauge,
     pub(crate) parked: Gauge,
@@ -60,6 +66,8 @@ impl Numbers {
             key_sets: Mutex::default(),
             certificates: Mutex::default(),
             servers: Mutex::default(),
+            served: Durations::default(),
+            sessions_ended: Durations::default(),
             sessions: Gauge::default(),
             streams: Gauge::default(),
             parked: Gauge::default(),

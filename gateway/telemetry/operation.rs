@@ -12,18 +12,14 @@ use opentelemetry::trace::{
 use opentelemetry::{KeyValue, Value};
 use opentelemetry_sdk::trace::SpanData;
 
+use crate::durations::{CALLERS_FAULTS, Network, OTHER_METHOD};
 use crate::spans::Tracer;
 use crate::trace::TraceContext;
 
 /// Longest text of an attribute, in bytes; what is beyond it is cut.
 const MAX_TEXT: usize = 512;
-/// JSON-RPC codes that say that the one who asked is wrong. To the one who answers they are no
-/// errors.
-const CALLERS_FAULTS: [i64; 5] = [-32700, -32600, -32601, -32602, -32002];
-/// What stands for a method that the protocol does not have.
-const OTHER_METHOD: &str = "_OTHER";
 /// How a call of a tool failed that was answered with `isError`.
-const TOOL_ERROR: &str = "tool_error";
+pub const TOOL_ERROR: &str = "tool_error";
 
 /// What a request is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,15 +28,6 @@ pub enum Target<'a> {
     Prompt(&'a str),
     Resource(&'a str),
     Nothing,
-}
-
-/// What carries the messages of an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Network {
-    /// stdin and stdout.
-    Pipe,
-    /// HTTP, in this version where it is known.
-    Http(Option<&'static str>),
 }
 
 /// One operation that goes on. It is exported when it is dropped, unless its trace is not sampled:

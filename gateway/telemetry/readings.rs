@@ -5,15 +5,18 @@ use std::time::UNIX_EPOCH;
 
 use prometheus::{Error, Registry};
 
+use crate::durations::Pairs;
 use crate::families::{Family, ReadFamilies, register};
 use crate::labels::Unknown;
 use crate::numbers::Numbers;
 use crate::process::ProcessUsage;
 
 /// The first name of each, and how it is read.
-const READINGS: [(&str, ReadFamilies); 9] = [
+const READINGS: [(&str, ReadFamilies); 11] = [
     ("lockgate_call_duration_seconds", read_calls),
     ("lockgate_tool_duration_seconds", read_tools),
+    ("mcp_server_operation_duration_seconds", read_served),
+    ("mcp_client_operation_duration_seconds", read_asked),
     ("lockgate_denials_total", read_denials),
     ("lockgate_unknown_names_total", read_unknown),
     ("lockgate_http_responses_total", read_statuses),
@@ -51,6 +54,53 @@ fn read_tools(numbers: &Numbers) -> Vec<Family> {
         }
     });
     vec![family]
+}
+
+/// What clients ask of the gateway, and their sessions.
+fn read_served(numbers: &Numbers) -> Vec<Family> {
+    let name = "mcp_server_operation_duration_seconds";
+    let mut operations = Family::histogram(name, "Time of requests of clients, as they see it");
+    numbers.served.each(|labels, snapshot| {
+        operations.add_histogram(Pairs::of_operation(labels).iter(), snapshot);
+    });
+    numbers.servers.lock().each_tool(|label, tool, metrics| {
+        metrics.served.each(|labels, snapshot| {
+            let pairs = Pairs::of_tool(labels, tool);
+            operations.add_histogram(label.pairs().chain(pairs.iter()), snapshot);
+        });
+    });
+    let name = "mcp_server_session_duration_seconds";
+    let mut sessions = Family::histogram(name, "Time of clients' sessions that are over");
+    numbers.sessions_ended.each(|labels, snapshot| {
+        sessions.add_histogram(Pairs::of_session(labels).iter(), snapshot);
+    });
+    vec![operations, sessions]
+}
+
+/// What the gateway asks of servers, and its sessions there.
+fn read_asked(numbers: &Numbers) -> Vec<Family> {
+    let name = "mcp_client_operation_duration_seconds";
+    let mut operations = Family::histogram(name, "Time of requests to servers");
+    let name = "mcp_client_session_duration_seconds";
+    let mut sessions = Family::histogram(name, "Time of sessions at servers that are over");
+    let servers = numbers.servers.lock();
+    servers.each_server(|label, server| {
+        server.asked.each(|labels, snapshot| {
+            let pairs = Pairs::of_operation(labels);
+            operations.add_histogram(label.pairs().chain(pairs.iter()), snapshot);
+        });
+        server.sessions.each(|labels, snapshot| {
+            let pairs = Pairs::of_session(labels);
+            sessions.add_histogram(label.pairs().chain(pairs.iter()), snapshot);
+        });
+    });
+    servers.each_tool(|label, tool, metrics| {
+        metrics.asked.each(|labels, snapshot| {
+            let pairs = Pairs::of_tool(labels, tool);
+            operations.add_histogram(label.pairs().chain(pairs.iter()), snapshot);
+        });
+    });
+    vec![operations, sessions]
 }
 
 fn read_denials(numbers: &Numbers) -> Vec<Family> {

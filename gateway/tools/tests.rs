@@ -141,6 +141,7 @@ impl Rig {
                 caller_view: Some(self),
                 conversation,
                 sink: None,
+                tool: None,
                 trace: None,
                 timeout,
             })

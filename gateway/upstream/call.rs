@@ -9,7 +9,7 @@ use lockgate_protocol::jsonrpc::{Outcome, Request};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use lockgate_protocol::scan::Member;
-use lockgate_telemetry::CallTrace;
+use lockgate_telemetry::{CallTrace, ToolMetrics};
 
 use crate::caller_view::CallerView;
 use crate::future::BoxFuture;
@@ -34,6 +34,8 @@ pub struct Call<'a> {
     pub conversation: Option<Arc<dyn Conversation>>,
     /// Takes the answer piece by piece when it is large; without it nobody can.
     pub sink: Option<Arc<dyn ResponseSink>>,
+    /// The tool that is called, as it is counted.
+    pub tool: Option<Arc<ToolMetrics>>,
     /// Where it stands in a trace.
     pub trace: Option<CallTrace>,
     /// Instead of the server's own timeout.

@@ -229,6 +229,7 @@ impl Shared {
             params: &params,
             conversation,
             sink: call.sink.clone(),
+            tool: call.tool.clone(),
             limit: Some(call.timeout.unwrap_or_else(|| self.timeout_of(call))),
         };
         let response = connection.ask(ask).await;

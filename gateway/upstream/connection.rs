@@ -1,7 +1,9 @@
 //! One open conversation with a server: who it is, which era it speaks, and requests in that era's
 //! form.
 
+mod ask;
 mod missed;
+mod operation;
 mod request_headers;
 
 use std::collections::BTreeSet;
@@ -19,11 +21,12 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::outbound::{self, Outbound};
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::{code, modern, write};
+use lockgate_telemetry::{Ending, Network, OperationLabels};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-use crate::call::{Conversation, LogLevel, ResponseSink};
+use crate::call::LogLevel;
 use crate::duplex::Duplex;
 use crate::failure::{Failure, Kind};
 use crate::http::{Extra, HttpLink, Post, status_failure};
@@ -31,13 +34,12 @@ use crate::outstanding::Outstanding;
 use crate::process::Child;
 use crate::receiver::{Over, Receiver};
 use crate::topics::Topic;
+pub(crate) use ask::Ask;
+use operation::ClientOperation;
 use request_headers::{describe_request, describe_trace};
 
 /// The first id after those of the handshake.
 const FIRST_ID: u64 = 4;
-/// How long a server may work in silence on a request of the gateway itself.
-const OWN_LIMIT: Duration = Duration::from_secs(30);
-
 /// What carries the bytes.
 pub(crate) enum Link {
     Http(Arc<HttpLink>),
@@ -54,6 +56,7 @@ pub(crate) struct Connection {
     info: Arc<[u8]>,
     ids: AtomicU64,
     receiver: Arc<Receiver>,
+    began: Instant,
     pub(crate) outstanding: Outstanding,
     /// Legacy: the level last set with `logging/setLevel`, plus one; 0 when none was.
     level: AtomicU8,
@@ -77,48 +80,6 @@ pub(crate) struct Peer {
 enum Written<'a> {
     Line(&'a Arc<Duplex>, Bytes),
     Post(&'a Arc<HttpLink>, Box<http::Request<Payload>>),
-}
-
-/// One request of ours or of a client, ready to be written.
-pub(crate) struct Ask<'a> {
-    /// An id of its own, from [`Connection::expect_acknowledgement`] or [`Connection::mint_id`].
-    pub(crate) id: Option<u64>,
-    pub(crate) method: Method,
-    /// What the request is about, for `Mcp-Name`.
-    pub(crate) target: Option<&'a str>,
-    pub(crate) outbound: Outbound<'a>,
-    /// JSON text of the client's capabilities, for modern servers.
-    pub(crate) capabilities: &'a [u8],
-    /// `Mcp-Param-*` headers.
-    pub(crate) params: &'a [(&'a str, String)],
-    pub(crate) conversation: Option<Arc<dyn Conversation>>,
-    /// Takes the answer when it is large.
-    pub(crate) sink: Option<Arc<dyn ResponseSink>>,
-    /// How long the server may work on it in silence; none for what is answered on the side or
-    /// stays open.
-    pub(crate) limit: Option<Duration>,
-}
-
-impl<'a> Ask<'a> {
-    /// A request of the gateway itself.
-    pub(crate) fn own(method: Method, replaced: &'a [(&'a str, Option<Vec<u8>>)]) -> Self {
-        Self {
-            id: None,
-            method,
-            target: None,
-            outbound: Outbound { replaced, ..Outbound::default() },
-            capabilities: b"{}",
-            params: &[],
-            conversation: None,
-            sink: None,
-            limit: Some(OWN_LIMIT),
-        }
-    }
-
-    /// One whose time says nothing about the server.
-    pub(crate) fn unbounded(method: Method) -> Self {
-        Self { limit: None, ..Self::own(method, &[]) }
-    }
 }
 
 impl Link {
@@ -161,6 +122,7 @@ impl Connection {
             info,
             ids: AtomicU64::new(FIRST_ID),
             receiver,
+            began: Instant::now(),
             outstanding: Outstanding::default(),
             level: AtomicU8::new(0),
             subscribed: Mutex::new(BTreeSet::new()),
@@ -171,6 +133,21 @@ impl Connection {
     pub(crate) fn is_open(&self) -> bool {
         !self.receiver.over.is_set() && matches!(&self.link, Link::Http(_))
             || matches!(&self.link, Link::Duplex(d) if d.is_open())
+    }
+
+    /// What is the same of all that is asked on it, for the metrics.
+    fn labels(&self) -> OperationLabels {
+        let network = match &self.link {
+            Link::Http(link) => Network::Http(link.version()),
+            Link::Duplex(_) if self.peer.transport == "stdio" => Network::Pipe,
+            Link::Duplex(_) => Network::Http(None),
+        };
+        OperationLabels {
+            method: "",
+            revision: Some(self.peer.revision.as_str()),
+            network,
+            ending: Ending::Success,
+        }
     }
 
     pub(crate) fn over(&self) -> &Over {
@@ -247,7 +224,10 @@ impl Connection {
             Link::Duplex(duplex) => Written::Line(duplex, outbound::joined(text)),
             Link::Http(link) => Written::Post(link, link.message(headers(&ask, modern), text)),
         };
-        let Ask { method, conversation, sink, limit, .. } = ask;
+        let Ask { method, conversation, sink, tool, limit, .. } = ask;
+        let labels = OperationLabels { method: method.as_str(), ..self.labels() };
+        let metrics = Arc::clone(&self.receiver.metrics);
+        let operation = ClientOperation::begin(metrics, tool, labels, limit);
         let unanswered =
             limit.filter(|_| method != Method::Listen).map(|limit| self.outstanding.begin(limit));
         async move {
@@ -270,6 +250,7 @@ impl Connection {
             if let Some(unanswered) = unanswered {
                 unanswered.end();
             }
+            operation.end(&answer);
             let response = answer?;
             // It does not have what it had listed.
             if let Outcome::Error(error) = response.outcome
@@ -329,6 +310,9 @@ impl Drop for Connection {
     fn drop(&mut self) {
         // What follows its stream ends with it.
         self.receiver.over.set("nobody uses it any more".to_owned());
+        if self.era() == Era::Legacy {
+            self.receiver.metrics.session_ended(self.labels(), self.began.elapsed());
+        }
     }
 }
 

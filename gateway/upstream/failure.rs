@@ -57,6 +57,26 @@ pub enum Kind {
     NotFound,
 }
 
+impl Kind {
+    /// One of few words, for `error.type` of spans and metrics.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Unavailable => "unavailable",
+            Self::Lost => "connection_lost",
+            Self::Timeout => "timeout",
+            Self::Garbage => "invalid_response",
+            Self::TooLarge => "response_too_large",
+            Self::NoMemory => "no_memory",
+            Self::Overloaded => "overloaded",
+            Self::Stalled => "stalled",
+            Self::Busy => "busy",
+            Self::NeedsAuth => "authorization_required",
+            Self::SessionLost => "session_lost",
+            Self::NotFound => "not_found",
+        }
+    }
+}
+
 impl Failure {
     #[must_use]
     pub fn new(kind: Kind, words: impl Into<Cow<'static, str>>) -> Self {

@@ -79,6 +79,7 @@ async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), R
     };
     let receiver = Arc::new(Receiver {
         id: shared.id.clone(),
+        metrics: Arc::clone(&shared.metrics),
         events: shared.events().clone(),
         stale,
         announced: Arc::clone(&shared.announced),

@@ -12,6 +12,7 @@ use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::write;
+use lockgate_telemetry::ServerMetrics;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
@@ -29,6 +30,7 @@ use crate::{Event, Events};
 /// The receiving end of one connection.
 pub(crate) struct Receiver {
     pub(crate) id: ServerId,
+    pub(crate) metrics: Arc<ServerMetrics>,
     pub(crate) events: Events,
     /// The lists have changed on the server.
     pub(crate) stale: Arc<Notify>,

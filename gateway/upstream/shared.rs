@@ -11,6 +11,7 @@ use http::HeaderMap;
 use lockgate_admission::budget::Budget;
 use lockgate_admission::{Apart, Bounds, Charge, ConcurrencyLimit, Permit, Pools};
 use lockgate_egress::{Connector, Origin};
+use lockgate_telemetry::{Metrics, ServerMetrics};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -41,6 +42,7 @@ pub struct Surroundings {
     pub connector: Arc<Connector>,
     pub egress: lockgate_egress::Config,
     pub events: Events,
+    pub metrics: Arc<Metrics>,
     /// Where one client alone is served.
     pub sole: Option<Arc<SoleClient>>,
     /// Places that the calls of all servers share.
@@ -65,6 +67,8 @@ pub(crate) struct Shared {
     pub(crate) rests_after: Option<Duration>,
     pub(crate) id: ServerId,
     pub(crate) around: Surroundings,
+    /// Where the server is counted.
+    pub(crate) metrics: Arc<ServerMetrics>,
     /// For HTTP and SSE: where to, and the configured headers.
     pub(crate) origin: Option<(Origin, HeaderMap)>,
     pub(crate) live: ArcSwapOption<Connection>,
@@ -177,7 +181,9 @@ impl Shared {
             Some(part) => part.calls.clone(),
             None => around.pools.join(),
         };
+        let metrics = around.metrics.server(config.organisation.as_deref(), &config.slug);
         Ok(Self {
+            metrics,
             id: ServerId {
                 organisation: config.organisation.clone(),
                 slug: config.slug.as_str().into(),

@@ -9,8 +9,8 @@ use crate::principals::By;
 use crate::rig::client::Request;
 use crate::rig::gate::create_key;
 use crate::rig::issuer::{Issuer, Signer};
-use crate::rig::upstream::modern;
-use crate::rig::{Gate, Upstream, json, until};
+use crate::rig::upstream::{legacy, modern};
+use crate::rig::{Gate, Say, Upstream, Value, json, until};
 use crate::tls;
 
 /// The metrics of a gate, as its operator reads them.
@@ -113,6 +113,83 @@ async fn reloads_responses_and_the_process_are_exported() {
     assert!(find(&metrics, "process_cpu_seconds_total") > Some(0.0));
 }
 
+/// Operations and sessions of both eras, towards clients and towards servers, under the names and
+/// labels of the OpenTelemetry conventions.
+#[tokio::test]
+async fn operations_and_sessions_are_measured_by_the_conventions() {
+    let answers = modern(&["t", "fails", "breaks"]);
+    let a = Upstream::http(move |heard| match heard.body["params"]["name"].as_str() {
+        Some("fails") => Say::Json(heard.result(json!({
+            "resultType": "complete", "isError": true, "content": [{"type": "text", "text": "no"}],
+        }))),
+        Some("breaks") => Say::Json(heard.error(-32077, "out of paper")),
+        _ => answers(heard),
+    })
+    .await;
+    let answers = legacy("2025-11-25", &["t", "lose"]);
+    let b = Upstream::http(move |heard| match heard.body["params"]["name"].as_str() {
+        Some("lose") => Say::Status(404, Vec::new(), Value::Null.to_string().into()),
+        _ => answers(heard),
+    })
+    .await;
+    let gate = Gate::start(json!({"servers": {"a": a.config(), "b": b.config()}})).await;
+    for (tool, code) in [("a__t", 0), ("a__t", 0), ("a__breaks", -32603), ("nobody__t", -32602)] {
+        assert_eq!(gate.call(tool).await.code(), code, "{tool}");
+    }
+    gate.call("a__fails").await;
+    gate.modern("/mcp", "tools/list", json!({})).await;
+    let session = gate.session("/mcp", "2025-06-18").await;
+    assert_eq!(session.call("b__t").await.code(), 0);
+    session.call("b__lose").await;
+    let end = Request::bare("DELETE", "/mcp", "").with("Mcp-Session-Id", &session.id);
+    assert_eq!(end.send(gate.address).await.status, 204);
+    let modern = |more: &str| {
+        format!(
+            r#"mcp_protocol_version="2026-07-28",network_protocol_name="http",network_protocol_version="1.1",network_transport="tcp"{more}}}"#
+        )
+    };
+    let of_tool = |tool: &str| {
+        format!(
+            r#"gen_ai_operation_name="execute_tool",gen_ai_tool_name="{tool}",mcp_method_name="tools/call","#
+        )
+    };
+    let server = "mcp_server_operation_duration_seconds_count{";
+    let client = "mcp_client_operation_duration_seconds_count{";
+    let unknown = r#",rpc_response_status_code="-32602""#;
+    let mut wanted = vec![
+        (format!(r#"{server}mcp_method_name="tools/list",{}"#, modern("")), 1.0),
+        (format!(r#"{server}mcp_method_name="tools/call",{}"#, modern(unknown)), 1.0),
+        (r#"mcp_server_session_duration_seconds_count{mcp_protocol_version="2025-06-18",network_protocol_name="http",network_transport="tcp"}"#.to_owned(), 1.0),
+    ];
+    for (side, code) in [(server, -32603), (client, -32077)] {
+        let ok = format!("{side}{}{}", of_tool("t"), modern(r#",server="a""#));
+        wanted.push((ok, 2.0));
+        let fails = modern(r#",server="a""#);
+        wanted.push((format!(r#"{side}error_type="tool_error",{}{fails}"#, of_tool("fails")), 1.0));
+        let broken = modern(&format!(r#",rpc_response_status_code="{code}",server="a""#));
+        let breaks = [&of_tool("breaks"), broken.as_str()].concat();
+        wanted.push((format!(r#"{side}error_type="{code}",{breaks}"#), 1.0));
+    }
+    let metrics = until("the session at the server is over", async || {
+        let text = read(&gate).await;
+        text.contains("mcp_client_session_duration_seconds_count{").then_some(text)
+    })
+    .await;
+    for (series, count) in wanted {
+        assert_eq!(find(&metrics, &series), Some(count), "{series}\n{metrics}");
+    }
+    let sessions =
+        r#"mcp_client_session_duration_seconds_count{mcp_protocol_version="2025-11-25","#;
+    assert!(metrics.contains(sessions), "{metrics}");
+    let legacy = metrics.lines().find(|line| {
+        line.starts_with(server)
+            && line.contains(r#"gen_ai_tool_name="t""#)
+            && line.contains("06-18")
+    });
+    assert!(legacy.is_some_and(|line| line.contains(r#"server="b""#)), "{metrics}");
+    assert!(metrics.contains(r#"le="0.02""#) && metrics.contains(r#"le="300""#), "{metrics}");
+}
+
 /// The names in the table of `docs/observing.md`.
 fn documented() -> BTreeSet<String> {
     let page = include_str!("../../docs/observing.md");
@@ -156,7 +233,11 @@ async fn the_page_of_metrics_and_the_program_agree() {
     let types = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     let exported: BTreeSet<String> =
         types.filter_map(|line| Some(line.split(' ').next()?.to_owned())).collect();
-    let documented = documented();
+    let mut documented = documented();
+    // Nothing is said of sessions before one has ended.
+    for side in ["server", "client"] {
+        assert!(documented.remove(&format!("mcp_{side}_session_duration_seconds")));
+    }
     assert!(documented.len() > 40, "{documented:?}");
     let (more, less): (Vec<_>, Vec<_>) =
         exported.symmetric_difference(&documented).partition(|name| exported.contains(*name));

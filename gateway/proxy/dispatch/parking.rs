@@ -11,7 +11,7 @@ use lockgate_protocol::jsonrpc::{self, Message, SentBy};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use lockgate_protocol::scan;
-use lockgate_telemetry::CallTrace;
+use lockgate_telemetry::{CallTrace, ToolMetrics};
 use lockgate_upstream::{
     Answer, AnswerKind, BackChannel, Call, Caller, Conversation, Failure, ListKind, ServerId,
     Upstream,
@@ -40,6 +40,7 @@ struct OwnedCall {
     request: jsonrpc::Request,
     replaced: Vec<Replaced>,
     caller: Caller,
+    tool: Option<Arc<ToolMetrics>>,
     trace: Option<CallTrace>,
 }
 
@@ -54,6 +55,7 @@ impl OwnedCall {
             caller_view: None,
             conversation,
             sink: None,
+            tool: self.tool.clone(),
             trace: self.trace.clone(),
             timeout: None,
         };
@@ -121,6 +123,7 @@ fn own(
         request: context.request.clone(),
         replaced: permitted.replaced().to_vec(),
         caller,
+        tool: permitted.metrics(),
         trace,
     }
 }

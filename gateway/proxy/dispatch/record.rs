@@ -35,12 +35,12 @@ pub(crate) fn audit_denial(gateway: &Gateway, context: &RequestContext, problem:
         Some((server, rule)) => (Some(server.into_boxed_str()), Some(rule)),
         None => (problem.server.clone(), problem.rule.clone()),
     };
-    if let Some(span) = &context.span {
+    if let Some(operation) = &context.operation {
         let denial = if hides { Denial::Hidden } else { problem.denial };
-        span.deny(problem, rule.as_deref(), denial);
+        operation.deny(problem, rule.as_deref(), denial);
         if let Some(server) = server.as_deref() {
             let name = find_name(context).filter(|_| !problem.is_unknown);
-            span.set_destination(context.request.method, name.as_deref(), server);
+            operation.set_destination(context.request.method, name.as_deref(), server);
         }
     }
     if let Some(trail) = &gateway.audit {
@@ -301,10 +301,13 @@ impl<'a> CallRecord<'a> {
     ) -> Result<Self, RequestError> {
         let trace = context.position();
         let trace_id = trace.as_ref().map(TraceContext::trace_id);
-        if let Some(span) = &context.span {
-            let name = permitted.listed().map(Cow::Borrowed).or_else(|| find_name(context));
-            let server = permitted.server().qualified_name();
-            span.set_destination(context.request.method, name.as_deref(), &server);
+        if let Some(operation) = &context.operation {
+            operation.set_tool(permitted.metrics());
+            if operation.is_traced() {
+                let name = permitted.listed().map(Cow::Borrowed).or_else(|| find_name(context));
+                let server = permitted.server().qualified_name();
+                operation.set_destination(context.request.method, name.as_deref(), &server);
+            }
         }
         Ok(Self {
             gateway,
@@ -375,8 +378,8 @@ impl Drop for CallRecord<'_> {
             let tools = &self.gateway.directory.tools;
             tools.tell_call(organisation, || ended(self.context, self.outcome, duration));
         }
-        if let Some(span) = &self.context.span {
-            span.end(self.outcome);
+        if let Some(operation) = &self.context.operation {
+            operation.end(self.outcome);
         }
         if Record::wanted(true) {
             self.write_log(duration);

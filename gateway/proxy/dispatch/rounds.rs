@@ -164,6 +164,7 @@ async fn make_call(
         caller_view: Some(eyes),
         conversation: paths.channel.clone().map(|channel| channel as Arc<dyn Conversation>),
         sink: paths.relay.clone().map(|relay| relay as Arc<dyn ResponseSink>),
+        tool: permitted.metrics(),
         trace: record.call_trace(),
         timeout: None,
     };

@@ -307,6 +307,7 @@ async fn call(
         caller_view: None,
         conversation,
         sink: None,
+        tool: None,
         trace: None,
         timeout: None,
     };

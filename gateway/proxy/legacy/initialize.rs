@@ -20,7 +20,7 @@ use crate::gateway::Gateway;
 use crate::headers::session_header;
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
-use crate::server_span::{self, ServerSpan};
+use crate::server_operation::ServerOperation;
 use crate::session::Session;
 use crate::session::portable::{self, Opening};
 use crate::snapshot::Snapshot;
@@ -33,27 +33,27 @@ pub(crate) fn initialize(
     principal: Principal,
     exchange: &Exchange,
     request: &Request,
-    span: Option<&ServerSpan>,
+    operation: &ServerOperation,
 ) -> Reply {
     let id = request.id();
     if id.is_empty() {
         let problem = RequestError::new(code::INVALID_REQUEST, "`initialize` needs an id")
             .status(StatusCode::BAD_REQUEST);
-        server_span::refuse(span, &problem);
+        operation.refuse(&problem);
         return problem.reply(None, Era::Legacy);
     }
     let rights = CallerRights::new(&snapshot.policy, principal.clone(), &exchange.endpoint);
     let Some(view) = gateway.directory.view(&exchange.endpoint, snapshot, &rights) else {
-        return refuse(gateway, exchange, id, &RequestError::no_endpoint(), span);
+        return refuse(gateway, exchange, id, &RequestError::no_endpoint(), operation);
     };
     if let Err(problem) = crate::authorize::admit(snapshot, &rights, Method::Initialize) {
-        return refuse(gateway, exchange, id, &problem, span);
+        return refuse(gateway, exchange, id, &problem, operation);
     }
     let revision =
         lockgate_protocol::legacy::negotiate(request.param_str("protocolVersion").as_deref());
     let declared = match read_declared(request) {
         Ok(declared) => declared,
-        Err(problem) => return refuse(gateway, exchange, id, &problem, span),
+        Err(problem) => return refuse(gateway, exchange, id, &problem, operation),
     };
     let limits = &snapshot.config.limits;
     let endpoint = &exchange.endpoint;
@@ -75,12 +75,10 @@ pub(crate) fn initialize(
         Ok(session) => session,
         Err(too_many) => {
             let problem = RequestError::too_many_sessions(too_many);
-            return refuse(gateway, exchange, id, &problem, span);
+            return refuse(gateway, exchange, id, &problem, operation);
         }
     };
-    if let Some(span) = span {
-        span.set_protocol(revision, Some(&session.id));
-    }
+    operation.set_protocol(revision, Some(&session.id));
     tell_servers(gateway, &session, &view);
     let result = write_initialize_result(snapshot, &view, revision);
     let body = Text::Whole(write::result(id, result.to_string().as_bytes()).into());

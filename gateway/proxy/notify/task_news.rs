@@ -63,7 +63,7 @@ impl Gateway {
             caller: session.caller(),
             session: Some(Arc::clone(session)),
             trace: None,
-            span: None,
+            operation: None,
             running: None,
             takes_streamed_body: false,
             snapshot,

@@ -99,6 +99,7 @@ async fn call(server: &dyn Upstream, request: &Request) -> Result<(), String> {
         caller_view: None,
         conversation: None,
         sink: None,
+        tool: None,
         trace: None,
         timeout: None,
     };

@@ -203,6 +203,7 @@ async fn nothing_secret_is_in_servers_and_health() {
             caller_view: Some(&Sees),
             conversation: None,
             sink: None,
+            tool: None,
             trace: None,
             timeout: None,
         };

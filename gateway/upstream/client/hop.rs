@@ -7,7 +7,7 @@ use lockgate_telemetry::{CallTrace, Network, Note, OperationSpan, Target, TraceC
 use crate::call::{Answer, Call};
 use crate::config::Transport;
 use crate::connection::{Connection, Link};
-use crate::failure::{Failure, Kind};
+use crate::failure::Failure;
 use crate::shared::Shared;
 
 /// The request `id` goes out on `connection`: the context to send with it.
@@ -41,7 +41,7 @@ pub(super) fn end(trace: &CallTrace, result: &Result<Answer, Failure>) {
             }
             Outcome::Result(..) => {}
         },
-        Err(failure) => span.failed(name_failure(failure.kind), &failure.words),
+        Err(failure) => span.failed(failure.kind.as_str(), &failure.words),
     });
 }
 
@@ -70,23 +70,5 @@ fn describe_way(span: &mut OperationSpan, shared: &Shared, connection: &Connecti
     span.set_network(Network::Http(version));
     if let Some(host) = url.host_str() {
         span.set_peer(host.trim_matches(['[', ']']), url.port_or_known_default());
-    }
-}
-
-/// One of few words, for `error.type`.
-fn name_failure(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Unavailable => "unavailable",
-        Kind::Lost => "connection_lost",
-        Kind::Timeout => "timeout",
-        Kind::Garbage => "invalid_response",
-        Kind::TooLarge => "response_too_large",
-        Kind::NoMemory => "no_memory",
-        Kind::Overloaded => "overloaded",
-        Kind::Stalled => "stalled",
-        Kind::Busy => "busy",
-        Kind::NeedsAuth => "authorization_required",
-        Kind::SessionLost => "session_lost",
-        Kind::NotFound => "not_found",
     }
 }

@@ -1,0 +1,212 @@
+//! A request as its client sees it, from its arrival to the end of its answer: how long it takes,
+//! for the metrics, and its span, where spans go anywhere.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use lockgate_authn::Peer;
+use lockgate_protocol::jsonrpc::Request;
+use lockgate_protocol::method::Method;
+use lockgate_protocol::revision::Revision;
+use lockgate_telemetry::{
+    Denial, Ending, Metrics, Network, Note, OperationLabels, OperationSpan, Outcome, TOOL_ERROR,
+    Target, ToolMetrics, TraceContext, Tracer,
+};
+use parking_lot::Mutex;
+
+use crate::gateway::Gateway;
+use crate::rescue::RequestError;
+use crate::trace_context;
+use crate::transport::{Exchange, Transport};
+
+/// See the module.
+pub(crate) struct ServerOperation {
+    metrics: Arc<Metrics>,
+    began: Instant,
+    state: Mutex<State>,
+}
+
+/// What is known of it so far.
+struct State {
+    labels: OperationLabels,
+    /// The tool that is called, if it is there.
+    tool: Option<Arc<ToolMetrics>>,
+    /// Where spans go anywhere.
+    span: Option<OperationSpan>,
+}
+
+impl ServerOperation {
+    /// A message has just been read.
+    pub(crate) fn begin(gateway: &Gateway, exchange: &Exchange, request: &Request) -> Box<Self> {
+        let labels = OperationLabels {
+            method: request.method.as_str(),
+            revision: None,
+            network: find_network(exchange),
+            ending: Ending::Success,
+        };
+        let span = gateway.tracer.as_ref().map(|tracer| begin_span(tracer, exchange, request));
+        Box::new(Self {
+            metrics: Arc::clone(&gateway.metrics),
+            began: Instant::now(),
+            state: Mutex::new(State { labels, tool: None, span }),
+        })
+    }
+
+    /// Where it stands in a trace that goes anywhere.
+    pub(crate) fn context(&self) -> Option<TraceContext> {
+        self.state.lock().span.as_ref().map(|span| span.context().clone())
+    }
+
+    /// The revision that is spoken, and the legacy session that it is part of.
+    pub(crate) fn set_protocol(&self, revision: Revision, session: Option<&str>) {
+        let mut state = self.state.lock();
+        state.labels.revision = Some(revision.as_str());
+        if let Some(span) = &mut state.span {
+            span.set_protocol(revision.as_str());
+            if let Some(session) = session {
+                span.set_session(session);
+            }
+        }
+    }
+
+    /// The tool that is called is there.
+    pub(crate) fn set_tool(&self, tool: Option<Arc<ToolMetrics>>) {
+        self.state.lock().tool = tool;
+    }
+
+    /// Whether what is said of it beyond its duration goes anywhere.
+    pub(crate) fn is_traced(&self) -> bool {
+        self.state.lock().span.is_some()
+    }
+
+    /// What is asked for is there, at this server.
+    pub(crate) fn set_destination(&self, method: Method, name: Option<&str>, server: &str) {
+        if let Some(span) = &mut self.state.lock().span {
+            if let Some(name) = name {
+                span.set_target(target(method, name), true);
+            }
+            span.note(Note::Server, server);
+        }
+    }
+
+    /// Policy stopped it.
+    pub(crate) fn deny(&self, problem: &RequestError, rule: Option<&str>, denial: Denial) {
+        if let (Some(rule), Some(span)) = (rule, &mut self.state.lock().span) {
+            span.note(Note::Rule, rule);
+            span.note(Note::Denial, denial.as_str());
+            span.note(Note::Outcome, Outcome::Denied.as_str());
+        }
+        self.refuse(problem);
+    }
+
+    /// It is answered with an error, or not at all.
+    pub(crate) fn refuse(&self, problem: &RequestError) {
+        let mut state = self.state.lock();
+        if !problem.is_withdrawn() {
+            state.labels.ending = match problem.is_result() {
+                true => Ending::Failed(TOOL_ERROR),
+                false => Ending::answered(problem.code),
+            };
+        }
+        if let Some(span) = &mut state.span {
+            describe_refusal(span, problem);
+        }
+    }
+
+    /// How the call of a server ended. What is to be said of an error is said by
+    /// [`Self::refuse`].
+    pub(crate) fn end(&self, outcome: Outcome) {
+        let mut state = self.state.lock();
+        match outcome {
+            Outcome::ToolError => state.labels.ending = Ending::Failed(TOOL_ERROR),
+            Outcome::Cancelled => state.labels.ending = Ending::Failed(outcome.as_str()),
+            _ => {}
+        }
+        if let Some(span) = &mut state.span {
+            span.note(Note::Outcome, outcome.as_str());
+            if outcome == Outcome::ToolError {
+                span.answered_with_tool_error();
+            }
+        }
+    }
+}
+
+impl Drop for ServerOperation {
+    fn drop(&mut self) {
+        let state = self.state.get_mut();
+        self.metrics.served(state.tool.as_deref(), state.labels, self.began.elapsed());
+    }
+}
+
+fn begin_span(tracer: &Tracer, exchange: &Exchange, request: &Request) -> OperationSpan {
+    let parent = trace_context::of_message(request)
+        .or_else(|| trace_context::of_exchange(&exchange.headers));
+    let mut span = OperationSpan::server(tracer, parent.as_ref(), request.method.as_str());
+    if !span.context().is_sampled() {
+        return span;
+    }
+    if !matches!(request.id(), b"" | b"null") {
+        span.set_request_id(request.id());
+    }
+    describe_arrival(&mut span, exchange);
+    let method = request.method;
+    if let Some(name) = method.target().and_then(|key| request.param_str(key)) {
+        span.set_target(target(method, &name), false);
+    }
+    span
+}
+
+fn describe_refusal(span: &mut OperationSpan, problem: &RequestError) {
+    if !span.has_note(Note::Outcome) {
+        span.note(Note::Outcome, problem.outcome.as_str());
+    }
+    if problem.is_withdrawn() {
+        return;
+    }
+    if problem.is_result() {
+        span.answered_with_tool_error();
+    } else {
+        span.answered_with_error(problem.code, &problem.message);
+    }
+}
+
+/// Tells of the error that a request is answered with, where it is a client's.
+pub(crate) fn refuse(operation: Option<&ServerOperation>, problem: &RequestError) {
+    if let Some(operation) = operation {
+        operation.refuse(problem);
+    }
+}
+
+fn find_network(exchange: &Exchange) -> Network {
+    match exchange.peer {
+        Peer::Stdio => Network::Pipe,
+        Peer::Address(_) => {
+            let arrival = lockgate_telemetry::request::arrival();
+            Network::Http(arrival.and_then(|arrival| arrival.version))
+        }
+    }
+}
+
+fn describe_arrival(span: &mut OperationSpan, exchange: &Exchange) {
+    span.set_network(find_network(exchange));
+    if let Peer::Address(address) = exchange.peer {
+        let arrival = lockgate_telemetry::request::arrival();
+        let client = arrival.map_or(address, |arrival| arrival.address);
+        let port = arrival.and_then(|arrival| arrival.port);
+        span.set_peer(&client.to_string(), port);
+    }
+    match exchange.transport {
+        Transport::Mcp => {}
+        Transport::Rest => span.note(Note::Transport, "rest"),
+        Transport::Trpc => span.note(Note::Transport, "trpc"),
+    }
+}
+
+fn target(method: Method, name: &str) -> Target<'_> {
+    match method {
+        Method::ToolsCall => Target::Tool(name),
+        Method::PromptsGet => Target::Prompt(name),
+        Method::ResourcesRead | Method::Subscribe | Method::Unsubscribe => Target::Resource(name),
+        _ => Target::Nothing,
+    }
+}

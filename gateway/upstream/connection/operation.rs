@@ -1,0 +1,62 @@
+//! How long a request to a server takes, for the metrics: from the moment that it is written to its
+//! answer, or to when nobody waits for it any more.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lockgate_protocol::jsonrpc::{Outcome, Response};
+use lockgate_protocol::scan;
+use lockgate_telemetry::{Ending, OperationLabels, ServerMetrics, TOOL_ERROR, ToolMetrics};
+
+use crate::failure::Failure;
+
+/// See the module.
+pub(super) struct ClientOperation {
+    server: Arc<ServerMetrics>,
+    tool: Option<Arc<ToolMetrics>>,
+    labels: OperationLabels,
+    began: Instant,
+    /// The time that it has.
+    limit: Option<Duration>,
+    is_over: bool,
+}
+
+impl ClientOperation {
+    pub(super) fn begin(
+        server: Arc<ServerMetrics>,
+        tool: Option<Arc<ToolMetrics>>,
+        labels: OperationLabels,
+        limit: Option<Duration>,
+    ) -> Self {
+        Self { server, tool, labels, began: Instant::now(), limit, is_over: false }
+    }
+
+    pub(super) fn end(mut self, answer: &Result<Response, Failure>) {
+        self.is_over = true;
+        self.labels.ending = match answer {
+            Ok(response) => match &response.outcome {
+                Outcome::Error(error) => Ending::Error(error.code),
+                Outcome::Result(_, members) => {
+                    match scan::find(members, &response.text, "isError") {
+                        Some(span) if span.of(&response.text) == b"true" => {
+                            Ending::Failed(TOOL_ERROR)
+                        }
+                        _ => Ending::Success,
+                    }
+                }
+            },
+            Err(failure) => Ending::Failed(failure.kind.as_str()),
+        };
+    }
+}
+
+impl Drop for ClientOperation {
+    fn drop(&mut self) {
+        let duration = self.began.elapsed();
+        if !self.is_over {
+            let is_late = self.limit.is_some_and(|limit| duration >= limit);
+            self.labels.ending = Ending::Failed(if is_late { "timeout" } else { "cancelled" });
+        }
+        self.server.asked(self.tool.as_deref(), self.labels, duration);
+    }
+}
