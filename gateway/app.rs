@@ -33,6 +33,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api_settings::ApiSettings;
+use crate::forward::Forwarding;
 use crate::rates::Rates;
 use crate::switches::Switches;
 use crate::tenants::Tenants;
@@ -64,6 +65,7 @@ pub(crate) struct App {
     /// Serves that.
     pub(crate) tenants: Option<Arc<Tenants>>,
     audit: Option<Trail>,
+    forwarding: Forwarding,
     /// Where the trail is, if it is in a file.
     pub(crate) audit_file: Option<PathBuf>,
     webhook: Arc<Webhook>,
@@ -89,6 +91,7 @@ impl App {
         let audit = trail::start(&config.telemetry, &metrics)?;
         let connector = Arc::new(Connector::new(&config.egress).context("egress")?);
         let outside = Outside { connector: Arc::clone(&connector), config: config.egress.clone() };
+        let forwarding = Forwarding::start(&config.telemetry, metrics.audit(), &outside)?;
         let authenticator =
             Arc::new(Authenticator::start(&config.authn, &outside, None).context("auth.scopes")?);
         let rates = Rates::start(config, &connector);
@@ -100,15 +103,8 @@ impl App {
         let tenants = registry.as_ref().map(|registry| {
             Tenants::start(Arc::clone(registry), Arc::clone(&gateway), around.clone())
         });
-        let about = About {
-            name: config.proxy.name.clone(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            started: Instant::now(),
-            events: gateway.events(),
-            connector: Arc::clone(&around.connector),
-        };
         let app = Arc::new(Self {
-            builtin: Builtin::new(about),
+            builtin: Builtin::new(about(config, &around)),
             gateway,
             life: LifeCycle::new(),
             ready: config.admin.ready,
@@ -123,6 +119,7 @@ impl App {
             registry,
             tenants,
             audit,
+            forwarding,
             audit_file: trail::find_file(&config.telemetry),
             webhook,
             outside,
@@ -204,7 +201,7 @@ impl App {
         self.metrics.reloaded(is_success);
     }
 
-    /// Ends every server (sessions, streams, processes), then the trail.
+    /// Ends every server (sessions, streams, processes), then the trail, then what is sent of it.
     pub(crate) async fn close(&self) {
         let clients = std::mem::take(&mut *self.clients.lock());
         let closing: Vec<_> = clients
@@ -223,6 +220,7 @@ impl App {
         if let Some(audit) = self.audit.clone() {
             let _ = tokio::task::spawn_blocking(move || audit.close()).await;
         }
+        self.forwarding.finish().await;
     }
 }
 
@@ -246,6 +244,17 @@ fn surround(
         apart: Arc::clone(gateway.apart()),
         info: info.to_string().into_bytes().into(),
         guard: Shell::own_program(),
+    }
+}
+
+/// What built-in servers say of the gateway and use of it.
+fn about(config: &Config, around: &Surroundings) -> About {
+    About {
+        name: config.proxy.name.clone(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        started: Instant::now(),
+        events: around.events.clone(),
+        connector: Arc::clone(&around.connector),
     }
 }
 
@@ -274,7 +283,7 @@ fn start_webhook(
 /// Who is told of calls that wait for approvers.
 fn target(config: &Config, outside: &Outside) -> anyhow::Result<Option<Arc<Target>>> {
     let webhook = config.admin.webhook.as_ref();
-    webhook.map(|webhook| Target::new(webhook, &outside.connector, &outside.config)).transpose()
+    webhook.map(|webhook| Target::new(webhook, outside)).transpose()
 }
 
 fn rules(config: &Config, authn: Arc<Authenticator>, limiter: Arc<dyn Limiter>) -> Rules {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use lockgate_policy::response::{Response, Spec};
 use lockgate_protocol::strings::{self, Place};
-use lockgate_telemetry::audit::{Output, Redact, Trail};
+use lockgate_telemetry::audit::{Forward, Output, Redact, Trail};
 use lockgate_telemetry::{Config, Metrics, TraceError, Tracer, Way};
 
 /// Members whose values are never written, however they look.
@@ -84,5 +84,9 @@ pub(crate) fn step_aside(config: &mut Config) {
         let mut name = std::mem::take(path).into_os_string();
         name.push(".call");
         *path = PathBuf::from(name);
+    }
+    // Its last record would hold up the command, if nobody takes it.
+    if let Some(audit) = &mut config.audit {
+        audit.forward = Forward::default();
     }
 }

@@ -6,14 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use aws_lc_rs::hmac;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT};
-use http::{Method, Request, StatusCode};
 use lockgate_admin::Webhook as Config;
-use lockgate_egress::{Connector, Origin, Payload, Policy};
+use lockgate_authn::Outside;
 use lockgate_proxy::{Announcement, WaitingApproval};
 use lockgate_telemetry::{Metrics, Notification};
 use lockgate_text::date;
@@ -21,54 +16,28 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::{Semaphore, mpsc};
 
+use crate::signed_post::SignedPost;
+
 /// Messages that wait to be sent; more are dropped.
 const QUEUE: usize = 256;
 /// Messages that are being sent at once.
 const SENDERS: usize = 8;
-/// Time for one attempt.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// What is waited before each attempt.
 const PAUSES: [Duration; 4] =
     [Duration::ZERO, Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(25)];
-/// Most bytes of an answer, of which nothing but the status is looked at.
-const MAX_ANSWER: usize = 64 * 1024;
-
-// Standard Webhooks 1.0.
-const ID: HeaderName = HeaderName::from_static("webhook-id");
-const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
-const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
-
 /// Where messages go.
 pub(crate) struct Target {
-    origin: Origin,
+    post: SignedPost,
     config: Config,
 }
 
 impl Target {
     /// # Errors
     /// The address cannot be used.
-    pub(crate) fn new(
-        config: &Config,
-        connector: &Arc<Connector>,
-        egress: &lockgate_egress::Config,
-    ) -> anyhow::Result<Arc<Self>> {
-        let connector = Arc::clone(connector);
-        let origin = Origin::new(connector, &config.url, Policy::Operator, egress);
-        let origin = origin.context("approvals.webhook.url")?;
-        Ok(Arc::new(Self { origin, config: config.clone() }))
-    }
-
-    async fn post(&self, id: &str, body: &Bytes) -> Result<StatusCode, String> {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let request = write_request(&self.config, &self.origin, id, since.as_secs(), body)?;
-        let answer = tokio::time::timeout(PATIENCE, async {
-            let response = self.origin.send(request).await.map_err(|error| error.to_string())?;
-            let status = response.status();
-            // Read, so that the connection can be used again.
-            let _ = response.into_body().collect_limited(MAX_ANSWER).await;
-            Ok(status)
-        });
-        answer.await.unwrap_or_else(|_| Err("no answer in time".into()))
+    pub(crate) fn new(config: &Config, outside: &Outside) -> anyhow::Result<Arc<Self>> {
+        let post = SignedPost::new(&config.url, &config.secret, outside);
+        let post = post.context("approvals.webhook.url")?;
+        Ok(Arc::new(Self { post, config: config.clone() }))
     }
 }
 
@@ -126,13 +95,13 @@ async fn send(target: &Target, announcement: &Announcement) -> Notification {
         if announcement.is_over() {
             break;
         }
-        reason = match target.post(&waiting.id, &body).await {
-            Ok(status) if status.is_success() => return Notification::Delivered,
-            Ok(status) if !may_help(status) => {
-                reason = format!("it answered {status}");
+        reason = match target.post.send(&waiting.id, "application/json", &body).await {
+            Ok(answer) if answer.status.is_success() => return Notification::Delivered,
+            Ok(answer) if !answer.may_pass() => {
+                reason = format!("it answered {}", answer.status);
                 break;
             }
-            Ok(status) => format!("it answered {status}"),
+            Ok(answer) => format!("it answered {}", answer.status),
             Err(reason) => reason,
         };
     }
@@ -140,12 +109,6 @@ async fn send(target: &Target, announcement: &Announcement) -> Notification {
     let id = &*waiting.id;
     tracing::warn!(id, reason, "the webhook was not told of a call that waits for approvers");
     Notification::Failed
-}
-
-/// Whether the same again may be taken.
-fn may_help(status: StatusCode) -> bool {
-    let busy = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS];
-    status.is_server_error() || busy.contains(&status)
 }
 
 /// What is said of a call: whose it is and which tool, not its arguments.
@@ -174,37 +137,6 @@ fn write_body(config: &Config, waiting: &WaitingApproval) -> Bytes {
 fn write_time(at: SystemTime) -> String {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
     date::of_seconds(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
-}
-
-fn write_request(
-    config: &Config,
-    origin: &Origin,
-    id: &str,
-    seconds: u64,
-    body: &Bytes,
-) -> Result<Request<Payload>, String> {
-    let signature = sign(&config.secret, id, seconds, body);
-    let mut request = Request::new(Payload::from(body.clone()));
-    *request.method_mut() = Method::POST;
-    *request.uri_mut() = origin.uri().clone();
-    let headers = request.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(USER_AGENT, HeaderValue::from_static("lockgate"));
-    headers.insert(ID, header_value(id)?);
-    headers.insert(TIMESTAMP, seconds.into());
-    headers.insert(SIGNATURE, header_value(&signature)?);
-    Ok(request)
-}
-
-fn header_value(text: &str) -> Result<HeaderValue, String> {
-    HeaderValue::from_str(text).map_err(|error| error.to_string())
-}
-
-/// The signature of Standard Webhooks 1.0: HMAC-SHA256 of id, time and body.
-fn sign(secret: &[u8], id: &str, seconds: u64, body: &[u8]) -> String {
-    let key = hmac::Key::new(hmac::HMAC_SHA256, secret);
-    let signed = [format!("{id}.{seconds}.").as_bytes(), body].concat();
-    format!("v1,{}", STANDARD.encode(hmac::sign(&key, &signed)))
 }
 
 #[cfg(test)]

@@ -106,7 +106,11 @@ fn trail(file: &Path) -> Option<PathBuf> {
     let beside = match file.extension().and_then(OsStr::to_str) {
         Some("head") => true,
         Some("lock") => !is_aside(&file.with_extension("")),
-        Some("new") => file.with_extension("").extension().is_some_and(|end| end == "head"),
+        Some("cursor") => true,
+        Some("new") => {
+            let whole = file.with_extension("");
+            whole.extension().is_some_and(|end| end == "head" || end == "cursor")
+        }
         _ => false,
     };
     let own = if is_aside(file) { file.with_extension("") } else { file.to_owned() };

@@ -27,6 +27,7 @@ const OPEN: &[&[&str]] = &[
 /// Keys whose value is an address: of it, everything up to the path is shown.
 const ADDRESSES: &[&[&str]] = &[
     &["approvals", "webhook", "url"],
+    &["audit", "webhook", "url"],
     &["builtin", "database", "connections", "*", "url"],
     &["builtin", "web", "proxy", "url"],
     &["catalogue", "*", "url"],

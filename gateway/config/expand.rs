@@ -18,6 +18,7 @@ const FILE_KEYS: &[&[&str]] = &[
     &["admin", "sign_in", "client_secret"],
     &["approvals", "webhook", "secret"],
     &["audit", "key"],
+    &["audit", "webhook", "secret"],
     &["auth", "key"],
     &["builtin", "database", "connections", "*", "url"],
     &["builtin", "web", "proxy", "password"],

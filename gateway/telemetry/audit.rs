@@ -9,23 +9,31 @@ mod chain;
 mod change;
 mod config;
 mod counters;
+mod cursor;
 mod event;
 mod file;
+mod forward_counters;
 mod line;
 mod pieces;
 mod queue;
 mod search;
 mod sink;
+mod syslog;
+mod tail;
 mod trail;
 pub mod verify;
 mod writer;
 
 pub use change::{Change, ChangePlace};
-pub use config::{Config, OnFull, Output, Redact};
+pub use config::{Config, Forward, OnFull, Output, Redact, Syslog, Webhook};
 pub use counters::AuditCounters;
+pub use cursor::{Cursor, Saved};
 pub use event::{Approval, Arguments, Asked, Decision, DryRunDenial, MAX_TEXT, Refused};
+pub use forward_counters::ForwardCounters;
 pub use line::{Record, TARGET};
 pub use search::{Found, Members, Search, search};
+pub use syslog::{Facility, Sender};
+pub use tail::{Records, Tail};
 pub use trail::{RecordError, StartError, Ticket, Trail};
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::numbers::Numbers;
 use crate::process::ProcessUsage;
 
 /// The first name of each, and how it is read.
-const READINGS: [(&str, ReadFamilies); 11] = [
+const READINGS: [(&str, ReadFamilies); 12] = [
     ("lockgate_call_duration_seconds", read_calls),
     ("lockgate_tool_duration_seconds", read_tools),
     ("mcp_server_operation_duration_seconds", read_served),
@@ -23,6 +23,7 @@ const READINGS: [(&str, ReadFamilies); 11] = [
     ("lockgate_config_reloads_total", read_reloads),
     ("lockgate_key_set_keys", read_key_sets),
     ("lockgate_certificate_expiry_timestamp_seconds", read_certificates),
+    ("lockgate_audit_forwarded_total", read_forwards),
     ("process_cpu_seconds_total", read_process),
 ];
 
@@ -154,6 +155,27 @@ fn read_reloads(numbers: &Numbers) -> Vec<Family> {
         last.with(&[], reloads.last_success() as f64),
         build.with(&[("version", env!("CARGO_PKG_VERSION"))], 1.0),
     ]
+}
+
+/// Where the audit trail goes beside its file.
+fn read_forwards(numbers: &Numbers) -> Vec<Family> {
+    let help = "Records of the audit trail that a receiver has taken";
+    let mut taken = Family::counter("lockgate_audit_forwarded_total", help);
+    let help = "Records of the audit trail that wait to be sent to a receiver";
+    let mut behind = Family::gauge("lockgate_audit_forward_behind", help);
+    let help = "Records of the audit trail that rotation removed before a receiver took them";
+    let mut lost = Family::counter("lockgate_audit_forward_lost_total", help);
+    let help = "1 while a receiver of the audit trail takes nothing";
+    let mut failing = Family::gauge("lockgate_audit_forward_failing", help);
+    let last = numbers.audit.last();
+    numbers.audit.each_forward(|to, counters| {
+        let labels = [("to", to)];
+        taken.add(&labels, counters.taken() as f64);
+        behind.add(&labels, counters.behind(last) as f64);
+        lost.add(&labels, counters.lost_ever() as f64);
+        failing.add(&labels, f64::from(u8::from(counters.is_failing())));
+    });
+    vec![taken, behind, lost, failing]
 }
 
 fn read_key_sets(numbers: &Numbers) -> Vec<Family> {

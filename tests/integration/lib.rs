@@ -39,6 +39,7 @@ mod events;
 mod extensions;
 mod fairness;
 mod fleet;
+mod forwarding;
 mod garbage;
 mod guards;
 mod half_closed;

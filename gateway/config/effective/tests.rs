@@ -115,11 +115,13 @@ egress: { proxy: { url: "http://proxy.example.com:3128", user: kKey-user } }
 
 #[test]
 fn every_key_is_shown_that_is_in_force_by_default() {
-    const ABSENT: [&str; 8] = [
+    const ABSENT: [&str; 10] = [
         "builtin",
         "egress.proxy",
         "http.tls",
         "approvals.webhook",
+        "audit.syslog",
+        "audit.webhook",
         "auth.scopes",
         "admin.sign_in",
         "telemetry.headers",

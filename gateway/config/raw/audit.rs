@@ -31,6 +31,50 @@ pub struct Audit {
     pub anchor: Seconds<10, 86_400, 300>,
     /// What is kept of arguments: `digest`, `redacted` (and the digest) or `omitted`.
     pub arguments: Arguments,
+    /// A receiver of syslog (RFC 5424 over TCP) that gets every record; needs `audit.file`.
+    pub syslog: Option<Syslog>,
+    /// An address that every record is posted to; needs `audit.file`.
+    pub webhook: Option<Webhook>,
+}
+
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "AuditSyslog")]
+pub struct Syslog {
+    /// `tls://HOST:PORT`, port 6514 where none is written, or `tcp://HOST:PORT` (601) without
+    /// encryption.
+    pub address: Option<Text>,
+    /// `audit` (13), `auth`, `authpriv`, or `local0` to `local7`.
+    pub facility: Facility,
+}
+
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "AuditWebhook")]
+pub struct Webhook {
+    /// Where records are posted, as JSON lines (`application/x-ndjson`).
+    pub url: Option<Text>,
+    /// What the requests are signed with (Standard Webhooks): `whsec_` and 24 to 64 random bytes in
+    /// base64. A reference: `${AUDIT_WEBHOOK_SECRET}` or `file:PATH`.
+    pub secret: Option<Text>,
+}
+
+#[derive(Clone, Copy, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum Facility {
+    #[default]
+    Audit,
+    Auth,
+    Authpriv,
+    Local0,
+    Local1,
+    Local2,
+    Local3,
+    Local4,
+    Local5,
+    Local6,
+    Local7,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]

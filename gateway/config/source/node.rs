@@ -21,6 +21,7 @@ const SENSITIVE: &[&[&str]] = &[
     &["admin", "sign_in", "client_secret"],
     &["approvals", "webhook"],
     &["audit", "key"],
+    &["audit", "webhook"],
     &["auth", "key"],
     &["builtin", "database", "connections"],
     &["builtin", "shell", "environment"],

@@ -1,4 +1,5 @@
-//! `approvals`: the webhook is either whole or not there.
+//! `approvals`: the webhook is either whole or not there. What is said of its address and secret
+//! holds for every webhook.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,6 +10,7 @@ use super::Check;
 use crate::raw::approvals::Approvals;
 use crate::raw::leaf::Text;
 
+const PATH: [&str; 2] = ["approvals", "webhook"];
 /// What secrets of Standard Webhooks begin with.
 const PREFIX: &str = "whsec_";
 /// Bytes of such a secret.
@@ -17,8 +19,8 @@ const BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 impl Check<'_> {
     pub fn webhook(&mut self, raw: &Approvals, public_url: Option<&Text>) -> Option<Webhook> {
         let raw = raw.webhook.as_ref()?;
-        let url = self.webhook_url(raw.url.as_ref());
-        let secret = self.webhook_secret(raw.secret.as_ref());
+        let url = self.webhook_url(&PATH, raw.url.as_ref(), "https://hooks.example.com/approvals");
+        let secret = self.webhook_secret(&PATH, raw.secret.as_ref());
         if public_url.is_none() && !self.layers.damaged(&["http", "public_url"]) {
             let hint = "its messages link to the gateway: say where approvers reach it";
             self.error(&["http", "public_url"], "must be given for `approvals.webhook`", hint);
@@ -28,21 +30,32 @@ impl Check<'_> {
         Some(Webhook { url: url?, secret: secret?, link_base })
     }
 
-    fn webhook_url(&mut self, text: Option<&Text>) -> Option<Url> {
-        let path = ["approvals", "webhook", "url"];
+    /// The address of a webhook whose keys are below `path`.
+    pub fn webhook_url(
+        &mut self,
+        [section, webhook]: &[&str; 2],
+        text: Option<&Text>,
+        example: &str,
+    ) -> Option<Url> {
+        let path = [*section, *webhook, "url"];
         let url = text.and_then(|text| Url::parse(&text.0).ok());
         let url = url.filter(|url| {
             super::is_http(url) && url.username().is_empty() && url.password().is_none()
         });
         if url.is_none() && !self.layers.damaged(&path) {
             let what = "must be an http:// or https:// address without user and password";
-            self.error(&path, what, "such as https://hooks.example.com/approvals");
+            self.error(&path, what, format!("such as {example}"));
         }
         url
     }
 
-    fn webhook_secret(&mut self, text: Option<&Text>) -> Option<Vec<u8>> {
-        let path = ["approvals", "webhook", "secret"];
+    /// Its secret.
+    pub fn webhook_secret(
+        &mut self,
+        [section, webhook]: &[&str; 2],
+        text: Option<&Text>,
+    ) -> Option<Vec<u8>> {
+        let path = [*section, *webhook, "secret"];
         let hint = "make one with `echo whsec_$(openssl rand -base64 32)`";
         let Some(Text(text)) = text else {
             if !self.layers.damaged(&path) {

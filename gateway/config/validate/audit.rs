@@ -1,46 +1,24 @@
-//! `audit`: where the trail goes by default, and that a file is named when one is wanted. It opens
-//! nothing.
+//! `audit`: where the trail goes by default, that a file is named when one is wanted, and who else
+//! gets its records. It opens nothing.
 
 use std::path::Path;
 
 use lockgate_telemetry::audit;
+use url::Url;
 
-use super::Check;
-use crate::raw::audit::{Arguments, Audit, OnFull, Output};
+use super::{Check, is_local};
+use crate::raw::audit::{Arguments, Audit, Facility, OnFull, Output, Syslog};
+
+/// Ports of syslog over TLS (RFC 5425) and over TCP alone (RFC 6587).
+const TLS_PORT: u16 = 6514;
+const TCP_PORT: u16 = 601;
 
 impl Check<'_> {
     pub fn audit(&mut self, raw: &Audit) -> Option<audit::Config> {
         let key = self.long_secret(&["audit", "key"], raw.key.as_ref());
-        let output = match (raw.output, &raw.file) {
-            (Some(Output::Off), _) => return None,
-            (None, None) if !self.production => return None,
-            (Some(Output::Stdout) | None, None) => audit::Output::Stdout,
-            (Some(Output::File) | None, Some(file)) => {
-                let folder =
-                    Path::new(&file.0).parent().filter(|folder| !folder.as_os_str().is_empty());
-                if folder.is_some_and(|folder| !folder.is_dir()) {
-                    let hint = "make it; the gateway makes the file, but no folder";
-                    self.error(&["audit", "file"], "its folder is not there", hint);
-                }
-                audit::Output::File(Path::new(&file.0).to_path_buf())
-            }
-            (Some(Output::Stdout), Some(_)) => {
-                self.error(
-                    &["audit", "file"],
-                    "is not used with `output: stdout`",
-                    "take one of them out",
-                );
-                return None;
-            }
-            (Some(Output::File), None) => {
-                self.error(
-                    &["audit", "output"],
-                    "`file` needs `audit.file`",
-                    "such as file: audit.jsonl",
-                );
-                return None;
-            }
-        };
+        let output = self.audit_output(raw);
+        let forward = self.audit_forward(raw);
+        let output = output?;
         Some(audit::Config {
             output,
             key,
@@ -53,6 +31,7 @@ impl Check<'_> {
             rotate_age: raw.rotate_age.duration(),
             keep: raw.keep.size(),
             anchor: raw.anchor.duration(),
+            forward,
             arguments: match raw.arguments {
                 Arguments::Digest => audit::Arguments::Digest,
                 Arguments::Redacted => audit::Arguments::Redacted,
@@ -60,4 +39,111 @@ impl Check<'_> {
             },
         })
     }
+
+    fn audit_output(&mut self, raw: &Audit) -> Option<audit::Output> {
+        match (raw.output, &raw.file) {
+            (Some(Output::Off), _) => None,
+            (None, None) if !self.production => None,
+            (Some(Output::Stdout) | None, None) => Some(audit::Output::Stdout),
+            (Some(Output::File) | None, Some(file)) => {
+                let folder =
+                    Path::new(&file.0).parent().filter(|folder| !folder.as_os_str().is_empty());
+                if folder.is_some_and(|folder| !folder.is_dir()) {
+                    let hint = "make it; the gateway makes the file, but no folder";
+                    self.error(&["audit", "file"], "its folder is not there", hint);
+                }
+                Some(audit::Output::File(Path::new(&file.0).to_path_buf()))
+            }
+            (Some(Output::Stdout), Some(_)) => {
+                self.error(
+                    &["audit", "file"],
+                    "is not used with `output: stdout`",
+                    "take one of them out",
+                );
+                None
+            }
+            (Some(Output::File), None) => {
+                self.error(
+                    &["audit", "output"],
+                    "`file` needs `audit.file`",
+                    "such as file: audit.jsonl",
+                );
+                None
+            }
+        }
+    }
+
+    /// What is sent is read from the file, which keeps it until then.
+    fn audit_forward(&mut self, raw: &Audit) -> audit::Forward {
+        let is_file = raw.file.is_some() && !matches!(raw.output, Some(Output::Off));
+        let given = [("syslog", raw.syslog.is_some()), ("webhook", raw.webhook.is_some())];
+        for (name, _) in given.into_iter().filter(|(_, is_given)| *is_given && !is_file) {
+            if !self.layers.damaged(&["audit", "file"]) {
+                let what = "needs `audit.file`: what is not taken yet waits there";
+                self.error(&["audit", name], what, "such as file: audit.jsonl");
+            }
+        }
+        let webhook = raw.webhook.as_ref().and_then(|raw| {
+            let path = ["audit", "webhook"];
+            let url =
+                self.webhook_url(&path, raw.url.as_ref(), "https://siem.example.com/lockgate");
+            let secret = self.webhook_secret(&path, raw.secret.as_ref());
+            Some(audit::Webhook { url: url?, secret: secret? })
+        });
+        if webhook.as_ref().is_some_and(|webhook| is_open(&webhook.url)) {
+            let what = "records cross the network unencrypted";
+            self.warning(&["audit", "webhook", "url"], what, "use https://");
+        }
+        let syslog = raw.syslog.as_ref().and_then(|raw| self.syslog(raw));
+        audit::Forward { syslog, webhook }
+    }
+
+    fn syslog(&mut self, raw: &Syslog) -> Option<audit::Syslog> {
+        let path = ["audit", "syslog", "address"];
+        let address = raw.address.as_ref().and_then(|text| parse_address(&text.0));
+        let Some(address) = address else {
+            if !self.layers.damaged(&path) {
+                let what = "must be tls:// or tcp:// with a host and a port alone";
+                self.error(&path, what, "such as tls://logs.example.com:6514");
+            }
+            return None;
+        };
+        if is_open(&address) {
+            self.warning(&path, "records cross the network unencrypted", "use tls://");
+        }
+        let facility = match raw.facility {
+            Facility::Audit => audit::Facility::Audit,
+            Facility::Auth => audit::Facility::Auth,
+            Facility::Authpriv => audit::Facility::Authpriv,
+            local => audit::Facility::Local(local as u8 - Facility::Local0 as u8),
+        };
+        Some(audit::Syslog { address, facility })
+    }
 }
+
+/// Whether what goes there can be read on the way.
+fn is_open(url: &Url) -> bool {
+    url.scheme() == "http" && !is_local(url)
+}
+
+/// As connections are told of it: `https` where TLS is spoken.
+fn parse_address(text: &str) -> Option<Url> {
+    let (scheme, port, rest) = match text.split_once("://")? {
+        ("tls", rest) => ("https", TLS_PORT, rest),
+        ("tcp", rest) => ("http", TCP_PORT, rest),
+        _ => return None,
+    };
+    // The usual ports of HTTP would not be seen in the result.
+    let written = rest.rsplit_once(':').map(|(_, port)| port);
+    let has_port = written.is_some_and(|port| !port.is_empty() && !port.contains(']'));
+    let mut url = Url::parse(&format!("{scheme}://{rest}")).ok()?;
+    if !has_port {
+        url.set_port(Some(port)).ok()?;
+    }
+    let is_plain = url.username().is_empty() && url.password().is_none() && url.path() == "/";
+    let is_alone = url.query().is_none() && url.fragment().is_none();
+    (is_plain && is_alone && url.port_or_known_default() != Some(0)).then_some(url)
+}
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use url::Url;
+
 use super::event::Arguments;
+use super::syslog::Facility;
 
 /// Takes what looks like a secret out of JSON text.
 pub type Redact = Box<dyn Fn(&[u8]) -> Vec<u8> + Send>;
@@ -26,6 +29,37 @@ pub struct Config {
     /// How often an anchor is written, also when nothing happens.
     pub anchor: Duration,
     pub arguments: Arguments,
+    /// Who else gets the records; needs a file.
+    pub forward: Forward,
+}
+
+/// Who else gets the records.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Forward {
+    pub syslog: Option<Syslog>,
+    pub webhook: Option<Webhook>,
+}
+
+/// A receiver of syslog over TCP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Syslog {
+    /// With the scheme `https` where TLS is spoken, else `http`.
+    pub address: Url,
+    pub facility: Facility,
+}
+
+/// A receiver of signed HTTP requests.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Webhook {
+    pub url: Url,
+    pub secret: Vec<u8>,
+}
+
+/// The address may be a secret, too.
+impl std::fmt::Debug for Webhook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Webhook")
+    }
 }
 
 /// Where records are written.
@@ -60,6 +94,7 @@ impl std::fmt::Debug for Config {
             .field("keep", &self.keep)
             .field("anchor", &self.anchor)
             .field("arguments", &self.arguments)
+            .field("forward", &self.forward)
             .finish()
     }
 }

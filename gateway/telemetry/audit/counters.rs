@@ -1,6 +1,11 @@
-//! How the trail does, for metrics. Nothing here locks.
+//! How the trail does, for metrics. Nothing that a record meets on its way locks.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use parking_lot::Mutex;
+
+use super::forward_counters::ForwardCounters;
 
 /// Counted by the writer and by whoever could not hand it a record.
 #[derive(Debug, Default)]
@@ -8,6 +13,9 @@ pub struct AuditCounters {
     written: AtomicU64,
     dropped: AtomicU64,
     failing: AtomicBool,
+    /// Number of the last record before those.
+    begun: AtomicU64,
+    forwards: Mutex<Vec<(&'static str, Arc<ForwardCounters>)>>,
 }
 
 impl AuditCounters {
@@ -24,6 +32,31 @@ impl AuditCounters {
     /// Nothing can be written at the moment.
     pub fn is_failing(&self) -> bool {
         self.failing.load(Relaxed)
+    }
+
+    /// Number of the last record before those that this process writes.
+    pub fn begun(&self) -> u64 {
+        self.begun.load(Relaxed)
+    }
+
+    /// Number of the last record that was written.
+    pub fn last(&self) -> u64 {
+        self.begun() + self.written()
+    }
+
+    /// The counters of a receiver that records are forwarded to.
+    pub fn forward(&self, to: &'static str) -> Arc<ForwardCounters> {
+        let counters = Arc::<ForwardCounters>::default();
+        self.forwards.lock().push((to, Arc::clone(&counters)));
+        counters
+    }
+
+    pub(crate) fn each_forward(&self, mut see: impl FnMut(&'static str, &ForwardCounters)) {
+        self.forwards.lock().iter().for_each(|(to, counters)| see(to, counters));
+    }
+
+    pub(super) fn begin(&self, last: u64) {
+        self.begun.store(last, Relaxed);
     }
 
     pub(super) fn wrote(&self, records: u64) {

@@ -14,12 +14,13 @@ use serde_json::{Value, json};
 use super::chain::{Hex, MAX_LINE, Seal, Tip};
 use super::config::Config;
 use super::pieces::{
-    End, MAX_ZEROS, Range, aside, beginning, beside, end, gone, numbered, open, without_zeros,
+    End, MAX_ZEROS, Range, aside, beginning, beside, end, gone, numbered, open, replace,
+    without_zeros,
 };
 use super::verify::Anchor;
 
 /// What every record begins with.
-const BEGIN: &[u8] = b"{\"seq\":";
+pub(super) const BEGIN: &[u8] = b"{\"seq\":";
 /// And what follows its number.
 const TIME: &[u8] = b",\"time\":\"";
 /// The highest number that an anchor may have; all readers of JSON can tell it from the next one.
@@ -202,24 +203,14 @@ impl LogFile {
         }
     }
 
-    #[allow(clippy::disallowed_methods, reason = "the trail's own files")]
     pub(super) fn note_head(&self, tip: &Tip) -> io::Result<()> {
-        let new = beside(&self.path, "head.new");
-        match fs::remove_file(&new) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        // Never through a link that somebody put there.
-        let mut file = open(&new, OpenOptions::new().write(true).create_new(true))?;
-        writeln!(file, "{}", json!({"seq": tip.seq, "hash": tip.hash.as_str()}))?;
-        file.sync_data()?;
-        fs::rename(new, beside(&self.path, "head"))
+        replace(&self.path, "head", &json!({"seq": tip.seq, "hash": tip.hash.as_str()}))
     }
 }
 
 /// Where the file is, behind a link: what stands beside it, and takes its name in rotation, is
 /// there.
-fn real_path(path: &Path) -> io::Result<PathBuf> {
+pub(super) fn real_path(path: &Path) -> io::Result<PathBuf> {
     if !fs::symlink_metadata(path).is_ok_and(|there| there.is_symlink()) {
         return Ok(path.to_owned());
     }

@@ -2,7 +2,7 @@
 //! records are missing from them. A line that does not verify says nothing.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -45,6 +45,21 @@ pub(super) fn beside(path: &Path, end: &str) -> PathBuf {
 
 pub(super) fn numbered(path: &Path, first: u64) -> PathBuf {
     beside(path, &format!("{first:0DIGITS$}"))
+}
+
+/// Puts a small file with this text beside the trail, whole or not at all, and on the disk.
+#[allow(clippy::disallowed_methods, reason = "the trail's own files")]
+pub(super) fn replace(path: &Path, end: &str, text: &Value) -> io::Result<()> {
+    let new = beside(path, &format!("{end}.new"));
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    // Never through a link that somebody put there.
+    let mut file = open(&new, OpenOptions::new().write(true).create_new(true))?;
+    writeln!(file, "{text}")?;
+    file.sync_data()?;
+    fs::rename(new, beside(path, end))
 }
 
 /// First records of the files that were set aside, in order.

@@ -116,6 +116,7 @@ impl Trail {
     ) -> std::io::Result<Self> {
         let seal = Seal::new(config.key.as_deref());
         let (sink, tip, found) = Sink::open(config, &seal)?;
+        counters.begin(tip.seq);
         let shared = Arc::new(Shared {
             counters,
             queue: Queue::new(config.queue),

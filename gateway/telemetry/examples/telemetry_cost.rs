@@ -82,6 +82,7 @@ fn trail(on_full: OnFull) -> Result<(), Box<dyn Error>> {
         keep: 1,
         anchor: Duration::from_secs(3600),
         arguments: audit::Arguments::Digest,
+        forward: audit::Forward::default(),
     };
     let counters = Arc::<audit::AuditCounters>::default();
     let trail = audit::Trail::start(&config, Arc::clone(&counters), Box::new(<[u8]>::to_vec))?;

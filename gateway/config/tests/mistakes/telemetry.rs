@@ -20,6 +20,26 @@ const CASES: &[Case] = &[
             "lockgate.yaml:2:20: telemetry.otlp: must be an http:// or https:// address without user and password — such as http://127.0.0.1:4318/v1/traces",
         ],
     ),
+    (
+        "lockgate.yaml",
+        "audit:\n  syslog: { address: 'udp://logs:514', facility: kern }\n  webhook: { url: 'ftp://x', secret: whsec_short }\n",
+        &[
+            "lockgate.yaml:2:3: audit.syslog: needs `audit.file`: what is not taken yet waits there — such as file: audit.jsonl",
+            "lockgate.yaml:2:22: audit.syslog.address: must be tls:// or tcp:// with a host and a port alone — such as tls://logs.example.com:6514",
+            "lockgate.yaml:2:50: audit.syslog.facility: must be `audit`, `auth`, `authpriv`, `local0`, `local1`, `local2`, `local3`, `local4`, `local5`, `local6` or `local7` (it is `kern`) — write one of these",
+            "lockgate.yaml:3:3: audit.webhook: needs `audit.file`: what is not taken yet waits there — such as file: audit.jsonl",
+            "lockgate.yaml:3:19: audit.webhook.url: must be an http:// or https:// address without user and password — such as https://siem.example.com/lockgate",
+            "lockgate.yaml:3:38: audit.webhook.secret: must be `whsec_` and 24 to 64 bytes in base64 — make one with `echo whsec_$(openssl rand -base64 32)`",
+        ],
+    ),
+    (
+        "lockgate.yaml",
+        "audit: { file: a.jsonl, syslog: { address: 'tcp://logs' }, webhook: { url: 'http://siem/in' } }\n",
+        &[
+            "lockgate.yaml:1:60: audit.webhook.secret: must be given: messages are signed with it — make one with `echo whsec_$(openssl rand -base64 32)`",
+            "warning: lockgate.yaml:1:44: audit.syslog.address: records cross the network unencrypted — use tls://",
+        ],
+    ),
 ];
 
 #[test]

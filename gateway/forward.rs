@@ -1,0 +1,173 @@
+//! Sends the records of the audit trail on to other receivers, in order and each at least once.
+//! They are read from the trail's own files, so that a receiver that is away gets what it missed
+//! when it is back, also after a restart. Nothing here is on the path of a request, or of the
+//! trail's writer.
+
+mod backlog;
+mod syslog;
+mod trouble;
+mod webhook;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use lockgate_authn::Outside;
+use lockgate_telemetry::Config;
+use lockgate_telemetry::audit::{AuditCounters, Output};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use backlog::Backlog;
+use syslog::Collector;
+use trouble::Trouble;
+use webhook::Poster;
+
+/// How long the end of the gateway waits for receivers to take what is left.
+const FAREWELL: Duration = Duration::from_secs(3);
+/// Pauses between attempts: the first, and the longest that is not asked for.
+const PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// All that is sent.
+pub(crate) struct Forwarding {
+    tasks: TaskTracker,
+    ending: CancellationToken,
+}
+
+/// One receiver, and how it is spoken to.
+enum Receiver {
+    Syslog(Collector),
+    Webhook(Poster),
+}
+
+/// What sends to one receiver.
+struct Forwarder {
+    to: &'static str,
+    receiver: Receiver,
+    backlog: Backlog,
+    /// Why it takes nothing; empty while it does.
+    trouble: String,
+}
+
+impl Forwarding {
+    /// Begins to send, where that is wanted; needs a runtime, and a trail that has begun.
+    ///
+    /// # Errors
+    /// What was sent already is not known, or an address cannot be used.
+    pub(crate) fn start(
+        config: &Config,
+        counters: &Arc<AuditCounters>,
+        outside: &Outside,
+    ) -> anyhow::Result<Self> {
+        let forwarding = Self { tasks: TaskTracker::new(), ending: CancellationToken::new() };
+        let Some(audit) = &config.audit else { return Ok(forwarding) };
+        let Output::File(trail) = &audit.output else { return Ok(forwarding) };
+        let mut forwarders = Vec::new();
+        if let Some(syslog) = &audit.forward.syslog {
+            let collector = Collector::new(syslog, outside).context("audit.syslog.address")?;
+            let backlog = Backlog::open(trail, "syslog", counters).context("audit.syslog")?;
+            forwarders.push(Forwarder::new("syslog", Receiver::Syslog(collector), backlog));
+        }
+        if let Some(webhook) = &audit.forward.webhook {
+            let poster = Poster::new(webhook, outside).context("audit.webhook.url")?;
+            let backlog = Backlog::open(trail, "webhook", counters).context("audit.webhook")?;
+            forwarders.push(Forwarder::new("webhook", Receiver::Webhook(poster), backlog));
+        }
+        for forwarder in forwarders {
+            forwarding.tasks.spawn(forwarder.run(forwarding.ending.clone()));
+        }
+        Ok(forwarding)
+    }
+
+    /// Sends what is left, for a while, once nothing is written any more. The rest is sent after
+    /// the next start.
+    pub(crate) async fn finish(&self) {
+        self.ending.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+impl Forwarder {
+    fn new(to: &'static str, receiver: Receiver, backlog: Backlog) -> Self {
+        Self { to, receiver, backlog, trouble: String::new() }
+    }
+
+    async fn run(mut self, ending: CancellationToken) {
+        let end = async {
+            ending.cancelled().await;
+            tokio::time::sleep(FAREWELL).await;
+        };
+        tokio::select! {
+            () = self.forward(&ending) => {}
+            () = end => {}
+        }
+        self.backlog.save().await;
+        let left = self.backlog.waiting();
+        if left > 0 {
+            let to = self.to;
+            tracing::warn!(to, left, "records of the audit trail are sent after the next start");
+        }
+    }
+
+    async fn forward(&mut self, ending: &CancellationToken) {
+        let mut pause = PAUSE;
+        while self.backlog.wait(ending).await {
+            let waiting = self.backlog.waiting();
+            let taken = self.backlog.taken();
+            let delivered = match &mut self.receiver {
+                Receiver::Syslog(collector) => collector.deliver(&mut self.backlog, ending).await,
+                Receiver::Webhook(poster) => poster.deliver(&mut self.backlog).await,
+            };
+            match delivered {
+                Ok(()) => {
+                    pause = PAUSE;
+                    self.is_back(waiting);
+                    // Counted, and not there: somebody took the file away, and the writer is about
+                    // to say so.
+                    if self.backlog.taken() == taken {
+                        if ending.is_cancelled() {
+                            return;
+                        }
+                        tokio::time::sleep(PAUSE).await;
+                    }
+                }
+                Err(trouble) => {
+                    self.is_away(&trouble);
+                    if ending.is_cancelled() {
+                        return;
+                    }
+                    tokio::select! {
+                        () = tokio::time::sleep(pause.max(trouble.pause)) => {}
+                        () = ending.cancelled() => {}
+                    }
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+            }
+        }
+    }
+
+    fn is_away(&mut self, trouble: &Trouble) {
+        self.backlog.counters.set_failing(true);
+        if self.trouble != trouble.words {
+            let behind = self.backlog.waiting();
+            tracing::warn!(
+                to = self.to,
+                error = trouble.words,
+                behind,
+                "the audit trail is not taken by its receiver; it waits in its files, and is sent \
+                    again"
+            );
+            self.trouble.clone_from(&trouble.words);
+        }
+    }
+
+    fn is_back(&mut self, behind: u64) {
+        self.backlog.counters.set_failing(false);
+        if !self.trouble.is_empty() {
+            tracing::info!(to = self.to, behind, "the audit trail is taken by its receiver again");
+            self.trouble.clear();
+        }
+    }
+}

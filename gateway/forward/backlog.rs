@@ -1,0 +1,210 @@
+//! What a receiver has not taken yet: read from the trail's files on threads for blocking work,
+//! with the mark of how far it is. What was read and not taken is read again.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use lockgate_telemetry::audit::{AuditCounters, Cursor, ForwardCounters, Records, Saved, Tail};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::trouble::Trouble;
+
+/// Between two looks at whether there is more.
+const LOOK: Duration = Duration::from_millis(200);
+/// How often the mark is written at most.
+const SAVE: Duration = Duration::from_secs(1);
+
+/// See the module.
+pub(super) struct Backlog {
+    to: &'static str,
+    path: PathBuf,
+    trail: Arc<AuditCounters>,
+    pub(super) counters: Arc<ForwardCounters>,
+    /// None while it is at work, and after what was read has to be read again.
+    tail: Option<Tail>,
+    cursor: Arc<Cursor>,
+    /// Number of the last record that was taken.
+    taken: u64,
+    /// The same of those that were read.
+    read: u64,
+    /// How many were read since then, and how many of those were gone.
+    count: u64,
+    lost: u64,
+    /// What the mark says, and when it was written.
+    saved: u64,
+    saved_at: Instant,
+    is_told: bool,
+}
+
+impl Backlog {
+    /// Goes on where the mark says. Without one it begins with what this process writes.
+    pub(super) fn open(
+        path: &Path,
+        to: &'static str,
+        trail: &Arc<AuditCounters>,
+    ) -> anyhow::Result<Self> {
+        let cursor = Cursor::new(path, to)?;
+        let saved = cursor.read().with_context(|| format!("PATH.{to}.cursor"))?;
+        let begun = trail.begun();
+        let after = saved.after(begun);
+        match saved {
+            Saved::Unreadable => tracing::warn!(
+                to,
+                "the mark of what was sent of the audit trail cannot be understood: all that is \
+                    there is sent"
+            ),
+            Saved::Taken(last) if last > begun => tracing::warn!(
+                to,
+                last,
+                begun,
+                "more of the audit trail was sent than it has: it is another one, or was cut"
+            ),
+            _ => {}
+        }
+        cursor.write(after).with_context(|| format!("PATH.{to}.cursor"))?;
+        let counters = trail.forward(to);
+        counters.set_sent(after);
+        Ok(Self {
+            to,
+            path: path.to_owned(),
+            trail: Arc::clone(trail),
+            counters,
+            tail: Some(Tail::new(path, after)?),
+            cursor: Arc::new(cursor),
+            taken: after,
+            read: after,
+            count: 0,
+            lost: 0,
+            saved: after,
+            saved_at: Instant::now(),
+            is_told: false,
+        })
+    }
+
+    /// How many records were not taken.
+    pub(super) fn waiting(&self) -> u64 {
+        self.trail.last().saturating_sub(self.taken)
+    }
+
+    /// Number of the last record that was taken.
+    pub(super) fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Whether all that is written has been read.
+    fn is_read(&self) -> bool {
+        self.read >= self.trail.last()
+    }
+
+    /// Waits until something has not been taken; `false` when nothing is left at the end.
+    pub(super) async fn wait(&mut self, ending: &CancellationToken) -> bool {
+        while self.waiting() == 0 {
+            if ending.is_cancelled() {
+                return false;
+            }
+            if self.saved_at.elapsed() >= SAVE {
+                self.save().await;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(LOOK) => {}
+                () = ending.cancelled() => {}
+            }
+        }
+        true
+    }
+
+    /// Waits until there may be more to read.
+    pub(super) async fn more(&self) {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            if !self.is_read() {
+                return;
+            }
+        }
+    }
+
+    /// The next records, if there are any.
+    pub(super) async fn next(&mut self) -> Result<Option<Records>, Trouble> {
+        let mut tail = match self.tail.take() {
+            Some(tail) => tail,
+            None => Tail::new(&self.path, self.read).map_err(|error| Trouble::new(&error))?,
+        };
+        let read = tokio::task::spawn_blocking(move || {
+            let read = tail.read();
+            (tail, read)
+        });
+        let (tail, read) = read.await.map_err(|error| Trouble::new(&error))?;
+        let records = read.map_err(|error| Trouble::new(&format!("its file: {error}")))?;
+        self.tail = Some(tail);
+        if let Some(records) = &records {
+            self.read = records.last;
+            self.count += records.count;
+            self.lost += records.lost;
+        }
+        Ok(records)
+    }
+
+    /// What was read was sent, and most likely arrives.
+    pub(super) fn set_sent(&self) {
+        self.counters.set_sent(self.read);
+    }
+
+    /// What was read was taken.
+    pub(super) async fn set_taken(&mut self) {
+        self.taken = self.read;
+        self.set_sent();
+        self.counters.took(std::mem::take(&mut self.count));
+        let lost = std::mem::take(&mut self.lost);
+        if lost > 0 {
+            self.counters.lost(lost);
+            tracing::error!(
+                to = self.to,
+                lost,
+                "records of the audit trail were removed before they could be sent: keep more of \
+                    them (audit.rotate_size, audit.keep)"
+            );
+        }
+        if self.saved_at.elapsed() >= SAVE {
+            self.save().await;
+        }
+    }
+
+    /// What was read and not taken is read again.
+    pub(super) fn rewind(&mut self) {
+        self.tail = None;
+        self.read = self.taken;
+        self.count = 0;
+        self.lost = 0;
+        self.set_sent();
+    }
+
+    /// Writes the mark, if it has moved.
+    pub(super) async fn save(&mut self) {
+        self.saved_at = Instant::now();
+        if self.saved == self.taken {
+            return;
+        }
+        let cursor = Arc::clone(&self.cursor);
+        let last = self.taken;
+        let written = tokio::task::spawn_blocking(move || cursor.write(last)).await;
+        match written.map_err(std::io::Error::other).flatten() {
+            Ok(()) => {
+                self.saved = last;
+                self.is_told = false;
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut self.is_told, true) {
+                    tracing::warn!(
+                        to = self.to,
+                        %error,
+                        "how much of the audit trail was sent cannot be written down: after a \
+                            restart it is sent again"
+                    );
+                }
+            }
+        }
+    }
+}

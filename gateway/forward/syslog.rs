@@ -1,0 +1,148 @@
+//! Syslog over TCP, mostly under TLS. It has no acknowledgements, and what was written may still be
+//! lost with the connection. But a receiver that closes its side after we have closed ours has read
+//! everything: so each connection is ended after a while, and what it carried counts as taken when
+//! the other side ends it too. Until then it is kept, and sent again when the connection fails.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockgate_authn::Outside;
+use lockgate_egress::{Connector, Policy, SetupError, Stream, Target};
+use lockgate_telemetry::audit::{Sender, Syslog};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::backlog::Backlog;
+use super::trouble::Trouble;
+
+/// How long a connection is used; what is sent again after a failure is at most so old.
+const ROUND: Duration = Duration::from_secs(30);
+/// And how much it carries.
+const MOST: usize = 16 << 20;
+/// How long some records may take to be written, and the other side to end the connection.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+const CLOSED: &str = "it has closed the connection";
+
+/// A receiver of syslog.
+pub(super) struct Collector {
+    connector: Arc<Connector>,
+    target: Target,
+    sender: Sender,
+    /// The last connection was ended by both sides. Else the next one ends as soon as nothing
+    /// waits, to know where we are.
+    is_proven: bool,
+}
+
+impl Collector {
+    pub(super) fn new(config: &Syslog, outside: &Outside) -> Result<Self, SetupError> {
+        Ok(Self {
+            connector: Arc::clone(&outside.connector),
+            target: Target::new(&config.address)?,
+            sender: Sender::new(config.facility),
+            is_proven: false,
+        })
+    }
+
+    /// Sends what waits and what comes, over one connection.
+    pub(super) async fn deliver(
+        &mut self,
+        backlog: &mut Backlog,
+        ending: &CancellationToken,
+    ) -> Result<(), Trouble> {
+        let delivered = self.use_connection(backlog, ending).await;
+        self.is_proven = delivered.is_ok();
+        match delivered {
+            Ok(()) => backlog.set_taken().await,
+            Err(_) => backlog.rewind(),
+        }
+        delivered
+    }
+
+    async fn use_connection(
+        &self,
+        backlog: &mut Backlog,
+        ending: &CancellationToken,
+    ) -> Result<(), Trouble> {
+        let connected = self.connector.connect_without_alpn(&self.target, Policy::Operator).await;
+        let mut stream = connected.map_err(|error| Trouble::new(&error))?;
+        let end = Instant::now() + if self.is_proven { ROUND } else { Duration::ZERO };
+        let mut bytes = 0;
+        loop {
+            let is_last = ending.is_cancelled() || Instant::now() >= end;
+            while bytes < MOST
+                && let Some(records) = backlog.next().await?
+            {
+                let mut messages = Vec::with_capacity(records.lines.len() * 5 / 4);
+                self.sender.write(&mut messages, &records.lines);
+                write(&mut stream, &messages).await?;
+                backlog.set_sent();
+                bytes += messages.len();
+            }
+            if is_last || bytes >= MOST {
+                return finish(stream).await;
+            }
+            tokio::select! {
+                () = backlog.more() => {}
+                () = tokio::time::sleep_until(end) => {}
+                () = ending.cancelled() => {}
+                trouble = watch(&mut stream) => return Err(trouble),
+            }
+        }
+    }
+}
+
+async fn write(stream: &mut Stream, messages: &[u8]) -> Result<(), Trouble> {
+    let written = timeout(PATIENCE, async {
+        stream.write_all(messages).await?;
+        stream.flush().await
+    });
+    match written.await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(lost(&error)),
+        Err(_) => Err(Trouble::new(&"it does not read what it is sent")),
+    }
+}
+
+/// Waits for the end of a connection that should go on; receivers of syslog say nothing.
+async fn watch(stream: &mut Stream) -> Trouble {
+    let mut said = [0; 256];
+    loop {
+        match stream.read(&mut said).await {
+            Ok(0) => return Trouble::new(&CLOSED),
+            Ok(_) => {}
+            Err(error) => return lost(&error),
+        }
+    }
+}
+
+/// Ends our side, and waits for the other one to have read everything and end its own.
+async fn finish(mut stream: Stream) -> Result<(), Trouble> {
+    let ended = timeout(PATIENCE, async {
+        stream.shutdown().await?;
+        let mut said = [0; 256];
+        loop {
+            match stream.read(&mut said).await {
+                Ok(0) => return Ok(()),
+                Ok(_) => {}
+                // Without a last word of TLS. What it had not read would have reset the connection.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+    });
+    match ended.await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(lost(&error)),
+        Err(_) => Err(Trouble::new(&"it does not end a connection that we have ended")),
+    }
+}
+
+fn lost(error: &io::Error) -> Trouble {
+    if error.kind() == io::ErrorKind::UnexpectedEof {
+        return Trouble::new(&CLOSED);
+    }
+    Trouble::new(&format!("the connection was lost: {error}"))
+}

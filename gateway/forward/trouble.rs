@@ -1,0 +1,16 @@
+//! Why a receiver has not taken what it was sent, in words without secrets.
+
+use std::time::Duration;
+
+#[derive(Debug)]
+pub(super) struct Trouble {
+    pub(super) words: String,
+    /// What is waited at least before the next attempt.
+    pub(super) pause: Duration,
+}
+
+impl Trouble {
+    pub(super) fn new(words: &impl ToString) -> Self {
+        Self { words: words.to_string(), pause: Duration::ZERO }
+    }
+}

@@ -1,0 +1,90 @@
+//! Records as signed HTTP requests. A body is lines of the trail's file as they stand there: what
+//! takes JSON lines (Vector, Filebeat, Logstash, Fluent Bit, Splunk's raw endpoint) takes it, and
+//! put together the bodies are a trail that verifies; an array would have to be taken apart first.
+//! A status of 2xx is what takes them, and nothing else lets them go.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use lockgate_authn::Outside;
+use lockgate_egress::SetupError;
+use lockgate_telemetry::audit::{Records, Webhook};
+use serde_json::Value;
+
+use super::backlog::Backlog;
+use super::trouble::Trouble;
+use crate::signed_post::SignedPost;
+
+const MEDIA_TYPE: &str = "application/x-ndjson";
+/// What is waited after an answer that says that the same will not be taken.
+const REFUSED: Duration = Duration::from_secs(30);
+/// Longest pause that an answer can ask for.
+const MOST_ASKED: Duration = Duration::from_secs(60);
+/// Digits of a hash in the id of a request: enough to tell trails apart.
+const DIGITS: usize = 16;
+
+/// An address that takes records.
+pub(super) struct Poster {
+    post: SignedPost,
+    /// What was read and not taken.
+    held: Option<Body>,
+}
+
+struct Body {
+    id: String,
+    lines: Bytes,
+}
+
+impl Poster {
+    pub(super) fn new(config: &Webhook, outside: &Outside) -> Result<Self, SetupError> {
+        Ok(Self { post: SignedPost::new(&config.url, &config.secret, outside)?, held: None })
+    }
+
+    /// Sends what waits, one body after the other.
+    pub(super) async fn deliver(&mut self, backlog: &mut Backlog) -> Result<(), Trouble> {
+        loop {
+            let body = match self.held.take() {
+                Some(body) => body,
+                None => match backlog.next().await? {
+                    Some(records) => Body::new(records),
+                    None => return Ok(()),
+                },
+            };
+            let sent = self.send(&body).await;
+            if sent.is_err() {
+                self.held = Some(body);
+                return sent;
+            }
+            backlog.set_taken().await;
+        }
+    }
+
+    async fn send(&self, body: &Body) -> Result<(), Trouble> {
+        let answer = self.post.send(&body.id, MEDIA_TYPE, &body.lines).await;
+        let answer = answer.map_err(|error| Trouble::new(&error))?;
+        if answer.status.is_success() {
+            return Ok(());
+        }
+        let words = format!("it answered {}", answer.status);
+        let asked = answer.retry_after.unwrap_or_default().min(MOST_ASKED);
+        if answer.may_pass() {
+            return Err(Trouble { words, pause: asked });
+        }
+        Err(Trouble { words: format!("{words}: mend it there"), pause: asked.max(REFUSED) })
+    }
+}
+
+impl Body {
+    /// The id is the same whenever the same is sent.
+    fn new(records: Records) -> Self {
+        let Records { first, last, lines, .. } = records;
+        let line = lines.trim_ascii_end().rsplit(|byte| *byte == b'\n').next();
+        let record: Value = serde_json::from_slice(line.unwrap_or_default()).unwrap_or_default();
+        let hash = record.get("hash").and_then(Value::as_str).unwrap_or_default();
+        let id = format!("{first}-{last}-{}", hash.get(..DIGITS).unwrap_or_default());
+        Self { id, lines: lines.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests;

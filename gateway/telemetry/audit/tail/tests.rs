@@ -1,0 +1,174 @@
+//! A trail that is read while it grows, is set aside, loses its oldest files and is cut.
+
+#![allow(clippy::disallowed_methods)]
+
+use std::fs;
+use std::io::Write as _;
+
+use super::super::chain::{Chain, Seal, Tip};
+use super::*;
+
+/// A trail that is written by hand.
+struct Written {
+    folder: tempfile::TempDir,
+    chain: Chain,
+    first: u64,
+}
+
+impl Written {
+    fn new() -> Self {
+        let chain = Chain::new(Seal::new(None), Tip::default(), 0);
+        Self { folder: tempfile::tempdir().unwrap(), chain, first: 1 }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("audit.jsonl")
+    }
+
+    fn append(&self, bytes: &[u8]) {
+        let mut file = OpenOptions::new().append(true).create(true).open(self.path()).unwrap();
+        file.write_all(bytes).unwrap();
+    }
+
+    /// Some records of so many bytes, with a hash at their end.
+    fn write(&mut self, count: usize, bytes: usize) {
+        for _ in 0..count {
+            self.chain.add(|out, _| {
+                out.extend_from_slice(b",\"time\":\"");
+                out.resize(out.len() + bytes, b'x');
+                out.push(b'"');
+            });
+        }
+        self.chain.close();
+        self.append(self.chain.bytes());
+        self.chain.clear();
+    }
+
+    fn rotate(&mut self) {
+        fs::rename(self.path(), numbered(&self.path(), self.first)).unwrap();
+        fs::write(self.path(), "").unwrap();
+        self.first = self.chain.tip().seq + 1;
+    }
+
+    fn tail(&self, after: u64) -> Tail {
+        Tail::new(&self.path(), after).unwrap()
+    }
+}
+
+/// All that there is now: numbers of the first and the last record, how many, and how many are
+/// gone.
+fn read_all(tail: &mut Tail) -> (u64, u64, u64, u64) {
+    let mut all = (0, 0, 0, 0);
+    while let Some(records) = tail.read().unwrap() {
+        let lines = String::from_utf8(records.lines).unwrap();
+        let numbers: Vec<u64> =
+            lines.lines().map(|line| number_of(line.as_bytes()).unwrap()).collect();
+        assert_eq!(numbers.first(), Some(&records.first));
+        assert_eq!(numbers.last(), Some(&records.last));
+        assert_eq!(numbers.len() as u64, records.count);
+        assert!(numbers.is_sorted());
+        all.0 = if all.2 == 0 { records.first } else { all.0 };
+        all.1 = records.last;
+        all.2 += records.count;
+        all.3 += records.lost;
+    }
+    all
+}
+
+#[test]
+fn records_come_once_while_files_are_set_aside() {
+    let mut trail = Written::new();
+    let mut tail = trail.tail(0);
+    assert_eq!(tail.read().unwrap(), None, "there is no file yet");
+    trail.write(10, 100);
+    assert_eq!(read_all(&mut tail), (1, 10, 10, 0));
+    assert_eq!(tail.read().unwrap(), None);
+    trail.write(5, 100);
+    trail.rotate();
+    assert_eq!(read_all(&mut tail), (11, 15, 5, 0));
+    trail.write(3, 100);
+    assert_eq!(read_all(&mut tail), (16, 18, 3, 0));
+    // Two files later.
+    trail.rotate();
+    trail.write(2, 100);
+    trail.rotate();
+    trail.write(2, 100);
+    assert_eq!(read_all(&mut tail), (19, 22, 4, 0));
+}
+
+#[test]
+fn reading_begins_behind_any_record() {
+    let mut trail = Written::new();
+    // More than is read at once, and more than one look.
+    for _ in 0..3 {
+        trail.write(1500, 700);
+        trail.rotate();
+    }
+    trail.write(1500, 700);
+    let last = trail.chain.tip().seq;
+    for after in [0, 1, 2, 749, 1499, 1500, 1501, 2999, 3700, 4500, last - 1] {
+        let wanted = (after + 1, last, last - after, 0);
+        assert_eq!(read_all(&mut trail.tail(after)), wanted, "{after}");
+    }
+    assert_eq!(read_all(&mut trail.tail(last)), (0, 0, 0, 0));
+    assert_eq!(read_all(&mut trail.tail(last + 100)), (0, 0, 0, 0));
+}
+
+#[test]
+fn what_rotation_removed_is_counted() {
+    let mut trail = Written::new();
+    let mut behind = trail.tail(0);
+    trail.write(10, 100);
+    // It has read a part of the first file, and holds it.
+    assert_eq!(read_all(&mut behind), (1, 10, 10, 0));
+    trail.write(1, 100);
+    trail.rotate();
+    trail.write(10, 100);
+    trail.rotate();
+    trail.write(10, 100);
+    for first in [1, 12] {
+        fs::remove_file(numbered(&trail.path(), first)).unwrap();
+    }
+    assert_eq!(read_all(&mut behind), (11, 31, 11, 10));
+    assert_eq!(read_all(&mut trail.tail(5)), (22, 31, 10, 16));
+}
+
+#[test]
+fn a_line_without_a_hash_over_it_waits_for_one() {
+    let mut trail = Written::new();
+    trail.write(2, 100);
+    let mut tail = trail.tail(0);
+    trail.append(b"{\"seq\":3,\"time\":\"x\"}\n{\"seq\":4,\"ti");
+    assert_eq!(read_all(&mut tail), (1, 2, 2, 0));
+    // The next start takes it back, and writes others in its place.
+    let whole = fs::read(trail.path()).unwrap();
+    let end = find_end(&whole);
+    fs::write(trail.path(), &whole[..end]).unwrap();
+    trail.write(2, 100);
+    assert_eq!(read_all(&mut trail.tail(2)), (3, 4, 2, 0));
+}
+
+#[test]
+fn garbage_is_skipped_and_ends() {
+    let mut trail = Written::new();
+    trail.write(2, 100);
+    trail.append(b"not a record\n");
+    trail.append(&vec![b'y'; 3 * BLOCK]);
+    trail.append(b"\n");
+    trail.write(2, 100);
+    trail.rotate();
+    fs::write(numbered(&trail.path(), 4), "nothing but garbage\n").unwrap();
+    trail.write(2, 100);
+    assert_eq!(read_all(&mut trail.tail(0)), (1, 6, 6, 0));
+}
+
+#[test]
+fn the_file_may_be_a_link() {
+    let mut trail = Written::new();
+    trail.write(2, 100);
+    let link = trail.folder.path().join("link");
+    std::os::unix::fs::symlink(trail.path(), &link).unwrap();
+    trail.rotate();
+    trail.write(2, 100);
+    assert_eq!(read_all(&mut Tail::new(&link, 1).unwrap()), (2, 4, 3, 0));
+}

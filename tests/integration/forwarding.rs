@@ -1,0 +1,596 @@
+//! The audit trail at receivers of syslog and at a webhook: everything in order, and nothing missing
+//! after they were away, hung, or the gateway was killed.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use aws_lc_rs::hmac;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rcgen::{CertificateParams, KeyPair};
+use rustix::process::Signal;
+use rustls::ServerConfig;
+use rustls::pki_types::PrivateKeyDer;
+use tempfile::TempDir;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_rustls::TlsAcceptor;
+
+use crate::rig::client::Request;
+use crate::rig::gate::command;
+use crate::rig::upstream::modern;
+use crate::rig::{Gate, Heard, Say, Upstream, Value, json, signal};
+use crate::tls::authority;
+
+/// Longest wait; pauses between attempts grow to 10 s.
+const LONG: Duration = Duration::from_secs(90);
+
+const POLICIES: &str = "policies:
+  - { name: most, effect: allow, what: { tools: ['a/*'] } }
+  - { name: not-that, effect: deny, what: { tools: ['a/u'] } }
+";
+
+/// What comes in over syslog.
+#[derive(Default)]
+struct Taken {
+    /// Messages, each with what stands before its record, in their order.
+    messages: Vec<String>,
+    connections: usize,
+}
+
+/// How connections are treated.
+#[derive(Clone, Copy, PartialEq)]
+enum Manner {
+    Takes,
+    NeverReads,
+}
+
+/// A receiver of syslog that can go and come back.
+struct Receiver {
+    address: SocketAddr,
+    tls: Option<TlsAcceptor>,
+    taken: Arc<Mutex<Taken>>,
+    task: Option<JoinHandle<()>>,
+}
+
+impl Receiver {
+    async fn start(tls: Option<TlsAcceptor>, manner: Manner) -> Self {
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut receiver = Self { address, tls, taken: Arc::default(), task: None };
+        receiver.resume(manner).await;
+        receiver
+    }
+
+    async fn resume(&mut self, manner: Manner) {
+        let listener = TcpListener::bind(self.address).await.unwrap();
+        self.address = listener.local_addr().unwrap();
+        let (tls, taken) = (self.tls.clone(), Arc::clone(&self.taken));
+        self.task = Some(tokio::spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((socket, _)) = listener.accept().await {
+                taken.lock().unwrap().connections += 1;
+                connections.spawn(take(socket, tls.clone(), Arc::clone(&taken), manner));
+            }
+        }));
+    }
+
+    /// Ends at once, with all connections.
+    async fn stop(&mut self) {
+        let task = self.task.take().unwrap();
+        task.abort();
+        let _ = task.await;
+    }
+
+    fn messages(&self) -> Vec<String> {
+        self.taken.lock().unwrap().messages.clone()
+    }
+
+    /// The records, those that came twice too.
+    fn records(&self) -> Vec<String> {
+        let record = |message: &String| message[message.find('{').unwrap()..].to_owned();
+        self.messages().iter().map(record).collect()
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
+}
+
+async fn take(
+    socket: TcpStream,
+    tls: Option<TlsAcceptor>,
+    taken: Arc<Mutex<Taken>>,
+    manner: Manner,
+) {
+    if manner == Manner::NeverReads {
+        return std::future::pending().await;
+    }
+    match tls {
+        None => take_messages(socket, &taken).await,
+        Some(tls) => {
+            if let Ok(socket) = tls.accept(socket).await {
+                take_messages(socket, &taken).await;
+            }
+        }
+    }
+}
+
+/// Messages with their length before them, until there are no more.
+async fn take_messages(mut socket: impl AsyncRead + Unpin, taken: &Mutex<Taken>) {
+    let mut bytes = Vec::new();
+    while let Ok(1..) = socket.read_buf(&mut bytes).await {
+        while let Some(space) = bytes.iter().position(|byte| *byte == b' ') {
+            let length: usize = std::str::from_utf8(&bytes[..space]).unwrap().parse().unwrap();
+            let end = space + 1 + length;
+            if bytes.len() < end {
+                break;
+            }
+            let message = String::from_utf8(bytes[space + 1..end].to_vec()).unwrap();
+            taken.lock().unwrap().messages.push(message);
+            bytes.drain(..end);
+        }
+    }
+}
+
+/// A gateway with a trail in a folder that outlives it.
+struct Rig {
+    folder: TempDir,
+    config: Value,
+    gate: Gate,
+    _server: Upstream,
+}
+
+impl Rig {
+    /// With further settings of `audit`, and with others.
+    async fn start(audit: Value, more: Value) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("policies.yaml"), POLICIES).unwrap();
+        let server = Upstream::http(modern(&["t", "u"])).await;
+        let mut config = json!({
+            "servers": {"a": server.config()},
+            "policy": {"files": [folder.path().join("policies.yaml")]},
+            "audit": {"file": folder.path().join("audit.jsonl")},
+        });
+        for (key, value) in audit.as_object().unwrap() {
+            config["audit"][key] = value.clone();
+        }
+        for (key, value) in more.as_object().unwrap() {
+            config[key] = value.clone();
+        }
+        let gate = Gate::start(config.clone()).await;
+        Self { folder, config, gate, _server: server }
+    }
+
+    async fn syslog(receiver: &Receiver, audit: Value) -> Self {
+        let mut audit = audit;
+        audit["syslog"] = json!({"address": format!("tcp://{}", receiver.address)});
+        Self::start(audit, json!({})).await
+    }
+
+    fn trail(&self) -> PathBuf {
+        self.folder.path().join("audit.jsonl")
+    }
+
+    /// Makes so many calls, four at once.
+    async fn call(&self, count: usize) {
+        let address = self.gate.address;
+        let mut callers = JoinSet::new();
+        for _ in 0..4 {
+            callers.spawn(async move {
+                for _ in 0..count.div_ceil(4) {
+                    let params = json!({"name": "a__t", "arguments": {}});
+                    let answer = Request::modern("/mcp", "tools/call", params).send(address).await;
+                    assert_eq!(answer.code(), 0, "{}", answer.text());
+                }
+            });
+        }
+        callers.join_all().await;
+    }
+
+    /// The files that were set aside.
+    fn aside(&self) -> Vec<PathBuf> {
+        let mut files = Vec::new();
+        for entry in std::fs::read_dir(self.folder.path()).unwrap() {
+            let path = entry.unwrap().path();
+            let end = path.extension().unwrap_or_default().to_str().unwrap().to_owned();
+            if end.len() == 16 && end.bytes().all(|byte| byte.is_ascii_digit()) {
+                files.push(path);
+            }
+        }
+        files.sort();
+        files
+    }
+
+    /// Calls until so many files more were set aside.
+    async fn rotate(&self, count: usize) {
+        let mut seen: std::collections::BTreeSet<PathBuf> = self.aside().into_iter().collect();
+        let wanted = seen.len() + count;
+        eventually("files are set aside", async || {
+            self.call(40).await;
+            seen.extend(self.aside());
+            (seen.len() >= wanted).then_some(())
+        })
+        .await;
+    }
+
+    /// All lines of the trail that are there.
+    fn lines(&self) -> Vec<String> {
+        let mut files = self.aside();
+        files.push(self.trail());
+        let mut lines = Vec::new();
+        for file in files {
+            let text = std::fs::read_to_string(file).unwrap();
+            lines.extend(text.lines().map(str::to_owned));
+        }
+        lines
+    }
+
+    /// Ends the gateway, which sends what is left.
+    async fn end(&mut self) {
+        self.gate.terminate();
+        let began = Instant::now();
+        assert_eq!(self.gate.ended().await, Some(0));
+        assert!(began.elapsed() < Duration::from_secs(10));
+    }
+
+    async fn kill_and_start_again(&mut self) {
+        signal(self.gate.pid(), Signal::KILL);
+        self.gate.ended().await;
+        self.gate = Gate::start(self.config.clone()).await;
+    }
+
+    async fn metric(&self, name: &str) -> u64 {
+        let answer = Request::bare("GET", "/metrics", "").send(self.gate.address).await;
+        let text = answer.text();
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("{name} is not in\n{text}")).parse().unwrap()
+    }
+}
+
+/// Polls with the patience that pauses between attempts need.
+async fn eventually<T>(what: &str, mut check: impl AsyncFnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = check().await {
+            return found;
+        }
+        assert!(began.elapsed() < LONG, "waited too long: {what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// The records by their numbers; what came twice was the same both times.
+fn by_number(records: &[String]) -> BTreeMap<u64, String> {
+    let mut all = BTreeMap::new();
+    for record in records {
+        let parsed: Value = serde_json::from_str(record).expect("a record");
+        let twice = all.insert(parsed["seq"].as_u64().unwrap(), record.clone());
+        assert!(twice.is_none_or(|first| first == *record), "{record}");
+    }
+    all
+}
+
+fn are_all_there(records: &[String], wanted: &[String]) -> bool {
+    let received: Vec<String> = by_number(records).into_values().collect();
+    received == wanted
+}
+
+/// Has the program verify what a receiver got.
+fn verify(folder: &Path, records: &[String]) {
+    let file = folder.join("received.jsonl");
+    let lines: Vec<String> = by_number(records).into_values().collect();
+    std::fs::write(&file, lines.join("\n") + "\n").unwrap();
+    let done = command().args(["audit", "verify"]).arg(&file).output().unwrap();
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert_eq!(done.status.code(), Some(0), "{said}");
+}
+
+/// What a receiver of that authority shows.
+fn acceptor(by: &crate::tls::Authority) -> TlsAcceptor {
+    let key = KeyPair::generate().unwrap();
+    let made = CertificateParams::new(vec!["localhost".into()]).unwrap().signed_by(&key, by);
+    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![made.unwrap().der().clone()], key)
+        .unwrap();
+    TlsAcceptor::from(Arc::new(config))
+}
+
+#[tokio::test]
+async fn every_record_arrives_once_over_tls_and_verifies() {
+    let by = authority("logs");
+    let receiver = Receiver::start(Some(acceptor(&by)), Manner::Takes).await;
+    let folder = tempfile::tempdir().unwrap();
+    let ca = folder.path().join("ca.pem");
+    std::fs::write(&ca, by.pem()).unwrap();
+    let address = format!("tls://localhost:{}", receiver.address.port());
+    let audit = json!({"syslog": {"address": address, "facility": "local3"}});
+    let mut rig = Rig::start(audit, json!({"egress": {"ca_file": ca}})).await;
+    rig.call(100).await;
+    rig.gate.call("a__u").await;
+    eventually("they are counted", async || {
+        let taken = rig.metric("lockgate_audit_forwarded_total{to=\"syslog\"}").await;
+        (taken > 0).then_some(())
+    })
+    .await;
+    assert_eq!(rig.metric("lockgate_audit_forward_lost_total{to=\"syslog\"}").await, 0);
+    assert_eq!(rig.metric("lockgate_audit_forward_failing{to=\"syslog\"}").await, 0);
+    rig.end().await;
+    // Also the last one, `close`, and none twice.
+    assert_eq!(receiver.records(), rig.lines());
+    verify(folder.path(), &receiver.records());
+    let messages = receiver.messages();
+    // 19 * 8, and 4 for a warning.
+    let denied: Vec<&String> =
+        messages.iter().filter(|text| text.starts_with("<156>1 20")).collect();
+    assert!(denied.len() == 1 && denied[0].contains(" lockgate "), "{denied:?}");
+    assert!(denied[0].contains(" decision - {\"seq\":"), "{denied:?}");
+    let allowed = messages.iter().filter(|text| text.starts_with("<158>1 20")).count();
+    assert!(allowed >= 200, "{allowed}");
+}
+
+#[tokio::test]
+async fn a_receiver_of_another_name_or_authority_gets_nothing() {
+    let by = authority("logs");
+    let receiver = Receiver::start(Some(acceptor(&by)), Manner::Takes).await;
+    let folder = tempfile::tempdir().unwrap();
+    let ca = folder.path().join("ca.pem");
+    std::fs::write(&ca, by.pem()).unwrap();
+    // The certificate is for another name; then nobody knows the authority.
+    let port = receiver.address.port();
+    for (address, more) in [
+        (format!("tls://127.0.0.1:{port}"), json!({"egress": {"ca_file": ca}})),
+        (format!("tls://localhost:{port}"), json!({})),
+    ] {
+        let mut rig = Rig::start(json!({"syslog": {"address": address}}), more).await;
+        eventually("it is said", async || {
+            let log = rig.gate.log();
+            (log.contains("is not taken by its receiver") && log.contains("TLS")).then_some(())
+        })
+        .await;
+        assert_eq!(rig.metric("lockgate_audit_forward_failing{to=\"syslog\"}").await, 1);
+        assert_eq!(rig.gate.call("a__t").await.code(), 0);
+        rig.end().await;
+        assert_eq!(receiver.records(), Vec::<String>::new());
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_missing_after_a_receiver_was_away_while_files_were_set_aside() {
+    let mut receiver = Receiver::start(None, Manner::Takes).await;
+    let audit = json!({"rotate_size": "64KiB", "keep": 1000});
+    let mut rig = Rig::syslog(&receiver, audit).await;
+    rig.call(20).await;
+    for _ in 0..2 {
+        receiver.stop().await;
+        rig.rotate(3).await;
+        eventually("it is said", async || {
+            let failing = rig.metric("lockgate_audit_forward_failing{to=\"syslog\"}").await;
+            (failing == 1).then_some(())
+        })
+        .await;
+        assert!(rig.metric("lockgate_audit_forward_behind{to=\"syslog\"}").await > 100);
+        receiver.resume(Manner::Takes).await;
+        rig.call(20).await;
+        eventually("it is back", async || {
+            let behind = rig.metric("lockgate_audit_forward_behind{to=\"syslog\"}").await;
+            let failing = rig.metric("lockgate_audit_forward_failing{to=\"syslog\"}").await;
+            ((behind, failing) == (0, 0)).then_some(())
+        })
+        .await;
+    }
+    rig.end().await;
+    assert!(are_all_there(&receiver.records(), &rig.lines()));
+    verify(rig.folder.path(), &receiver.records());
+    let log = rig.gate.log();
+    assert!(log.contains("is not taken by its receiver"), "{log}");
+    assert!(log.contains("is taken by its receiver again"), "{log}");
+}
+
+#[tokio::test]
+async fn nothing_is_missing_after_the_gateway_was_killed() {
+    let mut receiver = Receiver::start(None, Manner::Takes).await;
+    let mut rig = Rig::syslog(&receiver, json!({"rotate_size": "64KiB", "keep": 1000})).await;
+    rig.call(100).await;
+    // With records that it may or may not have sent, and with some that it has not.
+    rig.kill_and_start_again().await;
+    rig.call(50).await;
+    receiver.stop().await;
+    rig.rotate(1).await;
+    rig.kill_and_start_again().await;
+    rig.call(50).await;
+    receiver.resume(Manner::Takes).await;
+    eventually("all is sent", async || {
+        let behind = rig.metric("lockgate_audit_forward_behind{to=\"syslog\"}").await;
+        (behind == 0).then_some(())
+    })
+    .await;
+    rig.end().await;
+    assert!(are_all_there(&receiver.records(), &rig.lines()));
+    verify(rig.folder.path(), &receiver.records());
+}
+
+#[tokio::test]
+async fn a_receiver_that_never_reads_holds_up_nobody_and_loses_nothing() {
+    let mut receiver = Receiver::start(None, Manner::NeverReads).await;
+    let mut rig = Rig::syslog(&receiver, json!({})).await;
+    let began = Instant::now();
+    rig.call(200).await;
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(20), "{took:?}");
+    eventually("it is said", async || {
+        rig.gate.log().contains("does not end a connection that we have ended").then_some(())
+    })
+    .await;
+    rig.end().await;
+    assert!(rig.gate.log().contains("are sent after the next start"), "{}", rig.gate.log());
+    receiver.stop().await;
+    receiver.resume(Manner::Takes).await;
+    rig.gate = Gate::start(rig.config.clone()).await;
+    rig.end().await;
+    assert!(are_all_there(&receiver.records(), &rig.lines()));
+}
+
+#[tokio::test]
+async fn what_rotation_removed_before_it_was_sent_is_counted_and_said() {
+    let mut receiver = Receiver::start(None, Manner::Takes).await;
+    let mut rig = Rig::syslog(&receiver, json!({"rotate_size": "64KiB", "keep": 1})).await;
+    receiver.stop().await;
+    rig.rotate(4).await;
+    receiver.resume(Manner::Takes).await;
+    let lost = eventually("it is counted", async || {
+        let lost = rig.metric("lockgate_audit_forward_lost_total{to=\"syslog\"}").await;
+        (lost > 0).then_some(lost)
+    })
+    .await;
+    rig.end().await;
+    assert!(rig.gate.log().contains("were removed before they could be sent"));
+    let received = by_number(&receiver.records());
+    let last = *received.keys().last().unwrap();
+    assert_eq!(received.len() as u64 + lost, last, "each record was sent or counted");
+}
+
+/// A receiver that is new gets what is new.
+#[tokio::test]
+async fn forwarding_begins_with_the_start_that_turns_it_on() {
+    let receiver = Receiver::start(None, Manner::Takes).await;
+    let mut rig = Rig::start(json!({}), json!({})).await;
+    rig.call(10).await;
+    rig.end().await;
+    let old = rig.lines();
+    rig.config["audit"]["syslog"] = json!({"address": format!("tcp://{}", receiver.address)});
+    rig.gate = Gate::start(rig.config.clone()).await;
+    rig.call(10).await;
+    rig.end().await;
+    assert_eq!(receiver.records(), rig.lines()[old.len()..]);
+}
+
+const SECRET: &[u8] = b"0f1e2d3c4b5a69788796a5b4c3d2e1f0";
+
+fn webhook_of(receiver: &Upstream) -> Value {
+    let url = format!("http://{}/in/with-a-secret-path", receiver.address);
+    json!({"url": url, "secret": format!("whsec_{}", STANDARD.encode(SECRET))})
+}
+
+/// The records of bodies that were taken: those behind the first so many requests.
+fn posted(heard: &[Heard]) -> Vec<String> {
+    heard.iter().flat_map(|heard| heard.text.lines().map(str::to_owned)).collect()
+}
+
+fn is_signed(heard: &Heard) -> bool {
+    let [id, time] = ["webhook-id", "webhook-timestamp"].map(|name| heard.header(name).unwrap());
+    let key = hmac::Key::new(hmac::HMAC_SHA256, SECRET);
+    let signed = format!("{id}.{time}.{}", heard.text);
+    let wanted = format!("v1,{}", STANDARD.encode(hmac::sign(&key, signed.as_bytes())));
+    heard.header("webhook-signature") == Some(&*wanted)
+}
+
+#[tokio::test]
+async fn a_webhook_gets_every_record_signed_and_once() {
+    let receiver = Upstream::http(|_| Say::Status(204, Vec::new(), Value::Null)).await;
+    let audit = json!({"webhook": webhook_of(&receiver)});
+    let mut rig = Rig::start(audit, json!({})).await;
+    rig.call(100).await;
+    rig.end().await;
+    let heard = receiver.heard();
+    assert_eq!(posted(&heard), rig.lines());
+    verify(rig.folder.path(), &posted(&heard));
+    for request in &heard {
+        assert!(is_signed(request), "{request:?}");
+        assert_eq!(request.header("content-type"), Some("application/x-ndjson"));
+    }
+    let shown = command()
+        .args(["config", "show", "--config"])
+        .arg(rig.gate.folder.path().join("lockgate.json"))
+        .output()
+        .unwrap();
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.contains("audit.webhook.secret"), "{shown}");
+    for text in [shown, rig.gate.log()] {
+        assert!(!text.contains("whsec_") && !text.contains("with-a-secret-path"), "{text}");
+    }
+}
+
+/// Each way to say no, then yes.
+#[tokio::test]
+async fn a_webhook_that_refuses_is_asked_again_and_gets_the_same() {
+    let times = Arc::<Mutex<Vec<Instant>>>::default();
+    let seen = Arc::clone(&times);
+    let receiver = Upstream::http(move |_| {
+        let mut seen = seen.lock().unwrap();
+        seen.push(Instant::now());
+        match seen.len() {
+            1 => Say::Status(503, Vec::new(), Value::Null),
+            2 => Say::Status(429, vec![("Retry-After", "2".into())], Value::Null),
+            3 => Say::Close,
+            4 => Say::Status(302, vec![("Location", "/elsewhere".into())], Value::Null),
+            _ => Say::Status(200, Vec::new(), json!({})),
+        }
+    })
+    .await;
+    let mut rig = Rig::start(json!({"webhook": webhook_of(&receiver)}), json!({})).await;
+    eventually("it is said", async || rig.gate.log().contains("302 Found").then_some(())).await;
+    // Nothing is won by haste there, until the end.
+    rig.end().await;
+    let heard = receiver.heard();
+    for again in &heard[1..5] {
+        assert_eq!(again.header("webhook-id"), heard[0].header("webhook-id"));
+        assert_eq!(again.text, heard[0].text);
+    }
+    let times = times.lock().unwrap();
+    assert!(times[2] - times[1] > Duration::from_millis(1900), "as it has asked for");
+    let log = rig.gate.log();
+    for words in ["503 Service Unavailable", "429 Too Many Requests", "302 Found: mend it there"] {
+        assert!(log.contains(words), "{words} is not in {log}");
+    }
+    assert_eq!(posted(&heard[4..]), rig.lines());
+}
+
+#[tokio::test]
+async fn a_webhook_that_was_away_misses_nothing_over_rotation_and_kills() {
+    let mut receiver = Upstream::http(|_| Say::Status(204, Vec::new(), Value::Null)).await;
+    let audit = json!({"webhook": webhook_of(&receiver), "rotate_size": "64KiB", "keep": 1000});
+    let mut rig = Rig::start(audit, json!({})).await;
+    rig.call(50).await;
+    receiver.stop().await;
+    rig.rotate(2).await;
+    rig.kill_and_start_again().await;
+    rig.call(20).await;
+    receiver.restart().await;
+    eventually("all is sent", async || {
+        let behind = rig.metric("lockgate_audit_forward_behind{to=\"webhook\"}").await;
+        (behind == 0).then_some(())
+    })
+    .await;
+    rig.kill_and_start_again().await;
+    rig.call(20).await;
+    rig.end().await;
+    let received = posted(&receiver.heard());
+    assert!(are_all_there(&received, &rig.lines()));
+    verify(rig.folder.path(), &received);
+}
+
+#[tokio::test]
+async fn a_webhook_that_never_answers_holds_up_nobody() {
+    let receiver = Upstream::http(|_| Say::Nothing).await;
+    let mut rig = Rig::start(json!({"webhook": webhook_of(&receiver)}), json!({})).await;
+    let began = Instant::now();
+    rig.call(200).await;
+    assert!(began.elapsed() < Duration::from_secs(20));
+    eventually("it is said", async || rig.gate.log().contains("no answer in time").then_some(()))
+        .await;
+    rig.end().await;
+    assert!(rig.gate.log().contains("are sent after the next start"), "{}", rig.gate.log());
+}
