@@ -394,6 +394,13 @@ async fn nothing_is_missing_after_a_receiver_was_away_while_files_were_set_aside
     rig.end().await;
     assert!(are_all_there(&receiver.records(), &rig.lines()));
     verify(rig.folder.path(), &receiver.records());
+    // What stands beside the trail is not taken for a part of it.
+    let mut files = rig.aside();
+    for end in ["", ".head", ".lock", ".syslog.cursor"] {
+        files.push(rig.folder.path().join(format!("audit.jsonl{end}")));
+    }
+    let done = command().args(["audit", "verify"]).args(files).output().unwrap();
+    assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stdout));
     let log = rig.gate.log();
     assert!(log.contains("is not taken by its receiver"), "{log}");
     assert!(log.contains("is taken by its receiver again"), "{log}");

@@ -219,6 +219,8 @@ async fn the_page_of_metrics_and_the_program_agree() {
             "tls": {"cert": path("cert.pem"), "key": path("key.pem")},
         },
         "admin": {"listen": own.to_string()},
+        // Nobody is there.
+        "audit": {"file": path("audit.jsonl"), "syslog": {"address": "tcp://127.0.0.1:1"}},
     }))
     .await;
     let call = |name: &str| Request::modern("/mcp", "tools/call", json!({"name": name}));
