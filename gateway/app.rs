@@ -15,13 +15,13 @@ use http::StatusCode;
 use lockgate_admin::{AnswerError, Approvals, LifeCycle, Ready};
 use lockgate_admission::budget::Budget;
 use lockgate_admission::{Pool, Pools};
-use lockgate_authn::{Authenticator, Credentials, Outside, Principal};
+use lockgate_authn::{Authenticator, Credentials, Outside, Principal, Signer};
 use lockgate_config::{Config, Sources};
 use lockgate_egress::Connector;
 use lockgate_listener::{CertificateWatch, Handler};
 use lockgate_policy::Limiter;
 use lockgate_proxy::transport::{Endpoint, Exchange, Reply};
-use lockgate_proxy::{Gateway, Rules, TooManyStreams};
+use lockgate_proxy::{Gateway, GatewayVoucher, Rules, TooManyStreams};
 use lockgate_registry::Registry;
 use lockgate_telemetry::audit::Trail;
 use lockgate_telemetry::{Metrics, Rejection};
@@ -71,6 +71,7 @@ pub(crate) struct App {
     webhook: Arc<Webhook>,
     outside: Outside,
     authenticator: Mutex<Arc<Authenticator>>,
+    signer: Arc<Signer>,
     rates: Rates,
     pub(crate) api: Mutex<ApiSettings>,
     /// Where the configuration is read from, once it is followed.
@@ -95,11 +96,12 @@ impl App {
         let authenticator =
             Arc::new(Authenticator::start(&config.authn, &outside, None).context("auth.scopes")?);
         let rates = Rates::start(config, &connector);
-        let rules = rules(config, Arc::clone(&authenticator), rates.limiter());
+        let signer = Arc::new(Signer::new(config.authn.signer.as_ref()));
+        let rules = rules(config, Arc::clone(&authenticator), rates.limiter(), &signer);
         let gateway =
             Gateway::start(rules, Arc::clone(&metrics), tracer, audit.clone(), sole.clone())?;
         let webhook = start_webhook(config, &outside, &metrics, &gateway)?;
-        let around = surround(config, connector, &gateway, sole);
+        let around = surround(config, connector, &gateway, sole, &signer);
         let tenants = registry.as_ref().map(|registry| {
             Tenants::start(Arc::clone(registry), Arc::clone(&gateway), around.clone())
         });
@@ -124,6 +126,7 @@ impl App {
             webhook,
             outside,
             authenticator: Mutex::new(authenticator),
+            signer,
             rates,
             api: Mutex::new(ApiSettings::new(config)),
             sources: OnceLock::new(),
@@ -145,7 +148,8 @@ impl App {
         let authenticator = Authenticator::start(&config.authn, &self.outside, Some(&old))
             .context("auth.scopes")?;
         let authenticator = Arc::new(authenticator);
-        let rules = rules(config, Arc::clone(&authenticator), self.rates.limiter());
+        let limiter = self.rates.limiter();
+        let rules = rules(config, Arc::clone(&authenticator), limiter, &self.signer);
         let rules = self.gateway.prepare(rules)?;
         let builtin = self.builtin.prepare(&config.tools).map_err(anyhow::Error::msg)?;
         let clients = self.clients(config)?;
@@ -155,6 +159,7 @@ impl App {
         let limits = &config.proxy.limits;
         self.around.pools.running.resize(limits.concurrent_requests);
         self.around.pools.waiting.resize(limits.queued_requests);
+        self.signer.adopt(config.authn.signer.as_ref());
         self.gateway.adopt(rules);
         // Who waits for a key to be known waits until it is.
         *self.api.lock() = ApiSettings::new(config);
@@ -230,6 +235,7 @@ fn surround(
     connector: Arc<Connector>,
     gateway: &Gateway,
     sole: Option<Arc<SoleClient>>,
+    signer: &Arc<Signer>,
 ) -> Surroundings {
     let info = serde_json::json!({"name": config.proxy.name, "version": env!("CARGO_PKG_VERSION")});
     Surroundings {
@@ -243,6 +249,7 @@ fn surround(
         budget: Arc::clone(gateway.budget()),
         apart: Arc::clone(gateway.apart()),
         info: info.to_string().into_bytes().into(),
+        voucher: Some(Arc::new(GatewayVoucher(Arc::clone(signer)))),
         guard: Shell::own_program(),
     }
 }
@@ -286,8 +293,20 @@ fn target(config: &Config, outside: &Outside) -> anyhow::Result<Option<Arc<Targe
     webhook.map(|webhook| Target::new(webhook, outside)).transpose()
 }
 
-fn rules(config: &Config, authn: Arc<Authenticator>, limiter: Arc<dyn Limiter>) -> Rules {
-    Rules { config: config.proxy.clone(), authn, policy: config.policy.clone(), limiter }
+fn rules(
+    config: &Config,
+    authn: Arc<Authenticator>,
+    limiter: Arc<dyn Limiter>,
+    signer: &Arc<Signer>,
+) -> Rules {
+    let is_wanted = config.authn.signer.is_some();
+    Rules {
+        config: config.proxy.clone(),
+        authn,
+        policy: config.policy.clone(),
+        limiter,
+        signer: is_wanted.then(|| Arc::clone(signer)),
+    }
 }
 
 impl Handler for App {

@@ -35,6 +35,8 @@ pub struct Config {
     pub scopes: Scopes,
     /// Who administers the gateway and its organisations.
     pub role_holders: RoleHolders,
+    /// In whose name and with which keys servers are told who calls, if any are.
+    pub signer: Option<crate::signer::Config>,
     /// How people sign in to the console through the provider of their organisation, if they can.
     pub sign_in: Option<SignIn>,
 }
@@ -174,6 +176,7 @@ impl fmt::Debug for Config {
             .field("anonymous", &self.anonymous)
             .field("scopes", &self.scopes)
             .field("sign_in", &self.sign_in)
+            .field("signer", &self.signer)
             .finish_non_exhaustive()
     }
 }

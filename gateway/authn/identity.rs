@@ -21,7 +21,7 @@ pub struct Identity {
     /// an authority.
     pub issuer: Arc<str>,
     pub subject: Arc<str>,
-    organisation: Option<Arc<str>>,
+    pub(crate) organisation: Option<Arc<str>>,
     /// Within which a subject is one caller: the issuer, and with it the organisation where that is
     /// not the default one.
     realm: Arc<str>,

@@ -17,6 +17,7 @@ mod refusal;
 mod resource;
 mod role;
 mod scope;
+pub mod signer;
 mod token;
 
 use std::fmt;
@@ -36,6 +37,7 @@ pub use refusal::{Refused, Unknown};
 pub use resource::{Resource, WELL_KNOWN};
 pub use role::{Role, RoleHolders};
 pub use scope::is_scope;
+pub use signer::{KEY_SET, Signer};
 
 use provider::Provider;
 use resource::error_of;

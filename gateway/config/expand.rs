@@ -22,6 +22,7 @@ const FILE_KEYS: &[&[&str]] = &[
     &["auth", "key"],
     &["builtin", "database", "connections", "*", "url"],
     &["builtin", "web", "proxy", "password"],
+    &["identity", "keys", "*"],
     &["old_secrets", "*"],
     &["redis", "url"],
     &["secret"],

@@ -9,6 +9,7 @@ pub mod builtin;
 mod catalogue;
 mod egress;
 mod http;
+mod identity;
 pub mod leaf;
 mod limits;
 mod log;
@@ -31,6 +32,7 @@ pub use builtin::Builtin;
 pub use catalogue::{AuthMethod, CatalogueEntry};
 pub use egress::{Egress, Reach};
 pub use http::{Admin, ApiPlace, ClientAuth, ForwardedHeader, Http, Ready, SignIn};
+pub use identity::Identity;
 use leaf::{List, Text};
 pub use limits::Limits;
 pub use log::{Format, Log, Telemetry};
@@ -80,6 +82,8 @@ pub struct Root {
     pub http: Http,
     /// Who may call.
     pub auth: Auth,
+    /// With what servers are told who calls.
+    pub identity: Identity,
     /// What callers may see and use.
     pub policy: Policy,
     /// How exposed names are made.

@@ -5,6 +5,7 @@ mod clients;
 mod documents;
 mod edges;
 mod garbage;
+mod identity;
 mod include;
 mod mistakes;
 mod policies;

@@ -8,6 +8,7 @@ mod auth;
 mod builtin;
 mod catalogue;
 mod egress;
+mod identity;
 mod memory;
 mod pins;
 mod policy;
@@ -64,6 +65,7 @@ pub fn config(
     let mut admin = check.admin(&root, listener.as_ref().map(|l| l.listen), authn.admits_others());
     authn.role_holders = admin.api.role_holders.clone();
     authn.sign_in = check.sign_in(&root, &authn, &admin);
+    authn.signer = check.identity(&root, authn.public_url.as_ref());
     admin.webhook = check.webhook(&root.approvals, root.http.public_url.as_ref());
     if let Some(listener) = &mut listener {
         adapt_listener(listener, bytes_in_flight, &admin);

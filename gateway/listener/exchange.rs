@@ -10,7 +10,7 @@ use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderVa
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use lockgate_admission::budget::Hold;
-use lockgate_authn::WELL_KNOWN;
+use lockgate_authn::{KEY_SET, WELL_KNOWN};
 use lockgate_protocol::write;
 use lockgate_proxy::transport::{
     AgentPath, Endpoint, Exchange, ExchangeKind, Reply, Text, Transport,
@@ -39,7 +39,7 @@ enum Route {
     Mcp(Endpoint),
     Sse(Endpoint),
     Messages,
-    /// Protected resource metadata, if there is any.
+    /// Protected resource metadata or a key set, if there is any.
     Metadata,
     Fallback,
 }
@@ -113,7 +113,7 @@ async fn route_request<H: Handler, F: Fallback>(
         Route::Sse(endpoint) => crate::sse::open_stream(context, endpoint, request, active).await,
         Route::Messages => crate::sse::answer_message(context, request).await,
         Route::Metadata => match context.handler.metadata(request.uri().path()) {
-            Some(document) => answer_metadata(request.method(), request.headers(), document),
+            Some(document) => answer_metadata(&request, document),
             None => return Ok(call_fallback(context, request, active).await),
         },
         Route::Fallback => return Ok(call_fallback(context, request, active).await),
@@ -137,7 +137,7 @@ fn parse_route(path: &str, sse: bool) -> Route {
         "/messages" if sse => return Route::Messages,
         _ => {}
     }
-    if path.starts_with(WELL_KNOWN) {
+    if path.starts_with(WELL_KNOWN) || path.ends_with(KEY_SET) {
         return Route::Metadata;
     }
     let Some((endpoint, transport)) = parse_endpoint(path) else { return Route::Fallback };
@@ -264,20 +264,22 @@ fn split_request(request: Request<Incoming>) -> (HeaderMap, Incoming) {
     (parts.headers, body)
 }
 
-/// Protected resource metadata: public, and the same for everybody.
+/// Protected resource metadata and key sets: public, and the same for everybody.
 fn answer_metadata<B>(
-    method: &Method,
-    headers: &HeaderMap,
+    request: &Request<Incoming>,
     document: String,
 ) -> Result<Response<ResponseBody<B>>, ListenerError> {
-    match *method {
+    match *request.method() {
         Method::GET => {}
-        Method::OPTIONS => return Ok(answer_preflight(headers, METADATA_METHODS)),
+        Method::OPTIONS => return Ok(answer_preflight(request.headers(), METADATA_METHODS)),
         _ => return Err(ListenerError::Method { allow: METADATA_METHODS }),
     }
+    // A new key is published this long before it signs, at least.
+    let is_key_set = request.uri().path().ends_with(KEY_SET);
+    let lasting = if is_key_set { "max-age=300" } else { "max-age=3600" };
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("max-age=3600"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static(lasting));
     Ok(assemble_response(StatusCode::OK, headers, ResponseBody::whole(document.into())))
 }
 

@@ -23,7 +23,8 @@ pub trait Handler: Send + Sync + 'static {
         credentials: &Credentials,
     ) -> impl Future<Output = Result<Principal, Reply>> + Send;
 
-    /// The protected resource metadata (RFC 9728) at a path, if there is any.
+    /// What is public at a path, if there is anything: protected resource metadata (RFC 9728), or
+    /// a key set (RFC 7517).
     fn metadata(&self, path: &str) -> Option<String>;
 
     /// A place among the event streams of a caller, until it is dropped.

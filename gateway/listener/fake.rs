@@ -61,7 +61,8 @@ impl Handler for Fake {
     }
 
     fn metadata(&self, path: &str) -> Option<String> {
-        path.ends_with("/mcp").then(|| format!("{{\"resource\":\"{path}\"}}"))
+        (path.ends_with("/mcp") || path == lockgate_authn::KEY_SET)
+            .then(|| format!("{{\"resource\":\"{path}\"}}"))
     }
 
     fn record_rejection(&self, why: Rejection, _: Cow<'static, str>) {

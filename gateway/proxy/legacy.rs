@@ -119,10 +119,10 @@ async fn prepare_request(
         endpoint: session.endpoint.clone(),
         transport: exchange.transport,
         rights,
+        caller: session.caller(snapshot.voucher(&principal)),
         // The session's owner, with what this request's own credential grants.
         principal,
         revision: session.revision,
-        caller: session.caller(),
         session: Some(session),
         trace: trace_context::of_exchange(&exchange.headers),
         operation: Some(operation),

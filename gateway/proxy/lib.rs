@@ -54,6 +54,7 @@ mod trace_context;
 pub mod transport;
 mod unix_time;
 mod visible;
+mod vouchers;
 
 #[cfg(test)]
 mod tests;
@@ -71,3 +72,4 @@ pub use streams::{OpenStream, TooManyStreams};
 pub use suspects::{PinChange, Suspect};
 pub use tool_news::{EndedCall, NamedTool, ToolChange};
 pub use visible::{VisibleItem, VisibleTool};
+pub use vouchers::GatewayVoucher;

@@ -114,7 +114,8 @@ fn check_request(
     if request.method == Method::ToolsCall && exchange.peer != Peer::Stdio {
         check_param_headers(&exchange.headers, &request, &view)?;
     }
-    let caller = read_caller(&principal, &request)?;
+    let voucher = snapshot.voucher(&principal);
+    let caller = Caller { voucher, ..read_caller(&principal, &request)? };
     let context = Box::new(RequestContext {
         view,
         endpoint: exchange.endpoint.clone(),
@@ -152,6 +153,7 @@ fn read_caller(principal: &Principal, request: &Request) -> Result<Caller, Reque
     let capabilities = capabilities::carried(declared);
     Ok(Caller {
         id: principal.caller_id(),
+        voucher: None,
         interactive: capabilities::is_interactive(&capabilities),
         capabilities,
         log_level,

@@ -43,10 +43,13 @@ impl Gateway {
         }
     }
 
-    /// The protected resource metadata (RFC 9728) at a path, if tokens are taken.
+    /// What is public at a path: the protected resource metadata (RFC 9728), if tokens are taken,
+    /// or the keys that servers verify identities with, if any are told.
     #[must_use]
     pub fn metadata(&self, path: &str) -> Option<String> {
-        self.snapshot.load().authenticator.metadata(path)
+        let snapshot = self.snapshot.load();
+        let keys = snapshot.signer.as_ref().and_then(|signer| signer.key_set(path));
+        keys.or_else(|| snapshot.authenticator.metadata(path))
     }
 
     /// One exchange with a client. Dropping the future, or the events of the reply, means that the

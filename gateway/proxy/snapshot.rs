@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use lockgate_authn::Authenticator;
+use lockgate_authn::{Authenticator, Signer};
 use lockgate_policy::{Limiter, Policy};
 use lockgate_protocol::name::{Naming, Separator};
 use lockgate_protocol::sealed::{Sealer, SecretError};
@@ -17,6 +17,8 @@ pub struct Rules {
     pub policy: lockgate_policy::Config,
     /// Counts for the policies' rates; the same one through all reloads.
     pub limiter: Arc<dyn Limiter>,
+    /// Tells servers who calls, where any wants to know; the same one through all reloads.
+    pub signer: Option<Arc<Signer>>,
 }
 
 /// A configuration that the request path cannot work with.
@@ -36,6 +38,7 @@ pub(crate) struct Snapshot {
     pub(crate) authenticator: Arc<Authenticator>,
     pub(crate) policy: Arc<Policy>,
     pub(crate) limiter: Arc<dyn Limiter>,
+    pub(crate) signer: Option<Arc<Signer>>,
     pub(crate) naming: Naming,
     pub(crate) sealer: Arc<Sealer>,
     /// JSON text of our `Implementation`.
@@ -45,7 +48,7 @@ pub(crate) struct Snapshot {
 impl Snapshot {
     /// `old` is what this one replaces: sealed tokens outlive a reload.
     pub(crate) fn new(rules: Rules, old: Option<&Self>) -> Result<Self, RulesError> {
-        let Rules { config, authn, policy, limiter } = rules;
+        let Rules { config, authn, policy, limiter, signer } = rules;
         let separator: Separator = config
             .names
             .separator
@@ -68,6 +71,7 @@ impl Snapshot {
         Ok(Self {
             authenticator: authn,
             limiter,
+            signer,
             policy: Arc::new(Policy::compile(&policy).map_err(|mistakes| {
                 let first = mistakes.into_iter().next();
                 RulesError::Policy(

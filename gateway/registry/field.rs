@@ -23,7 +23,7 @@ const SHORTEST_CREDENTIALS: usize = 8;
 const KEY_BYTES: usize = 255;
 
 /// Headers with which an exchange is framed, routed or understood: no credential goes there.
-const RESERVED: [&str; 20] = [
+const RESERVED: [&str; 21] = [
     "accept",
     "accept-encoding",
     "connection",
@@ -37,6 +37,7 @@ const RESERVED: [&str; 20] = [
     "http2-settings",
     "keep-alive",
     "last-event-id",
+    "lockgate-identity",
     "origin",
     "te",
     "trailer",

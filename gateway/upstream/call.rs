@@ -14,6 +14,7 @@ use lockgate_telemetry::{CallTrace, ToolMetrics};
 use crate::caller_view::CallerView;
 use crate::future::BoxFuture;
 use crate::server_id::ServerId;
+use crate::voucher::Voucher;
 
 /// One request for a server. Borrowed parts live as long as the call; dropping its future cancels
 /// it in the server's way.
@@ -59,6 +60,8 @@ impl Call<'_> {
 pub struct Caller {
     /// As whom it takes turns.
     pub id: CallerId,
+    /// Tells servers that want to know who it is; none where no server does.
+    pub voucher: Option<Arc<dyn Voucher>>,
     /// JSON text of its `ClientCapabilities`; `{}` when it declared none.
     pub capabilities: Bytes,
     /// It declared that a server may ask it things (elicitation, sampling, roots).

@@ -230,6 +230,7 @@ impl Shared {
             conversation,
             sink: call.sink.clone(),
             tool: call.tool.clone(),
+            voucher: call.caller.voucher.clone(),
             limit: Some(call.timeout.unwrap_or_else(|| self.timeout_of(call))),
         };
         let response = connection.ask(ask).await;
@@ -356,7 +357,7 @@ impl Upstream for Client {
             && connection.era() == Era::Legacy
         {
             let note = write::notification(Method::RootsChanged.as_str(), b"{}");
-            connection.link.notify(note.into());
+            connection.link.notify(note.into(), None);
         }
     }
 

@@ -15,6 +15,8 @@ pub struct Config {
     /// The organisation that it belongs to; none for the operator's, which all share.
     pub organisation: Option<Arc<str>>,
     pub transport: Transport,
+    /// Over HTTP: it is told for whom each request is, in statements for this audience.
+    pub identity: Option<Arc<str>>,
     /// Over HTTP: to which addresses its host may lead.
     pub addresses: Policy,
     pub era: EraChoice,
@@ -147,6 +149,7 @@ impl Config {
             slug,
             organisation,
             transport,
+            identity,
             addresses,
             era,
             enabled,
@@ -162,6 +165,7 @@ impl Config {
         } = self;
         (slug, organisation, transport, addresses)
             == (&other.slug, &other.organisation, &other.transport, &other.addresses)
+            && identity == &other.identity
             && (era, enabled, sessions, rests_after)
                 == (&other.era, &other.enabled, &other.sessions, &other.rests_after)
     }
@@ -180,6 +184,8 @@ impl Config {
             slug,
             organisation: Some(organisation),
             transport,
+            // It is told by the operator's own servers alone.
+            identity: None,
             addresses,
             era: EraChoice::Auto,
             enabled: true,

@@ -2,6 +2,7 @@
 //! form.
 
 mod ask;
+mod cancel;
 mod missed;
 mod operation;
 mod request_headers;
@@ -34,7 +35,9 @@ use crate::outstanding::Outstanding;
 use crate::process::Child;
 use crate::receiver::{Over, Receiver};
 use crate::topics::Topic;
+use crate::voucher::Voucher;
 pub(crate) use ask::Ask;
+use cancel::CancelOnDrop;
 use operation::ClientOperation;
 use request_headers::{describe_request, describe_trace};
 
@@ -83,19 +86,11 @@ enum Written<'a> {
 }
 
 impl Link {
-    pub(crate) fn notify(&self, text: Bytes) {
+    /// Sends a notification, for a caller or else for whose the connection is.
+    pub(crate) fn notify(&self, text: Bytes, voucher: Option<Arc<dyn Voucher>>) {
         match self {
-            Self::Duplex(duplex) => drop(duplex.notify(text)),
-            Self::Http(link) => {
-                let link = Arc::clone(link);
-                tokio::spawn(async move {
-                    let message = link.message(Extra::new(), outbound::whole(text));
-                    let post = Post { id: None, message, conversation: None, sink: None };
-                    if let Err(failure) = link.post(post).await {
-                        tracing::debug!(%failure, "a notification did not reach the server");
-                    }
-                });
-            }
+            Self::Duplex(duplex) => drop(duplex.notify(text, voucher)),
+            Self::Http(link) => link.notify(text, voucher.as_deref()),
         }
     }
 }
@@ -222,9 +217,12 @@ impl Connection {
         let text = Outbound { sender, ..ask.outbound }.write(id, ask.method);
         let written = match &self.link {
             Link::Duplex(duplex) => Written::Line(duplex, outbound::joined(text)),
-            Link::Http(link) => Written::Post(link, link.message(headers(&ask, modern), text)),
+            Link::Http(link) => {
+                let headers = headers(&ask, modern);
+                Written::Post(link, link.message(headers, text, ask.voucher.as_deref()))
+            }
         };
-        let Ask { method, conversation, sink, tool, limit, .. } = ask;
+        let Ask { method, conversation, sink, tool, voucher, limit, .. } = ask;
         let labels = OperationLabels { method: method.as_str(), ..self.labels() };
         let metrics = Arc::clone(&self.receiver.metrics);
         let operation = ClientOperation::begin(metrics, tool, labels, limit);
@@ -236,15 +234,18 @@ impl Connection {
                     duplex.listen(id, line).await
                 }
                 Written::Line(duplex, line) => {
-                    duplex.request(id, line, conversation, method != Method::Initialize).await
+                    let is_cancellable = method != Method::Initialize;
+                    duplex.request(id, line, conversation, voucher, is_cancellable).await
                 }
                 Written::Post(link, message) => {
                     let conversation = conversation.as_ref();
                     let sink = sink.as_deref();
-                    let post = Post { id: Some(id), message, conversation, sink };
+                    let by = voucher.as_deref();
+                    let post = Post { id: Some(id), message, conversation, sink, voucher: by };
                     // A legacy server goes on when our stream closes, so it has to be told.
                     let told = (!modern && method != Method::Initialize).then_some(link);
-                    post_for(link, post, CancelOnDrop { link: told, id }).await
+                    let cancel = CancelOnDrop { link: told, id, voucher: voucher.as_ref() };
+                    post_for(link, post, cancel).await
                 }
             };
             if let Some(unanswered) = unanswered {
@@ -352,22 +353,4 @@ pub(crate) fn refused(method: Method, error: ErrorObject, text: &[u8]) -> Failur
         Kind::Garbage,
         format!("the server refused {}: {} ({message})", method.as_str(), error.code),
     )
-}
-
-/// Tells a legacy server that nobody waits for its answer any more.
-struct CancelOnDrop<'a> {
-    /// Gone once the answer is there.
-    link: Option<&'a Arc<HttpLink>>,
-    id: u64,
-}
-
-impl Drop for CancelOnDrop<'_> {
-    fn drop(&mut self) {
-        if let Some(link) = self.link
-            && tokio::runtime::Handle::try_current().is_ok()
-        {
-            let text = outbound::cancelled(self.id, "the caller does not wait any more");
-            Link::Http(Arc::clone(link)).notify(text.into());
-        }
-    }
 }

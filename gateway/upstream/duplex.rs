@@ -20,6 +20,7 @@ use crate::call::Conversation;
 use crate::failure::{Failure, Kind};
 use crate::incoming::Intake;
 use crate::link::Inbox;
+use crate::voucher::Voucher;
 
 use calls::Role;
 pub(crate) use exchange::{Bounds, Exchange, Outgoing, count_outgoing};
@@ -62,7 +63,8 @@ impl Duplex {
     }
 
     /// Sends a request whose id is `id` (its text already holds it, and `id` as progress token if
-    /// it has one) and waits for the response with that id. Dropping the future forgets the call
+    /// it has one), for a caller or else for whose the connection is, and waits for the response
+    /// with that id. Dropping the future forgets the call
     /// and, when `cancellable`, tells the server so, unless nothing of the request has been written
     /// yet: then it is never sent.
     pub(crate) async fn request(
@@ -70,16 +72,17 @@ impl Duplex {
         id: u64,
         text: Bytes,
         conversation: Option<Arc<dyn Conversation>>,
+        voucher: Option<Arc<dyn Voucher>>,
         cancellable: bool,
     ) -> Result<Response, Failure> {
-        self.ask(id, text, Role::Call(conversation), cancellable).await
+        self.ask(id, text, Role::Call(conversation), voucher, cancellable).await
     }
 
     /// Like [`Self::request`], for a request that stays open as long as the connection does
     /// (`subscriptions/listen`): it does not count as a call in flight when a message of the server
     /// is attributed to the only one. Cancellable.
     pub(crate) async fn listen(&self, id: u64, text: Bytes) -> Result<Response, Failure> {
-        self.ask(id, text, Role::Listen, true).await
+        self.ask(id, text, Role::Listen, None, true).await
     }
 
     async fn ask(
@@ -87,11 +90,13 @@ impl Duplex {
         id: u64,
         text: Bytes,
         role: Role,
+        voucher: Option<Arc<dyn Voucher>>,
         cancellable: bool,
     ) -> Result<Response, Failure> {
         let answer = self.exchange.calls.enter(id, role)?;
-        let mut waiting = Waiting { exchange: &self.exchange, id, cancellable: false };
-        self.exchange.outgoing.send(Some(id), text)?;
+        let mut waiting =
+            Waiting { exchange: &self.exchange, id, voucher: voucher.clone(), cancellable: false };
+        self.exchange.outgoing.send(Some(id), text, voucher)?;
         waiting.cancellable = cancellable;
         let answer = answer.await;
         drop(waiting);
@@ -102,8 +107,12 @@ impl Duplex {
 
     /// Sends a notification or a response. Never waits: fails when the queue is full or the
     /// connection is over.
-    pub(crate) fn notify(&self, text: Bytes) -> Result<(), Failure> {
-        self.exchange.outgoing.send(None, text)
+    pub(crate) fn notify(
+        &self,
+        text: Bytes,
+        voucher: Option<Arc<dyn Voucher>>,
+    ) -> Result<(), Failure> {
+        self.exchange.outgoing.send(None, text, voucher)
     }
 
     /// Other bounds for messages that come from now on; the size of events is that of when their
@@ -145,6 +154,8 @@ impl Drop for Duplex {
 struct Waiting<'a> {
     exchange: &'a Exchange,
     id: u64,
+    /// Who waits.
+    voucher: Option<Arc<dyn Voucher>>,
     cancellable: bool,
 }
 
@@ -161,7 +172,7 @@ impl Drop for Waiting<'_> {
         write::number(&mut params, self.id);
         params.extend_from_slice(b",\"reason\":\"the caller no longer waits\"}");
         let note = write::notification("notifications/cancelled", &params);
-        if let Err(failure) = self.exchange.outgoing.send(None, note.into()) {
+        if let Err(failure) = self.exchange.outgoing.send(None, note.into(), self.voucher.take()) {
             tracing::debug!(%failure, "a cancellation was not sent");
         }
     }

@@ -171,7 +171,7 @@ async fn probe(link: &Link, intro: &Introduction, id: u64) -> Probe {
         Link::Duplex(duplex) => {
             let answer = tokio::time::timeout(
                 PROBE,
-                duplex.request(id, outbound::joined(text), None, false),
+                duplex.request(id, outbound::joined(text), None, None, false),
             )
             .await;
             match answer {
@@ -192,12 +192,7 @@ async fn probe(link: &Link, intro: &Introduction, id: u64) -> Probe {
                     HeaderValue::from_static(Method::Discover.as_str()),
                 ),
             ]);
-            let post = Post {
-                id: Some(id),
-                message: link.message(headers, text),
-                conversation: None,
-                sink: None,
-            };
+            let post = Post { id: Some(id), ..Post::note(link.message(headers, text, None)) };
             match tokio::time::timeout(PROBE, link.post(post)).await {
                 Err(_) => Probe::Nothing(
                     Failure::new(Kind::Timeout, "the server did not answer within 10 s")
@@ -291,18 +286,13 @@ async fn initialize(link: &Link, intro: &Introduction) -> Result<Welcome, Refuse
     let (response, session) = match link {
         Link::Duplex(duplex) => (
             duplex
-                .request(3, outbound::joined(text), None, false)
+                .request(3, outbound::joined(text), None, None, false)
                 .await
                 .map_err(|f| Refused::of(&f))?,
             None,
         ),
         Link::Http(link) => {
-            let post = Post {
-                id: Some(3),
-                message: link.message(Extra::new(), text),
-                conversation: None,
-                sink: None,
-            };
+            let post = Post { id: Some(3), ..Post::note(link.message(Extra::new(), text, None)) };
             let posted = link.post(post).await.map_err(|f| Refused::of(&f))?;
             let session = posted.headers.get(modern::SESSION_HEADER).cloned();
             match posted.response {
@@ -337,14 +327,9 @@ async fn initialize(link: &Link, intro: &Introduction) -> Result<Welcome, Refuse
 async fn confirm(link: &Link) {
     let text = outbound::whole(write::notification(Method::Initialized.as_str(), b"{}").into());
     match link {
-        Link::Duplex(duplex) => drop(duplex.notify(outbound::joined(text))),
+        Link::Duplex(duplex) => drop(duplex.notify(outbound::joined(text), None)),
         Link::Http(link) => {
-            let post = Post {
-                id: None,
-                message: link.message(Extra::new(), text),
-                conversation: None,
-                sink: None,
-            };
+            let post = Post::note(link.message(Extra::new(), text, None));
             if let Err(failure) = link.post(post).await {
                 tracing::debug!(%failure, "notifications/initialized did not reach the server");
             }

@@ -4,6 +4,7 @@
 
 mod described;
 mod post;
+mod status;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,11 +13,11 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method as Verb, Request as HttpRequest, StatusCode,
 };
-use lockgate_egress::{Body, Origin, Payload, SendError};
+use lockgate_egress::{Body, Origin, Payload};
 use lockgate_protocol::jsonrpc::{Message, Response};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::outbound::{self, Pieces};
@@ -30,8 +31,11 @@ use crate::incoming::{self, EventReader, Intake, ReadBody};
 use crate::link::Inbox;
 use crate::open_questions::OpenQuestions;
 use crate::settings::Settings;
+use crate::voucher::{Identification, Voucher};
 
 pub(crate) use post::{Post, Posted};
+pub use status::HTTP_STATUS;
+pub(crate) use status::{send_failure, status_failure};
 
 /// Times a broken stream of one call is resumed, and questions during it that wait for answers.
 const MAX_RESUMES: usize = 5;
@@ -48,6 +52,8 @@ pub(crate) struct HttpLink {
     /// Headers of every request: configured ones, `Accept`, `Content-Type`, `User-Agent`, and in
     /// the legacy era session id and version once they are known.
     base: ArcSwap<HeaderMap>,
+    /// Of a server that wants to know for whom requests are.
+    identification: Option<Identification>,
     /// In which version of HTTP the server answered last.
     version: AtomicU8,
 }
@@ -62,6 +68,7 @@ impl HttpLink {
         settings: Arc<Settings>,
         inbox: Arc<dyn Inbox>,
         intake: Intake,
+        identification: Option<Identification>,
     ) -> Self {
         // Room for all headers of a request, which its copies keep.
         let mut base = HeaderMap::with_capacity(16);
@@ -74,7 +81,16 @@ impl HttpLink {
         base.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let base = ArcSwap::from_pointee(base);
         let version = AtomicU8::new(0);
-        Self { origin, settings, inbox, intake, questions: Arc::default(), base, version }
+        Self {
+            origin,
+            settings,
+            inbox,
+            intake,
+            questions: Arc::default(),
+            base,
+            identification,
+            version,
+        }
     }
 
     /// Headers that all later requests carry (version, legacy session id).
@@ -88,7 +104,13 @@ impl HttpLink {
         self.base.load().contains_key(lockgate_protocol::modern::SESSION_HEADER)
     }
 
-    fn request(&self, verb: Verb, extra: Extra, text: impl Into<Payload>) -> HttpRequest<Payload> {
+    fn request(
+        &self,
+        verb: Verb,
+        extra: Extra,
+        text: impl Into<Payload>,
+        voucher: Option<&dyn Voucher>,
+    ) -> HttpRequest<Payload> {
         let mut request = HttpRequest::new(text.into());
         *request.method_mut() = verb;
         *request.uri_mut() = self.origin.uri().clone();
@@ -97,35 +119,44 @@ impl HttpLink {
         for (name, value) in extra {
             headers.insert(name, value);
         }
+        if let Some(identification) = &self.identification {
+            identification.add(headers, voucher);
+        }
         request
     }
 
-    /// One message as it is posted, with headers of its own.
-    pub(crate) fn message(&self, headers: Extra, text: Pieces) -> Box<HttpRequest<Payload>> {
-        Box::new(self.request(Verb::POST, headers, text))
+    /// One message as it is posted, with headers of its own: for a caller, or else for whose the
+    /// connection is.
+    pub(crate) fn message(
+        &self,
+        headers: Extra,
+        text: Pieces,
+        voucher: Option<&dyn Voucher>,
+    ) -> Box<HttpRequest<Payload>> {
+        Box::new(self.request(Verb::POST, headers, text, voucher))
     }
 
     /// Posts one message and waits for its response.
     pub(crate) async fn post(self: &Arc<Self>, post: Post<'_>) -> Result<Posted, Failure> {
-        let response =
-            self.origin.send(post.message).await.map_err(|error| send_failure(&error))?;
+        let Post { id, message, conversation, sink, voucher } = post;
+        let response = self.origin.send(message).await.map_err(|error| send_failure(&error))?;
         self.inbox.heard();
         let (head, body) = response.into_parts();
         self.note_version(head.version);
         let streams = is_event_stream(&head.headers);
         let response = if streams && head.status.is_success() {
-            match post.id {
-                Some(id) => Some(Box::pin(self.follow(body, id, post.conversation)).await?),
+            match id {
+                Some(id) => Some(Box::pin(self.follow(body, id, conversation, voucher)).await?),
                 None => None,
             }
         } else {
-            let sink = post.sink.filter(|_| head.status.is_success());
-            let destination = sink.zip(post.id);
+            let sink = sink.filter(|_| head.status.is_success());
+            let destination = sink.zip(id);
             let max = self.settings.load().limits.response_bytes;
             match incoming::read_body(body, max, &self.intake.budget, &*self.inbox, destination)
                 .await?
             {
-                ReadBody::Whole(text) => self.read_response(text, post.id, head.status).await?,
+                ReadBody::Whole(text) => self.read_response(text, id, head.status).await?,
                 ReadBody::Streamed => Some(Response::taken()),
             }
         };
@@ -170,6 +201,7 @@ impl HttpLink {
         body: Body,
         id: u64,
         conversation: Option<&Arc<dyn Conversation>>,
+        voucher: Option<&dyn Voucher>,
     ) -> Result<Response, Failure> {
         let mut reading = self.read_events(body);
         let mut questions = JoinSet::new();
@@ -202,7 +234,7 @@ impl HttpLink {
                     }
                     tokio::time::sleep(reading.retry).await;
                     let body = self
-                        .open(Some(&last))
+                        .open(Some(&last), voucher)
                         .await?
                         .ok_or_else(|| Failure::new(Kind::Lost, words).after_send())?;
                     reading.resume(body);
@@ -265,9 +297,8 @@ impl HttpLink {
                     let link = Arc::clone(self);
                     questions.spawn(async move {
                         let Some(text) = answer.await else { return };
-                        let message = link.message(Extra::new(), outbound::whole(text));
-                        let post = Post { id: None, message, conversation: None, sink: None };
-                        if let Err(failure) = link.post(post).await {
+                        let message = link.message(Extra::new(), outbound::whole(text), None);
+                        if let Err(failure) = link.post(Post::note(message)).await {
                             tracing::debug!(%failure, "an answer did not reach the server");
                         }
                     });
@@ -279,13 +310,17 @@ impl HttpLink {
 
     /// Opens the stream of a legacy session, or resumes one. `None` when the server has none (405
     /// and the like).
-    pub(crate) async fn open(&self, last_id: Option<&str>) -> Result<Option<Body>, Failure> {
+    async fn open(
+        &self,
+        last_id: Option<&str>,
+        voucher: Option<&dyn Voucher>,
+    ) -> Result<Option<Body>, Failure> {
         let mut extra = Extra::new();
         extra.push((ACCEPT, HeaderValue::from_static("text/event-stream")));
         if let Some(value) = last_id.and_then(|id| HeaderValue::from_str(id).ok()) {
             extra.push((HeaderName::from_static("last-event-id"), value));
         }
-        let mut request = self.request(Verb::GET, extra, Bytes::new());
+        let mut request = self.request(Verb::GET, extra, Bytes::new(), voucher);
         request.headers_mut().remove(CONTENT_TYPE);
         let response = self.origin.send(request).await.map_err(|error| send_failure(&error))?;
         let streams = response.status() == StatusCode::OK && is_event_stream(response.headers());
@@ -303,7 +338,7 @@ impl HttpLink {
         let mut wait = Duration::from_millis(500);
         let mut first = true;
         loop {
-            match self.open(last_id.as_deref()).await {
+            match self.open(last_id.as_deref(), None).await {
                 Ok(Some(body)) => {
                     opened(first);
                     first = false;
@@ -334,7 +369,7 @@ impl HttpLink {
     /// Ends a legacy session; a server that does not take it (405) is left alone.
     pub(crate) async fn delete(&self) {
         if self.has_session() {
-            let request = self.request(Verb::DELETE, Extra::new(), Bytes::new());
+            let request = self.request(Verb::DELETE, Extra::new(), Bytes::new(), None);
             if let Ok(response) = self.origin.send(request).await {
                 let _ = response.into_body().collect_limited(64 * 1024).await;
             }
@@ -347,39 +382,6 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
         let kind = v.as_bytes().split(|&b| b == b';').next().unwrap_or_default();
         kind.trim_ascii().eq_ignore_ascii_case(b"text/event-stream")
     })
-}
-
-/// `Retry-After` in seconds, if there is one.
-pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
-    Some(Duration::from_secs(seconds).min(Duration::from_secs(3600)))
-}
-
-fn send_failure(error: &SendError) -> Failure {
-    let kind = if error.sent { Kind::Lost } else { Kind::Unavailable };
-    let failure = Failure::new(kind, error.to_string());
-    if error.sent { failure.after_send() } else { failure }
-}
-
-/// Begins the words for a status without a JSON-RPC answer.
-pub const HTTP_STATUS: &str = "the server answered with HTTP status";
-
-/// What a status without a JSON-RPC answer means.
-pub(crate) fn status_failure(posted: &Posted, has_session: bool) -> Failure {
-    let status = posted.status;
-    let words = format!("{HTTP_STATUS} {}", status.as_u16());
-    match status.as_u16() {
-        401 | 403 | 407 => Failure::new(Kind::NeedsAuth, words),
-        // Some servers say 400 where the specification says 404; no request of ours is malformed.
-        400 | 404 if has_session => {
-            Failure::new(Kind::SessionLost, "the server has forgotten the session")
-        }
-        408 | 429 | 502..=504 => {
-            let wait = retry_after(&posted.headers).unwrap_or(Duration::from_secs(1));
-            Failure::new(Kind::Unavailable, words).retry_after(wait).after_send()
-        }
-        _ => Failure::new(Kind::Garbage, words).after_send(),
-    }
 }
 
 /// Configured headers, marked as secrets.

@@ -52,6 +52,7 @@ mod supervise;
 mod survey;
 mod survey_state;
 mod topics;
+mod voucher;
 
 pub use call::{
     Answer, AnswerKind, BackChannel, Call, Caller, ClientSession, Conversation, LogLevel,
@@ -73,6 +74,7 @@ pub use server_id::ServerId;
 pub use shared::Surroundings;
 pub use sole::SoleClient;
 pub use status::{BreakerState, Load, Peer, Stage, State, Status, Trouble};
+pub use voucher::{IDENTITY_HEADER, Voucher};
 
 use std::sync::Arc;
 

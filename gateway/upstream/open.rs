@@ -22,6 +22,7 @@ use crate::process::network;
 use crate::receiver::{Acknowledgements, Behind, Over, Paces, Receiver};
 use crate::shared::Shared;
 use crate::status::Stage;
+use crate::voucher::{Identification, Voucher};
 use crate::{process, sse};
 
 /// How long a process may take to end by itself.
@@ -34,10 +35,19 @@ pub(crate) enum Role {
     /// The calls of everybody. It declares nothing, because what the server would ask could be
     /// meant for anybody.
     Shared,
-    /// One client session, by its key, which declared these capabilities.
-    Session(u64, Weak<dyn ClientSession>, Value),
+    /// One client's.
+    Session(SessionRole),
     /// Reading what is only offered to clients that can be asked things. Nobody is behind it.
     Scout,
+}
+
+/// One client session, by its key.
+pub(crate) struct SessionRole {
+    pub(crate) key: u64,
+    pub(crate) session: Weak<dyn ClientSession>,
+    /// What the client declared.
+    pub(crate) capabilities: Value,
+    pub(crate) voucher: Option<Arc<dyn Voucher>>,
 }
 
 /// What the gateway carries between a legacy server and a client that declared it.
@@ -69,12 +79,13 @@ async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), R
     let stale =
         Arc::clone(if matches!(role, Role::Scout) { &shared.survey.stale } else { &shared.stale });
     let is_own = !matches!(role, Role::Shared);
+    let identification = identify(shared, &role);
     let (behind, capabilities) = match role {
         Role::Shared => match &shared.around.sole {
             None => (Behind::Anybody, json!({})),
             Some(sole) => (Behind::Sole(Arc::clone(sole)), sole.capabilities().await),
         },
-        Role::Session(key, session, capabilities) => (Behind::Session(key, session), capabilities),
+        Role::Session(client) => (Behind::Session(client.key, client.session), client.capabilities),
         Role::Scout => (Behind::Nobody, bridged()),
     };
     let receiver = Arc::new(Receiver {
@@ -95,19 +106,16 @@ async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), R
     let known = shared.known_legacy.load(Ordering::Relaxed) && config.era == EraChoice::Auto;
     // Only the legacy era has connections of their own for clients.
     let choice = if known || is_own { EraChoice::Legacy } else { config.era };
-    let intro = Introduction { info: Arc::clone(&shared.around.info), capabilities };
-    let (link, transport, child) = carry(shared, &inbox).await?;
+    let info = Arc::clone(&shared.around.info);
+    let intro = Introduction { info: Arc::clone(&info), capabilities };
+    let (link, transport, child) = carry(shared, &inbox, identification.clone()).await?;
     match handshake::open(&link, choice, transport, &intro).await {
-        Ok(peer) => {
-            let info = Arc::clone(&shared.around.info);
-            Ok((Connection::new(link, peer, child, info, receiver), over))
-        }
+        Ok(peer) => Ok((Connection::new(link, peer, child, info, receiver), over)),
         Err(refused) if refused.maybe_sse && matches!(config.transport, Transport::Http { .. }) => {
-            let duplex = sse_link(shared, &inbox).await.map_err(|_| refused)?;
+            let duplex = sse_link(shared, &inbox, identification).await.map_err(|_| refused)?;
             shared.known_sse.store(true, Ordering::Relaxed);
             let link = Link::Duplex(duplex);
             let peer = handshake::open(&link, EraChoice::Legacy, "sse", &intro).await?;
-            let info = Arc::clone(&shared.around.info);
             Ok((Connection::new(link, peer, None, info, receiver), over))
         }
         Err(mut refused) => {
@@ -124,6 +132,18 @@ async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), R
     }
 }
 
+/// What a server that wants to know is told: on a client's own connection for that client, else
+/// for the gateway.
+fn identify(shared: &Shared, role: &Role) -> Option<Identification> {
+    let audience = shared.config.load().identity.clone()?;
+    let client = match role {
+        Role::Session(client) => client.voucher.clone(),
+        Role::Shared | Role::Scout => None,
+    };
+    let owner = client.or_else(|| shared.around.voucher.clone())?;
+    Some(Identification { audience, owner })
+}
+
 /// Of a child that has ended: how, and what it may have missed.
 fn add_end(words: &mut String, exit: &str, transport: &Transport) {
     *words = format!("{words}; it {exit}");
@@ -138,6 +158,7 @@ fn add_end(words: &mut String, exit: &str, transport: &Transport) {
 async fn carry(
     shared: &Shared,
     inbox: &Arc<dyn Inbox>,
+    identification: Option<Identification>,
 ) -> Result<(Link, &'static str, Option<process::Child>), Refused> {
     let config = shared.config.load_full();
     match &config.transport {
@@ -166,17 +187,22 @@ async fn carry(
                 Arc::clone(&shared.config),
                 Arc::clone(inbox),
                 intake(shared),
+                identification,
             );
             Ok((Link::Http(Arc::new(link)), "http", None))
         }
         Transport::Http { .. } | Transport::Sse { .. } => {
-            let duplex = sse_link(shared, inbox).await?;
+            let duplex = sse_link(shared, inbox, identification).await?;
             Ok((Link::Duplex(duplex), "sse", None))
         }
     }
 }
 
-async fn sse_link(shared: &Shared, inbox: &Arc<dyn Inbox>) -> Result<Arc<Duplex>, Refused> {
+async fn sse_link(
+    shared: &Shared,
+    inbox: &Arc<dyn Inbox>,
+    identification: Option<Identification>,
+) -> Result<Arc<Duplex>, Refused> {
     let config = shared.config.load_full();
     let (Transport::Http { url, .. } | Transport::Sse { url, .. }) = &config.transport else {
         return Err(Refused::new(Stage::Connect, "no URL"));
@@ -185,8 +211,9 @@ async fn sse_link(shared: &Shared, inbox: &Arc<dyn Inbox>) -> Result<Arc<Duplex>
         return Err(Refused::new(Stage::Connect, "no URL"));
     };
     let bounds = bounds(&config);
-    let opened =
-        sse::connect(origin, url, headers, bounds, Arc::clone(inbox), intake(shared)).await;
+    let inbox = Arc::clone(inbox);
+    let intake = intake(shared);
+    let opened = sse::connect(origin, url, headers, bounds, inbox, intake, identification).await;
     opened.map_err(|failure| {
         let mut refused = Refused::new(Stage::Connect, failure.words.clone());
         refused.needs_auth = failure.kind == Kind::NeedsAuth;

@@ -34,6 +34,7 @@ use crate::sole::SoleClient;
 use crate::status::{State, Status, Trouble};
 use crate::survey_state::Survey;
 use crate::topics::{SessionTopics, Wanted};
+use crate::voucher::{Identification, Voucher};
 use crate::{Event, Events};
 
 /// What a client of a server shares with all others.
@@ -55,6 +56,8 @@ pub struct Surroundings {
     pub apart: Arc<Apart>,
     /// JSON text of the gateway's own `Implementation`.
     pub info: Arc<[u8]>,
+    /// Says who the gateway is, to servers that want to know; none where no server does.
+    pub voucher: Option<Arc<dyn Voucher>>,
     /// The program that stands between the gateway and a child process; it begins with
     /// [`crate::guard`].
     pub guard: PathBuf,
@@ -296,7 +299,13 @@ impl Shared {
     /// A server may say in its answer what it was given; nobody is told that.
     fn hide_credentials(&self, words: &str) -> String {
         let mut shown = words.to_owned();
-        let Some((_, headers)) = &self.origin else { return shown };
+        let Some((_, configured)) = &self.origin else { return shown };
+        let mut headers = configured.clone();
+        if let (Some(audience), Some(owner)) = (&self.config.load().identity, &self.around.voucher)
+        {
+            Identification { audience: audience.clone(), owner: owner.clone() }
+                .add(&mut headers, None);
+        }
         for value in headers.values() {
             if let Ok(value) = value.to_str() {
                 shown = echoed::hide(&shown, value);

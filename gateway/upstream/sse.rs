@@ -21,6 +21,7 @@ use crate::duplex::{Bounds, Duplex, Exchange};
 use crate::failure::{Failure, Kind};
 use crate::incoming::{EventReader, Intake};
 use crate::link::Inbox;
+use crate::voucher::Identification;
 use post::Posts;
 use request::{make_request, read_status, unsent};
 
@@ -42,10 +43,14 @@ pub(crate) async fn connect(
     bounds: Bounds,
     inbox: Arc<dyn Inbox>,
     intake: Intake,
+    identification: Option<Identification>,
 ) -> Result<Arc<Duplex>, Failure> {
     let mut get = make_request(Method::GET, place(url)?, headers, Bytes::new());
     get.headers_mut().insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
     get.headers_mut().remove(CONTENT_TYPE);
+    if let Some(identification) = &identification {
+        identification.add(get.headers_mut(), None);
+    }
     let response = origin.send(get).await.map_err(|error| unsent(&error))?;
     let status = response.status();
     if !status.is_success() {
@@ -79,7 +84,14 @@ pub(crate) async fn connect(
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let posts = Arc::new(Posts::new(bounds.outgoing, Arc::clone(&intake.budget)));
     let exchange = Exchange::new(posts.clone(), bounds, inbox, intake);
-    exchange.spawn(post::run(posts, origin.clone(), endpoint, headers, exchange.clone()));
+    exchange.spawn(post::run(
+        posts,
+        origin.clone(),
+        endpoint,
+        headers,
+        identification,
+        exchange.clone(),
+    ));
     exchange.spawn(read(stream, exchange.clone()));
     Ok(Duplex::over(exchange))
 }

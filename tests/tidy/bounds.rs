@@ -9,7 +9,7 @@ const PAGE: &str = "## Who may hold what, and for how long\n";
 /// Where bounds are configured.
 const BOUNDS: [&str; 6] = ["limits.", "http.", "servers.NAME.", "egress.", "audit.queue", "admin."];
 /// Keys there that bound nothing that a request holds or waits for.
-const OTHERS: [&str; 30] = [
+const OTHERS: [&str; 31] = [
     "http.hosts",
     "http.origins",
     "http.public_url",
@@ -25,6 +25,7 @@ const OTHERS: [&str; 30] = [
     "servers.NAME.url",
     "servers.NAME.transport",
     "servers.NAME.headers",
+    "servers.NAME.identity.audience",
     "servers.NAME.era",
     "servers.NAME.enabled",
     "servers.NAME.sessions",

@@ -34,6 +34,9 @@ pub struct Server {
     pub transport: Option<Transport>,
     /// Headers sent with every request to `url`.
     pub headers: BTreeMap<String, Text>,
+    /// The server is told who calls, in a signed header `Lockgate-Identity` of each request over
+    /// HTTP: see `identity.keys`.
+    pub identity: Option<ServerIdentity>,
     /// Protocol era: `auto`, `modern` (2026-07-28) or `legacy` (up to 2025-11-25).
     pub era: Era,
     /// `false`: not connected and not listed.
@@ -63,6 +66,16 @@ pub struct Server {
     pub health: Health,
     /// Bounds on what the server may send.
     pub limits: ServerLimits,
+}
+
+// Always given: an address by which the gateway reaches a server may change, what the server
+// compares with must not.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ServerIdentity {
+    /// What the server compares `aud` with, exactly, such as `https://crm.example.com/mcp`. Needed,
+    /// and another one for each server.
+    pub audience: Option<Text>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]

@@ -30,6 +30,7 @@ const SENSITIVE: &[&[&str]] = &[
     &["egress", "proxy", "password"],
     &["egress", "proxy", "url"],
     &["egress", "proxy", "user"],
+    &["identity", "keys"],
     &["old_secrets"],
     &["redis", "url"],
     &["secret"],

@@ -47,6 +47,8 @@ impl Check<'_> {
             scopes: self.scopes(&raw.scopes),
             // It is known when the console's address is.
             sign_in: None,
+            // Its keys are beside it in the configuration.
+            signer: None,
         };
         self.admission(&config);
         config
@@ -247,7 +249,7 @@ impl Check<'_> {
             }
             return url;
         }
-        if root.auth.issuers.is_empty() {
+        if root.auth.issuers.is_empty() && root.identity.keys.is_empty() {
             return None;
         }
         let listen = root.listen.as_ref().map_or(super::LISTEN, |text| text.0.as_str());

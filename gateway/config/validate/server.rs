@@ -23,6 +23,7 @@ const OWN_HEADERS: &[&str] = &[
     "host",
     "keep-alive",
     "last-event-id",
+    lockgate_upstream::IDENTITY_HEADER,
     "proxy-connection",
     "te",
     "trailer",
@@ -64,7 +65,9 @@ impl Check<'_> {
             }
             self.server(&slug, &server, depth)
         });
-        made.collect()
+        let made: Vec<Config> = made.collect();
+        self.shared_audiences(&made);
+        made
     }
 
     fn server(&mut self, slug: &str, raw: &Server, depth: usize) -> Option<Config> {
@@ -74,6 +77,7 @@ impl Check<'_> {
             let hint = "use `transport: http`, or leave out `era`";
             self.error(&["servers", slug, "era"], "HTTP+SSE exists in the legacy era alone", hint);
         }
+        let identity = self.audience(slug, raw);
         let transport = transport?;
         let limits = &raw.limits;
         Some(Config {
@@ -81,6 +85,7 @@ impl Check<'_> {
             organisation: None,
             rests_after: None,
             transport,
+            identity,
             addresses: lockgate_egress::Policy::Operator,
             era: match raw.era {
                 raw::Era::Auto => EraChoice::Auto,
@@ -160,7 +165,8 @@ impl Check<'_> {
     }
 
     fn stdio(&mut self, slug: &str, command: &Text, raw: &Server) -> Option<Transport> {
-        self.misplaced(slug, &[("headers", !raw.headers.is_empty())], "url");
+        let remote = [("headers", !raw.headers.is_empty()), ("identity", raw.identity.is_some())];
+        self.misplaced(slug, &remote, "url");
         if matches!(raw.transport, Some(raw::Transport::Http | raw::Transport::Sse)) {
             self.error(
                 &["servers", slug, "transport"],

@@ -204,6 +204,11 @@ async fn metadata_is_for_everybody_and_for_pages_of_allowed_origins() {
     assert!(none.contains("other /.well-known/"), "{none}");
     let foreign = running.send(plain("GET", path, "origin: https://evil.example\r\n")).await;
     assert_eq!(status(&foreign), 403);
+    assert!(running.send(plain("GET", path, "")).await.contains("cache-control: max-age=3600\r\n"));
+    let keys = running.send(plain("GET", KEY_SET, "")).await;
+    assert!(status(&keys) == 200 && keys.contains("cache-control: max-age=300\r\n"), "{keys}");
+    let none = running.send(plain("GET", "/other/.well-known/jwks.json", "")).await;
+    assert!(none.contains("other /other/.well-known/"), "{none}");
 }
 
 #[tokio::test]

@@ -7,16 +7,17 @@ use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::question;
 use lockgate_protocol::revision::Era;
-use lockgate_upstream::{BoxFuture, Caller, ClientSession, QuestionError, ServerId};
+use lockgate_upstream::{BoxFuture, Caller, ClientSession, QuestionError, ServerId, Voucher};
 
 use super::Session;
 use crate::log_message::write_log_message;
 
 impl Session {
-    /// What servers must know of the client.
-    pub(crate) fn caller(&self) -> Caller {
+    /// What servers must know of the client, and who vouches for it.
+    pub(crate) fn caller(&self, voucher: Option<Arc<dyn Voucher>>) -> Caller {
         Caller {
             id: self.principal.read().caller_id(),
+            voucher,
             capabilities: self.capabilities.clone(),
             interactive: self.interactive,
             log_level: self.level(),

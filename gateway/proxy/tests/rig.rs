@@ -67,7 +67,13 @@ impl Rig {
         let authn = Authenticator::start(&authn, &outside, None).unwrap();
         let policy = lockgate_policy::Config::default();
         let limiter = Arc::new(lockgate_policy::Local::new());
-        let rules = Rules { config: config(separator), authn: Arc::new(authn), policy, limiter };
+        let rules = Rules {
+            config: config(separator),
+            authn: Arc::new(authn),
+            policy,
+            limiter,
+            signer: None,
+        };
         let metrics = Metrics::new(&lockgate_telemetry::Config {
             level: "info".into(),
             format: lockgate_telemetry::Format::Text,

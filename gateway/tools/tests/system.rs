@@ -190,6 +190,7 @@ async fn nothing_secret_is_in_servers_and_health() {
             id: lockgate_admission::CallerId::alone(1),
             capabilities: "{}".into(),
             interactive: false,
+            voucher: None,
             log_level: None,
             session: None,
             era: Era::Modern,

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::tool::ToolError;
 
 /// Headers that no list can allow, and beginnings of such names.
-const NEVER: [&str; 21] = [
+const NEVER: [&str; 22] = [
     "accept-encoding",
     "connection",
     "content-length",
@@ -16,6 +16,7 @@ const NEVER: [&str; 21] = [
     "host",
     "http2-settings",
     "keep-alive",
+    "lockgate-identity",
     "te",
     "trailer",
     "transfer-encoding",

@@ -13,7 +13,7 @@ use crate::connection::Connection;
 use crate::failure::{Failure, Kind};
 use crate::health;
 use crate::health::SilentEnds;
-use crate::open::{Role, follow_session, open};
+use crate::open::{Role, SessionRole, follow_session, open};
 use crate::session_connections::{GRACE, MAX_PROCESSES, MAX_SESSIONS};
 use crate::settings::Settings;
 use crate::shared::Shared;
@@ -84,8 +84,7 @@ impl Shared {
                 many have their own");
             return Ok(shared);
         };
-        let connection =
-            slot.get_or_try_init(|| self.open_for(session, &caller.capabilities)).await?;
+        let connection = slot.get_or_try_init(|| self.open_for(session, caller)).await?;
         if !self.sessions.holds(session.key(), &slot) {
             // The client ended its session while the connection was opened.
             let gone = Arc::clone(connection);
@@ -107,15 +106,21 @@ impl Shared {
     async fn open_for(
         &self,
         session: &Arc<dyn ClientSession>,
-        capabilities: &[u8],
+        caller: &Caller,
     ) -> Result<Arc<Connection>, Failure> {
-        let mut capabilities: Value = serde_json::from_slice(capabilities).unwrap_or_default();
+        let mut capabilities: Value =
+            serde_json::from_slice(&caller.capabilities).unwrap_or_default();
         if let Some(Value::Object(roots)) = capabilities.get_mut("roots")
             && session.tells_roots_changes()
         {
             roots.insert("listChanged".into(), true.into());
         }
-        let role = Role::Session(session.key(), Arc::downgrade(session), capabilities);
+        let role = Role::Session(SessionRole {
+            key: session.key(),
+            session: Arc::downgrade(session),
+            capabilities,
+            voucher: caller.voucher.clone(),
+        });
         let (connection, _) = open(self, role).await.map_err(|refused| {
             let kind = if refused.needs_auth { Kind::NeedsAuth } else { Kind::Unavailable };
             Failure::new(kind, refused.trouble.to_string())

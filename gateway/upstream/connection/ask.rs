@@ -8,6 +8,7 @@ use lockgate_protocol::outbound::Outbound;
 use lockgate_telemetry::ToolMetrics;
 
 use crate::call::{Conversation, ResponseSink};
+use crate::voucher::Voucher;
 
 /// How long a server may work in silence on a request of the gateway itself.
 const OWN_LIMIT: Duration = Duration::from_secs(30);
@@ -27,6 +28,8 @@ pub(crate) struct Ask<'a> {
     pub(crate) conversation: Option<Arc<dyn Conversation>>,
     /// Takes the answer when it is large.
     pub(crate) sink: Option<Arc<dyn ResponseSink>>,
+    /// For whom it is; without it for whose the connection is.
+    pub(crate) voucher: Option<Arc<dyn Voucher>>,
     /// The tool that is called, as it is counted.
     pub(crate) tool: Option<Arc<ToolMetrics>>,
     /// How long the server may work on it in silence; none for what stays open or goes aside.
@@ -45,6 +48,7 @@ impl<'a> Ask<'a> {
             params: &[],
             conversation: None,
             sink: None,
+            voucher: None,
             tool: None,
             limit: Some(OWN_LIMIT),
         }

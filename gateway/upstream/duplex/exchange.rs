@@ -23,6 +23,7 @@ use crate::failure::{Failure, Kind};
 use crate::incoming::Intake;
 use crate::link::Inbox;
 use crate::open_questions::OpenQuestions;
+use crate::voucher::Voucher;
 
 /// What one connection may hold.
 #[derive(Clone, Copy, Debug)]
@@ -42,8 +43,14 @@ const WARNINGS: u64 = 3;
 
 /// How messages leave. None of its methods waits.
 pub(crate) trait Outgoing: Send + Sync + 'static {
-    /// Takes one message; `id` if it is a request.
-    fn send(&self, id: Option<u64>, text: Bytes) -> Result<(), Failure>;
+    /// Takes one message, for a caller or else for whose the connection is; `id` if it is a
+    /// request.
+    fn send(
+        &self,
+        id: Option<u64>,
+        text: Bytes,
+        voucher: Option<Arc<dyn Voucher>>,
+    ) -> Result<(), Failure>;
     /// Takes a request back; true when nothing of it has left or ever will.
     fn withdraw(&self, id: u64) -> bool;
     /// Takes nothing more; what it has taken still leaves.
@@ -304,7 +311,7 @@ impl Exchange {
     }
 
     fn reply(&self, text: Bytes) {
-        if let Err(failure) = self.outgoing.send(None, text) {
+        if let Err(failure) = self.outgoing.send(None, text, None) {
             tracing::debug!(parent: &self.span, %failure, "an answer to the server was not sent");
         }
     }

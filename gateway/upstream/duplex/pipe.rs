@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 
 use super::exchange::{Exchange, Outgoing, count_outgoing};
 use crate::failure::{Failure, Kind};
+use crate::voucher::Voucher;
 
 /// Messages that go into one write.
 const BATCH: usize = 32;
@@ -150,7 +151,12 @@ impl<W: AsyncWrite + Unpin> State<W> {
 }
 
 impl<W: AsyncWrite + Unpin + Send + 'static> Outgoing for Pipe<W> {
-    fn send(&self, id: Option<u64>, text: Bytes) -> Result<(), Failure> {
+    fn send(
+        &self,
+        id: Option<u64>,
+        text: Bytes,
+        _: Option<Arc<dyn Voucher>>,
+    ) -> Result<(), Failure> {
         let text = one_line(count_outgoing(text, &self.budget)?);
         let mut state = self.state.lock();
         if state.closing || state.writer.is_none() {

@@ -137,7 +137,9 @@ impl Wire {
             client.map(|name| Arc::new(Client(name, self.log.clone())) as Arc<dyn Conversation>);
         let duplex = self.duplex.clone();
         let call =
-            tokio::spawn(async move { duplex.request(id, request(id), conversation, true).await });
+            tokio::spawn(
+                async move { duplex.request(id, request(id), conversation, None, true).await },
+            );
         assert_eq!(self.heard().await, String::from_utf8_lossy(&request(id)));
         call
     }
@@ -332,9 +334,9 @@ async fn an_end_in_the_middle_of_a_message_fails_every_call_once() {
     }
     assert_eq!(wire.saw().await, "closed the server closed its output");
     assert!(!wire.duplex.is_open());
-    let refused = wire.duplex.request(3, request(3), None, true).await.unwrap_err();
+    let refused = wire.duplex.request(3, request(3), None, None, true).await.unwrap_err();
     assert_eq!((refused.kind, refused.sent), (Kind::Unavailable, false));
-    assert_eq!(wire.duplex.notify(request(4)).unwrap_err().kind, Kind::Unavailable);
+    assert_eq!(wire.duplex.notify(request(4), None).unwrap_err().kind, Kind::Unavailable);
     drop(wire.duplex);
     assert!(wire.seen.try_recv().is_err(), "closed was called twice");
 }
@@ -364,11 +366,11 @@ async fn dropping_a_call_cancels_it_once_and_only_while_it_runs() {
     assert_eq!(wire.duplex.dropped(), 0);
 
     let duplex = wire.duplex.clone();
-    let bound = tokio::spawn(async move { duplex.request(3, request(3), None, false).await });
+    let bound = tokio::spawn(async move { duplex.request(3, request(3), None, None, false).await });
     assert_eq!(wire.heard().await, String::from_utf8_lossy(&request(3)));
     bound.abort();
     let _ = bound.await;
-    wire.duplex.notify(Bytes::from_static(b"{}")).unwrap();
+    wire.duplex.notify(Bytes::from_static(b"{}"), None).unwrap();
     assert_eq!(wire.heard().await, "{}", "a call that may not be cancelled was");
 }
 
@@ -376,11 +378,11 @@ async fn dropping_a_call_cancels_it_once_and_only_while_it_runs() {
 async fn a_call_that_was_never_written_is_taken_back_silently() {
     let mut wire = Wire::new(BOUNDS, 16);
     // Fills the pipe and stays in it, half written.
-    wire.duplex.notify(Bytes::from_static(b"\"a message longer than the pipe\"")).unwrap();
-    let mut call = Box::pin(wire.duplex.request(1, request(1), None, true));
+    wire.duplex.notify(Bytes::from_static(b"\"a message longer than the pipe\""), None).unwrap();
+    let mut call = Box::pin(wire.duplex.request(1, request(1), None, None, true));
     assert!((&mut call).now_or_never().is_none());
     drop(call);
-    wire.duplex.notify(Bytes::from_static(b"\"after\"")).unwrap();
+    wire.duplex.notify(Bytes::from_static(b"\"after\""), None).unwrap();
     assert_eq!(wire.heard().await, "\"a message longer than the pipe\"");
     assert_eq!(wire.heard().await, "\"after\"");
 }
@@ -389,19 +391,19 @@ async fn a_call_that_was_never_written_is_taken_back_silently() {
 async fn a_server_that_does_not_read_fills_a_bounded_queue() {
     let wire = Wire::new(BOUNDS, 16);
     for _ in 0..BOUNDS.outgoing {
-        wire.duplex.notify(request(0)).unwrap();
+        wire.duplex.notify(request(0), None).unwrap();
     }
-    assert_eq!(wire.duplex.notify(request(0)).unwrap_err().kind, Kind::Overloaded);
-    let refused = wire.duplex.request(1, request(1), None, true).await.unwrap_err();
+    assert_eq!(wire.duplex.notify(request(0), None).unwrap_err().kind, Kind::Overloaded);
+    let refused = wire.duplex.request(1, request(1), None, None, true).await.unwrap_err();
     assert_eq!((refused.kind, refused.sent), (Kind::Overloaded, false));
 }
 
 #[tokio::test]
 async fn calls_that_were_not_written_when_the_connection_broke_may_be_repeated() {
     let mut wire = Wire::new(BOUNDS, 16);
-    wire.duplex.notify(Bytes::from_static(b"\"a message longer than the pipe\"")).unwrap();
+    wire.duplex.notify(Bytes::from_static(b"\"a message longer than the pipe\""), None).unwrap();
     let duplex = wire.duplex.clone();
-    let call = tokio::spawn(async move { duplex.request(1, request(1), None, true).await });
+    let call = tokio::spawn(async move { duplex.request(1, request(1), None, None, true).await });
     tokio::task::yield_now().await;
     wire.hang_up();
     assert_eq!(failure(call).await, (Kind::Lost, false));
@@ -414,7 +416,7 @@ async fn a_server_that_stops_reading_may_still_answer() {
     let lost = wire.call(2, None).await;
     let (_, input) = tokio::io::duplex(1);
     drop(std::mem::replace(&mut wire.input, BufReader::new(input).lines()));
-    wire.duplex.notify(request(0)).unwrap();
+    wire.duplex.notify(request(0), None).unwrap();
     assert!(!wire.duplex.is_open());
     wire.say(answer(1)).await;
     assert_eq!(result(call).await.unwrap(), r#"{"of":1}"#);
@@ -425,7 +427,7 @@ async fn a_server_that_stops_reading_may_still_answer() {
 #[tokio::test]
 async fn line_ends_inside_a_message_are_white_space() {
     let mut wire = Wire::open();
-    wire.duplex.notify(Bytes::from_static(b"{\r\n  \"a\": \"\\n\"\n}")).unwrap();
+    wire.duplex.notify(Bytes::from_static(b"{\r\n  \"a\": \"\\n\"\n}"), None).unwrap();
     assert_eq!(wire.heard().await, r#"{    "a": "\n" }"#);
 }
 
@@ -433,10 +435,10 @@ async fn line_ends_inside_a_message_are_white_space() {
 async fn many_messages_leave_in_order_through_a_narrow_pipe() {
     let mut wire = Wire::new(Bounds { outgoing: 500, ..BOUNDS }, 7);
     for n in 0..500 {
-        wire.duplex.notify(n.to_string().into()).unwrap();
+        wire.duplex.notify(n.to_string().into(), None).unwrap();
     }
     wire.duplex.close();
-    assert_eq!(wire.duplex.notify(Bytes::new()).unwrap_err().kind, Kind::Unavailable);
+    assert_eq!(wire.duplex.notify(Bytes::new(), None).unwrap_err().kind, Kind::Unavailable);
     for n in 0..500 {
         assert_eq!(wire.heard().await, n.to_string());
     }
@@ -586,7 +588,7 @@ async fn a_thousand_calls_share_one_connection() {
     let calls: Vec<_> = (0..1000)
         .map(|id| {
             let duplex = wire.duplex.clone();
-            tokio::spawn(async move { duplex.request(id, request(id), None, true).await })
+            tokio::spawn(async move { duplex.request(id, request(id), None, None, true).await })
         })
         .collect();
     let mut ids = Vec::new();

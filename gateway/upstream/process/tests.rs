@@ -375,18 +375,18 @@ for line in sys.stdin:
         let bounds = Bounds { message_bytes: 1 << 20, depth: 32, outgoing: 64 };
         let duplex = Duplex::lines(stdout, stdin, bounds, Arc::new(Nothing), Intake::for_tests());
         for id in 0..50 {
-            let answer = timeout(SOON, duplex.request(id, call(id, "echo"), None, true))
+            let answer = timeout(SOON, duplex.request(id, call(id, "echo"), None, None, true))
                 .await
                 .unwrap()
                 .unwrap();
             assert!(String::from_utf8_lossy(&answer.text).contains("echo"));
         }
-        let failure = timeout(SOON, duplex.request(50, call(50, "huge"), None, true))
+        let failure = timeout(SOON, duplex.request(50, call(50, "huge"), None, None, true))
             .await
             .unwrap()
             .unwrap_err();
         assert_eq!(failure.kind, Kind::TooLarge);
-        let failure = timeout(SOON, duplex.request(51, call(51, "crash"), None, true))
+        let failure = timeout(SOON, duplex.request(51, call(51, "crash"), None, None, true))
             .await
             .unwrap()
             .unwrap_err();
@@ -399,7 +399,7 @@ for line in sys.stdin:
         let (child, stdin, stdout) = start("python3", &["-c", SERVER]).await.unwrap();
         let bounds = Bounds { message_bytes: 1 << 20, depth: 32, outgoing: 64 };
         let duplex = Duplex::lines(stdout, stdin, bounds, Arc::new(Nothing), Intake::for_tests());
-        timeout(SOON, duplex.request(1, call(1, "echo"), None, true)).await.unwrap().unwrap();
+        timeout(SOON, duplex.request(1, call(1, "echo"), None, None, true)).await.unwrap().unwrap();
         duplex.close();
         assert_eq!(timeout(SOON, child.close(SOON)).await.unwrap(), "exited with code 0");
     }

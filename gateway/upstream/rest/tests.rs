@@ -124,6 +124,7 @@ fn around() -> Surroundings {
         budget: Arc::new(Budget::new(1 << 26)),
         apart: Arc::new(Apart::new(apart)),
         info: Arc::from(br#"{"name":"gate","version":"1"}"#.as_slice()),
+        voucher: None,
         guard: "/nowhere".into(),
     }
 }
@@ -155,6 +156,7 @@ async fn call(client: &Client) -> Result<Answer, Failure> {
         id: lockgate_admission::CallerId::alone(1),
         capabilities: "{}".into(),
         interactive: false,
+        voucher: None,
         log_level: None,
         session: None,
         era: Era::Modern,

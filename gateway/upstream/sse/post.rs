@@ -18,6 +18,7 @@ use tokio::time::timeout;
 use super::request::{make_request, read_status, unsent};
 use crate::duplex::{Exchange, Outgoing, count_outgoing};
 use crate::failure::{Failure, Kind};
+use crate::voucher::{Identification, Voucher};
 
 /// Requests that are posted at once.
 const SIDE_BY_SIDE: usize = 32;
@@ -40,9 +41,16 @@ pub(super) struct Posts {
 
 #[derive(Default)]
 struct State {
-    queue: VecDeque<(Option<u64>, Bytes)>,
+    queue: VecDeque<Item>,
     bytes: usize,
     closing: bool,
+}
+
+/// One message that waits.
+struct Item {
+    id: Option<u64>,
+    text: Bytes,
+    voucher: Option<Arc<dyn Voucher>>,
 }
 
 impl Posts {
@@ -51,12 +59,12 @@ impl Posts {
     }
 
     /// The next message; `None` when no more will come.
-    async fn next(&self) -> Option<(Option<u64>, Bytes)> {
+    async fn next(&self) -> Option<Item> {
         loop {
             {
                 let mut state = self.state.lock();
                 if let Some(item) = state.queue.pop_front() {
-                    state.bytes -= item.1.len();
+                    state.bytes -= item.text.len();
                     return Some(item);
                 }
                 if state.closing {
@@ -69,7 +77,12 @@ impl Posts {
 }
 
 impl Outgoing for Posts {
-    fn send(&self, id: Option<u64>, text: Bytes) -> Result<(), Failure> {
+    fn send(
+        &self,
+        id: Option<u64>,
+        text: Bytes,
+        voucher: Option<Arc<dyn Voucher>>,
+    ) -> Result<(), Failure> {
         let text = count_outgoing(text, &self.budget)?;
         let mut state = self.state.lock();
         if state.closing {
@@ -81,7 +94,7 @@ impl Outgoing for Posts {
             return Err(Failure::new(Kind::Overloaded, "the server does not take what it is sent"));
         }
         state.bytes += text.len();
-        state.queue.push_back((id, text));
+        state.queue.push_back(Item { id, text, voucher });
         drop(state);
         self.more.notify_one();
         Ok(())
@@ -89,9 +102,9 @@ impl Outgoing for Posts {
 
     fn withdraw(&self, id: u64) -> bool {
         let mut state = self.state.lock();
-        let found = state.queue.iter().position(|(queued, _)| *queued == Some(id));
-        let Some((_, text)) = found.and_then(|at| state.queue.remove(at)) else { return false };
-        state.bytes -= text.len();
+        let found = state.queue.iter().position(|item| item.id == Some(id));
+        let Some(item) = found.and_then(|at| state.queue.remove(at)) else { return false };
+        state.bytes -= item.text.len();
         true
     }
 
@@ -108,7 +121,7 @@ impl Outgoing for Posts {
         let mut state = self.state.lock();
         state.closing = true;
         state.bytes = 0;
-        state.queue.drain(..).filter_map(|(id, _)| id).collect()
+        state.queue.drain(..).filter_map(|item| item.id).collect()
     }
 }
 
@@ -119,15 +132,19 @@ pub(super) async fn run(
     origin: Origin,
     uri: Uri,
     headers: HeaderMap,
+    identification: Option<Identification>,
     exchange: Arc<Exchange>,
 ) {
     let mut running = JoinSet::new();
-    while let Some((id, text)) = posts.next().await {
+    while let Some(Item { id, text, voucher }) = posts.next().await {
         while running.try_join_next().is_some() {}
         if running.len() >= SIDE_BY_SIDE {
             running.join_next().await;
         }
-        let message = make_request(Method::POST, uri.clone(), &headers, text);
+        let mut message = make_request(Method::POST, uri.clone(), &headers, text);
+        if let Some(identification) = &identification {
+            identification.add(message.headers_mut(), voucher.as_deref());
+        }
         let Some(id) = id else {
             let note = timeout(NOTE_WAIT, deliver(&origin, message)).await;
             if let Err(failure) = note.unwrap_or_else(|_| Err(slow())) {

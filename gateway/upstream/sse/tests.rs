@@ -23,6 +23,7 @@ use crate::failure::{Failure, Kind};
 use crate::future::BoxFuture;
 use crate::incoming::Intake;
 use crate::link::Inbox;
+use crate::voucher::{Identification, Voucher};
 
 const SOON: Duration = Duration::from_secs(5);
 const BOUNDS: Bounds = Bounds { message_bytes: 2000, depth: 16, outgoing: 4 };
@@ -72,6 +73,7 @@ impl Arrived {
 struct Server {
     url: Url,
     arrived: mpsc::UnboundedReceiver<Arrived>,
+    identification: Option<Identification>,
 }
 
 impl Server {
@@ -85,7 +87,7 @@ impl Server {
                 tokio::spawn(serve(socket, sender.clone()));
             }
         });
-        Self { url, arrived }
+        Self { url, arrived, identification: None }
     }
 
     async fn next(&mut self) -> Arrived {
@@ -111,9 +113,18 @@ impl Server {
             http::header::AUTHORIZATION,
             HeaderValue::from_static("Bearer x"),
         )]);
+        let identification = self.identification.clone();
         let connecting = tokio::spawn(async move {
-            connect(&origin, &url, &headers, BOUNDS, Arc::new(Recorder(log)), Intake::for_tests())
-                .await
+            connect(
+                &origin,
+                &url,
+                &headers,
+                BOUNDS,
+                Arc::new(Recorder(log)),
+                Intake::for_tests(),
+                identification,
+            )
+            .await
         });
         (connecting, seen)
     }
@@ -170,7 +181,7 @@ fn request(id: u64) -> Bytes {
 
 fn ask(duplex: &Arc<Duplex>, id: u64) -> JoinHandle<Result<Response, Failure>> {
     let duplex = duplex.clone();
-    tokio::spawn(async move { duplex.request(id, request(id), None, true).await })
+    tokio::spawn(async move { duplex.request(id, request(id), None, None, true).await })
 }
 
 async fn result(call: JoinHandle<Result<Response, Failure>>) -> Result<Response, Failure> {
@@ -211,6 +222,45 @@ async fn messages_are_posted_to_the_endpoint_and_answers_come_on_the_stream() {
     post.accept().await;
     stream.reply("data: {\"jsonrpc\":\"2.0\",\"method\":\"some/note\"}\n\n").await;
     assert_eq!(timeout(SOON, seen.recv()).await.unwrap().unwrap(), "note some/note");
+}
+
+/// Says a name.
+struct Says(&'static str);
+
+impl Voucher for Says {
+    fn vouch(&self, audience: &Arc<str>) -> Option<HeaderValue> {
+        HeaderValue::from_str(&format!("{} for {audience}", self.0)).ok()
+    }
+}
+
+#[tokio::test]
+async fn each_post_says_for_whom_it_is_and_the_stream_whose_it_is() {
+    let mut server = Server::start().await;
+    server.identification =
+        Some(Identification { audience: "crm".into(), owner: Arc::new(Says("gate")) });
+    let (duplex, stream, _seen) = server.open().await;
+    assert!(stream.headers.contains("lockgate-identity: gate for crm"), "{}", stream.headers);
+    for (id, name) in [(1, "alice"), (2, "bob")] {
+        let asking = duplex.clone();
+        let voucher: Arc<dyn Voucher> = Arc::new(Says(name));
+        let call = tokio::spawn(async move {
+            asking.request(id, request(id), None, Some(voucher), true).await
+        });
+        let post = server.next().await;
+        let told = format!("lockgate-identity: {name} for crm\r\n");
+        assert!(post.headers.contains(&told), "{}", post.headers);
+        assert_eq!(post.headers.matches("lockgate-identity").count(), 1);
+        post.accept().await;
+        // Who asked is who takes it back.
+        call.abort();
+        let cancelled = server.next().await;
+        assert!(cancelled.body.contains("notifications/cancelled"), "{}", cancelled.body);
+        assert!(cancelled.headers.contains(&told), "{}", cancelled.headers);
+        cancelled.accept().await;
+    }
+    duplex.notify(Bytes::from_static(b"{}"), None).unwrap();
+    let note = server.next().await;
+    assert!(note.headers.contains("lockgate-identity: gate for crm\r\n"), "{}", note.headers);
 }
 
 #[tokio::test]
@@ -284,7 +334,7 @@ async fn an_event_that_is_too_large_ends_the_stream_and_tells_the_only_caller() 
 async fn closing_posts_what_waits_and_ends_the_stream() {
     let mut server = Server::start().await;
     let (duplex, stream, mut seen) = server.open().await;
-    duplex.notify(Bytes::from_static(b"{\"last\":1}")).unwrap();
+    duplex.notify(Bytes::from_static(b"{\"last\":1}"), None).unwrap();
     duplex.close();
     let post = server.next().await;
     assert_eq!(post.body, "{\"last\":1}");

@@ -1,0 +1,74 @@
+//! Private keys that statements are signed with: P-256 alone, because every library verifies ES256.
+//! A key is known by its thumbprint (RFC 7638), so that all gateways that have it call it the same.
+
+use std::fmt;
+
+use jsonwebtoken::jwk::{Jwk, PublicKeyUse, ThumbprintHash};
+use jsonwebtoken::{Algorithm, EncodingKey};
+use rustls_pki_types::PrivatePkcs8KeyDer;
+use rustls_pki_types::pem::PemObject;
+
+/// A private key and what is published of it.
+#[derive(Clone)]
+pub struct SigningKey {
+    private: EncodingKey,
+    public: Jwk,
+    id: String,
+}
+
+/// A text that is no such key. It does not quote it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SigningKeyError {
+    #[error("is no private key in PEM (PKCS #8)")]
+    Form,
+    #[error("is a private key of another kind than P-256")]
+    Kind,
+}
+
+impl SigningKey {
+    /// Reads PEM, `-----BEGIN PRIVATE KEY-----`.
+    ///
+    /// # Errors
+    /// [`SigningKeyError`].
+    pub fn from_pem(pem: &str) -> Result<Self, SigningKeyError> {
+        let _ = jsonwebtoken::crypto::aws_lc::DEFAULT_PROVIDER.install_default();
+        let der = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes())
+            .map_err(|_| SigningKeyError::Form)?;
+        let private = EncodingKey::from_ec_der(der.secret_pkcs8_der());
+        let mut public = Jwk::from_encoding_key(&private, Algorithm::ES256)
+            .map_err(|_| SigningKeyError::Kind)?;
+        let id = public.thumbprint(ThumbprintHash::SHA256).map_err(|_| SigningKeyError::Kind)?;
+        public.common.key_id = Some(id.clone());
+        public.common.public_key_use = Some(PublicKeyUse::Signature);
+        Ok(Self { private, public, id })
+    }
+
+    /// Its thumbprint, the `kid`.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub(super) fn private(&self) -> &EncodingKey {
+        &self.private
+    }
+
+    pub(super) fn public(&self) -> &Jwk {
+        &self.public
+    }
+}
+
+impl PartialEq for SigningKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
+impl Eq for SigningKey {}
+
+/// Never shows the private key.
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SigningKey").field("id", &self.id).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,15 @@
+//! `identity`: with what servers are told who calls. Holds secrets and so has no Debug.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::leaf::Text;
+
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Identity {
+    /// Private keys (P-256, PEM, PKCS #8), 8 at most, for `servers.NAME.identity`: the first signs,
+    /// all are published at `/.well-known/jwks.json`. References: `file:PATH` or `${IDENTITY_KEY}`.
+    /// The same at every replica.
+    pub keys: Vec<Text>,
+}

@@ -1,0 +1,108 @@
+//! `identity`: keys that can sign, and a public address in whose name they do. No message quotes a
+//! key.
+
+use std::sync::Arc;
+
+use lockgate_authn::signer::{self, SigningKey};
+use url::Url;
+
+use super::Check;
+use super::secret::is_literal;
+use crate::raw::leaf::Text;
+use crate::raw::{Root, Server};
+
+/// Keys of a ring: one signs, others come and go.
+const KEYS: usize = 8;
+const AUDIENCE_BYTES: usize = 1024;
+const MAKE_ONE: &str = "make one with `openssl genpkey -algorithm EC -pkeyopt \
+    ec_paramgen_curve:P-256 -out identity.pem`, and refer to it: file:identity.pem";
+
+impl Check<'_> {
+    /// With what servers are told who calls; none where there is no key.
+    pub fn identity(&mut self, root: &Root, public_url: Option<&Url>) -> Option<signer::Config> {
+        let given = &root.identity.keys;
+        let path = ["identity", "keys"];
+        if given.is_empty() {
+            if !self.layers.damaged(&path) {
+                self.refuse_unsigned(root);
+            }
+            return None;
+        }
+        if given.len() > KEYS {
+            self.error(&path, format!("has more than {KEYS}"), "remove the oldest");
+        }
+        let mut keys = Vec::with_capacity(given.len());
+        for (number, key) in given.iter().enumerate() {
+            let Some(key) = self.signing_key(&number.to_string(), key) else { continue };
+            if keys.contains(&key) {
+                let number = number.to_string();
+                let path = ["identity", "keys", number.as_str()];
+                self.error(&path, "stands twice", "keep one of them");
+            }
+            keys.push(key);
+        }
+        Some(signer::Config { public_url: public_url?.clone(), keys })
+    }
+
+    fn signing_key(&mut self, number: &str, key: &Text) -> Option<SigningKey> {
+        let path = ["identity", "keys", number];
+        match SigningKey::from_pem(&key.0) {
+            Ok(key) => {
+                if self.layers.find(&path).is_some_and(is_literal) {
+                    let hint = "refer to it: ${VAR} or file:PATH";
+                    self.warning(&path, "is written into the file itself", hint);
+                }
+                Some(key)
+            }
+            Err(error) => {
+                self.error(&path, error.to_string(), MAKE_ONE);
+                None
+            }
+        }
+    }
+
+    /// There is no default key: a server that wants signatures gets none without one.
+    fn refuse_unsigned(&mut self, root: &Root) {
+        for (slug, server) in &root.servers {
+            if server.identity.is_some() && server.command.is_none() {
+                let path = ["servers", slug, "identity"];
+                self.error(&path, "needs a key in `identity.keys`, which signs it", MAKE_ONE);
+            }
+        }
+    }
+
+    /// Whom a server takes statements for: itself alone.
+    pub fn audience(&mut self, slug: &str, raw: &Server) -> Option<Arc<str>> {
+        let path = ["servers", slug, "identity", "audience"];
+        let hint = "it is what the server compares `aud` with, such as its own address";
+        let Some(Text(audience)) = &raw.identity.as_ref()?.audience else {
+            if !self.layers.damaged(&path) {
+                self.error(&path, "must be given", hint);
+            }
+            return None;
+        };
+        let is_plain = audience.bytes().all(|byte| byte.is_ascii_graphic());
+        if !(1..=AUDIENCE_BYTES).contains(&audience.len()) || !is_plain {
+            let what = format!("must be 1 to {AUDIENCE_BYTES} ASCII characters without blanks");
+            self.error(&path, what, hint);
+        }
+        Some(audience.as_str().into())
+    }
+
+    /// Warns of servers that could show each other what they are told.
+    pub fn shared_audiences(&mut self, servers: &[lockgate_upstream::Config]) {
+        for (at, server) in servers.iter().enumerate() {
+            let Some(audience) = &server.identity else { continue };
+            let mut before = servers.iter().take(at);
+            let other = before.find(|other| other.identity.as_ref() == Some(audience));
+            if let Some(other) = other {
+                let path = ["servers", &server.slug, "identity", "audience"];
+                let what = format!(
+                    "is that of `servers.{}` too: each could pass as a caller at the other",
+                    other.slug
+                );
+                self.warning(&path, what, "give each its own, unless they are one program");
+            }
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Calls at legacy servers over HTTP that nobody waits for any more: the server has to be told.
+
+use std::sync::Arc;
+
+use lockgate_protocol::outbound;
+
+use crate::http::HttpLink;
+use crate::voucher::Voucher;
+
+/// Tells a legacy server that nobody waits for its answer any more.
+pub(super) struct CancelOnDrop<'a> {
+    /// Gone once the answer is there.
+    pub(super) link: Option<&'a Arc<HttpLink>>,
+    pub(super) id: u64,
+    /// Who waits no more.
+    pub(super) voucher: Option<&'a Arc<dyn Voucher>>,
+}
+
+impl Drop for CancelOnDrop<'_> {
+    fn drop(&mut self) {
+        if let Some(link) = self.link
+            && tokio::runtime::Handle::try_current().is_ok()
+        {
+            let text = outbound::cancelled(self.id, "the caller does not wait any more");
+            link.notify(text.into(), self.voucher.map(|voucher| &**voucher));
+        }
+    }
+}
