@@ -1,0 +1,124 @@
+"""Servers that answer nobody of whom they do not know who it is: a server of the Python SDK asks PyJWT, which asks the gateway
+for its keys. Every client library, in both eras, over HTTP as two callers and over stdio, at a server in each era.
+"""
+
+import json
+import os
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from .clients import CLIENTS, HERE, Place, play
+from .gateway import Gateway
+from .judge import Verdict
+
+CLIENT_NAMES = ("py-legacy", "py-modern", "ts-legacy", "ts-modern", "sdk-legacy")
+SERVERS = {"crm": "auto", "old": "legacy"}
+
+
+class Knowing:
+    """A gateway with two keys for two callers, and a program for each server."""
+
+    def __init__(self, binary: Path, scratch: Path, yard):
+        self.binary, self.yard, self.children = binary, yard, []
+        self.scratch = scratch / "identity"
+        self.scratch.mkdir()
+        for name in ("old.pem", "new.pem"):
+            subprocess.run(["openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out",
+                            str(self.scratch / name)], check=True, capture_output=True)
+        self.gateway = Gateway(binary, self.scratch, {})
+        self.public = f"http://{self.gateway.listen}"
+        self.urls = {slug: self.serve(slug) for slug in SERVERS}
+        self.keys = {name: self.create_key(name) for name in ("alice", "bob")}
+        self.configure(["old.pem"])
+
+    def serve(self, slug: str) -> str:
+        command = [str(self.yard.python / "python"), str(HERE / "drivers/knowing_server.py"), f"urn:{slug}", self.public,
+                   f"{self.public}/.well-known/jwks.json"]
+        env = {k: v for k, v in os.environ.items() if k.lower() not in ("http_proxy", "https_proxy", "all_proxy")}
+        said = (self.scratch / f"{slug}.log").open("w")
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True, env=env)
+        self.children.append(child)
+        return f"http://127.0.0.1:{int(child.stdout.readline())}/mcp"
+
+    def create_key(self, name: str) -> str:
+        made = subprocess.run([str(self.binary), "keys", "create", name, "--json", "--file", str(self.scratch / "keys.yaml")],
+                              check=True, capture_output=True, text=True)
+        return json.loads(made.stdout)["key"]
+
+    def configure(self, keys: list[str]) -> None:
+        servers = {slug: {"url": url, "era": SERVERS[slug], "identity": {"audience": f"urn:{slug}"}}
+                   for slug, url in self.urls.items()}
+        config = {"listen": self.gateway.listen, "builtin": {"system": False}, "limits": {"discovery_deadline": 30},
+                  "auth": {"keys_file": "keys.yaml"}, "http": {"public_url": self.public},
+                  "identity": {"keys": [f"file:{name}" for name in keys]}, "servers": servers}
+        new = self.scratch / "new.yaml"
+        new.write_text(json.dumps(config))
+        new.rename(self.gateway.config)
+
+    def published(self) -> list[str]:
+        with urllib.request.urlopen(f"{self.public}/.well-known/jwks.json", timeout=5) as answer:
+            return [key["kid"] for key in json.load(answer)["keys"]]
+
+    def rotate(self) -> None:
+        """A new key signs, which servers have not seen before."""
+        before = self.published()
+        self.configure(["new.pem", "old.pem"])
+        end = time.monotonic() + 20
+        while time.monotonic() < end and len(self.published()) != 2:
+            time.sleep(0.1)
+        if self.published()[1:] != before:
+            raise RuntimeError(f"{before} became {self.published()}")
+
+    def stop(self) -> str:
+        complaint = self.gateway.stop()
+        for child in self.children:
+            child.terminate()
+            child.wait(10)
+        return complaint
+
+
+def asked(knowing: Knowing, cache: Path, name: str, place: Place, want: str) -> list[str]:
+    """What is wrong with what the servers say of this caller."""
+    script = {"steps": [{"do": "call_tool", "name": f"{slug}__whoami", "arguments": {}} for slug in SERVERS]}
+    reports, err = play(CLIENTS[name], cache, place, script)
+    reasons = [] if len(reports) >= 1 + len(SERVERS) else [f"{len(reports)} reports: {err[-400:]}"]
+    for slug, report in zip(SERVERS, reports[1:]):
+        said = report["result"]["content"][0].get("text") if report["ok"] else str(report["error"])
+        reasons += [] if said == want else [f"{slug}: want {want}, got {said}"]
+    return reasons
+
+
+def refused(url: str, headers: dict[str, str]) -> list[str]:
+    """What is wrong where a server answers somebody who did not come through the gateway."""
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode()
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=5) as answer:
+            return [f"it answered {answer.status}"]
+    except urllib.error.HTTPError as error:
+        return [] if error.code == 401 else [str(error)]
+
+
+def run(binary: Path, cache: Path, scratch: Path, yard):
+    knowing = Knowing(binary, scratch, yard)
+    try:
+        knowing.gateway.start()
+        for turn in ("", ", after a rotation"):
+            for name in CLIENT_NAMES:
+                for who, key in knowing.keys.items():
+                    place = Place(url=f"{knowing.public}/mcp", token=key)
+                    reasons = asked(knowing, cache, name, place, f"key|{key.split('_')[1]}")
+                    yield Verdict(f"identity {name}: {who} is known{turn}", reasons)
+                place = Place(command=knowing.gateway.stdio_command())
+                yield Verdict(f"identity {name}: stdio is known{turn}", asked(knowing, cache, name, place, "local|user"))
+            if not turn:
+                knowing.rotate()
+        forged = {"Lockgate-Identity": "eyJhbGciOiJub25lIn0.eyJzdWIiOiJyb290In0."}
+        for what, headers in (("nobody", {}), ("a forger", forged)):
+            reasons = [line for url in knowing.urls.values() for line in refused(url, headers)]
+            yield Verdict(f"identity: {what} is refused", reasons)
+    finally:
+        complaint = knowing.stop()
+    yield Verdict("identity: the gateway stops on SIGTERM", [complaint] if complaint else [])
