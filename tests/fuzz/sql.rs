@@ -148,6 +148,11 @@ fn respelled(dialect: Dialect, text: &str) -> String {
         let named = before.is_ascii_alphanumeric() || before == '_';
         match c {
             c if at < skipped => plain.push(c),
+            '\'' | '"' | '`' => {
+                let escapes = dialect == Dialect::Mysql || matches!(before, 'e' | 'E');
+                skipped = at + quoted(&text[at..], c, escapes);
+                plain.push(c);
+            }
             '$' if named => plain.push('_'),
             '$' if dialect == Dialect::Postgres => {
                 skipped = at + dollar_quoted(&text[at..]);
@@ -172,6 +177,21 @@ fn respelled(dialect: Dialect, text: &str) -> String {
         plain.push(' ');
     }
     plain
+}
+
+/// How long what stands between two such quotes at the beginning of a text is in bytes, with them;
+/// `escapes` where a backslash may stand before one.
+fn quoted(text: &str, quote: char, escapes: bool) -> usize {
+    let mut is_escaped = false;
+    for (at, c) in text.char_indices().skip(1) {
+        match c {
+            _ if is_escaped => is_escaped = false,
+            '\\' if escapes => is_escaped = true,
+            c if c == quote => return at + 1,
+            _ => {}
+        }
+    }
+    text.len()
 }
 
 /// How long the string `$tag$…$tag$` at the beginning of a text is in bytes: 0 where there is none.
