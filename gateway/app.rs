@@ -29,12 +29,11 @@ use lockgate_tools::{About, Builtin, Shell};
 use lockgate_upstream::{Client, SoleClient, Surroundings, Upstream};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::api_settings::ApiSettings;
 use crate::forward::Forwarding;
 use crate::rates::Rates;
+use crate::retiring::Retiring;
 use crate::switches::Switches;
 use crate::tenants::Tenants;
 use crate::trail;
@@ -57,8 +56,7 @@ pub(crate) struct App {
     /// Held while the servers of the file are replaced: one change after another.
     pub(crate) changing: Mutex<()>,
     /// Servers that are not wanted any more and still have calls.
-    retiring: TaskTracker,
-    closing: CancellationToken,
+    retiring: Retiring,
     builtin: Builtin,
     /// What people change at run time; none where nobody can.
     pub(crate) registry: Option<Arc<Registry>>,
@@ -116,8 +114,7 @@ impl App {
             clients: Mutex::default(),
             switches: Switches::default(),
             changing: Mutex::default(),
-            retiring: TaskTracker::new(),
-            closing: CancellationToken::new(),
+            retiring: Retiring::default(),
             registry,
             tenants,
             audit,
@@ -213,12 +210,10 @@ impl App {
             .into_values()
             .map(|client| tokio::spawn(async move { client.close().await }))
             .collect();
-        self.closing.cancel();
-        self.retiring.close();
+        self.retiring.close().await;
         for task in closing {
             let _ = task.await;
         }
-        self.retiring.wait().await;
         if let Some(tenants) = &self.tenants {
             tenants.close().await;
         }

@@ -15,6 +15,7 @@ mod pins_file;
 mod probe;
 mod rates;
 mod reload;
+mod retiring;
 mod serve;
 mod shutdown;
 mod signed_post;

@@ -28,6 +28,8 @@ use url::Url;
 
 use known_lists::Memory;
 
+use crate::retiring::Retiring;
+
 /// How long after a change an integration is connected without being used.
 const RECENT_MS: u64 = 60_000;
 
@@ -76,6 +78,7 @@ pub(crate) struct Tenants {
     addresses: Policy,
     /// Held while an organisation is replaced: one change after another.
     organisations: Mutex<HashMap<Arc<str>, Tenant>>,
+    retiring: Retiring,
     /// Stored credentials that do not open, by organisation: each is on the record once.
     unopened: Mutex<HashMap<Arc<str>, Vec<Unopened>>>,
 }
@@ -135,6 +138,7 @@ impl Tenants {
             all,
             addresses,
             organisations: Mutex::default(),
+            retiring: Retiring::default(),
             unopened: Mutex::default(),
         });
         let changes = tenants.registry.changes();
@@ -197,7 +201,12 @@ impl Tenants {
             }
         }
         self.serve(&snapshot, &integrations);
-        close_unused(old, &integrations);
+        for (id, connected) in old {
+            let kept = integrations.get(&id);
+            if !kept.is_some_and(|kept| Arc::ptr_eq(&kept.client, &connected.client)) {
+                self.retiring.retire(connected.client);
+            }
+        }
         if !integrations.is_empty() {
             let name = Arc::clone(&snapshot.organisation);
             organisations.insert(name, Tenant { snapshot, around, integrations });
@@ -337,6 +346,7 @@ impl Tenants {
         for connected in tenants.flat_map(|tenant| tenant.integrations.into_values()) {
             closing.push(tokio::spawn(async move { connected.client.close().await }));
         }
+        self.retiring.close().await;
         for task in closing {
             let _ = task.await;
         }
@@ -355,15 +365,6 @@ fn is_recent(time: i64) -> bool {
 /// called is nothing to its connection.
 fn is_reached_alike(old: &IntegrationSnapshot, new: &IntegrationSnapshot) -> bool {
     old.slug == new.slug && old.url == new.url && old.credential == new.credential
-}
-
-fn close_unused(old: Integrations, integrations: &Integrations) {
-    for (id, connected) in old {
-        let kept = integrations.get(&id);
-        if !kept.is_some_and(|kept| Arc::ptr_eq(&kept.client, &connected.client)) {
-            tokio::spawn(async move { connected.client.close().await });
-        }
-    }
 }
 
 /// An agent as the request path knows it: by the servers of integrations that have a client.

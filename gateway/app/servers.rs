@@ -5,10 +5,8 @@ use std::sync::Arc;
 
 use lockgate_config::Config;
 use lockgate_upstream::{Client, Upstream};
-use tokio_util::sync::CancellationToken;
 
 use super::{App, Clients};
-use crate::shutdown::GRACE;
 
 impl App {
     /// A client for each configured server: the one that is there, if it is reached in the same
@@ -42,7 +40,7 @@ impl App {
                 }
                 None => tracing::info!(server = slug, "server removed: its calls end first"),
             }
-            self.retiring.spawn(retire(client, self.closing.clone()));
+            self.retiring.retire(client);
         }
         for client in clients.values() {
             client.start();
@@ -65,13 +63,4 @@ impl App {
         }
         settings
     }
-}
-
-/// Closes a client once its calls have ended, or had their time.
-async fn retire(client: Arc<Client>, closing: CancellationToken) {
-    tokio::select! {
-        () = client.finish_calls(GRACE) => {}
-        () = closing.cancelled() => {}
-    }
-    client.close().await;
 }

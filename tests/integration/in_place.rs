@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::principals::{By, key};
+use crate::rig::client::Request;
 use crate::rig::upstream::{Heard, Say, legacy, modern};
 use crate::rig::{Gate, Stream, Upstream, Value, alive, json, until};
 
@@ -184,5 +186,60 @@ async fn a_process_ends_behind_its_last_call() {
         assert_eq!(slow.code(), 0, "{}", slow.text());
         until("the old one is gone", async || (!alive(pids[0])).then_some(())).await;
         assert_eq!(gate.children().len(), usize::from(!is_removed));
+    }
+}
+
+/// An integration of an organisation that is changed or deleted ends behind its calls too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn calls_of_an_integration_end_before_it_does() {
+    for is_old in [false, true] {
+        let go = Arc::new(AtomicBool::new(false));
+        let server = Upstream::http(held(is_old, &["slow", "t"], &go)).await;
+        let gate = Gate::start(json!({
+            "auth": {"keys_file": "keys.yaml"},
+            "store": {"keys": ["a-key-of-the-ring-that-is-long-enough"]},
+        }))
+        .await;
+        let admin = key(&gate, "acme", &["--role", "admin", "--organisation", "acme"]).await;
+        let ask = async |verb: &'static str, path: &str, body: String| {
+            let request = Request::bare(verb, &format!("/api/mcp-integrations{path}"), body);
+            request.by(&admin).send(gate.address).await
+        };
+        let url = format!("http://{}/mcp", server.address);
+        let made = json!({"name": "Own", "serverUrl": url, "authMethod": "bearer_token",
+            "credentials": "the-first-credential"});
+        let made = ask("POST", "/custom", made.to_string()).await;
+        assert_eq!(made.status, 201, "{}", made.text());
+        let path = format!("/{}", made.json()["id"].as_str().unwrap());
+        let params = |tool: &str| json!({"name": format!("own__{tool}"), "arguments": {}});
+        let call = async |tool: &str| {
+            let request = Request::modern("/mcp", "tools/call", params(tool));
+            request.by(&admin).send(gate.address).await
+        };
+        let first = until("the integration works", async || {
+            let answer = call("t").await;
+            (answer.code() == 0).then_some(server.count("tools/call"))
+        })
+        .await;
+        let changed = async {
+            let begun = async || (server.count("tools/call") > first).then_some(());
+            until("a call runs", begun).await;
+            let other = json!({"credentials": "the-second-credential"}).to_string();
+            let patched = ask("PATCH", &path, other).await;
+            assert_eq!(patched.status, 200, "{}", patched.text());
+            until("new calls go with the new credential", async || {
+                let answer = call("t").await;
+                let heard = server.heard_of("tools/call");
+                let last = heard.last()?.header("authorization")?.to_owned();
+                (answer.code() == 0 && last.ends_with("the-second-credential")).then_some(())
+            })
+            .await;
+            assert_eq!(ask("DELETE", &path, String::new()).await.status, 204);
+            until("new calls find nothing", async || (call("t").await.code() != 0).then_some(()))
+                .await;
+            go.store(true, Ordering::SeqCst);
+        };
+        let (slow, ()) = tokio::join!(call("slow"), changed);
+        assert_eq!(slow.code(), 0, "{is_old}: {}", slow.text());
     }
 }
