@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use lockgate_text::pem;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
@@ -66,8 +67,8 @@ pub fn check_authorities(path: &Path) -> Result<(), String> {
 /// The certificates of a file, or what is wrong with it.
 fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let mut all = Vec::new();
-    for certificate in CertificateDer::pem_file_iter(path).map_err(|error| error.to_string())? {
-        let certificate = certificate.map_err(|error| error.to_string())?;
+    for certificate in CertificateDer::pem_file_iter(path).map_err(|error| pem::describe(&error))? {
+        let certificate = certificate.map_err(|error| pem::describe(&error))?;
         check_authority(&certificate).map_err(|error| error.to_string())?;
         all.push(certificate);
         if all.len() > MAX_AUTHORITIES {

@@ -8,6 +8,7 @@ use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
 use lockgate_authn::{Certificate, ClientCertificateError, read_expiry};
+use lockgate_text::pem as pem_error;
 use parking_lot::Mutex;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
@@ -24,7 +25,7 @@ const MAX_CERTIFICATES: usize = 4096;
 /// Why a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    #[error("cannot use {path}: {cause}")]
+    #[error("cannot use {path}: {}", pem_error::describe(cause))]
     File { path: PathBuf, cause: pem::Error },
     #[error("cannot use {path}: it holds no certificate")]
     Empty { path: PathBuf },

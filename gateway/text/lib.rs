@@ -1,9 +1,10 @@
 //! What texts are made of, for every layer alike: characters that nobody sees, escapes, hexadecimal
-//! digits, dates, and JSON that has one reading. A rule about them stands here once, so that it
-//! cannot differ from place to place. It knows no protocol.
+//! digits, dates, errors of PEM, and JSON that has one reading. A rule about them stands here once,
+//! so that it cannot differ from place to place. It knows no protocol.
 
 pub mod date;
 pub mod hex;
 pub mod json;
+pub mod pem;
 pub mod percent;
 pub mod unseen;

@@ -13,7 +13,7 @@ const TABLE: [(&str, &[&str]); 16] = [
     ("protocol", &["text"]),
     ("policy", &["text"]),
     ("telemetry", &["text"]),
-    ("egress", &[]),
+    ("egress", &["text"]),
     ("authn", &["text", "admission", "egress"]),
     ("limits", &["text", "policy", "egress"]),
     ("upstream", &["text", "admission", "protocol", "egress", "telemetry"]),
@@ -21,7 +21,7 @@ const TABLE: [(&str, &[&str]); 16] = [
     ("store", &["text"]),
     ("registry", &["text", "admission", "store"]),
     ("proxy", &["text", "admission", "protocol", "authn", "policy", "upstream", "telemetry"]),
-    ("listener", &["admission", "protocol", "authn", "proxy", "telemetry"]),
+    ("listener", &["text", "admission", "protocol", "authn", "proxy", "telemetry"]),
     (
         "admin",
         &[

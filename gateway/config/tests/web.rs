@@ -18,7 +18,7 @@ fn both_are_off_until_they_are_configured_and_have_careful_defaults() {
     );
     assert_eq!(
         (web.user_agent.as_str(), web.redirects, web.response_bytes),
-        ("GHL-Agency-AI-MCP/1.0", 5, 1 << 20)
+        (concat!("lockgate/", env!("CARGO_PKG_VERSION")), 5, 1 << 20)
     );
     assert!(web.networks.is_empty() && web.ports.is_empty() && web.proxy.is_none());
     assert_eq!(web.methods, ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]);

@@ -7,7 +7,6 @@ use super::Check;
 use crate::problem::Place;
 use crate::raw::Root;
 use crate::raw::leaf::Text;
-use crate::source::node::Node;
 
 const KEY_CHARS: usize = 16;
 const SECRET_CHARS: usize = 32;
@@ -82,7 +81,7 @@ impl Check<'_> {
             self.error(path, format!("must have {least} to {LONGEST} characters"), MAKE_ONE);
         } else if distinct < DISTINCT || placeholder {
             self.error(path, "can be guessed", MAKE_ONE);
-        } else if self.layers.find(path).is_some_and(is_literal) {
+        } else if self.is_literal(path) {
             self.warning(
                 path,
                 "is written into the file itself",
@@ -92,7 +91,12 @@ impl Check<'_> {
     }
 }
 
-/// Written into a file as it is.
-pub fn is_literal(node: &Node) -> bool {
-    matches!(node.place, Place::File { .. }) && node.reference.is_none()
+impl Check<'_> {
+    /// Whether the value at a path is written into a file as it is.
+    pub fn is_literal(&self, path: &[&str]) -> bool {
+        let written = self.layers.find(path);
+        written.is_some_and(|node| {
+            matches!(node.place, Place::File { .. }) && node.reference.is_none()
+        })
+    }
 }

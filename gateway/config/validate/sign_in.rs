@@ -5,7 +5,6 @@ use lockgate_authn as authn;
 use url::Url;
 
 use super::Check;
-use super::secret::is_literal;
 use crate::raw::leaf::{List, Text};
 use crate::raw::{Root, SignIn};
 use crate::suggest;
@@ -85,7 +84,7 @@ impl Check<'_> {
         if secret.is_empty() || secret.len() > LONGEST {
             let hint = "leave it out for a public client";
             self.error(&path, format!("must have 1 to {LONGEST} bytes"), hint);
-        } else if self.layers.find(&path).is_some_and(is_literal) {
+        } else if self.is_literal(&path) {
             let hint = "refer to it: ${VAR} or file:PATH";
             self.warning(&path, "is written into the file itself", hint);
         }

@@ -56,6 +56,9 @@ impl Check<'_> {
                 self.error(&path, "the gateway sets this header itself", "take it out");
             } else if !value.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
                 self.error(&path, "must be ASCII on one line", "take other characters out");
+            } else if is_credential(name) && self.is_literal(&path) {
+                let hint = "refer to it: ${VAR} or file:PATH";
+                self.warning(&path, "is written into the file itself", hint);
             }
         }
         let url = raw.otlp.as_ref().and_then(|text| url::Url::parse(&text.0).ok());
@@ -66,6 +69,12 @@ impl Check<'_> {
         }
         plain(&raw.headers)
     }
+}
+
+/// Whether a header of this name usually carries a credential.
+fn is_credential(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    ["auth", "key", "token", "secret"].iter().any(|word| lower.contains(word))
 }
 
 fn plain(map: &BTreeMap<String, Text>) -> BTreeMap<String, String> {

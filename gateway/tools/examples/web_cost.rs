@@ -59,7 +59,7 @@ fn start(port: u16) -> Result<Arc<dyn Upstream>, String> {
         networks: vec!["127.0.0.1/32".parse().map_err(|_| "no network")?],
         methods: vec!["GET".into()],
         headers: Vec::new(),
-        user_agent: "GHL-Agency-AI-MCP/1.0".into(),
+        user_agent: "lockgate/0.1.0".into(),
         timeout: Duration::from_secs(30),
         redirects: 5,
         request_bytes: 1 << 20,

@@ -33,7 +33,7 @@ fn config(hosts: &[&str]) -> Config {
         networks: Vec::new(),
         methods: owned(&["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]),
         headers: owned(&["accept", "authorization", "content-type", "range", "x-*"]),
-        user_agent: "GHL-Agency-AI-MCP/1.0".into(),
+        user_agent: "lockgate/0.1.0".into(),
         timeout: Duration::from_secs(20),
         redirects: 5,
         request_bytes: 1 << 20,
@@ -107,7 +107,7 @@ async fn a_request_goes_out_as_written_and_comes_back_whole() {
     let sent = site.requests();
     assert!(sent[0].starts_with("POST /v1?q=1 HTTP/1.1\r\n"), "{sent:?}");
     for line in [
-        "user-agent: GHL-Agency-AI-MCP/1.0",
+        "user-agent: lockgate/0.1.0",
         "content-type: application/json",
         "accept-encoding: gzip",
         "connection: close",

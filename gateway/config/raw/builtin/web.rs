@@ -28,7 +28,7 @@ pub struct Web {
     /// idempotency-key, if-match, if-modified-since, if-none-match, if-unmodified-since, prefer,
     /// range, x-api-key, x-request-id.
     pub headers: Option<List>,
-    /// What servers are told of who asks. Default `GHL-Agency-AI-MCP/1.0`.
+    /// What servers are told of who asks. Default `lockgate/VERSION`.
     pub user_agent: Option<Text>,
     /// Time for one call with all its redirects, 1–295 s.
     pub timeout: Seconds<1, 295, 30>,

@@ -40,6 +40,14 @@ const CASES: &[Case] = &[
             "warning: lockgate.yaml:1:44: audit.syslog.address: records cross the network unencrypted — use tls://",
         ],
     ),
+    (
+        "lockgate.yaml",
+        "log: { level: inof }\ntelemetry: { otlp: 'https://c.example/v1/traces', headers: { X-Api-Key: k, X-Team: a, X-Key: '${A:-k}' } }\n",
+        &[
+            "lockgate.yaml:1:15: log.level: must be `off`, `error`, `warn`, `info`, `debug` or `trace` (it is `inof`) — did you mean `info`?",
+            "warning: lockgate.yaml:2:73: telemetry.headers.X-Api-Key: is written into the file itself — refer to it: ${VAR} or file:PATH",
+        ],
+    ),
 ];
 
 #[test]

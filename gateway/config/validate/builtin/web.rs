@@ -26,7 +26,7 @@ const HEADERS: [&str; 15] = [
     "x-api-key",
     "x-request-id",
 ];
-const USER_AGENT: &str = "GHL-Agency-AI-MCP/1.0";
+const USER_AGENT: &str = concat!("lockgate/", env!("CARGO_PKG_VERSION"));
 
 impl Check<'_> {
     pub(super) fn web(&mut self, raw: &raw::Web) -> Web {
