@@ -7,7 +7,6 @@ use lockgate_authn::signer::{self, SigningKey};
 use url::Url;
 
 use super::Check;
-use super::secret::is_literal;
 use crate::raw::leaf::Text;
 use crate::raw::{Root, Server};
 
@@ -48,7 +47,7 @@ impl Check<'_> {
         let path = ["identity", "keys", number];
         match SigningKey::from_pem(&key.0) {
             Ok(key) => {
-                if self.layers.find(&path).is_some_and(is_literal) {
+                if self.is_literal(&path) {
                     let hint = "refer to it: ${VAR} or file:PATH";
                     self.warning(&path, "is written into the file itself", hint);
                 }
