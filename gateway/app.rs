@@ -237,7 +237,7 @@ fn surround(
         connector,
         egress: config.egress.clone(),
         events: gateway.events(),
-        metrics: gateway.metrics(),
+        metrics: Some(gateway.metrics()),
         sole,
         pools: pools(config),
         part: None,

@@ -46,6 +46,7 @@ async fn try_server(
     drop(connected.map_err(|error| describe_connect(&error))?);
     // Its own: what it hears is nobody's news.
     around.events = broadcast::Sender::new(16);
+    around.metrics = None;
     around.sole = None;
     let transport = Transport::Http { url: candidate.url, headers: candidate.headers };
     let config = Config {

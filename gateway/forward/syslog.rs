@@ -7,6 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use lockgate_authn::Outside;
 use lockgate_egress::{Connector, Policy, SetupError, Stream, Target};
 use lockgate_telemetry::audit::{Sender, Syslog};
@@ -120,9 +121,15 @@ async fn watch(stream: &mut Stream) -> Trouble {
 
 /// Ends our side, and waits for the other one to have read everything and end its own.
 async fn finish(mut stream: Stream) -> Result<(), Trouble> {
+    let mut said = [0; 256];
+    // Whoever has ended it before us has not read to our end.
+    while let Some(read) = stream.read(&mut said).now_or_never() {
+        if read.map_err(|error| lost(&error))? == 0 {
+            return Err(Trouble::new(&CLOSED));
+        }
+    }
     let ended = timeout(PATIENCE, async {
         stream.shutdown().await?;
-        let mut said = [0; 256];
         loop {
             match stream.read(&mut said).await {
                 Ok(0) => return Ok(()),

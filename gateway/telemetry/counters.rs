@@ -161,8 +161,9 @@ pub struct Bounds {
     pub open: bool,
 }
 
-impl ServerMetrics {
-    pub(crate) fn new() -> Self {
+/// Counters that nothing exports yet.
+impl Default for ServerMetrics {
+    fn default() -> Self {
         Self {
             durations: Histogram::default(),
             asked: Durations::default(),
@@ -177,7 +178,9 @@ impl ServerMetrics {
             recent: Mutex::default(),
         }
     }
+}
 
+impl ServerMetrics {
     /// Counts one call of a tool that has failed.
     pub fn failed(&self, kind: FailureType) {
         self.failures[kind as usize].fetch_add(1, Relaxed);

@@ -74,7 +74,12 @@ impl<const N: usize> Default for Durations<N> {
 impl<const N: usize> Durations<N> {
     pub(crate) fn observe(&self, labels: OperationLabels, duration: Duration) {
         let Some((last, others)) = self.0.split_last() else { return };
-        for place in others {
+        // Endings are what others make up: they leave half of the places to what succeeds.
+        let open = match labels.ending {
+            Ending::Success => others.len(),
+            _ => others.len() / 2,
+        };
+        for place in others.iter().take(open) {
             let series = place.get_or_init(|| Series::boxed(labels));
             if series.labels == labels {
                 return series.durations.observe(duration);

@@ -127,7 +127,7 @@ impl Default for Entry {
     fn default() -> Self {
         Self {
             is_other: false,
-            server: Arc::new(ServerMetrics::new()),
+            server: Arc::new(ServerMetrics::default()),
             tools: BTreeMap::new(),
             other: None,
         }

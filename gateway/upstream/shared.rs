@@ -43,7 +43,8 @@ pub struct Surroundings {
     pub connector: Arc<Connector>,
     pub egress: lockgate_egress::Config,
     pub events: Events,
-    pub metrics: Arc<Metrics>,
+    /// Where servers are counted; nobody sees it without.
+    pub metrics: Option<Arc<Metrics>>,
     /// Where one client alone is served.
     pub sole: Option<Arc<SoleClient>>,
     /// Places that the calls of all servers share.
@@ -171,6 +172,13 @@ fn first_status(config: &Config) -> Status {
     }
 }
 
+fn find_metrics(config: &Config, around: &Surroundings) -> Arc<ServerMetrics> {
+    match &around.metrics {
+        Some(metrics) => metrics.server(config.organisation.as_deref(), &config.slug),
+        None => Arc::default(),
+    }
+}
+
 impl Shared {
     pub(crate) fn new(
         config: Config,
@@ -184,9 +192,8 @@ impl Shared {
             Some(part) => part.calls.clone(),
             None => around.pools.join(),
         };
-        let metrics = around.metrics.server(config.organisation.as_deref(), &config.slug);
         Ok(Self {
-            metrics,
+            metrics: find_metrics(&config, &around),
             id: ServerId {
                 organisation: config.organisation.clone(),
                 slug: config.slug.as_str().into(),

@@ -17,7 +17,7 @@ fn counts<const N: usize>(table: &Durations<N>) -> Vec<(OperationLabels, u64)> {
 
 #[test]
 fn what_differs_is_counted_apart_up_to_the_bound() {
-    let table = Durations::<3>::default();
+    let table = Durations::<5>::default();
     let failed = OperationLabels { ending: Ending::Failed("timeout"), ..FIRST };
     for labels in [FIRST, failed, FIRST] {
         table.observe(labels, Duration::from_millis(5));
@@ -27,8 +27,13 @@ fn what_differs_is_counted_apart_up_to_the_bound() {
         let labels = OperationLabels { ending: Ending::Error(code), ..FIRST };
         table.observe(labels, Duration::from_millis(5));
     }
+    let older = OperationLabels { revision: Some("2025-11-25"), ..FIRST };
+    for labels in [older, failed] {
+        table.observe(labels, Duration::from_millis(5));
+    }
     let other = OperationLabels { method: "", ending: Ending::Other, ..FIRST };
-    assert_eq!(counts(&table), [(FIRST, 2), (failed, 1), (other, 2)]);
+    let all = [(FIRST, 2), (failed, 2), (older, 1), (other, 2)];
+    assert_eq!(counts(&table), all, "errors leave room for what succeeds");
 }
 
 #[test]

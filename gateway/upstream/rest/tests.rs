@@ -12,7 +12,6 @@ use lockgate_egress::{Connector, Policy};
 use lockgate_protocol::jsonrpc::{self, Message, SentBy};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
-use lockgate_telemetry::Metrics;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -110,14 +109,7 @@ fn around() -> Surroundings {
         connector: Arc::clone(CONNECTOR.get_or_init(|| Arc::new(Connector::new(&egress).unwrap()))),
         egress,
         events: tokio::sync::broadcast::channel(64).0,
-        metrics: Arc::new(Metrics::new(&lockgate_telemetry::Config {
-            level: "off".to_owned(),
-            format: lockgate_telemetry::Format::Text,
-            otlp: None,
-            export: lockgate_telemetry::Export::default(),
-            tools: 10,
-            audit: None,
-        })),
+        metrics: None,
         sole: None,
         pools: Pools { running: Pool::new(10), waiting: Pool::new(10) },
         part: None,
