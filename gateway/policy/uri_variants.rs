@@ -50,8 +50,10 @@ fn variants(uri: &str) -> Vec<String> {
     let mut all = BTreeSet::new();
     let mut text = Cow::Borrowed(uri);
     for _ in 0..=DECODINGS {
-        let simple = simplified(&text);
-        for shape in [&*text, &simple] {
+        let mut shapes = BTreeSet::from([text.to_string(), simplified(&text)]);
+        // To some a backslash ends a segment and what its parameter hides, to others it is text.
+        shapes.insert(simplified(&with_slashes(&text)));
+        for shape in &shapes {
             let usual = Url::parse(shape).ok().map(|url| plain(url.as_str()));
             for plain in usual.into_iter().chain([plain(shape)]) {
                 let end = plain.find(['?', '#']).unwrap_or(plain.len());
@@ -71,16 +73,20 @@ fn variants(uri: &str) -> Vec<String> {
     all.into_iter().collect()
 }
 
-/// What lenient servers make of a URI: without tabs and line ends, up to a NUL, with `/` for `\`,
-/// without the parameters of its segments (`/a;x/b`), and without the dot segments that come of
-/// that.
+/// A URI with `/` for each `\` before its query.
+fn with_slashes(uri: &str) -> String {
+    let (path, tail) = uri.split_at(uri.find(['?', '#']).unwrap_or(uri.len()));
+    [&path.replace('\\', "/"), tail].concat()
+}
+
+/// What lenient servers make of a URI: without tabs and line ends, up to a NUL, without the
+/// parameters of its segments (`/a;x/b`), and without the dot segments that come of that.
 fn simplified(uri: &str) -> String {
     let text = uri.split('\0').next().unwrap_or_default();
     let text: String = text.chars().filter(|c| !matches!(c, '\t' | '\n' | '\r')).collect();
     let text = text.trim_matches(|c: char| c <= ' ');
     let (path, tail) = text.split_at(text.find(['?', '#']).unwrap_or(text.len()));
-    let path = path.replace('\\', "/");
-    let (scheme, rest) = path.split_once(':').unwrap_or(("", &path));
+    let (scheme, rest) = path.split_once(':').unwrap_or(("", path));
     let slashes = rest.len() - rest.trim_start_matches('/').len();
     // The authority stays where it is, whatever goes up.
     let fixed = usize::from(slashes == 2);

@@ -63,8 +63,9 @@ pub(super) fn read(written: &str, parsed: &Host<&str>) -> Result<Named, String> 
                 }
             } else if !is_faithful(written, name) {
                 return Err(format!(
-                    "the host {} reads as {name}: write that if it is meant",
-                    shown(written)
+                    "the host {} reads as {}: write that if it is meant",
+                    shown(written),
+                    shown(name)
                 ));
             }
             plain(name)?;

@@ -130,6 +130,14 @@ fn what_is_allowed_is_told_within_bounds() {
 }
 
 #[test]
+fn a_refusal_shows_a_long_host_in_part() {
+    let host = format!("{}ß{}", "a.".repeat(30), ".c0123456789".repeat(150));
+    let refused = rule("list").check(&format!("https://{host}.com/")).unwrap_err();
+    assert!(refused.0.contains("reads as \"a.a.a."), "{}", refused.0);
+    assert!(refused.0.len() < 300, "{}", refused.0.len());
+}
+
+#[test]
 fn a_refusal_is_a_sentence_that_says_what_to_do() {
     for (name, url, words) in [
         (
