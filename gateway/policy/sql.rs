@@ -74,16 +74,24 @@ impl Sql {
     /// # Errors
     /// What is wrong with it, with the key.
     pub fn compile(spec: &Spec) -> Result<Self, String> {
-        let lists =
-            [&spec.schemas.allow, &spec.schemas.deny, &spec.tables.allow, &spec.tables.deny];
-        let lists = lists.into_iter().chain([&spec.functions.allow, &spec.functions.deny]);
-        if lists.into_iter().any(|list| list.len() > MAX_ENTRIES) {
-            return Err(format!("a list has more than {MAX_ENTRIES} entries"));
+        for list in [
+            &spec.schemas.allow,
+            &spec.schemas.deny,
+            &spec.tables.allow,
+            &spec.tables.deny,
+            &spec.functions.allow,
+            &spec.functions.deny,
+        ] {
+            if list.len() > MAX_ENTRIES {
+                return Err(format!("a list has more than {MAX_ENTRIES} entries"));
+            }
         }
         if spec.statements.is_empty() {
             return Err("statements: at least one kind must be allowed".into());
         }
-        if spec.max_rows.is_some_and(|rows| !(1..=MAX_ROWS).contains(&rows)) {
+        if let Some(rows) = spec.max_rows
+            && !(1..=MAX_ROWS).contains(&rows)
+        {
             return Err(format!("max_rows: must be 1 to {MAX_ROWS}"));
         }
         if !(1..=MAX_BYTES).contains(&spec.max_bytes) {
@@ -162,29 +170,24 @@ impl Sql {
         if dialect.is_spent() {
             return no(TOO_LONG);
         }
-        let statement = parsed.map_err(|error| {
-            Refusal(match error {
-                ParserError::RecursionLimitExceeded => {
-                    "the SQL statement is nested too deep: make it flatter".into()
-                }
-                ParserError::TokenizerError(words) | ParserError::ParserError(words) => {
-                    let words: String = words.chars().take(80).collect();
-                    format!(
-                        "the SQL statement is not understood ({}): write it in plainer SQL",
-                        words.escape_default()
-                    )
-                }
-            })
-        })?;
+        let statement = match parsed {
+            Ok(statement) => statement,
+            Err(ParserError::RecursionLimitExceeded) => {
+                return no("the SQL statement is nested too deep: make it flatter");
+            }
+            Err(ParserError::TokenizerError(words) | ParserError::ParserError(words)) => {
+                return no(format!(
+                    "the SQL statement is not understood ({}): write it in plainer SQL",
+                    names::short(&words)
+                ));
+            }
+        };
         match parser.peek_token().token {
             Token::EOF => Ok(statement),
-            rest => {
-                let words: String = rest.to_string().chars().take(40).collect();
-                no(format!(
-                    "the SQL statement is not understood from {} on: write it in plainer SQL",
-                    words.escape_default()
-                ))
-            }
+            rest => no(format!(
+                "the SQL statement is not understood from {} on: write it in plainer SQL",
+                names::cut(&rest.to_string(), 40)
+            )),
         }
     }
 
@@ -247,14 +250,17 @@ impl Sql {
         match format {
             None | Some(AnalyzeFormatKind::Keyword(_) | AnalyzeFormatKind::Assignment(_)) => {}
         }
-        if runs || !options.unwrap_or_default().iter().all(is_harmless) {
+        if runs || !options.unwrap_or(&[]).iter().all(is_harmless) {
             return no("EXPLAIN may not run the statement: leave ANALYZE and unusual options out");
         }
         Ok(())
     }
 
     fn kinds(&self) -> String {
-        let words: Vec<_> = self.statements.iter().map(keyword).collect();
+        let mut words = Vec::with_capacity(self.statements.len());
+        for kind in &self.statements {
+            words.push(keyword(kind));
+        }
         format!("send {}", words.join(" or "))
     }
 }
@@ -264,7 +270,7 @@ fn is_harmless(option: &UtilityOption) -> bool {
     const SHOWING: [&str; 8] =
         ["costs", "verbose", "format", "summary", "settings", "buffers", "memory", "generic_plan"];
     let UtilityOption { name, arg: _ } = option;
-    SHOWING.iter().any(|known| name.value.eq_ignore_ascii_case(known))
+    reserved::has(&SHOWING, &name.value)
 }
 
 fn keyword(kind: &Kind) -> &'static str {

@@ -5,7 +5,7 @@
 use sqlparser::ast::{ArrayElemTypeDef, DataType};
 
 use super::lexer::no;
-use super::names::Named;
+use super::names::{Named, cut};
 use crate::Refusal;
 
 /// Deepest array of arrays.
@@ -24,10 +24,7 @@ pub(super) fn check(named: &Named, data_type: &DataType) -> Result<(), Refusal> 
             _ => break,
         };
     }
-    no(format!(
-        "the type {} is not allowed",
-        data_type.to_string().chars().take(60).collect::<String>().escape_default()
-    ))
+    no(format!("the type {} is not allowed", cut(&data_type.to_string(), 60)))
 }
 
 fn is_plain(data_type: &DataType) -> bool {

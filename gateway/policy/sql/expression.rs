@@ -12,7 +12,7 @@ use super::cast;
 use super::functions::OF_ROWS;
 use super::lexer::no;
 use super::query::{Walk, plain_wildcard};
-use super::reserved::is_value;
+use super::reserved::{has, is_value};
 use super::spec::Dialect;
 use super::values::{is_prefix, literal, operator};
 use crate::Refusal;
@@ -148,7 +148,10 @@ impl Walk<'_> {
             Expr::Trim { trim_where: _, trim_what, expr, trim_characters } => {
                 self.expression(expr)?;
                 self.boxed(trim_what)?;
-                self.expressions(trim_characters.iter().flatten())
+                match trim_characters {
+                    Some(characters) => self.expressions(characters),
+                    None => Ok(()),
+                }
             }
             Expr::Overlay { expr, overlay_what, overlay_from, overlay_for } => {
                 self.expressions([&**expr, &**overlay_what, &**overlay_from])?;
@@ -308,10 +311,7 @@ impl Walk<'_> {
             let value = match argument {
                 // `xmlparse(CONTENT a)`
                 FunctionArg::Named { name, arg, operator: FunctionArgOperator::Space } => {
-                    if !["content", "document"]
-                        .iter()
-                        .any(|word| name.value.eq_ignore_ascii_case(word))
-                    {
+                    if !has(&["content", "document"], &name.value) {
                         return no("xmlparse takes CONTENT or DOCUMENT, and then the text");
                     }
                     arg
@@ -365,14 +365,20 @@ impl Walk<'_> {
         let Some(WindowFrame { units: _, start_bound, end_bound }) = window_frame else {
             return Ok(());
         };
-        [Some(start_bound), end_bound.as_ref()].into_iter().flatten().try_for_each(|bound| {
-            match bound {
-                WindowFrameBound::CurrentRow => Ok(()),
-                WindowFrameBound::Preceding(rows) | WindowFrameBound::Following(rows) => {
-                    self.boxed(rows)
-                }
+        self.frame_bound(start_bound)?;
+        match end_bound {
+            Some(end_bound) => self.frame_bound(end_bound),
+            None => Ok(()),
+        }
+    }
+
+    fn frame_bound(&mut self, bound: &WindowFrameBound) -> Result<(), Refusal> {
+        match bound {
+            WindowFrameBound::CurrentRow => Ok(()),
+            WindowFrameBound::Preceding(rows) | WindowFrameBound::Following(rows) => {
+                self.boxed(rows)
             }
-        })
+        }
     }
 }
 

@@ -79,8 +79,10 @@ impl Walk<'_> {
                 }
                 walk.maybe_alias(alias.as_ref())?;
                 walk.rows.function(walk.named, "unnest", alias.as_ref());
-                for ident in array_exprs.iter().filter_map(bare) {
-                    walk.rows.argument(walk.named, "unnest", ident);
+                for expression in array_exprs {
+                    if let Some(ident) = bare(expression) {
+                        walk.rows.argument(walk.named, "unnest", ident);
+                    }
                 }
                 walk.expressions(array_exprs)
             }
@@ -121,9 +123,11 @@ impl Walk<'_> {
         for TableIndexHints { hint_type: _, index_type: _, for_clause: _, index_names } in
             index_hints
         {
-            let named =
-                index_names.iter().filter(|name| !name.value.eq_ignore_ascii_case("primary"));
-            self.idents(named)?;
+            for name in index_names {
+                if !name.value.eq_ignore_ascii_case("primary") {
+                    self.named.ident(name)?;
+                }
+            }
         }
         if let Some(
             TableSampleKind::AfterTableAlias(sample) | TableSampleKind::BeforeTableAlias(sample),
@@ -201,7 +205,10 @@ impl Walk<'_> {
     }
 
     fn maybe_alias(&self, alias: Option<&TableAlias>) -> Result<(), Refusal> {
-        alias.map_or(Ok(()), |alias| self.alias(alias))
+        match alias {
+            Some(alias) => self.alias(alias),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn alias(&self, alias: &TableAlias) -> Result<(), Refusal> {
@@ -212,7 +219,10 @@ impl Walk<'_> {
         self.named.ident(name)?;
         columns.iter().try_for_each(|TableAliasColumnDef { name, data_type }| {
             self.named.ident(name)?;
-            data_type.as_ref().map_or(Ok(()), |data_type| cast::check(self.named, data_type))
+            match data_type {
+                Some(data_type) => cast::check(self.named, data_type),
+                None => Ok(()),
+            }
         })
     }
 
@@ -228,11 +238,14 @@ impl Walk<'_> {
                 on_error,
             }) => {
                 self.named.ident(name)?;
-                for handling in [on_empty, on_error].into_iter().flatten() {
+                for handling in [on_empty, on_error] {
                     match handling {
-                        JsonTableColumnErrorHandling::Null
-                        | JsonTableColumnErrorHandling::Default(_)
-                        | JsonTableColumnErrorHandling::Error => {}
+                        None
+                        | Some(
+                            JsonTableColumnErrorHandling::Null
+                            | JsonTableColumnErrorHandling::Default(_)
+                            | JsonTableColumnErrorHandling::Error,
+                        ) => {}
                     }
                 }
                 cast::check(self.named, r#type)

@@ -134,38 +134,48 @@ pub(super) struct Functions {
 
 impl Functions {
     pub(super) fn compile(spec: &Spec) -> Result<Self, String> {
-        let mut allowed: HashSet<String> = of(spec.dialect).map(str::to_owned).collect();
-        let mut own = HashSet::new();
+        let mut added = HashSet::new();
         for name in &spec.functions.allow {
-            own.insert(
-                added(spec.dialect, name)
-                    .map_err(|what| format!("functions.allow: {name:?} {what}"))?,
-            );
+            match addition(spec.dialect, name) {
+                Ok(lower) => added.insert(lower),
+                Err(what) => return Err(format!("functions.allow: {name:?} {what}")),
+            };
         }
-        allowed.extend(own.iter().cloned());
+        let mut allowed = added.clone();
+        for name in of(spec.dialect) {
+            allowed.insert(name.to_owned());
+        }
         let mut denied = HashSet::new();
         for glob in &spec.functions.deny {
             let lower = glob.to_ascii_lowercase();
-            let fits = Glob::new(&lower)
-                .map_err(|error| {
-                    format!("functions.deny: {glob:?} is not a glob: {}", error.kind())
-                })?
-                .compile_matcher();
-            let before = denied.len();
-            denied.extend(allowed.iter().filter(|name| fits.is_match(name)).cloned());
-            if denied.len() == before && !denied.iter().any(|name| fits.is_match(name)) {
+            let fits = match Glob::new(&lower) {
+                Ok(glob) => glob.compile_matcher(),
+                Err(error) => {
+                    let what = error.kind();
+                    return Err(format!("functions.deny: {glob:?} is not a glob: {what}"));
+                }
+            };
+            let mut fits_some = false;
+            for name in &allowed {
+                if fits.is_match(name) {
+                    denied.insert(name.clone());
+                    fits_some = true;
+                }
+            }
+            if !fits_some {
                 return Err(format!("functions.deny: {glob:?} {}", unfit(spec.dialect, &lower)));
             }
         }
-        if let Some(name) =
-            spec.functions.allow.iter().find(|name| denied.contains(&name.to_ascii_lowercase()))
-        {
-            return Err(format!(
-                "functions.allow: {name:?} is denied by functions.deny: take it out of one of them"
-            ));
+        for name in &spec.functions.allow {
+            if denied.contains(&name.to_ascii_lowercase()) {
+                return Err(format!(
+                    "functions.allow: {name:?} is denied by functions.deny: take it out of one of \
+                        them"
+                ));
+            }
         }
         allowed.retain(|name| !denied.contains(name));
-        Ok(Self { allowed, denied, added: own })
+        Ok(Self { allowed, denied, added })
     }
 
     /// Whether the rule itself allows this name.
@@ -185,7 +195,7 @@ impl Functions {
 }
 
 /// An entry of `allow`, as it is looked up; or why no call could ever be meant by it.
-fn added(dialect: Dialect, name: &str) -> Result<String, String> {
+fn addition(dialect: Dialect, name: &str) -> Result<String, String> {
     let lower = name.to_ascii_lowercase();
     if name.contains(['*', '?', '[', ']', '{', '}']) {
         return Err(
@@ -214,10 +224,12 @@ fn is_name(part: &str) -> bool {
 
 /// What is wrong with an entry of `deny` that fits nothing.
 fn unfit(dialect: Dialect, lower: &str) -> String {
-    match lower.strip_prefix(CATALOG).filter(|_| dialect == Dialect::Postgres) {
-        Some(bare) => format!("must be written {bare:?}, which stands for both"),
-        None => "fits no function that may be called: what is neither in the built-in list nor in \
-            functions.allow is refused anyway; mend the name, or take it out"
-            .into(),
+    if dialect == Dialect::Postgres
+        && let Some(bare) = lower.strip_prefix(CATALOG)
+    {
+        return format!("must be written {bare:?}, which stands for both");
     }
+    "fits no function that may be called: what is neither in the built-in list nor in \
+        functions.allow is refused anyway; mend the name, or take it out"
+        .into()
 }

@@ -87,7 +87,7 @@ impl Lexer<'_> {
     }
 
     fn push(&mut self, token: Token) -> Result<(), Refusal> {
-        if self.before().is_some_and(is_string) && is_string(&token) {
+        if is_string(&token) && matches!(self.before(), Some(before) if is_string(before)) {
             return no(
                 "two string literals stand side by side: write one string, or put || or a comma \
                     between them",
@@ -108,11 +108,14 @@ impl Lexer<'_> {
             }
             Token::RParen | Token::RBracket => {
                 self.brackets = self.brackets.saturating_sub(usize::from(token == Token::RBracket));
-                self.chained -=
-                    if self.chains.len() > 1 { self.chains.pop().unwrap_or_default() } else { 0 };
-                self.count();
+                if self.chains.len() > 1
+                    && let Some(chain) = self.chains.pop()
+                {
+                    self.chained -= chain;
+                }
+                self.count_token();
             }
-            _ => self.count(),
+            _ => self.count_token(),
         }
         if self.chains.len() > MAX_OPEN || self.chained > MAX_CHAIN {
             return no(
@@ -140,7 +143,7 @@ impl Lexer<'_> {
         }
     }
 
-    fn count(&mut self) {
+    fn count_token(&mut self) {
         if let Some(chain) = self.chains.last_mut() {
             *chain += 1;
             self.chained += 1;
@@ -149,10 +152,13 @@ impl Lexer<'_> {
 
     fn line_comment(&mut self, prefix: usize) -> Result<(), Refusal> {
         let mysql = self.dialect == Dialect::Mysql && prefix == 2;
-        if mysql && self.peek(2).is_some_and(|after| !after.is_ascii_whitespace()) {
+        if mysql
+            && let Some(after) = self.peek(2)
+            && !after.is_ascii_whitespace()
+        {
             return no("MySQL takes `--` for a comment only before a space: write `-- ` or `- -`");
         }
-        let line = self.rest().split('\n').next().unwrap_or_default();
+        let line = self.rest().split('\n').next().unwrap_or("");
         let bare = line.strip_suffix('\r').unwrap_or(line);
         if bare.bytes().any(|byte| byte < b' ' && byte != b'\t') {
             return no("a comment holds control characters: leave the comment out");
@@ -162,7 +168,7 @@ impl Lexer<'_> {
     }
 
     fn block_comment(&mut self) -> Result<(), Refusal> {
-        let inside = self.rest().get(2..).unwrap_or_default();
+        let inside = self.rest().get(2..).unwrap_or("");
         let nests = self.dialect == Dialect::Postgres;
         let length = if nests { nested_comment(inside) } else { inside.find("*/") };
         let Some(length) = length else {
@@ -172,7 +178,9 @@ impl Lexer<'_> {
         // another one.
         let comment = &inside[..=length];
         let runs = comment.starts_with(['!', '+']) || comment.starts_with("M!");
-        if runs || ["/*!", "/*+", "/*M!"].iter().any(|opens| comment.contains(opens)) {
+        let holds_one =
+            comment.contains("/*!") || comment.contains("/*+") || comment.contains("/*M!");
+        if runs || holds_one {
             return no(
                 "a comment that a database may run (/*! or /*+) is not allowed: leave it out",
             );
@@ -192,7 +200,7 @@ impl Lexer<'_> {
             b'`' if self.dialect != Dialect::Postgres => quoted::name(self, '`', '`'),
             b'[' if self.dialect == Dialect::Sqlite => quoted::name(self, '[', ']'),
             b'0'..=b'9' => self.number(),
-            b'.' if self.peek(1).is_some_and(|next| next.is_ascii_digit()) => {
+            b'.' if matches!(self.peek(1), Some(b'0'..=b'9')) => {
                 // `t.1` would be a number for some and a name for others.
                 match self.tokens.last() {
                     Some(Token::Word(_)) => no("a name begins with a digit: quote it"),
@@ -209,11 +217,10 @@ impl Lexer<'_> {
     }
 
     fn word(&mut self) -> Result<Token, Refusal> {
-        let letters = self.rest().bytes().take_while(|byte| is_of_word(*byte));
-        let length = letters.count();
+        let length = count_bytes(self.rest(), is_of_word);
         let word = &self.text[self.at..self.at + length];
         let after = self.peek(length);
-        if after.is_some_and(|byte| byte >= 0x80) {
+        if matches!(after, Some(0x80..)) {
             return no(
                 "letters beyond ASCII stand outside of quotes: quote the name that holds them",
             );
@@ -253,7 +260,7 @@ impl Lexer<'_> {
         let rest = self.rest();
         let mut length = count_digits(rest);
         if length == 1 && rest.starts_with("0x") {
-            length = 2 + rest[2..].bytes().take_while(u8::is_ascii_hexdigit).count();
+            length = 2 + count_bytes(&rest[2..], u8::is_ascii_hexdigit);
         } else {
             if rest[length..].starts_with('.') {
                 length += 1 + count_digits(&rest[length + 1..]);
@@ -266,10 +273,10 @@ impl Lexer<'_> {
                 }
             }
         }
-        let follows = rest.as_bytes().get(length).copied();
-        if follows.is_some_and(|b| {
-            b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$' | b'.' | b'\'' | b'"' | 0x80..)
-        }) {
+        if let Some(b) = rest.as_bytes().get(length)
+            && (b.is_ascii_alphanumeric()
+                || matches!(b, b'_' | b'$' | b'.' | b'\'' | b'"' | 0x80..))
+        {
             return no(
                 "a number is followed by letters: put a space between them, and quote names that \
                     begin with a digit",
@@ -286,9 +293,8 @@ impl Lexer<'_> {
     /// `$1` and, in PostgreSQL, `$tag$string$tag$`; in SQLite also `$name`.
     fn dollar(&mut self) -> Result<Token, Refusal> {
         let rest = self.rest();
-        let name =
-            rest[1..].bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count();
-        let numbered = name > 0 && rest[1..=name].bytes().all(|b| b.is_ascii_digit());
+        let name = count_bytes(&rest[1..], |b| b.is_ascii_alphanumeric() || *b == b'_');
+        let numbered = name > 0 && count_digits(&rest[1..]) == name;
         let closes = rest.as_bytes().get(1 + name) == Some(&b'$');
         match self.dialect {
             Dialect::Postgres if closes && !rest[1..].starts_with(|c: char| c.is_ascii_digit()) => {
@@ -311,13 +317,18 @@ fn is_string(token: &Token) -> bool {
     matches!(token, Token::SingleQuotedString(_) | Token::DoubleQuotedString(_))
 }
 
-fn is_of_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$'
+fn is_of_word(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$')
 }
 
 /// How many digits a text begins with.
 fn count_digits(text: &str) -> usize {
-    text.bytes().take_while(u8::is_ascii_digit).count()
+    count_bytes(text, u8::is_ascii_digit)
+}
+
+/// How many such bytes a text begins with.
+fn count_bytes(text: &str, is_one: impl Fn(&u8) -> bool) -> usize {
+    text.bytes().take_while(is_one).count()
 }
 
 /// Where the comment of PostgreSQL that goes on with this text ends; comments in it have ends of

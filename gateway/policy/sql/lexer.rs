@@ -27,6 +27,11 @@ pub(super) fn is_word(token: &Token, word: &str) -> bool {
     found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word)
 }
 
+/// Whether a token is one of these words, not in quotes.
+pub(super) fn is_one_of(token: &Token, words: &[&str]) -> bool {
+    words.iter().any(|word| is_word(token, word))
+}
+
 pub(super) fn no<T>(words: impl Into<String>) -> Result<T, Refusal> {
     Err(Refusal(words.into()))
 }
@@ -37,12 +42,12 @@ impl Lexer<'_> {
     }
 
     pub(super) fn rest(&self) -> &str {
-        self.text.get(self.at..).unwrap_or_default()
+        self.text.get(self.at..).unwrap_or("")
     }
 
     /// The last token that is no space.
     pub(super) fn before(&self) -> Option<&Token> {
-        self.tokens.iter().rev().find(|token| !matches!(token, Token::Whitespace(_)))
+        self.tokens.iter().rfind(|token| !matches!(token, Token::Whitespace(_)))
     }
 
     pub(super) fn placeholder(&mut self, length: usize) -> Result<Token, Refusal> {
@@ -51,9 +56,10 @@ impl Lexer<'_> {
         }
         let token = Token::Placeholder(self.text[self.at..self.at + length].to_owned());
         self.at += length;
-        if self.peek(0).is_some_and(|b| {
-            b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$' | b'(' | b'\'' | b'"' | 0x80..)
-        }) {
+        if let Some(b) = self.peek(0)
+            && (b.is_ascii_alphanumeric()
+                || matches!(b, b'_' | b'$' | b'(' | b'\'' | b'"' | 0x80..))
+        {
             return no("a parameter runs into what follows it: put a space between them");
         }
         Ok(token)

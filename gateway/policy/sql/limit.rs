@@ -60,7 +60,7 @@ impl Hold {
         };
         match limit {
             None => self.without(query, text),
-            Some(limit) if number(limit).is_some_and(|rows| rows <= most) => Ok(None),
+            Some(limit) if matches!(number(limit), Some(rows) if rows <= most) => Ok(None),
             Some(_) => no(format!(
                 "the limit must be a number of at most {most}: use LIMIT {most} or less"
             )),

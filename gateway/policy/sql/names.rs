@@ -8,7 +8,7 @@ use sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
 
 use super::functions::Functions;
 use super::lexer::no;
-use super::reserved::is_reserved;
+use super::reserved::{has, is_reserved};
 use super::spec::{Dialect, Names, Spec};
 use crate::Refusal;
 use known::{MYSQL_SYSTEM, SQLITE_SYSTEM, TYPES};
@@ -56,7 +56,7 @@ impl Named {
                 lower && spec.dialect == Dialect::Sqlite,
                 "tables",
             )?,
-            default_schema: spec.default_schema.clone().unwrap_or_else(|| default.to_owned()),
+            default_schema: spec.default_schema.as_deref().unwrap_or(default).to_owned(),
             system: spec.system_tables,
             functions: Functions::compile(spec)?,
         })
@@ -221,7 +221,8 @@ impl Named {
 
     /// A name of several parts that is neither table nor function.
     pub(super) fn object(&self, name: &ObjectName) -> Result<(), Refusal> {
-        self.parts(name).map(|_| ())
+        self.parts(name)?;
+        Ok(())
     }
 
     fn parts(&self, name: &ObjectName) -> Result<Vec<Name>, Refusal> {
@@ -270,38 +271,46 @@ impl Named {
 impl Pair {
     fn compile(names: &Names, lower: bool, setting: &str) -> Result<Self, String> {
         Ok(Self {
-            allow: compile_globs(&names.allow, lower)
-                .map_err(|what| format!("{setting}.allow: {what}"))?,
-            deny: compile_globs(&names.deny, true)
-                .map_err(|what| format!("{setting}.deny: {what}"))?,
+            allow: compile_globs(&names.allow, lower, &format!("{setting}.allow"))?,
+            deny: compile_globs(&names.deny, true, &format!("{setting}.deny"))?,
         })
     }
 
     /// A denied spelling overrides; denial does not look at case, permission does where the
     /// database does.
     fn allows(&self, spellings: &[&Name]) -> bool {
-        !spellings.iter().any(|name| self.deny.is_match(&name.lower))
-            && spellings.iter().any(|name| self.allow.is_match(&name.exact))
+        let mut is_allowed = false;
+        for name in spellings {
+            if self.deny.is_match(&name.lower) {
+                return false;
+            }
+            is_allowed |= self.allow.is_match(&name.exact);
+        }
+        is_allowed
     }
 }
 
-fn compile_globs(globs: &[String], lower: bool) -> Result<GlobSet, String> {
+/// The globs of a list; a mistake begins with the key of the list.
+fn compile_globs(globs: &[String], lower: bool, key: &str) -> Result<GlobSet, String> {
     let mut builder = GlobSetBuilder::new();
     for glob in globs {
         let glob = if lower { glob.to_ascii_lowercase() } else { glob.clone() };
         match Glob::new(&glob) {
             Ok(glob) => builder.add(glob),
-            Err(error) => return Err(format!("{glob:?} is not a glob: {}", error.kind())),
+            Err(error) => return Err(format!("{key}: {glob:?} is not a glob: {}", error.kind())),
         };
     }
-    builder.build().map_err(|error| error.kind().to_string())
+    match builder.build() {
+        Ok(globs) => Ok(globs),
+        Err(error) => Err(format!("{key}: {}", error.kind())),
+    }
 }
 
 /// Where a table without a schema is looked for is a setting of the connection that no statement
 /// shows: what a rule denies by its schema needs to be told, or leaving the schema out would get
 /// past it.
 pub(super) fn default_is_told(spec: &Spec) -> Result<(), String> {
-    if spec.default_schema.as_ref().is_some_and(String::is_empty) {
+    if spec.default_schema.as_deref() == Some("") {
         return Err("default_schema: must not be empty: leave it out where it is not known".into());
     }
     let is_where = match spec.dialect {
@@ -335,7 +344,7 @@ pub(super) fn default_is_told(spec: &Spec) -> Result<(), String> {
 
 /// Whether an unquoted word is a type of PostgreSQL that the parser has no word for.
 pub(super) fn is_type(word: &str) -> bool {
-    TYPES.iter().any(|known| known.eq_ignore_ascii_case(word))
+    has(&TYPES, word)
 }
 
 /// A name for an answer, in bounds and on one line.
@@ -344,5 +353,14 @@ pub(super) fn shown(name: &ObjectName) -> String {
 }
 
 pub(super) fn short(text: &str) -> String {
-    text.chars().take(80).flat_map(char::escape_default).collect()
+    cut(text, 80)
+}
+
+/// At most so many characters of a text, all of them plain to see.
+pub(super) fn cut(text: &str, most: usize) -> String {
+    let mut shown = String::new();
+    for c in text.chars().take(most) {
+        shown.extend(c.escape_default());
+    }
+    shown
 }

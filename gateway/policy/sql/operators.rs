@@ -4,6 +4,7 @@
 use sqlparser::tokenizer::Token;
 
 use super::lexer::{Lexer, no};
+use super::names::cut;
 use super::spec::Dialect;
 use crate::Refusal;
 
@@ -88,18 +89,18 @@ fn operator(lexer: &mut Lexer<'_>) -> Result<Token, Refusal> {
             lexer.at += length;
             Ok(token)
         }
-        _ => {
-            let first = rest.chars().take(length.max(1));
-            let shown: String = first.flat_map(char::escape_default).collect();
-            no(format!("the sign `{shown}` is not allowed here"))
-        }
+        _ => no(format!("the sign `{}` is not allowed here", cut(rest, length.max(1)))),
     }
 }
 
 /// How long the operator is that a text begins with; 0 where it begins with none of these.
 fn length_of_first(operators: &[&str], text: &str) -> usize {
-    let first = operators.iter().find(|operator| text.starts_with(**operator));
-    first.map_or(0, |operator| operator.len())
+    for operator in operators {
+        if text.starts_with(operator) {
+            return operator.len();
+        }
+    }
+    0
 }
 
 /// How many bytes PostgreSQL takes for one operator.

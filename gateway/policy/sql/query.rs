@@ -3,8 +3,8 @@
 
 use sqlparser::ast::{
     Cte, Distinct, Fetch, GroupByExpr, GroupByWithModifier, Ident, LimitClause,
-    NamedWindowDefinition, NamedWindowExpr, ObjectName, Offset, OrderBy, OrderByExpr, OrderByKind,
-    OrderByOptions, OrderBySort, Query, Select, SelectFlavor, SelectItem,
+    NamedWindowDefinition, NamedWindowExpr, ObjectName, ObjectNamePart, Offset, OrderBy,
+    OrderByExpr, OrderByKind, OrderByOptions, OrderBySort, Query, Select, SelectFlavor, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier, Values,
     WildcardAdditionalOptions, With,
 };
@@ -131,9 +131,7 @@ impl<'a> Walk<'a> {
     /// Whether a name stands for a common table expression.
     pub(super) fn in_scope(&self, name: &ObjectName) -> bool {
         match name.0.as_slice() {
-            [only] => {
-                only.as_ident().is_some_and(|ident| self.scope.contains(&self.named.scoped(ident)))
-            }
+            [ObjectNamePart::Identifier(ident)] => self.scope.contains(&self.named.scoped(ident)),
             _ => false,
         }
     }

@@ -89,10 +89,16 @@ pub(super) fn unicode(lexer: &mut Lexer<'_>) -> Result<Token, Refusal> {
 fn uescape(rest: &str) -> Option<(usize, char)> {
     const BLANKS: [char; 4] = [' ', '\t', '\n', '\r'];
     let from = rest.trim_start_matches(BLANKS);
-    let word = from.get(..7).filter(|word| word.eq_ignore_ascii_case("uescape"))?;
+    let word = from.get(..7)?;
+    if !word.eq_ignore_ascii_case("uescape") {
+        return None;
+    }
     let quoted = from[word.len()..].trim_start_matches(BLANKS).strip_prefix('\'')?;
-    let escape = quoted.chars().next().filter(char::is_ascii_punctuation)?;
-    let after = quoted[1..].strip_prefix('\'').filter(|_| !matches!(escape, '+' | '\'' | '"'))?;
+    let escape = quoted.chars().next()?;
+    if !escape.is_ascii_punctuation() || matches!(escape, '+' | '\'' | '"') {
+        return None;
+    }
+    let after = quoted[1..].strip_prefix('\'')?;
     Some((rest.len() - after.len(), escape))
 }
 
@@ -118,7 +124,10 @@ fn unescaped(text: &str, escape: char) -> Option<String> {
             if !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
                 return None;
             }
-            let number = u32::from_str_radix(digits, 16).ok().filter(|number| *number != 0)?;
+            let number = u32::from_str_radix(digits, 16).ok()?;
+            if number == 0 {
+                return None;
+            }
             match u16::try_from(number) {
                 Ok(unit) => units.push(unit),
                 Err(_) => {
@@ -151,7 +160,8 @@ fn body(lexer: &mut Lexer<'_>, quote: char, escapes: Escapes) -> Result<String, 
             );
         }
         if character == quote && !(escaped && escapes == Escapes::Always) {
-            if characters.peek().is_none_or(|(_, next)| *next != quote) {
+            let is_doubled = matches!(characters.peek(), Some((_, next)) if *next == quote);
+            if !is_doubled {
                 lexer.at += at + 2;
                 return Ok(text);
             }
@@ -169,7 +179,8 @@ pub(super) fn name(lexer: &mut Lexer<'_>, open: char, close: char) -> Result<Tok
     let mut characters = rest.char_indices().peekable();
     while let Some((at, character)) = characters.next() {
         if character == close {
-            if open != close || characters.peek().is_none_or(|(_, next)| *next != close) {
+            let is_doubled = matches!(characters.peek(), Some((_, next)) if *next == close);
+            if open != close || !is_doubled {
                 lexer.at += at + 2;
                 return match text.len() {
                     1..=MAX_NAME => Ok(Token::make_word(&text, Some(open))),

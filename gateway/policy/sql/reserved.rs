@@ -183,7 +183,8 @@ const MYSQL_VALUES: [&str; 3] = ["utc_date", "utc_time", "utc_timestamp"];
 /// Calls with a syntax of their own, whose rows PostgreSQL calls otherwise: `trim(…)` is `btrim`.
 const RENAMED: [&str; 5] = ["cast", "collation", "extract", "treat", "trim"];
 
-fn has(words: &[&str], word: &str) -> bool {
+/// Whether a word is one of these, in whatever letters.
+pub(super) fn has(words: &[&str], word: &str) -> bool {
     words.iter().any(|known| known.eq_ignore_ascii_case(word))
 }
 

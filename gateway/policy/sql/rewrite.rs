@@ -4,7 +4,7 @@
 
 use sqlparser::tokenizer::{Token, Whitespace};
 
-use super::lexer::is_word;
+use super::lexer::{is_one_of, is_word};
 use super::names::is_type;
 use super::reserved::is_reserved;
 use super::spec::Dialect;
@@ -82,62 +82,56 @@ impl Rewriter<'_> {
             // Whose operands are judged alike, and which binds as tightly.
             Token::ShiftLeft | Token::ShiftRight => {
                 self.put([Token::Ampersand]);
-                return self.skip(1);
+                return self.go_past(1);
             }
             _ if is_word(token, "is") => return self.compares(),
             _ => {}
         }
         if is_word(token, "materialized") {
-            let hint = self.before(1).is_some_and(|before| is_word(before, "as"))
-                && self.follows(&["", "("]);
-            return hint && self.skip(1);
+            return self.is_before(1, "as") && self.follows(&["", "("]) && self.go_past(1);
         }
         if is_word(token, "not") {
-            let after_as = self.before(1).is_some_and(|before| is_word(before, "as"));
-            if after_as && self.follows(&["", "materialized", "("]) {
-                return self.skip(2);
+            if self.is_before(1, "as") && self.follows(&["", "materialized", "("]) {
+                return self.go_past(2);
             }
-            return self.after_a_name() && self.follows(&["", "indexed"]) && self.skip(2);
+            return self.after_a_name() && self.follows(&["", "indexed"]) && self.go_past(2);
         }
-        let index = self.ahead(2).is_some_and(is_name);
         is_word(token, "indexed")
             && self.after_a_name()
             && self.follows(&["", "by"])
-            && index
-            && self.skip(3)
+            && self.is_name_ahead(2)
+            && self.go_past(3)
     }
 
     /// `TABLE t` is `SELECT * FROM t`, where a query may begin.
     fn table(&mut self) -> bool {
         let begins = match self.before(1) {
             None | Some(Token::LParen | Token::RParen) => true,
-            Some(before) if is_word(before, "explain") || is_word(before, "verbose") => true,
-            Some(before) if is_word(before, "all") || is_word(before, "distinct") => {
-                self.before(2).is_some_and(is_set_operator)
+            Some(before) if is_one_of(before, &["explain", "verbose"]) => true,
+            Some(before) if is_one_of(before, &["all", "distinct"]) => {
+                matches!(self.before(2), Some(before) if is_set_operator(before))
             }
             Some(before) => is_set_operator(before),
         };
-        if !begins || !self.ahead(1).is_some_and(is_name) {
+        if !begins || !self.is_name_ahead(1) {
             return false;
         }
         self.put([word("SELECT"), Token::Mul, word("FROM")]);
-        self.skip(1)
+        self.go_past(1)
     }
 
     /// `ONLY t` and `ONLY (t)`, without the rows of tables that inherit from it.
     fn only(&mut self) -> bool {
         let names_table = match self.before(1) {
             Some(Token::Comma) => true,
-            Some(before) => {
-                ["from", "join", "using", "update"].iter().any(|word| is_word(before, word))
-            }
+            Some(before) => is_one_of(before, &["from", "join", "using", "update"]),
             None => false,
         };
         if !names_table {
             return false;
         }
         if self.ahead(1) != Some(&Token::LParen) {
-            return self.ahead(1).is_some_and(is_name) && self.skip(1);
+            return self.is_name_ahead(1) && self.go_past(1);
         }
         let mut name = Vec::new();
         let mut ahead = 2;
@@ -149,16 +143,16 @@ impl Rewriter<'_> {
             return false;
         }
         self.put(name);
-        self.skip(ahead + 1)
+        self.go_past(ahead + 1)
     }
 
     /// `FOR READ ONLY`, which locks nothing.
     fn read_only(&mut self) -> bool {
         let ends = match self.ahead(3) {
             None | Some(Token::RParen) => true,
-            Some(after) => ["limit", "offset", "fetch"].iter().any(|word| is_word(after, word)),
+            Some(after) => is_one_of(after, &["limit", "offset", "fetch"]),
         };
-        ends && self.follows(&["", "read", "only"]) && self.skip(3)
+        ends && self.follows(&["", "read", "only"]) && self.go_past(3)
     }
 
     /// An opening parenthesis, with what begins the arguments of the call that it belongs to.
@@ -183,13 +177,13 @@ impl Rewriter<'_> {
         self.calls.push(call);
         if call == Call::Serialize {
             self.put([Token::LParen, word("CAST"), Token::LParen]);
-            return self.skip(2);
+            return self.go_past(2);
         }
         let named = matches!(name.as_str(), "xmlelement" | "xmlpi") && self.follows(&["(", "name"]);
         if named && let Some(Token::Word(label)) = self.ahead(2) {
             let label = label.value.clone();
             self.put([Token::LParen, Token::SingleQuotedString(label)]);
-            return self.skip(3);
+            return self.go_past(3);
         }
         false
     }
@@ -204,23 +198,18 @@ impl Rewriter<'_> {
     /// The name that an argument gives to an element or attribute.
     fn label(&mut self) -> bool {
         let ends = matches!(self.ahead(2), Some(Token::Comma | Token::RParen));
-        let is_label = ends && self.ahead(1).is_some_and(is_name);
-        is_label && self.calls.last() == Some(&Call::Labelled) && self.skip(2)
+        let is_label = ends && self.is_name_ahead(1);
+        is_label && self.calls.last() == Some(&Call::Labelled) && self.go_past(2)
     }
 
     /// `a IS DOCUMENT` asks of a value, as `a IS NULL` does.
     fn document(&mut self) -> bool {
-        let asks = match self.before(1) {
-            Some(before) if is_word(before, "not") => {
-                self.before(2).is_some_and(|before| is_word(before, "is"))
-            }
-            Some(before) => is_word(before, "is"),
-            None => false,
-        };
-        if asks {
-            self.put([word("NULL")]);
+        let back = if self.is_before(1, "not") { 2 } else { 1 };
+        if !self.is_before(back, "is") {
+            return false;
         }
-        asks && self.skip(1)
+        self.put([word("NULL")]);
+        self.go_past(1)
     }
 
     /// `FETCH FIRST (5) ROWS ONLY`, whose number may stand in parentheses.
@@ -235,7 +224,7 @@ impl Rewriter<'_> {
             return false;
         }
         self.put([word("FETCH"), word("FIRST"), number]);
-        self.skip(5)
+        self.go_past(5)
     }
 
     /// `inet '10.0.0.1'` is a cast, where a value may begin.
@@ -258,21 +247,20 @@ impl Rewriter<'_> {
         }
         let text = text.clone();
         self.put([word("CAST"), Token::LParen, text, word("AS"), token.clone(), Token::RParen]);
-        self.skip(2)
+        self.go_past(2)
     }
 
     /// `a IS 'b'` of SQLite, which is `=` but for NULL.
     fn compares(&mut self) -> bool {
-        const OTHERS: [&str; 5] = ["null", "true", "false", "distinct", "json"];
+        const OTHERS: [&str; 6] = ["null", "true", "false", "distinct", "json", "not"];
         let not = self.follows(&["", "not"]);
-        let operand = self.ahead(if not { 2 } else { 1 });
-        if operand.is_none_or(|operand| {
-            OTHERS.iter().any(|other| is_word(operand, other)) || is_word(operand, "not")
-        }) {
+        let words = if not { 2 } else { 1 };
+        let Some(operand) = self.ahead(words) else { return false };
+        if is_one_of(operand, &OTHERS) {
             return false;
         }
         self.put([if not { Token::Neq } else { Token::Eq }]);
-        self.skip(if not { 2 } else { 1 })
+        self.go_past(words)
     }
 
     fn passing(&mut self) -> bool {
@@ -281,7 +269,7 @@ impl Rewriter<'_> {
         }
         self.put([Token::Comma]);
         let by = self.follows(&["", "by", "ref"]) || self.follows(&["", "by", "value"]);
-        self.skip(if by { 3 } else { 1 })
+        self.go_past(if by { 3 } else { 1 })
     }
 
     fn root(&mut self, token: &Token) -> bool {
@@ -290,13 +278,13 @@ impl Rewriter<'_> {
         }
         let skipped = match is_word(token, "version") {
             true if self.follows(&["", "no", "value"]) => 3,
-            true => return self.skip(1),
+            true => return self.go_past(1),
             false if self.follows(&["", "no", "value"]) => 3,
             false if self.follows(&["", "yes"]) || self.follows(&["", "no"]) => 2,
             false => return false,
         };
         self.put([word("NULL")]);
-        self.skip(skipped)
+        self.go_past(skipped)
     }
 
     /// The last token but spaces that was written, and those before it.
@@ -311,11 +299,26 @@ impl Rewriter<'_> {
 
     /// Whether these words and parentheses stand here; an empty one is any token.
     fn follows(&self, words: &[&str]) -> bool {
-        words.iter().enumerate().all(|(count, wanted)| match (self.ahead(count), *wanted) {
-            (Some(_), "") | (Some(Token::LParen), "(") => true,
-            (Some(token), wanted) => is_word(token, wanted),
-            (None, _) => false,
-        })
+        for (count, wanted) in words.iter().enumerate() {
+            let stands = match (self.ahead(count), *wanted) {
+                (Some(_), "") | (Some(Token::LParen), "(") => true,
+                (Some(token), wanted) => is_word(token, wanted),
+                (None, _) => false,
+            };
+            if !stands {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Whether this word was written last, or so many places before.
+    fn is_before(&self, back: usize, word: &str) -> bool {
+        matches!(self.before(back), Some(before) if is_word(before, word))
+    }
+
+    fn is_name_ahead(&self, count: usize) -> bool {
+        matches!(self.ahead(count), Some(Token::Word(_)))
     }
 
     /// Whether a name of a table, or its alias, was written last.
@@ -329,7 +332,7 @@ impl Rewriter<'_> {
     }
 
     /// Goes past so many tokens, spaces aside.
-    fn skip(&mut self, count: usize) -> bool {
+    fn go_past(&mut self, count: usize) -> bool {
         let mut left = count;
         while left > 0
             && let Some(token) = self.tokens.get(self.at)
@@ -359,10 +362,6 @@ fn is_space(token: &Token) -> bool {
     matches!(token, Token::Whitespace(_))
 }
 
-fn is_name(token: &Token) -> bool {
-    matches!(token, Token::Word(_))
-}
-
 fn is_set_operator(token: &Token) -> bool {
-    ["union", "intersect", "except"].iter().any(|word| is_word(token, word))
+    is_one_of(token, &["union", "intersect", "except"])
 }

@@ -49,14 +49,23 @@ impl Rows {
         if named.dialect() != Dialect::Postgres {
             return;
         }
-        let known_as = alias.map_or_else(|| name.to_owned(), |alias| named.scoped(&alias.name));
         let mut columns = Vec::new();
-        for column in alias.iter().flat_map(|alias| &alias.columns) {
-            columns.push(named.scoped(&column.name));
-        }
+        let known_as = match alias {
+            Some(alias) => {
+                for column in &alias.columns {
+                    columns.push(named.scoped(&column.name));
+                }
+                named.scoped(&alias.name)
+            }
+            None => name.to_owned(),
+        };
         if columns.is_empty() {
             match NAMED.iter().find(|(known, _)| *known == name) {
-                Some((_, names)) => columns.extend(names.iter().map(|&name| name.to_owned())),
+                Some((_, names)) => {
+                    for name in *names {
+                        columns.push((*name).to_owned());
+                    }
+                }
                 // The only column is called like the whole.
                 None => columns.push(known_as.clone()),
             }
@@ -70,7 +79,10 @@ impl Rows {
     /// A table in FROM, with its own name and its alias.
     pub(super) fn table(&mut self, named: &Named, name: String, alias: Option<&TableAlias>) {
         if named.dialect() == Dialect::Postgres {
-            self.tables.push(alias.map_or(name, |alias| named.scoped(&alias.name)));
+            self.tables.push(match alias {
+                Some(alias) => named.scoped(&alias.name),
+                None => name,
+            });
         }
     }
 
@@ -95,19 +107,18 @@ impl Rows {
 
     /// At the end of the statement.
     pub(super) fn check(&self) -> Result<(), Refusal> {
-        if let Some((function, argument)) =
-            self.given.iter().find(|(_, argument)| self.tables.contains(argument))
-        {
-            let function = short(function);
-            let argument = short(argument);
-            return no(format!(
-                "`{function}({argument})` is given a whole row, and may be another function then: \
-                    write {argument}.column"
-            ));
+        for (function, argument) in &self.given {
+            if self.tables.contains(argument) {
+                let function = short(function);
+                let argument = short(argument);
+                return no(format!(
+                    "`{function}({argument})` is given a whole row, and may be another function \
+                        then: write {argument}.column"
+                ));
+            }
         }
         for (of, field) in &self.fields {
-            let mut functions = self.functions.iter().filter(|function| function.known_as == *of);
-            if functions.any(|function| !function.columns.contains(field)) {
+            if self.may_be_call(of, field) {
                 let of = short(of);
                 let field = short(field);
                 return no(format!(
@@ -117,5 +128,15 @@ impl Rows {
             }
         }
         Ok(())
+    }
+
+    /// Whether a function in FROM goes by this name and has no such column.
+    fn may_be_call(&self, of: &str, field: &String) -> bool {
+        for function in &self.functions {
+            if function.known_as == of && !function.columns.contains(field) {
+                return true;
+            }
+        }
+        false
     }
 }

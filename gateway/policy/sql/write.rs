@@ -33,7 +33,7 @@ impl Walk<'_> {
         }
         self.assignments(&insert.assignments)?;
         self.conflict(insert.on.as_ref())?;
-        self.items(insert.returning.as_deref().unwrap_or_default())
+        self.items(insert.returning.as_deref().unwrap_or(&[]))
     }
 
     fn conflict(&mut self, on: Option<&OnInsert>) -> Result<(), Refusal> {
@@ -89,7 +89,7 @@ impl Walk<'_> {
             None => {}
         }
         self.expressions(selection)?;
-        self.items(returning.as_deref().unwrap_or_default())?;
+        self.items(returning.as_deref().unwrap_or(&[]))?;
         self.orders(order_by)?;
         self.expressions(limit)
     }
@@ -116,11 +116,12 @@ impl Walk<'_> {
         if from.len() != 1 {
             return no("this form of DELETE is not allowed: name one table after FROM");
         }
-        from.iter()
-            .chain(using.iter().flatten())
-            .try_for_each(|table| self.table_with_joins(table))?;
+        from.iter().try_for_each(|table| self.table_with_joins(table))?;
+        if let Some(using) = using {
+            using.iter().try_for_each(|table| self.table_with_joins(table))?;
+        }
         self.expressions(selection)?;
-        self.items(returning.as_deref().unwrap_or_default())?;
+        self.items(returning.as_deref().unwrap_or(&[]))?;
         self.orders(order_by)?;
         self.expressions(limit)
     }
