@@ -28,14 +28,16 @@ pub struct ApprovalRule {
 
 impl ApprovalRule {
     pub(crate) fn new(policy: &file::Policy, by: Option<Who>) -> Self {
-        let spec = policy.approval.clone().unwrap_or_default();
-        let seconds = spec.expires.map(u64::from);
-        Self {
-            rule: policy.name.as_str().into(),
-            approvals: spec.approvals.map_or(1, |count| count as usize),
-            expires: seconds.map(Duration::from_secs),
-            by,
+        let mut rule = Self { rule: policy.name.as_str().into(), approvals: 1, expires: None, by };
+        if let Some(spec) = &policy.approval {
+            if let Some(count) = spec.approvals {
+                rule.approvals = count as usize;
+            }
+            if let Some(seconds) = spec.expires {
+                rule.expires = Some(Duration::from_secs(seconds.into()));
+            }
         }
+        rule
     }
 
     /// Whether the caller itself is asked.
@@ -47,13 +49,13 @@ impl ApprovalRule {
     /// Whether somebody else than the caller is one of those who may approve.
     #[must_use]
     pub fn accepts(&self, subject: &Subject<'_>) -> bool {
-        self.by.as_ref().is_some_and(|who| who.fits(subject))
+        matches!(&self.by, Some(who) if who.fits(subject))
     }
 
     /// Whether it says of which organisations they are.
     #[must_use]
     pub fn names_organisations(&self) -> bool {
-        self.by.as_ref().is_some_and(|who| who.organisations.is_some())
+        matches!(&self.by, Some(who) if who.organisations.is_some())
     }
 
     /// Whose approval it needs, in words.
@@ -85,14 +87,17 @@ pub(crate) fn check(policy: &file::Policy) -> Vec<(Vec<&'static str>, &'static s
         let what = "needs a `by`: the caller is one person";
         found.push((vec!["approval", "approvals"], what));
     }
-    if approval.expires.is_some_and(|seconds| !(1..=MAX_EXPIRES).contains(&seconds)) {
+    if let Some(seconds) = approval.expires
+        && !(1..=MAX_EXPIRES).contains(&seconds)
+    {
         found.push((vec!["approval", "expires"], "must be from 1 to 3600 seconds"));
     }
-    if approval.by.as_ref().is_some_and(file::Who::is_anybody) {
+    let Some(who) = &approval.by else { return found };
+    if who.is_anybody() {
         let what = "names nobody: say whose approval counts, such as roles: [approver]";
         found.push((vec!["approval", "by"], what));
     }
-    if approval.by.as_ref().is_some_and(|who| who.anonymous == Some(true)) {
+    if who.anonymous == Some(true) {
         let what = "cannot be true: whoever approves has to be known";
         found.push((vec!["approval", "by", "anonymous"], what));
     }
@@ -110,7 +115,12 @@ pub(crate) fn check_kinds(policy: &file::Policy) -> Option<&'static str> {
     if policy.effect != Effect::Ask {
         return None;
     }
-    others.into_iter().find_map(|(key, list)| list.is_some().then_some(key))
+    for (key, list) in others {
+        if list.is_some() {
+            return Some(key);
+        }
+    }
+    None
 }
 
 #[cfg(test)]

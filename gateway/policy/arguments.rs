@@ -12,7 +12,7 @@ mod structural;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jsonschema::Validator;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::Refusal;
 use crate::file::{self, Effect, Others};
@@ -23,7 +23,7 @@ pub(crate) use pass::Pass;
 use pointer::{Found, Pointer};
 pub(crate) use pointer::{pointer, undisguised};
 pub(crate) use reading::read;
-use structural::Structural;
+use structural::{Misrule, Structural, under};
 
 /// Most arguments that one policy names.
 const MAX_NAMED: usize = 64;
@@ -79,9 +79,11 @@ impl Arguments {
         for (at, spec) in rules {
             match Rule::compile(at, spec, effect) {
                 Ok(rule) => all.push(rule),
-                Err((keys, words)) => {
+                Err((key, words)) => {
                     let mut path = vec![at.clone()];
-                    path.extend(keys.into_iter().map(str::to_owned));
+                    if !key.is_empty() {
+                        path.push(key.to_owned());
+                    }
                     mistakes.push((path, words));
                 }
             }
@@ -91,14 +93,17 @@ impl Arguments {
         }
         let mut named = BTreeSet::new();
         for rule in &all {
-            named.extend(rule.at.steps.first().cloned());
+            if let Some(first) = rule.at.steps.first() {
+                named.insert(first.clone());
+            }
         }
         let closed = match others {
             Some(Others::Allow) => false,
             Some(Others::Refuse) => true,
             None => effect == Effect::Allow && !named.is_empty(),
         };
-        Ok(Some(Self { rules: all, named: closed.then_some(named) }))
+        let named = if closed { Some(named) } else { None };
+        Ok(Some(Self { rules: all, named }))
     }
 
     /// Whether values are put in, whatever was sent.
@@ -108,21 +113,18 @@ impl Arguments {
 
     /// Whether some rule has to parse a statement.
     pub(crate) fn parses(&self) -> bool {
-        let mut structural = self.rules.iter().flat_map(|rule| &rule.structural);
-        structural.any(|rule| matches!(rule, Structural::Sql(_)))
+        for rule in &self.rules {
+            if rule.structural.iter().any(|rule| matches!(rule, Structural::Sql(_))) {
+                return true;
+            }
+        }
+        false
     }
 
     /// Holds arguments against the rules, putting in what they set.
     pub(crate) fn check(&self, arguments: &mut Value, pass: &mut Pass) -> Result<(), Refusal> {
-        if let (Some(named), Value::Object(object)) = (&self.named, &*arguments)
-            && let Some(other) = object.keys().find(|key| !named.contains(*key))
-        {
-            let other: String = other.chars().take(64).collect();
-            let known: Vec<&str> = named.iter().map(String::as_str).collect();
-            return Err(Refusal(format!(
-                "the argument `{other}` is not allowed here, only {}",
-                known.join(", ")
-            )));
+        if let (Some(named), Value::Object(object)) = (&self.named, &*arguments) {
+            only_named(object, named)?;
         }
         for rule in &self.rules {
             rule.put(arguments, &mut pass.edits)?;
@@ -134,60 +136,65 @@ impl Arguments {
     }
 }
 
+/// Refuses the first argument that no rule names.
+fn only_named(object: &Map<String, Value>, named: &BTreeSet<String>) -> Result<(), Refusal> {
+    for key in object.keys() {
+        if !named.contains(key) {
+            let other: String = key.chars().take(64).collect();
+            let known = Vec::from_iter(named.iter().map(String::as_str)).join(", ");
+            return Err(Refusal(format!(
+                "the argument `{other}` is not allowed here, only {known}"
+            )));
+        }
+    }
+    Ok(())
+}
+
 impl Set {
     /// What one argument is set to; or what is wrong with that.
-    fn compile(set: &file::Set, at: &Pointer, effect: Effect) -> Result<Self, &'static str> {
+    fn compile(set: &file::Set, at: &Pointer, effect: Effect) -> Result<Self, String> {
         if effect != Effect::Allow {
-            return Err("belongs into an `allow` policy: others only judge");
+            return Err("belongs into an `allow` policy: others only judge".into());
         }
         if !at.is_single() || at.steps.is_empty() {
-            return Err("needs a pointer to one argument");
+            return Err("needs a pointer to one argument".into());
         }
         match set {
             file::Set { to: Some(value), default: None } => Ok(Self::To(value.clone())),
             file::Set { to: None, default: Some(value) } => Ok(Self::Default(value.clone())),
-            _ => Err("needs either `to` or `default`"),
+            _ => Err("needs either `to` or `default`".into()),
         }
     }
 }
 
 impl Rule {
-    fn compile(
-        at: &str,
-        spec: &file::Argument,
-        effect: Effect,
-    ) -> Result<Self, (Vec<&'static str>, String)> {
-        let at = Pointer::parse(at).map_err(|words| (vec![], words))?;
-        let structural = structural::compile(spec).map_err(|(key, words)| (vec![key], words))?;
+    fn compile(at: &str, spec: &file::Argument, effect: Effect) -> Result<Self, Misrule> {
+        let at = under("", Pointer::parse(at))?;
+        let structural = structural::compile(spec)?;
         let schema = match &spec.schema {
-            Some(schema) => Some(schema::compile(schema).map_err(|words| (vec!["schema"], words))?),
+            Some(schema) => Some(under("schema", schema::compile(schema))?),
             None => None,
         };
         let bounds = match &spec.value {
-            Some(bounds) => Some(Bounds::compile(bounds).map_err(|words| (vec!["value"], words))?),
+            Some(bounds) => Some(under("value", Bounds::compile(bounds))?),
             None => None,
         };
         let set = match &spec.set {
-            Some(set) => {
-                Some(Set::compile(set, &at, effect).map_err(|words| (vec!["set"], words.into()))?)
-            }
+            Some(set) => Some(under("set", Set::compile(set, &at, effect))?),
             None => None,
         };
         let judges = !structural.is_empty() || schema.is_some() || bounds.is_some();
         if spec.forbid && (judges || set.is_some() || spec.require || spec.optional) {
-            return Err((vec!["forbid"], "leaves nothing for other rules to judge".into()));
+            return Err(("forbid", "leaves nothing for other rules to judge".into()));
         }
         if spec.require && spec.optional {
-            return Err((vec!["require"], "contradicts `optional`".into()));
+            return Err(("require", "contradicts `optional`".into()));
         }
         if !(judges || spec.forbid || spec.require || spec.optional || set.is_some()) {
-            return Err((
-                vec![],
-                "says nothing; `optional: true` lets the argument be there".into(),
-            ));
+            return Err(("", "says nothing; `optional: true` lets the argument be there".into()));
         }
         if spec.forbid && at.steps.is_empty() {
-            return Err((vec!["forbid"], "needs a pointer to an argument".into()));
+            return Err(("forbid", "needs a pointer to an argument".into()));
         }
         // An argument that is only set may be left out: a fixed value is put in anyway.
         let optional = spec.optional || set.is_some() && !judges && !spec.require;

@@ -22,7 +22,10 @@ impl BitSet {
     }
 
     pub(crate) fn contains(&self, at: u32) -> bool {
-        self.0.get(at as usize / 64).is_some_and(|word| word & (1 << (at % 64)) != 0)
+        match self.0.get(at as usize / 64) {
+            Some(word) => word & (1 << (at % 64)) != 0,
+            None => false,
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -62,6 +65,6 @@ impl Iterator for Ones {
     fn next(&mut self) -> Option<u32> {
         let bit = self.0.trailing_zeros();
         self.0 &= self.0.wrapping_sub(1);
-        (bit < 64).then_some(bit)
+        if bit < 64 { Some(bit) } else { None }
     }
 }

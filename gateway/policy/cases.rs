@@ -1,7 +1,7 @@
 //! Cases: who asks for what, and what policies should say. They test policies as the gateway would
 //! decide, without one.
 
-use std::sync::Arc;
+mod caller;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use crate::policy::{DenyReason, Question};
 use crate::rule::DEFAULT;
-use crate::{Annotations, Certificate, Class, Kind, Policy, Subject, Target};
+use crate::{Annotations, Class, Kind, Policy, Target};
+pub use caller::Caller;
 
 /// A file of cases.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -94,88 +95,6 @@ pub enum Expect {
     Hidden,
 }
 
-/// A caller as a case has it.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Caller {
-    /// Default `local`.
-    pub issuer: String,
-    /// Default `user`.
-    pub subject: String,
-    pub organisation: Option<String>,
-    #[serde(deserialize_with = "words")]
-    #[schemars(with = "Vec<String>", extend("default" = []))]
-    pub roles: Vec<Arc<str>>,
-    #[serde(deserialize_with = "words")]
-    #[schemars(with = "Vec<String>", extend("default" = []))]
-    pub scopes: Vec<Arc<str>>,
-    pub agent: Option<String>,
-    /// The names of the client certificate, with their kind: `dns:ci.example.com`.
-    pub certificates: Vec<Box<str>>,
-}
-
-impl Default for Caller {
-    fn default() -> Self {
-        Self {
-            issuer: "local".into(),
-            subject: "user".into(),
-            organisation: None,
-            roles: Vec::new(),
-            scopes: Vec::new(),
-            agent: None,
-            certificates: Vec::new(),
-        }
-    }
-}
-
-impl Caller {
-    /// Reads `issuer|subject`, then words as `role=analyst organisation=acme`. Single or double
-    /// quotes keep together what has blanks in it: `"certificate:My CA|cn:alice" organisation='Acme
-    /// Ltd'`.
-    ///
-    /// # Errors
-    /// The word that is not understood.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let mut caller = Self::default();
-        for word in &quoted_words(text)? {
-            match (word.split_once('='), word.split_once('|')) {
-                (Some(("role", value)), _) => caller.roles.push(value.into()),
-                (Some(("scope", value)), _) => caller.scopes.push(value.into()),
-                (Some(("organisation", value)), _) => caller.organisation = Some(value.into()),
-                (Some(("agent", value)), _) => caller.agent = Some(value.into()),
-                (Some(("certificate", value)), _) => caller.certificates.push(value.into()),
-                (_, Some((issuer, subject))) => {
-                    caller.issuer = issuer.into();
-                    caller.subject = subject.into();
-                }
-                _ => {
-                    return Err(format!(
-                        "`{word}` is neither issuer|subject nor role=, scope=, organisation=, \
-                            agent= or certificate="
-                    ));
-                }
-            }
-        }
-        Ok(caller)
-    }
-
-    /// The caller as policy sees it.
-    #[must_use]
-    pub fn subject(&self) -> Subject<'_> {
-        Subject {
-            key: 0,
-            issuer: &self.issuer,
-            subject: &self.subject,
-            organisation: self.organisation.as_deref(),
-            roles: &self.roles,
-            scopes: &self.scopes,
-            agent: self.agent.as_deref(),
-            certificate: (!self.certificates.is_empty())
-                .then_some(Certificate { names: &self.certificates, fingerprint: "" }),
-        }
-    }
-}
-
 /// How a case went.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
@@ -217,7 +136,9 @@ impl Case {
         ];
         let mut given = Vec::new();
         for (kind, name) in kinds {
-            given.extend(name.as_deref().map(|name| (kind, name)));
+            if let Some(name) = name {
+                given.push((kind, name.as_str()));
+            }
         }
         match given.as_slice() {
             [one] => Ok(*one),
@@ -250,9 +171,12 @@ impl Case {
         let subject = self.subject.subject();
         let endpoint = self.at.as_deref().unwrap_or("/mcp");
         let question = Question { subject: &subject, endpoint, target: &target };
-        let written = self.arguments.as_ref().map(Value::to_string);
-        let text = self.text.as_ref().or(written.as_ref());
-        Ok(policy.answer(&question, text.map(String::as_bytes)))
+        let text = match (&self.text, &self.arguments) {
+            (Some(text), _) => text.clone().into_bytes(),
+            (None, Some(arguments)) => arguments.to_string().into_bytes(),
+            (None, None) => return Ok(policy.answer(&question, None)),
+        };
+        Ok(policy.answer(&question, Some(&text)))
     }
 
     /// What is not as the case has it, a line each; nothing when it is.
@@ -272,17 +196,16 @@ impl Case {
                 outcome.decision.as_str()
             ));
         }
-        if self.rule.as_ref().is_some_and(|rule| *rule != outcome.rule) {
-            let wanted = self.rule.as_deref().unwrap_or_default();
+        if let Some(wanted) = &self.rule
+            && *wanted != outcome.rule
+        {
             all.push(format!("expected policy {wanted} to decide, it was {}", outcome.rule));
         }
         if let Some(says) = &self.says
-            && !outcome.words.as_ref().is_some_and(|words| words.contains(says.as_str()))
+            && !matches!(&outcome.words, Some(words) if words.contains(says))
         {
-            all.push(format!(
-                "expected words with {says:?}, got {:?}",
-                outcome.words.as_deref().unwrap_or_default()
-            ));
+            let words = outcome.words.as_deref().unwrap_or("");
+            all.push(format!("expected words with {says:?}, got {words:?}"));
         }
         if let Some(wanted) = &self.forwards {
             let sent = outcome.forwards.as_ref().or(self.arguments.as_ref());
@@ -328,12 +251,18 @@ impl Policy {
         let verdict = self.verdict(&class, question);
         match self.evaluate(&verdict, question, arguments) {
             Ok(passed) => {
-                let forwards = passed.arguments.and_then(|text| serde_json::from_slice(&text).ok());
+                let forwards = match &passed.arguments {
+                    Some(text) => serde_json::from_slice(text).ok(),
+                    None => None,
+                };
                 let Some(first) = passed.approvals.first() else {
                     let rule = passed.rule.to_string();
                     return Outcome { decision: Expect::Allow, rule, words: None, forwards };
                 };
-                let needs: Vec<String> = passed.approvals.iter().map(|one| one.needs()).collect();
+                let mut needs = Vec::with_capacity(passed.approvals.len());
+                for approval in &passed.approvals {
+                    needs.push(approval.needs());
+                }
                 let words = Some(needs.join("; "));
                 Outcome { decision: Expect::Ask, rule: first.rule.to_string(), words, forwards }
             }
@@ -364,34 +293,7 @@ pub fn schema() -> Value {
     schema
 }
 
-/// The words of a text; quotes keep blanks, and each other, in a word.
-fn quoted_words(text: &str) -> Result<Vec<String>, String> {
-    let mut words = Vec::new();
-    let mut word = None::<String>;
-    let mut open = None;
-    for c in text.chars() {
-        match (open, c) {
-            (Some(quote), c) if c == quote => open = None,
-            (None, '"' | '\'') => {
-                open = Some(c);
-                word.get_or_insert_default();
-            }
-            (None, c) if c.is_whitespace() => words.extend(word.take()),
-            (_, c) => word.get_or_insert_default().push(c),
-        }
-    }
-    words.extend(word);
-    match open {
-        Some(quote) => Err(format!("a {quote} is not closed")),
-        None => Ok(words),
-    }
-}
-
 /// `null` is a value here, not the absence of one.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(deserializer).map(Some)
-}
-
-fn words<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Arc<str>>, D::Error> {
-    Ok(Vec::<String>::deserialize(deserializer)?.into_iter().map(Into::into).collect())
+    Ok(Some(Value::deserialize(deserializer)?))
 }

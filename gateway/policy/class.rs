@@ -119,7 +119,9 @@ impl Classes {
         (subject.issuer, subject.subject, endpoint).hash(&mut hasher);
         subject.certificate.map(|certificate| certificate.fingerprint).hash(&mut hasher);
         let key = hasher.finish();
-        if let Some(known) = self.known.get(&key).filter(|known| known.is(subject, endpoint)) {
+        if let Some(known) = self.known.get(&key)
+            && known.is(subject, endpoint)
+        {
             return Arc::clone(&known.class);
         }
         let class = Arc::new(find());

@@ -74,7 +74,10 @@ impl Command {
             };
             programs.insert(name.clone(), Program { model, runs_code: opted_in });
         }
-        let roots = spec.roots.iter().map(|root| paths::root(root)).collect::<Result<_, _>>()?;
+        let mut roots = Vec::with_capacity(spec.roots.len());
+        for root in &spec.roots {
+            roots.push(paths::root(root)?);
+        }
         let form = spec.form;
         let max_bytes = spec.max_bytes;
         let max_arguments = spec.max_arguments;
@@ -132,7 +135,11 @@ impl Command {
     /// # Errors
     /// Why it is refused, and what to send instead.
     pub fn check_argv(&self, argv: &[String], folder: Option<&str>) -> Result<Invocation, Refusal> {
-        self.size(argv.iter().map(|word| word.len() + 1).sum())?;
+        let mut bytes = 0;
+        for word in argv {
+            bytes += word.len() + 1;
+        }
+        self.size(bytes)?;
         argv.iter().try_for_each(|word| tokens::printable(word))?;
         self.judge(argv.to_vec(), folder)
     }
@@ -189,7 +196,7 @@ impl Command {
     }
 
     fn unknown(&self, name: &str) -> Refusal {
-        let names = self.programs().collect::<Vec<_>>().join(", ");
+        let names = Vec::from_iter(self.programs()).join(", ");
         let shown = tokens::quoted(name);
         Refusal(if name.contains('/') {
             format!("{shown} is a path, not the name of a program; allowed are: {names}")

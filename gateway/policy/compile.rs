@@ -45,9 +45,7 @@ pub(crate) fn rules(config: &Config) -> Result<Vec<Rule>, Vec<Mistake>> {
             Ok(rule) => rules.push(rule),
             Err(found) => {
                 for mistake in found {
-                    let mut path: Vec<String> = policy.name.split('.').map(str::to_owned).collect();
-                    path.extend(mistake.path.last().cloned());
-                    mistakes.push(Mistake { at: None, path, ..mistake });
+                    mistakes.push(mistake_of_list(&policy.name, mistake));
                 }
             }
         }
@@ -95,13 +93,25 @@ pub(crate) fn rules(config: &Config) -> Result<Vec<Rule>, Vec<Mistake>> {
     if mistakes.is_empty() { Ok(rules) } else { Err(mistakes) }
 }
 
+/// A mistake in the policy that a list stands for, by the key of the list and that of the mistake.
+fn mistake_of_list(name: &str, mistake: Mistake) -> Mistake {
+    let mut path = names::split_keys(name);
+    if let Some(key) = mistake.path.last() {
+        path.push(key.clone());
+    }
+    Mistake { at: None, path, ..mistake }
+}
+
 /// Names of what decides besides policies: silence, the lock file, the lists of the configuration.
 fn is_reserved(name: &str) -> bool {
     name == DEFAULT || name == "pins" || name.starts_with("policy.")
 }
 
-fn mistake(path: &[&str], what: impl Into<String>, hint: impl Into<String>) -> Mistake {
-    let path = path.iter().map(|&key| key.to_owned()).collect();
+fn mistake(keys: &[&str], what: impl Into<String>, hint: impl Into<String>) -> Mistake {
+    let mut path = Vec::with_capacity(keys.len());
+    for key in keys {
+        path.push((*key).to_owned());
+    }
     Mistake { at: None, path, what: what.into(), hint: hint.into() }
 }
 
@@ -113,16 +123,22 @@ fn rule(policy: &file::Policy, place: String) -> Result<Rule, Vec<Mistake>> {
     }
     let who = who(&policy.who, &mut mistakes);
     let mut what = what(&policy.what, &mut mistakes);
-    if policy.effect == Effect::Ask && what.tools.is_none() {
+    if policy.effect == Effect::Ask
+        && what.tools.is_none()
+        && let Ok(every) = pattern::compile("*")
+    {
         // Tools alone are called: it says nothing of other kinds.
-        what.tools = pattern::compile("*").ok().map(|every| vec![every]);
+        what.tools = Some(vec![every]);
     }
     let when = condition(policy, &mut mistakes);
     let arguments = arguments(policy, &mut mistakes);
     rates(policy, when.as_ref(), &mut mistakes);
     let response = response(policy, &mut mistakes);
     let by = approvers(policy, &mut mistakes);
-    let approval = (policy.effect == Effect::Ask).then(|| Arc::new(ApprovalRule::new(policy, by)));
+    let approval = match policy.effect {
+        Effect::Ask => Some(Arc::new(ApprovalRule::new(policy, by))),
+        Effect::Allow | Effect::Deny => None,
+    };
     let rule = Rule {
         name: policy.name.as_str().into(),
         place,
@@ -226,7 +242,7 @@ fn rates(policy: &file::Policy, when: Option<&Condition>, mistakes: &mut Vec<Mis
             leave the `rate` out";
         mistakes.push(mistake(&["dry_run"], what, hint));
     }
-    if when.is_some_and(Condition::needs_arguments) {
+    if matches!(when, Some(when) if when.needs_arguments()) {
         let what = "cannot be about `arguments` beside a `rate`: requests are counted before \
             arguments are read";
         mistakes.push(mistake(&["when"], what, "make two policies of it"));
@@ -254,7 +270,7 @@ fn methods(rule: &Rule, mistakes: &mut Vec<Mistake>) {
             "leave it out, or make two policies of it",
         ));
     }
-    if rule.when.as_ref().is_some_and(Condition::needs_target) {
+    if matches!(&rule.when, Some(when) if when.needs_target()) {
         let words = "cannot be about `target` beside `what.methods`: a list has none";
         mistakes.push(mistake(&["when"], words, "leave out one of the two"));
     }
@@ -307,13 +323,20 @@ fn what(spec: &file::What, mistakes: &mut Vec<Mistake>) -> What {
         annotations: spec.annotations,
         methods: globs(["what", "methods"], &spec.methods, mistakes),
     };
-    for (at, method) in what.methods.iter().flatten().enumerate() {
+    if let Some(methods) = &what.methods {
+        methods_there_are(methods, mistakes);
+    }
+    what
+}
+
+/// Whether each pattern fits a method at all.
+fn methods_there_are(methods: &[Glob], mistakes: &mut Vec<Mistake>) {
+    for (at, method) in methods.iter().enumerate() {
         if rate::methods(&[method.glob().to_owned()]) == 0 {
             let hint = format!("there are {}", rate::METHODS.join(", "));
             mistakes.push(mistake(&["what", "methods", &at.to_string()], "fits no method", hint));
         }
     }
-    what
 }
 
 fn word_list(key: &str, list: Option<&[String]>, mistakes: &mut Vec<Mistake>) -> Option<Vec<Word>> {

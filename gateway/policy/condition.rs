@@ -36,31 +36,13 @@ impl Condition {
         if text.len() > MAX_BYTES {
             return Err(format!("is longer than {MAX_BYTES} bytes"));
         }
-        let program = Program::compile(text)
-            .map_err(|errors| format!("is no condition: {}", plain(&errors)))?;
+        let program = match Program::compile(text) {
+            Ok(program) => program,
+            Err(errors) => return Err(format!("is no condition: {}", plain(&errors))),
+        };
         let findings = inspect::inspect(program.expression())?;
         comparisons::check(program.expression())?;
-        let mut patterns = HashMap::new();
-        for pattern in &findings.patterns {
-            let compiled = expression(pattern, pattern.len())
-                .map_err(|words| format!("{pattern:?} {words}"))?;
-            patterns.insert(pattern.clone(), compiled);
-        }
-        let mut base = Context::default();
-        let patterns: Arc<HashMap<String, Regex>> = Arc::new(patterns);
-        let added = base.add_function(
-            "matches",
-            move |This(text): This<Arc<String>>, pattern: Arc<String>| match patterns
-                .get(pattern.as_str())
-            {
-                Some(pattern) => Ok(pattern.is_match(&text)),
-                None => Err(ExecutionError::function_error(
-                    "matches",
-                    "the pattern is not written in the condition",
-                )),
-            },
-        );
-        added.map_err(|error| error.to_string())?;
+        let base = context_with_patterns(&findings.patterns)?;
         let condition = Self { program, base, findings };
         condition.try_samples()?;
         if condition.findings.asks_nothing() {
@@ -99,11 +81,10 @@ impl Condition {
         self.findings.members.iter().try_for_each(|steps| undisguised(arguments, steps))?;
         for (steps, shapes) in &self.findings.shapes {
             if !shaped(arguments, steps, shapes) {
-                let words: Vec<&str> = shapes.iter().map(|shape| shape.words()).collect();
+                let words = Vec::from_iter(shapes.iter().map(|shape| shape.words())).join(" or ");
                 return Err(Refusal(format!(
-                    "the argument {} must be {} here",
-                    pointer(steps),
-                    words.join(" or ")
+                    "the argument {} must be {words} here",
+                    pointer(steps)
                 )));
             }
         }
@@ -115,7 +96,10 @@ impl Condition {
     /// # Errors
     /// It cannot be evaluated: words for the log.
     pub(crate) fn holds(&self, world: World<'_>) -> Result<bool, String> {
-        self.run(world).map_err(|failed| failed.words)
+        match self.run(world) {
+            Ok(holds) => Ok(holds),
+            Err(failed) => Err(failed.words),
+        }
     }
 
     /// Which argument it could not be evaluated for, in words for whoever sent it; nothing when
@@ -135,14 +119,15 @@ impl Condition {
                 None
             }
             Why::Type => {
-                let taken = self.findings.taken();
-                let mut given: Vec<String> =
-                    taken.filter_map(|steps| given(arguments, steps)).collect();
-                given.truncate(MAX_TOLD);
-                if given.is_empty() {
+                let mut told = Vec::new();
+                for steps in self.findings.taken() {
+                    told.extend(given(arguments, steps));
+                }
+                told.truncate(MAX_TOLD);
+                if told.is_empty() {
                     return None;
                 }
-                Some(format!("it cannot take an argument as it is: {}", given.join(", ")))
+                Some(format!("it cannot take an argument as it is: {}", told.join(", ")))
             }
             Why::Other => None,
         }
@@ -156,10 +141,14 @@ impl Condition {
         if self.findings.uses("endpoint") {
             scope.add_variable_from_value("endpoint", world.endpoint);
         }
-        if let Some(target) = world.target.filter(|_| self.findings.uses("target")) {
+        if self.findings.uses("target")
+            && let Some(target) = world.target
+        {
             scope.add_variable_from_value("target", world::target(target));
         }
-        if let Some(arguments) = world.arguments.filter(|_| self.findings.uses("arguments")) {
+        if self.findings.uses("arguments")
+            && let Some(arguments) = world.arguments
+        {
             let bound = self.findings.bound();
             let Some(value) = world::arguments(arguments, bound) else {
                 let words =
@@ -186,6 +175,32 @@ impl Condition {
             }
             _ => Ok(()),
         })
+    }
+}
+
+/// What every condition knows, with `matches` for these expressions alone.
+fn context_with_patterns(written: &BTreeSet<String>) -> Result<Context<'static, 'static>, String> {
+    let mut patterns: HashMap<String, Regex> = HashMap::new();
+    for pattern in written {
+        match expression(pattern, pattern.len()) {
+            Ok(compiled) => patterns.insert(pattern.clone(), compiled),
+            Err(words) => return Err(format!("{pattern:?} {words}")),
+        };
+    }
+    let mut base = Context::default();
+    let added =
+        base.add_function("matches", move |This(text): This<Arc<String>>, pattern: Arc<String>| {
+            match patterns.get(pattern.as_str()) {
+                Some(pattern) => Ok(pattern.is_match(&text)),
+                None => Err(ExecutionError::function_error(
+                    "matches",
+                    "the pattern is not written in the condition",
+                )),
+            }
+        });
+    match added {
+        Ok(_) => Ok(base),
+        Err(error) => Err(error.to_string()),
     }
 }
 
@@ -219,9 +234,13 @@ fn shaped(value: &serde_json::Value, steps: &[String], shapes: &BTreeSet<Shape>)
         Json::Array(items) if step == "*" => items.iter().all(|item| shaped(item, rest, shapes)),
         Json::Array(items) => {
             let Ok(at) = step.parse::<usize>() else { return true };
-            items.get(at).is_none_or(|item| shaped(item, rest, shapes))
+            let Some(item) = items.get(at) else { return true };
+            shaped(item, rest, shapes)
         }
-        value => value.get(step).is_none_or(|inner| shaped(inner, rest, shapes)),
+        value => {
+            let Some(inner) = value.get(step) else { return true };
+            shaped(inner, rest, shapes)
+        }
     }
 }
 
@@ -296,6 +315,6 @@ fn brief(error: &ExecutionError) -> String {
 
 fn plain(errors: &cel::ParseErrors) -> String {
     let words = errors.to_string();
-    let line = words.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let line = words.lines().find(|line| !line.trim().is_empty()).unwrap_or("");
     line.trim().trim_start_matches("ERROR: <input>:").to_owned()
 }

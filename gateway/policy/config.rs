@@ -26,7 +26,9 @@ impl Config {
         let mut texts = vec![format!("{:?}", self.lists)];
         for document in &self.documents {
             texts.push(document.name.clone());
-            texts.extend(document.policies.iter().map(|entry| entry.source.to_string()));
+            for entry in &document.policies {
+                texts.push(entry.source.to_string());
+            }
         }
         let mut hasher = blake3::Hasher::new();
         for text in texts {
@@ -161,7 +163,8 @@ fn entries_by_name(config: &Config) -> BTreeMap<&str, (&Entry, &str)> {
 fn keys(old: &Value, new: &Value) -> String {
     let Value::Object(old) = old else { return String::new() };
     let Value::Object(new) = new else { return String::new() };
-    let all: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    let mut all: BTreeSet<&String> = old.keys().collect();
+    all.extend(new.keys());
     let mut differing = Vec::new();
     for key in all {
         let was = old.get(key);
@@ -207,8 +210,10 @@ impl Eq for Document {}
 
 impl fmt::Debug for Document {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> =
-            self.policies.iter().map(|entry| entry.policy.name.as_str()).collect();
+        let mut names = Vec::with_capacity(self.policies.len());
+        for entry in &self.policies {
+            names.push(&entry.policy.name);
+        }
         f.debug_struct("Document").field("name", &self.name).field("policies", &names).finish()
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::arguments::{self, Arguments, Pass};
+use crate::arguments::{self, Pass};
 use crate::condition::World;
 use crate::file::Effect;
 use crate::policy::{Denied, DenyReason, Passed, Policy, Question};
@@ -34,11 +34,9 @@ impl Policy {
         let dry = verdict.dry.as_deref();
         match &verdict.state {
             State::Open(at) => {
-                let dry_run = dry.and_then(|dry| {
-                    self.dry_run_denial(dry, question, Pass::of(question.target), || {
-                        arguments::read(arguments)
-                    })
-                });
+                let pass = Pass::of(question.target);
+                let dry_run =
+                    self.dry_run_denial(dry, question, pass, || arguments::read(arguments));
                 let rule = self.name(*at);
                 Ok(Passed { rule, arguments: None, dry_run, approvals: Vec::new() })
             }
@@ -69,19 +67,30 @@ impl Policy {
 
     /// Whether one of these policies has to parse a statement.
     fn parses(&self, rules: &[u32]) -> bool {
-        let mut rules = rules.iter().filter_map(|&at| self.rule(at));
-        rules.any(|rule| rule.arguments.as_ref().is_some_and(Arguments::parses))
+        for rule in self.rules_at(rules) {
+            if let Some(arguments) = &rule.arguments
+                && arguments.parses()
+            {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn rules_at<'a>(&'a self, places: &'a [u32]) -> impl Iterator<Item = &'a Rule> {
+        places.iter().filter_map(|&at| self.rule(at))
     }
 
     /// How policies in dry run would deny a call that may be made, going by the arguments that its
     /// server gets.
     fn dry_run_denial(
         &self,
-        dry: &Dry,
+        dry: Option<&Dry>,
         question: &Question<'_>,
         mut pass: Pass,
         arguments: impl FnOnce() -> Result<Value, Refusal>,
     ) -> Option<Denied> {
+        let dry = dry?;
         if let Some(hidden) = &dry.denies {
             return Some(self.denied(hidden));
         }
@@ -93,7 +102,10 @@ impl Policy {
     }
 
     fn denied(&self, hidden: &Hidden) -> Denied {
-        let reason = hidden.failure.clone().map_or(DenyReason::Hidden, DenyReason::Failure);
+        let reason = match &hidden.failure {
+            Some(words) => DenyReason::Failure(words.clone()),
+            None => DenyReason::Hidden,
+        };
         Denied { rule: self.name_or_default(hidden.rule), reason }
     }
 
@@ -104,10 +116,13 @@ impl Policy {
         question: &Question<'_>,
         text: Option<&[u8]>,
     ) -> Result<Passed, Denied> {
-        let mut arguments = arguments::read(text).map_err(|refusal| Denied {
-            rule: self.name_or_default(judged.first()),
-            reason: DenyReason::Arguments(refusal),
-        })?;
+        let mut arguments = match arguments::read(text) {
+            Ok(arguments) => arguments,
+            Err(refusal) => {
+                let rule = self.name_or_default(judged.first());
+                return Err(Denied { rule, reason: DenyReason::Arguments(refusal) });
+            }
+        };
         let mut pass = Pass::of(question.target);
         let rule = match judged.open {
             Some(at) => self.name(at),
@@ -115,8 +130,7 @@ impl Policy {
         };
         let approvals = self.approvals(&judged.asks, question, &mut arguments, &mut pass)?;
         self.guard(&judged.guards, question, &mut arguments, &mut pass)?;
-        let dry_run =
-            dry.and_then(|dry| self.dry_run_denial(dry, question, pass.aside(), || Ok(arguments)));
+        let dry_run = self.dry_run_denial(dry, question, pass.aside(), || Ok(arguments));
         if pass.edits.is_empty() {
             return Ok(Passed { rule, arguments: None, dry_run, approvals });
         }
@@ -155,7 +169,7 @@ impl Policy {
         pass: &mut Pass,
     ) -> Result<Arc<str>, Denied> {
         let mut refused = None;
-        for rule in allows.iter().filter_map(|&at| self.rule(at)) {
+        for rule in self.rules_at(allows) {
             let mut own = arguments.clone();
             let before = pass.edits.len();
             let checked = match rule.undisguised(arguments) {
@@ -193,7 +207,7 @@ impl Policy {
         pass: &mut Pass,
     ) -> Result<Vec<Arc<ApprovalRule>>, Denied> {
         let mut needed = Vec::new();
-        for rule in asks.iter().filter_map(|&at| self.rule(at)) {
+        for rule in self.rules_at(asks) {
             let holds = match rule.undisguised(arguments) {
                 Ok(()) => self.holds(rule, question, arguments),
                 Err(refusal) => Err(DenyReason::Arguments(refusal)),
@@ -225,7 +239,7 @@ impl Policy {
         arguments: &mut Value,
         pass: &mut Pass,
     ) -> Result<(), Denied> {
-        for rule in guards.iter().filter_map(|&at| self.rule(at)) {
+        for rule in self.rules_at(guards) {
             if let Err(refusal) = rule.undisguised(arguments) {
                 return Err(Denied::by(rule, DenyReason::Arguments(refusal)));
             }
@@ -260,12 +274,15 @@ impl Policy {
         }
         let Question { subject, endpoint, target } = *question;
         let world = World { subject, endpoint, target: Some(target), arguments: Some(arguments) };
-        rule.holds(world).map_err(|words| {
-            let words = format!("policy {}: {words}", rule.name);
-            match rule.when.as_ref().and_then(|when| when.amiss(world)) {
-                Some(argument) => DenyReason::Unjudged(words, Refusal(argument)),
-                None => DenyReason::Failure(words),
-            }
-        })
+        let words = match rule.holds(world) {
+            Ok(holds) => return Ok(holds),
+            Err(words) => format!("policy {}: {words}", rule.name),
+        };
+        if let Some(when) = &rule.when
+            && let Some(argument) = when.amiss(world)
+        {
+            return Err(DenyReason::Unjudged(words, Refusal(argument)));
+        }
+        Err(DenyReason::Failure(words))
     }
 }

@@ -69,14 +69,21 @@ impl Policy {
         // gets.
         let permitted = self.permitted(&self.verdict(&class, question), question, text);
         let mut policies = Vec::new();
-        let mut changes = Vec::new();
+        let mut found = Vec::new();
         // Another policy that allows it would change nothing while one denies it.
         let mut denied = false;
-        for rule in self.rules.iter().filter(|rule| rule.what.methods.is_none()) {
+        for rule in &self.rules {
+            if rule.what.methods.is_some() {
+                continue;
+            }
             let says = match &read {
                 Ok(sent) => {
-                    let got = forwards.as_ref().filter(|_| rule.dry_run).or(permitted.as_ref());
-                    let seen = got.filter(|_| rule.effect != Effect::Allow).unwrap_or(sent);
+                    let seen = match (&forwards, &permitted) {
+                        _ if rule.effect == Effect::Allow => sent,
+                        (Some(got), _) if rule.dry_run => got,
+                        (_, Some(got)) => got,
+                        (_, None) => sent,
+                    };
                     says_of_any(rule, question, Some(seen))
                 }
                 Err(refusal) => match says_of_any(rule, question, None) {
@@ -92,12 +99,16 @@ impl Policy {
                 && let Some(line) = change(rule, &says, decision)
             {
                 let more = rule.effect == Effect::Allow && matches!(says, Says::Misfits(_));
-                changes.push((more, line));
+                found.push((more, line));
             }
             policies.extend(step(rule, &says, question.target));
         }
-        changes.retain(|(more, _)| !(*more && denied));
-        let mut changes: Vec<String> = changes.into_iter().map(|(_, line)| line).collect();
+        let mut changes = Vec::with_capacity(found.len());
+        for (more, line) in found {
+            if !(more && denied) {
+                changes.push(line);
+            }
+        }
         if decision == Expect::Hidden && rule == DEFAULT && changes.is_empty() {
             changes.push("a policy that allows it".into());
         }
@@ -124,7 +135,9 @@ fn says(rule: &Rule, question: &Question<'_>, arguments: Option<&Value>) -> Says
     if !misfits.is_empty() {
         return Says::Misfits(misfits);
     }
-    if let Some(Err(refusal)) = arguments.map(|arguments| rule.undisguised(arguments)) {
+    if let Some(arguments) = arguments
+        && let Err(refusal) = rule.undisguised(arguments)
+    {
         return Says::Refuses(refusal.0);
     }
     if rule.is_settled_early() || arguments.is_some() {
@@ -186,7 +199,10 @@ fn step(rule: &Rule, says: &Says, target: &Target<'_>) -> Option<Step> {
 
 /// Whose approval a policy that asks needs.
 fn needs(rule: &Rule) -> String {
-    rule.approval.as_ref().map(|approval| approval.needs()).unwrap_or_default()
+    match &rule.approval {
+        Some(approval) => approval.needs(),
+        None => String::new(),
+    }
 }
 
 /// The word that makes a policy be about a tool, as the end of a sentence.

@@ -170,8 +170,9 @@ impl What {
         let Self { servers, not_servers, categories, endpoints, methods, annotations, .. } = self;
         let names = [tools, words, not_words, prompts, resources, completion];
         let places = [servers, not_servers, categories, endpoints, methods];
-        let is_narrowed = names.into_iter().chain(places).any(Option::is_some);
-        !is_narrowed && annotations.is_none()
+        names.into_iter().all(Option::is_none)
+            && places.into_iter().all(Option::is_none)
+            && annotations.is_none()
     }
 }
 
@@ -317,7 +318,7 @@ impl Key {
 
 /// `null` is a value here, not the absence of one.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(deserializer).map(Some)
+    Ok(Some(Value::deserialize(deserializer)?))
 }
 
 /// The JSON Schema (draft 2020-12) of a policy file, for editors.
@@ -335,12 +336,18 @@ pub fn schema() -> Value {
 fn tidy(value: &mut Value) {
     match value {
         Value::Object(object) => {
-            if object.get("default").is_some_and(Value::is_null) {
+            if object.get("default") == Some(&Value::Null) {
                 object.remove("default");
             }
-            object.values_mut().for_each(tidy);
+            for value in object.values_mut() {
+                tidy(value);
+            }
         }
-        Value::Array(items) => items.iter_mut().for_each(tidy),
+        Value::Array(items) => {
+            for item in items {
+                tidy(item);
+            }
+        }
         _ => {}
     }
 }

@@ -39,18 +39,23 @@ fn index_globs(
     rules: &[Rule],
     pick: impl Fn(&Rule) -> Option<&[Glob]>,
 ) -> Result<pattern::Index, String> {
-    let rules_with_places = (0u32..).zip(rules);
-    let lists = rules_with_places.filter_map(|(at, rule)| Some((at, pick(rule)?)));
-    pattern::Index::new(rules.len(), lists)
+    pattern::Index::new(rules.len(), pick_lists(rules, pick))
 }
 
 fn index_words(
     rules: &[Rule],
     pick: impl Fn(&Rule) -> Option<&[Word]>,
 ) -> Result<WordIndex, String> {
+    WordIndex::new(rules.len(), pick_lists(rules, pick))
+}
+
+/// One list of each policy that has it, with the place of the policy.
+fn pick_lists<'a, T: 'a>(
+    rules: &'a [Rule],
+    pick: impl Fn(&'a Rule) -> Option<&'a [T]>,
+) -> impl Iterator<Item = (u32, &'a [T])> {
     let rules_with_places = (0u32..).zip(rules);
-    let lists = rules_with_places.filter_map(|(at, rule)| Some((at, pick(rule)?)));
-    WordIndex::new(rules.len(), lists)
+    rules_with_places.filter_map(move |(at, rule)| Some((at, pick(rule)?)))
 }
 
 /// The patterns over callers that stand at a place of [`Who::lists`].
@@ -110,9 +115,12 @@ impl Index {
 
     /// Whether who asks, or where, makes any difference.
     pub(crate) fn tells_callers_apart(&self) -> bool {
-        !(self.who.iter().all(pattern::Index::is_unused)
-            && self.endpoints.is_unused()
-            && self.anonymous.iter().all(BitSet::is_empty))
+        let [only_anonymous, only_known] = &self.anonymous;
+        let is_about_who = !self.who.iter().all(pattern::Index::is_unused);
+        is_about_who
+            || !self.endpoints.is_unused()
+            || !only_anonymous.is_empty()
+            || !only_known.is_empty()
     }
 
     /// The policies that concern a caller at an endpoint.
@@ -148,8 +156,8 @@ impl Index {
         index.narrow(&mut bits, self.size, target.spellings().iter());
         self.narrow_by_words(&mut bits, target);
         for &at in &self.annotated {
-            if bits.contains(at)
-                && !rules.get(at as usize).is_some_and(|rule| rule.what.annotations_fit(target))
+            let rule = rules.get(at as usize);
+            if bits.contains(at) && !matches!(rule, Some(rule) if rule.what.annotations_fit(target))
             {
                 bits.remove(at);
             }

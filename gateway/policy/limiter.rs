@@ -6,13 +6,13 @@ mod pace;
 use std::collections::HashMap;
 use std::fmt;
 use std::num::NonZeroU32;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use ahash::RandomState;
 use dashmap::DashMap;
 
-use pace::Pace;
+use pace::{Pace, Rate};
 
 use crate::file::WhenAway;
 use crate::limit_key::LimitKey;
@@ -103,10 +103,12 @@ const MAX_BUCKETS: usize = 16_384;
 /// not whole again.
 #[derive(Default)]
 pub struct Local {
-    buckets: RwLock<HashMap<Box<str>, Arc<Bucket>, RandomState>>,
+    buckets: RwLock<Buckets>,
     /// Nobody can choose whom to share an allowance with.
     hasher: RandomState,
 }
+
+type Buckets = HashMap<Box<str>, Arc<Bucket>, RandomState>;
 
 struct Bucket {
     quota: Quota,
@@ -121,30 +123,40 @@ impl Local {
         Self::default()
     }
 
+    fn read_buckets(&self) -> RwLockReadGuard<'_, Buckets> {
+        self.buckets.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write_buckets(&self) -> RwLockWriteGuard<'_, Buckets> {
+        self.buckets.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// What is counted of a policy, while its numbers are these.
     fn find_bucket(&self, name: &str, quota: &Quota) -> Option<Arc<Bucket>> {
-        let buckets = self.buckets.read().unwrap_or_else(PoisonError::into_inner);
+        let buckets = self.read_buckets();
         let bucket = buckets.get(name)?;
-        (bucket.quota == *quota).then(|| Arc::clone(bucket))
+        if bucket.quota != *quota {
+            return None;
+        }
+        Some(Arc::clone(bucket))
     }
 
     fn bucket(&self, name: &str, quota: &Quota) -> Arc<Bucket> {
         if let Some(known) = self.find_bucket(name, quota) {
             return known;
         }
-        let mut buckets = self.buckets.write().unwrap_or_else(PoisonError::into_inner);
+        let mut buckets = self.write_buckets();
         let new = match buckets.get(name) {
             Some(known) if known.quota == *quota => return Arc::clone(known),
             Some(known) => known.changed_to(quota.clone()),
-            None => Bucket {
-                pace: quota.rate.and_then(Pace::new).map(Arc::new),
-                quota: quota.clone(),
-                running: Arc::default(),
-            },
+            None => {
+                Bucket { pace: new_pace(quota.rate), quota: quota.clone(), running: Arc::default() }
+            }
         };
         if buckets.len() >= MAX_BUCKETS && !buckets.contains_key(name) {
             let least = buckets.iter().min_by_key(|(_, bucket)| bucket.remembers());
-            if let Some(least) = least.map(|(name, _)| name.clone()) {
+            if let Some((least, _)) = least {
+                let least = least.clone();
                 buckets.remove(&least);
             }
         }
@@ -160,7 +172,7 @@ impl Local {
     pub fn hold(&self, of: Allowance<'_>, key: &LimitKey<'_>) -> Result<Option<Held>, Reached> {
         let Some(most) = of.quota.concurrency else { return Ok(None) };
         let bucket = self.bucket(of.policy, of.quota);
-        bucket.enter(key.hash_with(&self.hasher), most).map(Some)
+        Ok(Some(bucket.enter(key.hash_with(&self.hasher), most)?))
     }
 
     fn take_for(&self, name: &str, quota: &Quota, key: u64) -> Result<Option<Held>, Reached> {
@@ -187,7 +199,7 @@ impl Limiter for Local {
     }
 
     fn sweep(&self) {
-        let buckets = self.buckets.read().unwrap_or_else(PoisonError::into_inner);
+        let buckets = self.read_buckets();
         let all: Vec<Arc<Bucket>> = buckets.values().cloned().collect();
         drop(buckets);
         for bucket in &all {
@@ -196,7 +208,7 @@ impl Limiter for Local {
             }
         }
         drop(all);
-        let mut buckets = self.buckets.write().unwrap_or_else(PoisonError::into_inner);
+        let mut buckets = self.write_buckets();
         // One that is in use right now is about to remember something.
         buckets.retain(|_, bucket| Arc::strong_count(bucket) > 1 || bucket.remembers() > 0);
     }
@@ -206,27 +218,38 @@ impl Bucket {
     /// The same policy with other numbers. What was used and what runs stays so: saving a file
     /// gives nothing back.
     fn changed_to(&self, quota: Quota) -> Self {
-        let pace = match (&self.pace, quota.rate) {
-            (Some(pace), Some(rate)) if pace.rate != rate => pace.changed_to(rate).map(Arc::new),
-            (None, Some(rate)) => Pace::new(rate).map(Arc::new),
-            (pace, _) => pace.clone(),
-        };
+        let pace = self.pace_changed_to(quota.rate);
         Self { quota, pace, running: Arc::clone(&self.running) }
+    }
+
+    fn pace_changed_to(&self, rate: Option<Rate>) -> Option<Arc<Pace>> {
+        match (&self.pace, rate) {
+            (Some(pace), Some(rate)) if pace.rate != rate => Some(Arc::new(pace.changed_to(rate)?)),
+            (None, rate) => new_pace(rate),
+            (pace, _) => pace.clone(),
+        }
     }
 
     /// How much would be forgotten without it.
     fn remembers(&self) -> usize {
-        self.pace.as_ref().map_or(0, |pace| pace.len()) + self.running.len()
+        let paced = match &self.pace {
+            Some(pace) => pace.len(),
+            None => 0,
+        };
+        paced + self.running.len()
     }
 
     fn take(&self, key: u64) -> Result<Option<Held>, Reached> {
         // Before the rate, so that what finds no place does not use up the allowance.
-        let held = self.quota.concurrency.map(|most| self.enter(key, most)).transpose()?;
-        match &self.pace {
-            Some(pace) if self.quota.rate.is_some() => {
-                pace.take(key).map_err(Reached::Rate)?;
-            }
-            _ => {}
+        let held = match self.quota.concurrency {
+            Some(most) => Some(self.enter(key, most)?),
+            None => None,
+        };
+        if self.quota.rate.is_some()
+            && let Some(pace) = &self.pace
+            && let Err(wait) = pace.take(key)
+        {
+            return Err(Reached::Rate(wait));
         }
         Ok(held)
     }
@@ -240,6 +263,10 @@ impl Bucket {
         drop(count);
         Ok(Held(Arc::clone(&self.running), key))
     }
+}
+
+fn new_pace(rate: Option<Rate>) -> Option<Arc<Pace>> {
+    Some(Arc::new(Pace::new(rate?)?))
 }
 
 #[cfg(test)]

@@ -60,7 +60,8 @@ fn kind(
 ) {
     let allow = match &list.allow {
         Some(allow) => Some(allow.clone()),
-        None => alone.then(|| vec!["*".to_owned()]),
+        None if alone => Some(vec!["*".to_owned()]),
+        None => None,
     };
     if let Some(allow) = allow {
         all.push(Policy { effect: Effect::Allow, ..deny(names[0], what(allow)) });

@@ -22,7 +22,8 @@ type Misnomer = (Vec<String>, String);
 pub(crate) fn check(policy: &Policy) -> Vec<Misnomer> {
     let mut found = Vec::new();
     for (part, key, list) in lists(policy) {
-        let mut path: Vec<String> = part.split('.').map(str::to_owned).collect();
+        let Some(list) = list else { continue };
+        let mut path = split_keys(part);
         path.push(key.to_owned());
         if list.is_empty() {
             found.push((path.clone(), "is empty: nothing fits it".to_owned()));
@@ -43,7 +44,16 @@ pub(crate) fn check(policy: &Policy) -> Vec<Misnomer> {
     found
 }
 
-fn lists(policy: &Policy) -> impl Iterator<Item = (&'static str, &'static str, &[String])> {
+/// The keys that a text with points between them names.
+pub(crate) fn split_keys(text: &str) -> Vec<String> {
+    let mut keys = Vec::new();
+    for key in text.split('.') {
+        keys.push(key.to_owned());
+    }
+    keys
+}
+
+fn lists(policy: &Policy) -> Vec<List<'_>> {
     let What {
         tools,
         prompts,
@@ -56,7 +66,8 @@ fn lists(policy: &Policy) -> impl Iterator<Item = (&'static str, &'static str, &
         ..
     } = &policy.what;
     let What { words, not_words, .. } = &policy.what;
-    let all = [
+    let mut all = who_lists("who", &policy.who).to_vec();
+    all.extend([
         ("what", "tools", tools),
         ("what", "words", words),
         ("what", "not_words", not_words),
@@ -68,12 +79,13 @@ fn lists(policy: &Policy) -> impl Iterator<Item = (&'static str, &'static str, &
         ("what", "categories", categories),
         ("what", "endpoints", endpoints),
         ("what", "methods", &policy.what.methods),
-    ];
-    let approvers = policy.approval.as_ref().and_then(|approval| approval.by.as_ref());
-    let approvers = approvers.map(|who| who_lists("approval.by", who));
-    let all = who_lists("who", &policy.who).into_iter().chain(all);
-    let all = all.chain(approvers.into_iter().flatten());
-    all.filter_map(|(part, key, list)| Some((part, key, list.as_deref()?)))
+    ]);
+    if let Some(approval) = &policy.approval
+        && let Some(approvers) = &approval.by
+    {
+        all.extend(who_lists("approval.by", approvers));
+    }
+    all
 }
 
 type List<'a> = (&'static str, &'static str, &'a Option<Vec<String>>);
@@ -92,41 +104,60 @@ fn who_lists<'a>(part: &'static str, who: &'a Who) -> [List<'a>; 6] {
 
 /// What is wrong with a pattern over callers.
 fn principal(text: &str) -> Option<String> {
-    let wrong = !holds_bar(text);
+    if holds_bar(text) {
+        return None;
+    }
     let words = "fits no caller: they are written `issuer|subject`, such as `key|3f6c0e9a17d2b458` \
         or `local|user`";
-    wrong.then(|| words.to_owned())
+    Some(words.to_owned())
 }
 
 /// What is wrong with a pattern over names of certificates.
 fn certificate(text: &str) -> Option<String> {
-    let wrong = !CERTIFICATES.iter().any(|start| may_begin(text, start));
-    wrong
-        .then(|| format!("fits no certificate: their names begin with {}", CERTIFICATES.join(", ")))
+    if CERTIFICATES.iter().any(|start| may_begin(text, start)) {
+        return None;
+    }
+    Some(format!("fits no certificate: their names begin with {}", CERTIFICATES.join(", ")))
 }
 
 /// What is wrong with a pattern over endpoints.
 fn endpoint(text: &str) -> Option<String> {
     let (start, end) = ONE;
-    let whole = Glob::new(text).is_ok_and(|glob| glob.compile_matcher().is_match(ALL));
     // A server has a name.
     let named = is_open(text) || text.len() > start.len() + end.len();
-    let wrong = !(whole || named && may_begin(text, start) && may_end(text, end));
-    wrong.then(|| "fits no endpoint: there are `/mcp` and `/servers/NAME/mcp`".to_owned())
+    if fits(text, ALL) || named && may_begin(text, start) && may_end(text, end) {
+        return None;
+    }
+    Some("fits no endpoint: there are `/mcp` and `/servers/NAME/mcp`".to_owned())
+}
+
+/// Whether a pattern fits a text; one that is none fits nothing.
+fn fits(pattern: &str, text: &str) -> bool {
+    match Glob::new(pattern) {
+        Ok(glob) => glob.compile_matcher().is_match(text),
+        Err(_) => false,
+    }
 }
 
 /// Whether this very text is an endpoint: patterns mean nothing in a comparison.
 pub(crate) fn is_endpoint(text: &str) -> bool {
     let (start, end) = ONE;
-    let name = text.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
-    text == ALL
-        || name.is_some_and(|name| !name.is_empty() && !name.contains('/') && !is_open(name))
+    if text == ALL {
+        return true;
+    }
+    let Some(rest) = text.strip_prefix(start) else { return false };
+    let Some(name) = rest.strip_suffix(end) else { return false };
+    !name.is_empty() && !name.contains('/') && !is_open(name)
 }
 
 /// What is wrong with a pattern over categories.
 fn category(text: &str) -> Option<String> {
-    let fits = pattern::compile(text).is_ok_and(|glob| pattern::any(&[glob], &CATEGORIES));
-    (!fits).then(|| format!("fits no category: there are {}", CATEGORIES.join(", ")))
+    if let Ok(glob) = pattern::compile(text)
+        && pattern::any(&[glob], &CATEGORIES)
+    {
+        return None;
+    }
+    Some(format!("fits no category: there are {}", CATEGORIES.join(", ")))
 }
 
 /// Characters that stand for others in a pattern.
@@ -152,7 +183,7 @@ fn may_end(pattern: &str, end: &str) -> bool {
 fn holds_bar(pattern: &str) -> bool {
     let mut rest = pattern;
     while let Some(at) = rest.find(['|', '*', '?', '[']) {
-        let found = rest.get(at..).unwrap_or_default();
+        let found = rest.get(at..).unwrap_or("");
         if !found.starts_with('[') {
             return true;
         }
@@ -160,13 +191,23 @@ fn holds_bar(pattern: &str) -> bool {
         let Some((end, _)) = found.char_indices().skip(2).find(|(_, c)| *c == ']') else {
             return true;
         };
-        let class = found.get(..=end).unwrap_or_default();
-        if Glob::new(class).is_ok_and(|glob| glob.compile_matcher().is_match("|")) {
+        let class = found.get(..=end).unwrap_or("");
+        if fits(class, "|") {
             return true;
         }
-        rest = found.get(end + 1..).unwrap_or_default();
+        rest = found.get(end + 1..).unwrap_or("");
     }
     false
+}
+
+/// The one of these names that somebody who wrote another one is likely to mean.
+pub(crate) fn find_near<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let distances = known.iter().map(|known| (strsim::damerau_levenshtein(name, known), *known));
+    let (distance, near) = distances.min()?;
+    if distance > (near.len() / 3).max(1) {
+        return None;
+    }
+    Some(near)
 }
 
 #[cfg(test)]

@@ -102,9 +102,9 @@ fn may_have_words(one: &What, other: &What) -> bool {
     let Some(tools) = &other.tools else { return true };
     tools.iter().any(|tool| {
         let text = tool.glob();
-        let own = match text.split_once('/').or_else(|| text.split_once("__")) {
-            Some((_, own)) => own,
-            None => text,
+        let own = match (text.split_once('/'), text.split_once("__")) {
+            (Some((_, own)), _) | (None, Some((_, own))) => own,
+            (None, None) => text,
         };
         text.contains(OPEN) || one.words_fit(own)
     })
@@ -118,7 +118,10 @@ fn of_servers(one: &What, other: &What) -> bool {
 
 /// Whether something may fit both.
 fn meet(a: Option<&Vec<Glob>>, b: Option<&Vec<Glob>>) -> bool {
-    a.zip(b).is_none_or(|(a, b)| fit(a, b) || fit(b, a))
+    match (a, b) {
+        (Some(a), Some(b)) => fit(a, b) || fit(b, a),
+        _ => true,
+    }
 }
 
 /// Whether one of these patterns fits one of the others as it is written.

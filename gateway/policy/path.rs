@@ -104,8 +104,10 @@ impl Path {
     /// # Errors
     /// The first entry that means nothing.
     pub fn compile(spec: &Spec) -> Result<Self, String> {
-        if [&spec.roots, &spec.allow, &spec.deny].iter().any(|list| list.len() > MAX_ENTRIES) {
-            return Err(format!("a list has more than {MAX_ENTRIES} entries"));
+        for list in [&spec.roots, &spec.allow, &spec.deny] {
+            if list.len() > MAX_ENTRIES {
+                return Err(format!("a list has more than {MAX_ENTRIES} entries"));
+            }
         }
         if !(1..=MAX_BYTES).contains(&spec.max_bytes) {
             return Err(format!("max_bytes must be from 1 to {MAX_BYTES}"));
@@ -115,10 +117,10 @@ impl Path {
         }
         let mut roots = Vec::with_capacity(spec.roots.len());
         for root in &spec.roots {
-            roots.push(folder(root).map_err(|words| format!("roots: {words}"))?);
+            roots.push(under("roots", folder(root))?);
         }
         let base = match &spec.base {
-            Some(base) => Some(folder(base).map_err(|words| format!("base: {words}"))?),
+            Some(base) => Some(under("base", folder(base))?),
             None => None,
         };
         if let Some(base) = &base
@@ -126,9 +128,8 @@ impl Path {
         {
             return Err("base: it must be a root or a folder in one".into());
         }
-        let allow =
-            Allowed::compile(&spec.allow, &roots).map_err(|words| format!("allow: {words}"))?;
-        let deny = Denied::compile(&spec.deny, &roots).map_err(|words| format!("deny: {words}"))?;
+        let allow = under("allow", Allowed::compile(&spec.allow, &roots))?;
+        let deny = under("deny", Denied::compile(&spec.deny, &roots))?;
         let allow_root = spec.allow_root;
         let literal = spec.literal;
         let uris = spec.uris;
@@ -172,7 +173,10 @@ impl Path {
             );
             return Err(Refusal(words));
         }
-        let decoded = if self.uris { spelling::decode_uri(text).map_err(Refusal)? } else { None };
+        let decoded = match self.uris {
+            true => refused(spelling::decode_uri(text))?,
+            false => None,
+        };
         let text = decoded.as_deref().unwrap_or(text);
         self.spelled(text)?;
         let names = self.normalise(text)?;
@@ -183,7 +187,7 @@ impl Path {
             // What is left when `.` and empty names are gone may begin otherwise.
             self.spelled(&checked.path.replace('\\', "/"))?;
             for other in [text.replace('\\', "/"), text.replace('\\', "")] {
-                if other.split('/').any(|name| name == "..") {
+                if goes_up(&other) {
                     return Err(Refusal(
                         "the path has a backslash and goes up: separate names with /".into(),
                     ));
@@ -192,18 +196,17 @@ impl Path {
                 self.judge(&self.normalise(&other)?)?;
             }
         }
-        let went_up = text.split('/').any(|name| name == "..");
-        Ok(Checked { went_up, ..checked })
+        Ok(Checked { went_up: goes_up(text), ..checked })
     }
 
     /// Whether every program reads the text in the same way.
     fn spelled(&self, text: &str) -> Result<(), Refusal> {
-        spelling::check(text, self.literal).map_err(Refusal)
+        refused(spelling::check(text, self.literal))
     }
 
     fn judge(&self, names: &[String]) -> Result<Checked, Refusal> {
         let Some(root) = self.root_of(names) else { return Err(self.outside()) };
-        let below = names.get(root.len()..).unwrap_or_default();
+        let below = names.get(root.len()..).unwrap_or(&[]);
         if let Some(first) = names.first()
             && root.is_empty()
             && KERNEL.contains(&first.to_lowercase().as_str())
@@ -218,11 +221,12 @@ impl Path {
         // space now.
         self.spelled(&path)?;
         // Roots may lie in each other: what is denied in one is denied in all.
-        let mut holding = self.roots.iter().filter(|root| names.starts_with(root));
-        if holding.any(|root| self.deny.matches(names, root.len())) {
-            return Err(Refusal(
-                "the path is one of those that are never allowed: use another one".into(),
-            ));
+        for root in &self.roots {
+            if names.starts_with(root) && self.deny.matches(names, root.len()) {
+                return Err(Refusal(
+                    "the path is one of those that are never allowed: use another one".into(),
+                ));
+            }
         }
         if !self.allow.matches(&path, below) {
             return Err(Refusal(
@@ -249,11 +253,10 @@ impl Path {
             match name {
                 "" | "." => {}
                 ".." => {
-                    let inside = self.root_of(&names).is_some_and(|root| names.len() > root.len());
-                    if !inside {
-                        return Err(self.outside());
-                    }
-                    names.pop();
+                    match self.root_of(&names) {
+                        Some(root) if names.len() > root.len() => names.pop(),
+                        _ => return Err(self.outside()),
+                    };
                 }
                 name => names.push(name.to_owned()),
             }
@@ -269,7 +272,8 @@ impl Path {
     /// The innermost root that holds a path.
     fn root_of(&self, names: &[String]) -> Option<&[String]> {
         let roots = self.roots.iter().filter(|root| names.starts_with(root));
-        roots.max_by_key(|root| root.len()).map(Vec::as_slice)
+        let innermost = roots.max_by_key(|root| root.len())?;
+        Some(innermost)
     }
 
     fn outside(&self) -> Refusal {
@@ -277,14 +281,44 @@ impl Path {
     }
 
     fn where_to(&self) -> String {
-        let named = self.roots.iter().take(NAMED);
-        let named: Vec<String> = named.map(|root| whole(root)).collect();
+        let mut named = Vec::with_capacity(NAMED);
+        for root in self.roots.iter().take(NAMED) {
+            named.push(whole(root));
+        }
         format!("in {}", named.join(" or "))
     }
 }
 
+/// What was compiled of the entry with this key.
+fn under<T>(key: &str, compiled: Result<T, String>) -> Result<T, String> {
+    match compiled {
+        Ok(part) => Ok(part),
+        Err(words) => Err(format!("{key}: {words}")),
+    }
+}
+
+/// The words are for the caller.
+fn refused<T>(spelled: Result<T, String>) -> Result<T, Refusal> {
+    match spelled {
+        Ok(part) => Ok(part),
+        Err(words) => Err(Refusal(words)),
+    }
+}
+
+fn goes_up(text: &str) -> bool {
+    text.split('/').any(|name| name == "..")
+}
+
 fn whole(names: &[String]) -> String {
-    if names.is_empty() { "/".into() } else { names.iter().flat_map(|name| ["/", name]).collect() }
+    if names.is_empty() {
+        return "/".into();
+    }
+    let mut path = String::new();
+    for name in names {
+        path.push('/');
+        path.push_str(name);
+    }
+    path
 }
 
 /// The names of a folder that a rule is about.

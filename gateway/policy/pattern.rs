@@ -41,8 +41,10 @@ struct Set {
 
 impl Set {
     fn build((builder, owners): (GlobSetBuilder, Vec<u32>)) -> Result<Self, String> {
-        let globs = builder.build().map_err(|error| error.kind().to_string())?;
-        Ok(Self { globs, owners })
+        match builder.build() {
+            Ok(globs) => Ok(Self { globs, owners }),
+            Err(error) => Err(error.kind().to_string()),
+        }
     }
 }
 
@@ -61,18 +63,17 @@ impl Index {
         size: usize,
         lists: impl Iterator<Item = (u32, &'a [Glob])>,
     ) -> Result<Self, String> {
-        let mut builders = [(); 2].map(|()| (GlobSetBuilder::new(), Vec::new()));
+        let mut plain = (GlobSetBuilder::new(), Vec::new());
+        let mut other = (GlobSetBuilder::new(), Vec::new());
         let mut restricted = BitSet::none(size);
         for (owner, globs) in lists {
             restricted.insert(owner);
             for glob in globs {
-                let [plain, other] = &mut builders;
-                let (builder, owners) = if is_plain(glob) { plain } else { other };
+                let (builder, owners) = if is_plain(glob) { &mut plain } else { &mut other };
                 builder.add(glob.clone());
                 owners.push(owner);
             }
         }
-        let [plain, other] = builders;
         Ok(Self { sets: [Set::build(plain)?, Set::build(other)?], restricted })
     }
 
@@ -87,10 +88,15 @@ impl Index {
         let mut hits = Vec::new();
         for name in names {
             let name = Candidate::new(name.as_ref());
-            for set in self.sets.iter().filter(|set| set.globs.is_match_candidate(&name)) {
+            for set in &self.sets {
+                if !set.globs.is_match_candidate(&name) {
+                    continue;
+                }
                 set.globs.matches_candidate_into(&name, &mut hits);
-                for &owner in hits.iter().filter_map(|&hit| set.owners.get(hit)) {
-                    fits.insert(owner);
+                for &hit in &hits {
+                    if let Some(owner) = set.owners.get(hit) {
+                        fits.insert(*owner);
+                    }
                 }
             }
         }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 pub use changes::changes;
 pub use text::{Finding, inspect, is_clean, shown, strip};
@@ -120,12 +120,20 @@ fn fingerprint(definition: &Value) -> String {
 fn sorted(value: Value) -> Value {
     match value {
         Value::Object(members) => {
-            let mut all: Vec<_> =
-                members.into_iter().map(|(name, value)| (name, sorted(value))).collect();
+            let mut all: Vec<_> = members.into_iter().collect();
             all.sort_by(|a, b| a.0.cmp(&b.0));
-            Value::Object(all.into_iter().collect())
+            let mut members = Map::with_capacity(all.len());
+            for (name, value) in all {
+                members.insert(name, sorted(value));
+            }
+            Value::Object(members)
         }
-        Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
+        Value::Array(mut items) => {
+            for item in &mut items {
+                *item = sorted(item.take());
+            }
+            Value::Array(items)
+        }
         single => single,
     }
 }
@@ -136,7 +144,10 @@ impl Lock {
     /// # Errors
     /// What is wrong with it, in words.
     pub fn read(text: &str) -> Result<Self, String> {
-        let file: File = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let file: File = match serde_json::from_str(text) {
+            Ok(file) => file,
+            Err(error) => return Err(error.to_string()),
+        };
         if file.version != VERSION {
             return Err(format!("it has version {}, not {VERSION}", file.version));
         }

@@ -14,7 +14,7 @@ use crate::limiter::{Held, Limiter};
 use crate::rate::{Limited, Limits};
 use crate::response::Response;
 use crate::rule::{DEFAULT, Rule};
-use crate::verdict::{Dry, Hidden, Judged, State, Verdict};
+use crate::verdict::{Dry, State, Verdict};
 use crate::{ApprovalRule, Refusal, Subject, Target};
 
 /// See the module.
@@ -90,30 +90,37 @@ impl Policy {
     pub fn compile(config: &Config) -> Result<Self, Vec<Mistake>> {
         static VERSION: AtomicU64 = AtomicU64::new(1);
         let rules = compile::rules(config)?;
-        let index = Index::new(&rules).map_err(|words| {
-            let path = vec!["policy".into(), "files".into()];
-            let hint = "use fewer or simpler patterns".into();
-            vec![Mistake {
-                at: None,
-                path,
-                what: format!("the patterns are too large together: {words}"),
-                hint,
-            }]
-        })?;
-        let alike = !index.tells_callers_apart() && !rules.iter().any(Rule::needs_subject);
+        let index = match Index::new(&rules) {
+            Ok(index) => index,
+            Err(words) => {
+                return Err(vec![Mistake {
+                    at: None,
+                    path: vec!["policy".into(), "files".into()],
+                    what: format!("the patterns are too large together: {words}"),
+                    hint: "use fewer or simpler patterns".into(),
+                }]);
+            }
+        };
+        let mut tells_apart = index.tells_callers_apart();
+        let mut denies_by_uri = false;
+        for rule in &rules {
+            // A condition may be about the caller, or about the endpoint.
+            tells_apart |= rule.when.is_some();
+            denies_by_uri |= rule.denies_by_uri();
+        }
         let mut new = Self {
             limits: Limits::new(&rules),
             classes: Classes::new(),
             everybody: None,
-            denies_by_uri: rules.iter().any(Rule::denies_by_uri),
+            denies_by_uri,
             version: VERSION.fetch_add(1, Ordering::Relaxed),
             fingerprint: config.fingerprint(),
             rules,
             index,
         };
-        // An early condition may still be about the endpoint.
-        let endpoint = new.rules.iter().any(|rule| rule.when.is_some());
-        new.everybody = (alike && !endpoint).then(|| Arc::new(new.find(&Subject::default(), "")));
+        if !tells_apart {
+            new.everybody = Some(Arc::new(new.find(&Subject::default(), "")));
+        }
         Ok(new)
     }
 
@@ -166,8 +173,13 @@ impl Policy {
                 Err(words) => broken.push((at, format!("policy {}: {words}", rule.name))),
             }
         }
-        let methods = self.index.methods().iter().filter(|&at| bits.contains(at)).collect();
-        Class::new(bits, broken, methods, self.version, personal.then_some(subject))
+        let mut methods = Vec::new();
+        for at in self.index.methods().iter() {
+            if bits.contains(at) {
+                methods.push(at);
+            }
+        }
+        Class::new(bits, broken, methods.into(), self.version, personal.then_some(subject))
     }
 
     pub(crate) fn rule(&self, at: u32) -> Option<&Rule> {
@@ -175,11 +187,17 @@ impl Policy {
     }
 
     pub(crate) fn name(&self, at: u32) -> Arc<str> {
-        self.rule(at).map_or_else(|| DEFAULT.into(), |rule| Arc::clone(&rule.name))
+        match self.rule(at) {
+            Some(rule) => Arc::clone(&rule.name),
+            None => DEFAULT.into(),
+        }
     }
 
     pub(crate) fn name_or_default(&self, at: Option<u32>) -> Arc<str> {
-        at.map_or_else(|| DEFAULT.into(), |at| self.name(at))
+        match at {
+            Some(at) => self.name(at),
+            None => DEFAULT.into(),
+        }
     }
 
     /// What the policies of a class say of something, arguments aside.
@@ -193,7 +211,7 @@ impl Policy {
             let mut failed = Vec::new();
             let mut others =
                 self.concerned(class, &Question { target: &target, ..*question }, &mut failed);
-            failed.retain(|(at, _)| self.rule(*at).is_some_and(Rule::denies));
+            failed.retain(|(at, _)| matches!(self.rule(*at), Some(rule) if rule.denies()));
             broken.append(&mut failed);
             others.retain(|(_, rule)| rule.denies());
             for other in others {
@@ -219,9 +237,9 @@ impl Policy {
         }
         Verdict {
             limits: limits.into(),
-            dry: dry_run(self.first_failure(&broken, true), on_trial.into_iter()).map(Box::new),
+            dry: Dry::of(self.first_failure(&broken, true), &on_trial).map(Box::new),
             response: Response::all(responses).map(Arc::new),
-            state: state(self.first_failure(&broken, false), deciding.into_iter()),
+            state: State::of(self.first_failure(&broken, false), &deciding),
         }
     }
 
@@ -235,7 +253,7 @@ impl Policy {
     }
 
     fn is_in_dry_run(&self, at: u32) -> bool {
-        self.rule(at).is_some_and(|rule| rule.dry_run)
+        matches!(self.rule(at), Some(rule) if rule.dry_run)
     }
 
     /// The policies of a class that concern something, in their order, and those that cannot be
@@ -248,9 +266,14 @@ impl Policy {
     ) -> Vec<(u32, &Rule)> {
         let Question { subject, endpoint, target } = *question;
         let about = self.index.about(&class.bits, &self.rules, target);
-        broken.extend(class.broken.iter().filter(|(at, _)| about.contains(*at)).cloned());
+        for (at, words) in &class.broken {
+            if about.contains(*at) {
+                broken.push((*at, words.clone()));
+            }
+        }
         let mut concerned: Vec<(u32, &Rule)> = Vec::new();
-        for (at, rule) in about.iter().filter_map(|at| Some((at, self.rule(at)?))) {
+        for at in about.iter() {
+            let Some(rule) = self.rule(at) else { continue };
             let holds = match &rule.when {
                 Some(when) if when.needs_target() && !when.needs_arguments() => {
                     when.holds(World { subject, endpoint, target: Some(target), arguments: None })
@@ -326,7 +349,10 @@ impl Policy {
         verdict: Option<&'a Verdict>,
     ) -> impl Iterator<Item = (u32, &'a Rule)> {
         let of_method = class.methods.iter().filter(move |&&at| self.limits.is_about(at, method));
-        let of_target = verdict.into_iter().flat_map(|verdict| &verdict.limits);
+        let of_target: &[u32] = match verdict {
+            Some(verdict) => &verdict.limits,
+            None => &[],
+        };
         let limits = of_method.chain(of_target);
         limits.filter_map(move |&at| Some((at, self.rule(at)?)))
     }
@@ -339,61 +365,4 @@ impl Policy {
             _ => None,
         }
     }
-}
-
-/// What some policies come to together: a failure denies, deny overrides allow, and silence denies.
-fn state<'a>(
-    failed: Option<&(u32, String)>,
-    rules: impl Iterator<Item = (u32, &'a Rule)>,
-) -> State {
-    if let Some((at, words)) = failed {
-        return State::Hidden(Hidden { rule: Some(*at), failure: Some(words.clone()) });
-    }
-    let mut open = None;
-    let mut allows = Vec::new();
-    let mut guards = Vec::new();
-    let mut asks = Vec::new();
-    for (at, rule) in rules {
-        let late = rule.arguments.is_some() || !rule.is_settled_early();
-        match (rule.effect, late) {
-            (Effect::Allow, false) => open = open.or(Some(at)),
-            (Effect::Allow, true) => allows.push(at),
-            (Effect::Ask, _) => asks.push(at),
-            (Effect::Deny, _) if rule.only_limits() => {}
-            (Effect::Deny, false) => {
-                return State::Hidden(Hidden { rule: Some(at), failure: None });
-            }
-            (Effect::Deny, true) => guards.push(at),
-        }
-    }
-    match (open, allows.is_empty(), guards.is_empty() && asks.is_empty()) {
-        (None, true, _) => State::Hidden(Hidden { rule: None, failure: None }),
-        (Some(at), _, true) => State::Open(at),
-        (open, ..) => {
-            let allows = if open.is_some() { Box::default() } else { allows.into() };
-            let asks = asks.into();
-            State::Judged(Box::new(Judged { open, allows, guards: guards.into(), asks }))
-        }
-    }
-}
-
-/// What policies in dry run would deny; nothing where they cannot. One that allows changes no call
-/// that may be made.
-fn dry_run<'a>(
-    failed: Option<&(u32, String)>,
-    rules: impl Iterator<Item = (u32, &'a Rule)>,
-) -> Option<Dry> {
-    if let Some((at, words)) = failed {
-        return Some(Dry::denies(Hidden { rule: Some(*at), failure: Some(words.clone()) }));
-    }
-    let mut guards = Vec::new();
-    for (at, rule) in rules.filter(|(_, rule)| rule.effect != Effect::Allow && !rule.only_limits())
-    {
-        let whole = rule.arguments.is_none() && rule.is_settled_early();
-        if whole && rule.effect == Effect::Deny {
-            return Some(Dry::denies(Hidden { rule: Some(at), failure: None }));
-        }
-        guards.push(at);
-    }
-    (!guards.is_empty()).then(|| Dry { denies: None, guards: guards.into() })
 }

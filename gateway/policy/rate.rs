@@ -71,8 +71,11 @@ pub(crate) fn check(rate: &Rate) -> Vec<(&'static str, String)> {
     if given.is_empty() && rate.when_away.is_some() {
         mistakes.push(("when_away", "needs a period beside it".into()));
     }
-    given.extend(rate.burst.map(|number| ("burst", number)));
-    given.extend(rate.concurrency.map(|number| ("concurrency", number)));
+    for (key, number) in [("burst", rate.burst), ("concurrency", rate.concurrency)] {
+        if let Some(number) = number {
+            given.push((key, number));
+        }
+    }
     for (key, number) in given {
         if !(1..=MAX_RATE).contains(&number) {
             mistakes.push((key, format!("must be from 1 to {MAX_RATE}")));
@@ -103,7 +106,11 @@ pub struct Limited {
 
 impl Limits {
     pub(crate) fn new(rules: &[Rule]) -> Self {
-        Self(rules.iter().map(Limit::of).collect())
+        let mut limits = Vec::with_capacity(rules.len());
+        for rule in rules {
+            limits.push(Limit::of(rule));
+        }
+        Self(limits)
     }
 
     fn get(&self, at: u32) -> Option<&Limit> {
@@ -113,8 +120,10 @@ impl Limits {
     /// Whether the policy limits requests of this method as such.
     pub(crate) fn is_about(&self, at: u32, method: &str) -> bool {
         let Some(limit) = self.get(at) else { return false };
-        let bit = METHODS.iter().position(|known| *known == method);
-        bit.is_some_and(|bit| limit.methods & (1 << bit) != 0)
+        match METHODS.iter().position(|known| *known == method) {
+            Some(bit) => limit.methods & (1 << bit) != 0,
+            None => false,
+        }
     }
 
     /// Takes one from the allowance that the policy gives.
@@ -152,12 +161,17 @@ impl Limit {
     /// That of a policy, if it has one.
     fn of(rule: &Rule) -> Option<Self> {
         let rate = rule.rate.as_ref()?;
-        let mut by = rate.by.clone().unwrap_or_else(|| vec![Key::Principal]);
+        let mut by = match &rate.by {
+            Some(by) => by.clone(),
+            None => vec![Key::Principal],
+        };
         by.sort_unstable();
         by.dedup();
         let mut patterns = Vec::new();
-        for glob in rule.what.methods.iter().flatten() {
-            patterns.push(glob.glob().to_owned());
+        if let Some(globs) = &rule.what.methods {
+            for glob in globs {
+                patterns.push(glob.glob().to_owned());
+            }
         }
         Some(Self { quota: quota(rate), by, methods: methods(&patterns) })
     }

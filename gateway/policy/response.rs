@@ -68,12 +68,16 @@ impl Response {
             let what = "says nothing: leave it out, or say what may come back";
             mistakes.push(mistake(&[], what));
         }
-        if spec.max_bytes.is_some_and(|most| !(1..=1 << 30).contains(&most)) {
+        if let Some(most) = spec.max_bytes
+            && !(1..=1 << 30).contains(&most)
+        {
             mistakes.push(mistake(&["max_bytes"], "must be from 1 to 1073741824"));
         }
         let patterns = compile_patterns(&spec.redact, &mut mistakes);
-        let schemes = spec.link_schemes.as_ref();
-        let schemes = schemes.map(|schemes| compile_schemes(schemes, &mut mistakes));
+        let mut schemes = None;
+        if let Some(written) = &spec.link_schemes {
+            schemes = Some(compile_schemes(written, &mut mistakes));
+        }
         let mut secrets = None;
         if spec.secrets {
             match Shapes::get() {
@@ -95,7 +99,10 @@ impl Response {
         let mut rules = rules.into_iter();
         let mut all = rules.next()?.copy();
         for one in rules {
-            all.max_bytes = [all.max_bytes, one.max_bytes].into_iter().flatten().min();
+            all.max_bytes = match (all.max_bytes, one.max_bytes) {
+                (Some(all), Some(one)) => Some(all.min(one)),
+                (all, one) => all.or(one),
+            };
             all.patterns.extend_from_slice(&one.patterns);
             all.secrets = all.secrets.or(one.secrets);
             match (&mut all.schemes, &one.schemes) {
@@ -139,7 +146,10 @@ impl Response {
     /// of members are looked for with [`Self::redact_key`].
     #[must_use]
     pub fn redact(&self, text: &str) -> Option<String> {
-        let mut out = self.redact_key(text).map(Cow::Owned).unwrap_or(Cow::Borrowed(text));
+        let mut out = match self.redact_key(text) {
+            Some(changed) => Cow::Owned(changed),
+            None => Cow::Borrowed(text),
+        };
         for (pattern, replace) in &self.patterns {
             if let Cow::Owned(changed) = pattern.replace_all(&out, regex::NoExpand(replace)) {
                 out = Cow::Owned(changed);
@@ -166,23 +176,27 @@ impl Response {
     /// everybody reads.
     #[must_use]
     pub fn redact_key(&self, text: &str) -> Option<String> {
-        self.secrets.and_then(|shapes| shapes.replace(text))
+        self.secrets?.replace(text)
     }
 
     /// Whether a link may come back.
     #[must_use]
     pub fn allows_link(&self, uri: &str) -> bool {
         let Some(schemes) = &self.schemes else { return true };
-        let own = uri.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
-        own.is_some_and(|own| schemes.contains(&own))
+        let Some((scheme, _)) = uri.split_once(':') else { return false };
+        schemes.contains(&scheme.to_ascii_lowercase())
     }
 }
 
 /// The keys that lead to a mistake below the rule, and words for whoever wrote it.
 type Mistake = (Vec<String>, String);
 
-fn mistake(path: &[&str], what: impl Into<String>) -> Mistake {
-    (path.iter().map(|&key| key.to_owned()).collect(), what.into())
+fn mistake(keys: &[&str], what: impl Into<String>) -> Mistake {
+    let mut path = Vec::with_capacity(keys.len());
+    for key in keys {
+        path.push((*key).to_owned());
+    }
+    (path, what.into())
 }
 
 fn compile_patterns(redact: &[Redact], mistakes: &mut Vec<Mistake>) -> Vec<(regex::Regex, String)> {
@@ -218,7 +232,7 @@ fn compile_schemes(all: &[String], mistakes: &mut Vec<Mistake>) -> Vec<String> {
 
 /// A pattern and what replaces it; or the key that is wrong, and how.
 fn pattern(redact: &Redact) -> Result<(regex::Regex, String), (&'static str, String)> {
-    let replace = redact.replace.clone().unwrap_or_else(|| "[redacted]".into());
+    let replace = redact.replace.as_deref().unwrap_or("[redacted]");
     if redact.pattern.is_empty() || redact.pattern.len() > MAX_PATTERN {
         return Err(("pattern", format!("must be 1 to {MAX_PATTERN} bytes long")));
     }
@@ -229,19 +243,26 @@ fn pattern(redact: &Redact) -> Result<(regex::Regex, String), (&'static str, Str
         .size_limit(MAX_COMPILED)
         .dfa_size_limit(MAX_COMPILED)
         .build();
-    let regex = built
-        .map_err(|error| ("pattern", format!("{:?} is no pattern: {error}", redact.pattern)))?;
+    let regex = match built {
+        Ok(regex) => regex,
+        Err(error) => {
+            return Err(("pattern", format!("{:?} is no pattern: {error}", redact.pattern)));
+        }
+    };
     if regex.is_match("") {
         return Err(("pattern", format!("{:?} matches everywhere", redact.pattern)));
     }
-    Ok((regex, replace))
+    Ok((regex, replace.to_owned()))
 }
 
 fn scheme(text: &str) -> Option<String> {
     let is_scheme = text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.len() <= 64
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b));
-    is_scheme.then(|| text.to_ascii_lowercase())
+    if !is_scheme {
+        return None;
+    }
+    Some(text.to_ascii_lowercase())
 }
 
 #[cfg(test)]

@@ -77,11 +77,6 @@ impl Rule {
             && self.rate.is_none()
     }
 
-    /// Whether the condition may be another one for each caller.
-    pub(crate) fn needs_subject(&self) -> bool {
-        self.when.as_ref().is_some_and(Condition::needs_subject)
-    }
-
     /// Whether it may deny a resource by how its URI is written.
     pub(crate) fn denies_by_uri(&self) -> bool {
         let named = self.what.resources.is_some() || self.what.completion.is_some();
@@ -90,7 +85,7 @@ impl Rule {
 
     /// Whether the condition can be known without arguments.
     pub(crate) fn is_settled_early(&self) -> bool {
-        !self.when.as_ref().is_some_and(Condition::needs_arguments)
+        !matches!(&self.when, Some(when) if when.needs_arguments())
     }
 
     /// Whether the condition holds.
@@ -131,9 +126,10 @@ impl Rule {
 impl What {
     /// Whether some kind of thing is named.
     pub(crate) fn names_kinds(&self) -> bool {
-        [&self.tools, &self.prompts, &self.resources, &self.completion]
-            .into_iter()
-            .any(Option::is_some)
+        self.tools.is_some()
+            || self.prompts.is_some()
+            || self.resources.is_some()
+            || self.completion.is_some()
     }
 
     /// Whether it is about everything that its servers have.
@@ -165,8 +161,12 @@ impl What {
 
     /// Whether the words fit a tool of this name.
     pub(crate) fn words_fit(&self, own: &str) -> bool {
-        let excluded = self.not_words.as_deref().and_then(|words| words::find(words, own));
-        excluded.is_none() && (self.words.is_none() || self.word_of(own).is_some())
+        if let Some(excluded) = &self.not_words
+            && words::find(excluded, own).is_some()
+        {
+            return false;
+        }
+        self.words.is_none() || self.word_of(own).is_some()
     }
 
     /// The word for which it is about a tool of this name.
@@ -180,22 +180,28 @@ impl What {
         if self.has_words() && !self.names_kinds() {
             return true;
         }
-        let lists = [&self.tools, &self.prompts, &self.resources];
-        let mut globs = lists.into_iter().flatten().flatten();
-        globs.any(|glob| may_name(glob, server))
+        for globs in [&self.tools, &self.prompts, &self.resources] {
+            if let Some(globs) = globs
+                && globs.iter().any(|glob| may_name(glob, server))
+            {
+                return true;
+            }
+        }
+        false
     }
 
     pub(crate) fn annotations_fit(&self, target: &Target<'_>) -> bool {
-        self.annotations
-            .is_none_or(|hints| target.kind == Kind::Tool && fits(hints, target.annotations))
+        match self.annotations {
+            Some(hints) => target.kind == Kind::Tool && fits(hints, target.annotations),
+            None => true,
+        }
     }
 
     fn misfits(&self, endpoint: &str, target: &Target<'_>) -> Vec<String> {
         let mut all = Vec::new();
-        let category: Vec<&str> = target.category.into_iter().collect();
         for (key, globs, names) in [
             ("servers", &self.servers, &[target.server][..]),
-            ("categories", &self.categories, &category),
+            ("categories", &self.categories, target.category.as_slice()),
             ("endpoints", &self.endpoints, &[endpoint]),
         ] {
             if let Some(globs) = globs
@@ -204,7 +210,9 @@ impl What {
                 all.push(format!("what.{key}: {}", wanted(globs)));
             }
         }
-        if self.not_servers.as_ref().is_some_and(|globs| pattern::any(globs, &[target.server])) {
+        if let Some(globs) = &self.not_servers
+            && pattern::any(globs, &[target.server])
+        {
             all.push(format!("what.not_servers: {}", target.server));
         }
         if !self.annotations_fit(target) {
@@ -263,7 +271,7 @@ fn fits(hints: Hints, has: Annotations) -> bool {
         (hints.idempotent, has.idempotent),
         (hints.open_world, has.open_world),
     ] {
-        if wanted.is_some_and(|wanted| wanted != is) {
+        if matches!(wanted, Some(wanted) if wanted != is) {
             return false;
         }
     }

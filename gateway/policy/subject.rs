@@ -44,9 +44,12 @@ impl Subject<'_> {
 
     /// Every name that the certificate goes by; none without one.
     pub(crate) fn certificates(&self) -> Vec<String> {
-        self.certificate.map_or_else(Vec::new, |certificate| {
-            let names = certificate.names.iter().map(|name| name.to_string());
-            names.chain([format!("sha256:{}", certificate.fingerprint)]).collect()
-        })
+        let Some(certificate) = self.certificate else { return Vec::new() };
+        let mut all = Vec::with_capacity(certificate.names.len() + 1);
+        for name in certificate.names {
+            all.push(name.to_string());
+        }
+        all.push(format!("sha256:{}", certificate.fingerprint));
+        all
     }
 }

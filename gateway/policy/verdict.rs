@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
+use crate::file::Effect;
 use crate::response::Response;
+use crate::rule::Rule;
 
 /// See the module. Belongs to the [`crate::Policy`] that made it.
 #[derive(Clone, Debug)]
@@ -23,6 +25,42 @@ pub(crate) enum State {
     /// Allowed by this policy, whatever the arguments are.
     Open(u32),
     Judged(Box<Judged>),
+}
+
+impl State {
+    /// What some policies come to together: a failure denies, deny overrides allow, and silence
+    /// denies.
+    pub(crate) fn of(failed: Option<&(u32, String)>, rules: &[(u32, &Rule)]) -> Self {
+        if let Some((at, words)) = failed {
+            return Self::Hidden(Hidden { rule: Some(*at), failure: Some(words.clone()) });
+        }
+        let mut open = None;
+        let mut allows = Vec::new();
+        let mut guards = Vec::new();
+        let mut asks = Vec::new();
+        for &(at, rule) in rules {
+            let late = rule.arguments.is_some() || !rule.is_settled_early();
+            match (rule.effect, late) {
+                (Effect::Allow, false) => open = open.or(Some(at)),
+                (Effect::Allow, true) => allows.push(at),
+                (Effect::Ask, _) => asks.push(at),
+                (Effect::Deny, _) if rule.only_limits() => {}
+                (Effect::Deny, false) => {
+                    return Self::Hidden(Hidden { rule: Some(at), failure: None });
+                }
+                (Effect::Deny, true) => guards.push(at),
+            }
+        }
+        match (open, allows.is_empty(), guards.is_empty() && asks.is_empty()) {
+            (None, true, _) => Self::Hidden(Hidden { rule: None, failure: None }),
+            (Some(at), _, true) => Self::Open(at),
+            (open, ..) => {
+                let allows = if open.is_some() { Box::default() } else { allows.into() };
+                let asks = asks.into();
+                Self::Judged(Box::new(Judged { open, allows, guards: guards.into(), asks }))
+            }
+        }
+    }
 }
 
 /// Why something is not there.
@@ -58,7 +96,12 @@ impl Judged {
         if self.open.is_some() {
             return self.open;
         }
-        self.rules().into_iter().flatten().next().copied()
+        for rules in self.rules() {
+            if let Some(first) = rules.first() {
+                return Some(*first);
+            }
+        }
+        None
     }
 }
 
@@ -72,7 +115,30 @@ pub(crate) struct Dry {
 }
 
 impl Dry {
-    pub(crate) fn denies(hidden: Hidden) -> Self {
+    /// What policies in dry run would deny; nothing where they cannot. One that allows changes no
+    /// call that may be made.
+    pub(crate) fn of(failed: Option<&(u32, String)>, rules: &[(u32, &Rule)]) -> Option<Self> {
+        if let Some((at, words)) = failed {
+            return Some(Self::denies(Hidden { rule: Some(*at), failure: Some(words.clone()) }));
+        }
+        let mut guards = Vec::new();
+        for &(at, rule) in rules {
+            if rule.effect == Effect::Allow || rule.only_limits() {
+                continue;
+            }
+            let whole = rule.arguments.is_none() && rule.is_settled_early();
+            if whole && rule.effect == Effect::Deny {
+                return Some(Self::denies(Hidden { rule: Some(at), failure: None }));
+            }
+            guards.push(at);
+        }
+        if guards.is_empty() {
+            return None;
+        }
+        Some(Self { denies: None, guards: guards.into() })
+    }
+
+    fn denies(hidden: Hidden) -> Self {
         Self { denies: Some(hidden), guards: Box::default() }
     }
 }
@@ -88,7 +154,7 @@ impl Verdict {
     #[must_use]
     pub fn reads_arguments(&self) -> bool {
         matches!(self.state, State::Judged(_))
-            || self.dry.as_deref().is_some_and(|dry| !dry.guards.is_empty())
+            || matches!(&self.dry, Some(dry) if !dry.guards.is_empty())
     }
 
     /// What may come back; anything without it.

@@ -38,9 +38,9 @@ impl Who {
         [
             vec![subject.principal()],
             to_texts(subject.roles),
-            Vec::from_iter(subject.organisation.map(str::to_owned)),
+            to_list(subject.organisation),
             to_texts(subject.scopes),
-            Vec::from_iter(subject.agent.map(str::to_owned)),
+            to_list(subject.agent),
             subject.certificates(),
         ]
     }
@@ -71,26 +71,45 @@ impl Who {
                 all.push(format!("who.{key}: {}", wanted(globs)));
             }
         }
-        if self.anonymous.is_some_and(|wanted| wanted != subject.is_anonymous()) {
-            all.push(format!("who.anonymous: {}", self.anonymous.unwrap_or_default()));
+        if let Some(wanted) = self.anonymous
+            && wanted != subject.is_anonymous()
+        {
+            all.push(format!("who.anonymous: {wanted}"));
         }
         all
     }
 }
 
 fn to_texts(all: &[Arc<str>]) -> Vec<String> {
-    all.iter().map(ToString::to_string).collect()
+    let mut texts = Vec::with_capacity(all.len());
+    for one in all {
+        texts.push(one.to_string());
+    }
+    texts
+}
+
+fn to_list(text: Option<&str>) -> Vec<String> {
+    match text {
+        Some(text) => vec![text.to_owned()],
+        None => Vec::new(),
+    }
 }
 
 /// Patterns, for people.
 pub(crate) fn wanted(globs: &[Glob]) -> String {
-    let patterns: Vec<&str> = globs.iter().map(Glob::glob).collect();
+    let mut patterns = Vec::with_capacity(globs.len());
+    for glob in globs {
+        patterns.push(glob.glob());
+    }
     shown(&patterns)
 }
 
 /// The first of a list, for people.
 pub(crate) fn shown(list: &[impl ToString]) -> String {
-    let first: Vec<String> = list.iter().take(5).map(ToString::to_string).collect();
+    let mut first = Vec::new();
+    for one in list.iter().take(5) {
+        first.push(one.to_string());
+    }
     if first.is_empty() {
         return "nothing fits an empty list".into();
     }

@@ -87,12 +87,16 @@ fn expand(body: &str) -> Result<Vec<String>, String> {
     let mut texts = vec![String::new()];
     let mut rest = body;
     while let Some((before, behind)) = rest.split_once('{') {
-        let (inside, after) = behind.split_once('}').ok_or("has a `{` without a `}`")?;
+        let Some((inside, after)) = behind.split_once('}') else {
+            return Err("has a `{` without a `}`".into());
+        };
         let before = checked(before)?;
         let mut longer = Vec::new();
         for alternative in inside.split(',') {
             let alternative = checked(alternative)?;
-            longer.extend(texts.iter().map(|text| [text, before, alternative].concat()));
+            for text in &texts {
+                longer.push([text, before, alternative].concat());
+            }
         }
         if longer.len() > MAX_WORDS {
             return Err(format!("stands for more than {MAX_WORDS} words"));
@@ -144,13 +148,13 @@ impl Name {
     }
 
     fn is_edge(&self, at: usize) -> bool {
-        self.edges.get(at).is_some_and(|&edge| edge)
+        self.edges.get(at) == Some(&true)
     }
 
     /// Whether it has a word.
     fn has(&self, word: &Word) -> bool {
         for start in 0..self.letters.len() {
-            let rest = self.letters.get(start..).unwrap_or_default();
+            let rest = self.letters.get(start..).unwrap_or("");
             if rest.starts_with(&word.letters) && self.counts(word, start) {
                 return true;
             }
@@ -173,11 +177,12 @@ impl Name {
 
 /// Whether a word begins with this letter or digit.
 fn begins_word(before: Option<char>, c: char, after: Option<char>) -> bool {
-    let Some(before) = before.filter(|c| c.is_alphanumeric()) else { return true };
-    if before.is_numeric() != c.is_numeric() {
+    let Some(before) = before else { return true };
+    if !before.is_alphanumeric() || before.is_numeric() != c.is_numeric() {
         return true;
     }
-    c.is_uppercase() && (!before.is_uppercase() || after.is_some_and(char::is_lowercase))
+    c.is_uppercase()
+        && (!before.is_uppercase() || matches!(after, Some(after) if after.is_lowercase()))
 }
 
 /// The first of these words that a name has. One list is gone through by itself here; [`WordIndex`]
@@ -210,10 +215,14 @@ impl WordIndex {
         let mut restricted = BitSet::none(size);
         for (owner, list) in lists {
             restricted.insert(owner);
-            words.extend(list.iter().map(|word| (owner, word.clone())));
+            for word in list {
+                words.push((owner, word.clone()));
+            }
         }
-        let letters = AhoCorasick::new(words.iter().map(|(_, word)| &word.letters));
-        Ok(Self { letters: letters.map_err(|error| error.to_string())?, words, restricted })
+        match AhoCorasick::new(words.iter().map(|(_, word)| &word.letters)) {
+            Ok(letters) => Ok(Self { letters, words, restricted }),
+            Err(error) => Err(error.to_string()),
+        }
     }
 
     /// The policies that go by words.

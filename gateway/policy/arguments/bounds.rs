@@ -33,11 +33,14 @@ pub(crate) fn expression(pattern: &str, length: usize) -> Result<Regex, String> 
     if length > MAX_PATTERN {
         return Err(format!("is longer than {MAX_PATTERN} bytes"));
     }
-    let built = regex::RegexBuilder::new(pattern).size_limit(PATTERN_SIZE).build();
-    built.map_err(|error| {
-        let words = error.to_string();
-        format!("is no regular expression: {}", words.lines().last().unwrap_or_default().trim())
-    })
+    match regex::RegexBuilder::new(pattern).size_limit(PATTERN_SIZE).build() {
+        Ok(expression) => Ok(expression),
+        Err(error) => {
+            let words = error.to_string();
+            let last = words.lines().last().unwrap_or("");
+            Err(format!("is no regular expression: {}", last.trim()))
+        }
+    }
 }
 
 impl Bounds {
@@ -55,22 +58,27 @@ impl Bounds {
         if is_crossed(spec) {
             return Err("has a minimum above its maximum".into());
         }
-        if spec.one_of.as_ref().is_some_and(Vec::is_empty) {
+        if matches!(&spec.one_of, Some(all) if all.is_empty()) {
             return Err(
                 "is never fulfilled: `one_of` is empty; write `forbid: true` for an argument that \
                     may not be there"
                     .into(),
             );
         }
-        if let Some(wanted) = &spec.equals
-            && (spec.one_of.as_ref().is_some_and(|all| !has(all, wanted, false))
-                || spec.none_of.as_ref().is_some_and(|all| has(all, wanted, false)))
-        {
-            return Err(format!(
-                "is never fulfilled: what it must equal, {wanted}, the other lists do not let pass"
-            ));
+        if let Some(wanted) = &spec.equals {
+            let is_missing = matches!(&spec.one_of, Some(all) if !has(all, wanted, false));
+            let is_excluded = matches!(&spec.none_of, Some(all) if has(all, wanted, false));
+            if is_missing || is_excluded {
+                return Err(format!(
+                    "is never fulfilled: what it must equal, {wanted}, the other lists do not let \
+                        pass"
+                ));
+            }
         }
-        let pattern = spec.pattern.as_deref().map(whole).transpose()?;
+        let pattern = match &spec.pattern {
+            Some(pattern) => Some(whole(pattern)?),
+            None => None,
+        };
         Ok(Self { spec: spec.clone(), pattern })
     }
 
@@ -94,10 +102,7 @@ impl Bounds {
         if let Some(pattern) = &self.pattern {
             let Some(text) = value.as_str() else { return refuse("must be text".into()) };
             if !pattern.is_match(text) {
-                return refuse(format!(
-                    "must match {}",
-                    spec.pattern.as_deref().unwrap_or_default()
-                ));
+                return refuse(format!("must match {}", spec.pattern.as_deref().unwrap_or("")));
             }
         }
         self.length(value)?;
@@ -130,12 +135,14 @@ impl Bounds {
             return Ok(());
         }
         let Value::Number(number) = value else { return refuse("must be a number".into()) };
-        if min.into_iter().chain(max).any(|bound| is_vague(number, bound)) {
-            return refuse(
-                "must be written as a whole number: with a fraction or an exponent it could be \
-                    several"
-                    .into(),
-            );
+        for bound in [min, max].into_iter().flatten() {
+            if is_vague(number, bound) {
+                return refuse(
+                    "must be written as a whole number: with a fraction or an exponent it could \
+                        be several"
+                        .into(),
+                );
+            }
         }
         match (min, max) {
             (Some(min), _) if stand(number, min).is_lt() => {
@@ -167,7 +174,10 @@ fn refuse(words: String) -> Result<(), Refusal> {
 }
 
 fn listed(all: &[Value]) -> String {
-    let shown: Vec<String> = all.iter().take(10).map(Value::to_string).collect();
+    let mut shown = Vec::new();
+    for value in all.iter().take(10) {
+        shown.push(value.to_string());
+    }
     let more = if all.len() > shown.len() { ", …" } else { "" };
     format!("{}{more}", shown.join(", "))
 }
@@ -188,7 +198,7 @@ fn same(wanted: &Value, value: &Value, vague: bool) -> bool {
         }
         (Value::Object(a), Value::Object(b)) => {
             a.len() == b.len()
-                && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| same(a, b, vague)))
+                && a.iter().all(|(key, a)| matches!(b.get(key), Some(b) if same(a, b, vague)))
         }
         (a, b) => a == b,
     }
@@ -197,8 +207,13 @@ fn same(wanted: &Value, value: &Value, vague: bool) -> bool {
 /// Whether a number that was sent has been rounded, or may have been, where the other is a whole
 /// one: from 2^53 on not every whole number is a float.
 fn is_vague(sent: &Number, other: &Number) -> bool {
-    let large = sent.as_i128().is_none() && sent.as_f64().is_none_or(|float| float.abs() >= EXACT);
-    large && other.as_i128().is_some()
+    if sent.as_i128().is_some() || other.as_i128().is_none() {
+        return false;
+    }
+    match sent.as_f64() {
+        Some(float) => float.abs() >= EXACT,
+        None => true,
+    }
 }
 
 /// How two numbers stand to each other. Whole numbers are compared exactly, also with others.
@@ -212,7 +227,7 @@ fn stand(a: &Number, b: &Number) -> Ordering {
 }
 
 fn to_float(number: &Number) -> f64 {
-    number.as_f64().unwrap_or_default()
+    number.as_f64().unwrap_or(0.0)
 }
 
 /// Floats of JSON are numbers, never infinite.

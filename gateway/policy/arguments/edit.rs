@@ -23,10 +23,14 @@ pub(crate) fn put(tree: &mut Value, at: &[String], value: &Value) -> bool {
             object.insert(step.clone(), value.clone());
             true
         }
-        Value::Object(object) => object.get_mut(step).is_some_and(|inner| put(inner, rest, value)),
+        Value::Object(object) => match object.get_mut(step) {
+            Some(inner) => put(inner, rest, value),
+            None => false,
+        },
         Value::Array(items) => {
             let Ok(at) = step.parse::<usize>() else { return false };
-            items.get_mut(at).is_some_and(|item| put(item, rest, value))
+            let Some(item) = items.get_mut(at) else { return false };
+            put(item, rest, value)
         }
         _ => false,
     }
@@ -34,9 +38,15 @@ pub(crate) fn put(tree: &mut Value, at: &[String], value: &Value) -> bool {
 
 /// The text with all edits, in their order; `None` when it is not what the edits were made for.
 pub(crate) fn write(text: Option<&[u8]>, edits: &[Edit]) -> Option<Vec<u8>> {
-    let text = text.map_or(Some("{}"), |text| std::str::from_utf8(text).ok())?;
-    let edits: Vec<Step<'_>> = edits.iter().map(|edit| (edit.at.as_slice(), &edit.value)).collect();
-    Some(written(text, &edits)?.into_bytes())
+    let text = match text {
+        Some(text) => std::str::from_utf8(text).ok()?,
+        None => "{}",
+    };
+    let mut steps: Vec<Step<'_>> = Vec::with_capacity(edits.len());
+    for edit in edits {
+        steps.push((&edit.at, &edit.value));
+    }
+    Some(written(text, &steps)?.into_bytes())
 }
 
 /// What is left of an edit's way, and its value.
@@ -57,7 +67,10 @@ fn written(text: &str, edits: &[Step<'_>]) -> Option<String> {
         for (at, item) in items.iter().enumerate() {
             out.push(inner.written(&at.to_string(), item.get())?);
         }
-        return inner.edits.is_empty().then(|| format!("[{}]", out.join(",")));
+        if !inner.edits.is_empty() {
+            return None;
+        }
+        return Some(format!("[{}]", out.join(",")));
     }
     let Members(members) = serde_json::from_str(text).ok()?;
     let mut out: Vec<String> = Vec::with_capacity(members.len() + 1);
@@ -67,7 +80,9 @@ fn written(text: &str, edits: &[Step<'_>]) -> Option<String> {
     for key in std::mem::take(&mut inner.order) {
         if let Some(edits) = inner.edits.remove(key) {
             // Something new, which must be there before anything is put into it.
-            edits.first().filter(|(at, _)| at.is_empty())?;
+            if !matches!(edits.first(), Some((at, _)) if at.is_empty()) {
+                return None;
+            }
             out.push(format!("{}:{}", Value::from(key), written("null", &edits)?));
         }
     }
@@ -97,7 +112,10 @@ impl<'a> Inner<'a> {
 
     /// One value with the edits that are for it.
     fn written(&mut self, step: &str, text: &str) -> Option<String> {
-        self.edits.remove(step).map_or_else(|| Some(text.to_owned()), |edits| written(text, &edits))
+        match self.edits.remove(step) {
+            Some(edits) => written(text, &edits),
+            None => Some(text.to_owned()),
+        }
     }
 }
 

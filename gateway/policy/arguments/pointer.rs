@@ -111,7 +111,10 @@ impl Pointer {
 /// A step without its escapes; `None` when a `~` in it stands for nothing.
 fn unescaped(step: &str) -> Option<String> {
     let plain = step.replace("~1", "").replace("~0", "");
-    (!plain.contains('~')).then(|| step.replace("~1", "/").replace("~0", "~"))
+    if plain.contains('~') {
+        return None;
+    }
+    Some(step.replace("~1", "/").replace("~0", "~"))
 }
 
 /// Whether nothing on the way that these steps lead is there in other letters. What has another
@@ -140,7 +143,12 @@ pub(crate) fn undisguised(value: &Value, steps: &[String]) -> Result<(), Refusal
 
 /// Steps as a JSON Pointer.
 pub(crate) fn pointer(steps: &[String]) -> String {
-    steps.iter().flat_map(|step| ["/".into(), step.replace('~', "~0").replace('/', "~1")]).collect()
+    let mut text = String::new();
+    for step in steps {
+        text.push('/');
+        text.push_str(&step.replace('~', "~0").replace('/', "~1"));
+    }
+    text
 }
 
 /// A reader that ignores case would take `SQL` for `sql`.
@@ -162,5 +170,8 @@ fn along(at: &[String], step: &str) -> Vec<String> {
 /// An index as the RFC has it: no sign, no leading zero.
 fn index(text: &str) -> Option<usize> {
     let plain = text == "0" || !text.starts_with('0') && text.bytes().all(|b| b.is_ascii_digit());
-    plain.then(|| text.parse().ok())?
+    if !plain {
+        return None;
+    }
+    text.parse().ok()
 }

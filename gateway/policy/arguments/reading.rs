@@ -33,7 +33,7 @@ pub(crate) fn folded(key: &str) -> String {
 /// The key as it is compared, or why it might be read as another one. Arguments themselves have
 /// names of ASCII alone.
 fn unambiguous(key: &str, is_argument: bool) -> Result<String, &'static str> {
-    if key.chars().any(char::is_control) {
+    if key.contains(char::is_control) {
         return Err("a name has control characters in it");
     }
     // The long s and the Kelvin sign are s and k to readers that ignore case.

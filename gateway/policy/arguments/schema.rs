@@ -5,6 +5,7 @@ use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::Value;
 
 use crate::Refusal;
+use crate::names::find_near;
 
 const MAX_BYTES: usize = 64 * 1024;
 const MAX_WORDS: usize = 300;
@@ -77,12 +78,16 @@ pub(crate) fn compile(schema: &Value) -> Result<Validator, String> {
         .should_validate_formats(true)
         .should_ignore_unknown_formats(false)
         .with_pattern_options(PatternOptions::regex().size_limit(1 << 20));
-    options.build(schema).map_err(|error| format!("is no schema: {}", short(&error.to_string())))
+    match options.build(schema) {
+        Ok(validator) => Ok(validator),
+        Err(error) => Err(format!("is no schema: {}", short(&error.to_string()))),
+    }
 }
 
 /// Every keyword of a schema is one: another would allow everything that it was meant to refuse.
 fn known(schema: &Value) -> Result<(), String> {
-    for (name, value) in schema.as_object().into_iter().flatten() {
+    let Value::Object(members) = schema else { return Ok(()) };
+    for (name, value) in members {
         match (name.as_str(), value) {
             (name, schema) if ONE.contains(&name) => known(schema)?,
             (name, Value::Array(schemas)) if LIST.contains(&name) => {
@@ -91,7 +96,8 @@ fn known(schema: &Value) -> Result<(), String> {
             (name, Value::Object(schemas)) if NAMED.contains(&name) => {
                 schemas.values().try_for_each(known)?;
             }
-            (name, _) if [&LIST[..], &NAMED, &PLAIN].iter().any(|known| known.contains(&name)) => {}
+            (name, _) if LIST.contains(&name) || NAMED.contains(&name) => {}
+            (name, _) if PLAIN.contains(&name) => {}
             (name, _) => return Err(unknown(name)),
         }
     }
@@ -99,23 +105,18 @@ fn known(schema: &Value) -> Result<(), String> {
 }
 
 fn unknown(name: &str) -> String {
-    let all = [&ONE[..], &LIST, &NAMED, &PLAIN].concat();
-    let near = all.iter().map(|known| (strsim::damerau_levenshtein(name, known), known)).min();
-    let hint = match near {
-        Some((distance, near)) if distance <= (near.len() / 3).max(1) => {
-            format!("; did you mean `{near}`?")
-        }
-        _ => String::new(),
+    let hint = match find_near(name, &[&ONE[..], &LIST, &NAMED, &PLAIN].concat()) {
+        Some(near) => format!("; did you mean `{near}`?"),
+        None => String::new(),
     };
     format!("has the keyword `{}`, which JSON Schema 2020-12 does not have{hint}", short(name))
 }
 
 pub(crate) fn check(schema: &Validator, value: &Value) -> Result<(), Refusal> {
-    schema.validate(value).map_err(|error| {
-        let at = error.instance_path().to_string();
-        let at = if at.is_empty() { String::new() } else { format!(" at {at}") };
-        Refusal(format!("does not fit the schema{at}: {}", short(&error.to_string())))
-    })
+    let Err(error) = schema.validate(value) else { return Ok(()) };
+    let at = error.instance_path().to_string();
+    let at = if at.is_empty() { String::new() } else { format!(" at {at}") };
+    Err(Refusal(format!("does not fit the schema{at}: {}", short(&error.to_string()))))
 }
 
 fn short(words: &str) -> String {

@@ -22,30 +22,42 @@ pub(crate) enum Structural {
     Url(Box<Url>),
 }
 
+/// A mistake in the rules of one argument: the key of the rule, empty where it is about all of
+/// them, and what is wrong.
+pub(super) type Misrule = (&'static str, String);
+
+/// What was compiled of the rule with this key.
+pub(super) fn under<T>(key: &'static str, compiled: Result<T, String>) -> Result<T, Misrule> {
+    match compiled {
+        Ok(rule) => Ok(rule),
+        Err(words) => Err((key, words)),
+    }
+}
+
 /// Compiles the rules of one argument; mistakes come with the key of the rule.
-pub(crate) fn compile(spec: &file::Argument) -> Result<Vec<Structural>, (&'static str, String)> {
+pub(super) fn compile(spec: &file::Argument) -> Result<Vec<Structural>, Misrule> {
     let mut rules = Vec::new();
     if let Some(spec) = &spec.command {
         if spec.programs.is_empty() {
             return Err(("command", format!("allows no program: name them in `programs`{FORBID}")));
         }
-        rules.push(Structural::Command(Box::new(
-            Command::compile(spec).map_err(|words| ("command", words))?,
-        )));
+        let rule = under("command", Command::compile(spec))?;
+        rules.push(Structural::Command(Box::new(rule)));
     }
     if let Some(spec) = &spec.path {
-        rules.push(Structural::Path(Box::new(
-            Path::compile(spec).map_err(|words| ("path", words))?,
-        )));
+        let rule = under("path", Path::compile(spec))?;
+        rules.push(Structural::Path(Box::new(rule)));
     }
     if let Some(spec) = &spec.sql {
-        rules.push(Structural::Sql(Box::new(Sql::compile(spec).map_err(|words| ("sql", words))?)));
+        let rule = under("sql", Sql::compile(spec))?;
+        rules.push(Structural::Sql(Box::new(rule)));
     }
     if let Some(spec) = &spec.url {
         if spec.hosts.is_empty() && spec.addresses.is_empty() && !spec.any_host {
             return Err(("url", format!("allows no host: name them in `hosts`{FORBID}")));
         }
-        rules.push(Structural::Url(Box::new(Url::compile(spec).map_err(|words| ("url", words))?)));
+        let rule = under("url", Url::compile(spec))?;
+        rules.push(Structural::Url(Box::new(rule)));
     }
     Ok(rules)
 }
@@ -54,19 +66,25 @@ impl Structural {
     /// Holds a value against the rule; gives what has to be forwarded in its place, if that is
     /// something else.
     pub(crate) fn check(&self, value: &Value, pass: &Pass) -> Result<Option<Value>, Refusal> {
-        match (self, value) {
-            (Self::Command(rule), value) => rule.check_value(value).map(|_| None),
-            (Self::Path(rule), value) => {
-                Ok(rule.check_argument(text(value)?, pass.reads)?.map(Value::from))
+        let other = match self {
+            Self::Command(rule) => {
+                rule.check_value(value)?;
+                None
             }
-            (Self::Sql(rule), value) => {
-                Ok(rule.check_within(text(value)?, &pass.effort)?.rewritten.map(Value::from))
+            Self::Path(rule) => rule.check_argument(text(value)?, pass.reads)?,
+            Self::Sql(rule) => rule.check_within(text(value)?, &pass.effort)?.rewritten,
+            Self::Url(rule) => {
+                rule.check(text(value)?)?;
+                None
             }
-            (Self::Url(rule), value) => rule.check(text(value)?).map(|_| None),
-        }
+        };
+        Ok(other.map(Value::from))
     }
 }
 
 fn text(value: &Value) -> Result<&str, Refusal> {
-    value.as_str().ok_or_else(|| Refusal("must be text".into()))
+    match value {
+        Value::String(text) => Ok(text),
+        _ => Err(Refusal("must be text".into())),
+    }
 }

@@ -136,9 +136,11 @@ pub(super) fn danger(program: &str, flag: &str) -> Option<&'static str> {
                 execution",
         );
     }
-    let found = DANGERS.iter().find(|(name, flags, _)| {
-        (*name == program || (name.ends_with(' ') && program.starts_with(name)))
-            && flags.contains(&flag)
-    });
-    found.map(|(_, _, why)| *why)
+    for (name, flags, why) in DANGERS {
+        let is_of_program = name == program || name.ends_with(' ') && program.starts_with(name);
+        if is_of_program && flags.contains(&flag) {
+            return Some(why);
+        }
+    }
+    None
 }

@@ -58,7 +58,9 @@ fn walk(model: &Model, arguments: &[String], found: &mut Found) -> Result<(), Re
         } else if model.subcommands.is_empty() {
             found.operands.push(word.clone());
         } else {
-            let sub = model.subcommands.get(word).ok_or_else(|| no_subcommand(model, word))?;
+            let Some(sub) = model.subcommands.get(word) else {
+                return Err(no_subcommand(model, word));
+            };
             found.subcommands.push(word.clone());
             found.flags.clear();
             return walk(sub, &arguments[at..], found);
@@ -75,25 +77,28 @@ fn is_flag(model: &Model, word: &str) -> bool {
 
 /// Judges one option; true when its value is the next word.
 fn flag(model: &Model, word: &str, next: Option<&str>, found: &mut Found) -> Result<bool, Refusal> {
-    if model.digits
-        && word[1..].bytes().all(|b| b.is_ascii_digit())
-        && Kind::Number.fits(&word[1..])
-    {
+    if model.digits && Kind::Number.fits(&word[1..]) {
         return Ok(false);
     }
     if model.style == Style::Words {
-        let value = model.flags.get(word).ok_or_else(|| not_allowed(model, word))?;
-        return option(model, word, value, None, next, found);
+        return option(model, word, known(model, word)?, None, next, found);
     }
     if word.starts_with("--") {
         let (name, attached) = match word.split_once('=') {
             Some((name, value)) => (name, Some(value)),
             None => (word, None),
         };
-        let value = model.flags.get(name).ok_or_else(|| not_allowed(model, name))?;
-        return option(model, name, value, attached, next, found);
+        return option(model, name, known(model, name)?, attached, next, found);
     }
     cluster(model, word, next, found)
+}
+
+/// How an option takes a value, if it is one of the program's.
+fn known<'a>(model: &'a Model, name: &str) -> Result<&'a Value, Refusal> {
+    match model.flags.get(name) {
+        Some(value) => Ok(value),
+        None => Err(not_allowed(model, name)),
+    }
 }
 
 /// `-la`, `-n5`: letters up to the first one that takes a value, which is the rest.
@@ -105,13 +110,13 @@ fn cluster(
 ) -> Result<bool, Refusal> {
     for (at, letter) in word.char_indices().skip(1) {
         let name = format!("-{letter}");
-        let value = model.flags.get(&name).ok_or_else(|| not_allowed(model, &name))?;
+        let value = known(model, &name)?;
         let rest = &word[at + letter.len_utf8()..];
         if *value == Value::None {
             found.flags.push(name);
             continue;
         }
-        let attached = (!rest.is_empty()).then_some(rest);
+        let attached = if rest.is_empty() { None } else { Some(rest) };
         return option(model, &name, value, attached, next, found);
     }
     Ok(false)
@@ -201,14 +206,17 @@ fn operands(model: &Model, found: &mut Found) -> Result<(), Refusal> {
     let skip = usize::from(!model.operands.is_empty() && is_replaced);
     let takes = &model.operands[skip..];
     for (at, word) in given.iter().enumerate() {
-        let last = takes.last().filter(|operand| operand.repeats);
-        let Some(operand) = takes.get(at).or(last) else {
-            let most = takes.len();
-            return Err(Refusal(format!(
-                "`{}` takes at most {most} operands here; {} is one too many",
-                model.name,
-                quoted(word)
-            )));
+        let operand = match (takes.get(at), takes.last()) {
+            (Some(operand), _) => operand,
+            (None, Some(last)) if last.repeats => last,
+            _ => {
+                let most = takes.len();
+                return Err(Refusal(format!(
+                    "`{}` takes at most {most} operands here; {} is one too many",
+                    model.name,
+                    quoted(word)
+                )));
+            }
         };
         if !operand.kind.fits(word) {
             return Err(Refusal(format!("{} must be {}", quoted(word), operand.kind.words())));
@@ -219,11 +227,11 @@ fn operands(model: &Model, found: &mut Found) -> Result<(), Refusal> {
     }
     // Asking for help or for the version needs no operands.
     let asks = found.flags.iter().any(|flag| matches!(flag.as_str(), "--help" | "--version"));
-    match takes.get(given.len()).filter(|operand| !operand.optional && !asks) {
-        Some(operand) => {
+    match takes.get(given.len()) {
+        Some(operand) if !operand.optional && !asks => {
             Err(Refusal(format!("`{}` needs {} here", model.name, operand.kind.words())))
         }
-        None => Ok(()),
+        _ => Ok(()),
     }
 }
 
@@ -242,7 +250,7 @@ fn not_allowed(model: &Model, flag: &str) -> Refusal {
 }
 
 fn no_subcommand(model: &Model, word: &str) -> Refusal {
-    let names = model.subcommands.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+    let names = Vec::from_iter(model.subcommands.keys().map(String::as_str)).join(", ");
     Refusal(format!(
         "`{} {}` is not allowed; allowed are: {names}",
         model.name,

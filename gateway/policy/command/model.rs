@@ -93,8 +93,10 @@ impl Model {
     }
 
     fn at_depth(name: &str, spec: &ModelSpec, depth: usize) -> Result<Self, String> {
-        let mut model = Self::without_subcommands(name, spec, depth)
-            .map_err(|words| format!("models: {name}: {words}"))?;
+        let mut model = match Self::without_subcommands(name, spec, depth) {
+            Ok(model) => model,
+            Err(words) => return Err(format!("models: {name}: {words}")),
+        };
         for (sub, spec) in &spec.subcommands {
             let below = Self::at_depth(&format!("{name} {sub}"), spec, depth + 1)?;
             model.subcommands.insert(sub.clone(), below);
@@ -137,17 +139,22 @@ fn check_size(spec: &ModelSpec, depth: usize) -> Result<(), String> {
     if depth > MAX_DEPTH {
         return Err(format!("subcommands go at most {MAX_DEPTH} deep"));
     }
-    let lists =
-        [spec.flags.len(), spec.begins_with.len(), spec.operands.len(), spec.subcommands.len()];
-    if lists.iter().any(|len| *len > MAX_ITEMS) {
+    let longest = spec.flags.len().max(spec.begins_with.len());
+    if longest.max(spec.operands.len()).max(spec.subcommands.len()) > MAX_ITEMS {
         return Err(format!("a list has more than {MAX_ITEMS} items"));
     }
     Ok(())
 }
 
 fn read_flags(spec: &ModelSpec) -> Result<BTreeMap<String, Value>, String> {
-    let texts = spec.flags.iter().filter(|text| *text != DIGITS);
-    texts.map(|text| flag(text, spec.style)).collect()
+    let mut flags = BTreeMap::new();
+    for text in &spec.flags {
+        if text != DIGITS {
+            let (name, value) = flag(text, spec.style)?;
+            flags.insert(name, value);
+        }
+    }
+    Ok(flags)
 }
 
 fn read_operands(spec: &ModelSpec) -> Result<Vec<Operand>, String> {
@@ -165,9 +172,11 @@ fn read_operands(spec: &ModelSpec) -> Result<Vec<Operand>, String> {
 
 /// Whether the options that a model asks for are options of it.
 fn check_needs(spec: &ModelSpec, flags: &BTreeMap<String, Value>) -> Result<(), String> {
-    for flag in spec.need.iter().chain(&spec.operands_need).chain(&spec.first_operand_unless) {
-        if !flags.contains_key(flag) {
-            return Err(format!("`{flag}` is not among the flags"));
+    for needed in [&spec.need, &spec.operands_need, &spec.first_operand_unless] {
+        for flag in needed {
+            if !flags.contains_key(flag) {
+                return Err(format!("`{flag}` is not among the flags"));
+            }
         }
     }
     Ok(())
@@ -209,14 +218,29 @@ fn kind(text: &str) -> Result<Kind, String> {
         "count" => Ok(Kind::Count),
         "format" => Ok(Kind::Format),
         "fields" => Ok(Kind::Fields),
-        words if words.split('|').all(|word| !word.is_empty()) && words.contains('|') => {
-            Ok(Kind::OneOf(words.split('|').map(str::to_owned).collect()))
-        }
-        _ => Err(format!(
-            "`{text}` is not a kind of value: text, path, number, count, or words with | between \
-                them"
-        )),
+        _ => match alternatives(text) {
+            Some(words) => Ok(Kind::OneOf(words)),
+            None => Err(format!(
+                "`{text}` is not a kind of value: text, path, number, count, or words with | \
+                    between them"
+            )),
+        },
     }
+}
+
+/// Words with `|` between them, none of them empty.
+fn alternatives(text: &str) -> Option<Vec<String>> {
+    if !text.contains('|') {
+        return None;
+    }
+    let mut words = Vec::new();
+    for word in text.split('|') {
+        if word.is_empty() {
+            return None;
+        }
+        words.push(word.to_owned());
+    }
+    Some(words)
 }
 
 fn operand(text: &str) -> Result<Operand, String> {
@@ -237,10 +261,10 @@ impl Kind {
             }
             Self::Count => {
                 let bare = value.strip_prefix(['+', '-']).unwrap_or(value);
-                let digits = bare.bytes().take_while(u8::is_ascii_digit).count();
-                (1..=18).contains(&digits)
+                let unit = bare.trim_start_matches(|c: char| c.is_ascii_digit());
+                (1..=18).contains(&(bare.len() - unit.len()))
                     && matches!(
-                        &bare[digits..],
+                        unit,
                         "" | "b"
                             | "k"
                             | "K"

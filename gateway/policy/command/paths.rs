@@ -6,10 +6,11 @@ use crate::Refusal;
 
 /// A root as it is compared: absolute, without `.`, `..` and double slashes.
 pub(super) fn root(text: &str) -> Result<String, String> {
-    if !text.starts_with('/') || text.split('/').any(|part| part == "..") {
-        return Err(format!("roots: `{text}` must be an absolute path without `..`"));
+    let rooted = if text.starts_with('/') && !goes_up(text) { join("/", text) } else { None };
+    match rooted {
+        Some(root) => Ok(root),
+        None => Err(format!("roots: `{text}` must be an absolute path without `..`")),
     }
-    Ok(join("/", text).unwrap_or_else(|| "/".to_owned()))
 }
 
 /// The absolute path that `path` means from `folder`, if it stays inside a root. Without a folder,
@@ -22,7 +23,7 @@ pub(super) fn locate(
     let shown = quoted(path);
     if !path.starts_with('/') && folder.is_none() {
         // A revision, such as `a..b`, is no path that goes up.
-        if path.split('/').any(|part| part == "..") {
+        if goes_up(path) {
             return Err(Refusal(format!("{shown} goes up with `..`; {}", advice(roots))));
         }
         return Ok(path.to_owned());
@@ -51,8 +52,20 @@ fn advice(roots: &[String]) -> String {
     }
 }
 
+fn goes_up(path: &str) -> bool {
+    path.split('/').any(|part| part == "..")
+}
+
 fn goes_up_behind_a_name(path: &str) -> bool {
-    path.split('/').skip_while(|part| matches!(*part, "" | "." | "..")).any(|part| part == "..")
+    let mut has_name = false;
+    for part in path.split('/') {
+        match part {
+            ".." if has_name => return true,
+            "" | "." | ".." => {}
+            _ => has_name = true,
+        }
+    }
+    false
 }
 
 /// Joins and normalises; `None` when it goes up beyond `/`.
@@ -72,6 +85,9 @@ fn join(folder: &str, path: &str) -> Option<String> {
 }
 
 fn below(path: &str, root: &str) -> bool {
-    root == "/"
-        || path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    if root == "/" {
+        return true;
+    }
+    let Some(rest) = path.strip_prefix(root) else { return false };
+    rest.is_empty() || rest.starts_with('/')
 }

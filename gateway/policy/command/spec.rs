@@ -105,7 +105,7 @@ impl Default for Spec {
     fn default() -> Self {
         Self {
             form: Form::default(),
-            programs: NAMES.iter().map(|&name| name.to_owned()).collect(),
+            programs: words(&NAMES),
             models: BTreeMap::new(),
             allow_code_execution: Vec::new(),
             roots: Vec::new(),
@@ -124,8 +124,10 @@ impl Spec {
             ("allow_code_execution", self.allow_code_execution.len()),
             ("roots", self.roots.len()),
         ];
-        if let Some((name, _)) = lists.iter().find(|(_, len)| *len > MAX_ITEMS) {
-            return Err(format!("{name}: at most {MAX_ITEMS} items"));
+        for (name, length) in lists {
+            if length > MAX_ITEMS {
+                return Err(format!("{name}: at most {MAX_ITEMS} items"));
+            }
         }
         if !(1..=MAX_BYTES).contains(&self.max_bytes) {
             return Err(format!("max_bytes: must be from 1 to {MAX_BYTES}"));
@@ -140,9 +142,10 @@ impl Spec {
                 ));
             }
         }
-        let unlisted = self.allow_code_execution.iter().find(|name| !self.programs.contains(name));
-        if let Some(name) = unlisted {
-            return Err(format!("allow_code_execution: `{name}` is not in `programs`"));
+        for name in &self.allow_code_execution {
+            if !self.programs.contains(name) {
+                return Err(format!("allow_code_execution: `{name}` is not in `programs`"));
+            }
         }
         for name in self.models.keys() {
             let mut programs = self.programs.iter();
@@ -162,7 +165,7 @@ fn is_program(name: &str) -> bool {
     if name.contains('/') && (!name.starts_with('/') || name.ends_with('/')) {
         return false;
     }
-    !name.chars().any(|c| c.is_whitespace() || c.is_control())
+    !name.contains(|c: char| c.is_whitespace() || c.is_control())
 }
 
 /// The name of a program, without the folders before it.
@@ -172,13 +175,17 @@ pub(super) fn short_name(program: &str) -> &str {
 
 /// Options and operands, in the words of a [`ModelSpec`].
 pub(super) fn gnu(flags: &str, operands: &[&str]) -> ModelSpec {
-    ModelSpec {
-        flags: flags.split_whitespace().map(str::to_owned).collect(),
-        operands: words(operands),
-        ..ModelSpec::default()
+    let mut spec = ModelSpec { operands: words(operands), ..ModelSpec::default() };
+    for flag in flags.split_whitespace() {
+        spec.flags.push(flag.to_owned());
     }
+    spec
 }
 
 pub(super) fn words(list: &[&str]) -> Vec<String> {
-    list.iter().map(|&word| word.to_owned()).collect()
+    let mut words = Vec::with_capacity(list.len());
+    for word in list {
+        words.push((*word).to_owned());
+    }
+    words
 }

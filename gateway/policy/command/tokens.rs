@@ -102,12 +102,12 @@ fn special(c: char, word: Option<&str>, next: Option<char>) -> Option<&'static s
         '`' | '$' => Some("would substitute"),
         '*' | '?' | '[' | ']' => Some("is a wildcard"),
         '{' | '}' => Some("would expand braces"),
-        '~' if starts || word.is_some_and(|w| w.ends_with(['=', ':'])) => {
+        '~' if starts || matches!(word, Some(word) if word.ends_with(['=', ':'])) => {
             Some("stands for a home folder")
         }
         '#' if starts => Some("would start a comment"),
         '=' if starts => Some("would name a program"),
-        '!' if next.is_some_and(|n| !matches!(n, ' ' | '\t')) => Some("would recall the history"),
+        '!' if !matches!(next, None | Some(' ' | '\t')) => Some("would recall the history"),
         _ => None,
     }
 }

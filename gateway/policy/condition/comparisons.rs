@@ -59,7 +59,8 @@ impl Words {
 /// # Errors
 /// What can never hold.
 pub(super) fn check(expression: &IdedExpr) -> Result<(), String> {
-    Known { local: Vec::new() }.of(expression).map(drop)
+    Known { local: Vec::new() }.of(expression)?;
+    Ok(())
 }
 
 struct Known {
@@ -95,7 +96,11 @@ impl Known {
     }
 
     fn of_all(&mut self, nodes: &[IdedExpr]) -> Result<Vec<Type>, String> {
-        nodes.iter().map(|node| self.of(node)).collect()
+        let mut types = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            types.push(self.of(node)?);
+        }
+        Ok(types)
     }
 
     fn variable(&self, name: &str) -> Type {
@@ -134,7 +139,9 @@ impl Known {
         let before = self.local.len();
         let start = self.of(&inner.accu_init)?;
         self.local.push((inner.iter_var.clone(), item));
-        self.local.extend(inner.iter_var2.clone().map(|name| (name, Type::Any)));
+        if let Some(name) = &inner.iter_var2 {
+            self.local.push((name.clone(), Type::Any));
+        }
         self.local.push((inner.accu_var.clone(), start));
         self.of(&inner.loop_cond)?;
         self.of(&inner.loop_step)?;

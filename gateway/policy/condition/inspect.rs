@@ -6,6 +6,8 @@ use cel::IdedExpr;
 use cel::common::ast::operators::{EQUALS, IN, INDEX, NOT_EQUALS};
 use cel::common::ast::{EntryExpr, Expr, LiteralValue};
 
+use crate::names::find_near;
+
 /// The variables, and the members of those whose shape is known.
 const VARIABLES: [(&str, &[&str]); 4] = [
     (
@@ -170,7 +172,8 @@ impl Walk<'_> {
         self.findings.items += 1;
         match entry {
             EntryExpr::MapEntry(entry) => {
-                self.expression(&entry.key).and_then(|()| self.expression(&entry.value))
+                self.expression(&entry.key)?;
+                self.expression(&entry.value)
             }
             EntryExpr::StructField(_) => Err("makes a message, which conditions cannot".into()),
         }
@@ -185,10 +188,15 @@ impl Walk<'_> {
         }
         let before = self.local.len();
         // With two variables the first is an index or a name.
-        let items = self.place(&inner.iter_range).map(|place| below(place, "*"));
+        let mut items = self.place(&inner.iter_range);
+        if let Some(place) = &mut items {
+            place.push("*".to_owned());
+        }
         let (first, second) = if inner.iter_var2.is_some() { (None, items) } else { (items, None) };
         self.local.extend([(inner.iter_var.clone(), first), (inner.accu_var.clone(), None)]);
-        self.local.extend(inner.iter_var2.clone().map(|name| (name, second)));
+        if let Some(name) = &inner.iter_var2 {
+            self.local.push((name.clone(), second));
+        }
         for part in [&inner.accu_init, &inner.loop_cond, &inner.loop_step, &inner.result] {
             self.expression(part)?;
         }
@@ -198,26 +206,30 @@ impl Walk<'_> {
     }
 
     fn variable(&mut self, name: &str) -> Result<(), String> {
-        if self.local.iter().any(|(local, _)| local == name) {
+        if self.is_local(name) {
             return Ok(());
         }
-        let names: Vec<&str> = VARIABLES.iter().map(|(name, _)| *name).collect();
-        match names.iter().find(|known| **known == name) {
-            Some(known) => {
+        let mut names = Vec::with_capacity(VARIABLES.len());
+        for (known, _) in VARIABLES {
+            if known == name {
                 self.findings.variables.insert(known);
-                Ok(())
+                return Ok(());
             }
-            None => Err(unknown("variable", name, &names)),
+            names.push(known);
         }
+        Err(unknown("variable", name, &names))
+    }
+
+    /// Whether it is a variable of a loop.
+    fn is_local(&self, name: &str) -> bool {
+        self.local.iter().any(|(local, _)| local == name)
     }
 
     fn member(&mut self, operand: &IdedExpr, field: &str) -> Result<(), String> {
         self.expression(operand)?;
         self.named(operand, field);
         let known: &[&str] = match &operand.expr {
-            Expr::Ident(name) if !self.local.iter().any(|(local, _)| local == name) => {
-                VARIABLES.iter().find(|(known, _)| known == name).map_or(&[], |(_, fields)| *fields)
-            }
+            Expr::Ident(name) if !self.is_local(name) => members_of(name),
             Expr::Select(outer) if outer.field == "annotations" => match &outer.operand.expr {
                 Expr::Ident(name) if name == "target" => &ANNOTATIONS,
                 _ => &[],
@@ -236,7 +248,8 @@ impl Walk<'_> {
         match &node.expr {
             Expr::Ident(name) => match self.local.iter().rfind(|(local, _)| local == name) {
                 Some((_, place)) => place.clone(),
-                None => (name == "arguments").then(Vec::new),
+                None if name == "arguments" => Some(Vec::new()),
+                None => None,
             },
             Expr::Select(select) => Some(below(self.place(&select.operand)?, &select.field)),
             Expr::Call(call) if call.func_name == INDEX => match call.args.as_slice() {
@@ -274,12 +287,10 @@ impl Walk<'_> {
             return Err(unknown("function", name, &FUNCTIONS));
         }
         if name == "matches" {
-            match arguments.last().map(|last| &last.expr) {
-                Some(Expr::Literal(LiteralValue::String(pattern))) => {
-                    self.findings.patterns.insert(pattern.inner().to_owned());
-                }
-                _ => return Err("`matches` needs a pattern written in quotes".into()),
-            }
+            let Some(pattern) = arguments.last().and_then(text) else {
+                return Err("`matches` needs a pattern written in quotes".into());
+            };
+            self.findings.patterns.insert(pattern.to_owned());
         }
         match (name, arguments) {
             (INDEX, [operand, index]) => {
@@ -304,11 +315,24 @@ impl Walk<'_> {
             ("type", [of]) => self.findings.typed.extend(self.place(of)),
             _ => {}
         }
-        for part in target.into_iter().chain(arguments) {
+        if let Some(target) = target {
+            self.expression(target)?;
+        }
+        for part in arguments {
             self.expression(part)?;
         }
         Ok(())
     }
+}
+
+/// The members of a variable, where their shape is known.
+fn members_of(variable: &str) -> &'static [&'static str] {
+    for (known, members) in VARIABLES {
+        if known == variable {
+            return members;
+        }
+    }
+    &[]
 }
 
 fn below(mut place: Vec<String>, step: &str) -> Vec<String> {
@@ -325,11 +349,8 @@ fn text(node: &IdedExpr) -> Option<&str> {
 }
 
 fn unknown(what: &str, name: &str, known: &[&str]) -> String {
-    let near = known.iter().map(|known| (strsim::damerau_levenshtein(name, known), known)).min();
-    match near {
-        Some((distance, near)) if distance <= (near.len() / 3).max(1) => {
-            format!("has no {what} `{name}`; did you mean `{near}`?")
-        }
-        _ => format!("has no {what} `{name}`; there are {}", known.join(", ")),
+    match find_near(name, known) {
+        Some(near) => format!("has no {what} `{name}`; did you mean `{near}`?"),
+        None => format!("has no {what} `{name}`; there are {}", known.join(", ")),
     }
 }

@@ -21,16 +21,19 @@ pub(crate) struct World<'a> {
 }
 
 pub(super) fn subject(subject: &Subject<'_>) -> Value {
-    let certificates: Vec<Value> = subject.certificates().into_iter().map(Value::from).collect();
+    let mut certificates = Vec::new();
+    for name in subject.certificates() {
+        certificates.push(Value::from(name));
+    }
     map([
         ("issuer", subject.issuer.into()),
         ("id", subject.subject.into()),
         ("principal", subject.principal().into()),
         // Absent is empty: a comparison with it is false rather than a failure.
-        ("organisation", subject.organisation.unwrap_or_default().into()),
+        ("organisation", subject.organisation.unwrap_or("").into()),
         ("roles", list(subject.roles)),
         ("scopes", list(subject.scopes)),
-        ("agent", subject.agent.unwrap_or_default().into()),
+        ("agent", subject.agent.unwrap_or("").into()),
         ("certificates", certificates.into()),
         ("anonymous", Value::Bool(subject.is_anonymous())),
     ])
@@ -49,13 +52,16 @@ pub(super) fn target(target: &Target<'_>) -> Value {
         ("server", target.server.into()),
         ("name", target.own.into()),
         ("exposed", target.exposed.into()),
-        ("category", target.category.unwrap_or_default().into()),
+        ("category", target.category.unwrap_or("").into()),
         ("annotations", annotations),
     ])
 }
 
 fn list(all: &[Arc<str>]) -> Value {
-    let values: Vec<Value> = all.iter().map(|one| Value::from(&**one)).collect();
+    let mut values = Vec::with_capacity(all.len());
+    for one in all {
+        values.push(Value::from(&**one));
+    }
     values.into()
 }
 
@@ -80,12 +86,18 @@ fn convert(value: &serde_json::Value, left: &mut usize) -> Option<Value> {
         },
         serde_json::Value::String(text) => text.as_str().into(),
         serde_json::Value::Array(items) => {
-            items.iter().map(|item| convert(item, left)).collect::<Option<Vec<Value>>>()?.into()
+            let mut values = Vec::new();
+            for item in items {
+                values.push(convert(item, left)?);
+            }
+            values.into()
         }
         serde_json::Value::Object(members) => {
-            let members =
-                members.iter().map(|(key, value)| Some((key.as_str(), convert(value, left)?)));
-            members.collect::<Option<HashMap<&str, Value>>>()?.into()
+            let mut values = HashMap::new();
+            for (key, value) in members {
+                values.insert(key.as_str(), convert(value, left)?);
+            }
+            values.into()
         }
     })
 }

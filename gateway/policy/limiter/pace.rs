@@ -130,7 +130,10 @@ impl Pace {
     }
 
     fn whole_after(&self, key: u64, beyond: &Beyond) -> u64 {
-        self.counts.0.get(&key).map_or(0, |state| until(&state)).max(beyond.after)
+        match self.counts.0.get(&key) {
+            Some(state) => until(&state).max(beyond.after),
+            None => beyond.after,
+        }
     }
 
     /// Since the start.
@@ -145,9 +148,10 @@ impl Pace {
         if look && self.limiter.len() >= MAX_KEYS {
             self.full.store(true, Ordering::Relaxed);
         }
-        self.limiter
-            .check_key(&self.key(key))
-            .map_err(|until| until.wait_time_from(self.clock.now()))
+        match self.limiter.check_key(&self.key(key)) {
+            Ok(()) => Ok(()),
+            Err(until) => Err(until.wait_time_from(self.clock.now())),
+        }
     }
 
     /// Undoes one [`Pace::take`]. An allowance that is whole stays as it is: nothing is saved up.

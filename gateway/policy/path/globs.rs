@@ -15,15 +15,20 @@ struct Globs {
 impl Globs {
     /// Globs for paths in these roots, each given as its names.
     fn compile(globs: &[String], roots: &[Vec<String>], fold: bool) -> Result<Self, String> {
-        let [mut names, mut whole, mut below] = [(); 3].map(|()| GlobSetBuilder::new());
+        let mut names = GlobSetBuilder::new();
+        let mut whole = GlobSetBuilder::new();
+        let mut below = GlobSetBuilder::new();
         for glob in globs {
             // `secrets/` is a folder of this name, anywhere, as other programs have it.
-            let text = glob.strip_suffix('/').filter(|_| fold).unwrap_or(glob);
-            fits_some(text, roots).map_err(|words| format!("{glob:?} {words}"))?;
-            let compiled = GlobBuilder::new(&if fold { cased(text) } else { text.to_owned() })
-                .literal_separator(true)
-                .build()
-                .map_err(|e| format!("{glob:?} is not a glob: {}", e.kind()))?;
+            let text = if fold { glob.strip_suffix('/').unwrap_or(glob) } else { glob };
+            if let Err(words) = fits_some(text, roots) {
+                return Err(format!("{glob:?} {words}"));
+            }
+            let spelled = if fold { cased(text) } else { text.to_owned() };
+            let compiled = match GlobBuilder::new(&spelled).literal_separator(true).build() {
+                Ok(compiled) => compiled,
+                Err(error) => return Err(format!("{glob:?} is not a glob: {}", error.kind())),
+            };
             match (text.contains('/'), text.starts_with('/')) {
                 (false, _) => names.add(compiled),
                 (true, true) => whole.add(compiled),
@@ -33,11 +38,13 @@ impl Globs {
         Ok(Self { names: build(&names)?, whole: build(&whole)?, below: build(&below)? })
     }
 
-    /// Whether one fits the path, or a folder on the way that is in the root.
-    fn hold(&self, names: impl Iterator<Item = String>, root: usize) -> bool {
+    /// Whether one fits the path, or a folder on the way that is in the root, with every name as
+    /// `read` has it.
+    fn hold(&self, names: &[String], root: usize, read: fn(&str) -> String) -> bool {
         let mut whole = String::new();
         let mut below = String::new();
-        for (at, name) in names.enumerate() {
+        for (at, name) in names.iter().enumerate() {
+            let name = read(name);
             whole.push('/');
             whole.push_str(&name);
             // One that is written from `/` may name a folder that the root is in.
@@ -60,7 +67,10 @@ impl Globs {
 }
 
 fn build(globs: &GlobSetBuilder) -> Result<GlobSet, String> {
-    globs.build().map_err(|error| error.to_string())
+    match globs.build() {
+        Ok(globs) => Ok(globs),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// Whether some path in these roots may fit a glob, as far as its plain names say.
@@ -108,7 +118,7 @@ impl Allowed {
     pub(super) fn matches(&self, path: &str, below: &[String]) -> bool {
         let Some(globs) = &self.0 else { return true };
         globs.whole.is_match(path)
-            || below.last().is_some_and(|name| globs.names.is_match(name))
+            || matches!(below.last(), Some(name) if globs.names.is_match(name))
             || globs.below.is_match(below.join("/"))
     }
 }
@@ -127,18 +137,15 @@ impl Denied {
     /// forgiving file systems read it: what one of them takes off may be what a glob needs.
     pub(super) fn matches(&self, names: &[String], root: usize) -> bool {
         let Some(globs) = &self.0 else { return false };
-        if globs.hold(names.iter().map(|name| cased(name)), root)
-            || globs.hold(names.iter().map(|name| folded(name)), root)
-        {
-            return true;
-        }
-        names.iter().skip(root).any(|name| is_short(&folded(name)))
+        globs.hold(names, root, cased)
+            || globs.hold(names, root, folded)
+            || names.iter().skip(root).any(|name| is_short(&folded(name)))
     }
 }
 
 /// Without regard to case, wide letters, trailing dots and spaces, and streams (`name:stream`).
 fn folded(name: &str) -> String {
-    let name = name.split(':').next().unwrap_or_default();
+    let name = name.split(':').next().unwrap_or("");
     cased(name.trim_end_matches(['.', ' ']))
 }
 

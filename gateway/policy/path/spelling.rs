@@ -71,12 +71,12 @@ fn begins_escape(after: &str) -> bool {
 
 /// Escapes that a program may decode once more.
 fn encoded(text: &str) -> Result<(), String> {
-    if text.chars().any(|c| PERCENTS.contains(&c)) {
+    if text.contains(PERCENTS) {
         return Err("the path has a character that can turn into %: write the name itself".into());
     }
     for after in text.split('%').skip(1) {
         let long = after.strip_prefix(['u', 'U']);
-        if begins_hex(after, 2) || long.is_some_and(|long| begins_hex(long, 4)) {
+        if begins_hex(after, 2) || matches!(long, Some(long) if begins_hex(long, 4)) {
             return Err("the path has a percent escape: write the character itself".into());
         }
     }
@@ -89,30 +89,34 @@ fn encoded(text: &str) -> Result<(), String> {
 }
 
 fn begins_hex(text: &str, count: usize) -> bool {
-    let digits = text.as_bytes().get(..count);
-    digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    match text.as_bytes().get(..count) {
+        Some(digits) => digits.iter().all(u8::is_ascii_hexdigit),
+        None => false,
+    }
 }
 
 /// Paths of other systems, and URIs.
 fn foreign(text: &str) -> Result<(), String> {
     let mut start = text.chars();
-    let letter = start.next().is_some_and(|c| c.is_ascii_alphabetic() || is_wide_letter(c));
-    if letter && start.next().is_some_and(|c| COLONS.contains(&c)) {
+    let letter = matches!(start.next(), Some(c) if c.is_ascii_alphabetic() || is_wide_letter(c));
+    if letter && matches!(start.next(), Some(c) if COLONS.contains(&c)) {
         return Err("the path begins with a drive letter: use a path that begins with /".into());
     }
-    let scheme = text.split_once(':').filter(|(scheme, _)| {
-        scheme.starts_with(|c: char| c.is_ascii_alphabetic())
-            && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '.' | '-'))
-    });
-    let is_uri = scheme
-        .is_some_and(|(scheme, rest)| rest.starts_with('/') || scheme.eq_ignore_ascii_case("file"));
-    if is_uri || text.contains("://") {
+    if is_uri(text) || text.contains("://") {
         return Err("the path is a URI: use the path of the file itself".into());
     }
     if text.contains(":$") {
         return Err("the path names a stream of a file: name the file itself".into());
     }
     Ok(())
+}
+
+/// Whether a text begins with a scheme, and what follows is a path or a file.
+fn is_uri(text: &str) -> bool {
+    let Some((scheme, rest)) = text.split_once(':') else { return false };
+    scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '.' | '-'))
+        && (rest.starts_with('/') || scheme.eq_ignore_ascii_case("file"))
 }
 
 fn is_wide_letter(c: char) -> bool {
@@ -128,7 +132,7 @@ fn expanded(text: &str) -> Result<(), String> {
                 .into(),
         );
     }
-    let first = text.split('/').find(|name| !name.is_empty()).unwrap_or_default();
+    let first = text.split('/').find(|name| !name.is_empty()).unwrap_or("");
     if is_variable(first) {
         return Err(
             "the path begins with a variable, which a program may expand: write ./ before it if it \
@@ -147,7 +151,7 @@ fn expanded(text: &str) -> Result<(), String> {
 
 /// `$HOME` and its like, or `%HOME%`.
 fn is_variable(name: &str) -> bool {
-    let variable = name.strip_prefix('$').unwrap_or_default();
+    let variable = name.strip_prefix('$').unwrap_or("");
     variable.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '{'))
         || name.len() > 2 && name.starts_with('%') && name.ends_with('%')
 }
@@ -168,7 +172,7 @@ fn name(name: &str) -> Result<(), String> {
     if name == "." || name == ".." || name.is_empty() {
         return Ok(());
     }
-    let bare = name.split(';').next().unwrap_or_default().trim();
+    let bare = name.split(';').next().unwrap_or("").trim();
     let dots = !bare.is_empty()
         && bare.chars().all(|c| c == '.' || c.is_whitespace() || DOTS.contains(&c));
     if dots || bare.is_empty() {
@@ -187,19 +191,22 @@ pub(super) fn decode_uri(text: &str) -> Result<Option<String>, String> {
         return Ok(None);
     }
     let path = rest.strip_prefix("//").unwrap_or(rest);
-    let path = path.strip_prefix("localhost").filter(|rest| rest.starts_with('/')).unwrap_or(path);
+    let path = match path.strip_prefix("localhost") {
+        Some(rest) if rest.starts_with('/') => rest,
+        _ => path,
+    };
     if !path.starts_with('/') || path.contains(['?', '#', '\\']) {
         return Err(NO_FILE.into());
     }
     for (at, _) in path.match_indices('%') {
-        let byte = percent::byte(path.as_bytes(), at).ok_or(NO_FILE)?;
+        let Some(byte) = percent::byte(path.as_bytes(), at) else { return Err(NO_FILE.into()) };
         if matches!(byte, b'/' | b'\\' | b'%' | b'.' | 0) {
             return Err(
                 "the URI has a separator, dot or % in disguise: write the character itself".into(),
             );
         }
     }
-    let bytes = percent::decode_strictly(path).ok_or(NO_FILE)?;
+    let Some(bytes) = percent::decode_strictly(path) else { return Err(NO_FILE.into()) };
     match String::from_utf8(bytes) {
         Ok(path) => Ok(Some(path)),
         Err(_) => Err("the URI is not UTF-8: write the name in UTF-8".into()),

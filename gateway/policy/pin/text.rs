@@ -100,7 +100,10 @@ const UNREAD: [&str; 2] = ["icons", "_meta"];
 pub fn inspect(definition: &Value) -> Vec<Finding> {
     let mut findings = Vec::new();
     let Value::Object(members) = definition else { return findings };
-    for (name, value) in members.iter().filter(|(name, _)| !UNREAD.contains(&name.as_str())) {
+    for (name, value) in members {
+        if UNREAD.contains(&name.as_str()) {
+            continue;
+        }
         let place = shown(name, EXCERPT);
         look(&place, name, &mut findings);
         walk(&place, value, &mut findings);
@@ -149,7 +152,7 @@ fn find_oddities(text: &str) -> Vec<(usize, &'static str)> {
     let words: Vec<&str> = clean.split_whitespace().collect();
     let plain = words.join(" ").to_lowercase();
     if let Some(order) = ORDERS.iter().find(|order| plain.contains(**order)) {
-        let first = order.split(' ').next().unwrap_or_default();
+        let first = order.split(' ').next().unwrap_or("");
         let at = text.to_ascii_lowercase().find(first).unwrap_or(0);
         found.push((at, "words that give a model orders"));
     }
@@ -233,17 +236,9 @@ fn unseen(before: Option<char>, c: char, after: Option<char>) -> Option<&'static
             Some("a sequence that terminals obey")
         }
         Unseen::Control => Some("a control character"),
-        Unseen::NoWidth if matches!(c, '\u{200c}' | '\u{200d}') => {
-            let joins = before.is_some_and(|c| is_foreign(c) || is_selector(c))
-                && after.is_some_and(is_foreign);
-            (!joins).then_some("a character without width")
-        }
-        Unseen::Selector => {
-            let after_symbol = before
-                .is_some_and(|c| is_foreign(c) || c.is_ascii_digit() || matches!(c, '#' | '*'));
-            (!after_symbol).then_some("a character without width")
-        }
-        Unseen::NoWidth => Some("a character without width"),
+        Unseen::NoWidth if is_joiner(c) && may_be_joined(before, after) => None,
+        Unseen::Selector if may_be_varied(before) => None,
+        Unseen::NoWidth | Unseen::Selector => Some("a character without width"),
         Unseen::Direction => Some("a character that turns the direction of text"),
         Unseen::LineBreak => Some("a hidden line break"),
         Unseen::Tag => Some("a tag character, which can carry hidden text"),
@@ -251,9 +246,25 @@ fn unseen(before: Option<char>, c: char, after: Option<char>) -> Option<&'static
     }
 }
 
+/// Whether a joiner belongs between these two.
+fn may_be_joined(before: Option<char>, after: Option<char>) -> bool {
+    matches!(before, Some(c) if is_foreign(c) || is_selector(c))
+        && matches!(after, Some(c) if is_foreign(c))
+}
+
+/// Whether a variation selector belongs behind this one.
+fn may_be_varied(before: Option<char>) -> bool {
+    let Some(c) = before else { return false };
+    is_foreign(c) || c.is_ascii_digit() || matches!(c, '#' | '*')
+}
+
 /// Beyond ASCII, and seen.
 fn is_foreign(c: char) -> bool {
-    !c.is_ascii() && !is_selector(c) && !matches!(c, '\u{200c}' | '\u{200d}')
+    !c.is_ascii() && !is_selector(c) && !is_joiner(c)
+}
+
+fn is_joiner(c: char) -> bool {
+    matches!(c, '\u{200c}' | '\u{200d}')
 }
 
 fn is_selector(c: char) -> bool {

@@ -29,7 +29,7 @@ pub(super) struct Keyed(Regex);
 
 impl Keyed {
     pub(super) fn compile() -> Result<Self, regex::Error> {
-        Regex::new(KEYED).map(Self)
+        Ok(Self(Regex::new(KEYED)?))
     }
 
     /// The text without such secrets, if it has some.
@@ -42,17 +42,26 @@ impl Keyed {
             let is_place = PLACES.iter().any(|place| head.to_ascii_lowercase().contains(place));
             let long = found.name("sure").is_some() || value.len() >= UNSURE && !is_place;
             if !long || !part(found, "after").is_empty() || !looks_secret(value) {
-                return found.get(0).map_or("", |whole| whole.as_str()).to_owned();
+                return match found.get(0) {
+                    Some(whole) => whole.as_str().to_owned(),
+                    None => String::new(),
+                };
             }
             changed = true;
             format!("{head}{between}[redacted: password]")
         });
-        changed.then(|| out.into_owned())
+        if !changed {
+            return None;
+        }
+        Some(out.into_owned())
     }
 }
 
 fn part<'a>(found: &'a Captures<'_>, name: &str) -> &'a str {
-    found.name(name).map_or("", |part| part.as_str())
+    match found.name(name) {
+        Some(part) => part.as_str(),
+        None => "",
+    }
 }
 
 /// Whether this is somebody's secret, and no word, reference, placeholder, path or address.
@@ -69,10 +78,13 @@ fn looks_secret(value: &str) -> bool {
 /// A variable, a path, a URL, an email address.
 fn is_reference(value: &str) -> bool {
     let dotted = value.contains('.') && value.split('.').all(is_name);
-    let is_path = ["/", "~/", "./", "../"].iter().any(|begin| value.starts_with(begin));
-    let is_variable = value.starts_with('$') && value.get(1..).is_some_and(is_name);
+    let is_path = value.starts_with('/')
+        || value.starts_with("~/")
+        || value.starts_with("./")
+        || value.starts_with("../");
+    let is_variable = matches!(value.strip_prefix('$'), Some(name) if is_name(name));
     let is_sigil = value.starts_with(['%', '@', '&', '*', '#', '!'])
-        && !value.bytes().any(|b| b.is_ascii_digit());
+        && !value.contains(|c: char| c.is_ascii_digit());
     dotted
         || is_mail(value)
         || is_path

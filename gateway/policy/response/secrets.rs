@@ -78,11 +78,17 @@ pub(super) struct Shapes {
 impl Shapes {
     pub(super) fn get() -> Result<&'static Self, String> {
         static SHAPES: OnceLock<Result<Shapes, String>> = OnceLock::new();
-        SHAPES.get_or_init(Self::compile).as_ref().map_err(Clone::clone)
+        match SHAPES.get_or_init(Self::compile) {
+            Ok(shapes) => Ok(shapes),
+            Err(words) => Err(words.clone()),
+        }
     }
 
     fn compile() -> Result<Self, String> {
-        Self::compile_regexes().map_err(|error| format!("known secrets: {error}"))
+        match Self::compile_regexes() {
+            Ok(shapes) => Ok(shapes),
+            Err(error) => Err(format!("known secrets: {error}")),
+        }
     }
 
     fn compile_regexes() -> Result<Self, regex::Error> {
@@ -101,7 +107,8 @@ impl Shapes {
     pub(super) fn replace(&self, text: &str) -> Option<String> {
         let found = self.any.matches(text);
         let mut out: Option<String> = None;
-        for (regex, with) in found.into_iter().filter_map(|at| self.each.get(at)) {
+        for at in found {
+            let Some((regex, with)) = self.each.get(at) else { continue };
             let before = out.as_deref().unwrap_or(text);
             out = Some(regex.replace_all(before, with.as_str()).into_owned());
         }
@@ -110,9 +117,11 @@ impl Shapes {
 
     /// The value of a member, as its name has it.
     pub(super) fn replace_member(&self, name: &str, text: &str) -> Option<String> {
-        let named = format!("{name}: {text}");
         // A text of several words is looked at by itself.
-        let is_one = !text.contains(char::is_whitespace);
-        (is_one && self.keyed.replace(&named).is_some()).then(|| "[redacted: password]".to_owned())
+        if text.contains(char::is_whitespace) {
+            return None;
+        }
+        self.keyed.replace(&format!("{name}: {text}"))?;
+        Some("[redacted: password]".to_owned())
     }
 }

@@ -1,0 +1,123 @@
+//! Who asks in a case: written in a file of cases, or in words on a command line.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer};
+
+use crate::{Certificate, Subject};
+
+/// A caller as a case has it.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Caller {
+    /// Default `local`.
+    pub issuer: String,
+    /// Default `user`.
+    pub subject: String,
+    pub organisation: Option<String>,
+    #[serde(deserialize_with = "words")]
+    #[schemars(with = "Vec<String>", extend("default" = []))]
+    pub roles: Vec<Arc<str>>,
+    #[serde(deserialize_with = "words")]
+    #[schemars(with = "Vec<String>", extend("default" = []))]
+    pub scopes: Vec<Arc<str>>,
+    pub agent: Option<String>,
+    /// The names of the client certificate, with their kind: `dns:ci.example.com`.
+    pub certificates: Vec<Box<str>>,
+}
+
+impl Default for Caller {
+    fn default() -> Self {
+        Self {
+            issuer: "local".into(),
+            subject: "user".into(),
+            organisation: None,
+            roles: Vec::new(),
+            scopes: Vec::new(),
+            agent: None,
+            certificates: Vec::new(),
+        }
+    }
+}
+
+impl Caller {
+    /// Reads `issuer|subject`, then words as `role=analyst organisation=acme`. Single or double
+    /// quotes keep together what has blanks in it: `"certificate:My CA|cn:alice" organisation='Acme
+    /// Ltd'`.
+    ///
+    /// # Errors
+    /// The word that is not understood.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut caller = Self::default();
+        for word in &quoted_words(text)? {
+            match (word.split_once('='), word.split_once('|')) {
+                (Some(("role", value)), _) => caller.roles.push(value.into()),
+                (Some(("scope", value)), _) => caller.scopes.push(value.into()),
+                (Some(("organisation", value)), _) => caller.organisation = Some(value.into()),
+                (Some(("agent", value)), _) => caller.agent = Some(value.into()),
+                (Some(("certificate", value)), _) => caller.certificates.push(value.into()),
+                (_, Some((issuer, subject))) => {
+                    caller.issuer = issuer.into();
+                    caller.subject = subject.into();
+                }
+                _ => {
+                    return Err(format!(
+                        "`{word}` is neither issuer|subject nor role=, scope=, organisation=, \
+                            agent= or certificate="
+                    ));
+                }
+            }
+        }
+        Ok(caller)
+    }
+
+    /// The caller as policy sees it.
+    #[must_use]
+    pub fn subject(&self) -> Subject<'_> {
+        Subject {
+            key: 0,
+            issuer: &self.issuer,
+            subject: &self.subject,
+            organisation: self.organisation.as_deref(),
+            roles: &self.roles,
+            scopes: &self.scopes,
+            agent: self.agent.as_deref(),
+            certificate: match self.certificates.as_slice() {
+                [] => None,
+                names => Some(Certificate { names, fingerprint: "" }),
+            },
+        }
+    }
+}
+
+/// The words of a text; quotes keep blanks, and each other, in a word.
+fn quoted_words(text: &str) -> Result<Vec<String>, String> {
+    let mut words = Vec::new();
+    let mut word = None::<String>;
+    let mut open = None;
+    for c in text.chars() {
+        match (open, c) {
+            (Some(quote), c) if c == quote => open = None,
+            (None, '"' | '\'') => {
+                open = Some(c);
+                word.get_or_insert_default();
+            }
+            (None, c) if c.is_whitespace() => words.extend(word.take()),
+            (_, c) => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    match open {
+        Some(quote) => Err(format!("a {quote} is not closed")),
+        None => Ok(words),
+    }
+}
+
+fn words<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Arc<str>>, D::Error> {
+    let mut words = Vec::new();
+    for word in Vec::<String>::deserialize(deserializer)? {
+        words.push(word.into());
+    }
+    Ok(words)
+}
