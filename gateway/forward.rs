@@ -70,7 +70,7 @@ impl Forwarding {
             forwarders.push(Forwarder::new("syslog", Receiver::Syslog(collector), backlog));
         }
         if let Some(webhook) = &audit.forward.webhook {
-            let poster = Poster::new(webhook, outside).context("audit.webhook.url")?;
+            let poster = Poster::new(webhook, outside)?;
             let backlog = Backlog::open(trail, "webhook", counters).context("audit.webhook")?;
             forwarders.push(Forwarder::new("webhook", Receiver::Webhook(poster), backlog));
         }

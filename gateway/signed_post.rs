@@ -1,7 +1,8 @@
 //! Signed requests to an address of the configuration, as Standard Webhooks 1.0 has them. Of an
 //! answer nothing but the status is looked at, and when to come again. Neither the address nor the
-//! secret is in any error.
+//! secret nor a header is in any error.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -28,6 +29,8 @@ const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 pub(crate) struct SignedPost {
     origin: Origin,
     secret: Vec<u8>,
+    /// What the configuration adds; the requests' own go before.
+    headers: HeaderMap,
 }
 
 /// What was answered.
@@ -52,7 +55,24 @@ impl SignedPost {
     pub(crate) fn new(url: &Url, secret: &[u8], outside: &Outside) -> Result<Self, SetupError> {
         let connector = Arc::clone(&outside.connector);
         let origin = Origin::new(connector, url, Policy::Operator, &outside.config)?;
-        Ok(Self { origin, secret: secret.to_vec() })
+        Ok(Self { origin, secret: secret.to_vec(), headers: HeaderMap::new() })
+    }
+
+    /// The same with further headers; none of them takes the place of one of its own.
+    ///
+    /// # Errors
+    /// One cannot be used.
+    pub(crate) fn with_headers(
+        mut self,
+        further: &BTreeMap<String, String>,
+    ) -> anyhow::Result<Self> {
+        for (name, value) in further {
+            let name = HeaderName::from_bytes(name.as_bytes())?;
+            let mut value = HeaderValue::from_str(value)?;
+            value.set_sensitive(true);
+            self.headers.insert(name, value);
+        }
+        Ok(self)
     }
 
     /// Sends a body of this media type once; `id` is the same whenever the same is sent again.
@@ -90,6 +110,7 @@ impl SignedPost {
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.origin.uri().clone();
         let headers = request.headers_mut();
+        headers.clone_from(&self.headers);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
         headers.insert(USER_AGENT, HeaderValue::from_static("lockgate"));
         headers.insert(ID, header_value(id)?);

@@ -18,6 +18,7 @@ const FILE_KEYS: &[&[&str]] = &[
     &["admin", "sign_in", "client_secret"],
     &["approvals", "webhook", "secret"],
     &["audit", "key"],
+    &["audit", "webhook", "headers", "*"],
     &["audit", "webhook", "secret"],
     &["auth", "key"],
     &["builtin", "database", "connections", "*", "url"],
@@ -29,6 +30,7 @@ const FILE_KEYS: &[&[&str]] = &[
     &["servers", "*", "headers", "*"],
     &["store", "keys", "*"],
     &["store", "url"],
+    &["telemetry", "headers", "*"],
 ];
 /// Keys whose value is a path: relative ones are relative to `base`.
 const PATH_KEYS: &[&[&str]] = &[

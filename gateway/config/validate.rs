@@ -8,6 +8,7 @@ mod auth;
 mod builtin;
 mod catalogue;
 mod egress;
+mod headers;
 mod identity;
 mod memory;
 mod pins;

@@ -1,13 +1,13 @@
 //! Records as signed HTTP requests. A body is lines of the trail's file as they stand there: what
-//! takes JSON lines (Vector, Filebeat, Logstash, Fluent Bit, Splunk's raw endpoint) takes it, and
+//! takes JSON lines (Vector, Filebeat, Logstash, Splunk's raw endpoint) takes it, and
 //! put together the bodies are a trail that verifies; an array would have to be taken apart first.
 //! A status of 2xx is what takes them, and nothing else lets them go.
 
 use std::time::Duration;
 
+use anyhow::Context;
 use bytes::Bytes;
 use lockgate_authn::Outside;
-use lockgate_egress::SetupError;
 use lockgate_telemetry::audit::{Records, Webhook};
 use serde_json::Value;
 
@@ -36,8 +36,13 @@ struct Body {
 }
 
 impl Poster {
-    pub(super) fn new(config: &Webhook, outside: &Outside) -> Result<Self, SetupError> {
-        Ok(Self { post: SignedPost::new(&config.url, &config.secret, outside)?, held: None })
+    /// # Errors
+    /// Its address or a header cannot be used.
+    pub(super) fn new(config: &Webhook, outside: &Outside) -> anyhow::Result<Self> {
+        let post = SignedPost::new(&config.url, &config.secret, outside);
+        let post = post.context("audit.webhook.url")?;
+        let post = post.with_headers(&config.headers).context("audit.webhook.headers")?;
+        Ok(Self { post, held: None })
     }
 
     /// Sends what waits, one body after the other.

@@ -507,8 +507,9 @@ fn is_signed(heard: &Heard) -> bool {
 #[tokio::test]
 async fn a_webhook_gets_every_record_signed_and_once() {
     let receiver = Upstream::http(|_| Say::Status(204, Vec::new(), Value::Null)).await;
-    let audit = json!({"webhook": webhook_of(&receiver)});
-    let mut rig = Rig::start(audit, json!({})).await;
+    let mut webhook = webhook_of(&receiver);
+    webhook["headers"] = json!({"Authorization": "Splunk a-token-of-theirs", "X-Team": "a"});
+    let mut rig = Rig::start(json!({"webhook": webhook}), json!({})).await;
     rig.call(100).await;
     rig.end().await;
     let heard = receiver.heard();
@@ -517,6 +518,8 @@ async fn a_webhook_gets_every_record_signed_and_once() {
     for request in &heard {
         assert!(is_signed(request), "{request:?}");
         assert_eq!(request.header("content-type"), Some("application/x-ndjson"));
+        assert_eq!(request.header("authorization"), Some("Splunk a-token-of-theirs"));
+        assert_eq!(request.header("x-team"), Some("a"));
     }
     let shown = command()
         .args(["config", "show", "--config"])
@@ -525,8 +528,11 @@ async fn a_webhook_gets_every_record_signed_and_once() {
         .unwrap();
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(shown.contains("audit.webhook.secret"), "{shown}");
+    assert!(shown.contains("audit.webhook.headers.Authorization"), "{shown}");
     for text in [shown, rig.gate.log()] {
-        assert!(!text.contains("whsec_") && !text.contains("with-a-secret-path"), "{text}");
+        for secret in ["whsec_", "with-a-secret-path", "of-theirs"] {
+            assert!(!text.contains(secret), "{secret} is in {text}");
+        }
     }
 }
 

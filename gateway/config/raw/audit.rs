@@ -1,5 +1,7 @@
 //! `audit`: the trail of decisions and outcomes. Holds a secret and so has no Debug.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -57,6 +59,8 @@ pub struct Webhook {
     /// What the requests are signed with (Standard Webhooks): `whsec_` and 24 to 64 random bytes in
     /// base64. A reference: `${AUDIT_WEBHOOK_SECRET}` or `file:PATH`.
     pub secret: Option<Text>,
+    /// Headers for the receiver, such as `Authorization: "Splunk ${HEC_TOKEN}"`; at most 32.
+    pub headers: BTreeMap<String, Text>,
 }
 
 #[derive(Clone, Copy, Default, Deserialize, Serialize, JsonSchema)]

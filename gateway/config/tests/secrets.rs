@@ -139,6 +139,35 @@ fn no_mistake_shows_a_secret_written_where_secrets_go() {
 }
 
 #[test]
+fn headers_for_receivers_come_from_files_too() {
+    let text = "
+telemetry: { otlp: 'https://c.example/v1/traces', headers: { X-Key: file:secret.txt } }
+audit:
+  file: a.jsonl
+  webhook: { url: 'https://siem.example', secret: '${W}', headers: { X-Key: file:secret.txt } }
+";
+    let whsec = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
+    let given = Given::files(&[("lockgate.yaml", text), ("secret.txt", SECRET)]).env("W", whsec);
+    let telemetry = given.loaded().config.telemetry;
+    assert_eq!(telemetry.export.headers["x-key"], SECRET);
+    let audit = telemetry.audit.as_ref().unwrap();
+    assert_eq!(audit.forward.webhook.as_ref().unwrap().headers["x-key"], SECRET);
+    holds_no_secret(&given, "headers for receivers");
+    assert!(!format!("{telemetry:?}").contains("Tops3cret"));
+}
+
+#[test]
+fn there_are_at_most_32_headers_for_a_receiver() {
+    for (count, is_good) in [(32, true), (33, false)] {
+        let headers: Vec<String> = (0..count).map(|at| format!("X-{at}: a")).collect();
+        let headers = headers.join(", ");
+        let text = format!("telemetry: {{ otlp: 'http://127.0.0.1', headers: {{ {headers} }} }}");
+        let said = said(&Given::yaml(&text));
+        assert_eq!(!said.contains("must have at most 32 members"), is_good, "{said}");
+    }
+}
+
+#[test]
 fn references_are_expanded_once_and_can_be_escaped() {
     let given = |text: &str| {
         Given::yaml(&format!("title: '{text}'\n")).env("A", "${B}").env("B", "b").env("E", "")

@@ -6,12 +6,16 @@ use std::path::Path;
 use lockgate_telemetry::audit;
 use url::Url;
 
+use super::headers::is_framing;
 use super::{Check, is_local};
-use crate::raw::audit::{Arguments, Audit, Facility, OnFull, Output, Syslog};
+use crate::raw::audit::{Arguments, Audit, Facility, OnFull, Output, Syslog, Webhook};
 
 /// Ports of syslog over TLS (RFC 5425) and over TCP alone (RFC 6587).
 const TLS_PORT: u16 = 6514;
 const TCP_PORT: u16 = 601;
+/// Headers of a signed request, besides those of the message.
+const OWN_HEADERS: [&str; 5] =
+    ["content-encoding", "user-agent", "webhook-id", "webhook-signature", "webhook-timestamp"];
 
 impl Check<'_> {
     pub fn audit(&mut self, raw: &Audit) -> Option<audit::Config> {
@@ -83,19 +87,23 @@ impl Check<'_> {
                 self.error(&["audit", name], what, "such as file: audit.jsonl");
             }
         }
-        let webhook = raw.webhook.as_ref().and_then(|raw| {
-            let path = ["audit", "webhook"];
-            let url =
-                self.webhook_url(&path, raw.url.as_ref(), "https://siem.example.com/lockgate");
-            let secret = self.webhook_secret(&path, raw.secret.as_ref());
-            Some(audit::Webhook { url: url?, secret: secret? })
-        });
-        if webhook.as_ref().is_some_and(|webhook| is_open(&webhook.url)) {
+        let webhook = raw.webhook.as_ref().and_then(|raw| self.audit_webhook(raw));
+        let syslog = raw.syslog.as_ref().and_then(|raw| self.syslog(raw));
+        audit::Forward { syslog, webhook }
+    }
+
+    fn audit_webhook(&mut self, raw: &Webhook) -> Option<audit::Webhook> {
+        let path = ["audit", "webhook"];
+        let url = self.webhook_url(&path, raw.url.as_ref(), "https://siem.example.com/lockgate");
+        let secret = self.webhook_secret(&path, raw.secret.as_ref());
+        let path = ["audit", "webhook", "headers"];
+        let headers = self.headers_for_receiver(&path, &raw.headers, is_own_header);
+        let url = url?;
+        if is_open(&url) {
             let what = "records cross the network unencrypted";
             self.warning(&["audit", "webhook", "url"], what, "use https://");
         }
-        let syslog = raw.syslog.as_ref().and_then(|raw| self.syslog(raw));
-        audit::Forward { syslog, webhook }
+        Some(audit::Webhook { url, secret: secret?, headers })
     }
 
     fn syslog(&mut self, raw: &Syslog) -> Option<audit::Syslog> {
@@ -119,6 +127,11 @@ impl Check<'_> {
         };
         Some(audit::Syslog { address, facility })
     }
+}
+
+/// Whether the request has this header, in lower case, from the gateway itself.
+fn is_own_header(name: &str) -> bool {
+    is_framing(name) || OWN_HEADERS.contains(&name)
 }
 
 /// Whether what goes there can be read on the way.

@@ -1,39 +1,25 @@
 //! `servers`: each is a program or an address, never both, and sends nothing that the gateway
 //! itself has to say. Values of arguments, environment and headers are not quoted in any message.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lockgate_upstream::{Breaker, Config, EraChoice, Health, Limits, Sessions, Transport};
 
+use super::headers::is_framing;
 use super::{Check, is_http, is_slug};
 use crate::raw::leaf::Text;
 use crate::raw::{self, Server};
 
 const SERVERS: usize = 256;
 const ARGUMENTS: usize = 1000;
-/// Headers that the gateway writes itself; also every `Mcp-…`.
-const OWN_HEADERS: &[&str] = &[
-    "accept",
-    "connection",
-    "content-length",
-    "content-type",
-    "expect",
-    "host",
-    "keep-alive",
-    "last-event-id",
-    lockgate_upstream::IDENTITY_HEADER,
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
+/// Headers that the gateway writes itself, besides those of the message and every `Mcp-…`.
+const OWN_HEADERS: [&str; 3] = ["accept", "last-event-id", lockgate_upstream::IDENTITY_HEADER];
 
 /// Whether the gateway writes this header itself; the name is in lower case.
 pub fn is_own_header(name: &str) -> bool {
-    OWN_HEADERS.contains(&name) || name.starts_with("mcp-")
+    is_framing(name) || OWN_HEADERS.contains(&name) || name.starts_with("mcp-")
 }
 
 impl Check<'_> {
@@ -147,7 +133,7 @@ impl Check<'_> {
                     );
                 }
                 self.variables(slug, raw);
-                self.headers(slug, &raw.headers);
+                self.headers(&["servers", slug, "headers"], &raw.headers, is_own_header);
                 None
             }
             (Some(command), None) => self.stdio(slug, command, raw),
@@ -236,7 +222,7 @@ impl Check<'_> {
         if let Some(url) = &raw.url {
             self.server_url(slug, url);
         }
-        self.headers(slug, &raw.headers);
+        self.headers(&["servers", slug, "headers"], &raw.headers, is_own_header);
     }
 
     /// Warns of a program that is not installed: it may still come.
@@ -277,7 +263,7 @@ impl Check<'_> {
             );
         }
         let url = self.server_url(slug, url);
-        let headers = self.headers(slug, &raw.headers);
+        let headers = self.headers(&["servers", slug, "headers"], &raw.headers, is_own_header);
         let url = url?;
         if url.scheme() == "http" && headers.contains_key("authorization") && !super::is_local(&url)
         {
@@ -313,39 +299,6 @@ impl Check<'_> {
         }
         Some(url)
     }
-
-    /// Names in lower case, as HTTP compares them.
-    fn headers(&mut self, slug: &str, raw: &BTreeMap<String, Text>) -> BTreeMap<String, String> {
-        let mut seen = BTreeSet::new();
-        for (name, value) in raw {
-            let path = ["servers", slug, "headers", name];
-            let lower = name.to_ascii_lowercase();
-            if !is_token(name) {
-                self.error(&path, "is no name of a header", "use letters, digits and -");
-            } else if is_own_header(&lower) {
-                self.error(&path, "the gateway sets this header itself", "take it out");
-            } else if value.0.bytes().any(|b| b < b' ' && b != b'\t' || b == 0x7f || !b.is_ascii())
-            {
-                self.error(
-                    &path,
-                    "must be ASCII on one line",
-                    "take line breaks and other control characters out",
-                );
-            }
-            if !seen.insert(lower) {
-                self.error(&path, "is there twice, in other letters", "keep one of them");
-            }
-        }
-        raw.iter()
-            .map(|(name, value)| (name.to_ascii_lowercase(), value.0.trim().to_string()))
-            .collect()
-    }
-}
-
-/// RFC 9110 `1*tchar`.
-pub(super) fn is_token(name: &str) -> bool {
-    !name.is_empty()
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
 }
 
 fn plain(map: &BTreeMap<String, Text>) -> BTreeMap<String, String> {

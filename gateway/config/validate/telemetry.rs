@@ -1,17 +1,17 @@
-//! `telemetry`: what goes to the collector beside the spans themselves. Values of headers are not
-//! quoted in any message.
+//! `telemetry`: what goes to the collector beside the spans themselves.
 
 use std::collections::BTreeMap;
 
 use lockgate_telemetry::Export;
 
-use super::{Check, is_local, server};
+use super::headers::is_framing;
+use super::{Check, is_local};
 use crate::raw;
 use crate::raw::leaf::Text;
 
 /// Longest name of the service, and longest value of an attribute, in bytes.
 const MAX_TEXT: usize = 256;
-/// Most attributes and headers.
+/// Most attributes.
 const MOST: usize = 32;
 
 impl Check<'_> {
@@ -32,11 +32,9 @@ impl Check<'_> {
                 self.error(&["telemetry", "resource", name], "is a key of its own", hint);
             }
         }
-        for (key, map) in [("resource", &raw.resource), ("headers", &raw.headers)] {
-            if map.len() > MOST {
-                let what = format!("must have at most {MOST} members");
-                self.error(&["telemetry", key], what, "take some out");
-            }
+        if raw.resource.len() > MOST {
+            let what = format!("must have at most {MOST} members");
+            self.error(&["telemetry", "resource"], what, "take some out");
         }
         Export {
             headers: self.collector_headers(raw),
@@ -47,34 +45,16 @@ impl Check<'_> {
     }
 
     fn collector_headers(&mut self, raw: &raw::Telemetry) -> BTreeMap<String, String> {
-        for (name, value) in &raw.headers {
-            let path = ["telemetry", "headers", name.as_str()];
-            let value = &value.0;
-            if !server::is_token(name) {
-                self.error(&path, "is no name of a header", "use letters, digits and -");
-            } else if name.eq_ignore_ascii_case("content-type") {
-                self.error(&path, "the gateway sets this header itself", "take it out");
-            } else if !value.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
-                self.error(&path, "must be ASCII on one line", "take other characters out");
-            } else if is_credential(name) && self.is_literal(&path) {
-                let hint = "refer to it: ${VAR} or file:PATH";
-                self.warning(&path, "is written into the file itself", hint);
-            }
-        }
+        let path = ["telemetry", "headers"];
+        let headers = self.headers_for_receiver(&path, &raw.headers, is_framing);
         let url = raw.otlp.as_ref().and_then(|text| url::Url::parse(&text.0).ok());
         let is_open = url.is_some_and(|url| url.scheme() == "http" && !is_local(&url));
         if is_open && !raw.headers.is_empty() {
             let what = "cross the network unencrypted";
-            self.warning(&["telemetry", "headers"], what, "use https:// for telemetry.otlp");
+            self.warning(&path, what, "use https:// for telemetry.otlp");
         }
-        plain(&raw.headers)
+        headers
     }
-}
-
-/// Whether a header of this name usually carries a credential.
-fn is_credential(name: &str) -> bool {
-    let lower = name.to_ascii_lowercase();
-    ["auth", "key", "token", "secret"].iter().any(|word| lower.contains(word))
 }
 
 fn plain(map: &BTreeMap<String, Text>) -> BTreeMap<String, String> {

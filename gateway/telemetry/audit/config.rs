@@ -1,5 +1,6 @@
 //! Where the trail goes, what is written, and what happens when nothing can be; already validated.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -53,9 +54,11 @@ pub struct Syslog {
 pub struct Webhook {
     pub url: Url,
     pub secret: Vec<u8>,
+    /// Further headers of each, with names in lower case; not those of the signature.
+    pub headers: BTreeMap<String, String>,
 }
 
-/// The address may be a secret, too.
+/// The address may be a secret, too, and headers mostly are.
 impl std::fmt::Debug for Webhook {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Webhook")

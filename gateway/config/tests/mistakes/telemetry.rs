@@ -38,6 +38,7 @@ const CASES: &[Case] = &[
         &[
             "lockgate.yaml:1:60: audit.webhook.secret: must be given: messages are signed with it — make one with `echo whsec_$(openssl rand -base64 32)`",
             "warning: lockgate.yaml:1:44: audit.syslog.address: records cross the network unencrypted — use tls://",
+            "warning: lockgate.yaml:1:76: audit.webhook.url: records cross the network unencrypted — use https://",
         ],
     ),
     (
@@ -46,6 +47,27 @@ const CASES: &[Case] = &[
         &[
             "lockgate.yaml:1:15: log.level: must be `off`, `error`, `warn`, `info`, `debug` or `trace` (it is `inof`) — did you mean `info`?",
             "warning: lockgate.yaml:2:73: telemetry.headers.X-Api-Key: is written into the file itself — refer to it: ${VAR} or file:PATH",
+        ],
+    ),
+    (
+        "lockgate.yaml",
+        "audit:\n  file: a.jsonl\n  webhook:\n    url: https://siem.example\n    secret: '${W:-whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=}'\n    headers:\n      'Not A Name': Zzz\n      Webhook-Signature: Zzz\n      host: Zzz\n      X-Line: \"Zzz\\nZzz\"\n      X-Word: 'Zzz\u{e9}'\n      DD-API-KEY: Zzz\n      X-Team: '1'\n      x-team: '2'\n",
+        &[
+            "lockgate.yaml:7:21: audit.webhook.headers.Not A Name: is no name of a header — use letters, digits and -",
+            "lockgate.yaml:8:26: audit.webhook.headers.Webhook-Signature: the gateway sets this header itself — take it out",
+            "lockgate.yaml:9:13: audit.webhook.headers.host: the gateway sets this header itself — take it out",
+            "lockgate.yaml:10:15: audit.webhook.headers.X-Line: must be ASCII on one line — take line breaks and other control characters out",
+            "lockgate.yaml:11:15: audit.webhook.headers.X-Word: must be ASCII on one line — take line breaks and other control characters out",
+            "lockgate.yaml:14:15: audit.webhook.headers.x-team: is there twice, in other letters — keep one of them",
+            "warning: lockgate.yaml:12:19: audit.webhook.headers.DD-API-KEY: is written into the file itself — refer to it: ${VAR} or file:PATH",
+        ],
+    ),
+    (
+        "lockgate.yaml",
+        "telemetry:\n  otlp: https://c.example/v1/traces\n  headers: { Content-Length: '3', X-A: a, x-a: b }\n",
+        &[
+            "lockgate.yaml:3:30: telemetry.headers.Content-Length: the gateway sets this header itself — take it out",
+            "lockgate.yaml:3:48: telemetry.headers.x-a: is there twice, in other letters — keep one of them",
         ],
     ),
 ];
