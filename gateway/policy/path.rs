@@ -9,7 +9,7 @@ mod spelling;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::Refusal;
+use crate::refusal::{Refusal, refused};
 use globs::{Allowed, Denied};
 
 /// The rule as it is written in a policy file.
@@ -294,14 +294,6 @@ fn under<T>(key: &str, compiled: Result<T, String>) -> Result<T, String> {
     match compiled {
         Ok(part) => Ok(part),
         Err(words) => Err(format!("{key}: {words}")),
-    }
-}
-
-/// The words are for the caller.
-fn refused<T>(spelled: Result<T, String>) -> Result<T, Refusal> {
-    match spelled {
-        Ok(part) => Ok(part),
-        Err(words) => Err(Refusal(words)),
     }
 }
 

@@ -23,9 +23,13 @@ impl Target<'_> {
         if !matches!(self.kind, Kind::Resource | Kind::ResourceCompletion) {
             return Vec::new();
         }
-        let mut all = variants(self.own);
-        all.retain(|own| own != self.own);
-        all.into_iter().map(|own| (self.exposes(&own), own)).collect()
+        let mut all = Vec::new();
+        for own in variants(self.own) {
+            if own != self.own {
+                all.push((self.exposes(&own), own));
+            }
+        }
+        all
     }
 
     /// The exposed URI, if its server's own were this one: with the mark of the server where it is
@@ -46,7 +50,7 @@ impl Target<'_> {
 }
 
 /// The readings of a URI, each once.
-fn variants(uri: &str) -> Vec<String> {
+fn variants(uri: &str) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     let mut text = Cow::Borrowed(uri);
     for _ in 0..=DECODINGS {
@@ -54,45 +58,59 @@ fn variants(uri: &str) -> Vec<String> {
         // To some a backslash ends a segment and what its parameter hides, to others it is text.
         shapes.insert(simplified(&with_slashes(&text)));
         for shape in &shapes {
-            let usual = Url::parse(shape).ok().map(|url| plain(url.as_str()));
-            for plain in usual.into_iter().chain([plain(shape)]) {
-                let end = plain.find(['?', '#']).unwrap_or(plain.len());
-                let bare = plain.get(..end).unwrap_or_default();
-                all.extend(places(&plain));
-                all.extend(places(bare));
-                all.extend(places(bare.trim_end_matches('/')));
-                all.insert(bare.to_owned());
-                all.insert(plain);
+            if let Ok(usual) = Url::parse(shape) {
+                add_readings(plain(usual.as_str()), &mut all);
             }
+            add_readings(plain(shape), &mut all);
         }
         match decoded(&text) {
             Some(decoded) => text = Cow::Owned(decoded),
             None => break,
         }
     }
-    all.into_iter().collect()
+    all
+}
+
+/// A plain URI, with and without its query, in every place.
+fn add_readings(plain: String, all: &mut BTreeSet<String>) {
+    let (bare, _) = plain.split_at(end_of_path(&plain));
+    all.extend(places(&plain));
+    all.extend(places(bare));
+    all.extend(places(bare.trim_end_matches('/')));
+    all.insert(bare.to_owned());
+    all.insert(plain);
+}
+
+/// Where the query or the fragment of a URI begins.
+fn end_of_path(uri: &str) -> usize {
+    uri.find(['?', '#']).unwrap_or(uri.len())
+}
+
+/// Where the path, the query or the fragment begins in what follows `//`.
+fn end_of_authority(rest: &str) -> usize {
+    rest.find(['/', '?', '#']).unwrap_or(rest.len())
 }
 
 /// A URI with `/` for each `\` before its query.
 fn with_slashes(uri: &str) -> String {
-    let (path, tail) = uri.split_at(uri.find(['?', '#']).unwrap_or(uri.len()));
+    let (path, tail) = uri.split_at(end_of_path(uri));
     [&path.replace('\\', "/"), tail].concat()
 }
 
 /// What lenient servers make of a URI: without tabs and line ends, up to a NUL, without the
 /// parameters of its segments (`/a;x/b`), and without the dot segments that come of that.
 fn simplified(uri: &str) -> String {
-    let text = uri.split('\0').next().unwrap_or_default();
-    let text: String = text.chars().filter(|c| !matches!(c, '\t' | '\n' | '\r')).collect();
+    let text = uri.split('\0').next().unwrap_or("");
+    let text = text.replace(['\t', '\n', '\r'], "");
     let text = text.trim_matches(|c: char| c <= ' ');
-    let (path, tail) = text.split_at(text.find(['?', '#']).unwrap_or(text.len()));
+    let (path, tail) = text.split_at(end_of_path(text));
     let (scheme, rest) = path.split_once(':').unwrap_or(("", path));
     let slashes = rest.len() - rest.trim_start_matches('/').len();
     // The authority stays where it is, whatever goes up.
     let fixed = usize::from(slashes == 2);
     let mut segments: Vec<&str> = Vec::new();
     for segment in rest[slashes..].split('/') {
-        match segment.split(';').next().unwrap_or_default() {
+        match segment.split(';').next().unwrap_or("") {
             "." => {}
             ".." if segments.len() > fixed => {
                 segments.pop();
@@ -113,11 +131,11 @@ fn places(plain: &str) -> Vec<String> {
     let tail = rest.trim_start_matches('/');
     let mut tails = vec![Cow::Borrowed(tail)];
     if rest.len() == tail.len() + "//".len() {
-        let (authority, path) = tail.split_at(tail.find(['/', '?', '#']).unwrap_or(tail.len()));
-        let host = authority.rsplit('@').next().unwrap_or_default();
+        let (authority, path) = tail.split_at(end_of_authority(tail));
+        let host = authority.rsplit('@').next().unwrap_or("");
         let bare = match host.split_once(']') {
             Some((address, _)) => &host[..=address.len()],
-            None => host.split(':').next().unwrap_or_default(),
+            None => host.split(':').next().unwrap_or(""),
         };
         let port = &host[bare.len()..];
         let name = bare.trim_end_matches('.');
@@ -129,14 +147,18 @@ fn places(plain: &str) -> Vec<String> {
             [name, port, path],
             [name, "", rooted],
         ];
-        tails.extend(others.map(|parts| Cow::Owned(parts.concat())));
+        for parts in others {
+            tails.push(Cow::Owned(parts.concat()));
+        }
         if scheme == "file" {
             tails.push(Cow::Borrowed(path.trim_start_matches('/')));
         }
     }
     let mut places = Vec::with_capacity(tails.len() * SLASHES.len());
     for tail in &tails {
-        places.extend(SLASHES.map(|slashes| [scheme, ":", slashes, tail].concat()));
+        for slashes in SLASHES {
+            places.push([scheme, ":", slashes, tail].concat());
+        }
     }
     places
 }
@@ -145,7 +167,7 @@ fn places(plain: &str) -> Vec<String> {
 fn plain(uri: &str) -> String {
     let (scheme, rest) = uri.split_once(':').unwrap_or(("", uri));
     let (host, path) = match rest.strip_prefix("//") {
-        Some(rest) => rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len())),
+        Some(rest) => rest.split_at(end_of_authority(rest)),
         None => ("", rest),
     };
     let mut plain = scheme.to_ascii_lowercase();
@@ -168,5 +190,6 @@ fn plain(uri: &str) -> String {
 
 /// The text without one layer of percent escapes; `None` when it has none.
 fn decoded(text: &str) -> Option<String> {
-    percent::decode(text.as_bytes()).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    let bytes = percent::decode(text.as_bytes())?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -15,7 +15,7 @@ use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::Refusal;
+use crate::refusal::{Refusal, refused};
 pub use host::Matched;
 use host::{Hosts, Named};
 use text::Parts;
@@ -129,9 +129,10 @@ impl Url {
         if !(1..=MAX_BYTES).contains(&spec.max_bytes) {
             return Err(format!("max_bytes must be from 1 to {MAX_BYTES}"));
         }
-        if let Some(scheme) = spec.schemes.iter().find(|scheme| !SCHEMES.contains(&scheme.as_str()))
-        {
-            return Err(format!("schemes: {scheme:?} is none of {}", SCHEMES.join(", ")));
+        for scheme in &spec.schemes {
+            if !SCHEMES.contains(&scheme.as_str()) {
+                return Err(format!("schemes: {scheme:?} is none of {}", SCHEMES.join(", ")));
+            }
         }
         if spec.schemes.is_empty() {
             return Err("schemes: name at least one".into());
@@ -139,10 +140,12 @@ impl Url {
         if spec.ports.contains(&0) {
             return Err("ports: 0 is no port".into());
         }
-        if let Some(path) = spec.paths.iter().find(|path| !text::is_plain_path(path)) {
-            return Err(format!(
-                "paths: {path:?} must begin with / and have no dot segments, escapes, ? or #"
-            ));
+        for path in &spec.paths {
+            if !text::is_plain_path(path) {
+                return Err(format!(
+                    "paths: {path:?} must begin with / and have no dot segments, escapes, ? or #"
+                ));
+            }
         }
         let mut addresses = Vec::with_capacity(spec.addresses.len());
         for text in &spec.addresses {
@@ -161,12 +164,12 @@ impl Url {
     /// What the rule allows, in words: schemes, hosts, networks and ports.
     #[must_use]
     pub fn allowed(&self) -> String {
-        let schemes: Vec<&str> = self.schemes.iter().map(String::as_str).collect();
-        let mut text = format!("schemes: {}; hosts: {}", schemes.join(", "), self.hosts.shown());
+        let schemes = self.shown_schemes(", ");
+        let mut text = format!("schemes: {schemes}; hosts: {}", self.hosts.shown());
         if !self.addresses.is_empty() {
             let _ = write!(text, "; addresses in: {}", host::some_of(&self.addresses));
         }
-        let ports = host::some_of(&self.ports.iter().collect::<Vec<_>>());
+        let ports = self.shown_ports();
         let ports = if ports.is_empty() { "only the usual one of the scheme" } else { &ports };
         let _ = write!(text, "; ports: {ports}");
         text
@@ -184,46 +187,59 @@ impl Url {
                 self.max_bytes
             )));
         }
-        let parts = Parts::of(text).map_err(refusal)?;
+        let parts = refused(Parts::of(text))?;
         if !self.schemes.contains(&parts.scheme) {
-            let allowed: Vec<&str> = self.schemes.iter().map(String::as_str).collect();
             let scheme = text::shown(&parts.scheme);
-            return Err(refusal(format!(
-                "the scheme {scheme} is not allowed: use {}",
-                allowed.join(" or ")
-            )));
+            let allowed = self.shown_schemes(" or ");
+            return Err(refusal(format!("the scheme {scheme} is not allowed: use {allowed}")));
         }
-        let url =
-            ::url::Url::parse(text).map_err(|error| refusal(format!("this is no URL: {error}")))?;
-        let host = self.host(&parts, &url)?;
-        let Some(port @ 1..) = url.port_or_known_default() else {
-            return Err(refusal("the URL has no port that can be connected to".into()));
+        let url = match ::url::Url::parse(text) {
+            Ok(url) => url,
+            Err(error) => return Err(refusal(format!("this is no URL: {error}"))),
         };
-        if parts.port.is_some_and(|written| written != port) {
-            return Err(ambiguous());
-        }
-        let usual = self.ports.is_empty() && url.port().is_none();
-        if !usual && !self.ports.contains(&port) {
-            let ports = host::some_of(&self.ports.iter().collect::<Vec<_>>());
-            return Err(refusal(match (ports.is_empty(), url.port()) {
-                (true, _) => format!("the port {port} is not allowed: leave it out"),
-                (false, Some(_)) => format!("the port {port} is not allowed: use one of {ports}"),
-                (false, None) => {
-                    format!("the URL has no port, and {port} is not allowed: write one of {ports}")
-                }
-            }));
-        }
+        let host = self.host(&parts, &url)?;
+        self.port(&parts, &url)?;
         self.path(&parts, &url)?;
         Ok(Checked { url, host })
     }
 
+    fn shown_schemes(&self, between: &str) -> String {
+        Vec::from_iter(self.schemes.iter().map(String::as_str)).join(between)
+    }
+
+    fn shown_ports(&self) -> String {
+        host::some_of(&Vec::from_iter(&self.ports))
+    }
+
+    /// The port as written, held against what the parser made of it.
+    fn port(&self, parts: &Parts<'_>, url: &::url::Url) -> Result<(), Refusal> {
+        let Some(port @ 1..) = url.port_or_known_default() else {
+            return Err(refusal("the URL has no port that can be connected to".into()));
+        };
+        if matches!(parts.port, Some(written) if written != port) {
+            return Err(ambiguous());
+        }
+        let usual = self.ports.is_empty() && url.port().is_none();
+        if usual || self.ports.contains(&port) {
+            return Ok(());
+        }
+        let ports = self.shown_ports();
+        Err(refusal(match (ports.is_empty(), url.port()) {
+            (true, _) => format!("the port {port} is not allowed: leave it out"),
+            (false, Some(_)) => format!("the port {port} is not allowed: use one of {ports}"),
+            (false, None) => {
+                format!("the URL has no port, and {port} is not allowed: write one of {ports}")
+            }
+        }))
+    }
+
     /// The host as written, held against what the parser made of it.
     fn host(&self, parts: &Parts<'_>, url: &::url::Url) -> Result<Matched, Refusal> {
-        let parsed = url.host().ok_or_else(|| refusal("the URL has no host".into()))?;
+        let Some(parsed) = url.host() else { return Err(refusal("the URL has no host".into())) };
         if !url.username().is_empty() || url.password().is_some() || url.scheme() != parts.scheme {
             return Err(ambiguous());
         }
-        match host::read(parts.host, &parsed).map_err(refusal)? {
+        match refused(host::read(parts.host, &parsed))? {
             Named::Address(address) if self.has(address) => Ok(Matched::Address),
             Named::Address(address) if self.hosts.is_any() && host::is_public(address) => {
                 Ok(Matched::Address)
@@ -232,16 +248,23 @@ impl Url {
                 "the host is the address {address}, which is not allowed: use the name of an \
                     allowed host"
             ))),
-            Named::Name(name) => self.hosts.decide(&name).map_err(refusal),
+            Named::Name(name) => refused(self.hosts.decide(&name)),
         }
     }
 
     /// Whether a network of the list has this address; where it is one of those apart, one that is
     /// no wider than they are.
     fn has(&self, address: IpAddr) -> bool {
-        let apart: Vec<IpNet> = APART.iter().filter_map(|net| net.parse().ok()).collect();
-        for net in self.addresses.iter().filter(|net| net.contains(&address)) {
-            if apart.iter().all(|one| !one.contains(&address) || one.contains(net)) {
+        let mut apart: Vec<IpNet> = Vec::with_capacity(APART.len());
+        for net in APART {
+            if let Ok(net) = net.parse::<IpNet>()
+                && net.contains(&address)
+            {
+                apart.push(net);
+            }
+        }
+        for net in &self.addresses {
+            if net.contains(&address) && apart.iter().all(|one| one.contains(net)) {
                 return true;
             }
         }
@@ -252,7 +275,7 @@ impl Url {
         if self.paths.is_empty() {
             return Ok(());
         }
-        text::same_everywhere(parts.path).map_err(refusal)?;
+        refused(text::same_everywhere(parts.path))?;
         let parsed = &url[Position::BeforePath..Position::AfterPath];
         if self.paths.iter().any(|prefix| is_below(parsed, prefix)) {
             Ok(())

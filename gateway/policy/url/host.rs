@@ -100,8 +100,8 @@ fn is_faithful(written: &str, ascii: &str) -> bool {
             return false;
         }
     }
-    let back = ::url::Host::parse(&lower).is_ok_and(|host| host.to_string() == ascii);
-    back && !lower.contains(DEVIATIONS)
+    let Ok(back) = Host::parse(&lower) else { return false };
+    back.to_string() == ascii && !lower.contains(DEVIATIONS)
 }
 
 /// What is no address of a public host: IANA's registries of special purposes, and metadata of
@@ -130,17 +130,24 @@ const NOT_PUBLIC: [&str; 19] = [
 
 /// Whether an address is one of the public network, as far as its number says.
 pub(super) fn is_public(address: IpAddr) -> bool {
-    let routed = match address {
-        IpAddr::V4(_) => true,
-        IpAddr::V6(six) => six.segments()[0] & 0xe000 == 0x2000,
-    };
-    let mut others = NOT_PUBLIC.iter().filter_map(|net| net.parse::<IpNet>().ok());
-    routed && !others.any(|net| net.contains(&address))
+    if let IpAddr::V6(six) = address
+        && six.segments()[0] & 0xe000 != 0x2000
+    {
+        return false;
+    }
+    for net in NOT_PUBLIC {
+        if let Ok(net) = net.parse::<IpNet>()
+            && net.contains(&address)
+        {
+            return false;
+        }
+    }
+    true
 }
 
 /// The form of names: labels of letters, digits, `-` and `_`, the last of which is no number.
 fn plain(name: &str) -> Result<(), String> {
-    let last = name.rsplit('.').next().unwrap_or_default();
+    let last = name.rsplit('.').next().unwrap_or("");
     let number = last.bytes().all(|b| b.is_ascii_digit()) || last.starts_with("0x");
     if name.len() > NAME_BYTES || !name.split('.').all(is_label) || number {
         return Err(format!(
@@ -182,7 +189,10 @@ impl Hosts {
                 Some(name) => (&mut above, name),
                 None => (&mut exact, pattern.as_str()),
             };
-            set.insert(listed(name).map_err(|why| format!("hosts: {pattern:?} {why}"))?);
+            match listed(name) {
+                Ok(name) => set.insert(name),
+                Err(why) => return Err(format!("hosts: {pattern:?} {why}")),
+            };
         }
         Ok(Self { exact, above, any, shown: some_of(patterns) })
     }

@@ -21,8 +21,9 @@ const FORM: &str = "write it as scheme://host/path";
 impl<'a> Parts<'a> {
     pub(super) fn of(text: &'a str) -> Result<Self, String> {
         characters(text)?;
-        let (scheme, rest) =
-            text.split_once("://").ok_or_else(|| format!("this is no absolute URL: {FORM}"))?;
+        let Some((scheme, rest)) = text.split_once("://") else {
+            return Err(format!("this is no absolute URL: {FORM}"));
+        };
         if scheme.is_empty()
             || !scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
         {
@@ -32,7 +33,7 @@ impl<'a> Parts<'a> {
         let (authority, tail) = rest.split_at(end);
         // Some parsers end the host only at the first slash, and would find another host behind the
         // `@`.
-        if rest.split('/').next().is_some_and(|before| before.contains('@')) {
+        if matches!(rest.split('/').next(), Some(before) if before.contains('@')) {
             return Err(
                 "user information in a URL is not allowed: leave out what stands before the \
                 @, and begin the path with /"
@@ -56,7 +57,7 @@ impl<'a> Parts<'a> {
             Some((before, _)) => before,
             None => tail,
         };
-        let path = before.split('?').next().unwrap_or_default();
+        let path = before.split('?').next().unwrap_or("");
         Ok(Self { scheme: scheme.to_ascii_lowercase(), host, port, path })
     }
 }
@@ -86,7 +87,7 @@ fn characters(text: &str) -> Result<(), String> {
 fn is_invisible(c: char) -> bool {
     let space =
         matches!(c, '\u{1680}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}');
-    space || unseen(c).is_some_and(|kind| kind != Unseen::Private)
+    space || !matches!(unseen(c), None | Some(Unseen::Private))
 }
 
 /// Characters that compatibility folding turns into ASCII, or into something with `.`, `/`, `:`,
@@ -109,22 +110,23 @@ fn is_lookalike(c: char) -> bool {
 fn cut_port(authority: &str) -> Result<(&str, Option<u16>), String> {
     let (host, port) = match authority.strip_prefix('[') {
         Some(inside) => {
-            let (_, after) = inside.split_once(']').ok_or("the [ of the host has no ]")?;
+            let Some((_, after)) = inside.split_once(']') else {
+                return Err("the [ of the host has no ]".into());
+            };
             let host = &authority[..authority.len() - after.len()];
-            let port = match after {
-                "" => None,
-                after => Some(
-                    after.strip_prefix(':').ok_or("there is text between the host and its port")?,
-                ),
+            if after.is_empty() {
+                return Ok((host, None));
+            }
+            let Some(port) = after.strip_prefix(':') else {
+                return Err("there is text between the host and its port".into());
             };
             (host, port)
         }
         None => match authority.split_once(':') {
-            Some((host, port)) => (host, Some(port)),
-            None => (authority, None),
+            Some(cut) => cut,
+            None => return Ok((authority, None)),
         },
     };
-    let Some(port) = port else { return Ok((host, None)) };
     let is_plain = (1..=5).contains(&port.len())
         && !port.starts_with('0')
         && port.bytes().all(|b| b.is_ascii_digit());
@@ -183,7 +185,7 @@ fn find_ambiguity(path: &str) -> Option<&'static str> {
     }
     for segment in decoded.replace("%2e", ".").split('/') {
         // Behind a `;` stand parameters that some servers take away first.
-        let name = segment.split([';', '?']).next().unwrap_or_default();
+        let name = segment.split([';', '?']).next().unwrap_or("");
         if matches!(name, "." | "..") {
             return Some("a dot segment");
         }
