@@ -5,10 +5,12 @@
 
 mod form;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use lockgate_protocol::list;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::scan::{self, Keys, Members, Scanner, Span};
+use lockgate_protocol::scan::{self, Keys, Members, ScanError, Scanner, Span};
 use lockgate_protocol::write::Object;
 use serde_json::{Map, Value};
 
@@ -38,9 +40,7 @@ impl Question {
         match method {
             Method::Sample => Some(Self::Sample),
             Method::Roots => Some(Self::Roots),
-            Method::Elicit if params.get("mode").and_then(Value::as_str) == Some("url") => {
-                Some(Self::Url)
-            }
+            Method::Elicit if params["mode"] == "url" => Some(Self::Url),
             Method::Elicit => Some(Self::Form(Form::of(params.get("requestedSchema")))),
             _ => None,
         }
@@ -110,19 +110,22 @@ impl Questions {
         let Ok(Value::Object(all)) = serde_json::from_slice(requests) else { return None };
         let mut questions = BTreeMap::new();
         for (key, request) in all {
-            let method =
-                Method::parse(request.get("method").and_then(Value::as_str).unwrap_or_default());
-            questions
-                .insert(key, Question::of(method, request.get("params").unwrap_or(&Value::Null))?);
+            let method = Method::parse(request["method"].as_str().unwrap_or(""));
+            questions.insert(key, Question::of(method, &request["params"])?);
         }
         let questions = Self(questions);
-        (questions.sealed().to_string().len() <= MAX_QUESTIONS).then_some(questions)
+        if questions.sealed().to_string().len() > MAX_QUESTIONS {
+            return None;
+        }
+        Some(questions)
     }
 
     /// As it stands in a sealed state.
     pub(crate) fn sealed(&self) -> Value {
-        let all: Map<String, Value> =
-            self.0.iter().map(|(key, question)| (key.clone(), question.sealed())).collect();
+        let mut all = Map::new();
+        for (key, question) in &self.0 {
+            all.insert(key.clone(), question.sealed());
+        }
         Value::Object(all)
     }
 
@@ -155,7 +158,8 @@ pub(crate) fn take_unremembered(raw: &[u8]) -> Result<Vec<u8>, String> {
     take_each(raw, |key| {
         let answer = all.member(key)?;
         let question = guess_question(answer)?;
-        question.take(answer).is_ok().then_some(question)
+        question.take(answer).ok()?;
+        Some(question)
     })
 }
 
@@ -172,16 +176,18 @@ fn guess_question(answer: &[u8]) -> Option<Question> {
 }
 
 fn take_each(raw: &[u8], question: impl Fn(&str) -> Option<Question>) -> Result<Vec<u8>, String> {
-    let all = Answer::read(raw).map_err(|words| format!("`params.inputResponses`: {words}"))?;
+    let all = match Answer::read(raw) {
+        Ok(all) => all,
+        Err(words) => return Err(format!("`params.inputResponses`: {words}")),
+    };
     let mut out = Vec::with_capacity(raw.len());
     let mut object = Object::open(&mut out);
     for member in &all.members {
         let key = member.name(raw);
-        if let Some(question) = question(&key) {
-            let answer = question.take(member.value.of(raw)).map_err(|words| {
-                format!("the answer {}: {words}", lockgate_protocol::list::short(&key))
-            })?;
-            object.copy(member.key.of(raw), &answer);
+        let Some(question) = question(&key) else { continue };
+        match question.take(member.value.of(raw)) {
+            Ok(answer) => object.copy(member.key.of(raw), &answer),
+            Err(words) => return Err(format!("the answer {}: {words}", list::short(&key))),
         }
     }
     object.close();
@@ -193,7 +199,7 @@ fn take_sampled(answer: &Answer<'_>, object: &mut Object<'_>) -> Result<(), Stri
     if !matches!(&*role, "user" | "assistant") {
         return Err("`role` must be user or assistant".into());
     }
-    let content = answer.member("content").ok_or("`content` is missing")?;
+    let content = answer.require("content")?;
     let is_content = match serde_json::from_slice(content) {
         Ok(Value::Array(blocks)) => blocks.iter().all(is_block),
         Ok(block) => is_block(&block),
@@ -212,22 +218,22 @@ fn take_sampled(answer: &Answer<'_>, object: &mut Object<'_>) -> Result<(), Stri
 }
 
 fn is_block(block: &Value) -> bool {
-    block.get("type").is_some_and(Value::is_string)
+    block["type"].is_string()
 }
 
 fn take_roots(answer: &Answer<'_>, object: &mut Object<'_>) -> Result<(), String> {
-    let roots = answer.member("roots").ok_or("`roots` is missing")?;
+    let roots = answer.require("roots")?;
     let Ok(Value::Array(roots)) = serde_json::from_slice(roots) else {
         return Err("`roots` must be an array".into());
     };
     let mut known = Vec::with_capacity(roots.len());
     for root in roots {
-        let uri = root.get("uri").and_then(Value::as_str).filter(|uri| uri.starts_with("file://"));
+        let uri = match root["uri"].as_str() {
+            Some(uri) if uri.starts_with("file://") => uri,
+            _ => return Err("a root must have a `uri` that begins with file://".into()),
+        };
         let mut new = Map::new();
-        new.insert(
-            "uri".into(),
-            uri.ok_or("a root must have a `uri` that begins with file://")?.into(),
-        );
+        new.insert("uri".into(), uri.into());
         match root.get("name") {
             None => {}
             Some(Value::String(name)) => drop(new.insert("name".into(), name.as_str().into())),
@@ -250,19 +256,35 @@ impl<'a> Answer<'a> {
         if !raw.starts_with(b"{") {
             return Err("must be an object".into());
         }
-        let scanned = Scanner::new(raw, scan::MAX_DEPTH)
-            .and_then(|mut scanner| scanner.members(Keys::Distinct));
-        let (_, members) = scanned.map_err(|flaw| flaw.to_string())?;
-        Ok(Self { raw, members })
+        match scan_members(raw) {
+            Ok((_, members)) => Ok(Self { raw, members }),
+            Err(flaw) => Err(flaw.to_string()),
+        }
     }
 
     fn member(&self, name: &str) -> Option<&'a [u8]> {
-        scan::find(&self.members, self.raw, name).map(|span: Span| span.of(self.raw))
+        Some(scan::find(&self.members, self.raw, name)?.of(self.raw))
     }
 
-    fn text(&self, name: &str) -> Result<std::borrow::Cow<'a, str>, String> {
-        self.member(name).and_then(scan::as_str).ok_or_else(|| format!("`{name}` must be a string"))
+    fn require(&self, name: &str) -> Result<&'a [u8], String> {
+        match self.member(name) {
+            Some(member) => Ok(member),
+            None => Err(format!("`{name}` is missing")),
+        }
     }
+
+    fn text(&self, name: &str) -> Result<Cow<'a, str>, String> {
+        if let Some(raw) = self.member(name)
+            && let Some(text) = scan::as_str(raw)
+        {
+            return Ok(text);
+        }
+        Err(format!("`{name}` must be a string"))
+    }
+}
+
+fn scan_members(raw: &[u8]) -> Result<(Span, Members), ScanError> {
+    Scanner::new(raw, scan::MAX_DEPTH)?.members(Keys::Distinct)
 }
 
 #[cfg(test)]

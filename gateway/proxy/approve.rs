@@ -19,12 +19,13 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::question;
 use lockgate_protocol::revision::Era;
 use lockgate_protocol::write::{self, Object};
+use lockgate_text::hex;
 use lockgate_upstream::QuestionError;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::approvals::asked::{AskedCall, Nonce, TakeError};
-use crate::approvals::bounds::Bounds;
+use crate::approvals::bounds::{Bounds, NoRoom};
 use crate::approvals::waiting::{Ending, WaitingCall};
 use crate::authorize::Permitted;
 use crate::client_channel::CallChannel;
@@ -70,10 +71,13 @@ pub(crate) async fn obtain_approval(
         }
         Err(refusal) => Err(ApprovalError::Unshowable(refusal.0).into()),
     };
-    step.map_err(|stop| match stop {
-        Stop::Approval(error) => RequestError::unapproved(&error, first.as_ref(), context.era()),
-        Stop::Request(problem) => problem,
-    })
+    match step {
+        Ok(step) => Ok(step),
+        Err(Stop::Approval(error)) => {
+            Err(RequestError::unapproved(&error, first.as_ref(), context.era()))
+        }
+        Err(Stop::Request(problem)) => Err(problem),
+    }
 }
 
 /// The server of an approved call has paused it with questions to a modern client, whose next
@@ -87,10 +91,10 @@ pub(crate) fn open_round(gateway: &Gateway, context: &RequestContext, permitted:
 /// A call that a built-in tool makes for its caller: nobody can be asked about it.
 pub(crate) fn refuse_nested(
     context: &RequestContext,
-    permitted: &Permitted,
-) -> Result<(), RequestError> {
+    permitted: Permitted,
+) -> Result<Permitted, RequestError> {
     match permitted.approvals().first() {
-        None => Ok(()),
+        None => Ok(permitted),
         Some(rule) => {
             let error = ApprovalError::Nested;
             Err(RequestError::unapproved(&error, Some(&rule.rule), context.era()))
@@ -115,6 +119,12 @@ impl From<ApprovalError> for Stop {
     }
 }
 
+impl From<NoRoom> for Stop {
+    fn from(no_room: NoRoom) -> Self {
+        Self::Approval(ApprovalError::NoRoom(no_room))
+    }
+}
+
 impl From<RequestError> for Stop {
     fn from(problem: RequestError) -> Self {
         Self::Request(problem)
@@ -131,8 +141,8 @@ impl Asking<'_> {
                 false => Err(ApprovalError::Unknown.into()),
             };
         }
-        let rules: Vec<Arc<ApprovalRule>> = self.permitted.approvals().to_vec();
         let mut approvers = Vec::new();
+        let rules = self.permitted.approvals();
         let own = rules.iter().any(|rule| rule.is_for_caller());
         let others = rules.iter().any(|rule| !rule.is_for_caller());
         if others && !self.has_approvers() {
@@ -175,18 +185,28 @@ impl Asking<'_> {
         self.gateway.approvals.are_open() && authenticator.has_credentials()
     }
 
+    /// The rules that want an approval of the caller, or those that want one of others.
+    fn rules(&self, for_caller: bool) -> Vec<Arc<ApprovalRule>> {
+        let mut rules = self.permitted.approvals().to_vec();
+        rules.retain(|rule| rule.is_for_caller() == for_caller);
+        rules
+    }
+
     /// How long somebody has for an answer.
     fn life(&self, for_caller: bool) -> Duration {
-        let longest = self.context.snapshot.config.limits.approval_timeout;
-        let rules = self.permitted.approvals().iter();
-        let rules = rules.filter(|rule| rule.is_for_caller() == for_caller);
-        rules.filter_map(|rule| rule.expires).fold(longest, Duration::min)
+        let mut life = self.context.snapshot.config.limits.approval_timeout;
+        for rule in self.permitted.approvals() {
+            if let Some(expires) = rule.expires
+                && rule.is_for_caller() == for_caller
+            {
+                life = life.min(expires);
+            }
+        }
+        life
     }
 
     fn question(&self) -> Value {
-        let rules = self.permitted.approvals().iter().map(|rule| &**rule);
-        let own: Vec<&ApprovalRule> = rules.filter(|rule| rule.is_for_caller()).collect();
-        self.call.question(self.context, &self.permitted, &own)
+        self.call.question(self.context, &self.permitted, &self.rules(true))
     }
 
     /// Asks a modern caller, whose next request brings the answer.
@@ -200,18 +220,19 @@ impl Asking<'_> {
         }
         let life = self.life(true);
         let mut nonce = Nonce::default();
-        getrandom::fill(&mut nonce).map_err(|_| ApprovalError::Unknown)?;
+        if getrandom::fill(&mut nonce).is_err() {
+            return Err(ApprovalError::Unknown.into());
+        }
         let server = &**permitted.server();
-        let state = answer::seal(context, server, permitted.target(), &nonce, life)
-            .ok_or(ApprovalError::Unknown)?;
+        let state = answer::seal(context, server, permitted.target(), &nonce, life);
+        let Some(state) = state else { return Err(ApprovalError::Unknown.into()) };
         let asked = AskedCall {
             owner: context.principal.clone(),
             digest: call.digest,
             policies: context.snapshot.policy.fingerprint(),
             expires: Instant::now() + life,
         };
-        let table = &self.gateway.approvals.asked;
-        table.ask(nonce, asked, self.bounds).map_err(ApprovalError::NoRoom)?;
+        self.gateway.approvals.asked.ask(nonce, asked, self.bounds)?;
         self.record("asked", &[])?;
         let requests = json!({KEY: {"method": Method::Elicit.as_str(), "params": params}});
         let mut result = Vec::with_capacity(text.len() + state.len() + 256);
@@ -245,7 +266,7 @@ impl Asking<'_> {
 
     /// Asks a legacy caller on its session.
     async fn ask_legacy(&self, channel: Option<&CallChannel>) -> Result<(), Stop> {
-        let channel = channel.ok_or(ApprovalError::CannotAsk)?;
+        let Some(channel) = channel else { return Err(ApprovalError::CannotAsk.into()) };
         let params = self.question().to_string();
         self.record("asked", &[])?;
         let gone = self.watch_departure();
@@ -256,10 +277,12 @@ impl Asking<'_> {
         };
         gone.disarm();
         match answer {
-            Ok(result) => match is_approval(&serde_json::from_slice(&result).unwrap_or_default()) {
-                true => Ok(()),
-                false => self.deny(&self.context.principal),
-            },
+            Ok(result) => {
+                match is_approval(&serde_json::from_slice(&result).unwrap_or(Value::Null)) {
+                    true => Ok(()),
+                    false => self.deny(&self.context.principal),
+                }
+            }
             Err(QuestionError::Undeclared) => Err(ApprovalError::CannotAsk.into()),
             Err(QuestionError::Refused { .. }) => self.deny(&self.context.principal),
             Err(_) => self.expire(),
@@ -270,16 +293,16 @@ impl Asking<'_> {
     async fn wait_for_others(&self, channel: Option<&CallChannel>) -> Result<Vec<Principal>, Stop> {
         let life = self.life(false);
         let mut random = [0; 8];
-        getrandom::fill(&mut random).map_err(|_| ApprovalError::Unknown)?;
-        let id: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        let mut rules = self.permitted.approvals().to_vec();
-        rules.retain(|rule| !rule.is_for_caller());
+        if getrandom::fill(&mut random).is_err() {
+            return Err(ApprovalError::Unknown.into());
+        }
+        let id = hex::encode(&random);
+        let rules = self.rules(false);
         let shown = self.call.show(self.context, &self.permitted);
         let requester = self.context.principal.clone();
         let expires = SystemTime::now() + life;
         let (call, mut receiver) = WaitingCall::new(id.clone(), requester, shown, rules, expires);
-        let waiting = &self.gateway.approvals.waiting;
-        let _permit = waiting.hold(call, self.bounds).map_err(ApprovalError::NoRoom)?;
+        let _permit = self.gateway.approvals.waiting.hold(call, self.bounds)?;
         self.record("asked", &[])?;
         let over = CancellationToken::new();
         let _over = over.clone().drop_guard();

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use crate::approvals::announced::Announcement;
-use crate::approvals::waiting::{Approver, VoteError, WaitingCall};
+use crate::approvals::waiting::{Approver, VoteError, WaitingCall, join_names};
 use crate::gateway::Gateway;
 use crate::unix_time;
 
@@ -88,18 +88,19 @@ impl Gateway {
     /// Writes into the audit trail that one of several has approved a call.
     fn record_vote(&self, call: &WaitingCall, approver: &Principal) -> Result<(), VoteError> {
         let Some(trail) = &self.audit else { return Ok(()) };
-        let names: Vec<&str> = call.rules.iter().map(|rule| &*rule.rule).collect();
-        let shown = |name: &str| call.shown[name].as_str().unwrap_or_default();
         let written = trail.approval(&audit::Approval {
             state: "counted",
-            rule: &names.join(", "),
+            rule: &join_names(&call.rules),
             issuer: &call.requester.issuer,
             subject: &call.requester.subject,
             by: &format!("{}|{}", approver.issuer, approver.subject),
-            server: shown("server"),
-            name: shown("tool"),
-            digest: shown("digest"),
+            server: call.shown["server"].as_str().unwrap_or(""),
+            name: call.shown["tool"].as_str().unwrap_or(""),
+            digest: call.shown["digest"].as_str().unwrap_or(""),
         });
-        written.map_err(|_| VoteError::Unrecorded)
+        if written.is_err() {
+            return Err(VoteError::Unrecorded);
+        }
+        Ok(())
     }
 }

@@ -70,11 +70,14 @@ pub(crate) fn is_slow(context: &RequestContext) -> bool {
         Method::PromptsGet => context.view.prompt(&name),
         _ => None,
     };
-    seen.is_some_and(|seen| context.snapshot.policy.evaluates_slowly(&seen.verdict, bytes))
+    match seen {
+        Some(seen) => context.snapshot.policy.evaluates_slowly(&seen.verdict, bytes),
+        None => false,
+    }
 }
 
 fn bytes_of(request: &Request, name: &str) -> usize {
-    request.param(name).map_or(0, <[u8]>::len)
+    request.param(name).unwrap_or(b"").len()
 }
 
 /// The answer about a name that nothing has: that it is unknown, or that a server which may have it
@@ -88,32 +91,30 @@ fn unknown_name(context: &RequestContext, kind: Kind, name: &str) -> RequestErro
 }
 
 fn require_string<'a>(request: &'a Request, name: &str) -> Result<Cow<'a, str>, RequestError> {
-    request
-        .param_str(name)
-        .ok_or_else(|| RequestError::invalid(format!("`params.{name}` must be a string")))
+    match request.param_str(name) {
+        Some(text) => Ok(text),
+        None => Err(RequestError::invalid(format!("`params.{name}` must be a string"))),
+    }
 }
 
 fn authorize_tool(context: &RequestContext) -> Result<Permitted, RequestError> {
     let name = require_string(&context.request, "name")?;
-    let seen = context
-        .view
-        .tool(&name)
-        .filter(|seen| context.sees(&seen.entry))
-        .ok_or_else(|| answer_missing(context, unknown_name(context, Kind::Tool, &name)))?;
+    let Some(seen) = context.tool(&name) else {
+        return Err(answer_missing(context, unknown_name(context, Kind::Tool, &name)));
+    };
     let entry = &seen.entry;
-    if context.request.param("arguments").is_some_and(|a| !a.starts_with(b"{")) {
+    if !context.request.param("arguments").unwrap_or(b"{}").starts_with(b"{") {
         return Err(RequestError::invalid("`params.arguments` must be an object"));
     }
-    let at = context.endpoint.resource();
     let scopes = context.snapshot.authenticator.may_call(
         &context.principal,
         &entry.slug,
         &entry.item.key,
-        at,
+        context.endpoint.resource(),
     );
-    scopes.map_err(|(why, challenge)| {
-        RequestError::insufficient_scope(why, &challenge).of_server(&entry.slug)
-    })?;
+    if let Err((why, challenge)) = scopes {
+        return Err(RequestError::insufficient_scope(why, &challenge).of_server(&entry.slug));
+    }
     let task_use = find_use(context, entry)?;
     let judged = evaluate(context, &seen.verdict, &entry.target(Kind::Tool))?;
     let permitted =
@@ -126,11 +127,9 @@ fn authorize_tool(context: &RequestContext) -> Result<Permitted, RequestError> {
 
 fn authorize_prompt(context: &RequestContext) -> Result<Permitted, RequestError> {
     let name = require_string(&context.request, "name")?;
-    let seen = context
-        .view
-        .prompt(&name)
-        .filter(|seen| context.sees(&seen.entry))
-        .ok_or_else(|| answer_missing(context, unknown_name(context, Kind::Prompt, &name)))?;
+    let Some(seen) = context.prompt(&name) else {
+        return Err(answer_missing(context, unknown_name(context, Kind::Prompt, &name)));
+    };
     let judged = evaluate(context, &seen.verdict, &seen.entry.target(Kind::Prompt))?;
     let permitted = permit_round(
         context,
@@ -143,9 +142,10 @@ fn authorize_prompt(context: &RequestContext) -> Result<Permitted, RequestError>
 
 fn authorize_resource(context: &RequestContext) -> Result<Permitted, RequestError> {
     let uri = require_string(&context.request, "uri")?;
-    let found = context.view.resource(&uri, Kind::Resource).ok_or_else(|| {
-        answer_missing(context, RequestError::unknown_resource(&uri, context.era()))
-    })?;
+    let Some(found) = context.view.resource(&uri, Kind::Resource) else {
+        let unknown = RequestError::unknown_resource(&uri, context.era());
+        return Err(answer_missing(context, unknown));
+    };
     let judged = evaluate(context, &found.verdict, &found.target(Kind::Resource))?;
     Ok(permit_round(context, found.server, found.own, "uri")?.with_judgement(judged))
 }
@@ -186,8 +186,9 @@ fn permit_round(
 /// task.
 fn authorize_task(context: &RequestContext) -> Result<Permitted, RequestError> {
     let token = require_string(&context.request, "taskId")?;
-    let task = find_task(context, &token)
-        .ok_or_else(|| answer_missing(context, RequestError::unknown_task()))?;
+    let Some(task) = find_task(context, &token) else {
+        return Err(answer_missing(context, RequestError::unknown_task()));
+    };
     let held = admit(&context.snapshot, &context.rights, context.request.method)?;
     let method = context.request.method;
     let mut replaced = vec![("taskId", Some(write::quoted(&task.own)))];
@@ -221,7 +222,7 @@ pub(crate) fn find_task(context: &RequestContext, token: &str) -> Option<Task> {
     let plain = String::from_utf8(plain).ok()?;
     let (server, rest) = plain.split_once('\0')?;
     let (tool, own) = rest.split_once('\0')?;
-    let seen = context.view.tool(tool).filter(|seen| context.sees(&seen.entry))?;
+    let seen = context.tool(tool)?;
     if *seen.entry.server.qualified_name() != *server {
         return None;
     }

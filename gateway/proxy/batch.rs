@@ -16,7 +16,7 @@ use crate::rescue::RequestError;
 use crate::server_operation::ServerOperation;
 use crate::session::Session;
 use crate::snapshot::Snapshot;
-use crate::transport::{Exchange, Outgoing, Reply, Text};
+use crate::transport::{Exchange, Reply, Text};
 
 /// Messages of one batch.
 const MAX_BATCH: usize = 64;
@@ -30,10 +30,13 @@ pub(crate) async fn receive_batch(
     exchange: &Exchange,
     body: &Bytes,
 ) -> Reply {
-    let session = gateway.session(header(&exchange.headers, &SESSION), principal, exchange);
-    let Some(session) = session.filter(|s| s.revision == Revision::V2025_03_26) else {
-        let words = "a batch is only taken in a session of protocol version 2025-03-26";
-        return refuse_batch(gateway, exchange, words);
+    let named = header(&exchange.headers, &SESSION);
+    let session = match gateway.session(named, principal, exchange) {
+        Some(session) if session.revision == Revision::V2025_03_26 => session,
+        _ => {
+            let words = "a batch is only taken in a session of protocol version 2025-03-26";
+            return refuse_batch(gateway, exchange, words);
+        }
     };
     let depth = snapshot.config.limits.depth;
     let Ok(texts) = jsonrpc::split_batch(body, depth, MAX_BATCH) else {
@@ -113,9 +116,14 @@ async fn collect_texts(reply: Reply) -> Vec<Bytes> {
         // Clients of that revision get whole answers.
         Reply::StreamedMessage { .. } => Vec::new(),
         Reply::Stream { events, .. } => {
-            let mut events: Vec<Outgoing> = events.take(4096).collect().await;
-            events.retain(|event| !event.data.is_empty());
-            events.into_iter().map(|event| event.data.into_bytes()).collect()
+            let mut events = events.take(4096);
+            let mut texts = Vec::new();
+            while let Some(event) = events.next().await {
+                if !event.data.is_empty() {
+                    texts.push(event.data.into_bytes());
+                }
+            }
+            texts
         }
     }
 }

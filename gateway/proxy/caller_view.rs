@@ -81,10 +81,13 @@ impl CallerView for RequestCallerView<'_> {
 
     fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<Bytes, String>> {
         Box::pin(async move {
-            let context = about(self.context, Method::ResourcesRead, uri)
-                .ok_or("this is no URI that can be read")?;
-            let answer = (self.forward)(self.gateway, Box::new(context)).await;
-            let text = answer.map_err(|problem| problem.message.to_string())?.into_bytes();
+            let Some(context) = about(self.context, Method::ResourcesRead, uri) else {
+                return Err("this is no URI that can be read".into());
+            };
+            let text = match (self.forward)(self.gateway, Box::new(context)).await {
+                Ok(answer) => answer.into_bytes(),
+                Err(problem) => return Err(problem.message.to_string()),
+            };
             match jsonrpc::parse(text.clone(), MAX_DEPTH, SentBy::Server) {
                 Ok(Message::Response(response)) => match response.outcome {
                     Outcome::Result(span, _) => Ok(text.slice(span.range())),

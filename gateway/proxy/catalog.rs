@@ -24,7 +24,7 @@ use lockgate_protocol::name::{Naming, Slug};
 use lockgate_telemetry::Metrics;
 use lockgate_upstream::{ListKind, State, Status, Upstream};
 
-pub(crate) use entry::{Audience, Entry, category, index};
+pub(crate) use entry::{Audience, Entry, ViewEntry, category, index, organisation_of};
 pub(crate) use hidden::Asking;
 use keep::keep_ms;
 pub(crate) use layers::{Layers, Selection, Viewing};
@@ -83,22 +83,28 @@ impl Declared {
     fn is_still_said_by(&self, server: &dyn Upstream) -> bool {
         let status = server.status();
         let catalog = server.catalog();
-        let shows = |status: &Status| {
-            (
-                status.state,
-                status.trouble.as_ref().map(|t| (t.stage, t.reason())),
-                status.peer.as_ref().map(|p| p.era),
-            )
-        };
         self.version == catalog.version
             && self.read_at == catalog.read_at
             && self.keep_ms == keep_ms(&catalog, &status)
-            && shows(&self.status) == shows(&status)
+            && looks_the_same(&self.status, &status)
     }
 }
 
+/// Whether nobody can tell two statuses apart.
+fn looks_the_same(one: &Status, other: &Status) -> bool {
+    let same_trouble = match (&one.trouble, &other.trouble) {
+        (Some(one), Some(other)) => one.stage == other.stage && one.reason() == other.reason(),
+        (one, other) => one.is_none() && other.is_none(),
+    };
+    let same_era = match (&one.peer, &other.peer) {
+        (Some(one), Some(other)) => one.era == other.era,
+        (one, other) => one.is_none() && other.is_none(),
+    };
+    one.state == other.state && same_trouble && same_era
+}
+
 fn is_quarantined(entry: &mut Arc<Entry>) -> bool {
-    entry.inspected.as_ref().is_some_and(|inspected| inspected.quarantined)
+    matches!(&entry.inspected, Some(inspected) if inspected.quarantined)
 }
 
 fn read_declared(
@@ -129,17 +135,19 @@ impl Catalog {
         before: Option<&Self>,
         metrics: &Metrics,
     ) -> Self {
-        let mut inspected = Vec::new();
-        for entry in before.into_iter().flat_map(Self::tools) {
-            if let Some(known) = &entry.inspected {
-                inspected.push((entry.slug.as_str(), &*entry.item.key, known));
+        let mut known = Known::default();
+        if let Some(before) = before {
+            for entry in before.tools() {
+                if let Some(inspected) = &entry.inspected {
+                    known.add(&entry.slug, &entry.item.key, inspected);
+                }
             }
         }
-        let merger = Merger { naming, pins, metrics, known: Known::of(inspected.into_iter()) };
-        let lists: Vec<_> = servers
-            .iter()
-            .map(|(slug, server)| ServerLists { slug, server, lists: server.catalog() })
-            .collect();
+        let merger = Merger { naming, pins, metrics, known };
+        let mut lists = Vec::with_capacity(servers.len());
+        for (slug, server) in &servers {
+            lists.push(ServerLists { slug, server, lists: server.catalog() });
+        }
         let mut items = ListKind::ALL.map(|kind| merger.merge_lists(kind, &lists));
         let quarantined = items[index(ListKind::Tools)].extract_if(.., is_quarantined).collect();
         let mut declared = BTreeMap::new();
@@ -147,7 +155,10 @@ impl Catalog {
             declared.insert((*slug).clone(), read_declared(&***server, lists, pins));
         }
         drop(lists);
-        let version = before.map_or(0, |before| before.version + 1);
+        let version = match before {
+            Some(before) => before.version + 1,
+            None => 0,
+        };
         Self { version, servers, items, quarantined, declared, views: Views::default() }
     }
 
@@ -167,22 +178,33 @@ impl Catalog {
 
     /// The version of a server's lists that was merged.
     pub(crate) fn merged_version(&self, slug: &str) -> Option<u64> {
-        self.declared.get(slug).map(|declared| declared.version)
+        Some(self.declared.get(slug)?.version)
     }
 
     /// Whether these are the servers that were merged.
     pub(crate) fn is_of(&self, servers: &Servers) -> bool {
-        let mut pairs = self.servers.iter().zip(servers);
-        self.servers.len() == servers.len()
-            && pairs.all(|((slug, old), (other, new))| slug == other && Arc::ptr_eq(old, new))
+        if self.servers.len() != servers.len() {
+            return false;
+        }
+        for ((slug, old), (other, new)) in self.servers.iter().zip(servers) {
+            if slug != other || !Arc::ptr_eq(old, new) {
+                return false;
+            }
+        }
+        true
     }
 
     /// Whether merging these servers now would give the same.
     pub(crate) fn reflects(&self, servers: &Servers) -> bool {
-        self.is_of(servers)
-            && servers.iter().all(|(slug, server)| {
-                let declared = self.declared.get(slug);
-                declared.is_some_and(|declared| declared.is_still_said_by(&**server))
-            })
+        if !self.is_of(servers) {
+            return false;
+        }
+        for (slug, server) in servers {
+            match self.declared.get(slug) {
+                Some(declared) if declared.is_still_said_by(&**server) => {}
+                _ => return false,
+            }
+        }
+        true
     }
 }

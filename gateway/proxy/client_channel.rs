@@ -30,6 +30,9 @@ use progress::Progress;
 /// dropped.
 const BACKLOG: usize = 256;
 
+/// Longest progress token, in bytes of JSON.
+const MAX_TOKEN: usize = 256;
+
 /// Where the messages of one call go.
 pub(crate) enum Destination {
     /// A modern client's response stream.
@@ -94,18 +97,16 @@ impl CallChannel {
         slug: &str,
         labelled: bool,
     ) -> Self {
-        let token = request.meta(meta::PROGRESS_TOKEN).filter(|t| !t.is_empty() && t.len() <= 256);
-        let token = token.filter(|token| is_token(token)).map(Bytes::copy_from_slice);
         let last_place = match &outlet {
             Destination::Channel(channel, _) => channel.clone().try_reserve_owned().ok(),
             Destination::Log { .. } => None,
         };
         Self {
             outlet,
-            token,
+            token: read_token(request),
             level,
             revision,
-            label: labelled.then(|| slug.to_owned()),
+            label: if labelled { Some(slug.to_owned()) } else { None },
             slug: slug.to_owned(),
             progress: Mutex::default(),
             last_place: Mutex::new(last_place),
@@ -121,8 +122,12 @@ impl CallChannel {
 
     /// As much of a message as its client may see.
     fn clean(&self, text: Vec<u8>) -> Bytes {
-        let clean = self.response.as_ref().and_then(|rule| scrub::message(rule, &text));
-        clean.unwrap_or(text).into()
+        if let Some(rule) = &self.response
+            && let Some(clean) = scrub::message(rule, &text)
+        {
+            return clean.into();
+        }
+        text.into()
     }
 
     fn send(&self, text: Vec<u8>) {
@@ -202,7 +207,7 @@ impl CallChannel {
         let Destination::Log { session, .. } = &self.outlet else {
             return Err(QuestionError::Undeclared);
         };
-        let log = self.begin().ok_or(QuestionError::Undeclared)?;
+        let Some(log) = self.begin() else { return Err(QuestionError::Undeclared) };
         session.question(log, &self.slug, Method::Elicit, params, limit).await
     }
 
@@ -264,9 +269,18 @@ impl CallChannel {
     }
 }
 
-/// Whether this is a number or a text.
-fn is_token(token: &[u8]) -> bool {
-    matches!(token.first(), Some(b'-' | b'0'..=b'9')) || scan::as_str(token).is_some()
+/// The progress token of a request, if it is a number or a text.
+fn read_token(request: &Request) -> Option<Bytes> {
+    let token = request.meta(meta::PROGRESS_TOKEN)?;
+    let is_number = matches!(token.first(), Some(b'-' | b'0'..=b'9'));
+    if token.len() > MAX_TOKEN || !is_number && scan::as_str(token).is_none() {
+        return None;
+    }
+    Some(Bytes::copy_from_slice(token))
+}
+
+fn read_progress(note: &Request) -> Option<f64> {
+    std::str::from_utf8(note.param("progress")?).ok()?.parse().ok()
 }
 
 impl Conversation for CallChannel {
@@ -276,11 +290,7 @@ impl Conversation for CallChannel {
 
     fn progress(&self, note: &Request) {
         let Some(token) = &self.token else { return };
-        let Some(value) =
-            note.param("progress").and_then(|p| std::str::from_utf8(p).ok()?.parse::<f64>().ok())
-        else {
-            return;
-        };
+        let Some(value) = read_progress(note) else { return };
         if !self.progress.lock().grows(value) {
             return;
         }
@@ -300,7 +310,8 @@ impl Conversation for CallChannel {
     }
 
     fn log(&self, note: &Request) {
-        if let Some(text) = self.level.and_then(|level| write_log_message(&self.slug, note, level))
+        if let Some(level) = self.level
+            && let Some(text) = write_log_message(&self.slug, note, level)
         {
             self.send(text);
         }
@@ -319,9 +330,13 @@ impl Conversation for CallChannel {
             let Destination::Log { session, .. } = &self.outlet else {
                 return Err(QuestionError::Undeclared);
             };
-            let log = self.begin().ok_or(QuestionError::Undeclared)?;
-            let clean = self.response.as_ref().and_then(|rule| scrub::question(rule, &params));
-            let params = clean.map_or(params, Bytes::from);
+            let Some(log) = self.begin() else { return Err(QuestionError::Undeclared) };
+            let mut params = params;
+            if let Some(rule) = &self.response
+                && let Some(clean) = scrub::question(rule, &params)
+            {
+                params = clean.into();
+            }
             session
                 .question(
                     log,

@@ -9,7 +9,7 @@ use lockgate_protocol::revision::{Era, Revision};
 use lockgate_telemetry::TraceContext;
 use lockgate_upstream::Caller;
 
-use crate::catalog::{Entry, View};
+use crate::catalog::{Entry, View, ViewEntry};
 use crate::rights::CallerRights;
 use crate::server_operation::ServerOperation;
 use crate::session::{Running, Session};
@@ -72,7 +72,10 @@ impl RequestContext {
         {
             return Some(context);
         }
-        trace_context::of_message(&self.request).or_else(|| self.trace.clone())
+        match trace_context::of_message(&self.request) {
+            Some(named) => Some(named),
+            None => self.trace.clone(),
+        }
     }
 
     /// Whether servers of either era can ask the caller things.
@@ -82,7 +85,20 @@ impl RequestContext {
 
     /// Whether this caller is offered an entry of its view.
     pub(crate) fn sees(&self, entry: &Entry) -> bool {
-        entry.audience.includes(self.can_be_asked().then(|| self.era()))
+        let asked = if self.can_be_asked() { Some(self.era()) } else { None };
+        entry.audience.includes(asked)
+    }
+
+    /// The tool that clients call by this name, if this caller is offered it.
+    pub(crate) fn tool(&self, name: &str) -> Option<&ViewEntry> {
+        let seen = self.view.tool(name)?;
+        if self.sees(&seen.entry) { Some(seen) } else { None }
+    }
+
+    /// The prompt of this name, if this caller is offered it.
+    pub(crate) fn prompt(&self, name: &str) -> Option<&ViewEntry> {
+        let seen = self.view.prompt(name)?;
+        if self.sees(&seen.entry) { Some(seen) } else { None }
     }
 
     /// What sealed tokens are bound to.

@@ -130,8 +130,7 @@ fn find_asked(
     };
     let written = name.split_once('/').filter(|(server, _)| Slug::is_valid(server));
     for entry in catalog.items(list) {
-        let is_written =
-            written.is_some_and(|(server, own)| server == &*entry.slug && own == &*entry.item.key);
+        let is_written = written == Some((&*entry.slug, &*entry.item.key));
         if is_written || *entry.exposed == *name {
             let target = entry.target(kind);
             return Ok(Asked {

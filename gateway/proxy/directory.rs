@@ -6,17 +6,16 @@ mod about;
 mod changes;
 mod organisation;
 mod server_set;
+mod survey;
 mod wakes;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use lockgate_policy::pin::Pins;
 use lockgate_protocol::name::Naming;
-use lockgate_protocol::revision::Era;
 use lockgate_telemetry::Metrics;
 use lockgate_upstream::{Announcement, Events, ServerId, Upstream};
 use parking_lot::Mutex;
@@ -136,8 +135,11 @@ impl Directory {
 
     /// All servers of all organisations.
     pub(crate) fn own_servers(&self) -> Vec<Arc<dyn Upstream>> {
-        let all = self.organisations.load();
-        all.values().flat_map(|organisation| organisation.set.get().into_values()).collect()
+        let mut servers = Vec::new();
+        for organisation in self.organisations.load().values() {
+            servers.extend(organisation.set.get().into_values());
+        }
+        servers
     }
 
     pub(crate) fn find_server(&self, id: &ServerId) -> Option<Arc<dyn Upstream>> {
@@ -263,70 +265,11 @@ impl Directory {
         }
     }
 
-    /// Waits until it is known and merged what servers offer to clients of this era that can be
-    /// asked things, at most for the deadline. The servers are those that a member of the
-    /// organisation sees.
-    pub(crate) async fn survey(
-        &self,
-        organisation: &str,
-        servers: &Servers,
-        era: Era,
-        deadline: Duration,
-    ) {
-        let mut changes = self.changes.subscribe(organisation);
-        let known = async {
-            let surveys = servers.values().map(|server| server.survey(era));
-            futures_util::future::join_all(surveys).await;
-            while servers.values().any(|server| self.is_behind(&**server)) {
-                if let Err(broadcast::error::RecvError::Closed) = changes.recv().await {
-                    return;
-                }
-            }
-        };
-        let _ = tokio::time::timeout(deadline, known).await;
-    }
-
-    /// Whether a server has lists that are not merged yet.
-    fn is_behind(&self, server: &dyn Upstream) -> bool {
-        let catalog = self.catalog_of(&server.organisation().cloned());
-        let merged = catalog.and_then(|catalog| catalog.merged_version(server.slug()));
-        merged.is_some_and(|merged| merged < server.catalog().version)
-    }
-
-    /// The same for modern clients, once for each catalog. `true` when there was something to wait
-    /// for, so that views may be others now.
-    pub(crate) async fn survey_for_modern(&self, organisation: &str, deadline: Duration) -> bool {
-        let own = self.organisation(organisation);
-        let shared = self.survey_source(organisation, None, deadline);
+    fn set_of<'a>(&'a self, own: Option<&'a Organisation>) -> &'a ServerSet {
         match own {
-            None => shared.await,
-            Some(own) => {
-                let own = self.survey_source(organisation, Some(&own), deadline);
-                let (shared, own) = tokio::join!(shared, own);
-                shared || own
-            }
+            None => &self.shared,
+            Some(own) => &own.set,
         }
-    }
-
-    async fn survey_source(
-        &self,
-        organisation: &str,
-        own: Option<&Organisation>,
-        deadline: Duration,
-    ) -> bool {
-        let version = || match own {
-            None => self.catalog.load().version,
-            Some(own) => own.state().catalog.version,
-        };
-        let set = own.map_or(&self.shared, |own| &own.set);
-        let before = version();
-        if set.surveyed.load(Ordering::Acquire) == before {
-            return false;
-        }
-        self.survey(organisation, &set.get(), Era::Modern, deadline).await;
-        let after = version();
-        set.surveyed.store(after, Ordering::Release);
-        before != after
     }
 
     /// Merges the servers of a source again, if that would give another catalog, or that is wanted
@@ -350,7 +293,7 @@ impl Directory {
                 }
             },
         };
-        let set = own.as_ref().map_or(&self.shared, |own| &own.set);
+        let set = self.set_of(own.as_deref());
         let servers = set.get();
         let before = match &own {
             None => self.catalog(),

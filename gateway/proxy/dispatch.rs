@@ -5,6 +5,7 @@
 mod answer;
 mod converted_task;
 mod detached;
+mod hiding;
 mod parking;
 mod record;
 mod rounds;
@@ -83,8 +84,13 @@ pub(crate) async fn answer_request(gateway: &Arc<Gateway>, context: Box<RequestC
 
 /// Lists and discovery: how often.
 fn admit_list(gateway: &Gateway, context: &RequestContext) -> Result<(), RequestError> {
-    let admitted = authorize::admit(&context.snapshot, &context.rights, context.request.method);
-    admitted.map(drop).inspect_err(|problem| audit_denial(gateway, context, problem))
+    match authorize::admit(&context.snapshot, &context.rights, context.request.method) {
+        Ok(_) => Ok(()),
+        Err(problem) => {
+            audit_denial(gateway, context, &problem);
+            Err(problem)
+        }
+    }
 }
 
 fn write_reply(context: &RequestContext, answer: Result<Text, RequestError>) -> Reply {
@@ -171,7 +177,7 @@ fn open_channel(
         slug,
         context.view.namespaced,
     )
-    .with(permitted.response().cloned())
+    .with(permitted.shared_response())
 }
 
 /// A modern call that has nothing to say before its answer. Dropping it cancels the call.
@@ -303,11 +309,15 @@ pub(crate) fn forward_nested(
 ) -> BoxFuture<'_, Result<Text, RequestError>> {
     Box::pin(async move {
         let (context, permitted) = authorize_request(gateway, context).await;
-        let permitted = permitted
-            .and_then(|permitted| approve::refuse_nested(&context, &permitted).map(|()| permitted));
-        let permitted =
-            permitted.inspect_err(|problem| audit_denial(gateway, &context, problem))?;
-        call_server(gateway, &context, permitted, ClientPaths::default()).await
+        match permitted.and_then(|permitted| approve::refuse_nested(&context, permitted)) {
+            Ok(permitted) => {
+                call_server(gateway, &context, permitted, ClientPaths::default()).await
+            }
+            Err(problem) => {
+                audit_denial(gateway, &context, &problem);
+                Err(problem)
+            }
+        }
     })
 }
 
@@ -322,9 +332,13 @@ async fn call_server(
     if permitted.awaits_approval() {
         let channel = paths.channel.as_deref();
         let step = Box::pin(obtain_approval(gateway, context, permitted, channel)).await;
-        permitted = match step.inspect_err(|problem| audit_denial(gateway, context, problem))? {
-            Step::Go(approved) => approved,
-            Step::Ask(question) => return Ok(question),
+        permitted = match step {
+            Ok(Step::Go(approved)) => approved,
+            Ok(Step::Ask(question)) => return Ok(question),
+            Err(problem) => {
+                audit_denial(gateway, context, &problem);
+                return Err(problem);
+            }
         };
     }
     let mut record = CallRecord::begin(gateway, context, &permitted)?;

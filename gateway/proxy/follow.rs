@@ -251,7 +251,7 @@ impl Reported {
     fn report(&mut self, source: &Source, catalog: Option<&Catalog>, metrics: &Metrics) {
         let organisation = source.as_deref();
         self.0.retain(|slug, _| {
-            let stays = catalog.is_some_and(|catalog| catalog.servers.contains_key(slug));
+            let stays = matches!(catalog, Some(catalog) if catalog.servers.contains_key(slug));
             if !stays {
                 metrics.remove_server(organisation, slug);
             }
@@ -272,11 +272,13 @@ impl Reported {
                 State::Resting => ServerState::Resting,
             });
             let known = self.0.insert(slug.clone(), (status.restarts, lists.version));
-            if known.is_some_and(|(restarts, _)| status.restarts > restarts) {
-                counters.restarted();
-            }
-            if known.is_some_and(|(_, version)| version > 0 && lists.version > version) {
-                counters.list_changed();
+            if let Some((restarts, version)) = known {
+                if status.restarts > restarts {
+                    counters.restarted();
+                }
+                if version > 0 && lists.version > version {
+                    counters.list_changed();
+                }
             }
             counters.set_quarantined(catalog.quarantined(slug));
             metrics.keep_tools(organisation, slug, lists.tools.iter().map(|tool| &*tool.key));

@@ -207,7 +207,10 @@ impl Gateway {
     /// # Errors
     /// [`RecordError`], when nothing is to be changed without a record.
     pub fn reserve_change(&self) -> Result<Option<ChangePlace>, RecordError> {
-        self.audit.as_ref().map(Trail::reserve_change).transpose()
+        match &self.audit {
+            Some(trail) => Ok(Some(trail.reserve_change()?)),
+            None => Ok(None),
+        }
     }
 
     /// A place in a list beside MCP, as a cursor that nobody reads, moves or gives away. `None`
@@ -240,8 +243,10 @@ impl Gateway {
         exchange: &Exchange,
     ) -> Option<Arc<Session>> {
         let id = id?;
-        let known = self.sessions.find(id, principal, &exchange.endpoint);
-        known.or_else(|| self.go_on_with(id, principal, exchange))
+        if let Some(known) = self.sessions.find(id, principal, &exchange.endpoint) {
+            return Some(known);
+        }
+        self.go_on_with(id, principal, exchange)
     }
 
     /// Goes on with a session that another process has opened, or this gateway before a restart.
@@ -296,9 +301,9 @@ impl Gateway {
         let held = session.take_subscriptions();
         for server in self.directory.servers_for(session.principal().organisation()) {
             server.forget_session(lockgate_upstream::ClientSession::key(session));
-            for at in held.iter().filter(|at| at.server.names(&*server)) {
+            for at in &held {
                 // What stood on its own connection ends with that.
-                if at.given == Some(Subscription::Shared) {
+                if at.server.names(&*server) && at.given == Some(Subscription::Shared) {
                     at.clone().give_back(Arc::clone(&server));
                 }
             }

@@ -10,7 +10,7 @@ pub(crate) static NAME: HeaderName = HeaderName::from_static(NAME_HEADER);
 
 /// A header as text.
 pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
-    headers.get(name).and_then(|v| v.to_str().ok()).map(str::trim)
+    Some(headers.get(name)?.to_str().ok()?.trim())
 }
 
 /// The header that names a legacy session.

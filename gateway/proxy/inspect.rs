@@ -48,13 +48,14 @@ pub(crate) fn name_in_lock(server: &dyn Upstream) -> Cow<'_, str> {
     }
 }
 
-/// Definitions that were looked at when the catalog before was merged.
+/// Definitions that were looked at when the catalog before was merged, by the server's slug and its
+/// name for the tool.
+#[derive(Default)]
 pub(crate) struct Known<'a>(HashMap<(&'a str, &'a str), &'a Arc<Inspected>>);
 
 impl<'a> Known<'a> {
-    /// Of tools by their server and its name for them.
-    pub(crate) fn of(tools: impl Iterator<Item = (&'a str, &'a str, &'a Arc<Inspected>)>) -> Self {
-        Self(tools.map(|(slug, own, inspected)| ((slug, own), inspected)).collect())
+    pub(crate) fn add(&mut self, slug: &'a str, own: &'a str, inspected: &'a Arc<Inspected>) {
+        self.0.insert((slug, own), inspected);
     }
 
     /// Looks at a tool of a server, which has a slug and a name among all servers. Tools that come
@@ -72,10 +73,14 @@ impl<'a> Known<'a> {
             }
             _ => look(&item.text),
         };
-        let lock = pins.lock.as_ref().filter(|_| !builtin);
-        let standing = lock.map(|lock| lock.standing(server, &item.key, &fingerprint));
-        let pinned =
-            standing.is_some_and(|standing| pins.reaction(standing) == Reaction::Quarantine);
+        let standing = match &pins.lock {
+            Some(lock) if !builtin => Some(lock.standing(server, &item.key, &fingerprint)),
+            _ => None,
+        };
+        let pinned = matches!(
+            standing,
+            Some(standing) if pins.reaction(standing) == Reaction::Quarantine
+        );
         let quarantined =
             pinned || unseen && !builtin && pins.hidden_text == HiddenText::Quarantine;
         Arc::new(Inspected {
@@ -100,8 +105,12 @@ fn look(text: &[u8]) -> (String, Vec<Finding>, bool) {
 
 /// An item as clients see it.
 pub(crate) fn shown(item: &Item, pins: &Pins) -> Item {
-    let text = (pins.hidden_text == HiddenText::Strip).then(|| cleaned(&item.text)).flatten();
-    Item { text: text.map_or_else(|| item.text.clone(), Bytes::from), ..item.clone() }
+    if pins.hidden_text == HiddenText::Strip
+        && let Some(text) = cleaned(&item.text)
+    {
+        return Item { text: text.into(), ..item.clone() };
+    }
+    item.clone()
 }
 
 /// The text without invisible characters, if it has some.
@@ -117,8 +126,10 @@ fn cleaned(text: &[u8]) -> Option<Vec<u8>> {
 
 /// What a server says of itself, as clients see it.
 pub(crate) fn instructions(text: &Arc<str>, pins: &Pins) -> Arc<str> {
-    match pins.hidden_text {
-        HiddenText::Report => Arc::clone(text),
-        _ => pin::strip(text).map_or_else(|| Arc::clone(text), Arc::from),
+    if pins.hidden_text != HiddenText::Report
+        && let Some(stripped) = pin::strip(text)
+    {
+        return stripped.into();
     }
+    Arc::clone(text)
 }

@@ -20,9 +20,7 @@ const MAX_TREE: usize = 1 << 20;
 /// A server may pause only some requests, and has to say what for.
 pub(crate) fn check_questions(permitted: &Permitted, answer: &Answer) -> Result<(), RequestError> {
     if answer.kind == AnswerKind::InputRequired && answer.text.len() > MAX_TREE {
-        let words =
-            format!("server {} asked questions that are too long", permitted.server().slug());
-        return Err(RequestError::new(code::INTERNAL, words));
+        return Err(fault(permitted, "asked questions that are too long"));
     }
     let pausable = matches!(
         permitted.method(),
@@ -31,13 +29,17 @@ pub(crate) fn check_questions(permitted: &Permitted, answer: &Answer) -> Result<
     if answer.kind != AnswerKind::InputRequired {
         return Ok(());
     }
-    let asks = answer.member("inputRequests").is_some_and(|asked| asked != b"{}");
+    let asks = answer.member("inputRequests").unwrap_or(b"{}") != b"{}";
     if pausable && (asks || answer.member("requestState").is_some()) {
         return Ok(());
     }
-    let words =
-        format!("server {} paused a request without saying what for", permitted.server().slug());
-    Err(RequestError::new(code::INTERNAL, words))
+    Err(fault(permitted, "paused a request without saying what for"))
+}
+
+/// What is wrong with what a server asks.
+fn fault(permitted: &Permitted, words: &str) -> RequestError {
+    let slug = permitted.server().slug();
+    RequestError::new(code::INTERNAL, format!("server {slug} {words}"))
 }
 
 /// Asks what the server wants to know; gives leave for the next round.
@@ -46,41 +48,43 @@ pub(crate) async fn ask_client(
     answer: &Answer,
     talk: Option<&CallChannel>,
 ) -> Result<Permitted, RequestError> {
-    let slug = permitted.server().slug();
-    let problem = |words: &str| RequestError::new(code::INTERNAL, format!("server {slug} {words}"));
     let state = answer.member("requestState").map(<[u8]>::to_vec);
-    let questions =
-        answer.member("inputRequests").map(serde_json::from_slice::<Map<String, Value>>);
-    let questions =
-        match questions.filter(|asked| asked.as_ref().map_or(true, |asked| !asked.is_empty())) {
-            None => {
-                // Nothing to ask: the server wants to be called again later.
-                tokio::time::sleep(std::time::Duration::from_millis(250)).await;
-                return Ok(permitted.next_round(None, state));
-            }
-            Some(Ok(questions)) if questions.len() <= MAX_QUESTIONS => questions,
-            Some(_) => return Err(problem("asked questions that are not understood")),
-        };
-    let talk = talk.ok_or_else(|| problem("has a question, and this client cannot be asked"))?;
+    let asked = answer.member("inputRequests").unwrap_or(b"{}");
+    let questions: Map<String, Value> = match serde_json::from_slice(asked) {
+        Ok(questions) => questions,
+        Err(_) => return Err(fault(permitted, "asked questions that are not understood")),
+    };
+    if questions.is_empty() {
+        // Nothing to ask: the server wants to be called again later.
+        tokio::time::sleep(std::time::Duration::from_millis(250)).await;
+        return Ok(permitted.next_round(None, state));
+    }
+    if questions.len() > MAX_QUESTIONS {
+        return Err(fault(permitted, "asked questions that are not understood"));
+    }
+    let Some(talk) = talk else {
+        return Err(fault(permitted, "has a question, and this client cannot be asked"));
+    };
     let mut answers = Map::new();
     for (key, question) in questions {
-        let method =
-            Method::parse(question.get("method").and_then(Value::as_str).unwrap_or_default());
-        let params = question.get("params").cloned().unwrap_or_else(|| json!({}));
-        let answer = match talk.ask(method, params.to_string().into()).await {
+        let method = Method::parse(question["method"].as_str().unwrap_or(""));
+        let params = match question.get("params") {
+            Some(params) => params.to_string(),
+            None => "{}".into(),
+        };
+        let answer = match talk.ask(method, params.into()).await {
             Ok(result) if result.len() > MAX_TREE => {
-                return Err(problem("got an answer to its question that is too long"));
+                return Err(fault(permitted, "got an answer to its question that is too long"));
             }
-            Ok(result) => serde_json::from_slice(&result).unwrap_or_default(),
+            Ok(result) => serde_json::from_slice(&result).unwrap_or(Value::Null),
             Err(QuestionError::Undeclared) => {
-                return Err(problem(
-                    "has a question that this client did not declare that it can answer",
-                ));
+                let words = "has a question that this client did not declare that it can answer";
+                return Err(fault(permitted, words));
             }
             // Only an elicitation has a result that means no answer.
             Err(_) if method == Method::Elicit => json!({"action": "cancel"}),
             Err(reason) => {
-                return Err(problem(&format!("has a question, but {reason}")));
+                return Err(fault(permitted, &format!("has a question, but {reason}")));
             }
         };
         answers.insert(key, answer);

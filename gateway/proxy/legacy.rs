@@ -24,7 +24,7 @@ use crate::headers::{SESSION, VERSION, header, session_header};
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
 use crate::server_operation::{self, ServerOperation};
-use crate::session::{Session, parse_event_id};
+use crate::session::{Log, Session, parse_event_id};
 use crate::session_stream::{self, silence};
 use crate::snapshot::Snapshot;
 use crate::transport::{Exchange, ExchangeKind, Reply, Text};
@@ -47,7 +47,8 @@ pub(crate) async fn receive(
     if let Some(problem) = check_version(&exchange.headers) {
         operation.refuse(&problem);
         gateway.record_refused_request(&problem, exchange);
-        return problem.reply(Some(request.id()).filter(|id| !id.is_empty()), Era::Legacy);
+        let id = if request.id().is_empty() { None } else { Some(request.id()) };
+        return problem.reply(id, Era::Legacy);
     }
     if request.id().is_empty() {
         gateway.record_refused_notification(&request, exchange);
@@ -190,13 +191,11 @@ async fn await_lists(
 /// A version that we do not know, on a session that has negotiated one.
 fn check_version(headers: &HeaderMap) -> Option<RequestError> {
     let version = header(headers, &VERSION)?;
-    let known = Revision::parse(version).is_some_and(|r| r.era() == Era::Legacy);
-    let words = format!(
-        "unsupported protocol version in a session: {}",
-        version.chars().take(64).collect::<String>()
-    );
-    (!known)
-        .then(|| RequestError::new(code::INVALID_REQUEST, words).status(StatusCode::BAD_REQUEST))
+    if matches!(Revision::parse(version), Some(revision) if revision.era() == Era::Legacy) {
+        return None;
+    }
+    let words = format!("unsupported protocol version in a session: {version:.64}");
+    Some(RequestError::new(code::INVALID_REQUEST, words).status(StatusCode::BAD_REQUEST))
 }
 
 fn take_notification(gateway: &Gateway, session: &Session, note: &Request) {
@@ -216,11 +215,13 @@ fn take_notification(gateway: &Gateway, session: &Session, note: &Request) {
 }
 
 fn set_level(session: &Session, request: &Request) -> Result<(), RequestError> {
-    let level = request.param_str("level").and_then(|l| LogLevel::parse(&l));
-    session.set_level(
-        level.ok_or_else(|| RequestError::invalid("`params.level` is not a log level"))?,
-    );
-    Ok(())
+    if let Some(level) = request.param_str("level")
+        && let Some(level) = LogLevel::parse(&level)
+    {
+        session.set_level(level);
+        return Ok(());
+    }
+    Err(RequestError::invalid("`params.level` is not a log level"))
 }
 
 /// The stream for messages outside calls, or a stream of a call that is resumed.
@@ -253,21 +254,27 @@ pub(crate) fn open_stream(
         }
     };
     gateway.end_subscriptions(&session, snapshot);
-    let resumed = header(&exchange.headers, &HeaderName::from_static("last-event-id"))
-        .and_then(parse_event_id);
-    let resumed = resumed.and_then(|(number, after)| Some((session.log(number)?, after)));
-    // An event that is not known, any more or at all, says nothing of the session: the stream is a
-    // new one then.
-    let (log, after) = match resumed.filter(|(log, after)| log.has_numbered(*after)) {
-        Some((log, after)) => (log, Some(after)),
-        None => (session.listen(), None),
+    let reader = match find_resumed(&session, &exchange.headers) {
+        Some((log, after)) => log.read(after),
+        // A new stream outside calls starts with what has not been read by an earlier one.
+        None => {
+            let log = session.listen();
+            log.read(log.delivered())
+        }
     };
-    // A new stream outside calls starts with what has not been read by an earlier one.
-    let reader = log.read(after.unwrap_or_else(|| log.delivered()));
     Reply::Stream {
         headers: session_header(&session.id),
         events: session_stream::events(gateway, &session, reader, None, open),
     }
+}
+
+/// The stream that a client resumes, and the event after which it does. An event that is not known,
+/// any more or at all, says nothing of the session: the stream is a new one then.
+fn find_resumed(session: &Session, headers: &HeaderMap) -> Option<(Arc<Log>, u64)> {
+    let last = header(headers, &HeaderName::from_static("last-event-id"))?;
+    let (number, after) = parse_event_id(last)?;
+    let log = session.log(number)?;
+    if log.has_numbered(after) { Some((log, after)) } else { None }
 }
 
 /// A GET or DELETE that names no session: 404 where there is no endpoint, 405 where there is one.

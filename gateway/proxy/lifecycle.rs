@@ -44,7 +44,10 @@ impl Gateway {
         let snapshot = Snapshot::new(rules, None)?;
         let budget = Arc::new(Budget::new(snapshot.config.limits.bytes_in_flight));
         // Half of the processors, so that those who serve others keep the other half.
-        let threads = std::thread::available_parallelism().map_or(1, |n| n.get() / 2);
+        let threads = match std::thread::available_parallelism() {
+            Ok(all) => all.get() / 2,
+            Err(_) => 1,
+        };
         let apart = Bounds { running: threads, waiting: snapshot.config.limits.queued_judgements };
         let gateway = Arc::new(Self {
             directory: Directory::new(snapshot.naming, &metrics),
@@ -76,7 +79,7 @@ impl Gateway {
     /// # Errors
     /// [`RulesError`].
     pub fn prepare(&self, rules: Rules) -> Result<Prepared, RulesError> {
-        Snapshot::new(rules, Some(&self.snapshot.load())).map(Prepared)
+        Ok(Prepared(Snapshot::new(rules, Some(&self.snapshot.load()))?))
     }
 
     /// Takes over other rules. Sessions and servers stay as they are.

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use lockgate_protocol::header;
 use lockgate_protocol::list::{self, Shown};
 use lockgate_protocol::revision::Revision;
-use lockgate_protocol::scan::{self, Keys, Scanner};
+use lockgate_protocol::scan::{self, Keys, Scanner, Span};
 use lockgate_upstream::{Item, ListKind};
 
 use crate::catalog::rendered::Pages;
@@ -29,7 +29,7 @@ pub(crate) fn find_pages(
         for page in &pages {
             hasher.update(page);
         }
-        Arc::new(Pages { mark: hasher.finalize().to_hex().chars().take(16).collect(), pages })
+        Arc::new(Pages { mark: format!("{:.16}", hasher.finalize().to_hex()), pages })
     }))
 }
 
@@ -37,17 +37,20 @@ pub(crate) fn find_pages(
 /// stand at its root. Clients disagree on those that are nested; the gateway repeats these itself.
 fn definition(item: &Item, revision: Revision) -> Cow<'_, [u8]> {
     let text = &item.text[..];
-    let nested = item.headers.as_ref().is_some_and(|headers| headers.has_nested());
+    let nested = matches!(&item.headers, Some(headers) if headers.has_nested());
     if !nested || revision < Revision::V2026_07_28 {
         return text.into();
     }
-    let members =
-        Scanner::new(text, scan::MAX_DEPTH).and_then(|mut scanner| scanner.members(Keys::Distinct));
-    let schema = members.ok().and_then(|(_, members)| scan::find(&members, text, "inputSchema"));
-    let Some(schema) = schema else { return text.into() };
+    let Some(schema) = find_input_schema(text) else { return text.into() };
     let before = &text[..schema.range().start];
     let after = &text[schema.range().end..];
     [before, &header::strip_nested(schema.of(text)), after].concat().into()
+}
+
+fn find_input_schema(text: &[u8]) -> Option<Span> {
+    let mut scanner = Scanner::new(text, scan::MAX_DEPTH).ok()?;
+    let (_, members) = scanner.members(Keys::Distinct).ok()?;
+    scan::find(&members, text, "inputSchema")
 }
 
 fn render(
@@ -57,18 +60,22 @@ fn render(
     asked: bool,
     page_items: usize,
 ) -> Vec<Bytes> {
-    let entries: Vec<_> = view.entries(kind, asked.then_some(revision.era())).collect();
+    let asked = if asked { Some(revision.era()) } else { None };
+    let entries: Vec<_> = view.entries(kind, asked).collect();
     if entries.is_empty() {
         return vec![Bytes::from_static(b"[]")];
     }
-    let pages = entries.chunks(page_items.max(1));
-    pages.map(|entries| render_page(view, kind, revision, entries)).collect()
+    let mut pages = Vec::new();
+    for entries in entries.chunks(page_items.max(1)) {
+        pages.push(render_page(view, kind, revision, entries));
+    }
+    pages
 }
 
 fn render_page(view: &View, kind: ListKind, revision: Revision, entries: &[&Arc<Entry>]) -> Bytes {
     let mut out = vec![b'['];
     for entry in entries {
-        let slug = view.namespaced.then_some(entry.slug.as_str());
+        let slug = if view.namespaced { Some(entry.slug.as_str()) } else { None };
         let before = out.len();
         if before > 1 {
             out.push(b',');

@@ -2,6 +2,7 @@
 //! this caller can see, each tagged with the listen's own id. Page:
 //! basic/patterns/subscriptions.mdx (2026-07-28).
 
+mod task_requests;
 mod tasks;
 mod watched;
 
@@ -38,7 +39,8 @@ use crate::rights::CallerRights;
 use crate::session::covers;
 use crate::streams::OpenStream;
 use crate::task_status;
-use crate::transport::{Endpoint, Outgoing, Reply, Transport};
+use crate::transport::{Endpoint, Outgoing, Reply};
+use task_requests::TaskRequests;
 use tasks::Tasks;
 use watched::Watched;
 
@@ -100,32 +102,29 @@ pub(crate) fn open_stream(gateway: &Arc<Gateway>, context: &RequestContext) -> R
 
 fn listener(gateway: &Arc<Gateway>, context: &RequestContext) -> Result<Listener, RequestError> {
     let limits = &context.snapshot.config.limits;
-    let filter = context.request.param("notifications");
-    let Some(filter) = filter.and_then(|text| serde_json::from_slice(text).ok()) else {
+    let Some(filter) = read_filter(context) else {
         return Err(RequestError::invalid("`params.notifications` must be an object"));
     };
-    let filter: Map<String, Value> = filter;
-    let flag = |name: &str| filter.get(name).and_then(Value::as_bool).unwrap_or(false);
     if context.request.param("taskIds").is_some() {
         crate::authorize::require_tasks(context)?;
     }
     let tasks = Tasks::wanted(context, &filter)?;
-    let uris = filter.get("resourceSubscriptions").and_then(Value::as_array);
-    let uris = uris.map(Vec::as_slice).unwrap_or_default();
+    let uris = match filter.get("resourceSubscriptions") {
+        Some(Value::Array(uris)) => uris.as_slice(),
+        _ => &[],
+    };
     if uris.len() > limits.subscriptions {
         return Err(RequestError::invalid(
             "too many resources in one listen (limits.subscriptions)",
         ));
     }
     let held = crate::authorize::admit(&context.snapshot, &context.rights, Method::Listen)?;
-    let open = gateway.stream(&context.principal);
-    let open = open.map_err(RequestError::too_many_streams)?;
+    let open = match gateway.stream(&context.principal) {
+        Ok(open) => open,
+        Err(too_many) => return Err(RequestError::too_many_streams(too_many)),
+    };
     audit_listen(gateway, context)?;
-    // What may not be subscribed to is left out of the acknowledgement, like what does not exist.
-    let uris = uris.iter().filter_map(Value::as_str);
-    let mut steps = Steps::of_request();
-    let wanted =
-        uris.filter_map(|shown| Watched::authorize(gateway, context, shown, &mut steps)).collect();
+    let wanted = authorize_resources(gateway, context, uris);
     let offers = &context.view.offers;
     Ok(Listener {
         gateway: Arc::clone(gateway),
@@ -134,9 +133,9 @@ fn listener(gateway: &Arc<Gateway>, context: &RequestContext) -> Result<Listener
         _held: held,
         id: context.request.id_bytes(),
         lists: [
-            flag("toolsListChanged") && offers.tools,
-            flag("promptsListChanged") && offers.prompts,
-            flag("resourcesListChanged") && offers.resources,
+            asks_for(&filter, "toolsListChanged") && offers.tools,
+            asks_for(&filter, "promptsListChanged") && offers.prompts,
+            asks_for(&filter, "resourcesListChanged") && offers.resources,
         ],
         resources: Vec::new(),
         wanted,
@@ -152,6 +151,30 @@ fn listener(gateway: &Arc<Gateway>, context: &RequestContext) -> Result<Listener
         info: Arc::clone(&context.snapshot.info),
         _open: open,
     })
+}
+
+fn read_filter(context: &RequestContext) -> Option<Map<String, Value>> {
+    serde_json::from_slice(context.request.param("notifications")?).ok()
+}
+
+fn asks_for(filter: &Map<String, Value>, list: &str) -> bool {
+    matches!(filter.get(list), Some(Value::Bool(true)))
+}
+
+/// What may not be subscribed to is left out of the acknowledgement, like what does not exist.
+fn authorize_resources(
+    gateway: &Gateway,
+    context: &RequestContext,
+    uris: &[Value],
+) -> Vec<Watched> {
+    let mut steps = Steps::of_request();
+    let mut wanted = Vec::new();
+    for uri in uris {
+        if let Some(shown) = uri.as_str() {
+            wanted.extend(Watched::authorize(gateway, context, shown, &mut steps));
+        }
+    }
+    wanted
 }
 
 /// The lane on which the calls of a client go that can be asked things.
@@ -210,14 +233,14 @@ impl Listener {
         let session = self.lane.as_ref().map(Listening::session);
         let caller = Caller { session, ..self.caller.clone() };
         let mut wanted = wanted.into_iter();
-        loop {
-            let some: Vec<_> = wanted.by_ref().take(SUBSCRIBED_AT_ONCE).collect();
-            if some.is_empty() {
-                break;
+        while wanted.len() > 0 {
+            let mut asking = Vec::with_capacity(wanted.len().min(SUBSCRIBED_AT_ONCE));
+            for one in wanted.by_ref().take(SUBSCRIBED_AT_ONCE) {
+                asking.push(one.subscribe(&self.gateway, &self.principal, &caller));
             }
-            let asking =
-                some.into_iter().map(|one| one.subscribe(&self.gateway, &self.principal, &caller));
-            self.resources.extend(join_all(asking).await.into_iter().flatten());
+            for subscribed in join_all(asking).await {
+                self.resources.extend(subscribed);
+            }
         }
         let mut filter = Map::new();
         for (on, name) in self.lists.iter().zip([
@@ -230,10 +253,11 @@ impl Listener {
             }
         }
         if !self.resources.is_empty() {
-            filter.insert(
-                "resourceSubscriptions".into(),
-                self.resources.iter().map(|watched| watched.shown.as_str()).collect(),
-            );
+            let mut shown = Vec::with_capacity(self.resources.len());
+            for watched in &self.resources {
+                shown.push(Value::from(watched.shown.as_str()));
+            }
+            filter.insert("resourceSubscriptions".into(), shown.into());
         }
         let tasks = self.tasks.grant().await;
         if !tasks.is_empty() {
@@ -257,12 +281,15 @@ impl Listener {
     /// Tells of lists that look different now to this caller, and of those that servers announced.
     fn compare_lists(&mut self, announced: &[Announcement]) {
         let after = self.current_view();
-        let lists = after.as_ref().map_or_else(ListMarks::none, |view| view.marks(false));
+        let lists = match &after {
+            Some(view) => view.marks(false),
+            None => ListMarks::none(),
+        };
         let before = std::mem::replace(&mut self.lists_notified, lists);
         let lane = self.lane.as_ref();
         let announced = announced_lists(after.as_deref(), announced, |session| match session {
             None => true,
-            Some(key) => lane.is_some_and(|lane| lane.covers(key)),
+            Some(key) => matches!(lane, Some(lane) if lane.covers(key)),
         });
         for kind in before.changes(lists, &announced) {
             self.notify_list_changed(kind);
@@ -300,10 +327,10 @@ impl Listener {
             (false, false) => own.to_owned(),
         };
         // By the rules of now, and for the part too.
-        if self.current_view().is_none_or(|view| view.resource(&shown, Kind::Resource).is_none()) {
-            return;
+        let Some(view) = self.current_view() else { return };
+        if view.resource(&shown, Kind::Resource).is_some() {
+            self.push_notification(Method::ResourceUpdated, |params| params.string("uri", &shown));
         }
-        self.push_notification(Method::ResourceUpdated, |params| params.string("uri", &shown));
     }
 
     /// So much has happened that some of it was lost: everything may have changed.
@@ -315,11 +342,13 @@ impl Listener {
         for kind in [ListKind::Tools, ListKind::Prompts, ListKind::Resources] {
             self.notify_list_changed(kind);
         }
-        let shown: Vec<String> =
-            self.resources.iter().map(|watched| watched.shown.clone()).collect();
-        for shown in shown {
-            self.push_notification(Method::ResourceUpdated, |params| params.string("uri", &shown));
+        let resources = std::mem::take(&mut self.resources);
+        for watched in &resources {
+            self.push_notification(Method::ResourceUpdated, |params| {
+                params.string("uri", &watched.shown);
+            });
         }
+        self.resources = resources;
         let requests = self.task_requests();
         self.tasks.read_all(|token| requests.make(token));
     }
@@ -352,46 +381,11 @@ impl Listener {
 
     /// The final result; the stream ends after it.
     fn finish(&mut self) {
-        let info: Value = serde_json::from_slice(&self.info).unwrap_or_default();
-        let id: Value = serde_json::from_slice(&self.id).unwrap_or_default();
+        let info = serde_json::from_slice(&self.info).unwrap_or(Value::Null);
+        let id = serde_json::from_slice(&self.id).unwrap_or(Value::Null);
         let meta = json!({meta::SUBSCRIPTION_ID: id, meta::SERVER_INFO: info});
         let result = json!({"resultType": "complete", "_meta": meta});
         self.ready.push_back(write::result(&self.id, result.to_string().as_bytes()).into());
         self.stage = Stage::Over;
-    }
-}
-
-/// See [`Listener::task_requests`].
-struct TaskRequests {
-    gateway: Arc<Gateway>,
-    endpoint: Endpoint,
-    principal: Principal,
-    caller: Caller,
-    revision: Revision,
-}
-
-impl TaskRequests {
-    /// A request for one of the caller's tasks, judged by the rules of now.
-    fn make(&self, token: &str) -> Option<(Arc<Gateway>, Box<RequestContext>)> {
-        let snapshot = self.gateway.snapshot();
-        let principal = snapshot.authenticator.current(&self.principal)?;
-        let rights = CallerRights::new(&snapshot.policy, principal.clone(), &self.endpoint);
-        let context = RequestContext {
-            view: self.gateway.directory.view(&self.endpoint, &snapshot, &rights)?,
-            endpoint: self.endpoint.clone(),
-            transport: Transport::Mcp,
-            rights,
-            principal,
-            request: task_status::make_request(token, snapshot.config.limits.depth)?,
-            revision: self.revision,
-            caller: self.caller.clone(),
-            session: None,
-            trace: None,
-            operation: None,
-            running: None,
-            takes_streamed_body: false,
-            snapshot,
-        };
-        Some((Arc::clone(&self.gateway), Box::new(context)))
     }
 }

@@ -14,12 +14,11 @@ pub(crate) fn write_log_message(slug: &str, note: &Request, level: LogLevel) -> 
     }
     let mut params = Vec::with_capacity(note.text.len() + slug.len());
     let mut object = Object::open(&mut params);
-    let logger = note.param_str("logger");
     object.string("level", severity.as_str());
-    object.string(
-        "logger",
-        &logger.map_or_else(|| slug.to_owned(), |logger| format!("{slug}/{logger}")),
-    );
+    match note.param_str("logger") {
+        Some(logger) => object.string("logger", &format!("{slug}/{logger}")),
+        None => object.string("logger", slug),
+    }
     if let Some(data) = note.param("data") {
         object.raw("data", data);
     }

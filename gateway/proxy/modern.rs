@@ -48,7 +48,9 @@ pub(crate) async fn receive(
         return Reply::accepted();
     }
     let id = request.id_bytes();
-    if let Some(sole) = gateway.sole.as_ref().filter(|sole| sole.is_new()) {
+    if let Some(sole) = &gateway.sole
+        && sole.is_new()
+    {
         // Servers begin when they know what their client can do.
         let declared = request.meta(meta::CLIENT_CAPABILITIES).unwrap_or(b"{}");
         sole.declare(&capabilities::carried(declared));
@@ -99,14 +101,13 @@ fn check_request(
 ) -> Result<Box<RequestContext>, RequestError> {
     let version = check_meta(&request)?;
     check_standard_headers(&exchange.headers, &request, &version)?;
-    let revision = Revision::parse(&version)
-        .filter(|r| r.era() == Era::Modern)
-        .ok_or_else(|| RequestError::version(&version))?;
+    let revision = match Revision::parse(&version) {
+        Some(revision) if revision.era() == Era::Modern => revision,
+        _ => return Err(RequestError::version(&version)),
+    };
     let rights = CallerRights::new(&snapshot.policy, principal.clone(), &exchange.endpoint);
-    let view = gateway
-        .directory
-        .view(&exchange.endpoint, &snapshot, &rights)
-        .ok_or_else(RequestError::no_endpoint)?;
+    let view = gateway.directory.view(&exchange.endpoint, &snapshot, &rights);
+    let Some(view) = view else { return Err(RequestError::no_endpoint()) };
     if !is_offered(request.method, &view) {
         return Err(RequestError::method_not_found(&request.method_name()));
     }
@@ -142,12 +143,7 @@ fn check_request(
 fn read_caller(principal: &Principal, request: &Request) -> Result<Caller, RequestError> {
     let log_level = match request.meta(meta::LOG_LEVEL) {
         None => None,
-        Some(raw) => {
-            let level = scan::as_str(raw).and_then(|l| LogLevel::parse(&l));
-            Some(level.ok_or_else(|| {
-                RequestError::invalid("`_meta` io.modelcontextprotocol/logLevel is not a log level")
-            })?)
-        }
+        Some(raw) => Some(read_log_level(raw)?),
     };
     let declared = request.meta(meta::CLIENT_CAPABILITIES).unwrap_or(b"{}");
     let capabilities = capabilities::carried(declared);
@@ -160,6 +156,16 @@ fn read_caller(principal: &Principal, request: &Request) -> Result<Caller, Reque
         session: None,
         era: Era::Modern,
     })
+}
+
+fn read_log_level(raw: &[u8]) -> Result<LogLevel, RequestError> {
+    if let Some(level) = scan::as_str(raw)
+        && let Some(level) = LogLevel::parse(&level)
+    {
+        return Ok(level);
+    }
+    let words = "`_meta` io.modelcontextprotocol/logLevel is not a log level";
+    Err(RequestError::invalid(words))
 }
 
 /// The members of `_meta` that every modern request has. Gives the version.
@@ -185,8 +191,10 @@ fn check_standard_headers(
 ) -> Result<(), RequestError> {
     expect_header(headers, &VERSION, version)?;
     expect_header(headers, &METHOD, &request.method_name())?;
-    let target = request.method.target().filter(|_| request.method.exists_in(Era::Modern));
-    let Some(key) = target else { return Ok(()) };
+    let key = match request.method.target() {
+        Some(key) if request.method.exists_in(Era::Modern) => key,
+        _ => return Ok(()),
+    };
     let Some(name) = request.param_str(key) else {
         return match single_header(headers, &NAME)? {
             None => Ok(()),
@@ -195,8 +203,9 @@ fn check_standard_headers(
             ))),
         };
     };
-    let value = single_header(headers, &NAME)?
-        .ok_or_else(|| RequestError::header("the header Mcp-Name is missing"))?;
+    let Some(value) = single_header(headers, &NAME)? else {
+        return Err(RequestError::header("the header Mcp-Name is missing"));
+    };
     match sentinel::decode_value(value) {
         Ok(decoded) if decoded == name => Ok(()),
         Ok(_) => Err(RequestError::header("the header Mcp-Name contradicts the body")),
@@ -232,21 +241,24 @@ fn check_param_headers(
     request: &Request,
     view: &View,
 ) -> Result<(), RequestError> {
-    let seen = request.param_str("name").and_then(|name| view.tool(&name));
+    let Some(name) = request.param_str("name") else { return Ok(()) };
+    let Some(seen) = view.tool(&name) else { return Ok(()) };
     // Servers of the legacy era, which alone offer things to some clients only, want no headers.
-    let Some(entry) = seen.filter(|seen| seen.entry.audience == Audience::Everybody) else {
+    if seen.entry.audience != Audience::Everybody {
         return Ok(());
-    };
-    let Some(wanted) = &entry.entry.item.headers else { return Ok(()) };
+    }
+    let Some(wanted) = &seen.entry.item.headers else { return Ok(()) };
     let arguments = request.param("arguments").unwrap_or(b"{}");
     let values = wanted.values(arguments);
     for name in wanted.shallow_names() {
-        let body = values.iter().find(|(n, _)| *n == name).map(|(_, v)| v.as_str());
-        let sent = HeaderName::from_bytes(name.as_bytes())
-            .map_or(Ok(None), |name| single_header(headers, &name))?;
+        let body = values.iter().find(|(n, _)| *n == name);
+        let sent = match HeaderName::from_bytes(name.as_bytes()) {
+            Ok(name) => single_header(headers, &name)?,
+            Err(_) => None,
+        };
         match (sent, body) {
             (None, None) => {}
-            (Some(sent), Some(body)) if is_same_value(sent, body) => {}
+            (Some(sent), Some((_, body))) if is_same_value(sent, body) => {}
             (None, Some(_)) => {
                 return Err(RequestError::header(format!("the header {name} is missing")));
             }

@@ -236,8 +236,8 @@ impl Listening {
     /// Whether a connection with this key is one of the client's.
     pub(crate) fn covers(&self, key: u64) -> bool {
         let all = self.clients.lanes.lock();
-        let lanes = all.get(&self.declared);
-        lanes.is_some_and(|lanes| lanes.iter().any(|lane| lane.key == key))
+        let Some(lanes) = all.get(&self.declared) else { return false };
+        lanes.iter().any(|lane| lane.key == key)
     }
 }
 

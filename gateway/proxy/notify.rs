@@ -28,7 +28,10 @@ pub(crate) fn announced_lists(
 ) -> Vec<ListKind> {
     let mut lists = Vec::new();
     let Some(view) = view else { return lists };
-    for announcement in announced.iter().filter(|announcement| is_meant(announcement.session)) {
+    for announcement in announced {
+        if !is_meant(announcement.session) {
+            continue;
+        }
         for kind in &announcement.lists {
             if !lists.contains(kind) && view.lists_of(&announcement.server, *kind) {
                 lists.push(*kind);
@@ -63,7 +66,10 @@ impl Gateway {
             };
             let rights = CallerRights::new(&snapshot.policy, principal, &session.endpoint);
             let organisation: Box<str> = rights.principal.organisation().into();
-            let agent = session.endpoint.is_of_agent().then_some(rights.principal.clone());
+            let agent = match session.endpoint.is_of_agent() {
+                true => Some(rights.principal.clone()),
+                false => None,
+            };
             let key = (organisation, session.endpoint.clone(), agent, rights.class.mark());
             let seen: &Seen = views.entry(key).or_insert_with(|| {
                 let view = self.directory.view(&session.endpoint, snapshot, &rights);
@@ -92,10 +98,9 @@ impl Gateway {
             None => self.directory.servers(),
             Some(organisation) => self.directory.servers_of(organisation),
         };
-        servers.retain(|server| {
-            let id = ServerId::of(&**server);
-            view.is_none_or(|view| view.server(&id).is_none())
-        });
+        if let Some(view) = view {
+            servers.retain(|server| view.server(&ServerId::of(&**server)).is_none());
+        }
         servers
     }
 
@@ -119,9 +124,11 @@ impl Gateway {
 
     /// The same where it is known what the caller sees.
     fn end_hidden_subscriptions(&self, session: &Session, view: Option<&View>) {
-        let there =
-            |shown: &str| view.is_some_and(|view| view.resource(shown, Kind::Resource).is_some());
-        for at in session.retain_subscriptions(there) {
+        let ended = session.retain_subscriptions(|shown| match view {
+            Some(view) => view.resource(shown, Kind::Resource).is_some(),
+            None => false,
+        });
+        for at in ended {
             if let Some(server) = self.directory.find_server(&at.server) {
                 at.give_back(server);
             }
@@ -132,13 +139,20 @@ impl Gateway {
     /// their own principal.
     pub(crate) fn notify_log_message(&self, server: &ServerId, note: &Request) {
         let snapshot = self.snapshot();
-        let own = server.organisation.as_ref().and_then(|name| self.directory.organisation(name));
-        let callers = own.as_ref().map_or(&self.single_principal, |own| &own.single_principal);
-        let sessions = self.sessions.of(server.organisation.as_deref());
-        for session in sessions.iter().filter(|s| callers.is(s.principal().key())) {
-            let view = self.view_of(session, &snapshot);
-            if view.is_some_and(|view| view.server(server).is_some()) {
-                ClientSession::log(&**session, server, note);
+        let own = match &server.organisation {
+            Some(name) => self.directory.organisation(name),
+            None => None,
+        };
+        let callers = match &own {
+            Some(own) => &own.single_principal,
+            None => &self.single_principal,
+        };
+        for session in self.sessions.of(server.organisation.as_deref()) {
+            if callers.is(session.principal().key())
+                && let Some(view) = self.view_of(&session, &snapshot)
+                && view.server(server).is_some()
+            {
+                ClientSession::log(&*session, server, note);
             }
         }
     }

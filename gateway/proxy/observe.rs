@@ -3,6 +3,7 @@
 use lockgate_telemetry::{Bounds, KeySet};
 use lockgate_upstream::BreakerState;
 
+use crate::catalog::organisation_of;
 use crate::gateway::Gateway;
 
 impl Gateway {
@@ -37,7 +38,7 @@ impl Gateway {
             waiting += server.calls().waiting();
             if let Some(load) = server.load() {
                 let open = !matches!(load.breaker, BreakerState::Closed { .. });
-                let organisation = server.organisation().map(|organisation| &**organisation);
+                let organisation = organisation_of(&*server);
                 self.metrics.server(organisation, server.slug()).set_load(&Bounds {
                     running: load.running,
                     concurrency: load.concurrency,

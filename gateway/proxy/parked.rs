@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use dashmap::DashMap;
 use lockgate_authn::Principal;
+use lockgate_text::hex;
 use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -66,17 +67,21 @@ impl ParkedCalls {
         if call.share.is_none() {
             let most = limits.parked_calls_per_principal;
             let share = self.shares.take_of_all(principal, most, limits.parked_calls);
-            call.share = Some(share.map_err(|exhausted| match exhausted {
-                Exhausted::Principal => RequestError::too_many_parked("parked_calls_per_principal"),
-                Exhausted::Organisation => RequestError::too_many_parked("parked_calls"),
-            })?);
+            call.share = match share {
+                Ok(share) => Some(share),
+                Err(Exhausted::Principal) => {
+                    return Err(RequestError::too_many_parked("parked_calls_per_principal"));
+                }
+                Err(Exhausted::Organisation) => {
+                    return Err(RequestError::too_many_parked("parked_calls"));
+                }
+            };
         }
         if self.calls.len() >= limits.parked_calls {
             return Err(RequestError::too_many_parked("parked_calls"));
         }
-        let handle = match &call.handle {
-            Some(handle) => handle.clone(),
-            None => new_handle().ok_or_else(|| RequestError::too_many_parked("parked_calls"))?,
+        let Some(handle) = call.handle.clone().or_else(new_handle) else {
+            return Err(RequestError::too_many_parked("parked_calls"));
         };
         call.handle = Some(handle.clone());
         call.since = Instant::now();
@@ -87,7 +92,8 @@ impl ParkedCalls {
 
     /// Takes a call out, to go on with it or to end it.
     pub(crate) fn take(&self, handle: &str) -> Option<ParkedCall> {
-        self.calls.remove(handle).map(|(_, call)| call)
+        let (_, call) = self.calls.remove(handle)?;
+        Some(call)
     }
 
     /// Ends those that have been here for longer.
@@ -113,7 +119,10 @@ impl ParkedCall {
 impl Drop for ParkedCall {
     fn drop(&mut self) {
         let has_unanswered = self.bridge.close();
-        let Some(task) = self.task.take().filter(|_| has_unanswered) else { return };
+        let Some(task) = self.task.take() else { return };
+        if !has_unanswered {
+            return;
+        }
         // The server is to hear that nobody answers before its call is cancelled, and no other call
         // of the client goes beside it meanwhile.
         let lease = self.lease.take();
@@ -129,5 +138,5 @@ impl Drop for ParkedCall {
 fn new_handle() -> Option<Box<str>> {
     let mut random = [0u8; 16];
     getrandom::fill(&mut random).ok()?;
-    Some(random.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into())
+    Some(hex::encode(&random).into())
 }

@@ -59,11 +59,17 @@ impl Quotas {
         let organisation = principal.organisation();
         if organisation != DEFAULT_ORGANISATION {
             let most = (all / LEFT_TO_OTHERS).max(1);
-            let taken = self.take_as(Holder::Organisation(organisation.into()), most, None);
-            of_organisation = Some(Box::new(taken.ok_or(Exhausted::Organisation)?));
+            let holder = Holder::Organisation(organisation.into());
+            let Some(taken) = self.take_as(holder, most, None) else {
+                return Err(Exhausted::Organisation);
+            };
+            of_organisation = Some(Box::new(taken));
         }
         let holder = Holder::Principal(principal.clone());
-        self.take_as(holder, limit, of_organisation).ok_or(Exhausted::Principal)
+        match self.take_as(holder, limit, of_organisation) {
+            Some(taken) => Ok(taken),
+            None => Err(Exhausted::Principal),
+        }
     }
 
     fn take_as(

@@ -12,7 +12,7 @@ use crate::rescue::RequestError;
 
 /// The read that shows whether a resource is there; nothing where its URI cannot be read at all.
 pub(crate) fn make_read(context: &RequestContext, uri: &str) -> Option<Box<RequestContext>> {
-    about(context, Method::ResourcesRead, uri).map(Box::new)
+    Some(Box::new(about(context, Method::ResourcesRead, uri)?))
 }
 
 /// Makes the read; what came back is nobody's.
@@ -23,5 +23,6 @@ pub(crate) async fn check_readable(
     gateway: &Gateway,
     read: Box<RequestContext>,
 ) -> Result<(), RequestError> {
-    dispatch::forward_nested(gateway, read).await.map(drop)
+    dispatch::forward_nested(gateway, read).await?;
+    Ok(())
 }

@@ -48,8 +48,12 @@ impl Gateway {
     #[must_use]
     pub fn metadata(&self, path: &str) -> Option<String> {
         let snapshot = self.snapshot.load();
-        let keys = snapshot.signer.as_ref().and_then(|signer| signer.key_set(path));
-        keys.or_else(|| snapshot.authenticator.metadata(path))
+        if let Some(signer) = &snapshot.signer
+            && let Some(keys) = signer.key_set(path)
+        {
+            return Some(keys);
+        }
+        snapshot.authenticator.metadata(path)
     }
 
     /// One exchange with a client. Dropping the future, or the events of the reply, means that the
@@ -109,10 +113,10 @@ impl Gateway {
             return Ok(jsonrpc::parse(body, depth, SentBy::Client));
         }
         Box::pin(async move {
-            let turn = self.apart.turn(principal.caller_id()).await;
-            let turn = turn.map_err(|_| {
-                RequestError::too_many_judgements(self.apart.limit().expected_wait())
-            })?;
+            let Ok(turn) = self.apart.turn(principal.caller_id()).await else {
+                let wait = self.apart.limit().expected_wait();
+                return Err(RequestError::too_many_judgements(wait));
+            };
             Ok(turn.run(move || jsonrpc::parse(body, depth, SentBy::Client)).await)
         })
         .await
@@ -150,7 +154,8 @@ impl Gateway {
                                 .await
                         }
                         None => {
-                            let id = Some(request.id()).filter(|id| !id.is_empty());
+                            let id =
+                                if request.id().is_empty() { None } else { Some(request.id()) };
                             self.refuse_unknown_session(exchange, id, Some(&operation))
                         }
                     },
@@ -169,12 +174,15 @@ enum Chosen {
 /// The modern envelope outranks the method; a legacy version in the header of a session outranks
 /// the envelope.
 fn choose(request: &Request, headers: &HeaderMap) -> Chosen {
-    let version = header(headers, &VERSION).filter(|v| !v.is_empty());
-    let legacy_version = version.and_then(Revision::parse).is_some_and(|r| r.era() == Era::Legacy);
+    let version = header(headers, &VERSION).unwrap_or("");
+    let legacy_version = match Revision::parse(version) {
+        Some(revision) => revision.era() == Era::Legacy,
+        None => false,
+    };
     if legacy_version && headers.contains_key(&SESSION) {
         return Chosen::Legacy;
     }
-    if request.meta(meta::PROTOCOL_VERSION).is_some() || version.is_some() && !legacy_version {
+    if request.meta(meta::PROTOCOL_VERSION).is_some() || !version.is_empty() && !legacy_version {
         return Chosen::Modern;
     }
     if request.method == Method::Initialize { Chosen::Initialize } else { Chosen::Legacy }

@@ -146,8 +146,10 @@ impl Gateway {
 
     fn refused_at(&self, why: Rejection, words: &str, who: Option<&Principal>, endpoint: &str) {
         self.metrics.rejected(why);
-        let (issuer, subject) = who.map_or(("", ""), |who| (&*who.issuer, &*who.subject));
-        let key = who.and_then(|who| who.key_name.as_deref());
+        let (issuer, subject, key) = match who {
+            Some(who) => (&*who.issuer, &*who.subject, who.key_name.as_deref()),
+            None => ("", "", None),
+        };
         tracing::info!(
             target: "audit",
             decision = "refuse",

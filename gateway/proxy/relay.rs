@@ -134,17 +134,21 @@ impl Relay {
     fn rewrite(&self, part: &[u8]) -> Result<Option<(Bytes, Sender<Bytes>)>, SinkError> {
         let mut state = self.state.lock();
         let Some(stream) = &mut state.stream else { return Err(SinkError::ClientGone) };
-        let rewritten = stream.scanner.push(part, &mut stream.rewriter);
-        rewritten.map_err(|error| SinkError::Invalid(error.to_string()))?;
+        if let Err(error) = stream.scanner.push(part, &mut stream.rewriter) {
+            return Err(SinkError::Invalid(error.to_string()));
+        }
         let output = stream.rewriter.take_output();
-        Ok((!output.is_empty()).then(|| (output, stream.client.clone())))
+        if output.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some((output, stream.client.clone())))
     }
 }
 
 impl ResponseSink for Relay {
     fn begin(&self, id: u64, start: &[u8]) -> bool {
         let mut state = self.state.lock();
-        let has_stream = self.channel.as_ref().is_some_and(|channel| channel.stream().is_some());
+        let has_stream = matches!(&self.channel, Some(channel) if channel.stream().is_some());
         let mut hold = Hold::none(Arc::clone(&self.budget));
         if has_stream
             || state.stream.is_some()
@@ -155,7 +159,7 @@ impl ResponseSink for Relay {
         }
         let mut scanner = StreamScanner::new(self.depth);
         // Written now, because few answers are large.
-        let slug = self.namespaced.then(|| self.server.slug().to_owned());
+        let slug = if self.namespaced { Some(self.server.slug().to_owned()) } else { None };
         let mut rewriter = Rewriter::new(Shape { server_id: id, slug, ..self.shape.clone() });
         if scanner.push(start, &mut rewriter).is_err() || !rewriter.is_within_content() {
             return false;

@@ -78,6 +78,17 @@ impl DerefMut for RequestError {
     }
 }
 
+/// The call cannot be written into the audit trail, and is not made without that.
+impl From<RecordError> for RequestError {
+    fn from(unwritable: RecordError) -> Self {
+        let mut problem = Self::new(code::INTERNAL, unwritable.to_string())
+            .status(StatusCode::SERVICE_UNAVAILABLE);
+        problem.data = Some(json!({"reason": "audit"}));
+        problem.retry_after = Some(Duration::from_secs(5));
+        problem
+    }
+}
+
 impl RequestError {
     #[cold]
     pub(crate) fn new(code: i64, message: impl Into<Cow<'static, str>>) -> Self {
@@ -152,8 +163,7 @@ impl RequestError {
 
     /// The same answer for what does not exist and for what policy hides.
     pub(crate) fn unknown(what: &str, name: &str) -> Self {
-        let name: String = name.chars().take(128).collect();
-        Self::invalid(format!("unknown {what}: {name}")).unknown_name()
+        Self::invalid(format!("unknown {what}: {name:.128}")).unknown_name()
     }
 
     /// Nothing has the name that was used.
@@ -167,7 +177,7 @@ impl RequestError {
     }
 
     pub(crate) fn unknown_resource(uri: &str, era: Era) -> Self {
-        let uri: String = uri.chars().take(256).collect();
+        let uri = format!("{uri:.256}");
         let code = if era == Era::Modern { code::INVALID_PARAMS } else { code::RESOURCE_NOT_FOUND };
         Self::new(code, "resource not found").data(json!({"uri": uri})).unknown_name()
     }
@@ -184,11 +194,8 @@ impl RequestError {
     }
 
     pub(crate) fn method_not_found(method: &str) -> Self {
-        Self::new(
-            code::METHOD_NOT_FOUND,
-            format!("method not found: {}", method.chars().take(64).collect::<String>()),
-        )
-        .unknown_name()
+        let words = format!("method not found: {method:.64}");
+        Self::new(code::METHOD_NOT_FOUND, words).unknown_name()
     }
 
     /// Modern: a standard header is missing or says something else than the body.
@@ -288,15 +295,6 @@ impl RequestError {
         self
     }
 
-    /// The call cannot be written into the audit trail, and is not made without that.
-    pub(crate) fn unrecorded(unwritable: &RecordError) -> Self {
-        let mut problem = Self::new(code::INTERNAL, unwritable.to_string())
-            .status(StatusCode::SERVICE_UNAVAILABLE);
-        problem.data = Some(json!({"reason": "audit"}));
-        problem.retry_after = Some(Duration::from_secs(5));
-        problem
-    }
-
     /// There is no memory for the answer until clients have read theirs.
     pub(crate) fn dropped() -> Self {
         Self::new(code::OVERLOADED, DROPPED)
@@ -347,7 +345,9 @@ impl RequestError {
         if let Some(challenge) = &self.challenge {
             headers.insert(WWW_AUTHENTICATE, challenge.clone());
         }
-        if let Some(wait) = self.retry_after.filter(|_| self.status.is_some()) {
+        if let Some(wait) = self.retry_after
+            && self.status.is_some()
+        {
             headers
                 .insert(RETRY_AFTER, HeaderValue::from(wait.as_secs_f64().ceil().max(1.0) as u64));
         }

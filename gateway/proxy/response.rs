@@ -3,10 +3,10 @@
 
 mod legacy_task;
 pub(crate) mod scrub;
+mod splice;
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use lockgate_admission::budget::{Budget, Hold};
 use lockgate_policy::response::Response;
 use lockgate_protocol::list;
@@ -25,6 +25,7 @@ use crate::rescue::RequestError;
 use crate::tokens;
 use crate::transport::Text;
 use legacy_task::{related_task, write_task};
+use splice::splice;
 
 /// Results up to this size are copied into one piece.
 const COPIED: usize = 16 * 1024;
@@ -43,8 +44,10 @@ pub(crate) fn write_response(
     budget: &Arc<Budget>,
 ) -> Result<Text, RequestError> {
     let text = &answer.text;
-    let rule = permitted.response().map(|rule| &**rule);
-    if let Some(most) = rule.and_then(|rule| rule.too_large(text.len())) {
+    let rule = permitted.response();
+    if let Some(rule) = rule
+        && let Some(most) = rule.too_large(text.len())
+    {
         return Err(too_large(context, text.len(), most));
     }
     let _copies = hold_copies(context, permitted, answer, budget)?;
@@ -62,7 +65,10 @@ pub(crate) fn write_response(
         let inner = answer.member("requestState");
         let resumption = permitted.resumption();
         let sealed = tokens::seal(context, server, target, inner, requests.as_deref(), resumption);
-        object.string("requestState", &sealed.map_err(|what| broken(permitted, what))?);
+        match sealed {
+            Ok(sealed) => object.string("requestState", &sealed),
+            Err(what) => return Err(broken(permitted, what)),
+        }
     }
     if text.len() > COPIED {
         return Ok(match splice(head, text, answer, &kept, changed) {
@@ -96,8 +102,8 @@ fn rewrite_members<'a>(
     answer: &'a Answer,
 ) -> Result<Members<'a>, RequestError> {
     let text = &answer.text;
-    let rule = permitted.response().map(|rule| &**rule);
-    let slug = context.view.namespaced.then(|| permitted.server().slug());
+    let rule = permitted.response();
+    let slug = if context.view.namespaced { Some(permitted.server().slug()) } else { None };
     let mut members = Members { kept: Vec::new(), changed: Vec::new(), requests: None };
     for member in answer.members() {
         let name = member.name_bytes(text);
@@ -139,10 +145,11 @@ fn hold_copies(
         return Ok(None);
     }
     let uncounted = if is_builtin(permitted) { answer.text.len() } else { 0 };
-    let rule = permitted.response().map(|rule| &**rule);
     let mut copies = Hold::none(Arc::clone(budget));
-    let taken = copies.admit(bytes_of_copies(context, answer, rule) + uncounted);
-    taken.map_err(|_| RequestError::no_memory())?;
+    let bytes = bytes_of_copies(context, answer, permitted.response()) + uncounted;
+    if copies.admit(bytes).is_err() {
+        return Err(RequestError::no_memory());
+    }
     Ok(Some(copies))
 }
 
@@ -164,66 +171,6 @@ fn bytes_of_copies(context: &RequestContext, answer: &Answer, rule: Option<&Resp
     bytes
 }
 
-/// Ends a large answer behind `head`, an open object. The largest part of it is passed on without a
-/// copy: a run of members that stay as they are, or else the largest member.
-fn splice(
-    mut head: Vec<u8>,
-    text: &Bytes,
-    answer: &Answer,
-    kept: &[&Member],
-    mut changed: Vec<(&[u8], Vec<u8>)>,
-) -> Text {
-    let is_run = is_run(answer.members(), kept);
-    let stays: usize = kept.iter().map(|member| member.value.of(text).len()).sum();
-    let largest =
-        (0..changed.len()).max_by_key(|&at| changed.get(at).map_or(0, |(_, value)| value.len()));
-    // A changed member is the middle where it is larger than what stays.
-    let middle =
-        largest.filter(|&at| changed.get(at).is_some_and(|(_, value)| value.len() > stays));
-    let middle = middle.map(|at| changed.swap_remove(at));
-    let mut object = Object::resume(&mut head);
-    for (key, value) in &changed {
-        object.copy(key, value);
-    }
-    if let Some((key, value)) = middle {
-        for member in kept {
-            object.copy(member.key.of(text), member.value.of(text));
-        }
-        object.leave(key);
-        return Text::Spliced([head.into(), value.into(), Bytes::from_static(b"}}")]);
-    }
-    let largest = kept.iter().copied().max_by_key(|member| member.value.of(text).len());
-    let Some(largest) = largest else {
-        object.close();
-        head.push(b'}');
-        return Text::Whole(head.into());
-    };
-    if is_run
-        && let Some(first) = kept.first()
-        && let Some(last) = kept.last()
-    {
-        let start = first.key.range().start.saturating_sub(1);
-        let run = text.slice(start..last.value.range().end);
-        if !head.ends_with(b"{") {
-            head.push(b',');
-        }
-        return Text::Shared([head.into(), run, Bytes::from_static(b"}}")]);
-    }
-    for member in kept.iter().filter(|member| **member != largest) {
-        object.copy(member.key.of(text), member.value.of(text));
-    }
-    object.leave(largest.key.of(text));
-    Text::Shared([head.into(), text.slice(largest.value.range()), Bytes::from_static(b"}}")])
-}
-
-/// Whether the kept members stand side by side.
-fn is_run(all: &[Member], kept: &[&Member]) -> bool {
-    let Some(first) = kept.first() else { return false };
-    let from = all.iter().position(|m| m == *first).unwrap_or_default();
-    let Some(run) = all.get(from..from + kept.len()) else { return false };
-    run.iter().zip(kept).all(|(a, b)| a == *b)
-}
-
 fn modern_head(object: &mut Object<'_>, context: &RequestContext, answer: &Answer) {
     let kind: &[u8] = match answer.kind {
         AnswerKind::InputRequired => b"\"input_required\"",
@@ -232,8 +179,11 @@ fn modern_head(object: &mut Object<'_>, context: &RequestContext, answer: &Answe
     };
     object.raw("resultType", kind);
     if context.request.method == Method::ResourcesRead && answer.kind == AnswerKind::Complete {
-        let ttl = answer.member("ttlMs").filter(|t| t.iter().all(u8::is_ascii_digit));
-        object.raw("ttlMs", ttl.unwrap_or(b"0"));
+        let ttl = match answer.member("ttlMs") {
+            Some(ttl) if ttl.iter().all(u8::is_ascii_digit) => ttl,
+            _ => b"0",
+        };
+        object.raw("ttlMs", ttl);
         object.raw("cacheScope", b"\"private\"");
     }
 }
@@ -246,7 +196,10 @@ fn meta(
     rule: Option<&Response>,
 ) {
     let raw = answer.member("_meta").unwrap_or(b"{}");
-    let clean = rule.and_then(|rule| scrub::texts::texts(rule, "_meta", raw));
+    let clean = match rule {
+        Some(rule) => scrub::texts::texts(rule, "_meta", raw),
+        None => None,
+    };
     let raw = clean.as_deref().unwrap_or(raw);
     let members = meta::members(raw, scan::MAX_DEPTH).unwrap_or_default();
     let modern = context.era() == Era::Modern;
@@ -285,25 +238,30 @@ fn rewrite(
         b"ttlMs" if answer.kind == AnswerKind::Task || is_task(permitted.method()) => Change::Keep,
         b"ttlMs" | b"cacheScope" => Change::Drop,
         b"content" | b"contents" | b"messages" | b"result" => {
-            list::adapt_content(value, slug, context.revision).map_or(Change::Keep, Change::To)
+            match list::adapt_content(value, slug, context.revision) {
+                Some(adapted) => Change::To(adapted),
+                None => Change::Keep,
+            }
         }
         b"structuredContent" if !modern && !takes_structured(context.revision, value) => {
             Change::Drop
         }
         b"taskId" if answer.kind == AnswerKind::Task => {
-            let own = scan::as_str(value).unwrap_or_default();
-            let token = tokens::seal_task(context, &**permitted.server(), &own);
-            Change::To(write::quoted(
-                &token.ok_or_else(|| broken(permitted, "a task id that is too long"))?,
-            ))
+            let own = scan::as_str(value);
+            let own = own.as_deref().unwrap_or("");
+            let Some(token) = tokens::seal_task(context, &**permitted.server(), own) else {
+                return Err(broken(permitted, "a task id that is too long"));
+            };
+            Change::To(write::quoted(&token))
         }
         b"taskId" if is_task(permitted.method()) => {
-            Change::To(write::quoted(&context.request.param_str("taskId").unwrap_or_default()))
+            let token = context.request.param_str("taskId");
+            Change::To(write::quoted(token.as_deref().unwrap_or("")))
         }
-        b"task" if permitted.makes_task() => {
-            let task = write_task(context, permitted, value);
-            Change::To(task.map_err(|what| broken(permitted, what))?)
-        }
+        b"task" if permitted.makes_task() => match write_task(context, permitted, value) {
+            Ok(task) => Change::To(task),
+            Err(what) => return Err(broken(permitted, what)),
+        },
         // One of ours stands for it, also where the server gave none.
         b"requestState" if answer.kind == AnswerKind::InputRequired => Change::Drop,
         b"inputRequests" => questions(context, permitted, value, slug)?,
@@ -354,9 +312,11 @@ fn questions(
     }
     let mut changed = false;
     for question in all.values_mut() {
-        let method =
-            Method::parse(question.get("method").and_then(Value::as_str).unwrap_or_default());
-        let params = question.get("params").map(Value::to_string).unwrap_or_else(|| "{}".into());
+        let method = Method::parse(question["method"].as_str().unwrap_or(""));
+        let params = match question.get("params") {
+            Some(params) => params.to_string(),
+            None => "{}".into(),
+        };
         if !question::may_ask(
             &context.caller.capabilities,
             method,
@@ -368,8 +328,8 @@ fn questions(
                 "a question that the client did not declare that it can answer",
             ));
         }
-        if let Some(slug) = slug.filter(|_| method == Method::Elicit) {
-            let labelled = question::label(Some(slug), method, params.as_bytes());
+        if method == Method::Elicit && slug.is_some() {
+            let labelled = question::label(slug, method, params.as_bytes());
             if let (Some(params), Ok(new)) =
                 (question.get_mut("params"), serde_json::from_slice(&labelled))
             {

@@ -150,7 +150,9 @@ fn begin_span(tracer: &Tracer, exchange: &Exchange, request: &Request) -> Operat
     }
     describe_arrival(&mut span, exchange);
     let method = request.method;
-    if let Some(name) = method.target().and_then(|key| request.param_str(key)) {
+    if let Some(key) = method.target()
+        && let Some(name) = request.param_str(key)
+    {
         span.set_target(target(method, &name), false);
     }
     span
@@ -191,8 +193,10 @@ fn describe_arrival(span: &mut OperationSpan, exchange: &Exchange) {
     span.set_network(find_network(exchange));
     if let Peer::Address(address) = exchange.peer {
         let arrival = lockgate_telemetry::request::arrival();
-        let client = arrival.map_or(address, |arrival| arrival.address);
-        let port = arrival.and_then(|arrival| arrival.port);
+        let (client, port) = match arrival {
+            Some(arrival) => (arrival.address, arrival.port),
+            None => (address, None),
+        };
         span.set_peer(&client.to_string(), port);
     }
     match exchange.transport {

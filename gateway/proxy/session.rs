@@ -25,6 +25,7 @@ use bytes::Bytes;
 use lockgate_authn::Principal;
 use lockgate_protocol::capabilities;
 use lockgate_protocol::revision::Revision;
+use lockgate_text::hex;
 use parking_lot::{Mutex, RwLock};
 use tokio_util::sync::CancellationToken;
 
@@ -161,10 +162,7 @@ impl Sessions {
         }
         let own = limits.sessions_per_principal;
         let share = self.shares.take_of_all(&principal, own, limits.sessions)?;
-        let id = match id {
-            Some(id) => id,
-            None => random_id().ok_or(TooMany::All)?,
-        };
+        let Some(id) = id.or_else(random_id) else { return Err(TooMany::All) };
         let Opening { revision, capabilities } = opening;
         let roots_changes = capabilities::declares(&capabilities, &["roots", "listChanged"]);
         // Told where the client's session has a connection of its own.
@@ -270,7 +268,11 @@ impl Sessions {
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Session>> {
-        self.table.iter().map(|e| Arc::clone(e.value())).collect()
+        let mut all = Vec::with_capacity(self.table.len());
+        for entry in &self.table {
+            all.push(Arc::clone(entry.value()));
+        }
+        all
     }
 
     /// The sessions of an organisation's members; without one, of everybody.
@@ -305,10 +307,9 @@ impl Session {
     }
 
     fn is_listening(&self) -> bool {
-        self.state
-            .lock()
-            .as_ref()
-            .is_some_and(|s| s.logs.get(&0).is_some_and(|log| log.has_reader()))
+        let state = self.state.lock();
+        let Some(state) = state.as_ref() else { return false };
+        matches!(state.logs.get(&0), Some(log) if log.has_reader())
     }
 
     pub(crate) fn principal(&self) -> Principal {
@@ -348,8 +349,13 @@ impl Session {
         self.state(|state| {
             state.forget_stale();
             if state.logs.len() >= MAX_LOGS {
-                let oldest = state.logs.keys().copied().filter(|&n| n != 0).min();
-                oldest.and_then(|number| state.logs.remove(&number));
+                let mut oldest = u64::MAX;
+                for &number in state.logs.keys() {
+                    if number != 0 {
+                        oldest = oldest.min(number);
+                    }
+                }
+                state.logs.remove(&oldest);
             }
             state.next_log += 1;
             let log = self.new_stream(state.next_log);
@@ -375,7 +381,7 @@ impl Session {
 fn random_id() -> Option<Box<str>> {
     let mut random = [0u8; 16];
     getrandom::fill(&mut random).ok()?;
-    Some(random.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into())
+    Some(hex::encode(&random).into())
 }
 
 /// A running call of a session.

@@ -56,16 +56,15 @@ pub(crate) fn events(
                     () = stopping.cancelled() => None,
                 },
             };
-            event.map(|event| (event, (reader, None, open, over, stopping)))
+            Some((event?, (reader, None, open, over, stopping)))
         },
     ))
 }
 
 /// What opens a stream of 2025-11-25: an id to resume from, and how long to wait.
 fn priming(session: &Session, reader: &Reader) -> Option<Outgoing> {
-    (session.revision >= Revision::V2025_11_25).then(|| Outgoing {
-        id: Some(reader.event_id(0)),
-        data: Text::default(),
-        retry: Some(RETRY_MS),
-    })
+    if session.revision < Revision::V2025_11_25 {
+        return None;
+    }
+    Some(Outgoing { id: Some(reader.event_id(0)), data: Text::default(), retry: Some(RETRY_MS) })
 }

@@ -49,11 +49,9 @@ impl Snapshot {
     /// `old` is what this one replaces: sealed tokens outlive a reload.
     pub(crate) fn new(rules: Rules, old: Option<&Self>) -> Result<Self, RulesError> {
         let Rules { config, authn, policy, limiter, signer } = rules;
-        let separator: Separator = config
-            .names
-            .separator
-            .parse()
-            .map_err(|_| RulesError::Separator(config.names.separator.clone()))?;
+        let Ok(separator) = config.names.separator.parse::<Separator>() else {
+            return Err(RulesError::Separator(config.names.separator));
+        };
         let sealer = match (&config.secret, old) {
             (Some(secret), _) => {
                 let ring = std::iter::once(secret).chain(&config.old_secrets);
@@ -72,16 +70,23 @@ impl Snapshot {
             authenticator: authn,
             limiter,
             signer,
-            policy: Arc::new(Policy::compile(&policy).map_err(|mistakes| {
-                let first = mistakes.into_iter().next();
-                RulesError::Policy(
-                    first.map(|m| format!("{} {}", m.path.join("."), m.what)).unwrap_or_default(),
-                )
-            })?),
+            policy: Arc::new(compile(&policy)?),
             naming: Naming { separator, max_length: config.names.max_length },
             sealer,
             info: info.to_string().into_bytes().into(),
             config,
         })
     }
+}
+
+fn compile(policy: &lockgate_policy::Config) -> Result<Policy, RulesError> {
+    let mistakes = match Policy::compile(policy) {
+        Ok(policy) => return Ok(policy),
+        Err(mistakes) => mistakes,
+    };
+    let words = match mistakes.into_iter().next() {
+        Some(mistake) => format!("{} {}", mistake.path.join("."), mistake.what),
+        None => String::new(),
+    };
+    Err(RulesError::Policy(words))
 }

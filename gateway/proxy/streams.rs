@@ -37,6 +37,15 @@ pub enum TooManyStreams {
     OfOrganisation,
 }
 
+impl From<Exhausted> for TooManyStreams {
+    fn from(exhausted: Exhausted) -> Self {
+        match exhausted {
+            Exhausted::Principal => Self::OfPrincipal,
+            Exhausted::Organisation => Self::OfOrganisation,
+        }
+    }
+}
+
 impl TooManyStreams {
     /// What stands in `data.reason`.
     #[must_use]
@@ -69,11 +78,7 @@ impl Streams {
         limit: usize,
         all: usize,
     ) -> Result<OpenStream, TooManyStreams> {
-        let share = self.waiting.take_of_all(principal, limit, all);
-        let share = share.map_err(|exhausted| match exhausted {
-            Exhausted::Principal => TooManyStreams::OfPrincipal,
-            Exhausted::Organisation => TooManyStreams::OfOrganisation,
-        })?;
+        let share = self.waiting.take_of_all(principal, limit, all)?;
         Ok(self.counted(Some(share)))
     }
 

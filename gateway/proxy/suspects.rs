@@ -7,7 +7,7 @@ use lockgate_policy::pin::{self, Finding, Lock, Pin, Pins, Reaction, Standing};
 use serde_json::{Map, Value};
 
 use crate::catalog::{Catalog, Entry};
-use crate::inspect::name_in_lock;
+use crate::inspect::{Inspected, name_in_lock};
 
 /// Suspects that the log names at once; of the others it says how many there are.
 const MAX_TOLD: usize = 50;
@@ -52,7 +52,7 @@ pub(crate) fn pin_changes(catalog: &Catalog, lock: &Lock) -> Vec<PinChange> {
     let mut all = Vec::new();
     for entry in catalog.tools() {
         let Some(inspected) = &entry.inspected else { continue };
-        if inspected.standing.is_none_or(|found| found == Standing::Approved) {
+        if is_approved(inspected) {
             continue;
         }
         let Some(suspect) = suspect(entry) else { continue };
@@ -68,13 +68,21 @@ pub(crate) fn pin_changes(catalog: &Catalog, lock: &Lock) -> Vec<PinChange> {
 
 /// Tools that are new, have changed, hide something or give orders.
 pub(crate) fn suspects(catalog: &Catalog) -> Vec<Suspect> {
-    catalog.tools().filter_map(|entry| suspect(entry)).collect()
+    let mut all = Vec::new();
+    for entry in catalog.tools() {
+        all.extend(suspect(entry));
+    }
+    all
+}
+
+/// Whether it is as it was approved, as far as anything is.
+fn is_approved(inspected: &Inspected) -> bool {
+    matches!(inspected.standing, None | Some(Standing::Approved))
 }
 
 fn suspect(entry: &Entry) -> Option<Suspect> {
     let inspected = entry.inspected.as_ref()?;
-    let approved = inspected.standing.is_none_or(|standing| standing == Standing::Approved);
-    if approved && inspected.findings.is_empty() {
+    if is_approved(inspected) && inspected.findings.is_empty() {
         return None;
     }
     Some(Suspect {
@@ -96,9 +104,14 @@ pub(crate) fn log_new_suspects(before: &Catalog, after: &Catalog, pins: &Pins) {
     let mut fresh = suspects(after).into_iter().filter(|suspect| !known.contains(suspect));
     for suspect in fresh.by_ref().take(MAX_TOLD) {
         let Suspect { server, tool, standing, quarantined, findings, .. } = suspect;
-        let told = standing
-            .is_some_and(|s| s != Standing::Approved && pins.reaction(s) != Reaction::Allow);
-        let standing = standing.map_or("not pinned", Standing::as_str);
+        let told = match standing {
+            None | Some(Standing::Approved) => false,
+            Some(standing) => pins.reaction(standing) != Reaction::Allow,
+        };
+        let standing = match standing {
+            Some(standing) => standing.as_str(),
+            None => "not pinned",
+        };
         let finding = findings.first().map(ToString::to_string);
         if quarantined {
             tracing::warn!(

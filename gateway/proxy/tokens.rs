@@ -66,13 +66,18 @@ pub(crate) fn seal(
     requests: Option<&[u8]>,
     resumption: &Resumption,
 ) -> Result<String, &'static str> {
-    if inner.is_some_and(|inner| inner.len() > MAX_STATE) {
+    let inner_bytes = inner.unwrap_or(b"").len();
+    if inner_bytes > MAX_STATE {
         return Err("a request state that is too long");
     }
-    let questions = requests
-        .map(|requests| Questions::of(requests).ok_or("questions that are too long to remember"));
-    let questions = questions.transpose()?.unwrap_or_default();
-    let mut plain = Vec::with_capacity(64 + inner.map_or(0, <[u8]>::len));
+    let mut questions = Questions::default();
+    if let Some(requests) = requests {
+        let Some(asked) = Questions::of(requests) else {
+            return Err("questions that are too long to remember");
+        };
+        questions = asked;
+    }
+    let mut plain = Vec::with_capacity(64 + inner_bytes);
     let mut object = Object::open(&mut plain);
     if let Some(inner) = inner {
         object.raw("state", inner);
@@ -94,16 +99,20 @@ pub(crate) fn seal(
         unix_time::now() + STATE_LIFE.as_secs(),
         &plain,
     );
-    sealed.map_err(|_| "a request state that is too long")
+    match sealed {
+        Ok(sealed) => Ok(sealed),
+        Err(_) => Err("a request state that is too long"),
+    }
 }
 
-/// What a token of ours holds, if it was made for this very request.
+/// What a state of ours (JSON text of a string) holds, if it was made for this very request.
 fn open(
     context: &RequestContext,
     server: &dyn Upstream,
     target: &str,
-    token: &str,
+    state: &[u8],
 ) -> Option<Round> {
+    let token = &*scan::as_str(state)?;
     let digest = digest(context);
     let bind = context.bind();
     let server = &*server.qualified_name();
@@ -144,15 +153,15 @@ pub(crate) fn next_round(
     server: &dyn Upstream,
     target: &str,
 ) -> Result<NextRound, RequestError> {
-    let refused =
-        || RequestError::invalid("the request state is not valid for this request, or has expired");
     let nothing = [("requestState", None), ("inputResponses", None)];
     let Some(state) = context.request.param("requestState") else {
         let resumption = Resumption::AtServer;
         return Ok(NextRound { replaced: nothing, resumption, answers: None });
     };
-    let token = scan::as_str(state).ok_or_else(refused)?;
-    let round = open(context, server, target, &token).ok_or_else(refused)?;
+    let Some(round) = open(context, server, target, state) else {
+        let words = "the request state is not valid for this request, or has expired";
+        return Err(RequestError::invalid(words));
+    };
     let taken = match context.request.param("inputResponses") {
         Some(responses) => Some(take_answers(context, responses, |raw| round.questions.take(raw))?),
         None => None,
@@ -180,7 +189,10 @@ pub(crate) fn take_answers(
             "`params.inputResponses` has more than {most} bytes (limits.answer_bytes)"
         )));
     }
-    take(raw).map_err(RequestError::invalid)
+    match take(raw) {
+        Ok(taken) => Ok(taken),
+        Err(words) => Err(RequestError::invalid(words)),
+    }
 }
 
 /// Makes a task id for the client, which remembers the tool that it called.
@@ -209,11 +221,10 @@ pub(crate) fn digest(context: &RequestContext) -> [u8; 32] {
     let request = &context.request;
     let mut hasher = blake3::Hasher::new();
     hasher.update(request.method.as_str().as_bytes());
-    let mut members: Vec<_> = request
-        .params()
-        .iter()
-        .map(|m| (m.name(&request.text), m.value.of(&request.text)))
-        .collect();
+    let mut members = Vec::with_capacity(request.params().len());
+    for member in request.params() {
+        members.push((member.name(&request.text), member.value.of(&request.text)));
+    }
     members.sort();
     for (name, value) in members {
         if matches!(&*name, "_meta" | "inputResponses" | "requestState") {

@@ -139,12 +139,20 @@ impl ToolNews {
             return;
         }
         let old = before.items(ListKind::Tools);
-        let new = after.map_or(&[][..], |after| after.items(ListKind::Tools));
+        let new = match after {
+            Some(after) => after.items(ListKind::Tools),
+            None => &[],
+        };
         for (of, others, is_registered) in [(old, new, false), (new, old, true)] {
-            let others: HashSet<_> = others.iter().map(|entry| name(entry)).collect();
-            for entry in of.iter().filter(|entry| !others.contains(&name(entry))) {
-                let tool = NamedTool::of(entry);
-                let _ = self.changes.send(ToolChange { tool, is_registered });
+            let mut names = HashSet::with_capacity(others.len());
+            for entry in others {
+                names.insert(name(entry));
+            }
+            for entry in of {
+                if !names.contains(&name(entry)) {
+                    let tool = NamedTool::of(entry);
+                    let _ = self.changes.send(ToolChange { tool, is_registered });
+                }
             }
         }
     }

@@ -17,11 +17,16 @@ pub(crate) fn of_exchange(headers: &HeaderMap) -> Option<TraceContext> {
     if parents.next().is_some() {
         return None;
     }
-    // Several lines of it are one list.
-    let states: Option<Vec<&str>> =
-        headers.get_all(&TRACESTATE).iter().map(|state| state.to_str().ok()).collect();
-    let state = states.filter(|states| !states.is_empty()).map(|states| states.join(","));
-    TraceContext::parse(parent.trim(), state.as_deref())
+    TraceContext::parse(parent.trim(), read_state(headers).as_deref())
+}
+
+/// Several lines of it are one list.
+fn read_state(headers: &HeaderMap) -> Option<String> {
+    let mut states = Vec::new();
+    for state in headers.get_all(&TRACESTATE) {
+        states.push(state.to_str().ok()?);
+    }
+    if states.is_empty() { None } else { Some(states.join(",")) }
 }
 
 /// What a message says of itself.

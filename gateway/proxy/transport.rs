@@ -35,7 +35,7 @@ impl AgentPath {
 
     #[must_use]
     pub fn id(&self) -> &str {
-        self.0.strip_prefix(Self::PREFIX).unwrap_or_default()
+        self.0.strip_prefix(Self::PREFIX).unwrap_or("")
     }
 }
 

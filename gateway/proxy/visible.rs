@@ -9,7 +9,7 @@ use lockgate_telemetry::{RecentCalls, ServerFigures, ToolMetrics};
 use lockgate_upstream::{ListKind, Upstream};
 use tokio::sync::{broadcast, watch};
 
-use crate::catalog::View;
+use crate::catalog::{View, organisation_of};
 use crate::directory::About;
 use crate::gateway::Gateway;
 use crate::rights::CallerRights;
@@ -55,15 +55,13 @@ impl Gateway {
     /// What became of the calls of a server's tools; none where they are counted with others.
     #[must_use]
     pub fn figures_of(&self, server: &dyn Upstream) -> Option<ServerFigures> {
-        let organisation = server.organisation().map(|organisation| &**organisation);
-        self.metrics.server_figures(organisation, server.slug())
+        self.metrics.server_figures(organisation_of(server), server.slug())
     }
 
     /// The same of late, in steps of [`lockgate_telemetry::RECENT_STEP`].
     #[must_use]
     pub fn recent_calls_of(&self, server: &dyn Upstream) -> Vec<RecentCalls> {
-        let organisation = server.organisation().map(|organisation| &**organisation);
-        self.metrics.recent_calls(organisation, server.slug())
+        self.metrics.recent_calls(organisation_of(server), server.slug())
     }
 
     /// A step of what is shown of late is over.

@@ -2,6 +2,7 @@
 //! and bounds. A form is flat, so nothing here recurses into what a client sends. Schema:
 //! `PrimitiveSchemaDefinition` (2026-07-28).
 
+use lockgate_protocol::list;
 use serde_json::{Map, Value};
 
 /// Keywords of a field that decide what fits. `enum` stands for lists of constants with titles too.
@@ -28,15 +29,17 @@ pub(crate) struct Form {
 impl Form {
     /// The form of a `requestedSchema`.
     pub(super) fn of(schema: Option<&Value>) -> Self {
-        let Some(fields) = schema.and_then(|schema| schema.get("properties")?.as_object()) else {
-            return Self::any();
-        };
-        let fields = fields.iter().map(|(name, field)| (name.clone(), field_of(field))).collect();
-        let required = schema.and_then(|schema| schema.get("required")?.as_array());
-        Self {
-            fields: Some(fields),
-            required: required.map(|list| texts_of(list)).unwrap_or_default(),
+        let Some(schema) = schema else { return Self::any() };
+        let Some(properties) = schema["properties"].as_object() else { return Self::any() };
+        let mut fields = Map::new();
+        for (name, field) in properties {
+            fields.insert(name.clone(), field_of(field));
         }
+        let required = match schema["required"].as_array() {
+            Some(list) => texts_of(list),
+            None => Vec::new(),
+        };
+        Self { fields: Some(fields), required }
     }
 
     /// A form of which nothing is known but that it is flat.
@@ -67,25 +70,31 @@ impl Form {
         };
         for (name, value) in &content {
             let asked = match &self.fields {
-                Some(fields) => fields.get(name).is_some_and(|field| fits(field, value)),
+                Some(fields) => matches!(fields.get(name), Some(field) if fits(field, value)),
                 None => is_flat(value),
             };
             if !asked {
-                return Err(format!(
-                    "`content` has {}, which was not asked so",
-                    lockgate_protocol::list::short(name)
-                ));
+                let name = list::short(name);
+                return Err(format!("`content` has {name}, which was not asked so"));
             }
         }
-        match self.required.iter().find(|name| !content.contains_key(*name)) {
-            Some(name) => Err(format!("`content` has no {}", lockgate_protocol::list::short(name))),
-            None => Ok(()),
+        for name in &self.required {
+            if !content.contains_key(name) {
+                return Err(format!("`content` has no {}", list::short(name)));
+            }
         }
+        Ok(())
     }
 }
 
 fn texts_of(list: &[Value]) -> Vec<String> {
-    list.iter().filter_map(|text| Some(text.as_str()?.to_owned())).collect()
+    let mut texts = Vec::with_capacity(list.len());
+    for text in list {
+        if let Some(text) = text.as_str() {
+            texts.push(text.to_owned());
+        }
+    }
+    texts
 }
 
 /// What decides of one field.
@@ -120,7 +129,7 @@ fn field_of_item(schema: &Value) -> Value {
 
 /// `oneOf` or `anyOf` with a `const` each, which is how choices have titles.
 fn constants(schema: &Value) -> Option<Value> {
-    let choices = schema.get("oneOf").or_else(|| schema.get("anyOf"))?.as_array()?;
+    let choices = schema.get("oneOf").or(schema.get("anyOf"))?.as_array()?;
     let mut constants = Vec::with_capacity(choices.len());
     for choice in choices {
         constants.push(choice.get("const")?.clone());
@@ -140,7 +149,7 @@ fn fits(field: &Value, value: &Value) -> bool {
     if !is_choice(field, value) {
         return false;
     }
-    match (field.get("type").and_then(Value::as_str), value) {
+    match (field["type"].as_str(), value) {
         (Some("string"), Value::String(text)) => {
             is_within(field, "minLength", "maxLength", count(text))
         }
@@ -164,7 +173,7 @@ fn fits_all(field: &Value, all: &[Value]) -> bool {
 }
 
 fn fits_item(item: &Value, one: &Value) -> bool {
-    let is_text = item.get("type").and_then(Value::as_str) == Some("string");
+    let is_text = item["type"] == "string";
     (one.is_string() || !is_text) && is_flat(one) && !one.is_array() && is_choice(item, one)
 }
 
@@ -183,7 +192,7 @@ fn count(text: &str) -> f64 {
 }
 
 fn is_within(field: &Value, least: &str, most: &str, number: f64) -> bool {
-    let least = field.get(least).and_then(Value::as_f64);
-    let most = field.get(most).and_then(Value::as_f64);
-    least.is_none_or(|least| number >= least) && most.is_none_or(|most| number <= most)
+    let is_less = matches!(field[least].as_f64(), Some(least) if number < least);
+    let is_more = matches!(field[most].as_f64(), Some(most) if number > most);
+    !is_less && !is_more
 }

@@ -64,12 +64,7 @@ impl AskedCalls {
         let mut tables = self.tables.lock();
         let now = Instant::now();
         tables.asked.retain(|_, asked| asked.call.expires > now);
-        let of_owner = tables.asked.iter().filter(|(_, asked)| asked.call.owner == call.owner);
-        if of_owner.clone().count() >= bounds.of_principal {
-            let oldest = of_owner.min_by_key(|(_, asked)| asked.call.expires);
-            let oldest = oldest.map(|(nonce, _)| *nonce);
-            oldest.and_then(|nonce| tables.asked.remove(&nonce));
-        }
+        tables.make_room(&call.owner, bounds.of_principal);
         if tables.asked.len() >= bounds.all {
             return Err(NoRoom::All);
         }
@@ -83,7 +78,9 @@ impl AskedCalls {
     /// # Errors
     /// It is not known, or its time is over.
     pub(crate) fn take(&self, nonce: &Nonce) -> Result<AskedCall, TakeError> {
-        let asked = self.tables.lock().asked.remove(nonce).ok_or(TakeError::Unknown)?;
+        let Some(asked) = self.tables.lock().asked.remove(nonce) else {
+            return Err(TakeError::Unknown);
+        };
         match asked.call.expires > Instant::now() {
             true => Ok(asked.call),
             false => Err(TakeError::Expired),
@@ -103,12 +100,35 @@ impl AskedCalls {
     /// Takes the next round of an approved call: once.
     pub(crate) fn take_round(&self, digest: &[u8; 32]) -> bool {
         let until = self.tables.lock().rounds.remove(digest);
-        until.is_some_and(|until| until > Instant::now())
+        matches!(until, Some(until) if until > Instant::now())
     }
 
     pub(crate) fn len(&self) -> usize {
         let now = Instant::now();
         self.tables.lock().asked.values().filter(|asked| asked.call.expires > now).count()
+    }
+}
+
+impl Tables {
+    /// Where somebody was asked as much as they may be, the question that expires first goes.
+    fn make_room(&mut self, owner: &Principal, most: usize) {
+        let mut of_owner = 0;
+        let mut oldest: Option<(Instant, Nonce)> = None;
+        for (nonce, Asked { call, .. }) in &self.asked {
+            if call.owner != *owner {
+                continue;
+            }
+            of_owner += 1;
+            match oldest {
+                Some((expires, _)) if expires <= call.expires => {}
+                _ => oldest = Some((call.expires, *nonce)),
+            }
+        }
+        if of_owner >= most
+            && let Some((_, nonce)) = oldest
+        {
+            self.asked.remove(&nonce);
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use lockgate_authn::{LOCAL, Principal};
 use lockgate_policy::ApprovalRule;
@@ -34,6 +34,15 @@ pub(crate) enum VoteError {
     Twice,
     #[error("the audit trail cannot record it, and so it does not count: try again later")]
     Unrecorded,
+}
+
+/// The names of policies that have a call approved, for records and for people.
+pub(crate) fn join_names(rules: &[Arc<ApprovalRule>]) -> String {
+    let mut names: Vec<&str> = Vec::with_capacity(rules.len());
+    for rule in rules {
+        names.push(&rule.rule);
+    }
+    names.join(", ")
 }
 
 /// Records an approval that counts while the call waits for others.
@@ -113,7 +122,7 @@ impl WaitingCall {
             // An approver of another organisation has to be named by it.
             counts.push(rule.accepts(&subject) && (is_member || rule.names_organisations()));
         }
-        counts.contains(&true).then_some(counts)
+        if counts.contains(&true) { Some(counts) } else { None }
     }
 
     /// The call as somebody sees it who may approve it; nothing for everybody else.
@@ -122,10 +131,10 @@ impl WaitingCall {
             return None;
         }
         self.counts(approver)?;
-        let seconds = self.expires.duration_since(SystemTime::now()).unwrap_or_default();
+        let left = self.expires.duration_since(SystemTime::now()).unwrap_or(Duration::ZERO);
         let mut shown = self.shown.clone();
         shown["id"] = self.id.as_str().into();
-        shown["expires_in"] = seconds.as_secs().into();
+        shown["expires_in"] = left.as_secs().into();
         shown["policies"] = self.progress(&self.votes.lock());
         Some(shown)
     }
@@ -140,13 +149,23 @@ impl WaitingCall {
         rules.into()
     }
 
+    /// Whether every rule has the approvals that it needs.
+    fn has_enough(&self, votes: &Votes) -> bool {
+        for (at, rule) in self.rules.iter().enumerate() {
+            if approvals_of(votes, at) < rule.approvals {
+                return false;
+            }
+        }
+        true
+    }
+
     fn vote(
         &self,
         approver: Approver<'_>,
         approve: bool,
         record: RecordVote<'_>,
     ) -> Result<Value, VoteError> {
-        let counts = self.counts(approver).ok_or(VoteError::Unknown)?;
+        let Some(counts) = self.counts(approver) else { return Err(VoteError::Unknown) };
         let voter = approver.principal;
         if is_same_person(voter, &self.requester) {
             return Err(VoteError::Own);
@@ -155,27 +174,24 @@ impl WaitingCall {
         if votes.sender.is_none() {
             return Err(VoteError::Unknown);
         }
-        if votes.approved.iter().any(|(earlier, _)| is_same_person(earlier, voter)) && approve {
+        if approve && votes.approved.iter().any(|(earlier, _)| is_same_person(earlier, voter)) {
             return Err(VoteError::Twice);
         }
         if approve {
             votes.approved.push((voter.clone(), counts));
         }
-        let mut needed = self.rules.iter().enumerate();
-        let enough = needed.all(|(at, rule)| approvals_of(&votes, at) >= rule.approvals);
-        let ending = match (approve, enough) {
+        let ending = match (approve, self.has_enough(&votes)) {
             (false, _) => Some(Ending::Denied(voter.clone())),
-            (true, true) => {
-                let all = votes.approved.iter().map(|(voter, _)| voter.clone());
-                Some(Ending::Approved(all.collect()))
-            }
+            (true, true) => Some(Ending::Approved(voters_of(&votes))),
             (true, false) => None,
         };
         let decided = ending.is_some();
         if let Some(ending) = ending {
-            let sender = votes.sender.take().ok_or(VoteError::Unknown)?;
-            sender.send(ending).map_err(|_| VoteError::Unknown)?;
-        } else if votes.sender.as_ref().is_none_or(oneshot::Sender::is_closed) {
+            let Some(sender) = votes.sender.take() else { return Err(VoteError::Unknown) };
+            if sender.send(ending).is_err() {
+                return Err(VoteError::Unknown);
+            }
+        } else if matches!(&votes.sender, Some(sender) if sender.is_closed()) {
             return Err(VoteError::Unknown);
         } else if let Err(error) = record(self) {
             votes.approved.pop();
@@ -196,7 +212,19 @@ fn is_same_person(one: &Principal, other: &Principal) -> bool {
 }
 
 fn approvals_of(votes: &Votes, rule: usize) -> usize {
-    votes.approved.iter().filter(|(_, counts)| counts.get(rule) == Some(&true)).count()
+    let mut approvals = 0;
+    for (_, counts) in &votes.approved {
+        approvals += usize::from(counts.get(rule) == Some(&true));
+    }
+    approvals
+}
+
+fn voters_of(votes: &Votes) -> Vec<Principal> {
+    let mut voters = Vec::with_capacity(votes.approved.len());
+    for (voter, _) in &votes.approved {
+        voters.push(voter.clone());
+    }
+    voters
 }
 
 impl WaitingCalls {
@@ -217,7 +245,10 @@ impl WaitingCalls {
 
     /// What somebody may approve, the oldest first.
     pub(crate) fn list(&self, approver: Approver<'_>) -> Vec<Value> {
-        let mut calls: Vec<Arc<WaitingCall>> = self.calls.lock().values().cloned().collect();
+        let mut calls = Vec::new();
+        for call in self.calls.lock().values() {
+            calls.push(Arc::clone(call));
+        }
         calls.sort_by_key(|call| call.asked);
         let mut all = Vec::new();
         for call in calls {
@@ -228,8 +259,11 @@ impl WaitingCalls {
 
     /// The call of this id, if this approver may approve it.
     pub(crate) fn find(&self, approver: Approver<'_>, id: &str) -> Option<Value> {
-        let call = self.calls.lock().get(id).cloned()?;
-        call.show_to(approver)
+        self.get(id)?.show_to(approver)
+    }
+
+    fn get(&self, id: &str) -> Option<Arc<WaitingCall>> {
+        self.calls.lock().get(id).cloned()
     }
 
     /// Counts the answer of an approver; gives how the call stands then.
@@ -243,7 +277,7 @@ impl WaitingCalls {
         approve: bool,
         record: RecordVote<'_>,
     ) -> Result<(Arc<WaitingCall>, Value), VoteError> {
-        let call = self.calls.lock().get(id).cloned().ok_or(VoteError::Unknown)?;
+        let Some(call) = self.get(id) else { return Err(VoteError::Unknown) };
         let state = call.vote(approver, approve, record)?;
         Ok((call, state))
     }

@@ -1,7 +1,7 @@
 //! Tells whoever was configured that a call begins to wait for approvers. It waits for nobody: a
 //! message that there is no room for is dropped, and counted.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lockgate_protocol::sealed::Purpose;
 use lockgate_telemetry::Notification;
@@ -20,16 +20,18 @@ impl Asking<'_> {
         let Some(sender) = approvals.announcements() else { return };
         let share = approvals.announced.take(&self.context.principal, self.bounds.of_principal);
         let Some(share) = share else { return self.drop_announcement(id) };
-        let until = expires.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() + 1;
+        let until = expires.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs() + 1;
         let sealer = &self.context.snapshot.sealer;
         let Ok(token) = sealer.seal(Purpose::ApprovalLink, &[id.as_bytes()], until, b"") else {
             return;
         };
         let principal = &self.context.principal;
-        let rules = self.permitted.approvals().iter().filter(|rule| !rule.is_for_caller());
-        let needs = rules.map(|rule| rule.needs()).collect();
+        let mut needs = Vec::new();
+        for rule in self.rules(false) {
+            needs.push(rule.needs());
+        }
         let organisation = principal.named_organisation();
-        let tool = self.permitted.listed().unwrap_or_default();
+        let tool = self.permitted.listed().unwrap_or("");
         let waiting = WaitingApproval {
             id: id.to_owned(),
             caller: format!("{}|{}", principal.issuer, principal.subject),

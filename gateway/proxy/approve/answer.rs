@@ -85,12 +85,11 @@ fn read_decision(context: &RequestContext, responses: &[u8]) -> Result<Option<bo
             "decision": {"type": "string", "enum": ["approve", "deny"]}}}}}});
     let questions = Questions::of(asked.to_string().as_bytes()).unwrap_or_default();
     let taken = tokens::take_answers(context, responses, |raw| questions.take(raw))?;
-    let answers: Value = serde_json::from_slice(&taken).unwrap_or_default();
+    let answers = serde_json::from_slice(&taken).unwrap_or(Value::Null);
     Ok(answers.get(KEY).map(is_approval))
 }
 
 /// Whether the result of an elicitation approves the call.
 pub(crate) fn is_approval(result: &Value) -> bool {
-    let decision = result.pointer("/content/decision").and_then(Value::as_str);
-    result.get("action").and_then(Value::as_str) == Some("accept") && decision == Some("approve")
+    result["action"] == "accept" && result["content"]["decision"] == "approve"
 }

@@ -1,10 +1,13 @@
 //! The very call that a person is asked about: its digest, which what runs is held against, and how
 //! it is shown.
 
+use std::sync::Arc;
+
 use lockgate_policy::{ApprovalRule, Refusal};
 use serde_json::{Value, json};
 
 use super::shown::{show_arguments, show_text};
+use crate::approvals::waiting::join_names;
 use crate::authorize::Permitted;
 use crate::canonical::write_canonical;
 use crate::context::RequestContext;
@@ -29,19 +32,22 @@ impl ApprovedCall {
             let words = format!("it has more than {} KiB", MAX_REQUEST / 1024);
             return Err(Refusal(words));
         }
-        let own = permitted.replaced().iter().rev().find(|(name, _)| *name == "arguments");
-        let arguments = match own {
-            Some((_, written)) => written.as_deref(),
-            None => context.request.param("arguments"),
-        };
+        let mut arguments = context.request.param("arguments");
+        for (name, written) in permitted.replaced() {
+            if *name == "arguments" {
+                arguments = written.as_deref();
+            }
+        }
         let arguments = arguments.unwrap_or(b"{}").to_vec();
         let mut canonical = Vec::with_capacity(arguments.len());
         if write_canonical(&arguments, &mut canonical).is_err() {
             return Err(Refusal("its arguments have too many members to be looked at".into()));
         }
-        let name = context.request.param_str("name").unwrap_or_default();
-        let seen = context.view.tool(&name);
-        let definition = seen.map_or(b"".as_slice(), |seen| &seen.entry.item.text);
+        let name = context.request.param_str("name");
+        let definition = match context.view.tool(name.as_deref().unwrap_or("")) {
+            Some(seen) => &seen.entry.item.text,
+            None => b"".as_slice(),
+        };
         let mut hasher = blake3::Hasher::new();
         let [realm, subject, endpoint] = context.bind();
         let name = permitted.server().qualified_name();
@@ -52,7 +58,9 @@ impl ApprovedCall {
         let mut parts =
             vec![realm, subject, endpoint, name.as_bytes(), target, definition, &canonical];
         parts.extend([server.as_slice(), policies.as_slice()]);
-        parts.extend(permitted.approvals().iter().map(|rule| rule.rule.as_bytes()));
+        for rule in permitted.approvals() {
+            parts.push(rule.rule.as_bytes());
+        }
         for part in parts {
             hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
         }
@@ -67,8 +75,11 @@ impl ApprovedCall {
     /// What an approver is shown of it.
     pub(crate) fn show(&self, context: &RequestContext, permitted: &Permitted) -> Value {
         let principal = &context.principal;
-        let tool = permitted.listed().unwrap_or_default();
-        let needs: Vec<String> = permitted.approvals().iter().map(|rule| rule.needs()).collect();
+        let tool = permitted.listed().unwrap_or("");
+        let mut needs = Vec::with_capacity(permitted.approvals().len());
+        for rule in permitted.approvals() {
+            needs.push(rule.needs());
+        }
         json!({
             "caller": format!("{}|{}", principal.issuer, principal.subject),
             "organisation": principal.named_organisation(),
@@ -76,7 +87,7 @@ impl ApprovedCall {
             "endpoint": context.endpoint.path(),
             "server": permitted.server().slug(),
             "tool": show_text(tool),
-            "arguments": show_arguments(&self.arguments, permitted.response().map(|rule| &**rule)),
+            "arguments": show_arguments(&self.arguments, permitted.response()),
             "needs": needs,
             "digest": self.digest_text(),
         })
@@ -87,17 +98,16 @@ impl ApprovedCall {
         &self,
         context: &RequestContext,
         permitted: &Permitted,
-        rules: &[&ApprovalRule],
+        rules: &[Arc<ApprovalRule>],
     ) -> Value {
         let shown = self.show(context, permitted);
-        let names: Vec<&str> = rules.iter().map(|rule| &*rule.rule).collect();
         let message = format!(
             "Approve this call?\nCaller: {}\nTool: {} (server {})\nArguments: {}\nPolicy: {}",
             text_of(&shown, "caller"),
             text_of(&shown, "tool"),
             text_of(&shown, "server"),
             text_of(&shown, "arguments"),
-            names.join(", "),
+            join_names(rules),
         );
         json!({
             "mode": "form",
@@ -117,5 +127,5 @@ impl ApprovedCall {
 }
 
 fn text_of<'a>(shown: &'a Value, name: &str) -> &'a str {
-    shown.get(name).and_then(Value::as_str).unwrap_or_default()
+    shown[name].as_str().unwrap_or("")
 }

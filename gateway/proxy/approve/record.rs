@@ -4,6 +4,7 @@ use lockgate_authn::Principal;
 use lockgate_telemetry::audit;
 
 use super::{Asking, Stop};
+use crate::approvals::waiting::join_names;
 use crate::rescue::{ApprovalError, RequestError};
 
 impl Asking<'_> {
@@ -31,17 +32,18 @@ impl Asking<'_> {
     /// made, if the operator says so.
     pub(super) fn record(&self, state: &'static str, by: &[Principal]) -> Result<(), RequestError> {
         let Self { gateway, context, permitted, call, .. } = self;
-        let names: Vec<&str> = permitted.approvals().iter().map(|rule| &*rule.rule).collect();
-        let rule = names.join(", ");
-        let people: Vec<String> =
-            by.iter().map(|one| format!("{}|{}", one.issuer, one.subject)).collect();
+        let rule = join_names(permitted.approvals());
+        let mut people = Vec::with_capacity(by.len());
+        for one in by {
+            people.push(format!("{}|{}", one.issuer, one.subject));
+        }
         let people = people.join(", ");
         let who = format!("{}|{}", context.principal.issuer, context.principal.subject);
-        let tool = permitted.listed().unwrap_or_default();
+        let tool = permitted.listed().unwrap_or("");
         tracing::info!(target: "audit", approval = state, who, tool, rule, by = people, "approval");
         let Some(trail) = &gateway.audit else { return Ok(()) };
         let digest = call.digest_text();
-        let written = trail.approval(&audit::Approval {
+        trail.approval(&audit::Approval {
             state,
             rule: &rule,
             issuer: &context.principal.issuer,
@@ -50,8 +52,8 @@ impl Asking<'_> {
             server: &permitted.server().qualified_name(),
             name: tool,
             digest: &digest,
-        });
-        written.map_err(|unwritable| RequestError::unrecorded(&unwritable))
+        })?;
+        Ok(())
     }
 }
 

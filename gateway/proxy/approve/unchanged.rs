@@ -14,9 +14,12 @@ impl Asking<'_> {
     pub(super) fn check_approvers(&self, approvers: &[Principal]) -> Result<(), ApprovalError> {
         let now = self.gateway.snapshot();
         for approver in approvers {
-            let current = now.authenticator.current(approver);
-            if current.is_none_or(|current| current.roles != approver.roles) {
-                return Err(ApprovalError::Changed("the credential of somebody who approved it"));
+            match now.authenticator.current(approver) {
+                Some(current) if current.roles == approver.roles => {}
+                _ => {
+                    let what = "the credential of somebody who approved it";
+                    return Err(ApprovalError::Changed(what));
+                }
             }
         }
         Ok(())
@@ -42,13 +45,16 @@ impl Asking<'_> {
         }
         let rights = CallerRights::new(&now.policy, principal, &was.endpoint);
         let view = self.gateway.directory.view(&was.endpoint, &now, &rights);
-        let name = was.request.param_str("name").unwrap_or_default();
-        let seen = view.as_ref().and_then(|view| view.tool(&name));
-        let before = was.view.tool(&name);
-        let same = seen.zip(before).is_some_and(|(seen, before)| {
-            seen.entry.item.text == before.entry.item.text
-                && Arc::ptr_eq(&seen.entry.server, self.permitted.server())
-        });
-        if same { Ok(()) } else { Err(ApprovalError::Changed("the tool")) }
+        let name = was.request.param_str("name");
+        let name = name.as_deref().unwrap_or("");
+        if let Some(view) = view
+            && let Some(seen) = view.tool(name)
+            && let Some(before) = was.view.tool(name)
+            && seen.entry.item.text == before.entry.item.text
+            && Arc::ptr_eq(&seen.entry.server, self.permitted.server())
+        {
+            return Ok(());
+        }
+        Err(ApprovalError::Changed("the tool"))
     }
 }

@@ -1,6 +1,7 @@
 //! May they ask for values of an argument? Of what they may not use they may not: it answers like
 //! what does not exist.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use lockgate_policy::Kind;
@@ -15,17 +16,11 @@ use crate::context::RequestContext;
 use crate::rescue::RequestError;
 
 pub(super) fn authorize_completion(context: &RequestContext) -> Result<Permitted, RequestError> {
-    let reference = context.request.param("ref").ok_or_else(bad_reference)?;
-    let mut scanner =
-        scan::Scanner::new(reference, scan::MAX_DEPTH).map_err(|_| bad_reference())?;
-    let (_, members) = scanner.members(scan::Keys::Strict).map_err(|_| bad_reference())?;
-    let kind = scan::find_str(&members, reference, "type");
-    let key = match kind.as_deref() {
-        Some("ref/prompt") => "name",
-        Some("ref/resource") => "uri",
-        _ => return Err(bad_reference()),
+    let Some(Reference { raw: reference, members, key, name }) = read_reference(context) else {
+        return Err(RequestError::invalid(
+            "`params.ref` must be a ref/prompt with `name` or a ref/resource with `uri`",
+        ));
     };
-    let name = scan::find_str(&members, reference, key).ok_or_else(bad_reference)?;
     let Completed { server, own, judged } = match key {
         "name" => authorize_prompt_values(context, &name)?,
         _ => authorize_resource_values(context, &name)?,
@@ -43,10 +38,26 @@ pub(super) fn authorize_completion(context: &RequestContext) -> Result<Permitted
     Ok(Permitted::new(server, Method::Complete, own, replaced).with_judgement(judged))
 }
 
-fn bad_reference() -> RequestError {
-    RequestError::invalid(
-        "`params.ref` must be a ref/prompt with `name` or a ref/resource with `uri`",
-    )
+/// What values are asked for.
+struct Reference<'a> {
+    raw: &'a [u8],
+    members: scan::Members,
+    /// The member that names it.
+    key: &'static str,
+    name: Cow<'a, str>,
+}
+
+fn read_reference(context: &RequestContext) -> Option<Reference<'_>> {
+    let raw = context.request.param("ref")?;
+    let mut scanner = scan::Scanner::new(raw, scan::MAX_DEPTH).ok()?;
+    let (_, members) = scanner.members(scan::Keys::Strict).ok()?;
+    let key = match &*scan::find_str(&members, raw, "type")? {
+        "ref/prompt" => "name",
+        "ref/resource" => "uri",
+        _ => return None,
+    };
+    let name = scan::find_str(&members, raw, key)?;
+    Some(Reference { raw, members, key, name })
 }
 
 /// What values may be asked for.
@@ -61,7 +72,7 @@ fn authorize_prompt_values(
     context: &RequestContext,
     name: &str,
 ) -> Result<Completed, RequestError> {
-    let Some(seen) = context.view.prompt(name).filter(|seen| context.sees(&seen.entry)) else {
+    let Some(seen) = context.prompt(name) else {
         return Err(answer_missing(context, RequestError::unknown("prompt", name)));
     };
     let target = seen.entry.target(Kind::PromptCompletion);
@@ -79,9 +90,9 @@ fn authorize_resource_values(
     context: &RequestContext,
     uri: &str,
 ) -> Result<Completed, RequestError> {
-    let found = context.view.resource(uri, Kind::Resource);
-    let Some(found) = found.filter(|_| context.view.lists(uri)) else {
-        return Err(answer_missing(context, RequestError::unknown("resource", uri)));
+    let found = match context.view.resource(uri, Kind::Resource) {
+        Some(found) if context.view.lists(uri) => found,
+        _ => return Err(answer_missing(context, RequestError::unknown("resource", uri))),
     };
     let target = found.target(Kind::ResourceCompletion);
     let Some(verdict) = find_verdict(context, &target) else {

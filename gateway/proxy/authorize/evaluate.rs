@@ -28,7 +28,10 @@ fn take_allowance(
     let policy = &snapshot.policy;
     let limiter = &*snapshot.limiter;
     let held = policy.limit(limiter, &rights.class, method.as_str(), &rights.subject(), about);
-    held.map_err(|limited| RequestError::limited(method, &limited))
+    match held {
+        Ok(held) => Ok(held),
+        Err(limited) => Err(RequestError::limited(method, &limited)),
+    }
 }
 
 /// Decides on something that is in the view: how often, then with which arguments.
@@ -37,7 +40,10 @@ pub(super) fn evaluate(
     verdict: &Verdict,
     target: &Target<'_>,
 ) -> Result<Judgement, RequestError> {
-    evaluate_target(context, verdict, target).map_err(|problem| problem.of_server(target.server))
+    match evaluate_target(context, verdict, target) {
+        Ok(judgement) => Ok(judgement),
+        Err(problem) => Err(problem.of_server(target.server)),
+    }
 }
 
 fn evaluate_target(
@@ -51,10 +57,14 @@ fn evaluate_target(
     let policy = &context.snapshot.policy;
     let subject = rights.subject();
     let question = rights.question(&subject, target);
-    let arguments = context.request.param("arguments").filter(|_| verdict.reads_arguments());
-    let passed = policy
-        .evaluate(verdict, &question, arguments)
-        .map_err(|denied| write_denial(context, target, denied))?;
+    let arguments = match verdict.reads_arguments() {
+        true => context.request.param("arguments"),
+        false => None,
+    };
+    let passed = match policy.evaluate(verdict, &question, arguments) {
+        Ok(passed) => passed,
+        Err(denied) => return Err(write_denial(context, target, denied)),
+    };
     if let Some(denied) = &passed.dry_run {
         let who = subject.principal();
         let reason = describe_reason(&denied.reason);

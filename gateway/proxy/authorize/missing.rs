@@ -7,7 +7,7 @@ use lockgate_policy::{Annotations, Kind, Target, Verdict};
 use lockgate_protocol::name::Slug;
 use lockgate_upstream::{State, Upstream};
 
-use crate::catalog::category;
+use crate::catalog::{category, organisation_of};
 use crate::context::RequestContext;
 
 /// The server of this caller's view that is not there yet and may have the name.
@@ -16,24 +16,31 @@ pub(super) fn find_server<'a>(
     kind: Kind,
     name: &str,
 ) -> Option<&'a Arc<dyn Upstream>> {
-    context.view.servers.iter().find_map(|(slug, server)| {
+    for (slug, server) in &context.view.servers {
         let is_known = server.catalog().version > 0;
         if is_known || matches!(server.status().state, State::Connected | State::Disabled) {
-            return None;
+            continue;
         }
-        let own = if context.view.namespaced { own_name(context, slug, name)? } else { name };
+        let own = match context.view.namespaced {
+            true => own_name(context, slug, name),
+            false => Some(name),
+        };
+        let Some(own) = own else { continue };
         let category = category(&**server);
         let target = Target {
             kind,
             server: slug,
-            organisation: server.organisation().map(|name| &**name),
+            organisation: organisation_of(&**server),
             exposed: name,
             own,
             category: category.as_deref(),
             annotations: Annotations::default(),
         };
-        find_verdict(context, &target).map(|_| server)
-    })
+        if find_verdict(context, &target).is_some() {
+            return Some(server);
+        }
+    }
+    None
 }
 
 /// What the server would call it, if the name were made of the server's.
@@ -41,7 +48,7 @@ fn own_name<'a>(context: &RequestContext, slug: &Slug, name: &'a str) -> Option<
     let rest = name.strip_prefix(slug.as_str())?;
     let separators = [context.snapshot.naming.separator.as_str(), "__", "/"];
     let own = separators.into_iter().find_map(|separator| rest.strip_prefix(separator))?;
-    (!own.is_empty()).then_some(own)
+    if own.is_empty() { None } else { Some(own) }
 }
 
 /// What policy says of something that is not in the view by itself; nothing when it hides it.
@@ -51,5 +58,5 @@ pub(super) fn find_verdict(context: &RequestContext, target: &Target<'_>) -> Opt
         .snapshot
         .policy
         .verdict(&context.rights.class, &context.rights.question(&subject, target));
-    verdict.is_visible().then_some(verdict)
+    if verdict.is_visible() { Some(verdict) } else { None }
 }

@@ -184,12 +184,15 @@ impl Permitted {
 
     /// Whether somebody has to approve it before the server is reached.
     pub(crate) fn awaits_approval(&self) -> bool {
-        self.approval.as_ref().is_some_and(|approval| approval.given.is_none())
+        matches!(&self.approval, Some(approval) if approval.given.is_none())
     }
 
     /// The policies that have it approved.
     pub(crate) fn approvals(&self) -> &[Arc<ApprovalRule>] {
-        self.approval.as_ref().map_or(&[], |approval| &approval.rules)
+        match &self.approval {
+            Some(approval) => &approval.rules,
+            None => &[],
+        }
     }
 
     pub(crate) fn answer(&self) -> Option<&CallerAnswer> {
@@ -203,7 +206,7 @@ impl Permitted {
 
     /// What the request holds until it has ended.
     pub(super) fn with_held(mut self, held: Vec<Held>) -> Self {
-        self.held = (!held.is_empty()).then(|| Arc::new(held));
+        self.held = if held.is_empty() { None } else { Some(Arc::new(held)) };
         self
     }
 
@@ -229,6 +232,11 @@ impl Permitted {
         self.rule.as_ref()
     }
 
+    /// The name of that policy.
+    pub(crate) fn rule_name(&self) -> Option<&str> {
+        self.rule.as_deref()
+    }
+
     pub(crate) fn server(&self) -> &Arc<dyn Upstream> {
         &self.server
     }
@@ -252,8 +260,13 @@ impl Permitted {
     }
 
     /// What may come back; anything without it.
-    pub(crate) fn response(&self) -> Option<&Arc<Response>> {
-        self.response.as_ref()
+    pub(crate) fn response(&self) -> Option<&Response> {
+        self.response.as_deref()
+    }
+
+    /// The same for what outlives this leave.
+    pub(crate) fn shared_response(&self) -> Option<Arc<Response>> {
+        self.response.clone()
     }
 
     /// Where the call is counted, for tools.

@@ -56,12 +56,12 @@ enum Support {
 /// What the tool's definition says, where its server has tasks.
 fn find_support(entry: &Entry) -> Support {
     let status = entry.server.status();
-    let is_legacy = status.peer.as_ref().is_some_and(|peer| peer.era == Era::Legacy);
+    let is_legacy = matches!(&status.peer, Some(peer) if peer.era == Era::Legacy);
     if !is_legacy || !entry.server.catalog().offers.legacy_tasks {
         return Support::Forbidden;
     }
-    let execution = list::member(&entry.item.text, "execution");
-    match execution.and_then(|execution| list::member(execution, "taskSupport")) {
+    let execution = list::member(&entry.item.text, "execution").unwrap_or(b"{}");
+    match list::member(execution, "taskSupport") {
         Some(br#""required""#) => Support::Required,
         Some(br#""optional""#) => Support::Optional,
         _ => Support::Forbidden,

@@ -64,7 +64,7 @@ impl Entry {
         Target {
             kind,
             server: &self.slug,
-            organisation: self.server.organisation().map(|name| &**name),
+            organisation: organisation_of(&*self.server),
             exposed: &self.exposed,
             own: &self.item.key,
             category: self.category.as_deref(),
@@ -87,7 +87,7 @@ impl Found {
         Target {
             kind,
             server: self.server.slug(),
-            organisation: self.server.organisation().map(|name| &**name),
+            organisation: organisation_of(&*self.server),
             exposed: &self.exposed,
             own: &self.own,
             category: self.category.as_deref(),
@@ -102,10 +102,13 @@ pub(crate) fn index(kind: ListKind) -> usize {
 
 /// The category of a built-in server is its slug.
 pub(crate) fn category(server: &dyn Upstream) -> Option<Arc<str>> {
-    let status = server.status();
-    status
-        .peer
-        .as_ref()
-        .is_some_and(|peer| peer.transport == "builtin")
-        .then(|| server.slug().into())
+    match &server.status().peer {
+        Some(peer) if peer.transport == "builtin" => Some(server.slug().into()),
+        _ => None,
+    }
+}
+
+/// The name of the organisation that a server belongs to, where it belongs to one.
+pub(crate) fn organisation_of(server: &dyn Upstream) -> Option<&str> {
+    Some(&**server.organisation()?)
 }

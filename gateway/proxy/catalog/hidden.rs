@@ -9,7 +9,7 @@ use lockgate_protocol::uri;
 use lockgate_upstream::ListKind;
 
 use super::Catalog;
-use super::entry::{Entry, category};
+use super::entry::{Entry, category, organisation_of};
 use crate::rights::CallerRights;
 use crate::transport::Endpoint;
 
@@ -34,10 +34,7 @@ impl Catalog {
     ) -> Option<(String, Arc<str>)> {
         match kind {
             Kind::Tool => {
-                let quarantined = self.quarantined.iter().filter(|entry| asking.means(entry, name));
-                let quarantined = quarantined
-                    .map(|entry| (entry.server.qualified_name().into_owned(), QUARANTINE.into()))
-                    .next();
+                let quarantined = self.find_quarantined(asking, name);
                 self.hides_item(asking, ListKind::Tools, kind, name).or(quarantined)
             }
             Kind::Prompt | Kind::PromptCompletion => {
@@ -47,6 +44,11 @@ impl Catalog {
         }
     }
 
+    fn find_quarantined(&self, asking: &Asking<'_>, name: &str) -> Option<(String, Arc<str>)> {
+        let entry = self.quarantined.iter().find(|entry| asking.means(entry, name))?;
+        Some((entry.server.qualified_name().into_owned(), QUARANTINE.into()))
+    }
+
     fn hides_item(
         &self,
         asking: &Asking<'_>,
@@ -54,12 +56,15 @@ impl Catalog {
         kind: Kind,
         name: &str,
     ) -> Option<(String, Arc<str>)> {
-        let meant = self.items(list).iter().filter(|entry| asking.means(entry, name));
-        let hidden = |entry: &Arc<Entry>| {
-            Some((entry.server.qualified_name().into_owned(), asking.rule(&entry.target(kind))?))
-        };
+        let mut found = None;
         // Through to the end, so that no entry takes less time than another.
-        meant.fold(None, |found, entry| found.or(hidden(entry)))
+        for entry in self.items(list) {
+            if asking.means(entry, name) {
+                let hidden = asking.hidden_by(entry, kind);
+                found = found.or(hidden);
+            }
+        }
+        found
     }
 
     /// A resource need not be listed to be there: its server is enough.
@@ -86,7 +91,7 @@ impl Catalog {
         let target = Target {
             kind,
             server: slug,
-            organisation: server.organisation().map(|name| &**name),
+            organisation: organisation_of(&**server),
             exposed: &exposed,
             own: &own,
             category: category.as_deref(),
@@ -109,6 +114,12 @@ impl Asking<'_> {
                         && self.naming.aliases(slug, own).any(|alias| alias == name)
             }
         }
+    }
+
+    /// The server of an entry and the rule that hides it, if one does.
+    fn hidden_by(&self, entry: &Entry, kind: Kind) -> Option<(String, Arc<str>)> {
+        let rule = self.rule(&entry.target(kind))?;
+        Some((entry.server.qualified_name().into_owned(), rule))
     }
 
     fn rule(&self, target: &Target<'_>) -> Option<Arc<str>> {

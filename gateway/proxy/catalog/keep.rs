@@ -11,10 +11,10 @@ pub(crate) const KEEP_MS: u64 = 60_000;
 /// How long the lists of a server may be kept without being asked for again: as it says itself;
 /// where its revision has no way to say so, as long as it tells of changes.
 pub(super) fn keep_ms(catalog: &Catalog, status: &Status) -> Option<u64> {
-    let told = status.peer.as_ref().is_some_and(|peer| peer.transport == "builtin")
-        || catalog.offers.list_changed;
-    match status.peer.as_ref().map(|peer| peer.era) {
-        Some(Era::Modern) if catalog.ttl_ms.is_some() => catalog.ttl_ms,
+    let is_builtin = matches!(&status.peer, Some(peer) if peer.transport == "builtin");
+    let told = is_builtin || catalog.offers.list_changed;
+    match &status.peer {
+        Some(peer) if peer.era == Era::Modern && catalog.ttl_ms.is_some() => catalog.ttl_ms,
         _ if ListKind::ALL.iter().all(|kind| catalog.items(*kind).is_empty()) => None,
         _ => Some(if told { KEEP_MS } else { 0 }),
     }

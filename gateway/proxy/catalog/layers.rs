@@ -105,17 +105,24 @@ impl<'a> Layers<'a> {
         viewing: Viewing<'_>,
     ) -> Vec<ViewEntry> {
         let mut visible = Vec::new();
-        for entry in self.shared.items(kind).iter().filter(|entry| is_chosen(chosen, entry)) {
-            visible.extend(judge_entry(viewing, kind, entry));
+        for entry in self.shared.items(kind) {
+            if is_chosen(chosen, entry) {
+                visible.extend(judge_entry(viewing, kind, entry));
+            }
         }
-        let own = self.own.map_or(&[][..], |own| own.items(kind));
+        let own = match self.own {
+            Some(own) => own.items(kind),
+            None => &[],
+        };
         if own.is_empty() {
             return visible;
         }
         let taken = self.find_taken_names(kind, own);
-        for entry in own.iter().filter(|entry| is_chosen(chosen, entry)) {
-            let entry = rename_taken(entry, &taken, viewing.naming);
-            visible.extend(judge_entry(viewing, kind, &entry));
+        for entry in own {
+            if is_chosen(chosen, entry) {
+                let entry = rename_taken(entry, &taken, viewing.naming);
+                visible.extend(judge_entry(viewing, kind, &entry));
+            }
         }
         visible.sort_by(|a, b| a.entry.slug.cmp(&b.entry.slug));
         visible
@@ -128,10 +135,13 @@ impl<'a> Layers<'a> {
         if matches!(kind, ListKind::Resources | ListKind::Templates) {
             return taken;
         }
-        let own: HashSet<String> = own.iter().map(|one| one.exposed.to_ascii_lowercase()).collect();
+        let mut own_names = HashSet::with_capacity(own.len());
+        for entry in own {
+            own_names.insert(entry.exposed.to_ascii_lowercase());
+        }
         for entry in self.shared.items(kind) {
             let name = entry.exposed.to_ascii_lowercase();
-            if own.contains(&name) {
+            if own_names.contains(&name) {
                 taken.insert(name);
             }
         }
@@ -146,11 +156,15 @@ impl<'a> Layers<'a> {
         chosen: ChosenServers<'a>,
         viewing: Viewing<'_>,
     ) -> ChosenServers<'a> {
-        let visible = seen.iter().flatten();
-        let with_visible: HashSet<&str> = visible.map(|seen| seen.entry.slug.as_str()).collect();
+        let mut with_visible: HashSet<&str> = HashSet::new();
+        for seen in seen.iter().flatten() {
+            with_visible.insert(seen.entry.slug.as_str());
+        }
         let mut with_items: HashSet<&str> = HashSet::new();
-        for entry in self.catalogs().flat_map(|catalog| catalog.items.iter().flatten()) {
-            with_items.insert(entry.slug.as_str());
+        for catalog in self.catalogs() {
+            for entry in catalog.items.iter().flatten() {
+                with_items.insert(entry.slug.as_str());
+            }
         }
         let mut servers = chosen;
         servers.retain(|slug, _| {
@@ -163,8 +177,10 @@ impl<'a> Layers<'a> {
 }
 
 fn is_chosen(chosen: &ChosenServers<'_>, entry: &Entry) -> bool {
-    let server = chosen.get(entry.slug.as_str()).map(|chosen| chosen.server);
-    server.is_some_and(|server| Arc::ptr_eq(server, &entry.server))
+    match chosen.get(entry.slug.as_str()) {
+        Some(chosen) => Arc::ptr_eq(chosen.server, &entry.server),
+        None => false,
+    }
 }
 
 /// An entry whose name is taken gets one that nothing else has.
@@ -221,16 +237,27 @@ fn make_view(
 }
 
 fn entries_of(seen: &[ViewEntry]) -> Vec<Arc<Entry>> {
-    seen.iter().map(|seen| Arc::clone(&seen.entry)).collect()
+    let mut entries = Vec::with_capacity(seen.len());
+    for seen in seen {
+        entries.push(Arc::clone(&seen.entry));
+    }
+    entries
 }
 
 /// Resources that keep their own URI mean a server of the operator's where one lists them too.
 fn add_web_resources(view: &mut View) {
-    let resources = &view.items[index(ListKind::Resources)];
-    let web = resources.iter().filter(|entry| entry.exposed == entry.item.key);
-    let (shared, own): (Vec<_>, Vec<_>) =
-        web.partition(|entry| entry.server.organisation().is_none());
-    for entry in own.into_iter().chain(shared) {
+    let mut shared = Vec::new();
+    for entry in &view.items[index(ListKind::Resources)] {
+        if entry.exposed != entry.item.key {
+            continue;
+        }
+        if entry.server.organisation().is_none() {
+            shared.push(entry);
+        } else {
+            view.web.insert(Box::from(&*entry.exposed), entry.slug.clone());
+        }
+    }
+    for entry in shared {
         view.web.insert(Box::from(&*entry.exposed), entry.slug.clone());
     }
 }
@@ -253,7 +280,10 @@ fn judge_entry(viewing: Viewing<'_>, kind: ListKind, entry: &Arc<Entry>) -> Opti
             "denied, because a policy could not be evaluated"
         );
     }
-    verdict.is_visible().then(|| ViewEntry { entry: Arc::clone(entry), verdict: Arc::new(verdict) })
+    if !verdict.is_visible() {
+        return None;
+    }
+    Some(ViewEntry { entry: Arc::clone(entry), verdict: Arc::new(verdict) })
 }
 
 fn degraded(slug: &Slug, declared: &Declared) -> Option<Degraded> {

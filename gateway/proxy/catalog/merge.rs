@@ -10,7 +10,7 @@ use lockgate_protocol::uri;
 use lockgate_telemetry::Metrics;
 use lockgate_upstream::{Catalog, Item, ListKind, Upstream};
 
-use super::entry::{Audience, Entry, category};
+use super::entry::{Audience, Entry, category, organisation_of};
 use crate::inspect::{self, Known};
 
 /// One server and what it offers now.
@@ -57,8 +57,11 @@ impl Merger<'_> {
             }
         }
         let exposed = self.expose(kind, &offered);
-        let entries = offered.iter().zip(exposed);
-        entries.map(|(offered, exposed)| self.make_entry(kind, offered, exposed)).collect()
+        let mut entries = Vec::with_capacity(offered.len());
+        for (offered, exposed) in offered.iter().zip(exposed) {
+            entries.push(self.make_entry(kind, offered, exposed));
+        }
+        entries
     }
 
     fn expose(&self, kind: ListKind, offered: &[Offered<'_>]) -> Vec<String> {
@@ -67,9 +70,11 @@ impl Merger<'_> {
                 self.naming.expose(offered.iter().map(|one| (one.slug, &*one.item.key)))
             }
             ListKind::Resources | ListKind::Templates => {
-                let uris =
-                    offered.iter().map(|one| uri::expose(one.slug, &one.item.key).into_owned());
-                uris.collect()
+                let mut uris = Vec::with_capacity(offered.len());
+                for one in offered {
+                    uris.push(uri::expose(one.slug, &one.item.key).into_owned());
+                }
+                uris
             }
         }
     }
@@ -90,7 +95,7 @@ impl Merger<'_> {
         };
         if kind == ListKind::Tools {
             let is_builtin = entry.category.is_some();
-            let organisation = server.organisation().map(|organisation| &**organisation);
+            let organisation = organisation_of(&**server);
             entry.metrics = Some(self.metrics.tool(organisation, slug, &item.key));
             let name = inspect::name_in_lock(&**server);
             entry.inspected = Some(self.known.inspect((slug, &name), item, is_builtin, self.pins));

@@ -8,7 +8,7 @@ use lockgate_protocol::revision::Era;
 use lockgate_protocol::uri;
 use lockgate_upstream::ListKind;
 
-use super::entry::{Found, category};
+use super::entry::{Found, category, organisation_of};
 use super::template::{self, Steps};
 use super::view::View;
 
@@ -18,7 +18,7 @@ impl View {
         let (slug, own) = if self.namespaced {
             match uri::own(uri) {
                 Some((slug, own)) => {
-                    (self.servers.keys().find(|s| s.as_str() == slug)?.clone(), own.into_owned())
+                    (self.servers.get_key_value(slug)?.0.clone(), own.into_owned())
                 }
                 None => (self.web.get(uri)?.clone(), uri.to_owned()),
             }
@@ -28,7 +28,9 @@ impl View {
         uri::validate(&own, uri::MAX_URI).ok()?;
         // Policies are held against one spelling of a resource, and servers take many: none but
         // their own is passed on.
-        uri::check_spelling(&own).ok().or_else(|| self.lists(uri).then_some(()))?;
+        if uri::check_spelling(&own).is_err() && !self.lists(uri) {
+            return None;
+        }
         let server = self.servers.get(&slug)?;
         let exposed = uri::expose(&slug, &own).into_owned();
         let category = category(&**server);
@@ -38,7 +40,7 @@ impl View {
         let target = Target {
             kind,
             server: server_name,
-            organisation: server.organisation().map(|name| &**name),
+            organisation: organisation_of(&**server),
             exposed: &exposed,
             own: &own,
             category: category_name,
@@ -47,20 +49,22 @@ impl View {
         let subject = self.rights.subject();
         let verdict =
             self.policy.verdict(&self.rights.class, &self.rights.question(&subject, &target));
-        verdict.is_visible().then(|| Found {
-            server: Arc::clone(server),
-            own,
-            exposed,
-            category,
-            verdict,
-        })
+        if !verdict.is_visible() {
+            return None;
+        }
+        Some(Found { server: Arc::clone(server), own, exposed, category, verdict })
     }
 
     /// Whether a resource or a template with this URI is listed.
     pub(crate) fn lists(&self, uri: &str) -> bool {
-        let all = [ListKind::Resources, ListKind::Templates]
-            .map(|kind| self.entries(kind, Some(Era::Legacy)));
-        all.into_iter().flatten().any(|entry| **self.shown(entry) == *uri)
+        for kind in [ListKind::Resources, ListKind::Templates] {
+            for entry in self.entries(kind, Some(Era::Legacy)) {
+                if **self.shown(entry) == *uri {
+                    return true;
+                }
+            }
+        }
+        false
     }
 
     /// Whether a resource with this URI is listed, or one that a listed template expands to.

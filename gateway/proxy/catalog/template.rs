@@ -46,9 +46,7 @@ pub(super) fn describes(template: &str, uri: &str, steps: &mut Steps) -> bool {
         return false;
     }
     let whole = Uri(uri.as_bytes());
-    let pairs = template.bytes().zip(uri.bytes());
-    let alike = pairs.take_while(|(a, b)| a == b).count();
-    if !steps.take(1 + alike / BYTES_OF_STEP) {
+    if !steps.take(1 + bytes_alike(template, uri) / BYTES_OF_STEP) {
         return false;
     }
     let Some(open) = template.find('{') else {
@@ -56,8 +54,11 @@ pub(super) fn describes(template: &str, uri: &str, steps: &mut Steps) -> bool {
     };
     // How it begins and ends is cheap to look at, and tells most templates apart.
     let (first, mut rest) = template.split_at(open);
-    let last = template.rsplit(|c| !stays(c)).next().unwrap_or_default();
-    let Some(begin) = whole.text(0, first).filter(|_| uri.ends_with(last)) else { return false };
+    let last = template.rsplit(|c| !stays(c)).next().unwrap_or("");
+    let Some(begin) = whole.text(0, first) else { return false };
+    if !uri.ends_with(last) {
+        return false;
+    }
     let uri = Uri(&uri.as_bytes()[begin..]);
     let mut variables = 0;
     let mut places = uri.nowhere();
@@ -82,9 +83,21 @@ pub(super) fn describes(template: &str, uri: &str, steps: &mut Steps) -> bool {
         && uri.literal(&places, rest).last() == Some(&true)
 }
 
+/// Bytes at the beginning of two texts that are the same.
+fn bytes_alike(one: &str, other: &str) -> usize {
+    let mut alike = 0;
+    for (a, b) in one.bytes().zip(other.bytes()) {
+        if a != b {
+            break;
+        }
+        alike += 1;
+    }
+    alike
+}
+
 /// Whether the character of a template's text can only stand for itself.
 fn stays(c: char) -> bool {
-    c == '%' || u8::try_from(c).is_ok_and(|byte| is_legal(byte, true))
+    c == '%' || matches!(u8::try_from(c), Ok(byte) if is_legal(byte, true))
 }
 
 /// For every place in a URI, and the end of it, whether a part of the template may end there.
@@ -101,8 +114,10 @@ impl Uri<'_> {
     /// The places, each moved by the way that begins there.
     fn moved(self, from: &[bool], way: impl Fn(usize) -> Option<usize>) -> Places {
         let mut to = self.nowhere();
-        for at in (0..from.len()).filter(|&at| from[at]).filter_map(way) {
-            to[at] = true;
+        for (at, &here) in from.iter().enumerate() {
+            if here && let Some(end) = way(at) {
+                to[end] = true;
+            }
         }
         to
     }
@@ -115,7 +130,7 @@ impl Uri<'_> {
     /// Text of the template.
     fn literal(self, from: &[bool], text: &str) -> Places {
         if text.chars().all(stays) {
-            return self.moved(from, |at| self.is(at, text.as_bytes()).then_some(at + text.len()));
+            return self.moved(from, |at| self.end_of(at, text.as_bytes()));
         }
         self.moved(from, |at| self.text(at, text))
     }
@@ -138,6 +153,11 @@ impl Uri<'_> {
         self.0.get(at..at + text.len()) == Some(text)
     }
 
+    /// The end of just these bytes here.
+    fn end_of(self, at: usize, text: &[u8]) -> Option<usize> {
+        if self.is(at, text) { Some(at + text.len()) } else { None }
+    }
+
     /// The end of an escaped character here; of this one, if one is named.
     fn character(self, at: usize, wanted: Option<char>) -> Option<usize> {
         let first = percent::byte(self.0, at)?;
@@ -153,7 +173,10 @@ impl Uri<'_> {
         }
         let text = std::str::from_utf8(bytes.get(..length)?).ok()?;
         let found = text.chars().next()?;
-        wanted.is_none_or(|wanted| wanted == found).then_some(at + 3 * length)
+        match wanted {
+            Some(wanted) if wanted != found => None,
+            _ => Some(at + 3 * length),
+        }
     }
 
     /// The end of one character of a value.
@@ -161,9 +184,11 @@ impl Uri<'_> {
         if is_legal(*self.0.get(at)?, reserved) {
             return Some(at + 1);
         }
+        if let Some(end) = self.character(at, None) {
+            return Some(end);
+        }
         // Where reserved characters stay, so do escapes in the value, whatever they stand for.
-        self.character(at, None)
-            .or_else(|| (reserved && percent::byte(self.0, at).is_some()).then_some(at + 3))
+        if reserved && percent::byte(self.0, at).is_some() { Some(at + 3) } else { None }
     }
 
     fn expression(self, undefined: &[bool], expression: &Expression<'_>) -> Places {
@@ -172,8 +197,8 @@ impl Uri<'_> {
         let first = operator.first().as_bytes();
         let between = operator.between() as u8;
         for variable in &expression.variables {
-            let begins = self.moved(undefined, |at| self.is(at, first).then_some(at + first.len()));
-            let goes_on = self.moved(&defined, |at| self.is(at, &[between]).then_some(at + 1));
+            let begins = self.moved(undefined, |at| self.end_of(at, first));
+            let goes_on = self.moved(&defined, |at| self.end_of(at, &[between]));
             let from = union(begins, &goes_on);
             let ends = if operator.is_named() {
                 self.named(&from, variable, between, operator.keeps_equals())
@@ -212,12 +237,14 @@ impl Uri<'_> {
             Modifier::Explode => return self.pairs(from, between, equals),
         };
         let name = variable.name.as_bytes();
-        let name = self.moved(from, |at| self.is(at, name).then_some(at + name.len()));
-        let value = self.moved(&name, |at| self.is(at, b"=").then_some(at + 1));
+        let name = self.moved(from, |at| self.end_of(at, name));
+        let value = self.moved(&name, |at| self.end_of(at, b"="));
         let mut ends = self.value(&value, false, comma, most);
         if !equals {
             // No value runs over a `=`, so these are the empty ones.
-            ends.iter_mut().zip(&value).for_each(|(end, empty)| *end &= !empty);
+            for (end, empty) in ends.iter_mut().zip(&value) {
+                *end &= !empty;
+            }
             ends = union(ends, &name);
         }
         ends
@@ -225,8 +252,12 @@ impl Uri<'_> {
 
     /// Characters of a value, at most so many, and this sign between its items.
     fn value(self, from: &[bool], reserved: bool, between: u8, most: usize) -> Places {
-        let mut least: Vec<usize> =
-            from.iter().map(|&here| if here { 0 } else { usize::MAX }).collect();
+        let mut least = vec![usize::MAX; from.len()];
+        for (used, &here) in least.iter_mut().zip(from) {
+            if here {
+                *used = 0;
+            }
+        }
         for at in 0..self.0.len() {
             let used = least[at];
             if used >= most {
@@ -268,7 +299,9 @@ impl Uri<'_> {
 }
 
 fn union(mut one: Places, other: &[bool]) -> Places {
-    one.iter_mut().zip(other).for_each(|(one, other)| *one |= other);
+    for (one, other) in one.iter_mut().zip(other) {
+        *one |= other;
+    }
     one
 }
 

@@ -96,7 +96,8 @@ impl View {
 
     /// The server, if it is seen here.
     pub(crate) fn server(&self, id: &ServerId) -> Option<&Arc<dyn Upstream>> {
-        self.servers.get(&*id.slug).filter(|server| id.names(&***server))
+        let server = self.servers.get(&*id.slug)?;
+        if id.names(&**server) { Some(server) } else { None }
     }
 
     /// Whether a list of a server shows here: it has an entry, or may have one later.
@@ -119,10 +120,13 @@ impl View {
     }
 
     fn mark(&self, kind: ListKind, asked: bool) -> u64 {
-        let asked = asked.then_some(Era::Legacy);
+        let asked = if asked { Some(Era::Legacy) } else { None };
         let mut hasher = blake3::Hasher::new();
         // What a list says of servers that are missing is a part of it, but for the time.
-        for degraded in self.degraded.iter().filter(|degraded| degraded.concerns(kind)) {
+        for degraded in &self.degraded {
+            if !degraded.concerns(kind) {
+                continue;
+            }
             for part in [&degraded.server, degraded.state] {
                 hasher.update(&part.len().to_le_bytes());
                 hasher.update(part.as_bytes());
@@ -142,8 +146,10 @@ impl View {
     /// What it takes beside the catalog, in bytes, about: a place in several tables for each entry,
     /// and its text once more in the pages of a list.
     pub(super) fn weight(&self) -> usize {
-        let entry =
-            |entry: &Arc<Entry>| ENTRY_WEIGHT + 4 * entry.exposed.len() + entry.item.text.len();
-        VIEW_WEIGHT + self.items.iter().flatten().map(entry).sum::<usize>()
+        let mut weight = VIEW_WEIGHT;
+        for entry in self.items.iter().flatten() {
+            weight += ENTRY_WEIGHT + 4 * entry.exposed.len() + entry.item.text.len();
+        }
+        weight
     }
 }

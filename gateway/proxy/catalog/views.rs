@@ -152,9 +152,10 @@ impl KeptViews {
             heaviest = heaviest.max(Some((layer.weight + added, own)));
         }
         let Some((heaviest, own)) = heaviest else { return false };
-        let Some(layer) = self.own.get_mut(&own).filter(|_| heaviest >= weight) else {
+        if heaviest < weight {
             return false;
-        };
+        }
+        let Some(layer) = self.own.get_mut(&own) else { return false };
         let gone = layer.drop_least_used();
         if layer.by_endpoint.is_empty() {
             self.own.remove(&own);
@@ -173,8 +174,9 @@ impl Layer {
         weight: usize,
         used: u64,
     ) -> Arc<View> {
-        let classes = self.by_endpoint.get(endpoint);
-        if let Some(known) = classes.and_then(|classes| classes.get(&class)) {
+        if let Some(classes) = self.by_endpoint.get(endpoint)
+            && let Some(known) = classes.get(&class)
+        {
             return Arc::clone(&known.view);
         }
         let view = Arc::new(view);
@@ -186,20 +188,30 @@ impl Layer {
 
     /// Gives what it took; nothing when there is none.
     fn drop_least_used(&mut self) -> usize {
-        let all = self.by_endpoint.iter().flat_map(|(endpoint, classes)| {
-            classes
-                .iter()
-                .map(move |(class, kept)| (kept.used.load(Ordering::Relaxed), endpoint, *class))
-        });
-        let Some((_, endpoint, class)) = all.min_by_key(|(used, ..)| *used) else { return 0 };
-        let endpoint = endpoint.clone();
+        let Some((endpoint, class)) = self.find_least_used() else { return 0 };
         let Some(classes) = self.by_endpoint.get_mut(&endpoint) else { return 0 };
-        let gone = classes.remove(&class).map_or(0, |gone| gone.weight);
-        self.weight -= gone;
+        let Some(gone) = classes.remove(&class) else { return 0 };
+        self.weight -= gone.weight;
         if classes.is_empty() {
             self.by_endpoint.remove(&endpoint);
         }
-        gone
+        gone.weight
+    }
+
+    fn find_least_used(&self) -> Option<(Endpoint, [u8; 16])> {
+        let mut fewest = u64::MAX;
+        let mut least_used = None;
+        for (endpoint, classes) in &self.by_endpoint {
+            for (class, kept) in classes {
+                let used = kept.used.load(Ordering::Relaxed);
+                if used <= fewest {
+                    fewest = used;
+                    least_used = Some((endpoint, *class));
+                }
+            }
+        }
+        let (endpoint, class) = least_used?;
+        Some((endpoint.clone(), class))
     }
 }
 

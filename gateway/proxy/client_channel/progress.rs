@@ -23,7 +23,10 @@ pub(super) struct Progress {
 impl Progress {
     /// Whether a step leads on: progress only ever grows.
     pub(super) fn grows(&mut self, value: f64) -> bool {
-        let grows = self.last.is_none_or(|last| value > last);
+        let grows = match self.last {
+            Some(last) => value > last,
+            None => true,
+        };
         if grows {
             self.last = Some(value);
         }
@@ -42,14 +45,17 @@ impl Progress {
     /// The step that is to be told now, or how long it has to wait; `None` when there is none.
     pub(super) fn due(&mut self, now: Instant) -> Option<Result<Vec<u8>, Duration>> {
         self.held.as_ref()?;
-        let told_until = self.told_until.map_or(now, |until| until.max(now));
+        let told_until = match self.told_until {
+            Some(until) => until.max(now),
+            None => now,
+        };
         let ahead = told_until.duration_since(now);
         let most = INTERVAL * (BURST - 1);
         if ahead > most {
             return Some(Err(ahead - most));
         }
         self.told_until = Some(told_until + INTERVAL);
-        self.held.take().map(Ok)
+        Some(Ok(self.held.take()?))
     }
 }
 

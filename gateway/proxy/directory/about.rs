@@ -65,7 +65,7 @@ impl<'a> About<'a> {
             // Its own names say nothing of it.
             Endpoint::Server(only) => return only == slug && !self.is_of_known(),
             Endpoint::Agent(_) => {
-                assigned.is_some_and(|assigned| assigned.contains(&ServerId::of(server)))
+                matches!(assigned, Some(assigned) if assigned.contains(&ServerId::of(server)))
             }
         };
         is_there
@@ -83,6 +83,5 @@ impl<'a> About<'a> {
 
 fn begins_with_slug(name: &str, slug: &str) -> bool {
     let shown = slug.get(..SHOWN).unwrap_or(slug);
-    let start = name.get(..shown.len());
-    start.is_some_and(|start| start.eq_ignore_ascii_case(shown))
+    matches!(name.get(..shown.len()), Some(start) if start.eq_ignore_ascii_case(shown))
 }

@@ -77,8 +77,8 @@ impl State {
         principal: &Principal,
         role: Role,
     ) -> Option<&BTreeSet<ServerId>> {
-        let agent = self.agents.get(id).filter(|agent| agent.is_for(principal, role))?;
-        Some(&agent.servers)
+        let agent = self.agents.get(id)?;
+        if agent.is_for(principal, role) { Some(&agent.servers) } else { None }
     }
 }
 
@@ -104,13 +104,16 @@ impl Organisation {
 
     /// Gives the number of the state that is over; none when nothing changes.
     pub(super) fn replace_agents(&self, agents: Vec<AgentServers>) -> Option<u64> {
-        let agents = agents.into_iter().map(|agent| (agent.id.clone(), agent)).collect();
+        let mut by_id = HashMap::with_capacity(agents.len());
+        for agent in agents {
+            by_id.insert(agent.id.clone(), agent);
+        }
         let _changing = self.changing.lock();
         let old = self.state.load();
-        if *old.agents == agents {
+        if *old.agents == by_id {
             return None;
         }
-        self.state.store(Arc::new(State::new(Arc::clone(&old.catalog), Arc::new(agents))));
+        self.state.store(Arc::new(State::new(Arc::clone(&old.catalog), Arc::new(by_id))));
         Some(old.number)
     }
 

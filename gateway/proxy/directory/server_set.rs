@@ -46,8 +46,11 @@ impl ServerSet {
                 named.insert(slug, server);
             }
         }
+        let mut instances = HashSet::with_capacity(named.len());
+        for server in named.values() {
+            instances.insert(server.instance());
+        }
         let mut known = self.known.lock();
-        let instances: HashSet<Instance> = named.values().map(|server| server.instance()).collect();
         known.retain(|instance| instances.contains(instance));
         self.settled.store(known.len() == instances.len(), Ordering::Release);
         *self.servers.lock() = named;
@@ -76,8 +79,10 @@ impl ServerSet {
                 }
             }
         }
-        for server in wanted.iter().filter(|server| is_unknown(&***server)) {
-            server.touch();
+        for server in &wanted {
+            if is_unknown(&**server) {
+                server.touch();
+            }
         }
         let wait = async {
             loop {
@@ -101,7 +106,9 @@ impl ServerSet {
 
     fn record_known<'a>(&self, servers: impl Iterator<Item = &'a Arc<dyn Upstream>>) {
         let mut known = self.known.lock();
-        known.extend(servers.map(|server| server.instance()));
+        for server in servers {
+            known.insert(server.instance());
+        }
         let servers = self.servers.lock();
         let is_settled = servers.values().all(|server| known.contains(&server.instance()));
         self.settled.store(is_settled, Ordering::Release);
@@ -115,7 +122,7 @@ impl ServerSet {
             // In this order: what is known by the first look is read by the second.
             let is_unknown = is_unknown(&**server);
             let version = server.catalog().version;
-            let is_late = catalog.merged_version(slug).is_some_and(|merged| merged != version);
+            let is_late = matches!(catalog.merged_version(slug), Some(merged) if merged != version);
             if !is_late && !is_unknown {
                 known.push(server);
             } else if version == 0 && server.status().state == State::Resting {

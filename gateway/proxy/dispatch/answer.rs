@@ -11,6 +11,7 @@ use lockgate_upstream::ListKind;
 use serde_json::{Value, json};
 
 use crate::catalog::View;
+use crate::catalog::rendered::Pages;
 use crate::context::RequestContext;
 use crate::rescue::RequestError;
 use crate::snapshot::Snapshot;
@@ -34,12 +35,7 @@ pub(super) fn write_page(context: &RequestContext, kind: ListKind) -> Result<Tex
         context.can_be_asked(),
         limits.page_items,
     );
-    let number = match context.request.param("cursor") {
-        None => Some(0),
-        Some(cursor) => read_cursor(context, &list.mark, cursor),
-    };
-    let Some((number, page)) = number.and_then(|number| Some((number, list.pages.get(number)?)))
-    else {
+    let Some((number, page)) = find_page(context, &list) else {
         return Err(RequestError::invalid(
             "the cursor is not valid any more; start again without one",
         ));
@@ -63,6 +59,15 @@ pub(super) fn write_page(context: &RequestContext, kind: ListKind) -> Result<Tex
     write_list_meta(&mut object, context);
     object.key(kind.member());
     Ok(Text::Shared([head.into(), page.clone(), Bytes::from_static(b"}}")]))
+}
+
+/// The page that is asked for and its number; nothing where the cursor is not one of this list.
+fn find_page<'a>(context: &RequestContext, list: &'a Pages) -> Option<(usize, &'a Bytes)> {
+    let number = match context.request.param("cursor") {
+        None => 0,
+        Some(cursor) => read_cursor(context, &list.mark, cursor)?,
+    };
+    Some((number, list.pages.get(number)?))
 }
 
 /// Whose cursor it is, and of which list.
@@ -114,19 +119,26 @@ fn write_list_meta(object: &mut Object<'_>, context: &RequestContext) {
 
 /// The servers whose items are missing or may be out of date, since when and why.
 fn list_degraded(view: &View) -> Value {
-    view.degraded
-        .iter()
-        .map(
-            |d| json!({"server": d.server, "state": d.state, "since": d.since, "reason": d.reason}),
-        )
-        .collect()
+    let mut all = Vec::with_capacity(view.degraded.len());
+    for one in &view.degraded {
+        all.push(json!({
+            "server": one.server,
+            "state": one.state,
+            "since": one.since,
+            "reason": one.reason,
+        }));
+    }
+    all.into()
 }
 
 pub(super) fn write_discovery(context: &RequestContext) -> Text {
-    let versions: Vec<_> = Revision::OFFERED.iter().map(|r| r.as_str()).collect();
+    let mut versions = Vec::with_capacity(Revision::OFFERED.len());
+    for revision in Revision::OFFERED {
+        versions.push(revision.as_str());
+    }
     let mut capabilities = Offers::modern(context.view.offers);
     add_extensions(&mut capabilities, &context.view.extensions);
-    let info: Value = serde_json::from_slice(&context.snapshot.info).unwrap_or_default();
+    let info = serde_json::from_slice(&context.snapshot.info).unwrap_or(Value::Null);
     let mut result = json!({
         "resultType": "complete",
         "supportedVersions": versions,
@@ -163,5 +175,5 @@ pub(crate) fn join_instructions(snapshot: &Snapshot, view: &View) -> Option<Stri
         }
         all.push_str(&format!("# {slug}\n{text}"));
     }
-    (!all.is_empty()).then_some(all)
+    if all.is_empty() { None } else { Some(all) }
 }

@@ -26,7 +26,7 @@ pub(super) fn is_about_one(context: &RequestContext, permitted: &Permitted) -> b
         return false;
     }
     let status = permitted.server().status();
-    status.peer.as_ref().is_some_and(|peer| peer.era == Era::Legacy)
+    matches!(&status.peer, Some(peer) if peer.era == Era::Legacy)
 }
 
 /// What a call has made, as the extension has it.
@@ -116,7 +116,8 @@ fn write_task(object: &mut Object<'_>, task: &[u8], status: Option<&str>) {
         ("ttl", "ttlMs"),
         ("pollInterval", "pollIntervalMs"),
     ] {
-        match (status.filter(|_| name == "status"), list::member(task, name)) {
+        let instead = if name == "status" { status } else { None };
+        match (instead, list::member(task, name)) {
             (Some(status), _) => object.string(new, status),
             (None, Some(value)) => object.raw(new, value),
             // A time without end has to be said.

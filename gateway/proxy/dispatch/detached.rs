@@ -78,12 +78,20 @@ impl Drop for Detached {
 pub(super) async fn reclaim<'a>(server: &'a dyn Upstream, stream: Option<&Log>) -> Promise<'a> {
     loop {
         // A call with a client does not stand in the way of those without.
-        while stream.is_some_and(|stream| !stream.is_abandoned()) {
+        while !is_abandoned(stream) {
             tokio::time::sleep(AWAY / 10).await;
         }
         let promise = server.calls().wanted().await;
-        if stream.is_none_or(Log::is_abandoned) {
+        if is_abandoned(stream) {
             return promise;
         }
+    }
+}
+
+/// Whether no client is there for a call, which may have a stream that its client could read.
+fn is_abandoned(stream: Option<&Log>) -> bool {
+    match stream {
+        Some(stream) => stream.is_abandoned(),
+        None => true,
     }
 }

@@ -193,13 +193,13 @@ fn resume(
     parked: &Parked,
     channel: Option<Arc<CallChannel>>,
 ) -> Result<ParkedCall, RequestError> {
-    let call = gateway.parked.take(&parked.handle).ok_or_else(|| {
-        RequestError::invalid(
+    let Some(call) = gateway.parked.take(&parked.handle) else {
+        return Err(RequestError::invalid(
             "the call that asked this is over: it was answered already, waited too long \
                 (limits.question_timeout), or the gateway was restarted; make the request anew \
                 without requestState",
-        )
-    })?;
+        ));
+    };
     call.bridge.attach(channel);
     let answers = parked.answers.as_deref().unwrap_or(b"{}");
     let answers: Map<String, Value> = serde_json::from_slice(answers).unwrap_or_default();
@@ -216,7 +216,7 @@ fn write_questions(
 ) -> Result<Answer, RequestError> {
     let mut requests = Map::new();
     for (key, method, params) in questions {
-        let mut params: Value = serde_json::from_slice(&params).unwrap_or_default();
+        let mut params = serde_json::from_slice(&params).unwrap_or(Value::Null);
         remove_hop_members(&mut params);
         requests.insert(key, json!({"method": method.as_str(), "params": params}));
     }
@@ -264,7 +264,10 @@ pub(super) fn ask_to_open(
     {
         return None;
     }
-    let data = error.data(&answer.text).filter(|data| data.len() <= MAX_DATA)?;
+    let data = error.data(&answer.text)?;
+    if data.len() > MAX_DATA {
+        return None;
+    }
     let data: Value = serde_json::from_slice(data).ok()?;
     let wanted = data.get("elicitations")?.as_array()?;
     let mut requests = Map::new();

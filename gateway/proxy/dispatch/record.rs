@@ -5,16 +5,14 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lockgate_policy::Kind;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::scan;
 use lockgate_telemetry::audit::{self, Decision, Record, Ticket};
 use lockgate_telemetry::{
     CallTrace, Denial, FailureType, Outcome, ToolMetrics, TraceContext, Unknown,
 };
 
+use super::hiding::{find_hiding_rule, read_reference};
 use crate::authorize::Permitted;
-use crate::catalog::Asking;
 use crate::context::RequestContext;
 use crate::gateway::Gateway;
 use crate::rejections::classify;
@@ -39,7 +37,7 @@ pub(crate) fn audit_denial(gateway: &Gateway, context: &RequestContext, problem:
         let denial = if hides { Denial::Hidden } else { problem.denial };
         operation.deny(problem, rule.as_deref(), denial);
         if let Some(server) = server.as_deref() {
-            let name = find_name(context).filter(|_| !problem.is_unknown);
+            let name = if problem.is_unknown { None } else { find_name(context) };
             operation.set_destination(context.request.method, name.as_deref(), server);
         }
     }
@@ -108,8 +106,8 @@ fn count_denial(
 }
 
 fn completes_prompt(context: &RequestContext) -> bool {
-    let reference = context.request.param("ref").and_then(read_reference);
-    reference.is_some_and(|(is_prompt, _)| is_prompt)
+    let Some(raw) = context.request.param("ref") else { return false };
+    matches!(read_reference(raw), Some((true, _)))
 }
 
 /// The counters of the tool that was asked for, when it is there for the caller.
@@ -117,52 +115,7 @@ fn find_counters(context: &RequestContext) -> Option<&ToolMetrics> {
     if context.request.method != Method::ToolsCall {
         return None;
     }
-    let seen = context.view.tool(&context.request.param_str("name")?)?;
-    seen.entry.metrics.as_deref().filter(|_| context.sees(&seen.entry))
-}
-
-/// What hides the thing that was asked for, if it exists: its server and the rule.
-fn find_hiding_rule(gateway: &Gateway, context: &RequestContext) -> Option<(String, Arc<str>)> {
-    let request = &context.request;
-    let snapshot = &context.snapshot;
-    let endpoint = &context.endpoint;
-    let policy = &*snapshot.policy;
-    let rights = &context.rights;
-    let asking = Asking { endpoint, policy, rights, naming: snapshot.naming };
-    let directory = &gateway.directory;
-    let shared = directory.catalog();
-    let own = directory.organisation(context.principal.organisation());
-    let own = own.map(|own| own.state());
-    let hides = |kind, name: &str| {
-        let found = shared.hides(&asking, kind, name);
-        let own = own.as_ref().and_then(|own| own.catalog.hides(&asking, kind, name));
-        found.or(own)
-    };
-    match request.method {
-        Method::ToolsCall => hides(Kind::Tool, &request.param_str("name")?),
-        Method::PromptsGet => hides(Kind::Prompt, &request.param_str("name")?),
-        Method::ResourcesRead | Method::Subscribe => {
-            hides(Kind::Resource, &request.param_str("uri")?)
-        }
-        Method::Complete => match read_reference(request.param("ref")?)? {
-            (true, name) => {
-                hides(Kind::Prompt, &name).or_else(|| hides(Kind::PromptCompletion, &name))
-            }
-            (false, uri) => {
-                hides(Kind::Resource, &uri).or_else(|| hides(Kind::ResourceCompletion, &uri))
-            }
-        },
-        _ => None,
-    }
-}
-
-/// What a completion is for: whether a prompt, and its name or URI.
-fn read_reference(raw: &[u8]) -> Option<(bool, String)> {
-    let mut scanner = scan::Scanner::new(raw, scan::MAX_DEPTH).ok()?;
-    let (_, members) = scanner.members(scan::Keys::Strict).ok()?;
-    let is_prompt = scan::find_str(&members, raw, "type")? == "ref/prompt";
-    let name = scan::find_str(&members, raw, if is_prompt { "name" } else { "uri" })?;
-    Some((is_prompt, name.into_owned()))
+    context.tool(&context.request.param_str("name")?)?.entry.metrics.as_deref()
 }
 
 /// One record of a listen that is opened; without one it is not, if the operator says so. It has
@@ -173,14 +126,9 @@ pub(crate) fn audit_listen(
 ) -> Result<(), RequestError> {
     let Some(trail) = &gateway.audit else { return Ok(()) };
     let wanted = context.request.param("notifications");
-    let ticket = trail.decide(
-        &describe_request(context, None, find_name(context), None),
-        wanted,
-        Decision::Allow(None, None),
-    );
-    ticket
-        .map_err(|unwritable| RequestError::unrecorded(&unwritable))?
-        .finish(Outcome::Ok, Duration::ZERO);
+    let about = describe_request(context, None, find_name(context), None);
+    let ticket = trail.decide(&about, wanted, Decision::Allow(None, None))?;
+    ticket.finish(Outcome::Ok, Duration::ZERO);
     gateway.activity.tell(context.principal.organisation());
     Ok(())
 }
@@ -196,13 +144,21 @@ pub(crate) fn audit_allow<'a>(
         gateway.metrics.denied(&would.rule, Denial::DryRun);
     }
     let Some(trail) = &gateway.audit else { return Ok(None) };
-    let name = permitted.listed().map(Cow::Borrowed).or_else(|| find_name(context));
+    let name = name_of(context, permitted);
     let server = permitted.server().qualified_name();
     let about = describe_request(context, Some(&server), name, trace);
-    let decision = Decision::Allow(permitted.rule().map(|rule| &**rule), permitted.would());
+    let decision = Decision::Allow(permitted.rule_name(), permitted.would());
     let ticket = trail.decide(&about, find_arguments(context), decision);
     gateway.activity.tell(context.principal.organisation());
-    ticket.map(Some).map_err(|unwritable| RequestError::unrecorded(&unwritable))
+    Ok(Some(ticket?))
+}
+
+/// The name under which what is asked for is listed, else that which was used.
+fn name_of<'a>(context: &'a RequestContext, permitted: &'a Permitted) -> Option<Cow<'a, str>> {
+    match permitted.listed() {
+        Some(listed) => Some(Cow::Borrowed(listed)),
+        None => find_name(context),
+    }
 }
 
 /// Who asked for what.
@@ -237,20 +193,20 @@ fn describe_request<'a>(
 fn find_name(context: &RequestContext) -> Option<Cow<'_, str>> {
     let request = &context.request;
     let seen = match (request.method, request.param_str("name")) {
-        (Method::ToolsCall, Some(name)) => context.view.tool(&name),
-        (Method::PromptsGet, Some(name)) => context.view.prompt(&name),
+        (Method::ToolsCall, Some(name)) => context.tool(&name),
+        (Method::PromptsGet, Some(name)) => context.prompt(&name),
         _ => None,
     };
-    if let Some(seen) = seen.filter(|seen| context.sees(&seen.entry)) {
+    if let Some(seen) = seen {
         return Some(Cow::Borrowed(context.view.shown(&seen.entry)));
     }
     let name = match request.method {
-        Method::Complete => request.param("ref").map(|raw| String::from_utf8_lossy(raw)),
-        method => method.target().and_then(|key| request.param_str(key)),
-    }?;
+        Method::Complete => String::from_utf8_lossy(request.param("ref")?),
+        method => request.param_str(method.target()?)?,
+    };
     let end = name.floor_char_boundary(2 * audit::MAX_TEXT);
     Some(match name {
-        Cow::Borrowed(name) => Cow::Borrowed(name.get(..end).unwrap_or_default()),
+        Cow::Borrowed(name) => Cow::Borrowed(name.get(..end).unwrap_or("")),
         Cow::Owned(mut name) => {
             name.truncate(end);
             Cow::Owned(name)
@@ -304,7 +260,7 @@ impl<'a> CallRecord<'a> {
         if let Some(operation) = &context.operation {
             operation.set_tool(permitted.metrics());
             if operation.is_traced() {
-                let name = permitted.listed().map(Cow::Borrowed).or_else(|| find_name(context));
+                let name = name_of(context, permitted);
                 let server = permitted.server().qualified_name();
                 operation.set_destination(context.request.method, name.as_deref(), &server);
             }

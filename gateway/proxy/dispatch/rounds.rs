@@ -70,7 +70,9 @@ pub(super) async fn run_rounds(
         }
         let answer = make_call(context, &permitted, &paths, &eyes, record).await?;
         let answer = settle(context, &permitted, answer, paths.channel.as_ref()).await?;
-        if let Some(outcome) = paths.relay.as_ref().and_then(|relay| relay.outcome()) {
+        if let Some(relay) = &paths.relay
+            && let Some(outcome) = relay.outcome()
+        {
             record.outcome = outcome;
             return Ok(Text::default());
         }
@@ -123,8 +125,10 @@ async fn park_call(
     record: &CallRecord<'_>,
 ) -> Result<Answer, RequestError> {
     let trace = record.call_trace();
-    let answer = parking::make_call(gateway, context, permitted, channel, trace).await?;
-    let answer = answer.map_err(|failure| report(&**permitted.server(), &failure, record))?;
+    let answer = match parking::make_call(gateway, context, permitted, channel, trace).await? {
+        Ok(answer) => answer,
+        Err(failure) => return Err(report(&**permitted.server(), &failure, record)),
+    };
     match parking::ask_to_open(context, permitted, &answer) {
         Some(asked) => asked,
         None => Ok(answer),
@@ -169,7 +173,10 @@ async fn make_call(
         timeout: None,
     };
     let server = &**permitted.server();
-    server.call(call).await.map_err(|failure| report(server, &failure, record))
+    match server.call(call).await {
+        Ok(answer) => Ok(answer),
+        Err(failure) => Err(report(server, &failure, record)),
+    }
 }
 
 fn report(server: &dyn Upstream, failure: &Failure, record: &CallRecord<'_>) -> RequestError {
@@ -202,11 +209,9 @@ async fn write_answer(
     let budget = Arc::clone(gateway.budget());
     // Boxed, as is everything that is rare, so that the future of a request stays small.
     Box::pin(async move {
-        let turn = gateway
-            .apart
-            .turn(context.principal.caller_id())
-            .await
-            .map_err(|_| RequestError::no_turn())?;
+        let Ok(turn) = gateway.apart.turn(context.principal.caller_id()).await else {
+            return Err(RequestError::no_turn());
+        };
         turn.run(move || response::write_response(&context, &permitted, &answer, &budget)).await
     })
     .await

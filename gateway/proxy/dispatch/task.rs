@@ -3,6 +3,7 @@
 //! there had been no task. The same for a modern server that answers a legacy client with a task.
 //! A task whose client has left is cancelled.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -113,15 +114,19 @@ pub(super) async fn list(
         let answer = forward(gateway, Box::new(context.instead(request))).await;
         let text = answer.ok()?.into_bytes();
         let mut whole: Value = serde_json::from_slice(&text).ok()?;
-        let described = whole.get_mut("result").map(Value::take);
-        if described.is_none() {
-            session.forget_task(&token);
+        match whole.get_mut("result") {
+            Some(described) => Some(described.take()),
+            None => {
+                session.forget_task(&token);
+                None
+            }
         }
-        described
     });
-    let described = futures_util::stream::iter(described).buffered(TOGETHER);
-    let described: Vec<Option<Value>> = described.collect().await;
-    let tasks: Vec<Value> = described.into_iter().flatten().collect();
+    let mut described = futures_util::stream::iter(described).buffered(TOGETHER);
+    let mut tasks: Vec<Value> = Vec::new();
+    while let Some(task) = described.next().await {
+        tasks.extend(task);
+    }
     Ok(json!({"tasks": tasks}).to_string().into_bytes())
 }
 
@@ -168,8 +173,10 @@ impl<'a> FollowedTask<'a> {
         let Some(request) = make_request(method, params) else {
             return Err(broken(&*self.server, "has a task whose id cannot be used"));
         };
-        let answer = call(&*self.server, &self.caller, &self.own, &request, channel).await;
-        answer.map_err(|failure| RequestError::of_call(&*self.server, &failure))
+        match call(&*self.server, &self.caller, &self.own, &request, channel).await {
+            Ok(answer) => Ok(answer),
+            Err(failure) => Err(RequestError::of_call(&*self.server, &failure)),
+        }
     }
 
     /// How the task is: its status, and the whole answer.
@@ -179,7 +186,7 @@ impl<'a> FollowedTask<'a> {
             let problem = RequestError::relayed(self.context, self.permitted, *error, &answer.text);
             return Err(problem);
         }
-        let Some(status) = answer.member("status").and_then(scan::as_str) else {
+        let Some(status) = text_of(&answer, "status") else {
             return Err(broken(&*self.server, "has a task without a status"));
         };
         let status = status.into_owned();
@@ -193,9 +200,7 @@ impl<'a> FollowedTask<'a> {
             let failure = Failure::new(FailureKind::Timeout, words);
             return Err(RequestError::failed(self.server.slug(), &failure));
         }
-        let wanted = answer.member("pollIntervalMs").or_else(|| answer.member("pollInterval"));
-        let wanted = wanted.and_then(|ms| serde_json::from_slice(ms).ok());
-        let pause = wanted.map_or(PAUSE, Duration::from_millis);
+        let pause = wanted_pause(answer).unwrap_or(PAUSE);
         tokio::time::sleep(pause.clamp(SHORTEST_PAUSE, LONGEST_PAUSE)).await;
         Ok(())
     }
@@ -251,9 +256,13 @@ impl<'a> FollowedTask<'a> {
         let asks = read_response(&*self.server, write::result(b"0", asks.as_bytes()))?;
         let channel = channel.map(|channel| &**channel);
         let next = interact::ask_client(self.permitted, &asks, channel).await?;
-        let answers = next.replaced().iter().find(|(name, _)| *name == "inputResponses");
-        let answers = answers.and_then(|(_, answers)| answers.as_deref()).unwrap_or(b"{}");
-        let answers: Value = serde_json::from_slice(answers).unwrap_or_default();
+        let mut answers = None;
+        for (name, value) in next.replaced() {
+            if *name == "inputResponses" {
+                answers = value.as_deref();
+            }
+        }
+        let answers = serde_json::from_slice(answers.unwrap_or(b"{}")).unwrap_or(Value::Null);
         let params = json!({"taskId": self.own, "inputResponses": answers});
         let taken = self.ask(Method::TasksUpdate, &params, None).await?;
         match &taken.outcome {
@@ -282,10 +291,20 @@ impl Drop for FollowedTask<'_> {
     }
 }
 
+fn text_of<'a>(answer: &'a Answer, name: &str) -> Option<Cow<'a, str>> {
+    scan::as_str(answer.member(name)?)
+}
+
+/// How long the server wants between two looks.
+fn wanted_pause(answer: &Answer) -> Option<Duration> {
+    let ms = answer.member("pollIntervalMs").or(answer.member("pollInterval"))?;
+    Some(Duration::from_millis(serde_json::from_slice(ms).ok()?))
+}
+
 /// The questions that were not asked yet.
 fn unasked(answer: &Answer, asked: &mut HashSet<String>) -> Map<String, Value> {
-    let all = answer.member("inputRequests").and_then(|all| serde_json::from_slice(all).ok());
-    let mut new: Map<String, Value> = all.unwrap_or_default();
+    let all = answer.member("inputRequests").unwrap_or(b"{}");
+    let mut new: Map<String, Value> = serde_json::from_slice(all).unwrap_or_default();
     new.retain(|key, _| asked.insert(key.clone()));
     new
 }

@@ -80,11 +80,10 @@ mod tests {
     fn a_burst_is_told_at_its_start_and_at_its_end() {
         let mut updates = Updates::default();
         let begin = Instant::now();
-        let update =
-            |uri: &str| Update { server: server(), uri: uri.into(), on: Subscription::Shared };
-        let one = update("test://one");
+        let one = Update { server: server(), uri: "test://one".into(), on: Subscription::Shared };
+        let two = Update { uri: "test://two".into(), ..one.clone() };
         assert!(updates.admit(&one, begin));
-        assert!(updates.admit(&update("test://two"), begin));
+        assert!(updates.admit(&two, begin));
         let elsewhere = Update { on: Subscription::Session(7), ..one.clone() };
         assert!(updates.admit(&elsewhere, begin), "another connection is another matter");
         let of_acme = ServerId { organisation: Some("acme".into()), ..server() };

@@ -23,13 +23,25 @@ impl Pace {
     /// Something has changed. Gives when that is to be merged.
     pub(super) fn announce(&mut self, now: Instant) -> Instant {
         let soon = now + SETTLE;
-        *self.due.get_or_insert(self.rest_until.map_or(soon, |rest| rest.max(soon)))
+        let due = self.after_rest(soon);
+        *self.due.get_or_insert(due)
+    }
+
+    /// This time, or when the rest is over.
+    fn after_rest(&self, time: Instant) -> Instant {
+        match self.rest_until {
+            Some(rest) => rest.max(time),
+            None => time,
+        }
     }
 
     /// Something has changed that nothing more comes after. Gives when it is to be merged.
     pub(super) fn hurry(&mut self, now: Instant) -> Instant {
-        let soon = self.rest_until.map_or(now, |rest| rest.max(now));
-        let due = self.due.map_or(soon, |due| due.min(soon));
+        let soon = self.after_rest(now);
+        let due = match self.due {
+            Some(due) => due.min(soon),
+            None => soon,
+        };
         self.due = Some(due);
         due
     }
@@ -44,7 +56,9 @@ impl Pace {
     pub(super) fn merged(&mut self, began: Instant, ended: Instant) -> Option<Instant> {
         let rest = (ended.duration_since(began) * REST_FACTOR).min(LONGEST_REST);
         self.rest_until = Some(ended + rest);
-        self.due = self.due.map(|due| due.max(ended + rest));
+        if let Some(due) = &mut self.due {
+            *due = (*due).max(ended + rest);
+        }
         self.due
     }
 }

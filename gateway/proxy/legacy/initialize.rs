@@ -59,11 +59,10 @@ pub(crate) fn initialize(
     let endpoint = &exchange.endpoint;
     let opening = Opening { revision, capabilities: capabilities::carried_of(declared, revision) };
     // Without a secret of the operator's there is nobody who could go on with it.
-    let portable = snapshot
-        .config
-        .secret
-        .as_ref()
-        .and_then(|_| portable::seal(&snapshot.sealer, &principal, endpoint, &opening));
+    let portable = match &snapshot.config.secret {
+        Some(_) => portable::seal(&snapshot.sealer, &principal, endpoint, &opening),
+        None => None,
+    };
     let session = match gateway.sessions.open(
         principal,
         endpoint.clone(),
@@ -116,15 +115,17 @@ fn read_declared(request: &Request) -> Result<&[u8], RequestError> {
 
 fn write_initialize_result(snapshot: &Snapshot, view: &View, revision: Revision) -> Value {
     let mut capabilities = Offers::legacy_superset();
-    if revision < Revision::V2025_03_26 {
-        capabilities.as_object_mut().map(|all| all.remove("completions"));
+    if revision < Revision::V2025_03_26
+        && let Some(all) = capabilities.as_object_mut()
+    {
+        all.remove("completions");
     }
     if revision == Revision::V2025_11_25 && view.offers.legacy_tasks {
         capabilities["tasks"] =
             json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
     }
     capabilities::add_extensions(&mut capabilities, &view.extensions);
-    let info: Value = serde_json::from_slice(&snapshot.info).unwrap_or_default();
+    let info = serde_json::from_slice(&snapshot.info).unwrap_or(Value::Null);
     let mut result = json!({
         "protocolVersion": revision.as_str(),
         "capabilities": capabilities,

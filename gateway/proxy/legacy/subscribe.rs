@@ -26,15 +26,22 @@ pub(super) async fn subscribe(
     gateway: &Gateway,
     context: &RequestContext,
 ) -> Result<(), RequestError> {
-    let permitted = permit_subscription(gateway, context).await;
-    let permitted =
-        permitted.inspect_err(|problem| dispatch::audit_denial(gateway, context, problem))?;
+    let permitted = match permit_subscription(gateway, context).await {
+        Ok(permitted) => permitted,
+        Err(problem) => {
+            dispatch::audit_denial(gateway, context, &problem);
+            return Err(problem);
+        }
+    };
     gateway.record_caller(&context.principal, &**permitted.server());
     let ticket = dispatch::audit_allow(gateway, context, &permitted, None)?;
     let began = Instant::now();
     let done = subscribe_to(gateway, context, &permitted).await;
     if let Some(ticket) = ticket {
-        let outcome = done.as_ref().err().map_or(Outcome::Ok, |problem| problem.outcome);
+        let outcome = match &done {
+            Ok(()) => Outcome::Ok,
+            Err(problem) => problem.outcome,
+        };
         ticket.finish(outcome, began.elapsed());
     }
     done
@@ -46,10 +53,11 @@ async fn permit_subscription(
     context: &RequestContext,
 ) -> Result<Permitted, RequestError> {
     let permitted = authorize(context)?;
-    let uri = context.request.param_str("uri").unwrap_or_default();
-    if !context.view.describes(&uri) {
-        let Some(read) = make_read(context, &uri) else {
-            return Err(RequestError::unknown_resource(&uri, context.era()));
+    let uri = context.request.param_str("uri");
+    let uri = uri.as_deref().unwrap_or("");
+    if !context.view.describes(uri) {
+        let Some(read) = make_read(context, uri) else {
+            return Err(RequestError::unknown_resource(uri, context.era()));
         };
         check_readable(gateway, read).await?;
     }
@@ -67,11 +75,12 @@ async fn subscribe_to(
     permitted: &Permitted,
 ) -> Result<(), RequestError> {
     let Some(session) = &context.session else { return Ok(()) };
-    let exposed = context.request.param_str("uri").unwrap_or_default();
+    let exposed = context.request.param_str("uri");
+    let exposed = exposed.as_deref().unwrap_or("");
     let server = permitted.server();
     let own = permitted.target();
     let most = context.snapshot.config.limits.subscriptions;
-    let outcome = match session.subscribe(&exposed, ServerId::of(&**server), own, most) {
+    let outcome = match session.subscribe(exposed, ServerId::of(&**server), own, most) {
         Subscribed::TooMany => {
             let words = "too many subscriptions (limits.subscriptions)";
             return Err(RequestError::invalid(words));
@@ -81,14 +90,14 @@ async fn subscribe_to(
             let outcome = new.outcome();
             let share = gateway.subscribing.take(&context.principal, MAX_SUBSCRIBING);
             let Some(share) = share else {
-                session.forget_subscription(&exposed, &new);
+                session.forget_subscription(exposed, &new);
                 let words = "too many subscriptions are being made at once; try again";
                 return Err(RequestError::invalid(words));
             };
             let making = Making {
                 session: Arc::clone(session),
                 server: Arc::clone(server),
-                exposed: exposed.to_string(),
+                exposed: exposed.to_owned(),
                 own: own.to_owned(),
                 caller: context.caller.clone(),
                 _share: share,
@@ -98,10 +107,13 @@ async fn subscribe_to(
             outcome
         }
     };
-    outcome.wait().await.map_err(|failure| match failure.kind {
-        FailureKind::NotFound => RequestError::unknown_resource(&exposed, context.era()),
-        _ => RequestError::of_call(&**server, &failure),
-    })
+    match outcome.wait().await {
+        Ok(()) => Ok(()),
+        Err(failure) if failure.kind == FailureKind::NotFound => {
+            Err(RequestError::unknown_resource(exposed, context.era()))
+        }
+        Err(failure) => Err(RequestError::of_call(&**server, &failure)),
+    }
 }
 
 /// A subscription that is being made at a server.
@@ -139,14 +151,13 @@ impl Making {
 }
 
 pub(super) fn unsubscribe(gateway: &Gateway, context: &RequestContext) -> Result<(), RequestError> {
-    let uri = context
-        .request
-        .param_str("uri")
-        .ok_or_else(|| RequestError::invalid("`params.uri` must be a string"))?;
-    let Some(at) = context.session.as_ref().and_then(|s| s.unsubscribe(&uri)) else {
-        return Ok(());
+    let Some(uri) = context.request.param_str("uri") else {
+        return Err(RequestError::invalid("`params.uri` must be a string"));
     };
-    if let Some(server) = gateway.directory.find_server(&at.server) {
+    if let Some(session) = &context.session
+        && let Some(at) = session.unsubscribe(&uri)
+        && let Some(server) = gateway.directory.find_server(&at.server)
+    {
         at.give_back(server);
     }
     Ok(())
@@ -155,11 +166,12 @@ pub(super) fn unsubscribe(gateway: &Gateway, context: &RequestContext) -> Result
 /// A resource that the session subscribed to has changed; told if it is there in what the session's
 /// caller sees.
 pub(crate) fn tell_updated(session: &Session, view: Option<&View>, server: &ServerId, own: &str) {
+    let Some(view) = view else { return };
     let shown = match session.endpoint.is_namespaced() {
         true => uri::expose(&server.slug, own),
         false => own.into(),
     };
-    if view.is_none_or(|view| view.resource(&shown, Kind::Resource).is_none()) {
+    if view.resource(&shown, Kind::Resource).is_none() {
         return;
     }
     if let Some(log) = session.log(0) {

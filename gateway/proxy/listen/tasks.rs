@@ -42,38 +42,37 @@ impl Tasks {
     ) -> Result<Self, RequestError> {
         let Some(ids) = filter.get("taskIds") else { return Ok(Self::default()) };
         require_tasks(context)?;
-        let ids = ids.as_array().map(Vec::as_slice).unwrap_or_default();
+        let ids = match ids {
+            Value::Array(ids) => ids.as_slice(),
+            _ => &[],
+        };
         if ids.len() > context.snapshot.config.limits.subscriptions {
             return Err(RequestError::invalid(
                 "too many tasks in one listen (limits.subscriptions)",
             ));
         }
-        let followed = |token: &str| {
-            let Task { server, own, .. } = find_task(context, token)?;
-            Some(Followed {
-                server,
-                own,
-                token: token.to_owned(),
-                granted: false,
-                reading: false,
-                again: false,
-            })
-        };
         let mut tasks = Self::default();
-        for token in ids.iter().filter_map(Value::as_str) {
-            tasks.all.extend(followed(token));
+        for id in ids {
+            if let Some(token) = id.as_str() {
+                tasks.all.extend(Followed::find(context, token));
+            }
         }
         Ok(tasks)
     }
 
     /// Asks the servers; gives the tasks that the caller will hear of.
     pub(super) async fn grant(&mut self) -> Vec<String> {
-        let asking = self.all.iter_mut().map(|task| async {
-            task.granted = task.server.watch_task(&task.own).await.is_ok();
-        });
+        let mut asking = Vec::with_capacity(self.all.len());
+        for task in &mut self.all {
+            asking.push(task.ask());
+        }
         futures_util::future::join_all(asking).await;
         self.all.retain(|task| task.granted);
-        self.all.iter().map(|task| task.token.clone()).collect()
+        let mut tokens = Vec::with_capacity(self.all.len());
+        for task in &self.all {
+            tokens.push(task.token.clone());
+        }
+        tokens
     }
 
     /// A server has news of a task.
@@ -124,22 +123,42 @@ impl Tasks {
         let Some((at, found)) = self.reading.next().await else {
             return std::future::pending().await;
         };
-        let again = self.all.get_mut(at).is_some_and(|task| {
+        if let Some(task) = self.all.get_mut(at) {
             task.reading = false;
-            task.again
-        });
-        if again {
-            self.read(at, &read);
+            if task.again {
+                self.read(at, &read);
+            }
         }
         found
+    }
+}
+
+impl Followed {
+    fn find(context: &RequestContext, token: &str) -> Option<Self> {
+        let Task { server, own, .. } = find_task(context, token)?;
+        Some(Self {
+            server,
+            own,
+            token: token.to_owned(),
+            granted: false,
+            reading: false,
+            again: false,
+        })
+    }
+
+    /// Asks the server to tell of it.
+    async fn ask(&mut self) {
+        self.granted = self.server.watch_task(&self.own).await.is_ok();
     }
 }
 
 impl Drop for Tasks {
     fn drop(&mut self) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        for task in self.all.drain(..).filter(|task| task.granted) {
-            runtime.spawn(async move { task.server.unwatch_task(&task.own).await });
+        for task in self.all.drain(..) {
+            if task.granted {
+                runtime.spawn(async move { task.server.unwatch_task(&task.own).await });
+            }
         }
     }
 }

@@ -49,9 +49,13 @@ impl Watched {
         steps: &mut Steps,
     ) -> Option<Self> {
         let one = about(context, Method::Subscribe, shown)?;
-        let permitted = authorize(&one);
-        let permitted =
-            permitted.inspect_err(|problem| audit_denial(gateway, &one, problem)).ok()?;
+        let permitted = match authorize(&one) {
+            Ok(permitted) => permitted,
+            Err(problem) => {
+                audit_denial(gateway, &one, &problem);
+                return None;
+            }
+        };
         // Each by itself is looked at within bounds; this bounds them together. What is beyond is
         // read.
         let described = context.view.describes_within(shown, steps);
@@ -100,7 +104,7 @@ impl Watched {
 
     /// Whether it is what a server tells of on this connection.
     pub(super) fn stands_on(&self, on: Subscription) -> bool {
-        self.held.as_ref().is_some_and(|held| held.given == on)
+        matches!(&self.held, Some(held) if held.given == on)
     }
 }
 

@@ -71,7 +71,7 @@ impl Bridge {
         is_unnamed: bool,
         channel: Option<Arc<CallChannel>>,
     ) -> Arc<Self> {
-        let wants_progress = channel.as_ref().is_some_and(|channel| channel.wants_progress());
+        let wants_progress = matches!(&channel, Some(channel) if channel.wants_progress());
         Arc::new(Self {
             server,
             capabilities,
@@ -139,7 +139,8 @@ impl Bridge {
 
     /// Gives the server an answer, if it waits for one with this key.
     pub(crate) fn answer(&self, key: &str, answer: Bytes) {
-        let asked = read_key(key).and_then(|number| self.state.lock().asked.remove(&number));
+        let Some(number) = read_key(key) else { return };
+        let asked = self.state.lock().asked.remove(&number);
         if let Some(asked) = asked {
             let _ = asked.answer.send(answer);
         }
@@ -226,7 +227,9 @@ impl Conversation for Bridge {
             if !question::may_ask(&self.capabilities, method, &params, self.revision) {
                 return Err(QuestionError::Undeclared);
             }
-            let (number, answer) = self.enter(method, params).ok_or(QuestionError::Gone)?;
+            let Some((number, answer)) = self.enter(method, params) else {
+                return Err(QuestionError::Gone);
+            };
             let _take_back = TakeBack { bridge: self, number };
             match tokio::time::timeout(self.patience, answer).await {
                 Ok(Ok(answer)) => Ok(answer),

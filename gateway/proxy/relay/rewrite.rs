@@ -167,7 +167,7 @@ impl Rewriter {
             return Ok(());
         };
         match kept {
-            Kept::Version if scan::as_str(&value).is_some_and(|version| version == "2.0") => {
+            Kept::Version if scan::as_str(&value).as_deref() == Some("2.0") => {
                 self.envelope.has_version = true;
             }
             Kept::Version => return Err(RewriteError::Version),
@@ -217,8 +217,8 @@ impl Rewriter {
     /// A key of an object that is looked into.
     fn plan_member(&mut self) -> Result<(), RewriteError> {
         self.is_key_complete = true;
-        let name = unescape(self.key.get(1..self.key.len().saturating_sub(1)).unwrap_or_default())
-            .into_owned();
+        let quoted = self.key.get(1..self.key.len().saturating_sub(1));
+        let name = unescape(quoted.unwrap_or(b"")).into_owned();
         let namespaced = self.shape.slug.is_some();
         let modern = self.shape.modern;
         let Some(frame) = self.frames.last_mut() else { return Ok(()) };
@@ -362,7 +362,7 @@ impl Visit for Rewriter {
             };
             self.begin_opaque(plan);
         }
-        if self.opaque.as_ref().is_some_and(|opaque| !opaque.in_part) {
+        if matches!(&self.opaque, Some(opaque) if !opaque.in_part) {
             self.separate(key)?;
         }
         if let Some(opaque) = &mut self.opaque {

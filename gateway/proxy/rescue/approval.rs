@@ -63,8 +63,10 @@ impl RequestError {
     /// A call that waits for a person and is not made: for the model to read, unless the client is
     /// wrong or there is no room.
     pub(crate) fn unapproved(error: &ApprovalError, rule: Option<&Arc<str>>, era: Era) -> Self {
-        let by = rule.map(|rule| format!(" by policy {rule}")).unwrap_or_default();
-        let words = format!("the call was not made, refused{by}: {error}");
+        let words = match rule {
+            Some(rule) => format!("the call was not made, refused by policy {rule}: {error}"),
+            None => format!("the call was not made, refused: {error}"),
+        };
         let problem = match error {
             ApprovalError::Unknown | ApprovalError::Other | ApprovalError::StateExpired => {
                 Self::invalid(words)
@@ -81,7 +83,10 @@ impl RequestError {
             }
             _ => Self::tool_error(words, era),
         };
-        let rule = rule.map_or_else(|| "approval".into(), Arc::clone);
+        let rule = match rule {
+            Some(rule) => Arc::clone(rule),
+            None => "approval".into(),
+        };
         problem.denied(rule).because(Denial::Approval)
     }
 }

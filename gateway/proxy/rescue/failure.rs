@@ -70,7 +70,7 @@ impl RequestError {
         let mut data = json!({"upstream": slug, "reason": reason(failure.kind)});
         // Refused in the middle: whoever obeys would have what has been done already done again.
         let is_begun = failure.sent && failure.is_refusal();
-        let retry_after = failure.retry_after.filter(|_| !is_begun);
+        let retry_after = if is_begun { None } else { failure.retry_after };
         if let Some(wait) = retry_after {
             data["retryAfterMs"] = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).into();
         }
@@ -104,12 +104,12 @@ impl RequestError {
 
     /// Where a call failed, if that is known better than from its outcome.
     pub(crate) fn failure_type(&self) -> Option<FailureType> {
-        let reason = self.data.as_ref().and_then(|data| data.get("reason"));
-        match reason.and_then(serde_json::Value::as_str) {
-            Some(reason) => Some(classify_failure(reason)),
-            None if self.code == code::INVALID_PARAMS => Some(FailureType::Validation),
-            None => None,
+        if let Some(data) = &self.data
+            && let Some(reason) = data["reason"].as_str()
+        {
+            return Some(classify_failure(reason));
         }
+        if self.code == code::INVALID_PARAMS { Some(FailureType::Validation) } else { None }
     }
 
     /// The gateway ends before the server has answered.

@@ -29,7 +29,10 @@ impl RequestError {
         error: ErrorObject,
         text: &[u8],
     ) -> Self {
-        let peer = permitted.server().status().peer.as_ref().map_or(Era::Modern, |peer| peer.era);
+        let peer = match &permitted.server().status().peer {
+            Some(peer) => peer.era,
+            None => Era::Modern,
+        };
         match permitted.method() {
             // In the same words as for a resource that policy hides.
             Method::ResourcesRead if is_missing(context, permitted, error.code) => {
@@ -40,16 +43,14 @@ impl RequestError {
                     words = &*error.message(text),
                     "the server has no such resource"
                 );
-                let uri = context.request.param_str("uri").unwrap_or_default();
-                return Self::unknown_resource(&uri, context.era());
+                let uri = context.request.param_str("uri");
+                return Self::unknown_resource(uri.as_deref().unwrap_or(""), context.era());
             }
             // The method is ours to know: what the server means is that it has no such tool any
             // more.
             Method::ToolsCall if error.code == code::METHOD_NOT_FOUND => {
-                return Self::unknown(
-                    "tool",
-                    &context.request.param_str("name").unwrap_or_default(),
-                );
+                let name = context.request.param_str("name");
+                return Self::unknown("tool", name.as_deref().unwrap_or(""));
             }
             // Servers that complete nothing have no values.
             Method::Complete if error.code == code::METHOD_NOT_FOUND => {
@@ -66,11 +67,12 @@ impl RequestError {
 
     /// Names the resource that the client asked for, where the server named its own.
     fn about(mut self, uri: Option<&[u8]>) -> Self {
-        let context = uri.and_then(|raw| serde_json::from_slice::<Value>(raw).ok());
-        if let (Some(context), Some(Value::Object(data))) = (context, &mut self.data)
+        if let Some(raw) = uri
+            && let Some(Value::Object(data)) = &mut self.data
             && let Some(named) = data.get_mut("uri")
+            && let Ok(uri) = serde_json::from_slice(raw)
         {
-            *named = context;
+            *named = uri;
         }
         self
     }
@@ -86,7 +88,7 @@ fn is_missing(context: &RequestContext, permitted: &Permitted, said: i64) -> boo
             !is_given(context, permitted, "inputResponses")
                 && !is_given(context, permitted, "requestState")
         }
-        0 => !context.request.param_str("uri").is_some_and(|uri| context.view.lists(&uri)),
+        0 => !matches!(context.request.param_str("uri"), Some(uri) if context.view.lists(&uri)),
         _ => false,
     }
 }
@@ -104,8 +106,7 @@ fn translated(
     from: Era,
 ) -> RequestError {
     let to = context.era();
-    let data = error.data(text).filter(|data| data.len() <= MAX_DATA);
-    let data: Option<Value> = data.and_then(|data| serde_json::from_slice(data).ok());
+    let data = read_data(error, text);
     let code = match error.code {
         code::RESOURCE_NOT_FOUND if to == Era::Modern => code::INVALID_PARAMS,
         code::RESOURCE_NOT_FOUND => code::RESOURCE_NOT_FOUND,
@@ -133,6 +134,14 @@ fn translated(
     problem
 }
 
+fn read_data(error: ErrorObject, text: &[u8]) -> Option<Value> {
+    let data = error.data(text)?;
+    if data.len() > MAX_DATA {
+        return None;
+    }
+    serde_json::from_slice(data).ok()
+}
+
 /// Whether the client's revision has the code that sends its user to a page first.
 fn knows_pages(context: &RequestContext) -> bool {
     context.revision == Revision::V2025_11_25
@@ -144,13 +153,15 @@ fn lacks(context: &RequestContext, data: Option<&Value>) -> bool {
     if context.era() != Era::Modern {
         return false;
     }
-    let required = data.and_then(|data| data.get("requiredCapabilities"));
-    let Some(required @ Value::Object(_)) = required else { return false };
-    let declared = context
-        .request
-        .meta(meta::CLIENT_CAPABILITIES)
-        .and_then(|raw| serde_json::from_slice(raw).ok());
-    let mut declared: Value = declared.unwrap_or_default();
+    let Some(data) = data else { return false };
+    let required = &data["requiredCapabilities"];
+    if !required.is_object() {
+        return false;
+    }
+    let mut declared = match context.request.meta(meta::CLIENT_CAPABILITIES) {
+        Some(raw) => serde_json::from_slice(raw).unwrap_or(Value::Null),
+        None => Value::Null,
+    };
     // An elicitation that names no mode means forms.
     if let Some(Value::Object(modes)) = declared.get_mut("elicitation")
         && modes.is_empty()

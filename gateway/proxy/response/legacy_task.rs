@@ -18,10 +18,12 @@ pub(super) fn write_task(
     permitted: &Permitted,
     value: &[u8],
 ) -> Result<Vec<u8>, &'static str> {
-    let mut task: Value = serde_json::from_slice(value).unwrap_or_default();
-    let own = task.get("taskId").and_then(Value::as_str).ok_or("a task without an id")?;
+    let mut task = serde_json::from_slice(value).unwrap_or(Value::Null);
+    let Some(own) = task["taskId"].as_str() else { return Err("a task without an id") };
     let server = &**permitted.server();
-    let token = tokens::seal_task(context, server, own).ok_or("a task id that is too long")?;
+    let Some(token) = tokens::seal_task(context, server, own) else {
+        return Err("a task id that is too long");
+    };
     if let Some(session) = &context.session {
         session.remember_task(SessionTask::new(token.clone(), ServerId::of(server), own));
     }
@@ -32,7 +34,9 @@ pub(super) fn write_task(
 /// The task whose result is asked for.
 pub(super) fn related_task(context: &RequestContext) -> Option<String> {
     let request = &context.request;
-    let is_result = request.method == Method::TasksResult;
-    let id = request.param_str("taskId").filter(|_| is_result)?;
+    if request.method != Method::TasksResult {
+        return None;
+    }
+    let id = request.param_str("taskId")?;
     Some(json!({"taskId": id}).to_string())
 }

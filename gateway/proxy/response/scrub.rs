@@ -48,8 +48,9 @@ pub(crate) fn problem(rule: &Response, problem: &mut RequestError) {
     if let Some(clean) = rule.redact(&problem.message) {
         problem.message = clean.into();
     }
-    let data = problem.data.as_ref().and_then(|data| texts(rule, "", data.to_string().as_bytes()));
-    if let Some(clean) = data {
+    if let Some(data) = &problem.data
+        && let Some(clean) = texts(rule, "", data.to_string().as_bytes())
+    {
         problem.data = serde_json::from_slice(&clean).ok();
     }
 }
@@ -62,7 +63,7 @@ fn links(rule: &Response, value: &[u8]) -> Option<Vec<u8>> {
     let mut pruning = Pruning { rule, changed: false };
     let mut out = Vec::with_capacity(value.len());
     pruning.value(&mut out, value, 0).ok()?;
-    pruning.changed.then_some(out)
+    if pruning.changed { Some(out) } else { None }
 }
 
 fn has(text: &[u8], part: &[u8]) -> bool {
@@ -139,8 +140,8 @@ impl Pruning<'_> {
         if scan::find_str(&members, raw, "type").as_deref() != Some("resource_link") {
             return Ok(false);
         }
-        let uri = scan::find_str(&members, raw, "uri").unwrap_or_default();
-        Ok(!self.rule.allows_link(&uri))
+        let uri = scan::find_str(&members, raw, "uri");
+        Ok(!self.rule.allows_link(uri.as_deref().unwrap_or("")))
     }
 }
 

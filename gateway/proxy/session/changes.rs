@@ -32,7 +32,10 @@ impl Session {
     /// Tells the client of lists that are not those it was last told of, and of those that a server
     /// announced.
     pub(crate) fn notify_changes(&self, view: Option<&View>, announced: &[ListKind]) {
-        let marks = view.map_or_else(ListMarks::none, |view| view.marks(self.interactive));
+        let marks = match view {
+            Some(view) => view.marks(self.interactive),
+            None => ListMarks::none(),
+        };
         let before = std::mem::replace(&mut *self.lists.lock(), marks);
         for kind in before.changes(marks, announced) {
             self.list_changed(kind);

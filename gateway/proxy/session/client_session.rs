@@ -55,9 +55,9 @@ impl ClientSession for Session {
         params: Bytes,
     ) -> BoxFuture<'a, Result<Bytes, QuestionError>> {
         Box::pin(async move {
-            let log = self.log(0).ok_or(QuestionError::Gone)?;
+            let Some(log) = self.log(0) else { return Err(QuestionError::Gone) };
             let slug = &*server.slug;
-            let label = self.endpoint.is_namespaced().then_some(slug);
+            let label = if self.endpoint.is_namespaced() { Some(slug) } else { None };
             let params = question::label(label, method, &params);
             self.question(&log, slug, method, &params, self.question_timeout()).await
         })

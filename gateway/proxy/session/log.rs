@@ -164,18 +164,18 @@ impl Log {
         if self.has_reader() {
             return None;
         }
-        let left = *self.left.lock();
-        left.map(|left| left.elapsed())
+        let left = (*self.left.lock())?;
+        Some(left.elapsed())
     }
 
     /// Its reader has left, and has had the time to come back.
     pub(crate) fn is_abandoned(&self) -> bool {
-        self.unread_for().is_some_and(|away| away >= AWAY)
+        matches!(self.unread_for(), Some(away) if away >= AWAY)
     }
 
     /// Finished so long ago that nobody may resume it any more.
     pub(crate) fn is_stale(&self) -> bool {
-        self.inner.lock().finished.is_some_and(|at| at.elapsed() > KEEP)
+        matches!(self.inner.lock().finished, Some(at) if at.elapsed() > KEEP)
     }
 
     /// Reads on after message `after`. An earlier reader of the same stream ends: each message goes
@@ -259,10 +259,9 @@ impl Inner {
 
     /// Numbers are not used again: the next message has a higher one.
     fn drop_unread_progress(&mut self) {
-        let newest = self.events.back().map(|(number, _)| *number);
-        if newest.is_some()
-            && newest == self.progress
-            && newest > Some(self.delivered)
+        let Some((newest, _)) = self.events.back() else { return };
+        if Some(*newest) == self.progress
+            && *newest > self.delivered
             && let Some((_, old)) = self.events.pop_back()
         {
             self.bytes -= old.len();
@@ -290,18 +289,16 @@ impl Inner {
             }
             *bytes -= text.len();
             held.shrink(text.own_len());
-            let instead = answer
-                .as_ref()
-                .filter(|(answer, _)| answer == number)
-                .map(|(_, instead)| instead.clone());
-            let stays = instead.is_some();
-            if let Some(instead) = instead {
-                // Small, and so always taken.
-                let _ = held.admit(instead.len());
-                *bytes += instead.len();
-                *text = instead;
+            match answer {
+                Some((answer, instead)) if answer == number => {
+                    // Small, and so always taken.
+                    let _ = held.admit(instead.len());
+                    *bytes += instead.len();
+                    *text = instead.clone();
+                    true
+                }
+                _ => false,
             }
-            stays
         });
     }
 }

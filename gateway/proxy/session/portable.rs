@@ -47,7 +47,7 @@ pub(crate) fn seal(
         unix_time::now() + LIFE,
         &plain,
     );
-    id.ok().map(Into::into)
+    Some(id.ok()?.into())
 }
 
 /// What the session with this id was opened with, if it is this caller's at this endpoint.

@@ -27,8 +27,10 @@ impl Session {
     /// # Errors
     /// What is wrong with it, for the client.
     pub(crate) fn answer(&self, response: &Response) -> Result<(), String> {
-        let id = response.number();
-        let asked = id.and_then(|id| self.state(|state| state.questions.remove(&id)));
+        let asked = match response.number() {
+            Some(id) => self.state(|state| state.questions.remove(&id)),
+            None => None,
+        };
         let Some(Asked { question, waiting }) = asked else {
             return Err("no request with this id waits for an answer: it was never made, is \
                 answered, or has ended"
@@ -69,7 +71,7 @@ impl Session {
         if answer.len() > most {
             return Err(format!("more than {most} bytes (limits.answer_bytes)"));
         }
-        asked.take(answer).map(Bytes::from)
+        Ok(asked.take(answer)?.into())
     }
 
     /// Sends a question on a stream and waits so long for the answer.
@@ -84,8 +86,10 @@ impl Session {
         if !may_ask(&self.capabilities, method, params, self.revision) {
             return Err(QuestionError::Undeclared);
         }
-        let asked = serde_json::from_slice(params).unwrap_or_default();
-        let question = Question::of(method, &asked).ok_or(QuestionError::Undeclared)?;
+        let asked = serde_json::from_slice(params).unwrap_or(Value::Null);
+        let Some(question) = Question::of(method, &asked) else {
+            return Err(QuestionError::Undeclared);
+        };
         let marked = self.mark_elicitation(slug, method, params);
         let params = marked.as_deref().unwrap_or(params);
         let adapted = adapt_form(method, params, self.revision);
@@ -99,10 +103,11 @@ impl Session {
             state.questions.insert(state.next_question, Asked { question, waiting: sender });
             Some(state.next_question)
         });
-        let id = id.ok_or(QuestionError::Gone)?;
+        let Some(id) = id else { return Err(QuestionError::Gone) };
         let _forget = Forget { session: self, id };
-        log.push_awaited(write_request(id, method, params).into())
-            .map_err(|_| QuestionError::Gone)?;
+        if log.push_awaited(write_request(id, method, params).into()).is_err() {
+            return Err(QuestionError::Gone);
+        }
         tokio::select! {
             answer = tokio::time::timeout(limit, receiver) => match answer {
                 Ok(Ok(answer)) => answer,
@@ -122,7 +127,7 @@ impl Session {
             return None;
         }
         let Ok(Value::Object(mut all)) = serde_json::from_slice(params) else { return None };
-        if all.get("mode").and_then(Value::as_str) != Some("url") {
+        if !matches!(all.get("mode"), Some(mode) if mode == "url") {
             return None;
         }
         let shown = new_id()?;

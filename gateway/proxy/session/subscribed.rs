@@ -60,6 +60,14 @@ pub(crate) struct AtServer {
 }
 
 impl AtServer {
+    /// Whether what is told on this connection may be meant for it.
+    fn may_stand_on(&self, on: Subscription) -> bool {
+        match self.given {
+            Some(given) => given == on,
+            None => true,
+        }
+    }
+
     /// Takes it back, in the background.
     pub(crate) fn give_back(self, server: Arc<dyn Upstream>) {
         if let Some(given) = self.given {
@@ -117,8 +125,9 @@ impl Session {
     /// The server has not confirmed a subscription.
     pub(crate) fn forget_subscription(&self, exposed: &str, new: &NewSubscription) {
         self.state(|state| {
-            let known = state.subscriptions.get(exposed);
-            if known.is_some_and(|subscription| subscription.number == new.number) {
+            if let Some(known) = state.subscriptions.get(exposed)
+                && known.number == new.number
+            {
                 state.subscriptions.remove(exposed);
             }
         });
@@ -129,22 +138,27 @@ impl Session {
     }
 
     pub(crate) fn has_subscriptions(&self) -> bool {
-        self.state.lock().as_ref().is_some_and(|state| !state.subscriptions.is_empty())
+        matches!(self.state.lock().as_ref(), Some(state) if !state.subscriptions.is_empty())
     }
 
     /// Ends those whose exposed URI is not wanted any more, and gives what they were of.
     pub(crate) fn retain_subscriptions(&self, wanted: impl Fn(&str) -> bool) -> Vec<AtServer> {
         // Looked at without the lock: what is wanted takes a look at policies.
         let all: Vec<String> = self.state(|state| state.subscriptions.keys().cloned().collect());
-        let unwanted = all.into_iter().filter(|exposed| !wanted(exposed));
-        unwanted.filter_map(|exposed| self.unsubscribe(&exposed)).collect()
+        let mut ended = Vec::new();
+        for exposed in all {
+            if !wanted(&exposed) {
+                ended.extend(self.unsubscribe(&exposed));
+            }
+        }
+        ended
     }
 
     /// Takes all subscriptions, to give them back.
     pub(crate) fn take_subscriptions(&self) -> Vec<AtServer> {
         let mut state = self.state.lock();
         let Some(state) = state.as_mut() else { return Vec::new() };
-        state.subscriptions.drain().map(|(_, at)| at).collect()
+        std::mem::take(&mut state.subscriptions).into_values().collect()
     }
 
     /// Whether the client subscribed to a resource that has changed, or to one that it is a part
@@ -152,9 +166,12 @@ impl Session {
     pub(crate) fn subscribed(&self, server: &ServerId, own: &str, on: Subscription) -> bool {
         let state = self.state.lock();
         let Some(state) = state.as_ref() else { return false };
-        state.subscriptions.values().any(|at| {
-            at.server == *server && at.given.is_none_or(|given| given == on) && covers(&at.own, own)
-        })
+        for at in state.subscriptions.values() {
+            if at.server == *server && at.may_stand_on(on) && covers(&at.own, own) {
+                return true;
+            }
+        }
+        false
     }
 }
 

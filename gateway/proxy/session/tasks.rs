@@ -46,7 +46,13 @@ impl Session {
     }
 
     pub(crate) fn tasks(&self) -> Vec<String> {
-        self.state(|state| state.tasks.iter().map(|task| task.token.clone()).collect())
+        self.state(|state| {
+            let mut tokens = Vec::with_capacity(state.tasks.len());
+            for task in &state.tasks {
+                tokens.push(task.token.clone());
+            }
+            tokens
+        })
     }
 
     /// The server does not have it any more.

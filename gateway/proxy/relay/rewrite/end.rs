@@ -24,8 +24,11 @@ impl Held {
         let mut tail = Vec::with_capacity(256);
         let mut object = Object::open(&mut tail);
         if shape.modern && shape.has_ttl {
-            let ttl = self.ttl.as_deref().filter(|ttl| ttl.iter().all(u8::is_ascii_digit));
-            object.raw("ttlMs", ttl.unwrap_or(b"0"));
+            let ttl = match &self.ttl {
+                Some(ttl) if ttl.iter().all(u8::is_ascii_digit) => ttl,
+                _ => b"0".as_slice(),
+            };
+            object.raw("ttlMs", ttl);
             object.raw("cacheScope", b"\"private\"");
         }
         if shape.modern || meta::has_end_to_end(raw, &members) {
@@ -37,7 +40,7 @@ impl Held {
             inner.close();
         }
         object.close();
-        let tail = tail.get(1..).unwrap_or_default();
+        let tail = tail.get(1..).unwrap_or(b"");
         if !is_empty && tail != b"}" {
             out.push(b',');
         }
@@ -57,7 +60,7 @@ pub(super) fn write_uri(
         out.push(b',');
     }
     out.extend_from_slice(b"\"uri\":");
-    let has_own_uri = kind.is_none_or(|kind| kind == b"\"resource_link\"");
+    let has_own_uri = matches!(kind, None | Some(b"\"resource_link\""));
     match (slug, scan::as_str(uri)) {
         (Some(slug), Some(own)) if has_own_uri => write::string(out, &uri::expose(slug, &own)),
         _ => out.extend_from_slice(uri),

@@ -104,7 +104,7 @@ pub(super) fn text(rule: &Response, form: Form, of: &str, value: &[u8]) -> Optio
 fn inside(rule: &Response, form: Form, name: &str, value: &[u8], depth: usize) -> Option<Vec<u8>> {
     match (form.meaning(name), scan::as_str(value)) {
         (Meaning::Token, Some(_)) => None,
-        (Meaning::Word, Some(word)) => rule.redact_key(&word).map(|new| write::quoted(&new)),
+        (Meaning::Word, Some(word)) => Some(write::quoted(&rule.redact_key(&word)?)),
         _ => whole(rule, form.inner(name), name, value, depth + 1),
     }
 }
@@ -116,9 +116,12 @@ fn whole(rule: &Response, form: Form, of: &str, value: &[u8], depth: usize) -> O
         Some(b'{') if followed => object(rule, form, value, depth),
         _ => Ok(texts(rule, of, value)),
     };
-    // What has a name twice means one thing to one reader and another to the next: nothing steers
-    // there.
-    changed.unwrap_or_else(|_| texts(rule, of, value))
+    match changed {
+        Ok(changed) => changed,
+        // What has a name twice means one thing to one reader and another to the next: nothing
+        // steers there.
+        Err(_) => texts(rule, of, value),
+    }
 }
 
 fn array(
@@ -133,14 +136,16 @@ fn array(
         items.push(scanner.value()?);
         Ok(())
     })?;
-    let changes: Vec<_> =
-        items.iter().map(|item| whole(rule, form, of, item.of(raw), depth + 1)).collect();
+    let mut changes = Vec::with_capacity(items.len());
+    for item in &items {
+        changes.push(whole(rule, form, of, item.of(raw), depth + 1));
+    }
     if changes.iter().all(Option::is_none) {
         return Ok(None);
     }
     let mut out = vec![b'['];
-    for (at, (item, change)) in items.iter().zip(&changes).enumerate() {
-        if at > 0 {
+    for (item, change) in items.iter().zip(&changes) {
+        if out.len() > 1 {
             out.push(b',');
         }
         out.extend_from_slice(change.as_deref().unwrap_or(item.of(raw)));

@@ -1,0 +1,86 @@
+//! Waiting for what servers offer only to clients that they can ask things.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use lockgate_protocol::revision::Era;
+use lockgate_upstream::Upstream;
+use tokio::sync::broadcast;
+
+use super::{Directory, Organisation};
+use crate::catalog::Servers;
+
+impl Directory {
+    /// Waits until it is known and merged what servers offer to clients of this era that can be
+    /// asked things, at most for the deadline. The servers are those that a member of the
+    /// organisation sees.
+    pub(crate) async fn survey(
+        &self,
+        organisation: &str,
+        servers: &Servers,
+        era: Era,
+        deadline: Duration,
+    ) {
+        let mut changes = self.changes.subscribe(organisation);
+        let known = async {
+            let mut surveys = Vec::with_capacity(servers.len());
+            for server in servers.values() {
+                surveys.push(server.survey(era));
+            }
+            futures_util::future::join_all(surveys).await;
+            while servers.values().any(|server| self.is_behind(&**server)) {
+                if let Err(broadcast::error::RecvError::Closed) = changes.recv().await {
+                    return;
+                }
+            }
+        };
+        let _ = tokio::time::timeout(deadline, known).await;
+    }
+
+    /// Whether a server has lists that are not merged yet.
+    fn is_behind(&self, server: &dyn Upstream) -> bool {
+        let catalog = self.catalog_of(&server.organisation().cloned());
+        let Some(catalog) = catalog else { return false };
+        let merged = catalog.merged_version(server.slug());
+        matches!(merged, Some(merged) if merged < server.catalog().version)
+    }
+
+    /// The same for modern clients, once for each catalog. `true` when there was something to wait
+    /// for, so that views may be others now.
+    pub(crate) async fn survey_for_modern(&self, organisation: &str, deadline: Duration) -> bool {
+        let own = self.organisation(organisation);
+        let shared = self.survey_source(organisation, None, deadline);
+        match own {
+            None => shared.await,
+            Some(own) => {
+                let own = self.survey_source(organisation, Some(&own), deadline);
+                let (shared, own) = tokio::join!(shared, own);
+                shared || own
+            }
+        }
+    }
+
+    async fn survey_source(
+        &self,
+        organisation: &str,
+        own: Option<&Organisation>,
+        deadline: Duration,
+    ) -> bool {
+        let set = self.set_of(own);
+        let before = self.version_of(own);
+        if set.surveyed.load(Ordering::Acquire) == before {
+            return false;
+        }
+        self.survey(organisation, &set.get(), Era::Modern, deadline).await;
+        let after = self.version_of(own);
+        set.surveyed.store(after, Ordering::Release);
+        before != after
+    }
+
+    fn version_of(&self, own: Option<&Organisation>) -> u64 {
+        match own {
+            None => self.catalog.load().version,
+            Some(own) => own.state().catalog.version,
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Which rule hides what a request has asked for, for records.
+
+use std::sync::Arc;
+
+use lockgate_policy::Kind;
+use lockgate_protocol::method::Method;
+use lockgate_protocol::scan;
+
+use crate::catalog::Asking;
+use crate::context::RequestContext;
+use crate::gateway::Gateway;
+
+/// What hides the thing that was asked for, if it exists: its server and the rule.
+pub(super) fn find_hiding_rule(
+    gateway: &Gateway,
+    context: &RequestContext,
+) -> Option<(String, Arc<str>)> {
+    let request = &context.request;
+    match request.method {
+        Method::ToolsCall => hides(gateway, context, &[Kind::Tool], &request.param_str("name")?),
+        Method::PromptsGet => hides(gateway, context, &[Kind::Prompt], &request.param_str("name")?),
+        Method::ResourcesRead | Method::Subscribe => {
+            hides(gateway, context, &[Kind::Resource], &request.param_str("uri")?)
+        }
+        Method::Complete => {
+            let (is_prompt, name) = read_reference(request.param("ref")?)?;
+            let kinds = match is_prompt {
+                true => [Kind::Prompt, Kind::PromptCompletion],
+                false => [Kind::Resource, Kind::ResourceCompletion],
+            };
+            hides(gateway, context, &kinds, &name)
+        }
+        _ => None,
+    }
+}
+
+/// What hides a thing as the first of these kinds as which anything hides it.
+fn hides(
+    gateway: &Gateway,
+    context: &RequestContext,
+    kinds: &[Kind],
+    name: &str,
+) -> Option<(String, Arc<str>)> {
+    let asking = Asking {
+        endpoint: &context.endpoint,
+        policy: &context.snapshot.policy,
+        rights: &context.rights,
+        naming: context.snapshot.naming,
+    };
+    let shared = gateway.directory.catalog();
+    let own = gateway.directory.organisation(context.principal.organisation());
+    for kind in kinds {
+        let found = shared.hides(&asking, *kind, name);
+        let found_own = match &own {
+            Some(own) => own.state().catalog.hides(&asking, *kind, name),
+            None => None,
+        };
+        if let Some(hidden) = found.or(found_own) {
+            return Some(hidden);
+        }
+    }
+    None
+}
+
+/// What a completion is for: whether a prompt, and its name or URI.
+pub(super) fn read_reference(raw: &[u8]) -> Option<(bool, String)> {
+    let mut scanner = scan::Scanner::new(raw, scan::MAX_DEPTH).ok()?;
+    let (_, members) = scanner.members(scan::Keys::Strict).ok()?;
+    let is_prompt = scan::find_str(&members, raw, "type")? == "ref/prompt";
+    let name = scan::find_str(&members, raw, if is_prompt { "name" } else { "uri" })?;
+    Some((is_prompt, name.into_owned()))
+}

@@ -1,0 +1,48 @@
+//! Where and for whom a listen reads the tasks that it follows.
+
+use std::sync::Arc;
+
+use lockgate_authn::Principal;
+use lockgate_protocol::revision::Revision;
+use lockgate_upstream::Caller;
+
+use crate::context::RequestContext;
+use crate::gateway::Gateway;
+use crate::rights::CallerRights;
+use crate::task_status;
+use crate::transport::{Endpoint, Transport};
+
+/// See the module.
+pub(super) struct TaskRequests {
+    pub(super) gateway: Arc<Gateway>,
+    pub(super) endpoint: Endpoint,
+    pub(super) principal: Principal,
+    pub(super) caller: Caller,
+    pub(super) revision: Revision,
+}
+
+impl TaskRequests {
+    /// A request for one of the caller's tasks, judged by the rules of now.
+    pub(super) fn make(&self, token: &str) -> Option<(Arc<Gateway>, Box<RequestContext>)> {
+        let snapshot = self.gateway.snapshot();
+        let principal = snapshot.authenticator.current(&self.principal)?;
+        let rights = CallerRights::new(&snapshot.policy, principal.clone(), &self.endpoint);
+        let context = RequestContext {
+            view: self.gateway.directory.view(&self.endpoint, &snapshot, &rights)?,
+            endpoint: self.endpoint.clone(),
+            transport: Transport::Mcp,
+            rights,
+            principal,
+            request: task_status::make_request(token, snapshot.config.limits.depth)?,
+            revision: self.revision,
+            caller: self.caller.clone(),
+            session: None,
+            trace: None,
+            operation: None,
+            running: None,
+            takes_streamed_body: false,
+            snapshot,
+        };
+        Some((Arc::clone(&self.gateway), Box::new(context)))
+    }
+}
