@@ -190,6 +190,7 @@ fn a_resource_that_is_denied_is_denied_wherever_its_host_stands() {
         "note://private/;x/a",
         "note:private\\a",
         "note:\\\\private\\a",
+        "\0\0note:\\\\private\\a",
         "note://private/b/..;/a",
         "note:x/..;/private/a",
         "https://docs.example.com./private/plan",

@@ -100,7 +100,9 @@ fn with_slashes(uri: &str) -> String {
 /// What lenient servers make of a URI: without tabs and line ends, up to a NUL, without the
 /// parameters of its segments (`/a;x/b`), and without the dot segments that come of that.
 fn simplified(uri: &str) -> String {
-    let text = uri.split('\0').next().unwrap_or("");
+    // What parsers drop in front goes first: behind it a NUL would end all of the text.
+    let text = uri.trim_start_matches(|c: char| c <= ' ');
+    let text = text.split('\0').next().unwrap_or("");
     let text = text.replace(['\t', '\n', '\r'], "");
     let text = text.trim_matches(|c: char| c <= ' ');
     let (path, tail) = text.split_at(end_of_path(text));
