@@ -116,12 +116,22 @@ impl http_body::Body for Body {
             return Poll::Ready(None);
         }
         let frame = ready!(Pin::new(&mut this.incoming).poll_frame(cx));
-        match &frame {
-            Some(Ok(_)) if !this.incoming.is_end_stream() => {}
-            Some(Ok(_)) | None => this.release(),
-            Some(Err(_)) => this.held = None,
+        match frame {
+            Some(Ok(frame)) => {
+                if this.incoming.is_end_stream() {
+                    this.release();
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Some(Err(error)) => {
+                this.held = None;
+                Poll::Ready(Some(Err(error.into())))
+            }
+            None => {
+                this.release();
+                Poll::Ready(None)
+            }
         }
-        Poll::Ready(frame.map(|frame| frame.map_err(BodyError::from)))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -94,7 +94,7 @@ impl Connector {
                 None => self.dial(target, policy, deadline).await,
             }
         };
-        let tcp = timeout_at(deadline, reach).await.map_err(|_| ConnectError::Timeout)??;
+        let tcp = timeout_at(deadline, reach).await??;
         self.secure(tcp, target, deadline).await
     }
 
@@ -116,9 +116,8 @@ impl Connector {
             (Policy::Operator, Host::Domain(name)) => format!("{name}:{port}"),
             _ => self.find_addresses(target, policy).await?[0].to_string(),
         };
-        let mut tcp = self.dial(&proxy.target, Policy::Operator, deadline).await?;
-        proxy.tunnel(&mut tcp, &authority).await.map_err(ConnectError::Proxy)?;
-        Ok(tcp)
+        let tcp = self.dial(&proxy.target, Policy::Operator, deadline).await?;
+        proxy.tunnel(tcp, &authority).await
     }
 
     /// One new connection for a protocol that is not HTTP: none is offered by ALPN.
@@ -130,13 +129,12 @@ impl Connector {
         let deadline = Instant::now() + self.timeout;
         let connect = async {
             let tcp = self.dial(target, policy, deadline).await?;
-            tcp.set_nodelay(true).map_err(ConnectError::Connect)?;
             match target.name().cloned() {
                 Some(name) => self.shake_hands_without_alpn(name, tcp).await,
                 None => Ok(Stream::plain(tcp)),
             }
         };
-        timeout_at(deadline, connect).await.map_err(|_| ConnectError::Timeout)?
+        timeout_at(deadline, connect).await?
     }
 
     async fn shake_hands_without_alpn(
@@ -146,8 +144,7 @@ impl Connector {
     ) -> Result<Stream, ConnectError> {
         let mut config = ClientConfig::clone(&self.tls);
         config.alpn_protocols.clear();
-        let tls = TlsConnector::from(Arc::new(config)).connect(name, tcp).await;
-        tls.map(Stream::tls).map_err(ConnectError::Tls)
+        shake_hands(Arc::new(config), name, tcp).await
     }
 
     /// One new connection that begins in the clear and asks for TLS in the words of its own
@@ -166,16 +163,12 @@ impl Connector {
         };
         let upgrade = async {
             let mut tcp = self.dial(target, policy, deadline).await?;
-            tcp.set_nodelay(true).map_err(ConnectError::Connect)?;
-            tcp.write_all(request).await.map_err(ConnectError::Tls)?;
-            // One byte and no more: what else came in the clear is not taken for part of the
-            // encrypted stream.
-            if tcp.read_u8().await.map_err(ConnectError::Tls)? != yes {
-                return Err(ConnectError::Tls(io::Error::other("the server offers no TLS")));
+            if let Err(error) = ask_for_tls(&mut tcp, request, yes).await {
+                return Err(ConnectError::Tls(error));
             }
             self.shake_hands_without_alpn(name, tcp).await
         };
-        timeout_at(deadline, upgrade).await.map_err(|_| ConnectError::Timeout)?
+        timeout_at(deadline, upgrade).await?
     }
 
     /// Shakes hands for the target's name, if it wants TLS.
@@ -185,14 +178,10 @@ impl Connector {
         target: &Target,
         deadline: Instant,
     ) -> Result<Stream, ConnectError> {
-        // Requests are written whole; waiting for more bytes would only delay them.
-        tcp.set_nodelay(true).map_err(ConnectError::Connect)?;
         let Some(name) = target.name().cloned() else {
             return Ok(Stream::plain(tcp));
         };
-        let handshake = TlsConnector::from(self.tls.clone()).connect(name, tcp);
-        let tls = timeout_at(deadline, handshake).await.map_err(|_| ConnectError::Timeout)?;
-        tls.map(Stream::tls).map_err(ConnectError::Tls)
+        timeout_at(deadline, shake_hands(self.tls.clone(), name, tcp)).await?
     }
 
     pub(crate) async fn dial(
@@ -213,9 +202,7 @@ impl Connector {
         let (host, port) = target.parts();
         let addresses = match (host, target.literal()) {
             (_, Some(address)) => vec![SocketAddr::new(address, port)],
-            (Host::Domain(name), None) => {
-                self.resolver.resolve(name, port).await.map_err(ConnectError::Resolve)?
-            }
+            (Host::Domain(name), None) => look_up(&*self.resolver, name, port).await?,
             (_, None) => Vec::new(),
         };
         checked(addresses, policy, target.literal().is_some())
@@ -225,6 +212,18 @@ impl Connector {
 impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connector").field("timeout", &self.timeout).finish_non_exhaustive()
+    }
+}
+
+/// Every address of a name.
+pub(crate) async fn look_up(
+    resolver: &dyn Resolve,
+    name: &str,
+    port: u16,
+) -> Result<Vec<SocketAddr>, ConnectError> {
+    match resolver.resolve(name, port).await {
+        Ok(addresses) => Ok(addresses),
+        Err(error) => Err(ConnectError::Resolve(error)),
     }
 }
 
@@ -240,7 +239,11 @@ pub(crate) async fn open(
         let share = left / u32::try_from(addresses.len() - tried).unwrap_or(1).max(1);
         #[allow(clippy::disallowed_methods, reason = "the one place that opens connections")]
         match tokio::time::timeout(share, TcpStream::connect(address)).await {
-            Ok(Ok(tcp)) => return Ok(tcp),
+            // Requests are written whole; waiting for more bytes would only delay them.
+            Ok(Ok(tcp)) => match tcp.set_nodelay(true) {
+                Ok(()) => return Ok(tcp),
+                Err(error) => return Err(ConnectError::Connect(error)),
+            },
             Ok(Err(error)) => last = error,
             Err(_) => last = io::ErrorKind::TimedOut.into(),
         }
@@ -248,6 +251,27 @@ pub(crate) async fn open(
     match last.kind() {
         io::ErrorKind::TimedOut => Err(ConnectError::Timeout),
         _ => Err(ConnectError::Connect(last)),
+    }
+}
+
+/// Asks for TLS in the clear. One byte is read and no more: what else came in the clear is not
+/// taken for part of the encrypted stream.
+async fn ask_for_tls(tcp: &mut TcpStream, request: &[u8], yes: u8) -> io::Result<()> {
+    tcp.write_all(request).await?;
+    if tcp.read_u8().await? != yes {
+        return Err(io::Error::other("the server offers no TLS"));
+    }
+    Ok(())
+}
+
+async fn shake_hands(
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
+    tcp: TcpStream,
+) -> Result<Stream, ConnectError> {
+    match TlsConnector::from(config).connect(name, tcp).await {
+        Ok(tls) => Ok(Stream::tls(tls)),
+        Err(error) => Err(ConnectError::Tls(error)),
     }
 }
 
@@ -268,8 +292,10 @@ fn checked(
     policy: Policy,
     literal: bool,
 ) -> Result<Vec<SocketAddr>, ConnectError> {
-    if let Some(refused) = found.iter().find(|address| !policy.permits(address.ip(), literal)) {
-        return Err(ConnectError::Refused(refused.ip()));
+    for address in &found {
+        if !policy.permits(address.ip(), literal) {
+            return Err(ConnectError::Refused(address.ip()));
+        }
     }
     some(found)
 }

@@ -3,6 +3,8 @@
 use std::io;
 use std::net::IpAddr;
 
+use tokio::time::error::Elapsed;
+
 /// A connector or an origin that cannot be built from its configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
@@ -38,6 +40,12 @@ pub enum ConnectError {
     /// Lookup, connect and handshake together took longer than allowed.
     #[error("no connection within the time allowed")]
     Timeout,
+}
+
+impl From<Elapsed> for ConnectError {
+    fn from(_: Elapsed) -> Self {
+        Self::Timeout
+    }
 }
 
 /// A request that got no response head.

@@ -18,7 +18,7 @@ use url::{Host, Position, Url};
 
 use crate::address::Policy;
 use crate::body::BodyError;
-use crate::connect::{Connector, open, some};
+use crate::connect::{Connector, look_up, open, some};
 use crate::error::{ConnectError, SendError, SetupError};
 use crate::guard::Guard;
 use crate::http1::Http1Connection;
@@ -106,11 +106,10 @@ impl GuardedClient {
                 _ => some(self.addresses(target).await?)?[0].to_string(),
             };
             // The operator has named the proxy.
-            let mut tcp = self.connector.dial(&proxy.target, Policy::Operator, deadline).await?;
-            proxy.tunnel(&mut tcp, &inside).await.map_err(ConnectError::Proxy)?;
-            Ok(tcp)
+            let tcp = self.connector.dial(&proxy.target, Policy::Operator, deadline).await?;
+            proxy.tunnel(tcp, &inside).await
         };
-        let tcp = timeout_at(deadline, reach).await.map_err(|_| ConnectError::Timeout)??;
+        let tcp = timeout_at(deadline, reach).await??;
         self.connector.secure(tcp, target, deadline).await
     }
 
@@ -120,14 +119,14 @@ impl GuardedClient {
         let found = match host {
             Host::Ipv4(address) => vec![SocketAddr::new(IpAddr::V4(*address), port)],
             Host::Ipv6(address) => vec![SocketAddr::new(IpAddr::V6(*address), port)],
-            Host::Domain(name) => {
-                self.resolver.resolve(name, port).await.map_err(ConnectError::Resolve)?
-            }
+            Host::Domain(name) => look_up(&*self.resolver, name, port).await?,
         };
-        match found.iter().find(|address| !self.guard.permits(address.ip())) {
-            Some(refused) => Err(ConnectError::Refused(refused.ip())),
-            None => Ok(found),
+        for address in &found {
+            if !self.guard.permits(address.ip()) {
+                return Err(ConnectError::Refused(address.ip()));
+            }
         }
+        Ok(found)
     }
 }
 

@@ -32,8 +32,12 @@ impl Body for Payload {
         self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let piece = self.get_mut().0.iter_mut().find(|piece| !piece.is_empty()).map(std::mem::take);
-        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
+        for piece in &mut self.get_mut().0 {
+            if !piece.is_empty() {
+                return Poll::Ready(Some(Ok(Frame::data(std::mem::take(piece)))));
+            }
+        }
+        Poll::Ready(None)
     }
 
     fn is_end_stream(&self) -> bool {

@@ -92,8 +92,10 @@ impl Origin {
         let mut request = request.into();
         request.headers_mut().insert(header::HOST, self.0.host.clone());
         if request.uri().authority().is_some() {
-            let path = request.uri().path_and_query().cloned();
-            *request.uri_mut() = path.map_or_else(Uri::default, Uri::from);
+            *request.uri_mut() = match request.uri().path_and_query() {
+                Some(path) => Uri::from(path.clone()),
+                None => Uri::default(),
+            };
         }
         // Each turn that fails uses up an idle connection; connections that others give back
         // meanwhile do not count.
@@ -105,12 +107,10 @@ impl Origin {
                 Err((error, None)) => return Err(error),
             }
         }
-        let stream = self
-            .0
-            .connector
-            .connect(&self.0.target, self.0.policy)
-            .await
-            .map_err(SendError::unsent)?;
+        let stream = match self.0.connector.connect(&self.0.target, self.0.policy).await {
+            Ok(stream) => stream,
+            Err(error) => return Err(SendError::unsent(error)),
+        };
         let link = Http1Connection::new(stream).await.map_err(SendError::unsent)?;
         self.exchange(link, request).await.map_err(|(error, _)| error)
     }
@@ -124,11 +124,10 @@ impl Origin {
         match link.send(*request).await {
             Ok(response) => Ok(response.map(|incoming| Body::new(incoming, link, self.0.clone()))),
             Err(mut error) => {
-                let unsent = error.take_message().map(Box::new);
-                Err((
-                    SendError { sent: unsent.is_none(), cause: error.into_error().into() },
-                    unsent,
-                ))
+                let unsent = error.take_message();
+                let sent = unsent.is_none();
+                let error = SendError { sent, cause: error.into_error().into() };
+                Err((error, unsent.map(Box::new)))
             }
         }
     }
@@ -137,7 +136,9 @@ impl Origin {
     pub fn idle(&self) -> usize {
         let mut open = 0;
         for shelf in &self.0.shelves {
-            open += shelf.lock().idle.iter().filter(|idle| !idle.link.is_closed()).count();
+            for idle in &shelf.lock().idle {
+                open += usize::from(!idle.link.is_closed());
+            }
         }
         open
     }

@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use url::Url;
 
-use crate::error::SetupError;
+use crate::error::{ConnectError, SetupError};
 use crate::target::Target;
 
 /// Longest answer to `CONNECT`.
@@ -62,8 +62,19 @@ impl Proxy {
         &self.url
     }
 
-    /// Asks for a tunnel to `authority` (`host:port`) on a fresh connection to the proxy.
-    pub(crate) async fn tunnel(&self, tcp: &mut TcpStream, authority: &str) -> io::Result<()> {
+    /// Makes a tunnel to `authority` (`host:port`) of a fresh connection to the proxy.
+    pub(crate) async fn tunnel(
+        &self,
+        mut tcp: TcpStream,
+        authority: &str,
+    ) -> Result<TcpStream, ConnectError> {
+        match self.ask_for_tunnel(&mut tcp, authority).await {
+            Ok(()) => Ok(tcp),
+            Err(error) => Err(ConnectError::Proxy(error)),
+        }
+    }
+
+    async fn ask_for_tunnel(&self, tcp: &mut TcpStream, authority: &str) -> io::Result<()> {
         let mut request =
             format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n").into_bytes();
         if let Some(authorization) = &self.authorization {
@@ -82,21 +93,22 @@ impl Proxy {
                 return Err(io::Error::other("the proxy's answer is too long"));
             }
         }
-        let status =
-            head.strip_prefix(b"HTTP/1.").and_then(|rest| rest.get(2..5)).unwrap_or_default();
-        match status {
-            [b'2', ..] => Ok(()),
-            status => {
-                Err(io::Error::other(format!("the proxy answered {}", status.escape_ascii())))
-            }
+        let status = match head.strip_prefix(b"HTTP/1.") {
+            Some(rest) => rest.get(2..5).unwrap_or(b""),
+            None => b"",
+        };
+        if status.starts_with(b"2") {
+            return Ok(());
         }
+        Err(io::Error::other(format!("the proxy answered {}", status.escape_ascii())))
     }
 }
 
 fn basic(user: &str, password: &str) -> Result<HeaderValue, SetupError> {
     let encoded = STANDARD.encode(format!("{user}:{password}"));
-    let mut value =
-        HeaderValue::try_from(format!("Basic {encoded}")).map_err(|_| SetupError::Url(UNFIT))?;
+    let Ok(mut value) = HeaderValue::try_from(format!("Basic {encoded}")) else {
+        return Err(SetupError::Url(UNFIT));
+    };
     value.set_sensitive(true);
     Ok(value)
 }

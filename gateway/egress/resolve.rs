@@ -35,8 +35,10 @@ const OF_ONE: usize = 4;
 impl Resolve for System {
     fn resolve<'a>(&'a self, name: &'a str, port: u16) -> Addresses<'a> {
         Box::pin(async move {
-            let place = LOOKUPS.acquire().await.map_err(io::Error::other)?;
-            look_up(name, port, place).await
+            match LOOKUPS.acquire().await {
+                Ok(place) => look_up(name, port, place).await,
+                Err(closed) => Err(io::Error::other(closed)),
+            }
         })
     }
 }

@@ -50,7 +50,9 @@ impl Direct {
     }
 
     fn matches(&self, host: &Host<String>, port: u16) -> bool {
-        if self.port.is_some_and(|wanted| wanted != port) {
+        if let Some(wanted) = self.port
+            && wanted != port
+        {
             return false;
         }
         match (&self.hosts, host) {
@@ -86,16 +88,19 @@ impl Route {
     /// What is reached without the proxy, as programs take it from `NO_PROXY`.
     pub fn no_proxy(&self) -> String {
         let mut all = vec!["localhost", "127.0.0.1", "::1"];
-        all.extend(self.direct.iter().map(|direct| direct.text.as_str()));
+        for direct in &self.direct {
+            all.push(&direct.text);
+        }
         all.join(",")
     }
 
     /// The proxy, if this is reached through it.
     pub(crate) fn via(&self, target: &Target) -> Option<&Proxy> {
         let (host, port) = target.parts();
-        let is_direct =
-            is_here(host) || self.direct.iter().any(|direct| direct.matches(host, port));
-        (!is_direct).then_some(&self.proxy)
+        if is_here(host) || self.direct.iter().any(|direct| direct.matches(host, port)) {
+            return None;
+        }
+        Some(&self.proxy)
     }
 }
 
@@ -111,14 +116,24 @@ fn is_here(host: &Host<String>) -> bool {
 }
 
 fn parse_network(text: &str) -> Option<IpNet> {
-    let text = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
-    text.parse().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))
+    let text = strip_brackets(text).unwrap_or(text);
+    if let Ok(network) = text.parse::<IpNet>() {
+        return Some(network);
+    }
+    let address: IpAddr = text.parse().ok()?;
+    Some(IpNet::from(address))
+}
+
+fn strip_brackets(text: &str) -> Option<&str> {
+    text.strip_prefix('[')?.strip_suffix(']')
 }
 
 fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
     let Some((host, port)) = text.rsplit_once(':') else { return Some((text, None)) };
-    let port = port.parse().ok().filter(|port| *port != 0)?;
-    Some((host, Some(port)))
+    match port.parse() {
+        Ok(0) | Err(_) => None,
+        Ok(port) => Some((host, Some(port))),
+    }
 }
 
 fn parse_hosts(host: &str) -> Option<Hosts> {

@@ -78,13 +78,19 @@ async fn request<S: AsyncRead + Unpin>(stream: &mut S) -> Option<String> {
     let mut text = String::new();
     loop {
         let mut bytes = [0; 4096];
-        let count = stream.read(&mut bytes).await.ok().filter(|count| *count > 0)?;
+        let count = stream.read(&mut bytes).await.ok()?;
+        if count == 0 {
+            return None;
+        }
         text.push_str(std::str::from_utf8(&bytes[..count]).unwrap());
         let Some((head, body)) = text.split_once("\r\n\r\n") else {
             continue;
         };
-        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-        if body.len() >= length.map_or(0, |length| length.parse().unwrap()) {
+        let length = match head.split_once("\r\ncontent-length: ") {
+            Some((_, rest)) => rest.lines().next().unwrap().parse().unwrap(),
+            None => 0,
+        };
+        if body.len() >= length {
             return Some(text);
         }
     }

@@ -28,15 +28,20 @@ impl Target {
         if !url.username().is_empty() || url.password().is_some() {
             return Err(SetupError::Url("user information is not allowed"));
         }
-        let host = url.host().ok_or(SetupError::Url("there is no host"))?.to_owned();
-        let port = url.port_or_known_default().filter(|port| *port != 0);
-        let port = port.ok_or(SetupError::Url("there is no port"))?;
+        let Some(host) = url.host() else {
+            return Err(SetupError::Url("there is no host"));
+        };
+        let host = host.to_owned();
+        let port = url.port_or_known_default().unwrap_or(0);
+        if port == 0 {
+            return Err(SetupError::Url("there is no port"));
+        }
         let name = match (&host, tls) {
             (_, false) => None,
-            (Host::Domain(name), true) => Some(
-                ServerName::try_from(name.clone())
-                    .map_err(|_| SetupError::Url("the host cannot be in a certificate"))?,
-            ),
+            (Host::Domain(name), true) => match ServerName::try_from(name.clone()) {
+                Ok(name) => Some(name),
+                Err(_) => return Err(SetupError::Url("the host cannot be in a certificate")),
+            },
             (Host::Ipv4(address), true) => Some(ServerName::from(IpAddr::V4(*address))),
             (Host::Ipv6(address), true) => Some(ServerName::from(IpAddr::V6(*address))),
         };

@@ -36,9 +36,12 @@ pub(crate) fn authorities(config: &Config) -> Result<Vec<CertificateDer<'static>
     let mut all = system(config.from_environment);
     all.retain(|certificate| check_authority(certificate).is_ok());
     if let Some(path) = config.ca_file.as_deref() {
-        let own = read_authorities(path)
-            .map_err(|error| SetupError::Authorities(format!("{}: {error}", path.display())))?;
-        all.extend(own);
+        match read_authorities(path) {
+            Ok(own) => all.extend(own),
+            Err(words) => {
+                return Err(SetupError::Authorities(format!("{}: {words}", path.display())));
+            }
+        }
     }
     Ok(all)
 }
@@ -61,15 +64,25 @@ fn system(from_environment: bool) -> Vec<CertificateDer<'static>> {
 /// # Errors
 /// What is wrong with it, in words.
 pub fn check_authorities(path: &Path) -> Result<(), String> {
-    read_authorities(path).map(drop)
+    read_authorities(path)?;
+    Ok(())
 }
 
 /// The certificates of a file, or what is wrong with it.
 fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let file = match CertificateDer::pem_file_iter(path) {
+        Ok(file) => file,
+        Err(error) => return Err(pem::describe(&error)),
+    };
     let mut all = Vec::new();
-    for certificate in CertificateDer::pem_file_iter(path).map_err(|error| pem::describe(&error))? {
-        let certificate = certificate.map_err(|error| pem::describe(&error))?;
-        check_authority(&certificate).map_err(|error| error.to_string())?;
+    for certificate in file {
+        let certificate = match certificate {
+            Ok(certificate) => certificate,
+            Err(error) => return Err(pem::describe(&error)),
+        };
+        if let Err(error) = check_authority(&certificate) {
+            return Err(error.to_string());
+        }
         all.push(certificate);
         if all.len() > MAX_AUTHORITIES {
             return Err("too many certificates".into());

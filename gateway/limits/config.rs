@@ -45,31 +45,37 @@ impl Config {
     /// # Errors
     /// What does not fit.
     pub fn new(url: &str, prefix: &str, secret: &str) -> Result<Self, UrlError> {
-        let url = Url::parse(url).map_err(|_| UrlError::Form)?;
+        let Ok(url) = Url::parse(url) else {
+            return Err(UrlError::Form);
+        };
         let scheme = match url.scheme() {
             "redis" | "valkey" => "http",
             "rediss" | "valkeys" => "https",
             _ => return Err(UrlError::Form),
         };
-        let host = url.host_str().filter(|host| !host.is_empty()).ok_or(UrlError::Form)?;
+        let host = url.host_str().unwrap_or("");
+        if host.is_empty() {
+            return Err(UrlError::Form);
+        }
         let port = url.port().unwrap_or(PORT);
-        let address = Url::parse(&format!("{scheme}://{host}:{port}/"));
-        let target = match address {
-            Ok(address) => Target::new(&address).map_err(|_| UrlError::Form)?,
-            Err(_) => return Err(UrlError::Form),
+        let Ok(address) = Url::parse(&format!("{scheme}://{host}:{port}/")) else {
+            return Err(UrlError::Form);
+        };
+        let Ok(target) = Target::new(&address) else {
+            return Err(UrlError::Form);
         };
         if url.query().is_some() || url.fragment().is_some() {
             return Err(UrlError::Query);
         }
         let database = match url.path().trim_start_matches('/') {
             "" => 0,
-            number => number.parse().map_err(|_| UrlError::Database)?,
+            number => match number.parse() {
+                Ok(number) if number <= MAX_DATABASE => number,
+                _ => return Err(UrlError::Database),
+            },
         };
-        if database > MAX_DATABASE {
-            return Err(UrlError::Database);
-        }
         let user = decode(url.username())?;
-        let password = decode(url.password().unwrap_or_default())?;
+        let password = decode(url.password().unwrap_or(""))?;
         if user.is_some() && password.is_none() {
             return Err(UrlError::Password);
         }
@@ -89,8 +95,13 @@ fn decode(part: &str) -> Result<Option<String>, UrlError> {
     if part.is_empty() {
         return Ok(None);
     }
-    let decoded = percent::decode_strictly(part).ok_or(UrlError::Form)?;
-    String::from_utf8(decoded).map(Some).map_err(|_| UrlError::Form)
+    let Some(decoded) = percent::decode_strictly(part) else {
+        return Err(UrlError::Form);
+    };
+    match String::from_utf8(decoded) {
+        Ok(text) => Ok(Some(text)),
+        Err(_) => Err(UrlError::Form),
+    }
 }
 
 /// Shows no password and no key.

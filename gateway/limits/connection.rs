@@ -106,7 +106,8 @@ impl Connection {
 
     /// Whether somebody is still there.
     pub(crate) async fn ping(&mut self) -> Result<(), Trouble> {
-        self.ask(&["PING"]).await.map(drop)
+        self.ask(&["PING"]).await?;
+        Ok(())
     }
 
     /// One command.
@@ -140,7 +141,10 @@ impl Connection {
             }
             Ok(replies)
         };
-        tokio::time::timeout(PATIENCE, exchange).await.map_err(|_| Trouble::Timeout)?
+        match tokio::time::timeout(PATIENCE, exchange).await {
+            Ok(replies) => replies,
+            Err(_) => Err(Trouble::Timeout),
+        }
     }
 }
 

@@ -209,9 +209,12 @@ impl Counts {
 
 /// No part runs into the next one, and none is not an empty one.
 fn write_part(hasher: &mut blake3::Hasher, part: Option<&str>) {
-    let length = part.map_or(u64::MAX, |part| part.len() as u64);
+    let length = match part {
+        Some(part) => part.len() as u64,
+        None => u64::MAX,
+    };
     hasher.update(&length.to_le_bytes());
-    hasher.update(part.unwrap_or_default().as_bytes());
+    hasher.update(part.unwrap_or("").as_bytes());
 }
 
 impl Entry {

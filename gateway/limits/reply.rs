@@ -25,9 +25,8 @@ pub(crate) fn take_reply(input: &mut BytesMut) -> Result<Option<Reply>, Malforme
     let Some(end) = input.windows(2).take(MAX_LINE).position(|pair| pair == b"\r\n") else {
         return if input.len() > MAX_LINE { Err(Malformed) } else { Ok(None) };
     };
-    let (kind, line) = match input.get(..end).and_then(<[u8]>::split_first) {
-        Some((kind, line)) => (*kind, line),
-        None => return Err(Malformed),
+    let Some((kind, line)) = input[..end].split_first() else {
+        return Err(Malformed);
     };
     let reply = match kind {
         b'+' => Reply::Text(Bytes::copy_from_slice(line)),
@@ -42,11 +41,10 @@ pub(crate) fn take_reply(input: &mut BytesMut) -> Result<Option<Reply>, Malforme
 
 /// A text of which the line up to `end` says how long it is.
 fn take_text(input: &mut BytesMut, end: usize) -> Result<Option<Reply>, Malformed> {
-    let length = parse_number(input.get(1..end).unwrap_or_default())?;
-    let length = usize::try_from(length).map_err(|_| Malformed)?;
-    if length > MAX_TEXT {
-        return Err(Malformed);
-    }
+    let length = match usize::try_from(parse_number(&input[1..end])?) {
+        Ok(length) if length <= MAX_TEXT => length,
+        _ => return Err(Malformed),
+    };
     let start = end + 2;
     match input.get(start + length..start + length + 2) {
         None => return Ok(None),
@@ -60,7 +58,9 @@ fn take_text(input: &mut BytesMut, end: usize) -> Result<Option<Reply>, Malforme
 }
 
 fn parse_number(digits: &[u8]) -> Result<i64, Malformed> {
-    let digits = str::from_utf8(digits).map_err(|_| Malformed)?;
+    let Ok(digits) = str::from_utf8(digits) else {
+        return Err(Malformed);
+    };
     digits.parse().map_err(|_| Malformed)
 }
 

@@ -1,6 +1,6 @@
 //! Days and seconds as dates of the Gregorian calendar, also for times before it began.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Seconds since 1970 as a date and time of day in UTC (RFC 3339).
 #[must_use]
@@ -18,8 +18,8 @@ pub fn of_seconds(seconds: i64) -> String {
 /// A time as a date and time of day in UTC (RFC 3339), in whole seconds.
 #[must_use]
 pub fn of_time(time: SystemTime) -> String {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    of_seconds(i64::try_from(since.as_secs()).unwrap_or_default())
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    of_seconds(i64::try_from(since.as_secs()).unwrap_or(0))
 }
 
 /// Year, month and day of so many days since 1970-01-01.

@@ -26,5 +26,9 @@ pub fn decode(digits: &[u8]) -> Option<Vec<u8>> {
     if !digits.len().is_multiple_of(2) {
         return None;
     }
-    digits.chunks_exact(2).map(|pair| byte(pair[0], pair[1])).collect()
+    let mut bytes = Vec::with_capacity(digits.len() / 2);
+    for pair in digits.chunks_exact(2) {
+        bytes.push(byte(pair[0], pair[1])?);
+    }
+    Some(bytes)
 }

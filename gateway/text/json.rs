@@ -49,17 +49,27 @@ impl Reader {
     }
 
     fn go_through(self, text: &[u8], keeps: bool) -> Result<Value, String> {
+        match self.read_whole(text, keeps) {
+            Ok(value) => Ok(value),
+            Err(error) => Err(plain(&error)),
+        }
+    }
+
+    fn read_whole(self, text: &[u8], keeps: bool) -> serde_json::Result<Value> {
         let mut reader = serde_json::Deserializer::from_slice(text);
-        let value = Level { rules: self, left: self.depth, keeps }.deserialize(&mut reader);
-        let whole = value.and_then(|value| reader.end().map(|()| value));
-        whole.map_err(|error| plain(&error))
+        let value = Level { rules: self, left: self.depth, keeps }.deserialize(&mut reader)?;
+        reader.end()?;
+        Ok(value)
     }
 }
 
 /// serde_json's words without the position.
 fn plain(error: &serde_json::Error) -> String {
     let words = error.to_string();
-    words.split(" at line ").next().unwrap_or_default().to_owned()
+    match words.split_once(" at line ") {
+        Some((reason, _)) => reason.to_owned(),
+        None => words,
+    }
 }
 
 /// A value, and how much deeper it may go.
@@ -114,9 +124,10 @@ impl<'de> Visitor<'de> for Level {
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
-        Number::from_f64(value)
-            .map(Value::Number)
-            .ok_or_else(|| E::custom("a number is out of range"))
+        match Number::from_f64(value) {
+            Some(number) => Ok(Value::Number(number)),
+            None => Err(E::custom("a number is out of range")),
+        }
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Value, E> {
@@ -144,7 +155,10 @@ impl<'de> Visitor<'de> for Level {
         let mut seen = HashSet::new();
         let mut object = Map::new();
         while let Some(key) = members.next_key::<String>()? {
-            let compared = (self.rules.key)(&key, outermost).map_err(A::Error::custom)?;
+            let compared = match (self.rules.key)(&key, outermost) {
+                Ok(compared) => compared,
+                Err(reason) => return Err(A::Error::custom(reason)),
+            };
             if !seen.insert(compared) {
                 let shown: String = key.chars().take(SHOWN).collect();
                 return Err(A::Error::custom(format_args!("the key `{shown}` is there twice")));

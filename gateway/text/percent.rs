@@ -16,30 +16,35 @@ pub fn byte(text: &[u8], at: usize) -> Option<u8> {
 #[must_use]
 pub fn decode(text: &[u8]) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
-    let mut at = 0;
+    let mut rest = text;
     let mut found = false;
-    while let Some(next) =
-        text.get(at..).and_then(|rest| rest.iter().position(|&byte| byte == b'%'))
-    {
-        bytes.extend_from_slice(&text[at..at + next]);
-        at += next;
-        let escaped = byte(text, at);
+    while let Some(next) = rest.iter().position(|&byte| byte == b'%') {
+        bytes.extend_from_slice(&rest[..next]);
+        let escaped = byte(rest, next);
         bytes.push(escaped.unwrap_or(b'%'));
         found |= escaped.is_some();
-        at += if escaped.is_some() { 3 } else { 1 };
+        let length = if escaped.is_some() { 3 } else { 1 };
+        rest = &rest[next + length..];
     }
     if !found {
         return None;
     }
-    bytes.extend_from_slice(text.get(at..).unwrap_or_default());
+    bytes.extend_from_slice(rest);
     Some(bytes)
 }
 
 /// The text with its escapes decoded once; `None` where a `%` has not two digits.
 #[must_use]
 pub fn decode_strictly(text: &str) -> Option<Vec<u8>> {
-    let whole = text.match_indices('%').all(|(at, _)| byte(text.as_bytes(), at).is_some());
-    whole.then(|| decode(text.as_bytes()).unwrap_or_else(|| text.as_bytes().to_vec()))
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some(next) = rest.iter().position(|&byte| byte == b'%') {
+        bytes.extend_from_slice(&rest[..next]);
+        bytes.push(byte(rest, next)?);
+        rest = &rest[next + 3..];
+    }
+    bytes.extend_from_slice(rest);
+    Some(bytes)
 }
 
 #[cfg(test)]
