@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use crate::problem::{Place, Problem, Problems, Report};
-use crate::source::node::{Node, Value};
+use crate::source::node::Node;
 use crate::source::{display_path, read_file};
 use crate::{expand, import, load};
 use secrets::Secrets;
@@ -112,7 +112,7 @@ pub fn draft(files: &[PathBuf], home: &str, cwd: &Path) -> Result<Draft, Report>
 
 fn servers_of(root: &Node) -> Vec<(String, Node, Place)> {
     let mut servers = Vec::new();
-    if let Some(Value::Map(map)) = root.get(&["servers"]).map(|node| &node.value) {
+    if let Some(map) = root.map_at(&["servers"]) {
         for (slug, entry) in map {
             servers.push((slug.clone(), entry.node.clone(), entry.place.clone()));
         }

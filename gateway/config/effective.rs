@@ -11,8 +11,9 @@ use serde_json::{Value as Json, json};
 use crate::load::load_with_layers;
 use crate::loaded::{Config, Loaded, Sources};
 use crate::problem::{Place, Report};
+use crate::schema::{choices, resolve};
 use crate::source::layer::Layers;
-use crate::source::node::{Node, Value, is_sensitive, starts_with};
+use crate::source::node::{Node, Value, as_words, is_at_or_below, is_sensitive};
 
 /// Stands for a secret that is written out.
 const HIDDEN: &str = "(not shown)";
@@ -91,9 +92,11 @@ struct Walk<'a> {
 impl<'a> Walk<'a> {
     /// Every key below a section, and every name that somebody gave there.
     fn section(&mut self, schema: &'a Json) {
-        for (name, property) in schema["properties"].as_object().into_iter().flatten() {
-            if name != "$schema" {
-                self.key(name, property);
+        if let Some(properties) = schema["properties"].as_object() {
+            for (name, property) in properties {
+                if name != "$schema" {
+                    self.key(name, property);
+                }
             }
         }
         let named = &schema["additionalProperties"];
@@ -106,7 +109,7 @@ impl<'a> Walk<'a> {
 
     fn key(&mut self, name: &str, property: &'a Json) {
         self.path.push(name.to_string());
-        let target = self.resolve(property);
+        let target = resolve(self.schema, property);
         let is_section =
             target.get("properties").is_some() || target["additionalProperties"].is_object();
         if is_section && self.is_in_force(property) {
@@ -119,18 +122,17 @@ impl<'a> Walk<'a> {
 
     /// A section that may be missing is there when somebody wrote it.
     fn is_in_force(&self, property: &Json) -> bool {
-        let choices = property["anyOf"].as_array().into_iter().flatten();
-        let may_be_missing = choices.clone().any(|choice| choice["type"] == "null");
-        !may_be_missing || self.find().is_some()
+        let may_be_missing = choices(property).iter().any(|choice| choice["type"] == "null");
+        !may_be_missing || self.given().is_some()
     }
 
     fn value(&mut self, property: &Json) {
-        let node = self.find();
+        let node = self.given();
         let (value, origin) = match node {
             Some(node) => (show(node, &mut self.path.clone()), self.layers.place(&self.path)),
             None => (self.default(property), Place::Nowhere),
         };
-        let description = property["description"].as_str().unwrap_or_default();
+        let description = property["description"].as_str().unwrap_or("");
         let otherwise = match &value {
             Json::Null => default_in_words(description),
             _ => None,
@@ -139,7 +141,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The strongest value at this path; what is null is not given.
-    fn find(&self) -> Option<&'a Node> {
+    fn given(&self) -> Option<&'a Node> {
         for layer in self.layers.0.iter().rev() {
             match layer.root.get(&self.path) {
                 Some(node) if !matches!(node.value, Value::Null) => return Some(node),
@@ -152,7 +154,7 @@ impl<'a> Walk<'a> {
     fn given_names(&self) -> BTreeSet<String> {
         let mut names = BTreeSet::new();
         for layer in &self.layers.0 {
-            if let Some(map) = layer.root.get(&self.path).and_then(Node::as_map) {
+            if let Some(map) = layer.root.map_at(&self.path) {
                 names.extend(map.keys().cloned());
             }
         }
@@ -169,8 +171,7 @@ impl<'a> Walk<'a> {
     /// Defaults that depend on other values.
     fn computed(&self) -> Option<Json> {
         let config = self.config;
-        let path: Vec<&str> = self.path.iter().map(String::as_str).collect();
-        Some(match path.as_slice() {
+        Some(match as_words(&self.path).as_slice() {
             ["name"] => json!(config.proxy.name),
             ["listen"] => json!(config.listener.listen),
             ["limits", "bytes_in_flight"] => json!(config.proxy.limits.bytes_in_flight),
@@ -200,23 +201,11 @@ impl<'a> Walk<'a> {
                 Transport::Http { .. } => json!("http"),
                 Transport::Sse { .. } => json!("sse"),
             }),
-            ["health", "interval"] => {
-                let interval = server.health.as_ref().map(|health| health.interval.as_secs());
-                Some(json!(interval.unwrap_or(0)))
-            }
+            ["health", "interval"] => Some(match &server.health {
+                Some(health) => json!(health.interval.as_secs()),
+                None => json!(0),
+            }),
             _ => None,
-        }
-    }
-
-    /// What a reference of the schema stands for.
-    fn resolve(&self, property: &'a Json) -> &'a Json {
-        let mut at = property;
-        if let Some(choices) = property["anyOf"].as_array() {
-            at = choices.iter().find(|choice| choice.get("$ref").is_some()).unwrap_or(property);
-        }
-        match at["$ref"].as_str().and_then(|name| name.strip_prefix("#/$defs/")) {
-            Some(name) => &self.schema["$defs"][name],
-            None => at,
         }
     }
 }
@@ -224,11 +213,13 @@ impl<'a> Walk<'a> {
 /// What a description says after "Default".
 fn default_in_words(description: &str) -> Option<String> {
     let description = description.replace('\n', " ");
-    let (_, after) = ["Default: ", "Default ", "By default "]
-        .iter()
-        .find_map(|word| description.split_once(word))?;
-    let sentence = after.split(". ").next().unwrap_or(after);
-    Some(sentence.trim_end_matches('.').to_string())
+    for word in ["Default: ", "Default ", "By default "] {
+        if let Some((_, after)) = description.split_once(word) {
+            let sentence = after.split(". ").next().unwrap_or(after);
+            return Some(sentence.trim_end_matches('.').to_string());
+        }
+    }
+    None
 }
 
 /// The value as it may be shown.
@@ -258,8 +249,7 @@ fn show(node: &Node, path: &mut Vec<String>) -> Json {
 }
 
 fn show_single(node: &Node, path: &[String]) -> Json {
-    let is_open = OPEN.iter().any(|keys| starts_with(path, keys));
-    let is_secret = is_sensitive(path) && !is_open;
+    let is_secret = is_sensitive(path) && !is_at_or_below(path, OPEN);
     if let Some(written) = &node.reference {
         return Json::String(if is_secret { references(written) } else { written.clone() });
     }
@@ -278,8 +268,10 @@ fn show_secret(text: &str, place: &Place, path: &[String]) -> String {
     if let Place::Variable(name) = place {
         return format!("${{{name}}}");
     }
-    if ADDRESSES.iter().any(|keys| starts_with(path, keys)) {
-        return show_address(text).unwrap_or_else(|| HIDDEN.to_string());
+    if is_at_or_below(path, ADDRESSES)
+        && let Some(address) = show_address(text)
+    {
+        return address;
     }
     let is_plain = match path {
         [servers, _, key] if servers == "servers" && key == "command" => {
@@ -296,7 +288,10 @@ fn show_secret(text: &str, place: &Place, path: &[String]) -> String {
 fn show_address(text: &str) -> Option<String> {
     let url = url::Url::parse(text).ok()?;
     let host = url.host_str()?;
-    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    let port = match url.port() {
+        Some(port) => format!(":{port}"),
+        None => String::new(),
+    };
     let rest = if matches!(url.path(), "" | "/") { "" } else { "/…" };
     Some(format!("{}://{host}{port}{rest}", url.scheme()))
 }
@@ -322,9 +317,10 @@ fn references(written: &str) -> String {
     while let Some((before, after)) = rest.split_once("${") {
         let Some((inside, tail)) = after.split_once('}') else { break };
         shown.push_str(mask(before));
-        let name = inside.split(":-").next().unwrap_or_default();
-        let default = if name.len() < inside.len() { ":-…" } else { "" };
-        shown.push_str(&format!("${{{name}{default}}}"));
+        match inside.split_once(":-") {
+            Some((name, _)) => shown.push_str(&format!("${{{name}:-…}}")),
+            None => shown.push_str(&format!("${{{inside}}}")),
+        }
         rest = tail;
     }
     shown.push_str(mask(rest));

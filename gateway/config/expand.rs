@@ -7,7 +7,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::problem::{Place, Problem, Problems};
-use crate::source::node::{Node, Value, starts_with};
+use crate::source::node::{Node, Value, is_one_of};
 use crate::source::reason;
 
 /// Longest value after expansion, and largest file that is referred to.
@@ -65,7 +65,7 @@ pub struct Expand<'a> {
 
 impl Expand<'_> {
     /// Expands every value below `root`; those that cannot be are reported, taken out and returned.
-    pub fn all(&mut self, root: &mut Node, problems: &mut Problems) -> Vec<Vec<String>> {
+    pub fn expand_values(&mut self, root: &mut Node, problems: &mut Problems) -> Vec<Vec<String>> {
         let mut broken = Vec::new();
         self.walk(root, &mut Vec::new(), &mut |path, problem| {
             problems.push(problem);
@@ -87,7 +87,7 @@ impl Expand<'_> {
         match &mut node.value {
             Value::Text(text) => match self.value(text, path, &place) {
                 Ok((expanded, referenced)) => {
-                    node.reference = referenced.then(|| text.clone());
+                    node.reference = if referenced { Some(text.clone()) } else { None };
                     *text = self.anchored(expanded, path);
                 }
                 Err(problem) => refuse(path, problem),
@@ -116,15 +116,17 @@ impl Expand<'_> {
         path: &[String],
         place: &Place,
     ) -> Result<(String, bool), Problem> {
-        self.expand(text, path)
-            .map_err(|(what, hint)| Problem::error(place.clone(), path.join("."), what).hint(hint))
+        match self.expand(text, path) {
+            Ok(expanded) => Ok(expanded),
+            Err((what, hint)) => {
+                Err(Problem::error(place.clone(), path.join("."), what).hint(hint))
+            }
+        }
     }
 
     fn expand(&mut self, text: &str, path: &[String]) -> Result<(String, bool), (String, String)> {
-        let whole =
-            FILE_KEYS.iter().any(|keys| keys.len() == path.len() && starts_with(path, keys));
         if let Some(file) = text.strip_prefix("file:")
-            && whole
+            && is_one_of(path, FILE_KEYS)
         {
             let file = file.strip_prefix("//").unwrap_or(file);
             return Ok((self.file(file)?, true));
@@ -132,16 +134,15 @@ impl Expand<'_> {
         let mut out = String::new();
         let mut rest = text;
         let mut referenced = false;
-        while let Some(at) = rest.find("${") {
-            let (before, after) = rest.split_at(at);
+        while let Some((before, after)) = rest.split_once("${") {
             if let Some(escaped) = before.strip_suffix('$') {
                 out.push_str(escaped);
                 out.push_str("${");
-                rest = &after[2..];
+                rest = after;
                 continue;
             }
             out.push_str(before);
-            let Some((inside, tail)) = after[2..].split_once('}') else {
+            let Some((inside, tail)) = after.split_once('}') else {
                 let hint = "write ${NAME}, or $${ for the two characters";
                 return Err(("a `${` is not closed".into(), hint.into()));
             };
@@ -187,10 +188,10 @@ impl Expand<'_> {
 
     fn editor_variable(&self, inside: &str) -> Option<Result<String, (String, String)>> {
         if let Some(name) = inside.strip_prefix("env:") {
-            return Some(Ok(self.env.get(name).cloned().unwrap_or_default()));
+            return Some(Ok(self.variable_or_nothing(name)));
         }
         Some(match inside {
-            "userHome" => Ok(self.env.get("HOME").cloned().unwrap_or_default()),
+            "userHome" => Ok(self.variable_or_nothing("HOME")),
             "workspaceFolder" => Ok(workspace(self.base).display().to_string()),
             "pathSeparator" | "/" => Ok(std::path::MAIN_SEPARATOR.to_string()),
             _ if inside.contains(':') && !inside.contains(":-") => Err((
@@ -202,6 +203,13 @@ impl Expand<'_> {
             )),
             _ => return None,
         })
+    }
+
+    fn variable_or_nothing(&self, name: &str) -> String {
+        match self.env.get(name) {
+            Some(value) => value.clone(),
+            None => String::new(),
+        }
     }
 
     fn file(&mut self, name: &str) -> Result<String, (String, String)> {
@@ -221,12 +229,8 @@ impl Expand<'_> {
     /// Makes relative paths, and commands with a slash, absolute: they are meant relative to their
     /// file.
     fn anchored(&self, text: String, path: &[String]) -> String {
-        let is_path =
-            PATH_KEYS.iter().any(|keys| keys.len() == path.len() && starts_with(path, keys));
-        let is_command = path.len() == 3
-            && starts_with(path, &["servers", "*", "command"])
-            && text.contains('/');
-        if text.is_empty() || !(is_path || is_command) {
+        let is_command = is_one_of(path, &[&["servers", "*", "command"]]) && text.contains('/');
+        if text.is_empty() || !(is_command || is_one_of(path, PATH_KEYS)) {
             return text;
         }
         match (text.strip_prefix("~/"), self.env.get("HOME")) {
@@ -236,28 +240,39 @@ impl Expand<'_> {
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "reads what the operator named, within a bound")]
 fn read_value(path: &Path) -> Result<String, String> {
-    let mut bytes = Vec::new();
-    let read = std::fs::File::open(path)
-        .and_then(|file| file.take(VALUE_BYTES as u64 + 1).read_to_end(&mut bytes));
-    read.map_err(|error| reason(&error))?;
+    let bytes = match read_bytes(path) {
+        Ok(bytes) => bytes,
+        Err(error) => return Err(reason(&error)),
+    };
     if bytes.len() > VALUE_BYTES {
         return Err("it is larger than 64 KiB".into());
     }
-    String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".into())
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(text),
+        Err(_) => Err("it is not UTF-8 text".into()),
+    }
+}
+
+/// The file, or a byte more than may be taken of it.
+#[allow(clippy::disallowed_methods, reason = "reads what the operator named, within a bound")]
+fn read_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(VALUE_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// The folder that an editor means: the one that holds `.vscode` or `.cursor`.
 pub fn workspace(base: &Path) -> &Path {
-    match (base.file_name().and_then(|n| n.to_str()), base.parent()) {
-        (Some(".vscode" | ".cursor"), Some(parent)) => parent,
+    let name = base.file_name().unwrap_or_default();
+    match base.parent() {
+        Some(parent) if name == ".vscode" || name == ".cursor" => parent,
         _ => base,
     }
 }
 
-fn is_variable_name(name: &str) -> bool {
-    let mut bytes = name.bytes();
-    let first = bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
-    first && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
+pub fn is_variable_name(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }

@@ -71,7 +71,12 @@ pub fn layer(file: &Node, problems: &mut Problems) -> Node {
 
 /// Where in a client's file its servers are, and what is there.
 pub fn find_servers(file: &Node) -> Option<(&'static [&'static str], &Node)> {
-    SHAPES.iter().find_map(|shape| Some((*shape, file.get(shape)?)))
+    for shape in SHAPES {
+        if let Some(servers) = file.get(shape) {
+            return Some((shape, servers));
+        }
+    }
+    None
 }
 
 fn insert(root: &mut Node, slug: &str, place: Place, node: Node) {
@@ -100,7 +105,7 @@ fn slug(name: &str) -> Option<String> {
     slug.truncate(SLUG);
     let valid = name == slug;
     let slug = if valid { slug } else { slug.trim_matches('-').to_string() };
-    (!slug.is_empty()).then_some(slug)
+    if slug.is_empty() { None } else { Some(slug) }
 }
 
 fn server(node: &Node, key: &str, problems: &mut Problems) -> Option<Node> {
@@ -149,9 +154,9 @@ fn server(node: &Node, key: &str, problems: &mut Problems) -> Option<Node> {
 /// The entry by which the client reaches Lockgate; importing it would start the gateway inside
 /// itself without end.
 fn starts_ourselves(entry: &Node) -> bool {
-    let command = entry.get(&["command"]).and_then(Node::as_text).unwrap_or_default();
-    let name = command.rsplit(['/', '\\']).next().unwrap_or_default();
-    matches!(name, "lockgate" | "lockgate.exe")
+    let command = entry.text_at(&["command"]).unwrap_or("");
+    let name = command.rsplit(['/', '\\']).next();
+    matches!(name, Some("lockgate" | "lockgate.exe"))
 }
 
 /// Clients take numbers and switches as text in lists of arguments and environments; JSON keeps

@@ -7,7 +7,8 @@ use std::path::Path;
 use lockgate_authn::key::{Key, is_id, parse_hash, parse_time};
 use serde::Deserialize;
 
-use crate::problem::{Place, Problem, Problems, Report};
+use crate::problem::{Problem, Problems, Report};
+use crate::raw::given::text_of;
 use crate::raw::leaf::Text;
 use crate::source;
 use crate::source::layer::Layer;
@@ -47,7 +48,8 @@ struct Raw {
 pub fn load(path: &Path, cwd: &Path) -> Result<Vec<Key>, Report> {
     let mut problems = Problems::default();
     let keys = read(path, cwd, &mut problems);
-    problems.finish().map(|_| keys.unwrap_or_default())
+    problems.finish()?;
+    Ok(keys.unwrap_or_default())
 }
 
 /// The same for the configuration: reports mistakes, and gives keys only when there is none.
@@ -70,9 +72,11 @@ pub(crate) fn read(path: &Path, cwd: &Path, problems: &mut Problems) -> Option<V
         reader.error(&["keys"], "has more than 10000 keys", "take out those that were revoked");
         return None;
     }
-    let entries = file.keys.into_iter().enumerate();
-    let keys: Vec<Key> = entries.map(|(at, raw)| reader.key(at, raw)).collect();
-    (!reader.wrong).then_some(keys)
+    let mut keys = Vec::with_capacity(file.keys.len());
+    for (at, raw) in file.keys.into_iter().enumerate() {
+        keys.push(reader.key(at, raw));
+    }
+    if reader.wrong { None } else { Some(keys) }
 }
 
 struct Reader<'a> {
@@ -85,8 +89,8 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn error(&mut self, path: &[&str], what: &str, hint: &str) {
         self.wrong = true;
-        let place = (1..=path.len()).rev().find_map(|n| self.layer.root.place_of(&path[..n]));
-        let problem = Problem::error(place.unwrap_or(Place::Nowhere), path.join("."), what);
+        let place = self.layer.root.nearest_place(path);
+        let problem = Problem::error(place, path.join("."), what);
         self.problems.push(problem.hint(hint));
     }
 
@@ -100,17 +104,15 @@ impl Reader<'_> {
         let created = self.read_time(&at, "created", raw.created.as_ref());
         let expires = self.read_time(&at, "expires", raw.expires.as_ref());
         let revoked = self.read_time(&at, "revoked", raw.revoked.as_ref());
-        let organisation = raw.organisation.map(|text| text.0);
-        let agent = raw.agent.map(|text| text.0);
         Key {
             id: raw.id.0,
             hash,
             name: raw.name.0,
-            organisation,
+            organisation: text_of(&raw.organisation),
             roles: take_texts(raw.roles),
             scopes: take_texts(raw.scopes),
-            agent,
-            created: created.unwrap_or_default(),
+            agent: text_of(&raw.agent),
+            created: created.unwrap_or(0),
             expires,
             revoked,
         }
@@ -127,12 +129,12 @@ impl Reader<'_> {
     }
 
     fn read_hash(&mut self, at: &str, text: &str) -> [u8; 32] {
-        let hash = parse_hash(text);
-        if hash.is_none() {
-            let what = "must be `blake3:` and 64 hexadecimal digits";
-            self.error(&["keys", at, "hash"], what, "`lockgate keys create` makes keys");
+        if let Some(hash) = parse_hash(text) {
+            return hash;
         }
-        hash.unwrap_or_default()
+        let what = "must be `blake3:` and 64 hexadecimal digits";
+        self.error(&["keys", at, "hash"], what, "`lockgate keys create` makes keys");
+        [0; 32]
     }
 
     fn check_texts(&mut self, at: &str, raw: &Raw) {
@@ -145,7 +147,9 @@ impl Reader<'_> {
     }
 
     fn check_text(&mut self, at: &str, name: &str, text: Option<&Text>) {
-        if text.is_some_and(|text| !is_plain(&text.0)) {
+        if let Some(Text(text)) = text
+            && !is_plain(text)
+        {
             let what = "must be 1 to 256 bytes without control characters";
             self.error(&["keys", at, name], what, "shorten it");
         }
@@ -175,9 +179,13 @@ impl Reader<'_> {
 }
 
 fn take_texts(all: Vec<Text>) -> Vec<String> {
-    all.into_iter().map(|text| text.0).collect()
+    let mut texts = Vec::with_capacity(all.len());
+    for Text(text) in all {
+        texts.push(text);
+    }
+    texts
 }
 
 fn is_plain(text: &str) -> bool {
-    (1..=TEXT).contains(&text.len()) && !text.chars().any(char::is_control)
+    (1..=TEXT).contains(&text.len()) && !text.contains(char::is_control)
 }

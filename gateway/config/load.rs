@@ -10,6 +10,7 @@ use crate::expand::Expand;
 use crate::loaded::{Loaded, Sources, Transport};
 use crate::problem::{Place, Problem, Problems, Report};
 use crate::raw::leaf::List;
+use crate::source::environment::find_set;
 use crate::source::layer::{Layer, Layers};
 use crate::source::node::{Node, Value};
 use crate::source::{self, environment};
@@ -38,8 +39,8 @@ pub fn load_with_layers(sources: &Sources) -> Result<(Loaded, Layers), Report> {
     let key = loading.layer(loading.shorthand(), &sources.cwd, false);
 
     // What is meant for another collector, such as a credential, does not go to this one.
-    let names_collector = [&env, &file].iter().any(|layer| layer.names(&["telemetry", "otlp"]));
-    let otel = if names_collector {
+    let collector = ["telemetry", "otlp"];
+    let otel = if env.names(&collector) || file.names(&collector) {
         Node::map(Place::Nowhere)
     } else {
         environment::opentelemetry::read(&sources.env, &mut loading.problems)
@@ -50,7 +51,10 @@ pub fn load_with_layers(sources: &Sources) -> Result<(Loaded, Layers), Report> {
     layers.0.extend(imports);
     layers.0.extend([key, file]);
     loading.twice(&layers);
-    let listen = layers.find(&["listen"]).and_then(Node::as_text).unwrap_or(validate::LISTEN);
+    let listen = match layers.get(&["listen"]) {
+        Some(node) => node.as_text().unwrap_or(validate::LISTEN),
+        None => validate::LISTEN,
+    };
     let conventional = environment::conventional(&sources.env, listen, &mut loading.problems);
     let conventional = loading.layer(conventional, &sources.cwd, false);
     layers.0.extend([conventional, env, flags]);
@@ -58,7 +62,7 @@ pub fn load_with_layers(sources: &Sources) -> Result<(Loaded, Layers), Report> {
     let transport = loading.transport();
     let Loading { mut problems, mut files, .. } = loading;
     let config = match layers.merge() {
-        Ok(root) => validate::config(root, &layers, sources, own.as_deref(), &mut problems),
+        Ok(root) => validate::config(&root, &layers, sources, own.as_deref(), &mut problems),
         Err(error) => {
             // Layers were clean, so only sections and single values of one name can meet here.
             let what = "is a section in one source and a single value in another";
@@ -68,10 +72,12 @@ pub fn load_with_layers(sources: &Sources) -> Result<(Loaded, Layers), Report> {
     };
     if let Some(config) = &config {
         files.extend(config.pins_file.clone());
-        files.extend(config.authn.keys_file.iter().map(|file| sources.cwd.join(file)));
-        files.extend(
-            config.policy.documents.iter().map(|document| sources.cwd.join(&document.name)),
-        );
+        if let Some(file) = &config.authn.keys_file {
+            files.push(sources.cwd.join(file));
+        }
+        for document in &config.policy.documents {
+            files.push(sources.cwd.join(&document.name));
+        }
     }
     files.sort();
     files.dedup();
@@ -146,7 +152,7 @@ impl Loading<'_> {
     fn layer(&mut self, mut root: Node, base: &Path, editor: bool) -> Layer {
         one_spelling(&mut root);
         let mut expand = Expand { env: &self.sources.env, base, editor, files: Vec::new() };
-        let broken = expand.all(&mut root, &mut self.problems);
+        let broken = expand.expand_values(&mut root, &mut self.problems);
         self.files.extend(expand.files);
         let mut layer = Layer::new(root);
         layer.damaged = broken;
@@ -158,7 +164,8 @@ impl Loading<'_> {
     fn imports(&mut self, strongest_first: &[&Layer]) -> Vec<Layer> {
         let cwd = self.sources.cwd.clone();
         let mut paths: Vec<(PathBuf, Place, bool)> = Vec::new();
-        if let Some(node) = strongest_first.iter().find_map(|layer| layer.root.get(&["import"])) {
+        let named = strongest_first.iter().find_map(|layer| layer.root.get(&["import"]));
+        if let Some(node) = named {
             let List(named) = node.to_figment().deserialize().unwrap_or_default();
             for (at, name) in named.into_iter().enumerate() {
                 let item = node.get(&[at.to_string()]).unwrap_or(node);
@@ -166,16 +173,19 @@ impl Loading<'_> {
                 paths.push((base.join(name), item.place.clone(), item.reference.is_some()));
             }
         }
-        let flags = self.sources.mcp_servers.iter();
-        paths.extend(flags.map(|path| (cwd.join(path), Place::Flag("--mcp-servers"), false)));
+        for path in &self.sources.mcp_servers {
+            paths.push((cwd.join(path), Place::Flag("--mcp-servers"), false));
+        }
         if let Some((_, place, _)) = paths.get(IMPORTS) {
             let what = format!("at most {IMPORTS} files can be imported");
             self.problems.push(Problem::error(place.clone(), "import", what));
             paths.truncate(IMPORTS);
         }
-        let layers =
-            paths.into_iter().map(|(path, place, secret)| self.import(&path, place, secret));
-        layers.collect()
+        let mut layers = Vec::with_capacity(paths.len());
+        for (path, place, secret) in paths {
+            layers.push(self.import(&path, place, secret));
+        }
+        layers
     }
 
     fn import(&mut self, path: &Path, named_at: Place, secret: bool) -> Layer {
@@ -226,15 +236,15 @@ impl Loading<'_> {
     /// file does.
     fn shorthand(&self) -> Node {
         let mut root = Node::map(Place::Nowhere);
-        let sealing = self.sources.env.get("MCP_ENCRYPTION_KEY").filter(|key| !key.is_empty());
-        if let Some(key) = sealing {
+        let env = &self.sources.env;
+        if let Some(key) = find_set(env, "MCP_ENCRYPTION_KEY") {
             let place = Place::Variable("MCP_ENCRYPTION_KEY".to_string());
             let ring = Value::List(vec![Node::text(key, place.clone())]);
-            root.put(&["store".to_string(), "keys".to_string()], Node::new(ring, place));
+            root.put(&["store", "keys"], Node::new(ring, place));
         }
-        if let Some(key) = self.sources.env.get("LOCKGATE_KEY").filter(|key| !key.is_empty()) {
+        if let Some(key) = find_set(env, "LOCKGATE_KEY") {
             let place = Place::Variable("LOCKGATE_KEY".to_string());
-            root.put(&["auth".to_string(), "key".to_string()], Node::text(key, place));
+            root.put(&["auth", "key"], Node::text(key, place));
         }
         root
     }
@@ -243,9 +253,7 @@ impl Loading<'_> {
     fn twice(&mut self, layers: &Layers) {
         let mut seen: BTreeMap<String, (&Node, Place)> = BTreeMap::new();
         for layer in &layers.0 {
-            let Some(servers) = layer.root.get(&["servers"]).and_then(Node::as_map) else {
-                continue;
-            };
+            let Some(servers) = layer.root.map_at(&["servers"]) else { continue };
             for (slug, entry) in servers {
                 if !is_definition(&entry.node) {
                     continue;
@@ -269,7 +277,7 @@ impl Loading<'_> {
     }
 
     fn transport(&mut self) -> Option<Transport> {
-        let word = self.sources.env.get("MCP_TRANSPORT").filter(|word| !word.is_empty())?;
+        let word = find_set(&self.sources.env, "MCP_TRANSPORT")?;
         match word.to_ascii_lowercase().as_str() {
             "stdio" => return Some(Transport::Stdio),
             "http" | "streamable-http" | "streamable_http" => return Some(Transport::Http),
@@ -298,7 +306,7 @@ pub fn one_spelling(root: &mut Node) {
 }
 
 fn keys_at(root: &Node, path: &[&str]) -> Vec<String> {
-    let Some(map) = root.get(path).and_then(Node::as_map) else { return Vec::new() };
+    let Some(map) = root.map_at(path) else { return Vec::new() };
     map.keys().cloned().collect()
 }
 
@@ -320,7 +328,11 @@ pub fn same(a: &Node, b: &Node) -> bool {
 }
 
 fn given(node: &Node, key: &str) -> Option<figment::value::Value> {
-    node.get(&[key]).filter(|node| !is_empty(node)).map(Node::to_figment)
+    let node = node.get(&[key])?;
+    if is_empty(node) {
+        return None;
+    }
+    Some(node.to_figment())
 }
 
 fn is_empty(node: &Node) -> bool {

@@ -23,11 +23,10 @@ pub fn check(
     let own = own(config, read);
     for (key, folder) in folders(config) {
         let folder = real(&cwd.join(folder));
-        let Some(inside) = own.iter().find(|file| real(&cwd.join(file)).starts_with(&folder))
-        else {
-            continue;
-        };
-        let place = layers.place(&key.split('.').map(str::to_owned).collect::<Vec<_>>());
+        let inside = own.iter().find(|file| real(&cwd.join(file)).starts_with(&folder));
+        let Some(inside) = inside else { continue };
+        let path: Vec<&str> = key.split('.').collect();
+        let place = layers.place(&path);
         let what = format!(
             "holds the gateway's own `{}`, which tools could then read or change",
             source::display_path(inside, cwd).display()
@@ -42,16 +41,22 @@ fn own(config: &Config, read: &[PathBuf]) -> Vec<PathBuf> {
     let mut own = read.to_vec();
     if let Some(tls) = &config.listener.tls {
         own.extend([tls.cert.clone(), tls.key.clone()]);
-        own.extend(tls.clients.as_ref().map(|clients| clients.ca.clone()));
+        if let Some(clients) = &tls.clients {
+            own.push(clients.ca.clone());
+        }
     }
     own.extend(config.egress.ca_file.clone());
-    if let Some(Output::File(file)) = config.telemetry.audit.as_ref().map(|audit| &audit.output) {
+    if let Some(audit) = &config.telemetry.audit
+        && let Output::File(file) = &audit.output
+    {
         own.push(file.clone());
     }
     if let Place::File(file) = &config.store.place {
         own.push(file.clone());
     }
-    own.extend(config.tools.database.as_ref().and_then(|database| database.embedded.clone()));
+    if let Some(database) = &config.tools.database {
+        own.extend(database.embedded.clone());
+    }
     own
 }
 
@@ -71,20 +76,22 @@ fn folders(config: &Config) -> Vec<(String, PathBuf)> {
             folders.push((format!("builtin.shell.read.{at}"), path.clone()));
         }
     }
-    if let Some(folder) = config.tools.content.as_ref().and_then(|tools| tools.folder.clone()) {
-        folders.push(("builtin.content.folder".into(), folder));
+    if let Some(content) = &config.tools.content
+        && let Some(folder) = &content.folder
+    {
+        folders.push(("builtin.content.folder".into(), folder.clone()));
     }
     folders
 }
 
 /// Without links, as far as it is there.
 fn real(path: &Path) -> PathBuf {
-    let there =
-        path.ancestors().find_map(|start| start.canonicalize().ok().map(|real| (start, real)));
-    match there {
-        Some((start, real)) => {
-            path.strip_prefix(start).map_or_else(|_| real.clone(), |rest| real.join(rest))
-        }
-        None => path.to_path_buf(),
+    for start in path.ancestors() {
+        let Ok(real) = start.canonicalize() else { continue };
+        return match path.strip_prefix(start) {
+            Ok(rest) => real.join(rest),
+            Err(_) => real,
+        };
     }
+    path.to_path_buf()
 }

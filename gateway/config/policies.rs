@@ -2,12 +2,14 @@
 //! What a policy means is up to the policy layer; this says where the mistakes are that it finds. A
 //! policy whose form is wrong hides nothing of the others: of it the name alone is looked at.
 
+use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use globset::GlobMatcher;
 use lockgate_policy::cases::Cases;
 use lockgate_policy::file::{Effect, File, Policy as Written, What, Who};
-use lockgate_policy::{Config, Document, Entry, Policy};
+use lockgate_policy::{Config, Document, Entry, Mistake, Policy};
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
@@ -40,7 +42,11 @@ struct Source {
 
 impl Read {
     pub fn documents(&self) -> Vec<Document> {
-        self.files.iter().map(|file| file.document.clone()).collect()
+        let mut documents = Vec::with_capacity(self.files.len());
+        for file in &self.files {
+            documents.push(file.document.clone());
+        }
+        documents
     }
 
     /// A mistake of the policy layer at its place: of the file, of the policy in it, and of the key
@@ -71,14 +77,9 @@ impl Read {
     fn place(&self, (file, at): (usize, usize), path: &[String]) -> Option<(Place, String)> {
         let Source { node, places, .. } = self.files.get(file)?;
         let at = places.get(at)?;
-        let full: Vec<String> =
-            ["policies".to_owned(), at.to_string()].into_iter().chain(path.to_vec()).collect();
-        // What is missing is pointed at where it should be.
-        let place = (1..=full.len())
-            .rev()
-            .find_map(|n| node.place_of(&full[..n]))
-            .unwrap_or(Place::Nowhere);
-        Some((place, full.join(".")))
+        let mut full = vec!["policies".to_owned(), at.to_string()];
+        full.extend_from_slice(path);
+        Some((node.nearest_place(&full), full.join(".")))
     }
 }
 
@@ -99,15 +100,23 @@ pub fn load(paths: &[PathBuf], cwd: &Path) -> Result<Config, Report> {
     all.dedup();
     let read = read(&all, cwd, &mut problems);
     let config = Config { documents: read.documents(), ..Config::default() };
-    for mistake in Policy::compile(&config).err().into_iter().flatten() {
-        let problem =
-            mistake.at.and_then(|at| read.problem(at, &mistake.path, &mistake.what, &mistake.hint));
-        problems.push(match problem {
-            Some(problem) => problem,
-            None => Problem::error(Place::Nowhere, mistake.path.join("."), mistake.what),
-        });
+    if let Err(mistakes) = Policy::compile(&config) {
+        for mistake in mistakes {
+            problems.push(describe(mistake, &read));
+        }
     }
-    problems.finish().map(|_| config)
+    problems.finish()?;
+    Ok(config)
+}
+
+fn describe(mistake: Mistake, read: &Read) -> Problem {
+    let Mistake { at, path, what, hint } = mistake;
+    if let Some(at) = at
+        && let Some(problem) = read.problem(at, &path, &what, &hint)
+    {
+        return problem;
+    }
+    Problem::error(Place::Nowhere, path.join("."), what)
 }
 
 /// The cases of one file.
@@ -118,31 +127,56 @@ pub fn cases(path: &Path, cwd: &Path) -> Result<Cases, Report> {
     let mut problems = Problems::default();
     let cases = form::<Cases>(&cwd.join(path), cwd, true, &mut problems);
     problems.finish()?;
-    cases.and_then(|form| form.left).ok_or_else(|| Report { problems: Vec::new() })
-}
-
-fn unreadable_folder(error: &std::io::Error) -> String {
-    format!("the folder cannot be read: {}", reason(error))
+    match cases {
+        Some(Form { left: Some(cases), .. }) => Ok(cases),
+        _ => Err(Report { problems: Vec::new() }),
+    }
 }
 
 /// The files that a name stands for: itself, those of a folder, or those that fit a pattern.
-#[allow(clippy::disallowed_methods, reason = "lists folders that the operator named")]
 pub fn files(path: &Path) -> Result<Vec<PathBuf>, String> {
     if path.is_file() {
         return Ok(vec![path.to_path_buf()]);
     }
-    let last = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let last = last_name(path).to_str().unwrap_or("");
     let (folder, pattern) = match path.is_dir() {
         true => (path, "*.{yaml,yml}"),
         false if last.contains(['*', '?', '[', '{']) => (path.parent().unwrap_or(path), last),
         false => return Err("there is no such file or folder".into()),
     };
-    let pattern =
-        globset::Glob::new(pattern).map_err(|error| error.kind().to_string())?.compile_matcher();
+    let pattern = match globset::Glob::new(pattern) {
+        Ok(pattern) => pattern.compile_matcher(),
+        Err(error) => return Err(error.kind().to_string()),
+    };
     let dots = last.starts_with('.') && folder != path;
+    let mut found = match list(folder, &pattern, dots) {
+        Ok(found) => found,
+        Err(error) => return Err(format!("the folder cannot be read: {}", reason(&error))),
+    };
+    if found.len() > FILES {
+        return Err(format!("there are more than {FILES} files"));
+    }
+    found.sort();
+    // To leave one out could be to leave out what it denies.
+    let mut mistakes = Vec::new();
+    for path in &found {
+        if mistakes.len() < MISTAKES {
+            mistakes.extend(unreachable(path));
+        }
+    }
+    match (mistakes.is_empty(), found.is_empty()) {
+        (false, _) => Err(mistakes.join("; ")),
+        (_, true) => Err("there is no file that fits".into()),
+        _ => Ok(found),
+    }
+}
+
+/// What of a folder fits a pattern; one more than may be is enough.
+#[allow(clippy::disallowed_methods, reason = "lists folders that the operator named")]
+fn list(folder: &Path, pattern: &GlobMatcher, dots: bool) -> std::io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(|error| unreadable_folder(&error))? {
-        let entry = entry.map_err(|error| unreadable_folder(&error))?;
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
         let name = entry.file_name();
         // Names with a dot are drafts, and locks of editors, unless the pattern begins with one.
         let dotted = name.as_encoded_bytes().starts_with(b".");
@@ -150,18 +184,14 @@ pub fn files(path: &Path) -> Result<Vec<PathBuf>, String> {
             found.push(entry.path());
         }
         if found.len() > FILES {
-            return Err(format!("there are more than {FILES} files"));
+            break;
         }
     }
-    found.sort();
-    // To leave one out could be to leave out what it denies.
-    let mistakes: Vec<String> =
-        found.iter().filter_map(|path| unreachable(path)).take(MISTAKES).collect();
-    match (mistakes.is_empty(), found.is_empty()) {
-        (false, _) => Err(mistakes.join("; ")),
-        (_, true) => Err("there is no file that fits".into()),
-        _ => Ok(found),
-    }
+    Ok(found)
+}
+
+fn last_name(path: &Path) -> &OsStr {
+    path.file_name().unwrap_or(OsStr::new(""))
 }
 
 /// Why a name is not that of a file, if it is not.
@@ -170,7 +200,7 @@ pub fn files(path: &Path) -> Result<Vec<PathBuf>, String> {
     reason = "looks at what is in a folder that the operator named"
 )]
 fn unreachable(path: &Path) -> Option<String> {
-    let name = path.file_name().unwrap_or_default().display();
+    let name = last_name(path).display();
     match std::fs::metadata(path) {
         Ok(data) if data.is_file() => None,
         Ok(_) => Some(format!("`{name}` is no file")),
@@ -209,9 +239,12 @@ struct Form<T> {
 impl Form<File> {
     fn source(self, name: String) -> Source {
         let Self { node, left, damaged, gone } = self;
-        let mut left = left.map(|file| file.policies).unwrap_or_default().into_iter();
-        let all = match node.get(&["policies"]).map(|node| &node.value) {
-            Some(Value::List(items)) => items.len(),
+        let mut left = match left {
+            Some(file) => file.policies.into_iter(),
+            None => Vec::new().into_iter(),
+        };
+        let all = match node.get(&["policies"]) {
+            Some(Node { value: Value::List(items), .. }) => items.len(),
             _ => 0,
         };
         let mut policies = Vec::new();
@@ -224,7 +257,7 @@ impl Form<File> {
             let Some(item) = node.get(&keys) else { continue };
             let policy = match policy {
                 Some(policy) if whole => policy,
-                _ => match item.get(&["name"]).and_then(Node::as_text) {
+                _ => match item.text_at(&["name"]) {
                     Some(name) => stand_in(name),
                     None => continue,
                 },
@@ -283,7 +316,7 @@ fn form<T: DeserializeOwned>(
     }
     let reference = if cases { "`lockgate schema --cases`" } else { "`lockgate schema --policy`" };
     let left = layer.check_as::<T>(reference, problems);
-    damaged.extend(layer.damaged.iter().cloned());
+    damaged.extend_from_slice(&layer.damaged);
     Some(Form { node, left, damaged, gone: layer.damaged })
 }
 
@@ -291,14 +324,19 @@ fn json(node: &Node) -> Json {
     match &node.value {
         Value::Null => Json::Null,
         Value::Bool(value) => (*value).into(),
-        Value::Integer(value) => {
-            serde_json::Number::from_i128(*value).map_or(Json::Null, Json::Number)
-        }
+        Value::Integer(value) => match serde_json::Number::from_i128(*value) {
+            Some(number) => Json::Number(number),
+            None => Json::Null,
+        },
         Value::Float(value) => (*value).into(),
         Value::Text(text) => text.as_str().into(),
         Value::List(items) => items.iter().map(json).collect(),
         Value::Map(map) => {
-            Json::Object(map.iter().map(|(key, entry)| (key.clone(), json(&entry.node))).collect())
+            let mut object = serde_json::Map::new();
+            for (key, entry) in map {
+                object.insert(key.clone(), json(&entry.node));
+            }
+            Json::Object(object)
         }
     }
 }

@@ -8,6 +8,7 @@ mod auth;
 pub mod builtin;
 mod catalogue;
 mod egress;
+pub mod given;
 mod http;
 mod identity;
 pub mod leaf;

@@ -15,16 +15,46 @@ pub fn schema() -> Value {
     schema
 }
 
+/// What a reference in a schema stands for, also where nothing may stand in its place.
+pub fn resolve<'a>(root: &'a Value, property: &'a Value) -> &'a Value {
+    let mut at = property;
+    for choice in choices(property) {
+        if choice.get("$ref").is_some() {
+            at = choice;
+            break;
+        }
+    }
+    let Some(reference) = at["$ref"].as_str() else { return at };
+    match reference.strip_prefix("#/$defs/") {
+        Some(name) => &root["$defs"][name],
+        None => at,
+    }
+}
+
+/// What a property may be, where that is more than one thing.
+pub fn choices(property: &Value) -> &[Value] {
+    match property["anyOf"].as_array() {
+        Some(choices) => choices,
+        None => &[],
+    }
+}
+
 /// Leaves out `default: null`, which says nothing.
 fn tidy(value: &mut Value) {
     match value {
         Value::Object(object) => {
-            if object.get("default").is_some_and(Value::is_null) {
+            if object.get("default") == Some(&Value::Null) {
                 object.remove("default");
             }
-            object.values_mut().for_each(tidy);
+            for below in object.values_mut() {
+                tidy(below);
+            }
         }
-        Value::Array(items) => items.iter_mut().for_each(tidy),
+        Value::Array(items) => {
+            for item in items {
+                tidy(item);
+            }
+        }
         _ => {}
     }
 }

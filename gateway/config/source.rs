@@ -24,18 +24,19 @@ const DEFAULT_FILES: [&str; 4] =
 
 /// The configuration file of a folder, if it has one; two of them are a mistake, not a choice.
 pub fn locate(folder: &Path) -> Result<Option<PathBuf>, Problem> {
-    let mut found =
-        DEFAULT_FILES.iter().map(|name| folder.join(name)).filter(|path| path.is_file());
-    let first = found.next();
-    let second = found.next();
-    match (first, second) {
-        (Some(first), Some(second)) => {
-            let what = format!("there is {} too", file_name(&second));
-            let hint = "keep one of them, or name the one to use with --config";
-            Err(Problem::error(Place::file(Path::new(&file_name(&first))), "", what).hint(hint))
+    let mut found = None;
+    for name in DEFAULT_FILES {
+        if !folder.join(name).is_file() {
+            continue;
         }
-        (first, _) => Ok(first),
+        if let Some(first) = found {
+            let what = format!("there is {name} too");
+            let hint = "keep one of them, or name the one to use with --config";
+            return Err(Problem::error(Place::file(Path::new(first)), "", what).hint(hint));
+        }
+        found = Some(name);
     }
+    Ok(found.map(|name| folder.join(name)))
 }
 
 /// How a file is named in messages: relative to the current folder when it lies below it.
@@ -49,9 +50,8 @@ pub fn read_file(path: &Path, cwd: &Path, otherwise_json: bool) -> Result<Node, 
     let name = Arc::new(display_path(path, cwd));
     let whole = Place::file(&name);
     let text = read_text(path, &whole)?;
-    let extension =
-        path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
-    let node = match extension.as_str() {
+    let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
+    let node = match extension.to_str().unwrap_or("") {
         "yaml" | "yml" if text.trim().is_empty() => Node::map(whole.clone()),
         "yaml" | "yml" => yaml::read(&name, &text)?,
         "toml" => toml::read(&name, &text)?,
@@ -101,8 +101,4 @@ pub fn reason(error: &std::io::Error) -> String {
         K::IsADirectory => "it is a folder".to_string(),
         _ => error.to_string(),
     }
-}
-
-fn file_name(path: &Path) -> String {
-    path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
 }

@@ -24,11 +24,13 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     let mut nearest = None;
     for candidate in known {
         let Some(distance) = measure(&word, &plain(candidate)) else { continue };
-        if nearest.is_none_or(|(least, _)| distance < least) {
-            nearest = Some((distance, candidate));
+        match nearest {
+            Some((least, _)) if least <= distance => {}
+            _ => nearest = Some((distance, candidate)),
         }
     }
-    nearest.map(|(_, candidate)| candidate)
+    let (_, candidate) = nearest?;
+    Some(candidate)
 }
 
 fn plain(word: &str) -> String {
@@ -44,14 +46,17 @@ fn measure(word: &str, known: &str) -> Option<usize> {
         return Some(1);
     }
     let distance = strsim::damerau_levenshtein(word, known);
-    (distance <= (known.len().min(word.len()) / 3).max(1)).then_some(distance)
+    let near = (known.len().min(word.len()) / 3).max(1);
+    if distance <= near { Some(distance) } else { None }
 }
 
 /// A hint for an unknown key.
 pub fn for_key(word: &str, known: &[&str]) -> String {
     let lower = word.to_ascii_lowercase();
-    if let Some((_, hint)) = KNOWN_ELSEWHERE.iter().find(|(k, _)| *k == lower) {
-        return (*hint).to_string();
+    for (elsewhere, hint) in KNOWN_ELSEWHERE {
+        if *elsewhere == lower {
+            return (*hint).to_string();
+        }
     }
     match nearest(word, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
@@ -61,7 +66,8 @@ pub fn for_key(word: &str, known: &[&str]) -> String {
 
 /// A hint for an unknown word out of a few.
 pub fn for_word(word: &str, known: &[&str]) -> Option<String> {
-    nearest(word, known.iter().copied()).map(|near| format!("did you mean `{near}`?"))
+    let near = nearest(word, known.iter().copied())?;
+    Some(format!("did you mean `{near}`?"))
 }
 
 /// `a, b or c`.
@@ -74,6 +80,10 @@ pub fn one_of(words: &[&str]) -> String {
 }
 
 fn list(words: &[&str]) -> String {
-    let quoted: Vec<String> = words.iter().map(|w| format!("`{w}`")).collect();
-    quoted.join(", ")
+    let mut list = String::new();
+    for word in words {
+        let comma = if list.is_empty() { "" } else { ", " };
+        list.push_str(&format!("{comma}`{word}`"));
+    }
+    list
 }

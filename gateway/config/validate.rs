@@ -27,6 +27,7 @@ use lockgate_telemetry::Format as LogFormat;
 
 use crate::loaded::{Config, Sources};
 use crate::problem::{Place, Problem, Problems, Severity};
+use crate::raw::given::{text_of, text_or};
 use crate::raw::leaf::Text;
 use crate::raw::{self, Profile, Root};
 use crate::source::layer::Layers;
@@ -43,7 +44,7 @@ const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// The validated configuration, when nothing is wrong with it; `own` is the file that it is in.
 pub fn config(
-    root: Root,
+    root: &Root,
     layers: &Layers,
     sources: &Sources,
     own: Option<&Path>,
@@ -58,28 +59,29 @@ pub fn config(
         privileged: root.http.privileged_ports.0,
     };
     let (pins, pins_file) = check.pins(&root.pins);
-    let mut proxy = check.proxy(&root, pins);
-    let bytes_in_flight = check.bytes_in_flight(&root);
+    let mut proxy = check.proxy(root, pins);
+    let bytes_in_flight = check.bytes_in_flight(root);
     proxy.limits.bytes_in_flight = bytes_in_flight;
-    let mut authn = check.auth(&root);
-    let mut listener = check.listener(&root, authn.admits_others());
-    let mut admin = check.admin(&root, listener.as_ref().map(|l| l.listen), authn.admits_others());
+    let mut authn = check.auth(root);
+    let mut listener = check.listener(root, authn.admits_others());
+    let main = listener.as_ref().map(|listener| listener.listen);
+    let mut admin = check.admin(root, main, authn.admits_others());
     authn.role_holders = admin.api.role_holders.clone();
-    authn.sign_in = check.sign_in(&root, &authn, &admin);
-    authn.signer = check.identity(&root, authn.public_url.as_ref());
+    authn.sign_in = check.sign_in(root, &authn, &admin);
+    authn.signer = check.identity(root, authn.public_url.as_ref());
     admin.webhook = check.webhook(&root.approvals, root.http.public_url.as_ref());
     if let Some(listener) = &mut listener {
         adapt_listener(listener, bytes_in_flight, &admin);
     }
-    let policy = check.policy(&root, &authn);
+    let policy = check.policy(root, &authn);
     let egress = check.egress(&root.egress, admin.api.role_holders.trusts_local);
     let audit = check.audit(&root.audit);
     let telemetry = check.telemetry(&root.log, &root.telemetry, audit);
     let store = check.store(&root.store, own);
-    let limits = check.redis(&root);
+    let limits = check.redis(root);
     let catalogue = check.catalogue(&root.catalogue);
-    let tools = check.tools(&root);
-    let servers = check.servers(root.servers, root.limits.depth.size(), &tools);
+    let tools = check.tools(root);
+    let servers = check.servers(&root.servers, root.limits.depth.size(), &tools);
     if check.wrong {
         return None;
     }
@@ -126,8 +128,7 @@ struct Check<'a> {
 
 impl Check<'_> {
     fn problem(&mut self, path: &[&str], make: impl FnOnce(Place, String) -> Problem) {
-        let owned: Vec<String> = path.iter().map(ToString::to_string).collect();
-        let problem = make(self.layers.place(&owned), path.join("."));
+        let problem = make(self.layers.place(path), path.join("."));
         self.wrong |= problem.severity == Severity::Error;
         self.problems.push(problem);
     }
@@ -143,9 +144,8 @@ impl Check<'_> {
     /// Something that production needs and that is not there: pointed at where production was asked
     /// for.
     fn missing(&mut self, path: &[&str], hint: &str) {
-        let owned: Vec<String> = path.iter().map(ToString::to_string).collect();
-        let place = match self.layers.place(&owned) {
-            Place::Nowhere => self.layers.place(&["profile".to_string()]),
+        let place = match self.layers.place(path) {
+            Place::Nowhere => self.layers.place(&["profile"]),
             place => place,
         };
         self.wrong = true;
@@ -155,9 +155,8 @@ impl Check<'_> {
 
     /// What to say of the value at `path` in a message; nothing when it may be a secret.
     fn shown(&self, path: &[&str]) -> String {
-        let owned: Vec<String> = path.iter().map(ToString::to_string).collect();
-        match self.layers.find(path) {
-            Some(node) => node.shown(&owned),
+        match self.layers.get(path) {
+            Some(node) => node.shown(path),
             None => String::new(),
         }
     }
@@ -167,7 +166,7 @@ impl Check<'_> {
     fn item_error(&mut self, list: &[&str], at: usize, what: &str, hint: &str) {
         let at = at.to_string();
         let item = [list, &[at.as_str()]].concat();
-        let path = if self.layers.find(&item).is_some() { &item[..] } else { list };
+        let path = if self.layers.get(&item).is_some() { &item[..] } else { list };
         let shown = self.shown(path);
         self.error(path, format!("{what}{shown}"), hint);
     }
@@ -187,7 +186,7 @@ impl Check<'_> {
     }
 
     fn proxy(&mut self, root: &Root, pins: lockgate_policy::pin::Pins) -> lockgate_proxy::Config {
-        let name = root.name.as_ref().map_or(NAME, |name| name.0.as_str());
+        let name = text_or(&root.name, NAME);
         if !is_slug(name) {
             let shown = self.shown(&["name"]);
             self.error(
@@ -200,8 +199,8 @@ impl Check<'_> {
         self.short(&["instructions"], root.instructions.as_ref(), INSTRUCTIONS_BYTES);
         lockgate_proxy::Config {
             name: name.to_string(),
-            title: root.title.clone().map(|t| t.0),
-            instructions: root.instructions.clone().map(|t| t.0),
+            title: text_of(&root.title),
+            instructions: text_of(&root.instructions),
             names: lockgate_proxy::Names {
                 separator: separator(root.names.separator).to_string(),
                 max_length: root.names.max_length.size(),
@@ -214,7 +213,9 @@ impl Check<'_> {
     }
 
     fn short(&mut self, path: &[&str], text: Option<&Text>, most: usize) {
-        if text.is_some_and(|text| text.0.len() > most) {
+        if let Some(Text(text)) = text
+            && text.len() > most
+        {
             self.error(path, format!("must not be longer than {most} bytes"), "shorten it");
         }
     }
@@ -230,9 +231,7 @@ impl Check<'_> {
             (Some(raw::Format::Text), _) | (None, false) => LogFormat::Text,
         };
         let otlp = telemetry.otlp.as_ref().and_then(|text| {
-            let url = url::Url::parse(&text.0)
-                .ok()
-                .filter(|u| is_http(u) && u.username().is_empty() && u.password().is_none());
+            let url = parse_open_url(&text.0);
             if url.is_none() {
                 let what = "must be an http:// or https:// address without user and password";
                 self.error(&["telemetry", "otlp"], what, "such as http://127.0.0.1:4318/v1/traces");
@@ -240,7 +239,7 @@ impl Check<'_> {
             url
         });
         lockgate_telemetry::Config {
-            level: self.level(log.level.as_ref()),
+            level: self.level(&log.level),
             format,
             otlp,
             export: self.export(telemetry),
@@ -250,17 +249,19 @@ impl Check<'_> {
     }
 
     /// The filter; words of other programs for levels are translated.
-    fn level(&mut self, level: Option<&Text>) -> String {
-        let given = level.map_or("info", |level| level.0.as_str());
+    fn level(&mut self, level: &Option<Text>) -> String {
+        let given = text_or(level, "info");
         let words: Vec<String> = given.split(',').map(|part| level_word(part.trim())).collect();
         let path = ["log", "level"];
         for word in &words {
             if !word.contains(['=', ':', '[']) && !LEVELS.contains(&word.as_str()) {
                 let shown = self.shown(&path);
-                let hint = suggest::for_word(word, &LEVELS);
-                let hint = hint.unwrap_or_else(|| {
-                    "per module it is MODULE=LEVEL, such as info,lockgate_proxy=debug".into()
-                });
+                let hint = match suggest::for_word(word, &LEVELS) {
+                    Some(near) => near,
+                    None => {
+                        "per module it is MODULE=LEVEL, such as info,lockgate_proxy=debug".into()
+                    }
+                };
                 self.error(&path, format!("must be {}{shown}", suggest::one_of(&LEVELS)), hint);
                 return given.to_string();
             }
@@ -317,6 +318,15 @@ fn is_slug(name: &str) -> bool {
 
 fn is_http(url: &url::Url) -> bool {
     matches!(url.scheme(), "http" | "https") && url.host().is_some()
+}
+
+/// An http or https address without user and password.
+fn parse_open_url(text: &str) -> Option<url::Url> {
+    let url = url::Url::parse(text).ok()?;
+    if !is_http(&url) || !url.username().is_empty() || url.password().is_some() {
+        return None;
+    }
+    Some(url)
 }
 
 /// Whether it is an address of this machine.

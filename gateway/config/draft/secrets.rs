@@ -81,9 +81,9 @@ impl Secrets {
         match &node.value {
             Value::Text(text) => {
                 for part in text.split("${").skip(1) {
-                    let inside = part.split('}').next().unwrap_or_default();
+                    let inside = part.split('}').next().unwrap_or("");
                     let name = inside.strip_prefix("env:").unwrap_or(inside);
-                    let name = name.split(":-").next().unwrap_or_default();
+                    let name = name.split(":-").next().unwrap_or("");
                     self.reserved.insert(name.to_string());
                 }
             }
@@ -176,7 +176,7 @@ impl Secrets {
             let made = self.secret(value, name.trim_start_matches('-'), slug, key, place);
             return format!("{name}={made}");
         }
-        let option = before.strip_prefix('-').unwrap_or_default().trim_start_matches('-');
+        let option = before.strip_prefix('-').unwrap_or("").trim_start_matches('-');
         if !option.contains('=') && is_secret_name(option) && !text.starts_with('-') {
             return self.secret(text, option, slug, key, place);
         }
@@ -232,9 +232,9 @@ impl Secrets {
         place: &Place,
     ) -> String {
         for scheme in SCHEMES {
-            if let Some(at) = text.find(scheme) {
-                let (before, secret) = text.split_at(at + scheme.len());
-                return format!("{before}{}", self.secret(secret, name, slug, key, place));
+            if let Some((before, secret)) = text.split_once(scheme) {
+                let made = self.secret(secret, name, slug, key, place);
+                return format!("{before}{scheme}{made}");
             }
         }
         self.secret(text, name, slug, key, place)
@@ -321,8 +321,8 @@ fn is_secret_value(text: &str) -> bool {
     {
         return url.password().is_some();
     }
-    let has_digit = text.bytes().any(|b| b.is_ascii_digit());
-    let has_letter = text.bytes().any(|b| b.is_ascii_alphabetic());
+    let has_digit = text.contains(|c: char| c.is_ascii_digit());
+    let has_letter = text.contains(|c: char| c.is_ascii_alphabetic());
     let is_one_word = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-+=".contains(&b));
     // Names of packages and models have short parts; a UUID is written in parts, too.
     let mut longest = 0;

@@ -33,7 +33,7 @@ pub fn write_server(slug: &str, server: &Node, secrets: &mut Secrets) -> String 
 }
 
 fn write_arguments(out: &mut String, slug: &str, server: &Node, secrets: &mut Secrets) {
-    let Some(Value::List(list)) = server.get(&["args"]).map(|node| &node.value) else { return };
+    let Some(Node { value: Value::List(list), .. }) = server.get(&["args"]) else { return };
     let mut words = Vec::with_capacity(list.len());
     let mut before = String::new();
     for (at, item) in list.iter().enumerate() {
@@ -60,7 +60,7 @@ fn write_section(
     server: &Node,
     secrets: &mut Secrets,
 ) {
-    let Some(map) = server.get(&[section]).and_then(Node::as_map) else { return };
+    let Some(map) = server.map_at(&[section]) else { return };
     let mut head = format!("    {section}:\n");
     for (name, entry) in map {
         let Some(text) = entry.node.as_text() else { continue };

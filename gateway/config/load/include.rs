@@ -12,7 +12,7 @@ use crate::problem::{Place, Problem, Problems};
 use crate::raw::leaf::List;
 use crate::source::display_path;
 use crate::source::layer::Layer;
-use crate::source::node::{Entry, Node, Value, starts_with};
+use crate::source::node::{Entry, Node, Value, is_one_of};
 
 /// Most files of one configuration.
 const FILES: usize = 64;
@@ -41,7 +41,7 @@ impl Loading<'_> {
         let mut included = Included::default();
         self.include(path, Place::Nowhere, &mut included);
         let mut layers = included.layers.into_iter();
-        let mut all = layers.next().unwrap_or_else(unreadable);
+        let Some(mut all) = layers.next() else { return unreadable() };
         for layer in layers {
             all.damaged.extend(layer.damaged);
             merge(&mut all.root, &layer.root, &mut Vec::new(), &mut self.problems);
@@ -50,7 +50,7 @@ impl Loading<'_> {
     }
 
     fn include(&mut self, path: &Path, named_at: Place, included: &mut Included) {
-        let known = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        let known = canonical(path);
         included.seen.insert(known.clone(), named_at);
         let base = path.parent().unwrap_or(path).to_path_buf();
         let layer = match self.read(path, false) {
@@ -119,9 +119,10 @@ impl Loading<'_> {
         let cwd = &self.sources.cwd;
         if let Some(at) = included.chain.iter().position(|open| *open == known) {
             let mut names = Vec::new();
-            for open in included.chain[at..].iter().chain([&known]) {
+            for open in &included.chain[at..] {
                 names.push(name_of(open, cwd));
             }
+            names.push(name_of(&known, cwd));
             return Some(format!("the files include each other: {}", names.join(" → ")));
         }
         let first = included.seen.get(&known)?;
@@ -133,9 +134,16 @@ impl Loading<'_> {
     }
 }
 
+/// The path as the system knows it, where it does.
+fn canonical(path: &Path) -> PathBuf {
+    match path.canonicalize() {
+        Ok(canonical) => canonical,
+        Err(_) => path.to_path_buf(),
+    }
+}
+
 fn name_of(file: &Path, cwd: &Path) -> String {
-    let known_cwd = cwd.canonicalize().unwrap_or_else(|_| cwd.to_path_buf());
-    let shown = file.strip_prefix(&known_cwd).unwrap_or(file);
+    let shown = file.strip_prefix(canonical(cwd)).unwrap_or(file);
     display_path(shown, cwd).display().to_string()
 }
 
@@ -192,7 +200,7 @@ fn merge(into: &mut Node, from: &Node, path: &mut Vec<String>, problems: &mut Pr
     if is_server && is_definition(into) && is_definition(from) && !same(into, from) {
         return differ(into, from, "another server of this name is defined", path, problems);
     }
-    if ADDED.iter().any(|keys| keys.len() == path.len() && starts_with(path, keys)) {
+    if is_one_of(path, ADDED) {
         let mut all = items(Some(into));
         all.extend(items(Some(from)));
         into.value = Value::List(all);

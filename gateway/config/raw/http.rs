@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::leaf::{Bounded, List, Seconds, Size, Text, Toggle, Whole};
+use super::leaf::{List, Seconds, Size, Text, Toggle, Whole};
 
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -71,7 +71,10 @@ impl Http {
     /// Open connections of one address: seven eighths of all, unless it is set.
     pub(crate) fn most_of_address(&self) -> usize {
         let all = self.connections.size();
-        self.connections_per_address.as_ref().map_or((all * 7).div_ceil(8), Bounded::size)
+        match &self.connections_per_address {
+            Some(given) => given.size(),
+            None => (all * 7).div_ceil(8),
+        }
     }
 }
 

@@ -82,16 +82,18 @@ impl Unit for Byte {
             ("MB", 1_000_000),
             ("KiB", 1 << 10),
         ];
-        match units.iter().find(|(_, unit)| value >= *unit && value.is_multiple_of(*unit)) {
-            Some((name, unit)) => format!("{}{name}", value / unit),
-            None => value.to_string(),
+        for (name, unit) in units {
+            if value >= unit && value.is_multiple_of(unit) {
+                return format!("{}{name}", value / unit);
+            }
         }
+        value.to_string()
     }
 }
 
 fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = text.split_at(digits);
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
     let (_, factor) = units.iter().find(|(name, _)| *name == unit.trim())?;
     number.parse::<u64>().ok()?.checked_mul(*factor)
 }
@@ -249,7 +251,7 @@ impl<'de, const DEFAULT: bool> Deserialize<'de> for Toggle<DEFAULT> {
             }
         }
 
-        deserializer.deserialize_any(ToggleVisitor).map(Self)
+        Ok(Self(deserializer.deserialize_any(ToggleVisitor)?))
     }
 }
 
@@ -297,7 +299,7 @@ impl<'de> Deserialize<'de> for Text {
             }
         }
 
-        deserializer.deserialize_any(TextVisitor).map(Self)
+        Ok(Self(deserializer.deserialize_any(TextVisitor)?))
     }
 }
 
@@ -362,8 +364,13 @@ fn split(text: &str) -> Vec<String> {
         depth += i32::from(matches!(c, '{' | '[')) - i32::from(matches!(c, '}' | ']'));
         c == ',' && depth <= 0
     });
-    let named = items.map(str::trim).filter(|item| !item.is_empty());
-    named.map(str::to_string).collect()
+    let mut list = Vec::new();
+    for item in items {
+        if !item.trim().is_empty() {
+            list.push(item.trim().to_string());
+        }
+    }
+    list
 }
 
 impl JsonSchema for List {

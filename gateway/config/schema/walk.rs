@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use super::{choices, resolve};
+
 pub struct Key {
     /// Names from the root; `NAME` stands for any.
     pub path: Vec<String>,
@@ -23,14 +25,15 @@ pub fn keys() -> Vec<Key> {
 
 fn walk(root: &Value, at: &Value, path: &mut Vec<String>, keys: &mut Vec<Key>) {
     let at = resolve(root, at);
-    for (name, property) in at["properties"].as_object().into_iter().flatten() {
+    let none = serde_json::Map::new();
+    for (name, property) in at["properties"].as_object().unwrap_or(&none) {
         path.push(name.clone());
         let target = resolve(root, property);
         let below = resolve(root, &target["additionalProperties"]);
         let section = target.get("properties").is_some() || below.get("properties").is_some();
         keys.push(Key {
             path: path.clone(),
-            description: property["description"].as_str().unwrap_or_default().replace('\n', " "),
+            description: property["description"].as_str().unwrap_or("").replace('\n', " "),
             default: property.get("default").cloned(),
             range: range(property),
             section,
@@ -38,7 +41,8 @@ fn walk(root: &Value, at: &Value, path: &mut Vec<String>, keys: &mut Vec<Key>) {
         walk(root, target, path, keys);
         path.pop();
     }
-    if let Some(any) = at.get("additionalProperties").filter(|any| any.is_object()) {
+    let any = &at["additionalProperties"];
+    if any.is_object() {
         path.push("NAME".to_string());
         let target = resolve(root, any);
         if target.get("properties").is_none() {
@@ -56,20 +60,11 @@ fn walk(root: &Value, at: &Value, path: &mut Vec<String>, keys: &mut Vec<Key>) {
 }
 
 fn range(property: &Value) -> Option<(u64, u64)> {
-    let choices = property["anyOf"].as_array().into_iter().flatten();
-    let nested =
-        choices.clone().flat_map(|choice| choice["anyOf"].as_array().into_iter().flatten());
-    let number = choices.clone().chain(nested).find(|choice| choice.get("maximum").is_some())?;
-    Some((number["minimum"].as_u64()?, number["maximum"].as_u64()?))
-}
-
-fn resolve<'a>(root: &'a Value, at: &'a Value) -> &'a Value {
-    let at = match at["anyOf"].as_array() {
-        Some(choices) => choices.iter().find(|choice| choice.get("$ref").is_some()).unwrap_or(at),
-        None => at,
-    };
-    match at["$ref"].as_str().and_then(|name| name.strip_prefix("#/$defs/")) {
-        Some(name) => &root["$defs"][name],
-        None => at,
+    for choice in choices(property) {
+        if choice.get("maximum").is_some() {
+            return Some((choice["minimum"].as_u64()?, choice["maximum"].as_u64()?));
+        }
     }
+    // A number that may be missing.
+    choices(property).iter().find_map(range)
 }

@@ -56,13 +56,16 @@ pub fn prefixed(env: &BTreeMap<String, String>, problems: &mut Problems) -> Node
 /// Names are lower case, except those of variables for a child process; slugs and header names have
 /// `-` for `_`.
 fn path(rest: &str) -> Vec<String> {
-    let mut path: Vec<String> = rest.split("__").map(str::to_ascii_lowercase).collect();
+    let mut path = Vec::new();
+    for part in rest.split("__") {
+        path.push(part.to_ascii_lowercase());
+    }
     if path.len() >= 2 && path[0] == "servers" {
         path[1] = path[1].replace('_', "-");
     }
     if path.len() == 4 && path[0] == "servers" {
         match path[2].as_str() {
-            "env" => path[3] = rest.split("__").nth(3).unwrap_or_default().to_string(),
+            "env" => path[3] = rest.split("__").nth(3).unwrap_or("").to_string(),
             "headers" => path[3] = path[3].replace('_', "-"),
             _ => {}
         }
@@ -82,7 +85,7 @@ fn parse(value: &str, place: &Place) -> Node {
 }
 
 /// What a variable holds, unless it is empty.
-fn find_set<'a>(env: &'a BTreeMap<String, String>, name: &str) -> Option<&'a String> {
+pub fn find_set<'a>(env: &'a BTreeMap<String, String>, name: &str) -> Option<&'a String> {
     env.get(name).filter(|value| !value.is_empty())
 }
 
@@ -92,8 +95,7 @@ pub fn conventional(env: &BTreeMap<String, String>, listen: &str, problems: &mut
     let mut root = Node::map(Place::Nowhere);
     for (name, path) in CONVENTIONAL {
         if let Some(value) = find_set(env, name) {
-            let path: Vec<String> = path.iter().map(ToString::to_string).collect();
-            root.put(&path, Node::text(value, Place::Variable((*name).to_string())));
+            root.put(path, Node::text(value, Place::Variable((*name).to_string())));
         }
     }
     let host = find_set(env, "MCP_HOST");
@@ -102,7 +104,9 @@ pub fn conventional(env: &BTreeMap<String, String>, listen: &str, problems: &mut
         return root;
     }
     let place = Place::Variable(if host.is_some() { "MCP_HOST" } else { "MCP_PORT" }.to_string());
-    if let Some(port) = port.filter(|port| port.parse::<u16>().is_err()) {
+    if let Some(port) = port
+        && port.parse::<u16>().is_err()
+    {
         let place = Place::Variable("MCP_PORT".to_string());
         let what = format!("must be a port from 1024 to 65535 (it is `{}`)", port.escape_debug());
         problems.push(Problem::error(place, "listen", what).hint("write a number"));
@@ -114,8 +118,11 @@ pub fn conventional(env: &BTreeMap<String, String>, listen: &str, problems: &mut
         Some(host) => host.clone(),
         None => old_host.to_string(),
     };
-    let port = port.map_or(old_port, String::as_str);
-    root.put(&["listen".to_string()], Node::text(format!("{host}:{port}"), place));
+    let port = match port {
+        Some(port) => port,
+        None => old_port,
+    };
+    root.put(&["listen"], Node::text(format!("{host}:{port}"), place));
     root
 }
 
@@ -129,8 +136,7 @@ pub fn flags(flags: &Flags) -> Node {
     ];
     for (flag, path, value) in given {
         if let Some(value) = value {
-            let path: Vec<String> = path.iter().map(ToString::to_string).collect();
-            root.put(&path, Node::text(value, Place::Flag(flag)));
+            root.put(path, Node::text(value, Place::Flag(flag)));
         }
     }
     root

@@ -18,11 +18,14 @@ pub fn read(path: &Arc<PathBuf>, text: &str) -> Result<Node, Problem> {
     let text = strip(text);
     let lines = Lines::new(path, &text);
     let reader = Reader { text: &text, place: &|at| lines.place(at) };
-    let root: &RawValue = serde_json::from_str(&text).map_err(|error| {
-        let place = lines.at(error.line(), error.column());
-        Problem::error(place, "", format!("not valid JSON: {}", plain(&error))).hint(STOPPED)
-    })?;
-    reader.node(root, 0)
+    match serde_json::from_str::<&RawValue>(&text) {
+        Ok(root) => reader.node(root, 0),
+        Err(error) => {
+            let place = lines.at(error.line(), error.column());
+            let what = format!("not valid JSON: {}", plain(&error));
+            Err(Problem::error(place, "", what).hint(STOPPED))
+        }
+    }
 }
 
 /// One JSON value out of an environment variable; all of it is at `place`.
@@ -35,8 +38,8 @@ pub fn read_value(text: &str, place: &Place) -> Option<Node> {
 /// serde_json's words without the position, which is said elsewhere.
 fn plain(error: &serde_json::Error) -> String {
     let message = error.to_string();
-    match message.find(" at line ") {
-        Some(at) => message[..at].to_string(),
+    match message.split_once(" at line ") {
+        Some((words, _)) => words.to_string(),
         None => message,
     }
 }
@@ -65,7 +68,7 @@ impl Reader<'_> {
 
     fn value(&self, text: &str, depth: usize) -> Result<Value, Failure> {
         Ok(match text.as_bytes().first() {
-            Some(b'{') => Value::Map(self.map(text, depth)?),
+            Some(b'{') => Value::Map(self.entries(text, depth)?),
             Some(b'[') => {
                 let mut list = Vec::new();
                 for item in serde_json::from_str::<Vec<&RawValue>>(text)? {
@@ -83,7 +86,7 @@ impl Reader<'_> {
         })
     }
 
-    fn map(&self, text: &str, depth: usize) -> Result<BTreeMap<String, Entry>, Failure> {
+    fn entries(&self, text: &str, depth: usize) -> Result<BTreeMap<String, Entry>, Failure> {
         let entries: Entries<'_> = serde_json::from_str(text)?;
         let mut map = BTreeMap::new();
         for (key, raw) in entries.0 {
@@ -136,8 +139,11 @@ fn key_start(text: &str, value: usize) -> usize {
 
 /// Whether what follows is escaped: it stands behind an odd number of backslashes.
 fn is_escaped(before: &[u8]) -> bool {
-    let plain = before.iter().rposition(|b| *b != b'\\').map_or(0, |at| at + 1);
-    (before.len() - plain) % 2 == 1
+    let mut count = 0;
+    while before[..before.len() - count].ends_with(b"\\") {
+        count += 1;
+    }
+    count % 2 == 1
 }
 
 /// Blanks comments and trailing commas, so that every other byte stays where it is.
@@ -161,9 +167,15 @@ fn strip(text: &str) -> String {
                 out[start..=at].fill(b' ');
             }
             b'/' if out.get(at + 1) == Some(&b'*') => {
-                let end = out[at + 2..].windows(2).position(|w| w == b"*/");
-                at = end.map_or(out.len() - 1, |n| at + 2 + n + 1);
-                out[start..=at].iter_mut().filter(|b| **b != b'\n').for_each(|b| *b = b' ');
+                at = match out[at + 2..].windows(2).position(|w| w == b"*/") {
+                    Some(end) => at + 2 + end + 1,
+                    None => out.len() - 1,
+                };
+                for byte in &mut out[start..=at] {
+                    if *byte != b'\n' {
+                        *byte = b' ';
+                    }
+                }
             }
             b',' => comma = Some(at),
             b'}' | b']' => {
@@ -176,7 +188,10 @@ fn strip(text: &str) -> String {
         }
         at += 1;
     }
-    String::from_utf8(out).unwrap_or_else(|_| text.to_string())
+    match String::from_utf8(out) {
+        Ok(stripped) => stripped,
+        Err(_) => text.to_string(),
+    }
 }
 
 /// Key and raw value pairs in order, keeping duplicates so that they can be refused.
@@ -202,6 +217,6 @@ impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
             }
         }
 
-        deserializer.deserialize_map(EntriesVisitor).map(Entries)
+        Ok(Self(deserializer.deserialize_map(EntriesVisitor)?))
     }
 }

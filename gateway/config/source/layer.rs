@@ -61,8 +61,10 @@ impl Layer {
                 return None;
             }
             let written = self.written(&path);
-            let parent = path.split_last().and_then(|(_, parent)| self.root.get(parent));
-            if parent.is_some_and(|parent| matches!(parent.value, Value::List(_))) {
+            if let Some((_, parent)) = path.split_last()
+                && let Some(parent) = self.root.get(parent)
+                && matches!(parent.value, Value::List(_))
+            {
                 self.gaps.push(written.clone());
             }
             if self.root.remove(&path).is_none() {
@@ -110,14 +112,18 @@ impl Layer {
     /// already.
     fn lost(&self, error: &Error, path: &[String]) -> bool {
         let Kind::MissingField(name) = &error.kind else { return false };
-        let whole: Vec<String> = self.written(path).into_iter().chain([name.to_string()]).collect();
+        let mut whole = self.written(path);
+        whole.push(name.to_string());
         self.damaged.contains(&whole)
     }
 
     fn explain(&self, error: &Error, path: &[String], reference: &str) -> Problem {
         let key = self.written(path).join(".");
         let place = self.root.place_of(path).unwrap_or(Place::Nowhere);
-        let shown = self.root.get(path).map(|node| node.shown(path)).unwrap_or_default();
+        let shown = match self.root.get(path) {
+            Some(node) => node.shown(path),
+            None => String::new(),
+        };
         match &error.kind {
             Kind::UnknownField(name, known) => {
                 let place = self.root.key_place(path).unwrap_or(place);
@@ -126,9 +132,11 @@ impl Layer {
             }
             Kind::UnknownVariant(word, known) => {
                 let what = format!("must be {}{shown}", suggest::one_of(known));
-                let near = suggest::for_word(word, known).filter(|_| !shown.is_empty());
-                Problem::error(place, key, what)
-                    .hint(near.unwrap_or_else(|| "write one of these".to_string()))
+                let problem = Problem::error(place, key, what);
+                match suggest::for_word(word, known) {
+                    Some(near) if !shown.is_empty() => problem.hint(near),
+                    _ => problem.hint("write one of these"),
+                }
             }
             Kind::DuplicateField(name) => {
                 Problem::error(place, key, format!("`{name}` is given twice"))
@@ -175,7 +183,7 @@ fn is_broken_json(place: &Place, wanted: &str, actual: &Actual) -> bool {
 /// How to write what was wanted, given what stands there.
 fn hint_for_type(path: &[String], wanted: &str, actual: &Actual, reference: &str) -> String {
     match (wanted, actual) {
-        ("text", _) if path.last().is_some_and(|key| key == "listen") => {
+        ("text", _) if matches!(path, [.., key] if key == "listen") => {
             "write ADDRESS:PORT, such as 127.0.0.1:3001".to_string()
         }
         ("text", Actual::Unsigned(_) | Actual::Signed(_) | Actual::Bool(_) | Actual::Float(_)) => {
@@ -237,17 +245,25 @@ impl Layers {
     /// Figment's merge of all layers: sections are merged key by key, lists and single values are
     /// replaced.
     pub fn merge(&self) -> Result<Root, Box<Error>> {
-        let all = self.0.iter().fold(Figment::new(), Figment::merge);
-        all.extract().map_err(Box::new)
+        let mut all = Figment::new();
+        for layer in &self.0 {
+            all = all.merge(layer);
+        }
+        Ok(all.extract()?)
     }
 
     /// The value at `path` of the strongest layer that has it.
-    pub fn find<S: AsRef<str>>(&self, path: &[S]) -> Option<&Node> {
-        self.0.iter().rev().find_map(|layer| layer.root.get(path))
+    pub fn get<S: AsRef<str>>(&self, path: &[S]) -> Option<&Node> {
+        for layer in self.0.iter().rev() {
+            if let Some(node) = layer.root.get(path) {
+                return Some(node);
+            }
+        }
+        None
     }
 
     /// Where to point at for `path`, or for the nearest section above it that is written anywhere.
-    pub fn place(&self, path: &[String]) -> Place {
+    pub fn place<S: AsRef<str>>(&self, path: &[S]) -> Place {
         for n in (1..=path.len()).rev() {
             for layer in self.0.iter().rev() {
                 if let Some(place) = layer.root.place_of(&path[..n]) {
@@ -260,11 +276,16 @@ impl Layers {
 
     /// Whether something wrong at or below `path` was taken out, so that its absence says nothing.
     pub fn damaged<S: AsRef<str>>(&self, path: &[S]) -> bool {
-        let mut damaged = self.0.iter().flat_map(|layer| &layer.damaged);
-        // Of two paths of which one goes on, the shorter one decides.
-        damaged.any(|taken| {
-            let mut both = taken.iter().zip(path);
-            both.all(|(a, b)| a == b.as_ref())
-        })
+        for layer in &self.0 {
+            if layer.damaged.iter().any(|taken| is_above_or_below(taken, path)) {
+                return true;
+            }
+        }
+        false
     }
+}
+
+/// Whether two paths are the same as far as the shorter one goes.
+fn is_above_or_below<S: AsRef<str>>(taken: &[String], path: &[S]) -> bool {
+    taken.iter().zip(path).all(|(a, b)| a == b.as_ref())
 }

@@ -123,6 +123,16 @@ impl Node {
         }
     }
 
+    /// The text at `path`, if that is what stands there.
+    pub fn text_at<S: AsRef<str>>(&self, path: &[S]) -> Option<&str> {
+        self.get(path)?.as_text()
+    }
+
+    /// The section at `path`, if that is what stands there.
+    pub fn map_at<S: AsRef<str>>(&self, path: &[S]) -> Option<&BTreeMap<String, Entry>> {
+        self.get(path)?.as_map()
+    }
+
     /// Where to point at for `path`: the value when it is a single one, the key when it is a list
     /// or a section.
     pub fn place_of<S: AsRef<str>>(&self, path: &[S]) -> Option<Place> {
@@ -131,18 +141,32 @@ impl Node {
             Value::List(_) | Value::Map(_) => self.key_place(path),
             _ => None,
         };
-        Some(key.unwrap_or_else(|| node.place.clone()))
+        match key {
+            Some(place) => Some(place),
+            None => Some(node.place.clone()),
+        }
+    }
+
+    /// Where to point at for `path`, or for the nearest section above it that is there: what is
+    /// missing is pointed at where it should be.
+    pub fn nearest_place<S: AsRef<str>>(&self, path: &[S]) -> Place {
+        for length in (1..=path.len()).rev() {
+            if let Some(place) = self.place_of(&path[..length]) {
+                return place;
+            }
+        }
+        Place::Nowhere
     }
 
     /// Where the key itself is.
     pub fn key_place<S: AsRef<str>>(&self, path: &[S]) -> Option<Place> {
         let (last, parent) = path.split_last()?;
-        Some(self.get(parent)?.as_map()?.get(last.as_ref())?.place.clone())
+        Some(self.map_at(parent)?.get(last.as_ref())?.place.clone())
     }
 
     /// Puts `node` at `path`, making the sections above it; false when something else is in the
     /// way.
-    pub fn put(&mut self, path: &[String], node: Self) -> bool {
+    pub fn put<S: AsRef<str>>(&mut self, path: &[S], node: Self) -> bool {
         let Value::Map(map) = &mut self.value else {
             return false;
         };
@@ -150,23 +174,22 @@ impl Node {
             [] => false,
             [last] => {
                 let place = node.place.clone();
-                map.insert(last.clone(), Entry { place, node }).is_none()
+                map.insert(last.as_ref().to_string(), Entry { place, node }).is_none()
             }
-            [first, rest @ ..] => map
-                .entry(first.clone())
-                .or_insert_with(|| Entry {
+            [first, rest @ ..] => {
+                let section = map.entry(first.as_ref().to_string()).or_insert_with(|| Entry {
                     place: node.place.clone(),
                     node: Self::map(node.place.clone()),
-                })
-                .node
-                .put(rest, node),
+                });
+                section.node.put(rest, node)
+            }
         }
     }
 
     /// Whether a file was read that nothing is written in. `{}` is written.
     pub fn is_blank_file(&self) -> bool {
         let is_whole = matches!(self.place, Place::File { line: 0, .. });
-        is_whole && self.as_map().is_some_and(BTreeMap::is_empty)
+        is_whole && matches!(&self.value, Value::Map(map) if map.is_empty())
     }
 
     /// Keys with nothing behind them, with the paths that lead there: whoever wrote `who:` and no
@@ -224,10 +247,13 @@ impl Node {
     /// Takes out what is at `path`.
     pub fn remove<S: AsRef<str>>(&mut self, path: &[S]) -> Option<Self> {
         match (path, &mut self.value) {
-            ([last], Value::Map(map)) => map.remove(last.as_ref()).map(|entry| entry.node),
+            ([last], Value::Map(map)) => Some(map.remove(last.as_ref())?.node),
             ([last], Value::List(list)) => {
                 let at = last.as_ref().parse::<usize>().ok()?;
-                (at < list.len()).then(|| list.remove(at))
+                if at >= list.len() {
+                    return None;
+                }
+                Some(list.remove(at))
             }
             ([first, rest @ ..], Value::Map(map)) => map.get_mut(first.as_ref())?.node.remove(rest),
             ([first, rest @ ..], Value::List(list)) => {
@@ -239,7 +265,7 @@ impl Node {
 
     /// `` (it is `x`) `` when it may be shown: a short single value that is no secret and came from
     /// no reference.
-    pub fn shown(&self, path: &[String]) -> String {
+    pub fn shown<S: AsRef<str>>(&self, path: &[S]) -> String {
         let text = match &self.value {
             _ if self.reference.is_some() || is_sensitive(path) => return String::new(),
             Value::Bool(value) => value.to_string(),
@@ -273,18 +299,38 @@ impl Node {
         let Some(map) = self.as_map() else {
             return Dict::new();
         };
-        let given = map.iter().filter(|(_, entry)| !matches!(entry.node.value, Value::Null));
-        given.map(|(key, entry)| (key.clone(), entry.node.to_figment())).collect()
+        let mut dict = Dict::new();
+        for (key, entry) in map {
+            if !matches!(entry.node.value, Value::Null) {
+                dict.insert(key.clone(), entry.node.to_figment());
+            }
+        }
+        dict
     }
 }
 
 /// Whether the value of this key is never quoted.
-pub fn is_sensitive(path: &[String]) -> bool {
-    SENSITIVE.iter().any(|keys| starts_with(path, keys))
+pub fn is_sensitive<S: AsRef<str>>(path: &[S]) -> bool {
+    is_at_or_below(path, SENSITIVE)
+}
+
+/// Whether `path` begins with one of these.
+pub fn is_at_or_below<S: AsRef<str>>(path: &[S], any: &[&[&str]]) -> bool {
+    any.iter().any(|keys| starts_with(path, keys))
+}
+
+/// Whether `path` is one of these.
+pub fn is_one_of<S: AsRef<str>>(path: &[S], any: &[&[&str]]) -> bool {
+    any.iter().any(|keys| keys.len() == path.len() && starts_with(path, keys))
+}
+
+/// A path as it is written in code.
+pub fn as_words(path: &[String]) -> Vec<&str> {
+    path.iter().map(String::as_str).collect()
 }
 
 /// Whether `path` begins with `keys`, where `*` is any name.
-pub fn starts_with(path: &[String], keys: &[&str]) -> bool {
+pub fn starts_with<S: AsRef<str>>(path: &[S], keys: &[&str]) -> bool {
     path.len() >= keys.len()
-        && path.iter().zip(keys).all(|(have, want)| *want == "*" || have == want)
+        && path.iter().zip(keys).all(|(have, want)| *want == "*" || have.as_ref() == *want)
 }

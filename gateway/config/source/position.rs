@@ -15,14 +15,16 @@ pub struct Lines<'a> {
 impl<'a> Lines<'a> {
     pub fn new(path: &'a Arc<PathBuf>, text: &'a str) -> Self {
         let mut starts = vec![0];
-        starts.extend(text.match_indices('\n').map(|(at, _)| at + 1));
+        for (at, _) in text.match_indices('\n') {
+            starts.push(at + 1);
+        }
         Self { path, text, starts }
     }
 
     pub fn place(&self, offset: usize) -> Place {
         let line = self.starts.partition_point(|start| *start <= offset);
-        let start = self.starts.get(line.saturating_sub(1)).copied().unwrap_or(0);
-        let before = self.text.get(start..offset).unwrap_or_default();
+        let start = self.starts[line.saturating_sub(1)];
+        let before = self.text.get(start..offset).unwrap_or("");
         self.at(line, before.chars().count() + 1)
     }
 

@@ -12,11 +12,18 @@ use crate::problem::{Place, Problem};
 
 pub fn read(path: &Arc<PathBuf>, text: &str) -> Result<Node, Problem> {
     let lines = Lines::new(path, text);
-    let table = DeTable::parse(text).map_err(|error| {
-        let place = lines.place(error.span().map_or(0, |span| span.start));
-        let what = error.message().lines().next().unwrap_or_default().to_string();
-        Problem::error(place, "", format!("not valid TOML: {what}")).hint(STOPPED)
-    })?;
+    let table = match DeTable::parse(text) {
+        Ok(table) => table,
+        Err(error) => {
+            let start = match error.span() {
+                Some(span) => span.start,
+                None => 0,
+            };
+            let what = error.message().lines().next().unwrap_or("");
+            let what = format!("not valid TOML: {what}");
+            return Err(Problem::error(lines.place(start), "", what).hint(STOPPED));
+        }
+    };
     if table.get_ref().is_empty() {
         return Ok(Node::map(Place::file(path)));
     }
@@ -54,8 +61,11 @@ fn node(value: &Spanned<DeValue<'_>>, lines: &Lines<'_>, depth: usize) -> Result
             return Err(Problem::error(place, "", format!("nested deeper than {DEPTH}")));
         }
         DeValue::Array(items) => {
-            let items = items.iter().map(|item| node(item, lines, depth + 1));
-            Value::List(items.collect::<Result<_, _>>()?)
+            let mut list = Vec::with_capacity(items.len());
+            for item in items.iter() {
+                list.push(node(item, lines, depth + 1)?);
+            }
+            Value::List(list)
         }
         DeValue::Table(table) => return map(table, at, lines, depth),
     };

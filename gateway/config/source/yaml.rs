@@ -42,25 +42,29 @@ fn place_at(path: &Arc<PathBuf>, at: Location) -> Place {
 
 /// Whether the parser stopped at a character, and not at what the text comes to.
 fn scanned(what: &str) -> bool {
-    ["anchor", "tag", "trailing", "while scanning", "while parsing"]
-        .iter()
-        .any(|word| what.contains(word))
+    let words = ["anchor", "tag", "trailing", "while scanning", "while parsing"];
+    words.iter().any(|word| what.contains(word))
 }
 
 /// Whether the value where the parser stopped begins with what means something in YAML, as patterns
 /// and conditions may.
 fn needs_quotes(text: &str, at: Location) -> bool {
-    let line = from_zero(at.line()).and_then(|line| text.lines().nth(line)).unwrap_or_default();
-    let column = from_zero(at.column()).unwrap_or_default();
+    let Some(line) = from_zero(at.line()) else { return false };
+    let line = text.lines().nth(line).unwrap_or("");
+    let column = from_zero(at.column()).unwrap_or(0);
     let read: Vec<char> = line.chars().take(column.saturating_add(1)).collect();
     // Where values begin: in quotes nothing does.
     let mut begins = None;
     let mut quote = None;
     let mut fresh = true;
     for (at, &c) in read.iter().enumerate() {
-        let before_blank = read.get(at + 1).is_none_or(|next| next.is_whitespace());
+        let before_blank = match read.get(at + 1) {
+            Some(next) => next.is_whitespace(),
+            None => true,
+        };
         match quote {
-            Some(open) => quote = (c != open).then_some(open),
+            Some(open) if c == open => quote = None,
+            Some(_) => {}
             None if c.is_whitespace() => {}
             None if fresh && c == '-' && before_blank => {}
             // What was a section until more followed it.
@@ -68,12 +72,12 @@ fn needs_quotes(text: &str, at: Location) -> bool {
             None if matches!(c, ',' | '[') || c == ':' && before_blank => fresh = true,
             None if fresh => {
                 (begins, fresh) = (Some(c), c == '{');
-                quote = matches!(c, '"' | '\'').then_some(c);
+                quote = if matches!(c, '"' | '\'') { Some(c) } else { None };
             }
             None => {}
         }
     }
-    begins.is_some_and(|c| matches!(c, '*' | '&' | '!' | '"' | '\'' | '{'))
+    matches!(begins, Some('*' | '&' | '!' | '"' | '\'' | '{'))
 }
 
 /// A number that is counted from one.
@@ -104,17 +108,16 @@ fn options() -> serde_saphyr::Options {
 
 /// The parser's message without the position, which is said elsewhere, on one line.
 fn plain(message: &str) -> String {
-    let line = message.lines().next().unwrap_or_default();
-    let line = match line.find(" at line ") {
-        Some(at) => &line[..at],
-        None => line,
-    };
-    let line = line.split(", set DuplicateKeyPolicy").next().unwrap_or_default();
-    let line = line.split(';').next().unwrap_or_default();
-    match line.strip_prefix("budget breached: ") {
-        Some(_) => "it is nested too deeply, or has too many values or aliases".to_string(),
-        None => line.to_string(),
+    let mut line = message.lines().next().unwrap_or("");
+    for end in [" at line ", ", set DuplicateKeyPolicy", ";"] {
+        if let Some((before, _)) = line.split_once(end) {
+            line = before;
+        }
     }
+    if line.starts_with("budget breached: ") {
+        return "it is nested too deeply, or has too many values or aliases".to_string();
+    }
+    line.to_string()
 }
 
 enum Tree {
@@ -135,7 +138,13 @@ fn build(tree: Spanned<Tree>, place: &impl Fn(Location) -> Place) -> Node {
         Tree::Integer(value) => Value::Integer(value),
         Tree::Float(value) => Value::Float(value),
         Tree::Text(value) => Value::Text(value),
-        Tree::List(list) => Value::List(list.into_iter().map(|item| build(item, place)).collect()),
+        Tree::List(list) => {
+            let mut items = Vec::with_capacity(list.len());
+            for item in list {
+                items.push(build(item, place));
+            }
+            Value::List(items)
+        }
         Tree::Map(entries) => {
             let mut map = BTreeMap::new();
             for (key, value) in entries {

@@ -9,19 +9,21 @@ use lockgate_authn::{Holder, RoleHolders};
 
 use super::{Check, LISTEN};
 use crate::problem::Place;
+use crate::raw::given::text_or;
 use crate::raw::leaf::Text;
 use crate::raw::{self, Root};
 
 impl Check<'_> {
     pub fn listener(&mut self, root: &Root, has_key: bool) -> Option<lockgate_listener::Config> {
-        let text = root.listen.as_ref().map_or(LISTEN, |text| text.0.as_str());
-        let listen = self.address(&["listen"], text, has_key);
+        let listen = self.address(&["listen"], text_or(&root.listen, LISTEN), has_key);
         let http = &root.http;
         let tls = self.tls(http);
         let hosts = self.hosts(&http.hosts.0);
         let origins = self.origins(&http.origins.0);
         // Without a credential it is not bound at all, and that is what matters then.
-        if let Some(listen) = listen.filter(|_| has_key) {
+        if let Some(listen) = listen
+            && has_key
+        {
             self.exposed(listen, tls.is_some(), &hosts);
         }
         Some(lockgate_listener::Config {
@@ -60,8 +62,14 @@ impl Check<'_> {
     ) -> lockgate_admin::Config {
         let raw = &root.admin;
         let path = ["admin", "listen"];
-        let listen = raw.listen.as_ref().and_then(|text| self.address(&path, &text.0, has_key));
-        if listen.is_some_and(|listen| main == Some(listen) && listen.port() != 0) {
+        let listen = match &raw.listen {
+            Some(text) => self.address(&path, &text.0, has_key),
+            None => None,
+        };
+        if let Some(listen) = listen
+            && listen.port() != 0
+            && main == Some(listen)
+        {
             self.error(
                 &path,
                 "is the address of `listen`",
@@ -70,7 +78,7 @@ impl Check<'_> {
         }
         // Behind a proxy everybody comes from this machine.
         let is_private =
-            main.is_some_and(|main| is_loopback(main.ip())) && !is_behind_proxy(&root.http);
+            matches!(main, Some(main) if is_loopback(main.ip())) && !is_behind_proxy(&root.http);
         let trusts_local = is_private && !self.production;
         let api = lockgate_admin::ApiConfig {
             on_clients_address: match raw.api {
@@ -121,9 +129,8 @@ impl Check<'_> {
             self.error(path, format!("must be ADDRESS:PORT{shown}"), hint);
             return None;
         };
-        let owned: Vec<String> = path.iter().map(ToString::to_string).collect();
         match address.port() {
-            0 if matches!(self.layers.place(&owned), Place::Flag(_)) => {}
+            0 if matches!(self.layers.place(path), Place::Flag(_)) => {}
             0 => {
                 let hint = "port 0 (any free port) is accepted on the command line alone";
                 self.error(path, format!("the port must be from 1024 to 65535{shown}"), hint);
@@ -174,9 +181,13 @@ impl Check<'_> {
     /// What would keep the listener from starting with these files. Those that are not there were
     /// told of.
     fn check_tls(&mut self, tls: &lockgate_listener::Tls) {
-        let authorities = tls.clients.as_ref().map(|clients| &clients.ca);
-        let mut files = [Some(&tls.cert), Some(&tls.key), authorities].into_iter().flatten();
-        if files.all(|file| file.is_file())
+        let has_authorities = match &tls.clients {
+            Some(clients) => clients.ca.is_file(),
+            None => true,
+        };
+        if tls.cert.is_file()
+            && tls.key.is_file()
+            && has_authorities
             && let Err(error) = tls.check()
         {
             let hint = "name PEM files: a certificate with its chain, its key, and authorities";
@@ -197,39 +208,43 @@ impl Check<'_> {
     }
 
     fn hosts(&mut self, hosts: &[String]) -> Vec<String> {
+        let mut lower = Vec::with_capacity(hosts.len());
         for (at, host) in hosts.iter().enumerate() {
             if host != "*" && (host.is_empty() || host.len() > 255 || !has_host_characters(host)) {
                 let hint = "write a name such as mcp.example.com, or * alone for any";
                 self.item_error(&["http", "hosts"], at, "is no host name", hint);
             }
+            lower.push(host.to_ascii_lowercase());
         }
-        hosts.iter().map(|host| host.to_ascii_lowercase()).collect()
+        lower
     }
 
     /// Networks, of which an address is the smallest.
     pub fn networks(&mut self, path: &[&str], list: &raw::leaf::List) -> Vec<IpNet> {
         let mut networks = Vec::new();
         for (at, text) in list.0.iter().enumerate() {
-            let address = text.parse::<IpAddr>().map(IpNet::from);
-            match address.or_else(|_| text.parse::<IpNet>()) {
-                Ok(net) => networks.push(net.trunc()),
-                Err(_) => {
-                    let what = "is no address and no network";
-                    self.item_error(path, at, what, "such as 10.1.2.3 or 10.1.0.0/16");
-                }
+            if let Ok(address) = text.parse::<IpAddr>() {
+                networks.push(IpNet::from(address));
+            } else if let Ok(network) = text.parse::<IpNet>() {
+                networks.push(network.trunc());
+            } else {
+                let what = "is no address and no network";
+                self.item_error(path, at, what, "such as 10.1.2.3 or 10.1.0.0/16");
             }
         }
         networks
     }
 
     fn origins(&mut self, origins: &[String]) -> Vec<String> {
+        let mut lower = Vec::with_capacity(origins.len());
         for (at, origin) in origins.iter().enumerate() {
             if !is_origin(origin) {
                 let hint = "write scheme://host or scheme://host:port without a path";
                 self.item_error(&["http", "origins"], at, "is no origin", hint);
             }
+            lower.push(origin.to_ascii_lowercase());
         }
-        origins.iter().map(|origin| origin.to_ascii_lowercase()).collect()
+        lower
     }
 }
 
@@ -251,12 +266,7 @@ fn body_limits(http: &raw::Http) -> lockgate_listener::BodyLimits {
 }
 
 fn is_loopback(ip: IpAddr) -> bool {
-    match ip {
-        IpAddr::V4(ip) => ip.is_loopback(),
-        IpAddr::V6(ip) => {
-            ip.is_loopback() || ip.to_ipv4_mapped().is_some_and(|ip| ip.is_loopback())
-        }
-    }
+    ip.to_canonical().is_loopback()
 }
 
 fn is_origin(text: &str) -> bool {

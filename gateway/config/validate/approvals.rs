@@ -38,10 +38,10 @@ impl Check<'_> {
         example: &str,
     ) -> Option<Url> {
         let path = [*section, *webhook, "url"];
-        let url = text.and_then(|text| Url::parse(&text.0).ok());
-        let url = url.filter(|url| {
-            super::is_http(url) && url.username().is_empty() && url.password().is_none()
-        });
+        let url = match text {
+            Some(Text(text)) => super::parse_open_url(text),
+            None => None,
+        };
         if url.is_none() && !self.layers.damaged(&path) {
             let what = "must be an http:// or https:// address without user and password";
             self.error(&path, what, format!("such as {example}"));
@@ -63,12 +63,17 @@ impl Check<'_> {
             }
             return None;
         };
-        let bytes = text.strip_prefix(PREFIX).and_then(|rest| STANDARD.decode(rest).ok());
-        let Some(bytes) = bytes.filter(|bytes| BYTES.contains(&bytes.len())) else {
+        let Some(bytes) = parse_secret(text) else {
             self.error(&path, "must be `whsec_` and 24 to 64 bytes in base64", hint);
             return None;
         };
         self.long_secret(&path, Some(&Text(text.clone())));
         Some(bytes)
     }
+}
+
+/// The bytes of a secret of Standard Webhooks.
+fn parse_secret(text: &str) -> Option<Vec<u8>> {
+    let bytes = STANDARD.decode(text.strip_prefix(PREFIX)?).ok()?;
+    if BYTES.contains(&bytes.len()) { Some(bytes) } else { None }
 }

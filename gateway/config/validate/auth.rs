@@ -2,12 +2,14 @@
 //! look.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::net::SocketAddr;
 
 use lockgate_authn as authn;
 use url::Url;
 
 use super::Check;
+use crate::raw::given::{list_or, path_of, text_of, text_or};
+use crate::raw::leaf::{List, Text};
 use crate::raw::{self, Root};
 use crate::{keys, suggest};
 
@@ -33,11 +35,11 @@ impl Check<'_> {
             role_holders: authn::RoleHolders::default(),
             key: self.key(raw.key.as_ref()),
             keys: self.keys(root),
-            keys_file: raw.keys_file.as_ref().map(|text| PathBuf::from(&text.0)),
+            keys_file: path_of(&raw.keys_file),
             issuers: self.issuers(raw),
             token_cache: raw.token_cache.size(),
             public_url: self.public_url(root),
-            certificates: root.http.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some()),
+            certificates: matches!(&root.http.tls, Some(tls) if tls.client_ca.is_some()),
             anonymous: match raw.anonymous {
                 None => authn::Anonymous::Default,
                 Some(raw::Anonymous::Never) => authn::Anonymous::Never,
@@ -86,8 +88,11 @@ impl Check<'_> {
             }
             _ => None,
         };
-        let elsewhere = config.public_url.as_ref().is_some_and(|url| !super::is_local(url));
-        if let Some(hint) = hint.filter(|_| elsewhere && !damaged) {
+        if let Some(hint) = hint
+            && let Some(url) = &config.public_url
+            && !super::is_local(url)
+            && !damaged
+        {
             let what = "callers that a proxy on this machine passes on look local, and local ones \
                 need no credential";
             self.warning(&["http", "public_url"], what, hint);
@@ -104,7 +109,7 @@ impl Check<'_> {
     }
 
     fn keys(&mut self, root: &Root) -> Option<Vec<authn::key::Key>> {
-        let file = PathBuf::from(&root.auth.keys_file.as_ref()?.0);
+        let file = path_of(&root.auth.keys_file)?;
         if !file.exists() {
             let shown = self.shown(&["auth", "keys_file"]);
             let hint = "make the first key with `lockgate keys create NAME`";
@@ -152,14 +157,13 @@ impl Check<'_> {
             &issuer.0,
             "it is the `iss` of its tokens, such as https://login.example.com",
         );
-        let jwks = raw.jwks_uri.as_ref();
-        let jwks = jwks.map(|text| {
-            self.secure_url(
-                &["auth", "issuers", name, "jwks_uri"],
-                &text.0,
-                "it is where its keys are",
-            )
-        });
+        let jwks = match &raw.jwks_uri {
+            Some(Text(text)) => {
+                let path = ["auth", "issuers", name, "jwks_uri"];
+                self.secure_url(&path, text, "it is where its keys are")
+            }
+            None => None,
+        };
         if let Some(at) = raw.audiences.0.iter().position(String::is_empty) {
             let what = "is empty, and a token for nobody would be taken everywhere";
             self.item_error(
@@ -171,9 +175,9 @@ impl Check<'_> {
         }
         Some(authn::Issuer {
             issuer: issuer.0.clone(),
-            jwks: jwks.flatten(),
+            jwks,
             audiences: raw.audiences.0.clone(),
-            algorithms: self.algorithms(name, raw.algorithms.as_ref()),
+            algorithms: self.algorithms(name, &raw.algorithms),
             claims: claims(&raw.claims),
             refresh: raw.refresh.duration(),
             cooldown: raw.cooldown.duration(),
@@ -182,8 +186,8 @@ impl Check<'_> {
         })
     }
 
-    fn algorithms(&mut self, name: &str, raw: Option<&raw::leaf::List>) -> Vec<authn::Algorithm> {
-        let named = raw.map_or_else(|| DEFAULT.map(str::to_owned).to_vec(), |list| list.0.clone());
+    fn algorithms(&mut self, name: &str, raw: &Option<List>) -> Vec<authn::Algorithm> {
+        let named = list_or(raw, &DEFAULT);
         let path = ["auth", "issuers", name, "algorithms"];
         if named.is_empty() {
             self.error(&path, "must not be empty", "leave it out for the default");
@@ -195,16 +199,12 @@ impl Check<'_> {
                 Some((_, algorithm)) => found.push(*algorithm),
                 None => {
                     let weak = word.starts_with("HS") || word.eq_ignore_ascii_case("none");
-                    let hint = suggest::for_word(word, &names).filter(|_| !weak);
-                    let hint = hint.unwrap_or_else(|| {
-                        "symmetric algorithms and `none` are never taken".into()
-                    });
-                    self.item_error(
-                        &path,
-                        at,
-                        &format!("must be {}", suggest::one_of(&names)),
-                        &hint,
-                    );
+                    let hint = match suggest::for_word(word, &names) {
+                        Some(near) if !weak => near,
+                        _ => "symmetric algorithms and `none` are never taken".into(),
+                    };
+                    let what = format!("must be {}", suggest::one_of(&names));
+                    self.item_error(&path, at, &what, &hint);
                 }
             }
         }
@@ -213,9 +213,7 @@ impl Check<'_> {
 
     /// An address that is https, or http on this machine.
     pub fn secure_url(&mut self, path: &[&str], text: &str, hint: &str) -> Option<Url> {
-        let url =
-            Url::parse(text).ok().filter(|url| super::is_http(url) && url.username().is_empty());
-        let url = url.filter(|url| url.password().is_none() && url.fragment().is_none());
+        let url = super::parse_open_url(text).filter(|url| url.fragment().is_none());
         let Some(url) = url else {
             let shown = self.shown(path);
             self.error(path, format!("must be an https:// address{shown}"), hint);
@@ -237,13 +235,9 @@ impl Check<'_> {
         let path = ["http", "public_url"];
         let hint = "such as https://mcp.example.com; endpoints are named by it in tokens";
         if let Some(text) = &root.http.public_url {
-            let url = Url::parse(&text.0)
-                .ok()
-                .filter(|url| super::is_http(url) && url.username().is_empty());
-            let url = url.filter(|url| {
-                url.password().is_none() && url.query().is_none() && url.fragment().is_none()
-            });
-            if !url.as_ref().is_some_and(has_plain_path) {
+            let url = super::parse_open_url(&text.0)
+                .filter(|url| url.query().is_none() && url.fragment().is_none());
+            if !matches!(&url, Some(url) if has_plain_path(url)) {
                 let shown = self.shown(&path);
                 self.error(&path, format!("must be an http:// or https:// address{shown}"), hint);
             }
@@ -252,15 +246,13 @@ impl Check<'_> {
         if root.auth.issuers.is_empty() && root.identity.keys.is_empty() {
             return None;
         }
-        let listen = root.listen.as_ref().map_or(super::LISTEN, |text| text.0.as_str());
-        let listen =
-            listen.replace("localhost:", "127.0.0.1:").parse::<std::net::SocketAddr>().ok();
-        match listen.filter(|listen| listen.ip().is_loopback() && listen.port() != 0) {
-            Some(listen) => {
+        let listen = text_or(&root.listen, super::LISTEN).replace("localhost:", "127.0.0.1:");
+        match listen.parse::<SocketAddr>() {
+            Ok(listen) if listen.ip().is_loopback() && listen.port() != 0 => {
                 let scheme = if root.http.tls.is_some() { "https" } else { "http" };
                 Url::parse(&format!("{scheme}://{listen}")).ok()
             }
-            None => {
+            _ => {
                 self.error(
                     &path,
                     "must be given: tokens are made for the address that clients use",
@@ -295,7 +287,7 @@ impl Check<'_> {
         authn::Scopes { required, tools, implies }
     }
 
-    pub fn scope_list(&mut self, path: &[&str], scopes: &raw::leaf::List) -> Vec<String> {
+    pub fn scope_list(&mut self, path: &[&str], scopes: &List) -> Vec<String> {
         for (at, scope) in scopes.0.iter().enumerate() {
             if !authn::is_scope(scope) {
                 let hint = "a scope is ASCII without blanks and quotes";
@@ -309,8 +301,8 @@ impl Check<'_> {
 /// Where things are in a token, by default as OAuth servers put them.
 fn claims(raw: &raw::Claims) -> authn::Claims {
     let mut claims = authn::Claims {
-        organisation: raw.organisation.as_ref().map(|place| place.0.clone()),
-        roles: raw.roles.as_ref().map(|place| place.0.clone()),
+        organisation: text_of(&raw.organisation),
+        roles: text_of(&raw.roles),
         ..authn::Claims::default()
     };
     if let Some(place) = &raw.subject {

@@ -9,11 +9,13 @@ mod web;
 
 use super::Check;
 use crate::raw::Root;
+use crate::raw::leaf::Toggle;
 
 impl Check<'_> {
     pub fn tools(&mut self, root: &Root) -> lockgate_tools::Config {
-        let wanted = root.builtin.example.as_ref().map(|toggle| toggle.0);
-        if self.production && wanted == Some(true) {
+        let example = &root.builtin.example;
+        let is_wanted = matches!(example, Some(Toggle(true)));
+        if self.production && is_wanted {
             let path = ["builtin", "example"];
             self.error(
                 &path,
@@ -23,7 +25,7 @@ impl Check<'_> {
         }
         let mut tools = lockgate_tools::Config {
             system: root.builtin.system.0,
-            example: wanted == Some(true),
+            example: is_wanted,
             ..lockgate_tools::Config::default()
         };
         if let Some(file) = &root.builtin.file {
@@ -43,7 +45,7 @@ impl Check<'_> {
         }
         // Where something else is configured, nobody needs something to try.
         let nothing = root.servers.is_empty() && tools.names().all(|name| name == "system");
-        tools.example |= wanted.is_none() && !self.production && nothing;
+        tools.example |= example.is_none() && !self.production && nothing;
         tools
     }
 }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use lockgate_registry::{Auth, Catalogue, CatalogueEntry};
 
 use super::{Check, is_slug};
+use crate::raw::given::text_of;
+use crate::raw::leaf::Text;
 use crate::raw::{self, AuthMethod};
 
 /// As many as servers.
@@ -33,7 +35,10 @@ impl Check<'_> {
     }
 
     fn catalogue_entry(&mut self, slug: &str, raw: &raw::CatalogueEntry) -> Option<CatalogueEntry> {
-        let title = raw.title.as_ref().map_or(slug, |title| title.0.trim());
+        let title = match &raw.title {
+            Some(Text(title)) => title.trim(),
+            None => slug,
+        };
         if title.is_empty() || title.chars().count() > TITLE_CHARS {
             let what = format!("must have 1 to {TITLE_CHARS} characters");
             self.error(&["catalogue", slug, "title"], what, "write a short name for people");
@@ -51,7 +56,7 @@ impl Check<'_> {
         let url = self.remote_url(&["catalogue", slug, "url"], url)?;
         Some(CatalogueEntry {
             title: title.to_owned(),
-            description: raw.description.as_ref().map(|text| text.0.clone()),
+            description: text_of(&raw.description),
             url,
             auth: auth?,
         })

@@ -9,6 +9,7 @@ use url::Url;
 use super::{Check, is_http};
 use crate::raw;
 use crate::raw::leaf::Text;
+use crate::source::environment::find_set;
 
 /// Where programs look for a proxy for `https` URLs, the first that is set.
 const PROXY: [&str; 2] = ["HTTPS_PROXY", "https_proxy"];
@@ -71,19 +72,25 @@ impl Check<'_> {
                 "such as http://proxy.example.com:3128; user and password have keys of their own";
             self.error(&[key, &["url"]].concat(), "must be http://host:port", hint);
         }
-        if credentials.0.is_none() && credentials.1.is_some() {
+        let (user, password) = credentials;
+        if user.is_none() && password.is_some() {
             let what = "must be given beside `password`";
             self.error(&[key, &["user"]].concat(), what, "name the user");
         }
-        if credentials.0.is_some_and(|user| user.0.contains(':')) {
+        if let Some(Text(user)) = user
+            && user.contains(':')
+        {
             self.error(
                 &[key, &["user"]].concat(),
                 "must not contain a colon",
                 "the password has a key of its own",
             );
         }
-        let password = credentials.1.map_or("", |password| &password.0);
-        let credentials = credentials.0.map(|user| (user.0.as_str(), password));
+        let credentials = match (user, password) {
+            (None, _) => None,
+            (Some(Text(user)), Some(Text(password))) => Some((user.as_str(), password.as_str())),
+            (Some(Text(user)), None) => Some((user.as_str(), "")),
+        };
         match Proxy::new(&url?, credentials, resolves) {
             Ok(proxy) => Some(proxy),
             Err(error) => {
@@ -123,7 +130,11 @@ impl Check<'_> {
             return all;
         }
         let Some((name, text)) = self.variable(NO_PROXY) else { return all };
-        for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
+        for entry in text.split(',') {
+            let entry = entry.trim();
+            if entry.is_empty() {
+                continue;
+            }
             match Direct::parse(entry) {
                 Some(direct) => all.push(direct),
                 None => self.error(
@@ -138,8 +149,7 @@ impl Check<'_> {
 
     fn variable(&self, names: [&'static str; 2]) -> Option<(&'static str, String)> {
         for name in names {
-            let value = self.sources.env.get(name).filter(|value| !value.is_empty());
-            if let Some(value) = value {
+            if let Some(value) = find_set(&self.sources.env, name) {
                 return Some((name, value.clone()));
             }
         }
@@ -175,7 +185,7 @@ fn split_credentials(mut url: Url) -> Option<(Url, Option<Credentials>)> {
         return Some((url, None));
     }
     let user = percent_decoded(url.username())?;
-    let password = percent_decoded(url.password().unwrap_or_default())?;
+    let password = percent_decoded(url.password().unwrap_or(""))?;
     url.set_username("").ok()?;
     url.set_password(None).ok()?;
     Some((url, Some((user, password))))

@@ -32,10 +32,9 @@ impl Check<'_> {
         }
         let mut keys = Vec::with_capacity(given.len());
         for (number, key) in given.iter().enumerate() {
-            let Some(key) = self.signing_key(&number.to_string(), key) else { continue };
+            let path = ["identity", "keys", &number.to_string()];
+            let Some(key) = self.signing_key(&path, key) else { continue };
             if keys.contains(&key) {
-                let number = number.to_string();
-                let path = ["identity", "keys", number.as_str()];
                 self.error(&path, "stands twice", "keep one of them");
             }
             keys.push(key);
@@ -43,18 +42,17 @@ impl Check<'_> {
         Some(signer::Config { public_url: public_url?.clone(), keys })
     }
 
-    fn signing_key(&mut self, number: &str, key: &Text) -> Option<SigningKey> {
-        let path = ["identity", "keys", number];
+    fn signing_key(&mut self, path: &[&str], key: &Text) -> Option<SigningKey> {
         match SigningKey::from_pem(&key.0) {
             Ok(key) => {
-                if self.is_literal(&path) {
+                if self.is_literal(path) {
                     let hint = "refer to it: ${VAR} or file:PATH";
-                    self.warning(&path, "is written into the file itself", hint);
+                    self.warning(path, "is written into the file itself", hint);
                 }
                 Some(key)
             }
             Err(error) => {
-                self.error(&path, error.to_string(), MAKE_ONE);
+                self.error(path, error.to_string(), MAKE_ONE);
                 None
             }
         }
@@ -92,7 +90,7 @@ impl Check<'_> {
     pub fn shared_audiences(&mut self, servers: &[lockgate_upstream::Config]) {
         for (at, server) in servers.iter().enumerate() {
             let Some(audience) = &server.identity else { continue };
-            let mut before = servers.iter().take(at);
+            let mut before = servers[..at].iter();
             let other = before.find(|other| other.identity.as_ref() == Some(audience));
             if let Some(other) = other {
                 let path = ["servers", &server.slug, "identity", "audience"];

@@ -5,7 +5,6 @@ use std::path::Path;
 
 use super::Check;
 use crate::raw::Root;
-use crate::raw::leaf::Bounded;
 
 /// What the program takes without messages: itself, lists of servers, sessions and connections.
 const BASE: u64 = 64 << 20;
@@ -21,11 +20,14 @@ impl Check<'_> {
     /// of what is rewritten, for buffers of connections, and for what the allocator keeps.
     pub fn bytes_in_flight(&mut self, root: &Root) -> usize {
         let limits = &root.limits;
-        let memory = limits.memory.as_ref().map(Bounded::get);
-        let share = share(memory.unwrap_or_else(|| default_memory(Path::new("/"))));
-        let Some(given) = limits.bytes_in_flight.as_ref().map(Bounded::get) else {
+        let share = match &limits.memory {
+            Some(memory) => share(memory.get()),
+            None => share(default_memory(Path::new("/"))),
+        };
+        let Some(given) = &limits.bytes_in_flight else {
             return usize::try_from(share).unwrap_or(usize::MAX);
         };
+        let given = given.get();
         let path = ["limits", "bytes_in_flight"];
         if given < root.http.body_bytes.get() {
             self.error(
@@ -34,7 +36,7 @@ impl Check<'_> {
                 "raise it, or lower `http.body_bytes`",
             );
         }
-        if given > share && memory.is_some() {
+        if given > share && limits.memory.is_some() {
             let what =
                 format!("must not be more than {share}, which `limits.memory` leaves for messages");
             self.error(&path, what, "leave it out, or raise `limits.memory`");
@@ -85,11 +87,11 @@ fn cgroup_limit(root: &Path) -> Option<u64> {
         // A container may see the path of its host here, and its own group at the root.
         let path = Path::new(path.trim_start_matches('/'));
         for group in path.ancestors() {
-            let limit = read(&root.join(mount).join(group).join(file))
-                .and_then(|text| text.trim().parse().ok());
-            least = match (least, limit) {
-                (Some(least), Some(limit)) => Some(least.min(limit)),
-                (least, limit) => least.or(limit),
+            let Some(text) = read(&root.join(mount).join(group).join(file)) else { continue };
+            let Ok(limit) = text.trim().parse() else { continue };
+            least = match least {
+                Some(least) if least < limit => Some(least),
+                _ => Some(limit),
             };
         }
     }

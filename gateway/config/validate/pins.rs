@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use lockgate_policy::pin;
 
 use super::Check;
+use crate::raw::given::path_of;
 use crate::raw::pins::{HiddenText, Pins, Reaction};
 use crate::source::reason;
 
@@ -23,7 +24,7 @@ fn reaction(raw: Reaction) -> pin::Reaction {
 impl Check<'_> {
     /// What is pinned, and where that stands.
     pub fn pins(&mut self, raw: &Pins) -> (pin::Pins, Option<PathBuf>) {
-        let file = raw.file.as_ref().map(|file| Path::new(&file.0).to_path_buf());
+        let file = path_of(&raw.file);
         let pins = pin::Pins {
             lock: file.as_deref().map(|file| self.lock(file)),
             changed: reaction(raw.changed),

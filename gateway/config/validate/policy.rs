@@ -5,11 +5,12 @@ use std::path::PathBuf;
 
 use lockgate_authn as authn;
 use lockgate_policy::file::Who;
-use lockgate_policy::{Config, Lists, Mistake, Policy};
+use lockgate_policy::{Config, Document, Lists, Mistake, Policy};
 
 use super::Check;
 use crate::policies::{self, Read};
 use crate::raw;
+use crate::source::node::as_words;
 
 /// Whether a policy asks for one kind of thing that credentials carry.
 type Asks = fn(&Who) -> bool;
@@ -17,7 +18,7 @@ type Asks = fn(&Who) -> bool;
 impl Check<'_> {
     pub fn policy(&mut self, root: &raw::Root, authn: &authn::Config) -> Config {
         let raw = &root.policy;
-        let named = self.layers.find(&["policy", "files"]).is_some()
+        let named = self.layers.get(&["policy", "files"]).is_some()
             || self.layers.damaged(&["policy", "files"]);
         if self.production
             && !named
@@ -41,7 +42,9 @@ impl Check<'_> {
         };
         let config = Config { lists, documents: read.documents() };
         if let Err(mistakes) = Policy::compile(&config) {
-            mistakes.into_iter().for_each(|mistake| self.mistake(mistake, &read));
+            for mistake in mistakes {
+                self.mistake(mistake, &read);
+            }
         }
         if !self.layers.damaged(&["auth"]) && !self.layers.damaged(&["http"]) {
             self.who(&config, authn, &read);
@@ -66,22 +69,19 @@ impl Check<'_> {
             ("certificates", authn.certificates, of_machines, |who| who.certificates.is_some()),
         ];
         for (file, document) in config.documents.iter().enumerate() {
-            for (key, _, hint, asks) in asked.iter().filter(|(_, possible, ..)| !possible) {
-                let mut asking = document
-                    .policies
-                    .iter()
-                    .enumerate()
-                    .filter(|(_, entry)| asks(&entry.policy.who));
-                let Some((at, _)) = asking.next() else { continue };
-                let what = match asking.count() {
-                    0 => "no caller can have any, so this policy fits nobody".to_owned(),
-                    more => format!(
-                        "no caller can have any, so this policy and {more} more in this file fit \
-                            nobody"
+            for (key, possible, hint, asks) in asked {
+                let asking = if possible { Vec::new() } else { find_asking(document, asks) };
+                let what = match asking.len() {
+                    0 => continue,
+                    1 => "no caller can have any, so this policy fits nobody".to_owned(),
+                    all => format!(
+                        "no caller can have any, so this policy and {} more in this file fit \
+                            nobody",
+                        all - 1
                     ),
                 };
-                let path = ["who".to_owned(), (*key).to_owned()];
-                if let Some(problem) = read.warning((file, at), &path, &what, hint) {
+                let path = ["who".to_owned(), key.to_owned()];
+                if let Some(problem) = read.warning((file, asking[0]), &path, &what, hint) {
                     self.problems.push(problem);
                 }
             }
@@ -108,18 +108,31 @@ impl Check<'_> {
 
     fn mistake(&mut self, mistake: Mistake, read: &Read) {
         let Mistake { at, path, what, hint } = mistake;
-        if let Some(problem) = at.and_then(|at| read.problem(at, &path, &what, &hint)) {
+        if let Some(at) = at
+            && let Some(problem) = read.problem(at, &path, &what, &hint)
+        {
             self.wrong = true;
             return self.problems.push(problem);
         }
-        let path: Vec<&str> = path.iter().map(String::as_str).collect();
-        match path.split_last() {
-            Some((item, list)) if item.parse::<usize>().is_ok() => {
-                self.item_error(list, item.parse().unwrap_or_default(), &what, &hint);
-            }
-            _ => self.error(&path, what, hint),
+        let path = as_words(&path);
+        if let [list @ .., item] = path.as_slice()
+            && let Ok(at) = item.parse()
+        {
+            return self.item_error(list, at, &what, &hint);
+        }
+        self.error(&path, what, hint);
+    }
+}
+
+/// Where the policies are that ask for something.
+fn find_asking(document: &Document, asks: Asks) -> Vec<usize> {
+    let mut found = Vec::new();
+    for (at, entry) in document.policies.iter().enumerate() {
+        if asks(&entry.policy.who) {
+            found.push(at);
         }
     }
+    found
 }
 
 fn allow(raw: &raw::Allow) -> lockgate_policy::Allow {

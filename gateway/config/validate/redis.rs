@@ -2,6 +2,8 @@
 //! nothing.
 
 use super::Check;
+use crate::raw::given::text_or;
+use crate::raw::leaf::Text;
 use crate::raw::{Redis, Root};
 
 const PREFIX: &str = "lockgate";
@@ -18,19 +20,21 @@ impl Check<'_> {
             }
             return None;
         };
-        let prefix = prefix.as_ref().map_or(PREFIX, |prefix| &prefix.0);
+        let prefix = text_or(prefix, PREFIX);
         if !(1..=PREFIX_BYTES).contains(&prefix.len()) || !prefix.bytes().all(is_plain) {
             let what = format!("must be 1 to {PREFIX_BYTES} letters, digits and -_.:");
             self.error(&["redis", "prefix"], what, "write it like lockgate-production");
         }
         // The oldest of a ring: a new secret comes to all gateways before it is the first of any.
-        let secret = root.old_secrets.last().or(root.secret.as_ref());
+        let secret = match root.old_secrets.last() {
+            Some(Text(oldest)) => oldest,
+            None => text_or(&root.secret, ""),
+        };
         if root.secret.is_none() {
             let hint = "add `secret`, the same at every gateway";
             let what = "needs `secret`, with which callers are hashed in the store";
             self.error(&["redis", "url"], what, hint);
         }
-        let secret = secret.map_or("", |secret| &secret.0);
         match lockgate_limits::Config::new(&url.0, prefix, secret) {
             Ok(config) => Some(config),
             Err(error) => {

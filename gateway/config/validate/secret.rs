@@ -1,6 +1,8 @@
 //! `auth.key` and `secret`: long enough, not guessable, not written into a file. No message quotes
 //! them.
 
+use std::collections::BTreeSet;
+
 use lockgate_admin::ScrapeToken;
 
 use super::Check;
@@ -21,26 +23,25 @@ const MAKE_ONE: &str = "make one with `openssl rand -hex 32`";
 
 impl Check<'_> {
     pub fn key(&mut self, key: Option<&Text>) -> Option<String> {
-        let path = ["auth", "key"];
         let Text(key) = key?;
-        if !key.bytes().all(|b| b.is_ascii_graphic()) {
-            self.error(&path, "must be ASCII letters, digits and signs without blanks", MAKE_ONE);
-        } else {
-            self.random(&path, key, KEY_CHARS);
-        }
+        self.shown_key(&["auth", "key"], key);
         Some(key.clone())
     }
 
     /// What whoever reads the metrics shows.
     pub fn scrape_token(&mut self, token: Option<&Text>) -> Option<ScrapeToken> {
-        let path = ["admin", "scrape_token"];
         let Text(token) = token?;
-        if !token.bytes().all(|b| b.is_ascii_graphic()) {
-            self.error(&path, "must be ASCII letters, digits and signs without blanks", MAKE_ONE);
-        } else {
-            self.random(&path, token, KEY_CHARS);
-        }
+        self.shown_key(&["admin", "scrape_token"], token);
         Some(ScrapeToken::new(token))
+    }
+
+    /// One that callers send in a header.
+    fn shown_key(&mut self, path: &[&str], key: &str) {
+        if !key.bytes().all(|b| b.is_ascii_graphic()) {
+            self.error(path, "must be ASCII letters, digits and signs without blanks", MAKE_ONE);
+        } else {
+            self.random(path, key, KEY_CHARS);
+        }
     }
 
     pub fn secret(&mut self, secret: Option<&Text>) -> Option<String> {
@@ -74,7 +75,7 @@ impl Check<'_> {
 
     fn random(&mut self, path: &[&str], value: &str, least: usize) {
         let chars = value.chars().count();
-        let distinct = value.chars().collect::<std::collections::BTreeSet<_>>().len();
+        let distinct = value.chars().collect::<BTreeSet<_>>().len();
         let lower = value.to_ascii_lowercase();
         let placeholder = PLACEHOLDERS.iter().any(|word| lower.starts_with(word));
         if chars < least || value.len() > LONGEST {
@@ -94,9 +95,7 @@ impl Check<'_> {
 impl Check<'_> {
     /// Whether the value at a path is written into a file as it is.
     pub fn is_literal(&self, path: &[&str]) -> bool {
-        let written = self.layers.find(path);
-        written.is_some_and(|node| {
-            matches!(node.place, Place::File { .. }) && node.reference.is_none()
-        })
+        let Some(node) = self.layers.get(path) else { return false };
+        matches!(node.place, Place::File { .. }) && node.reference.is_none()
     }
 }

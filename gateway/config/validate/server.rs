@@ -2,13 +2,14 @@
 //! itself has to say. Values of arguments, environment and headers are not quoted in any message.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use lockgate_upstream::{Breaker, Config, EraChoice, Health, Limits, Sessions, Transport};
 
 use super::headers::is_framing;
 use super::{Check, is_http, is_slug};
+use crate::raw::given::{path_of, texts_of};
 use crate::raw::leaf::Text;
 use crate::raw::{self, Server};
 
@@ -25,7 +26,7 @@ pub fn is_own_header(name: &str) -> bool {
 impl Check<'_> {
     pub fn servers(
         &mut self,
-        servers: BTreeMap<String, Server>,
+        servers: &BTreeMap<String, Server>,
         depth: usize,
         builtin: &lockgate_tools::Config,
     ) -> Vec<Config> {
@@ -35,25 +36,29 @@ impl Check<'_> {
             self.error(&["servers"], what, "start several gateways");
             return Vec::new();
         }
-        let made = servers.into_iter().filter_map(|(slug, server)| {
-            let path = ["servers", slug.as_str()];
-            if !is_slug(&slug) {
-                let what = "the name of a server must be 1 to 64 of a-z, 0-9 and -";
-                self.error(&path, what, "rename it; tools are exposed as NAME__TOOL");
-            }
-            if builtin.runs(&slug) {
-                let what = "a built-in server has this name";
-                let hint = match slug.as_str() {
-                    "system" | "example" => format!("rename it, or set `builtin.{slug}: false`"),
-                    _ => format!("rename it, or take out `builtin.{slug}`"),
-                };
-                self.error(&path, what, hint);
-            }
-            self.server(&slug, &server, depth)
-        });
-        let made: Vec<Config> = made.collect();
+        let mut made = Vec::with_capacity(servers.len());
+        for (slug, server) in servers {
+            self.server_name(slug, builtin);
+            made.extend(self.server(slug, server, depth));
+        }
         self.shared_audiences(&made);
         made
+    }
+
+    fn server_name(&mut self, slug: &str, builtin: &lockgate_tools::Config) {
+        let path = ["servers", slug];
+        if !is_slug(slug) {
+            let what = "the name of a server must be 1 to 64 of a-z, 0-9 and -";
+            self.error(&path, what, "rename it; tools are exposed as NAME__TOOL");
+        }
+        if builtin.runs(slug) {
+            let what = "a built-in server has this name";
+            let hint = match slug {
+                "system" | "example" => format!("rename it, or set `builtin.{slug}: false`"),
+                _ => format!("rename it, or take out `builtin.{slug}`"),
+            };
+            self.error(&path, what, hint);
+        }
     }
 
     fn server(&mut self, slug: &str, raw: &Server, depth: usize) -> Option<Config> {
@@ -65,6 +70,10 @@ impl Check<'_> {
         }
         let identity = self.audience(slug, raw);
         let transport = transport?;
+        let mut tool_timeouts = BTreeMap::new();
+        for (tool, time) in &raw.tool_timeouts {
+            tool_timeouts.insert(tool.clone(), time.duration());
+        }
         let limits = &raw.limits;
         Some(Config {
             slug: slug.to_string(),
@@ -85,11 +94,7 @@ impl Check<'_> {
                 raw::Sessions::Client => Sessions::Client,
             },
             call_timeout: raw.timeout.duration(),
-            tool_timeouts: raw
-                .tool_timeouts
-                .iter()
-                .map(|(tool, time)| (tool.clone(), time.duration()))
-                .collect(),
+            tool_timeouts,
             stall_timeout: raw.stall_timeout.duration(),
             start_timeout: raw.start_timeout.duration(),
             limits: Limits {
@@ -163,12 +168,15 @@ impl Check<'_> {
         if !self.program(slug, command, raw) {
             return None;
         }
-        let cwd = raw.cwd.as_ref().map(|cwd| PathBuf::from(&cwd.0));
+        let mut args = Vec::with_capacity(raw.args.len());
+        for Text(argument) in &raw.args {
+            args.push(argument.clone());
+        }
         Some(Transport::Stdio {
             command: command.0.clone(),
-            args: raw.args.iter().map(|arg| arg.0.clone()).collect(),
-            env: plain(&raw.env),
-            cwd,
+            args,
+            env: texts_of(&raw.env),
+            cwd: path_of(&raw.cwd),
             has_network: raw.inherit.contains(&raw::Inherited::Network),
         })
     }
@@ -182,8 +190,10 @@ impl Check<'_> {
         } else {
             self.error(&["servers", slug, "command"], "must not be empty", "name a program");
         }
-        let cwd = raw.cwd.as_ref().map(|cwd| Path::new(&cwd.0));
-        if raw.enabled.0 && cwd.is_some_and(|cwd| !cwd.is_dir()) {
+        if let Some(Text(cwd)) = &raw.cwd
+            && raw.enabled.0
+            && !Path::new(cwd).is_dir()
+        {
             let what = "there is no such folder";
             self.warning(
                 &["servers", slug, "cwd"],
@@ -227,8 +237,10 @@ impl Check<'_> {
 
     /// Warns of a program that is not installed: it may still come.
     fn found(&mut self, slug: &str, command: &str, raw: &Server) {
-        let own = raw.env.get("PATH").map(|path| path.0.as_str());
-        let path = own.or(self.sources.env.get("PATH").map(String::as_str)).unwrap_or_default();
+        let path = match (raw.env.get("PATH"), self.sources.env.get("PATH")) {
+            (Some(Text(path)), _) | (None, Some(path)) => path,
+            (None, None) => "",
+        };
         let there = if command.contains('/') {
             Path::new(command).is_file()
         } else {
@@ -282,13 +294,13 @@ impl Check<'_> {
 
     /// An address of a server, whose credentials are elsewhere.
     pub(super) fn remote_url(&mut self, key: &[&str], url: &Text) -> Option<url::Url> {
-        let Some(url) = url::Url::parse(&url.0).ok().filter(is_http) else {
-            self.error(
-                key,
-                "must be an http:// or https:// address",
-                "such as https://mcp.example.com/mcp",
-            );
-            return None;
+        let url = match url::Url::parse(&url.0) {
+            Ok(url) if is_http(&url) => url,
+            _ => {
+                let what = "must be an http:// or https:// address";
+                self.error(key, what, "such as https://mcp.example.com/mcp");
+                return None;
+            }
         };
         if !url.username().is_empty() || url.password().is_some() {
             let hint = "send it in `headers`: { Authorization: \"Bearer ${TOKEN}\" }";
@@ -301,13 +313,15 @@ impl Check<'_> {
     }
 }
 
-fn plain(map: &BTreeMap<String, Text>) -> BTreeMap<String, String> {
-    map.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect()
-}
-
 /// Children are watched unless that is switched off, others where it is switched on.
 fn health(raw: &Server) -> Option<Health> {
-    let by_default = if raw.command.is_some() { Duration::from_secs(15) } else { Duration::ZERO };
-    let interval = raw.health.interval.as_ref().map_or(by_default, |interval| interval.duration());
-    (!interval.is_zero()).then(|| Health { interval, timeout: raw.health.timeout.duration() })
+    let interval = match &raw.health.interval {
+        Some(interval) => interval.duration(),
+        None if raw.command.is_some() => Duration::from_secs(15),
+        None => return None,
+    };
+    if interval.is_zero() {
+        return None;
+    }
+    Some(Health { interval, timeout: raw.health.timeout.duration() })
 }

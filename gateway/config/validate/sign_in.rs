@@ -5,6 +5,7 @@ use lockgate_authn as authn;
 use url::Url;
 
 use super::Check;
+use crate::raw::given::text_of;
 use crate::raw::leaf::{List, Text};
 use crate::raw::{Root, SignIn};
 use crate::suggest;
@@ -46,7 +47,6 @@ impl Check<'_> {
     /// The `iss` of the issuer that is named.
     fn sign_in_issuer(&mut self, root: &Root, raw: &SignIn) -> Option<String> {
         let path = ["admin", "sign_in", "issuer"];
-        let names: Vec<&str> = root.auth.issuers.keys().map(String::as_str).collect();
         let Some(Text(name)) = &raw.issuer else {
             let hint = "write the provider into `auth.issuers`, and its name there here";
             self.must_be_given(&path, hint);
@@ -54,13 +54,16 @@ impl Check<'_> {
         };
         let Some(issuer) = root.auth.issuers.get(name) else {
             let shown = self.shown(&path);
-            let hint = suggest::for_word(name, &names);
-            let hint = hint.unwrap_or_else(|| "write the provider into `auth.issuers`".into());
+            let names: Vec<&str> = root.auth.issuers.keys().map(String::as_str).collect();
+            let hint = match suggest::for_word(name, &names) {
+                Some(near) => near,
+                None => "write the provider into `auth.issuers`".into(),
+            };
             self.error(&path, format!("is no name of `auth.issuers`{shown}"), hint);
             return None;
         };
         // What is wrong with it is told there.
-        issuer.issuer.as_ref().map(|text| text.0.clone())
+        text_of(&issuer.issuer)
     }
 
     fn client_id(&mut self, raw: Option<&Text>) -> Option<String> {
@@ -95,7 +98,7 @@ impl Check<'_> {
         let path = ["admin", "sign_in", "scopes"];
         let Some(list) = raw else { return vec![OPENID.to_owned()] };
         let scopes = self.scope_list(&path, list);
-        if !scopes.iter().any(|scope| scope == OPENID) {
+        if !scopes.contains(&OPENID.to_owned()) {
             let hint = "without it the provider does not say who has signed in";
             self.error(&path, "must contain `openid`", hint);
         }
@@ -124,10 +127,11 @@ impl Check<'_> {
         }
         let found = match admin.listen {
             Some(listen) if !admin.api.on_clients_address => {
-                let is_known = listen.ip().is_loopback() && listen.port() != 0;
                 let scheme = if root.http.tls.is_some() { "https" } else { "http" };
-                let url = is_known.then(|| Url::parse(&format!("{scheme}://{listen}")));
-                url.and_then(Result::ok)
+                match Url::parse(&format!("{scheme}://{listen}")) {
+                    Ok(url) if listen.ip().is_loopback() && listen.port() != 0 => Some(url),
+                    _ => None,
+                }
             }
             _ => authn.public_url.clone().filter(is_fit),
         };

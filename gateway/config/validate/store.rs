@@ -8,6 +8,7 @@ use super::Check;
 use crate::loaded::Sources;
 use crate::raw::Store;
 use crate::raw::leaf::Text;
+use crate::source::environment::find_set;
 use crate::suggest;
 
 /// As many as are looked through for one credential.
@@ -75,14 +76,14 @@ impl Check<'_> {
 fn parse_postgres(text: &str) -> Option<url::Url> {
     let url = url::Url::parse(text).ok()?;
     let is_fit = matches!(url.scheme(), "postgres" | "postgresql") && url.host().is_some();
-    is_fit.then_some(url)
+    if is_fit { Some(url) } else { None }
 }
 
 /// Whether nothing that is sent there leaves the machine: its address, or a socket in a folder.
 fn is_on_this_machine(url: &url::Url) -> bool {
     let host = match find_parameter(url, &["host", "hostaddr"]) {
         Some(given) => given,
-        None => url.host_str().unwrap_or_default().to_owned(),
+        None => url.host_str().unwrap_or("").to_owned(),
     };
     let host = host.trim_matches(['[', ']']).to_ascii_lowercase();
     match host.parse::<std::net::IpAddr>() {
@@ -111,21 +112,19 @@ fn demand_certificate(url: &str) -> String {
 /// Where a service keeps its state, or beside the configuration file, or where programs of a user
 /// keep theirs.
 fn default_file(sources: &Sources, own: Option<&Path>) -> PathBuf {
-    if let Some(folders) = find_set(sources, "STATE_DIRECTORY") {
-        let first = folders.split(':').next().unwrap_or_default();
+    let env = &sources.env;
+    if let Some(folders) = find_set(env, "STATE_DIRECTORY") {
+        let first = folders.split(':').next().unwrap_or("");
         return Path::new(first).join(FILE);
     }
-    if let Some(folder) = own.and_then(Path::parent) {
+    if let Some(own) = own
+        && let Some(folder) = own.parent()
+    {
         return folder.join(FOLDER).join(FILE);
     }
-    match (find_set(sources, "XDG_DATA_HOME"), find_set(sources, "HOME")) {
+    match (find_set(env, "XDG_DATA_HOME"), find_set(env, "HOME")) {
         (Some(folder), _) => Path::new(folder).join("lockgate").join(FILE),
         (None, Some(home)) => Path::new(home).join(".local/share/lockgate").join(FILE),
         (None, None) => sources.cwd.join(FOLDER).join(FILE),
     }
-}
-
-/// What a variable holds, unless it is empty.
-fn find_set<'a>(sources: &'a Sources, name: &str) -> Option<&'a String> {
-    sources.env.get(name).filter(|value| !value.is_empty())
 }

@@ -29,9 +29,12 @@ impl Check<'_> {
         if self.layers.damaged(&["servers"]) {
             return;
         }
-        let slugs = root.servers.keys().map(String::as_str);
+        let mut servers = BUILTIN.to_vec();
+        for slug in root.servers.keys() {
+            servers.push(slug);
+        }
         let names = Names {
-            servers: slugs.chain(BUILTIN).collect(),
+            servers,
             separator: super::separator(root.names.separator),
             certain: root.names.max_length.size() / 2,
         };
@@ -52,9 +55,9 @@ impl Check<'_> {
         let all =
             [("servers", &lists.servers), ("tools", &lists.tools), ("prompts", &lists.prompts)];
         for (kind, list) in all {
-            let items = [("allow", list.allow.as_deref()), ("deny", Some(list.deny.as_slice()))];
-            for (key, items) in items {
-                for (at, pattern) in items.into_iter().flatten().enumerate() {
+            let allow = list.allow.as_deref().unwrap_or(&[]);
+            for (key, items) in [("allow", allow), ("deny", list.deny.as_slice())] {
+                for (at, pattern) in items.iter().enumerate() {
                     let is_known = match kind {
                         "servers" => names.has_server(pattern),
                         _ => names.may_offer(pattern),
@@ -70,7 +73,7 @@ impl Check<'_> {
     fn warn_of_item(&mut self, list: &[&str], at: usize) {
         let at = at.to_string();
         let item = [list, &[at.as_str()]].concat();
-        let path = if self.layers.find(&item).is_some() { &item[..] } else { list };
+        let path = if self.layers.get(&item).is_some() { &item[..] } else { list };
         let what = format!("names no server of this configuration{}", self.shown(path));
         self.warning(path, what, HINT);
     }
@@ -116,7 +119,7 @@ impl Names<'_> {
 
     /// Whether a name may begin with both, as far as they reach and names are not shortened.
     fn may_begin(&self, one: &str, other: &str) -> bool {
-        let mut both = one.bytes().zip(other.bytes()).take(self.certain);
-        both.all(|(one, other)| one == other)
+        let length = one.len().min(other.len()).min(self.certain);
+        one.as_bytes()[..length] == other.as_bytes()[..length]
     }
 }

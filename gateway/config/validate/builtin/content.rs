@@ -1,13 +1,17 @@
 //! `builtin.content`: from what was written to what is served. What is wrong with an entry is for
 //! the layer to say.
 
+use std::collections::BTreeMap;
+
 use lockgate_tools::content::{
     Argument, Body, Config, Kind, Message, Prompt, Resource, Role, Template,
 };
 
 use super::super::Check;
 use crate::raw::builtin::content as raw;
+use crate::raw::given::{path_of, text_of, text_or};
 use crate::raw::leaf::Text;
+use crate::source::node::as_words;
 
 /// Kinds of files by their ending.
 const KINDS: [(&str, &str); 16] = [
@@ -31,9 +35,8 @@ const KINDS: [(&str, &str); 16] = [
 
 impl Check<'_> {
     pub(super) fn content(&mut self, raw: &raw::Content) -> Config {
-        let folder = raw.folder.as_ref().map(|folder| folder.0.clone().into());
         let mut content = Config {
-            folder,
+            folder: path_of(&raw.folder),
             file_bytes: raw.file_size.size(),
             check_interval: raw.check_interval.duration(),
             resources: Vec::new(),
@@ -46,93 +49,110 @@ impl Check<'_> {
         for (at, entry) in raw.templates.iter().enumerate() {
             content.templates.push(self.content_template(at, entry));
         }
-        if content.folder.as_ref().is_some_and(|folder| !folder.is_dir()) {
+        if let Some(folder) = &content.folder
+            && !folder.is_dir()
+        {
             let path = ["builtin", "content", "folder"];
             let what = format!("there is no such folder{}", self.shown(&path));
             self.error(&path, what, "a relative path starts at the file that names it");
         }
         for problem in content.problems() {
             let mut path = vec!["builtin", "content"];
-            path.extend(problem.path.iter().map(String::as_str));
+            path.extend(as_words(&problem.path));
             self.error(&path, problem.message, "docs/tools.md explains the settings");
         }
         content
     }
 
     fn content_resource(&mut self, at: usize, raw: &raw::Resource) -> Resource {
-        let text = raw.text.as_ref().map(|text| Body::Text(text.0.clone()));
-        let base64 = raw.base64.as_ref();
-        let base64 = base64.map(|text| Body::Base64(text.0.split_whitespace().collect()));
-        let file = raw.file.as_ref().map(|file| Body::File(file.0.clone()));
-        let body = self.content_body("resources", at, [text, base64, file]);
+        let bodies = given_bodies(&raw.text, &raw.base64, &raw.file);
+        let body = self.content_body("resources", at, bodies, "give text, base64 or file");
         Resource {
             uri: raw.uri.0.clone(),
             name: raw.name.0.clone(),
-            title: owned(&raw.title),
-            description: owned(&raw.description),
-            mime_type: owned(&raw.mime_type).unwrap_or_else(|| kind(&body)),
+            title: text_of(&raw.title),
+            description: text_of(&raw.description),
+            mime_type: text_or(&raw.mime_type, kind(&body)).to_owned(),
             body,
         }
     }
 
     fn content_template(&mut self, at: usize, raw: &raw::Template) -> Template {
-        let bodies = [
-            raw.text.as_ref().map(|text| Body::Text(text.0.clone())),
-            raw.file.as_ref().map(|file| Body::File(file.0.clone())),
-        ];
-        let body = self.content_body("templates", at, bodies);
-        let values = raw.values.iter().map(|(name, list)| (name.clone(), list.0.clone()));
+        let bodies = given_bodies(&raw.text, &None, &raw.file);
+        let body = self.content_body("templates", at, bodies, "give text or file");
+        let mut values = BTreeMap::new();
+        for (name, list) in &raw.values {
+            values.insert(name.clone(), list.0.clone());
+        }
         Template {
             template: raw.template.0.clone(),
             name: raw.name.0.clone(),
-            title: owned(&raw.title),
-            description: owned(&raw.description),
-            mime_type: owned(&raw.mime_type).unwrap_or_else(|| kind(&body)),
+            title: text_of(&raw.title),
+            description: text_of(&raw.description),
+            mime_type: text_or(&raw.mime_type, kind(&body)).to_owned(),
             body,
-            values: values.collect(),
+            values,
         }
     }
 
     /// The one that is given.
-    fn content_body<const N: usize>(
-        &mut self,
-        list: &str,
-        at: usize,
-        bodies: [Option<Body>; N],
-    ) -> Body {
-        let mut given = bodies.into_iter().flatten();
-        let first = given.next();
-        let second = given.next();
-        if first.is_none() || second.is_some() {
-            let hint = if N == 3 { "give text, base64 or file" } else { "give text or file" };
+    fn content_body(&mut self, list: &str, at: usize, given: Vec<Body>, hint: &str) -> Body {
+        if given.len() != 1 {
             let what = "must say in exactly one way what it holds";
             self.error(&["builtin", "content", list, &at.to_string()], what, hint);
         }
-        first.unwrap_or(Body::Text(String::new()))
+        given.into_iter().next().unwrap_or(Body::Text(String::new()))
     }
 }
 
-fn owned(text: &Option<Text>) -> Option<String> {
-    text.as_ref().map(|text| text.0.clone())
+fn given_bodies(text: &Option<Text>, base64: &Option<Text>, file: &Option<Text>) -> Vec<Body> {
+    let mut given = Vec::new();
+    if let Some(Text(text)) = text {
+        given.push(Body::Text(text.clone()));
+    }
+    if let Some(Text(base64)) = base64 {
+        given.push(Body::Base64(base64.split_whitespace().collect()));
+    }
+    if let Some(Text(file)) = file {
+        given.push(Body::File(file.clone()));
+    }
+    given
 }
 
-fn kind(body: &Body) -> String {
+fn kind(body: &Body) -> &'static str {
     let ending = match body {
         Body::Text(_) => "txt",
         Body::Base64(_) => "",
-        Body::File(file) => file.rsplit_once('.').map_or("", |(_, ending)| ending),
+        Body::File(file) => match file.rsplit_once('.') {
+            Some((_, ending)) => ending,
+            None => "",
+        },
     };
-    let found = KINDS.iter().find(|(known, _)| ending.eq_ignore_ascii_case(known));
-    found.map_or("application/octet-stream", |(_, kind)| kind).to_owned()
+    for (known, kind) in KINDS {
+        if ending.eq_ignore_ascii_case(known) {
+            return kind;
+        }
+    }
+    "application/octet-stream"
 }
 
 fn prompt(raw: &raw::Prompt) -> Prompt {
-    let arguments = raw.arguments.iter().map(|raw| Argument {
+    Prompt {
         name: raw.name.0.clone(),
-        title: owned(&raw.title),
-        description: owned(&raw.description),
+        title: text_of(&raw.title),
+        description: text_of(&raw.description),
+        arguments: raw.arguments.iter().map(argument).collect(),
+        messages: raw.messages.iter().map(message).collect(),
+    }
+}
+
+fn argument(raw: &raw::Argument) -> Argument {
+    Argument {
+        name: raw.name.0.clone(),
+        title: text_of(&raw.title),
+        description: text_of(&raw.description),
         required: raw.required.0,
-        default: owned(&raw.default),
+        default: text_of(&raw.default),
         kind: match raw.kind {
             raw::Kind::Text => {
                 Kind::Text { max_chars: raw.max_chars.size(), multiline: raw.multiline.0 }
@@ -142,20 +162,16 @@ fn prompt(raw: &raw::Prompt) -> Prompt {
             raw::Kind::Boolean => Kind::Boolean,
             raw::Kind::Choice => Kind::Choice(raw.values.0.clone()),
         },
-    });
-    let messages = raw.messages.iter().map(|raw| Message {
+    }
+}
+
+fn message(raw: &raw::Message) -> Message {
+    Message {
         role: match raw.role {
             raw::Role::System => Role::System,
             raw::Role::User => Role::User,
             raw::Role::Assistant => Role::Assistant,
         },
         text: raw.text.0.clone(),
-    });
-    Prompt {
-        name: raw.name.0.clone(),
-        title: owned(&raw.title),
-        description: owned(&raw.description),
-        arguments: arguments.collect(),
-        messages: messages.collect(),
     }
 }

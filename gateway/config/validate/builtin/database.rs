@@ -12,6 +12,8 @@ use url::{Host, Url};
 
 use super::super::Check;
 use crate::raw::builtin::database as raw;
+use crate::raw::leaf::Text;
+use crate::source::environment::find_set;
 
 const CONNECTIONS: usize = 64;
 const NAME: usize = 40;
@@ -38,12 +40,10 @@ impl Check<'_> {
                 connections.insert(name.clone(), DatabaseConnection { place, functions });
             }
         }
-        let variable = self.sources.env.get(VARIABLE).filter(|url| !url.is_empty());
-        if let Some(url) = variable.filter(|_| !raw.connections.contains_key(FROM_VARIABLE)) {
-            let connection = raw::Connection {
-                url: Some(crate::raw::leaf::Text(url.clone())),
-                ..Default::default()
-            };
+        if let Some(url) = find_set(&self.sources.env, VARIABLE)
+            && !raw.connections.contains_key(FROM_VARIABLE)
+        {
+            let connection = raw::Connection { url: Some(Text(url.clone())), ..Default::default() };
             if let Some(place) = self.database_place(&["builtin", "database"], &connection) {
                 connections.insert(
                     FROM_VARIABLE.into(),
@@ -51,10 +51,11 @@ impl Check<'_> {
                 );
             }
         }
-        let embedded = raw.embedded.enabled.0.then(|| {
-            let folder = raw.embedded.folder.as_ref().map(|folder| PathBuf::from(&folder.0));
-            folder.unwrap_or_else(|| self.sources.cwd.join(FOLDER))
-        });
+        let embedded = match &raw.embedded.folder {
+            _ if !raw.embedded.enabled.0 => None,
+            Some(Text(folder)) => Some(PathBuf::from(folder)),
+            None => Some(self.sources.cwd.join(FOLDER)),
+        };
         let default = self.database_default(raw, &connections, embedded.is_some());
         Some(Database {
             connections,
@@ -130,16 +131,19 @@ fn is_name(name: &str) -> bool {
 
 /// What a URL says; the words of an error never quote it.
 fn network(url: &str, raw: &raw::Connection) -> Result<DatabasePlace, &'static str> {
-    let url = Url::parse(url).map_err(|_| "is no URL")?;
+    let Ok(url) = Url::parse(url) else { return Err("is no URL") };
     let port = match url.scheme() {
         "postgres" | "postgresql" => 5432,
         "mysql" | "mariadb" => 3306,
         _ => return Err("must begin with postgres:// or mysql://"),
     };
-    let host = url.host_str().filter(|host| !host.is_empty()).ok_or("has no host")?;
+    let host = url.host_str().unwrap_or("");
+    if host.is_empty() {
+        return Err("has no host");
+    }
     let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
     let user = decoded(url.username())?;
-    let password = decoded(url.password().unwrap_or_default())?;
+    let password = decoded(url.password().unwrap_or(""))?;
     let database = decoded(url.path().trim_start_matches('/'))?;
     if user.is_empty() || database.is_empty() || database.contains('/') {
         return Err("must have a user and the name of a database");
@@ -147,11 +151,13 @@ fn network(url: &str, raw: &raw::Connection) -> Result<DatabasePlace, &'static s
     if url.fragment().is_some() {
         return Err("must have no fragment: write # as %23");
     }
-    let mut asked = None;
+    let nearby = matches!(&*host, "localhost" | "127.0.0.1" | "::1")
+        || matches!(url.host(), Some(Host::Ipv4(address)) if address.is_loopback());
+    let mut tls = !nearby;
     for (name, value) in url.query_pairs() {
         match (&*name, &*value) {
-            ("sslmode", "disable") => asked = Some(false),
-            ("sslmode", "require" | "verify-ca" | "verify-full") => asked = Some(true),
+            ("sslmode", "disable") => tls = false,
+            ("sslmode", "require" | "verify-ca" | "verify-full") => tls = true,
             _ => {
                 return Err(
                     "has a parameter that is not known: only sslmode is, as disable, require, \
@@ -160,9 +166,9 @@ fn network(url: &str, raw: &raw::Connection) -> Result<DatabasePlace, &'static s
             }
         }
     }
-    let nearby = matches!(&*host, "localhost" | "127.0.0.1" | "::1")
-        || matches!(url.host(), Some(Host::Ipv4(address)) if address.is_loopback());
-    let tls = raw.tls.as_ref().map(|toggle| toggle.0).or(asked).unwrap_or(!nearby);
+    if let Some(toggle) = &raw.tls {
+        tls = toggle.0;
+    }
     let postgres = port == 5432;
     let network = DatabaseNetwork {
         host,
@@ -179,6 +185,6 @@ fn network(url: &str, raw: &raw::Connection) -> Result<DatabasePlace, &'static s
 /// Without percent signs.
 fn decoded(text: &str) -> Result<String, &'static str> {
     const WRONG: &str = "has a % that is not followed by two hexadecimal digits of UTF-8";
-    let bytes = percent::decode_strictly(text).ok_or(WRONG)?;
+    let Some(bytes) = percent::decode_strictly(text) else { return Err(WRONG) };
     String::from_utf8(bytes).map_err(|_| WRONG)
 }

@@ -7,19 +7,21 @@ use lockgate_tools::{File, FileLimits, FileRoot, ORDERS};
 
 use super::super::Check;
 use crate::raw::builtin::file as raw;
+use crate::raw::given::list_or;
 
 const ROOTS: usize = 64;
 
 impl Check<'_> {
     pub(super) fn files(&mut self, raw: &raw::File) -> Option<File> {
         let roots = self.file_roots(&raw.roots);
-        let deny_write = match &raw.deny_write {
-            Some(list) => list.0.clone(),
-            None => ORDERS.iter().map(ToString::to_string).collect(),
-        };
-        let paths = roots.iter().filter_map(|root| root.path.to_str());
-        let paths: Vec<String> = paths.map(str::to_owned).collect();
-        let within = if paths.is_empty() { vec!["/".into()] } else { paths };
+        let deny_write = list_or(&raw.deny_write, &ORDERS);
+        let mut within = Vec::new();
+        for root in &roots {
+            within.extend(root.path.to_str().map(str::to_owned));
+        }
+        if within.is_empty() {
+            within.push("/".into());
+        }
         for (key, globs) in [("deny", &raw.deny.0), ("deny_write", &deny_write)] {
             let spec = Spec { roots: within.clone(), deny: globs.clone(), ..Spec::default() };
             if let Err(words) = Rule::compile(&spec) {
@@ -59,11 +61,9 @@ impl Check<'_> {
         for (at, root) in raw.iter().enumerate() {
             let at = at.to_string();
             let key = ["builtin", "file", "roots", &at, "path"];
-            let path: PathBuf = Path::new(&root.path.0)
-                .components()
-                .filter(|part| *part != Component::CurDir)
-                .collect();
-            let text = path.to_str().unwrap_or_default().to_owned();
+            let parts = Path::new(&root.path.0).components();
+            let path: PathBuf = parts.filter(|part| *part != Component::CurDir).collect();
+            let text = path.to_str().unwrap_or("").to_owned();
             let plain = Rule::compile(&Spec { roots: vec![text], ..Spec::default() }).is_ok();
             if !path.is_absolute() || !plain {
                 self.error(
@@ -73,10 +73,7 @@ impl Check<'_> {
                 );
                 continue;
             }
-            if roots
-                .iter()
-                .any(|other| other.path.starts_with(&path) || path.starts_with(&other.path))
-            {
+            if overlaps(&path, &roots) {
                 self.error(
                     &key,
                     "is in another root, or holds one",
@@ -93,4 +90,9 @@ impl Check<'_> {
         }
         roots
     }
+}
+
+/// Whether a folder is in one of these, or holds one.
+fn overlaps(path: &Path, roots: &[FileRoot]) -> bool {
+    roots.iter().any(|other| other.path.starts_with(path) || path.starts_with(&other.path))
 }

@@ -2,14 +2,16 @@
 //! for when the server starts, not here.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use lockgate_policy::command::{Command, ModelSpec, Spec, Style};
 use lockgate_tools::{Landlock, Shell, ShellLimits, ShellRoot};
 
 use super::super::Check;
+use crate::expand::is_variable_name;
 use crate::raw::builtin::shell as raw;
-use crate::raw::leaf::{List, Text};
+use crate::raw::given::{list_or, texts_of};
+use crate::raw::leaf::Text;
 use crate::source::node::{Node, Value};
 
 const ROOTS: usize = 64;
@@ -31,8 +33,8 @@ const REFUSED_BEGINNINGS: [&str; 4] = ["LD_", "DYLD_", "GIT_", "npm_config_"];
 impl Check<'_> {
     pub(super) fn shell(&mut self, raw: &raw::Shell) -> Option<Shell> {
         let roots = self.shell_roots(&raw.roots);
-        let mut search = self.shell_folders("search", raw.search.as_ref());
-        let read = self.shell_folders("read", Some(&raw.read));
+        let mut search = self.shell_folders("search", &list_or(&raw.search, &[]));
+        let read = self.shell_folders("read", &raw.read.0);
         let environment = self.shell_environment(&raw.environment);
         self.check_shell_timeouts(raw);
         let rule = self.shell_rule(raw, &roots);
@@ -61,11 +63,11 @@ impl Check<'_> {
 
     /// The rule for what may be run, which has to compile.
     fn shell_rule(&mut self, raw: &raw::Shell, roots: &[ShellRoot]) -> Spec {
-        let mut rule = Spec {
-            allow_code_execution: raw.allow_code_execution.0.clone(),
-            roots: roots.iter().map(|root| root.path.display().to_string()).collect(),
-            ..Spec::default()
-        };
+        let mut rule =
+            Spec { allow_code_execution: raw.allow_code_execution.0.clone(), ..Spec::default() };
+        for root in roots {
+            rule.roots.push(root.path.display().to_string());
+        }
         for (name, model) in &raw.models {
             rule.models.insert(name.clone(), ModelSpec::from(model));
         }
@@ -75,11 +77,9 @@ impl Check<'_> {
         if let Err(words) = Command::compile(&rule) {
             let key = ["builtin", "shell"];
             // The words quote values, which a reference may have taken from where secrets are.
-            let hidden = self.layers.find(&key).is_none_or(referenced);
-            let words = if hidden {
-                "has a program, model or root that is not right".into()
-            } else {
-                words
+            let words = match self.layers.get(&key) {
+                Some(node) if !referenced(node) => words,
+                _ => "has a program, model or root that is not right".into(),
             };
             self.error(&key, words, "docs/tools.md explains the settings");
         }
@@ -102,14 +102,12 @@ impl Check<'_> {
             let mut path = PathBuf::from(&root.path.0);
             // The folder of a configuration file may have been named through `..`; the rule wants
             // plain folders.
-            if path.components().any(|part| part == std::path::Component::ParentDir)
+            if goes_up(&path)
                 && let Ok(plain) = path.canonicalize()
             {
                 path = plain;
             }
-            if !path.is_absolute()
-                || path.components().any(|part| part == std::path::Component::ParentDir)
-            {
+            if !path.is_absolute() || goes_up(&path) {
                 self.error(
                     &key,
                     "must be the path of a folder, without `..`",
@@ -129,10 +127,9 @@ impl Check<'_> {
         roots
     }
 
-    fn shell_folders(&mut self, name: &str, list: Option<&List>) -> Vec<PathBuf> {
+    fn shell_folders(&mut self, name: &str, list: &[String]) -> Vec<PathBuf> {
         let key = ["builtin", "shell", name];
         let mut paths = Vec::new();
-        let list = list.map(|list| list.0.as_slice()).unwrap_or_default();
         for (at, path) in list.iter().enumerate() {
             if !Path::new(path).is_absolute() || path.contains(':') {
                 self.item_error(
@@ -150,10 +147,7 @@ impl Check<'_> {
     fn shell_environment(&mut self, raw: &BTreeMap<String, Text>) -> BTreeMap<String, String> {
         for (name, value) in raw {
             let key = ["builtin", "shell", "environment", name];
-            if name.is_empty()
-                || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-                || name.starts_with(|c: char| c.is_ascii_digit())
-            {
+            if !is_variable_name(name) {
                 self.error(&key, "is no name of a variable", "use letters, digits and _");
             } else if REFUSED.contains(&name.as_str())
                 || REFUSED_BEGINNINGS.iter().any(|begin| name.starts_with(begin))
@@ -164,8 +158,13 @@ impl Check<'_> {
                 self.error(&key, "must not contain NUL", "take it out");
             }
         }
-        raw.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect()
+        texts_of(raw)
     }
+}
+
+/// Whether a part of a path is `..`.
+fn goes_up(path: &Path) -> bool {
+    path.components().any(|part| part == Component::ParentDir)
 }
 
 fn landlock(raw: &raw::Shell) -> Landlock {
@@ -223,10 +222,11 @@ macro_rules! model {
 
 impl From<&raw::Model> for ModelSpec {
     fn from(raw: &raw::Model) -> Self {
-        model!(
-            raw,
-            raw.subcommands.iter().map(|(name, sub)| (name.clone(), Self::from(sub))).collect()
-        )
+        let mut subcommands = BTreeMap::new();
+        for (name, subcommand) in &raw.subcommands {
+            subcommands.insert(name.clone(), Self::from(subcommand));
+        }
+        model!(raw, subcommands)
     }
 }
 

@@ -6,7 +6,7 @@ use lockgate_tools::Web;
 
 use super::super::Check;
 use crate::raw::builtin::web as raw;
-use crate::raw::leaf::List;
+use crate::raw::given::{list_or, text_or};
 
 const METHODS: [&str; 6] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"];
 const HEADERS: [&str; 15] = [
@@ -36,21 +36,28 @@ impl Check<'_> {
             self.error(&["builtin", "web", "hosts"], "no host can be reached", hint);
         }
         let networks = self.networks(&["builtin", "web", "addresses"], &raw.addresses);
-        let methods = self.web_methods(&given_or(raw.methods.as_ref(), &METHODS));
-        let mut headers = given_or(raw.headers.as_ref(), &HEADERS);
-        headers.iter_mut().for_each(|name| name.make_ascii_lowercase());
-        let user_agent = raw.user_agent.as_ref().map_or(USER_AGENT, |text| text.0.as_str());
-        let proxy = raw.proxy.as_ref().and_then(|proxy| self.web_proxy(proxy));
-        let ports = raw.ports.iter().map(|port| u16::try_from(port.get()).unwrap_or(u16::MAX));
+        let methods = self.web_methods(&list_or(&raw.methods, &METHODS));
+        let mut headers = list_or(&raw.headers, &HEADERS);
+        for name in &mut headers {
+            name.make_ascii_lowercase();
+        }
+        let proxy = match &raw.proxy {
+            Some(proxy) => self.web_proxy(proxy),
+            None => None,
+        };
+        let mut ports = Vec::with_capacity(raw.ports.len());
+        for port in &raw.ports {
+            ports.push(u16::try_from(port.get()).unwrap_or(u16::MAX));
+        }
         let web = Web {
             hosts: raw.hosts.0.clone(),
             any_host: raw.any_host.0,
-            schemes: given_or(raw.schemes.as_ref(), &["http", "https"]),
-            ports: ports.collect(),
+            schemes: list_or(&raw.schemes, &["http", "https"]),
+            ports,
             networks,
             methods,
             headers,
-            user_agent: user_agent.to_owned(),
+            user_agent: text_or(&raw.user_agent, USER_AGENT).to_owned(),
             timeout: raw.timeout.duration(),
             redirects: raw.redirects.size(),
             request_bytes: raw.request_size.size(),
@@ -63,9 +70,8 @@ impl Check<'_> {
 
     /// What the layer itself would refuse at the start.
     fn web_rule(&mut self, web: &Web) {
-        let schemes =
-            web.schemes.iter().find(|scheme| !["http", "https"].contains(&scheme.as_str()));
-        if schemes.is_some() || web.schemes.is_empty() {
+        let are_known = web.schemes.iter().all(|scheme| scheme == "http" || scheme == "https");
+        if !are_known || web.schemes.is_empty() {
             self.error(
                 &["builtin", "web", "schemes"],
                 "must be http, https or both",
@@ -109,7 +115,7 @@ impl Check<'_> {
         if given.is_empty() {
             self.error(&key, "must name at least one method", "leave it out for all");
         }
-        let mut methods: Vec<String> = METHODS.iter().map(ToString::to_string).collect();
+        let mut methods = list_or(&None, &METHODS);
         methods.retain(|method| given.contains(method));
         methods
     }
@@ -118,12 +124,5 @@ impl Check<'_> {
         let resolves = raw.resolve == raw::Resolver::Proxy;
         let credentials = (raw.user.as_ref(), raw.password.as_ref());
         self.http_proxy(&["builtin", "web", "proxy"], &raw.url, credentials, resolves)
-    }
-}
-
-fn given_or(list: Option<&List>, default: &[&str]) -> Vec<String> {
-    match list {
-        Some(list) => list.0.clone(),
-        None => default.iter().map(ToString::to_string).collect(),
     }
 }
