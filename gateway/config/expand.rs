@@ -264,9 +264,8 @@ fn read_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
 
 /// The folder that an editor means: the one that holds `.vscode` or `.cursor`.
 pub fn workspace(base: &Path) -> &Path {
-    let name = base.file_name().unwrap_or_default();
     match base.parent() {
-        Some(parent) if name == ".vscode" || name == ".cursor" => parent,
+        Some(parent) if base.ends_with(".vscode") || base.ends_with(".cursor") => parent,
         _ => base,
     }
 }

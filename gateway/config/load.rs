@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::expand::Expand;
-use crate::loaded::{Loaded, Sources, Transport};
+use crate::loaded::{Config, Loaded, Sources, Transport};
 use crate::problem::{Place, Problem, Problems, Report};
 use crate::raw::leaf::List;
 use crate::source::environment::find_set;
@@ -71,13 +71,7 @@ pub fn load_with_layers(sources: &Sources) -> Result<(Loaded, Layers), Report> {
         }
     };
     if let Some(config) = &config {
-        files.extend(config.pins_file.clone());
-        if let Some(file) = &config.authn.keys_file {
-            files.push(sources.cwd.join(file));
-        }
-        for document in &config.policy.documents {
-            files.push(sources.cwd.join(&document.name));
-        }
+        files.extend(named_files(config, &sources.cwd));
     }
     files.sort();
     files.dedup();
@@ -89,6 +83,19 @@ pub fn load_with_layers(sources: &Sources) -> Result<(Loaded, Layers), Report> {
         Some(config) => Ok((Loaded { config, file: own, files, warnings, transport }, layers)),
         None => Err(Report { problems: warnings }),
     }
+}
+
+/// Files beside the configuration's own that it was made of.
+fn named_files(config: &Config, cwd: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    files.extend(config.pins_file.clone());
+    if let Some(file) = &config.authn.keys_file {
+        files.push(cwd.join(file));
+    }
+    for document in &config.policy.documents {
+        files.push(cwd.join(&document.name));
+    }
+    files
 }
 
 struct Loading<'a> {

@@ -330,7 +330,13 @@ fn json(node: &Node) -> Json {
         },
         Value::Float(value) => (*value).into(),
         Value::Text(text) => text.as_str().into(),
-        Value::List(items) => items.iter().map(json).collect(),
+        Value::List(items) => {
+            let mut list = Vec::with_capacity(items.len());
+            for item in items {
+                list.push(json(item));
+            }
+            Json::Array(list)
+        }
         Value::Map(map) => {
             let mut object = serde_json::Map::new();
             for (key, entry) in map {

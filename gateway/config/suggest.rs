@@ -19,7 +19,7 @@ const KNOWN_ELSEWHERE: &[(&str, &str)] = &[
 ];
 
 /// The nearest of `known`, when it is near enough to be meant.
-pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let word = plain(word);
     let mut nearest = None;
     for candidate in known {
@@ -58,7 +58,7 @@ pub fn for_key(word: &str, known: &[&str]) -> String {
             return (*hint).to_string();
         }
     }
-    match nearest(word, known.iter().copied()) {
+    match nearest(word, known) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("the keys here are {}", list(known)),
     }
@@ -66,7 +66,7 @@ pub fn for_key(word: &str, known: &[&str]) -> String {
 
 /// A hint for an unknown word out of a few.
 pub fn for_word(word: &str, known: &[&str]) -> Option<String> {
-    let near = nearest(word, known.iter().copied())?;
+    let near = nearest(word, known)?;
     Some(format!("did you mean `{near}`?"))
 }
 

@@ -230,14 +230,11 @@ impl Check<'_> {
             (Some(raw::Format::Json), _) | (None, true) => LogFormat::Json,
             (Some(raw::Format::Text), _) | (None, false) => LogFormat::Text,
         };
-        let otlp = telemetry.otlp.as_ref().and_then(|text| {
-            let url = parse_open_url(&text.0);
-            if url.is_none() {
-                let what = "must be an http:// or https:// address without user and password";
-                self.error(&["telemetry", "otlp"], what, "such as http://127.0.0.1:4318/v1/traces");
-            }
-            url
-        });
+        let otlp = parse_open_url(text_or(&telemetry.otlp, ""));
+        if telemetry.otlp.is_some() && otlp.is_none() {
+            let what = "must be an http:// or https:// address without user and password";
+            self.error(&["telemetry", "otlp"], what, "such as http://127.0.0.1:4318/v1/traces");
+        }
         lockgate_telemetry::Config {
             level: self.level(&log.level),
             format,
@@ -251,7 +248,10 @@ impl Check<'_> {
     /// The filter; words of other programs for levels are translated.
     fn level(&mut self, level: &Option<Text>) -> String {
         let given = text_or(level, "info");
-        let words: Vec<String> = given.split(',').map(|part| level_word(part.trim())).collect();
+        let mut words = Vec::new();
+        for part in given.split(',') {
+            words.push(level_word(part.trim()));
+        }
         let path = ["log", "level"];
         for word in &words {
             if !word.contains(['=', ':', '[']) && !LEVELS.contains(&word.as_str()) {

@@ -25,8 +25,16 @@ pub fn path_of(path: &Option<Text>) -> Option<PathBuf> {
 pub fn list_or(list: &Option<List>, default: &[&str]) -> Vec<String> {
     match list {
         Some(List(list)) => list.clone(),
-        None => default.iter().map(ToString::to_string).collect(),
+        None => owned(default),
     }
+}
+
+pub fn owned(words: &[&str]) -> Vec<String> {
+    let mut owned = Vec::with_capacity(words.len());
+    for word in words {
+        owned.push((*word).to_owned());
+    }
+    owned
 }
 
 pub fn texts_of(map: &BTreeMap<String, Text>) -> BTreeMap<String, String> {

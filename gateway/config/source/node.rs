@@ -290,7 +290,13 @@ impl Node {
             },
             Value::Float(value) => Figment::Num(tag, Num::F64(*value)),
             Value::Text(text) => Figment::String(tag, text.clone()),
-            Value::List(list) => Figment::Array(tag, list.iter().map(Self::to_figment).collect()),
+            Value::List(list) => {
+                let mut items = Vec::with_capacity(list.len());
+                for item in list {
+                    items.push(item.to_figment());
+                }
+                Figment::Array(tag, items)
+            }
             Value::Map(_) => Figment::Dict(tag, self.to_dict()),
         }
     }

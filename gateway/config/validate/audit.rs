@@ -9,6 +9,7 @@ use url::Url;
 use super::headers::is_framing;
 use super::{Check, is_local};
 use crate::raw::audit::{Arguments, Audit, Facility, OnFull, Output, Syslog, Webhook};
+use crate::raw::given::text_or;
 
 /// Ports of syslog over TLS (RFC 5425) and over TCP alone (RFC 6587).
 const TLS_PORT: u16 = 6514;
@@ -50,9 +51,10 @@ impl Check<'_> {
             (None, None) if !self.production => None,
             (Some(Output::Stdout) | None, None) => Some(audit::Output::Stdout),
             (Some(Output::File) | None, Some(file)) => {
-                let folder =
-                    Path::new(&file.0).parent().filter(|folder| !folder.as_os_str().is_empty());
-                if folder.is_some_and(|folder| !folder.is_dir()) {
+                if let Some(folder) = Path::new(&file.0).parent()
+                    && !folder.as_os_str().is_empty()
+                    && !folder.is_dir()
+                {
                     let hint = "make it; the gateway makes the file, but no folder";
                     self.error(&["audit", "file"], "its folder is not there", hint);
                 }
@@ -81,14 +83,20 @@ impl Check<'_> {
     fn audit_forward(&mut self, raw: &Audit) -> audit::Forward {
         let is_file = raw.file.is_some() && !matches!(raw.output, Some(Output::Off));
         let given = [("syslog", raw.syslog.is_some()), ("webhook", raw.webhook.is_some())];
-        for (name, _) in given.into_iter().filter(|(_, is_given)| *is_given && !is_file) {
-            if !self.layers.damaged(&["audit", "file"]) {
+        for (name, is_given) in given {
+            if is_given && !is_file && !self.layers.damaged(&["audit", "file"]) {
                 let what = "needs `audit.file`: what is not taken yet waits there";
                 self.error(&["audit", name], what, "such as file: audit.jsonl");
             }
         }
-        let webhook = raw.webhook.as_ref().and_then(|raw| self.audit_webhook(raw));
-        let syslog = raw.syslog.as_ref().and_then(|raw| self.syslog(raw));
+        let webhook = match &raw.webhook {
+            Some(raw) => self.audit_webhook(raw),
+            None => None,
+        };
+        let syslog = match &raw.syslog {
+            Some(raw) => self.syslog(raw),
+            None => None,
+        };
         audit::Forward { syslog, webhook }
     }
 
@@ -108,8 +116,7 @@ impl Check<'_> {
 
     fn syslog(&mut self, raw: &Syslog) -> Option<audit::Syslog> {
         let path = ["audit", "syslog", "address"];
-        let address = raw.address.as_ref().and_then(|text| parse_address(&text.0));
-        let Some(address) = address else {
+        let Some(address) = parse_address(text_or(&raw.address, "")) else {
             if !self.layers.damaged(&path) {
                 let what = "must be tls:// or tcp:// with a host and a port alone";
                 self.error(&path, what, "such as tls://logs.example.com:6514");
@@ -147,15 +154,20 @@ fn parse_address(text: &str) -> Option<Url> {
         _ => return None,
     };
     // The usual ports of HTTP would not be seen in the result.
-    let written = rest.rsplit_once(':').map(|(_, port)| port);
-    let has_port = written.is_some_and(|port| !port.is_empty() && !port.contains(']'));
+    let has_port = match rest.rsplit_once(':') {
+        Some((_, port)) => !port.is_empty() && !port.contains(']'),
+        None => false,
+    };
     let mut url = Url::parse(&format!("{scheme}://{rest}")).ok()?;
     if !has_port {
         url.set_port(Some(port)).ok()?;
     }
     let is_plain = url.username().is_empty() && url.password().is_none() && url.path() == "/";
     let is_alone = url.query().is_none() && url.fragment().is_none();
-    (is_plain && is_alone && url.port_or_known_default() != Some(0)).then_some(url)
+    if !is_plain || !is_alone || url.port_or_known_default() == Some(0) {
+        return None;
+    }
+    Some(url)
 }
 
 #[cfg(test)]

@@ -54,7 +54,10 @@ impl Check<'_> {
         };
         let Some(issuer) = root.auth.issuers.get(name) else {
             let shown = self.shown(&path);
-            let names: Vec<&str> = root.auth.issuers.keys().map(String::as_str).collect();
+            let mut names = Vec::new();
+            for name in root.auth.issuers.keys() {
+                names.push(name.as_str());
+            }
             let hint = match suggest::for_word(name, &names) {
                 Some(near) => near,
                 None => "write the provider into `auth.issuers`".into(),

@@ -7,7 +7,7 @@ use lockgate_telemetry::Export;
 use super::headers::is_framing;
 use super::{Check, is_local};
 use crate::raw;
-use crate::raw::leaf::Text;
+use crate::raw::given::{text_or, texts_of};
 
 /// Longest name of the service, and longest value of an attribute, in bytes.
 const MAX_TEXT: usize = 256;
@@ -39,7 +39,7 @@ impl Check<'_> {
         Export {
             headers: self.collector_headers(raw),
             service_name,
-            resource: plain(&raw.resource),
+            resource: texts_of(&raw.resource),
             sampled: u16::try_from(raw.samples_per_thousand.size()).unwrap_or(1000),
         }
     }
@@ -47,16 +47,14 @@ impl Check<'_> {
     fn collector_headers(&mut self, raw: &raw::Telemetry) -> BTreeMap<String, String> {
         let path = ["telemetry", "headers"];
         let headers = self.headers_for_receiver(&path, &raw.headers, is_framing);
-        let url = raw.otlp.as_ref().and_then(|text| url::Url::parse(&text.0).ok());
-        let is_open = url.is_some_and(|url| url.scheme() == "http" && !is_local(&url));
-        if is_open && !raw.headers.is_empty() {
+        if let Ok(url) = url::Url::parse(text_or(&raw.otlp, ""))
+            && url.scheme() == "http"
+            && !is_local(&url)
+            && !raw.headers.is_empty()
+        {
             let what = "cross the network unencrypted";
             self.warning(&path, what, "use https:// for telemetry.otlp");
         }
         headers
     }
-}
-
-fn plain(map: &BTreeMap<String, Text>) -> BTreeMap<String, String> {
-    map.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect()
 }

@@ -27,12 +27,11 @@ pub fn read(env: &Environment, problems: &mut Problems) -> Node {
 }
 
 fn says(env: &Environment, name: &str, value: &str) -> bool {
-    find_set(env, name).is_some_and(|set| set.eq_ignore_ascii_case(value))
+    matches!(find_set(env, name), Some(set) if set.eq_ignore_ascii_case(value))
 }
 
 fn put(root: &mut Node, path: &[&str], value: &str, variable: &str) {
-    let path: Vec<String> = path.iter().map(ToString::to_string).collect();
-    root.put(&path, Node::text(value, Place::Variable(variable.to_owned())));
+    root.put(path, Node::text(value, Place::Variable(variable.to_owned())));
 }
 
 /// The first of them that is set.
@@ -78,17 +77,18 @@ fn put_headers(env: &Environment, root: &mut Node) {
 fn put_resource(env: &Environment, root: &mut Node) {
     const ATTRIBUTES: &str = "OTEL_RESOURCE_ATTRIBUTES";
     const NAME: &str = "OTEL_SERVICE_NAME";
-    let list = find_set(env, ATTRIBUTES).map(String::as_str);
-    for (name, value) in read_pairs(list.unwrap_or_default()) {
-        match name.as_str() {
-            "service.name" => put(root, &["telemetry", "service_name"], &value, ATTRIBUTES),
-            name => put(root, &["telemetry", "resource", name], &value, ATTRIBUTES),
+    let service_name = ["telemetry", "service_name"];
+    if let Some(list) = find_set(env, ATTRIBUTES) {
+        for (name, value) in read_pairs(list) {
+            match name.as_str() {
+                "service.name" => put(root, &service_name, &value, ATTRIBUTES),
+                name => put(root, &["telemetry", "resource", name], &value, ATTRIBUTES),
+            }
         }
     }
     if let Some(name) = find_set(env, NAME) {
-        let path = ["telemetry".to_owned(), "service_name".to_owned()];
-        root.remove(&path);
-        root.put(&path, Node::text(name, Place::Variable(NAME.to_owned())));
+        root.remove(&service_name);
+        put(root, &service_name, name, NAME);
     }
 }
 
@@ -103,8 +103,11 @@ fn put_sampler(env: &Environment, root: &mut Node, problems: &mut Problems) {
         "always_on" => 1.0,
         "always_off" => 0.0,
         "traceidratio" => {
-            let argument = find_set(env, ARGUMENT).map_or("1", String::as_str);
-            match argument.parse::<f64>() {
+            let share = match find_set(env, ARGUMENT) {
+                Some(argument) => argument.parse::<f64>(),
+                None => Ok(1.0),
+            };
+            match share {
                 Ok(share) if (0.0..=1.0).contains(&share) => share,
                 _ => {
                     let place = Place::Variable(ARGUMENT.to_owned());

@@ -41,13 +41,16 @@ impl Check<'_> {
             check_interval: raw.check_interval.duration(),
             resources: Vec::new(),
             templates: Vec::new(),
-            prompts: raw.prompts.iter().map(prompt).collect(),
+            prompts: Vec::new(),
         };
         for (at, entry) in raw.resources.iter().enumerate() {
             content.resources.push(self.content_resource(at, entry));
         }
         for (at, entry) in raw.templates.iter().enumerate() {
             content.templates.push(self.content_template(at, entry));
+        }
+        for entry in &raw.prompts {
+            content.prompts.push(prompt(entry));
         }
         if let Some(folder) = &content.folder
             && !folder.is_dir()
@@ -137,13 +140,20 @@ fn kind(body: &Body) -> &'static str {
 }
 
 fn prompt(raw: &raw::Prompt) -> Prompt {
-    Prompt {
+    let mut prompt = Prompt {
         name: raw.name.0.clone(),
         title: text_of(&raw.title),
         description: text_of(&raw.description),
-        arguments: raw.arguments.iter().map(argument).collect(),
-        messages: raw.messages.iter().map(message).collect(),
+        arguments: Vec::with_capacity(raw.arguments.len()),
+        messages: Vec::with_capacity(raw.messages.len()),
+    };
+    for entry in &raw.arguments {
+        prompt.arguments.push(argument(entry));
     }
+    for entry in &raw.messages {
+        prompt.messages.push(message(entry));
+    }
+    prompt
 }
 
 fn argument(raw: &raw::Argument) -> Argument {

@@ -186,5 +186,6 @@ fn network(url: &str, raw: &raw::Connection) -> Result<DatabasePlace, &'static s
 fn decoded(text: &str) -> Result<String, &'static str> {
     const WRONG: &str = "has a % that is not followed by two hexadecimal digits of UTF-8";
     let Some(bytes) = percent::decode_strictly(text) else { return Err(WRONG) };
-    String::from_utf8(bytes).map_err(|_| WRONG)
+    let Ok(text) = String::from_utf8(bytes) else { return Err(WRONG) };
+    Ok(text)
 }

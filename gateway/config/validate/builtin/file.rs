@@ -17,7 +17,9 @@ impl Check<'_> {
         let deny_write = list_or(&raw.deny_write, &ORDERS);
         let mut within = Vec::new();
         for root in &roots {
-            within.extend(root.path.to_str().map(str::to_owned));
+            if let Some(path) = root.path.to_str() {
+                within.push(path.to_owned());
+            }
         }
         if within.is_empty() {
             within.push("/".into());

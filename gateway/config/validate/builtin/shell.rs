@@ -39,7 +39,7 @@ impl Check<'_> {
         self.check_shell_timeouts(raw);
         let rule = self.shell_rule(raw, &roots);
         if search.is_empty() {
-            search = SEARCH.iter().map(PathBuf::from).collect();
+            search = SEARCH.map(PathBuf::from).to_vec();
         }
         Some(Shell {
             roots,

@@ -6,7 +6,7 @@ use lockgate_tools::Web;
 
 use super::super::Check;
 use crate::raw::builtin::web as raw;
-use crate::raw::given::{list_or, text_or};
+use crate::raw::given::{list_or, owned, text_or};
 
 const METHODS: [&str; 6] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"];
 const HEADERS: [&str; 15] = [
@@ -115,7 +115,7 @@ impl Check<'_> {
         if given.is_empty() {
             self.error(&key, "must name at least one method", "leave it out for all");
         }
-        let mut methods = list_or(&None, &METHODS);
+        let mut methods = owned(&METHODS);
         methods.retain(|method| given.contains(method));
         methods
     }
