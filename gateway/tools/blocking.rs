@@ -40,8 +40,10 @@ impl BlockingPool {
             stop.check()?;
             work(&stop)
         });
-        let result =
-            done.await.map_err(|_| ToolError::new("the work has ended without a result"))?;
+        let result = match done.await {
+            Ok(result) => result,
+            Err(_) => Err(ToolError::new("the work has ended without a result")),
+        };
         drop(guard);
         result
     }

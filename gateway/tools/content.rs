@@ -6,6 +6,7 @@ mod argument;
 mod compile;
 mod config;
 mod folder;
+mod problems;
 mod template;
 mod words;
 
@@ -35,9 +36,14 @@ use folder::{Folder, Print};
 const LASTING_MS: u64 = 5000;
 
 pub(crate) fn build(config: &Config) -> Result<ServerDefinition, String> {
-    let compiled = Compiled::new(config).map_err(|problem| problem.to_string())?;
-    let folder =
-        config.folder.as_ref().map(|path| Folder::open(path, config.file_bytes)).transpose()?;
+    let compiled = match Compiled::new(config) {
+        Ok(compiled) => compiled,
+        Err(problem) => return Err(problem.to_string()),
+    };
+    let folder = match &config.folder {
+        Some(path) => Some(Folder::open(path, config.file_bytes)?),
+        None => None,
+    };
     let content = Content {
         shared: Arc::new(Shared { compiled, folder, watched: Mutex::default() }),
         teller: OnceLock::new(),
@@ -124,15 +130,10 @@ impl Provider for Content {
             let (part, lasting) = match place {
                 Place::Text(text) => (("text", text), true),
                 Place::Base64(text) => (("blob", text), true),
-                Place::File(path) => {
-                    let shared = Arc::clone(&self.shared);
-                    let read = tokio::task::spawn_blocking(move || {
-                        shared.folder.as_ref().map(|f| f.read(&path))
-                    });
-                    let read = read.await.map_err(|_| "the resource cannot be read".to_owned())?;
-                    let Some(bytes) = read.transpose()?.flatten() else { return Ok(None) };
-                    (part(bytes), false)
-                }
+                Place::File(path) => match read_file(Arc::clone(&self.shared), path).await? {
+                    Some(bytes) => (part(bytes), false),
+                    None => return Ok(None),
+                },
             };
             let mut item = json!({"uri": uri, "mimeType": mime_type});
             item[part.0] = part.1.into();
@@ -146,7 +147,7 @@ impl Provider for Content {
     }
 
     fn complete(&self, wanted: &CompletionRequest<'_>) -> Vec<String> {
-        let values = match wanted.target {
+        let mut values = match wanted.target {
             CompletionTarget::Prompt(name) => {
                 self.shared.compiled.prompt_values(name, wanted.argument)
             }
@@ -155,7 +156,8 @@ impl Provider for Content {
             }
         };
         let typed = wanted.typed.to_lowercase();
-        values.into_iter().filter(|value| value.to_lowercase().starts_with(&typed)).collect()
+        values.retain(|value| value.to_lowercase().starts_with(&typed));
+        values
     }
 
     fn subscribe(&self, uri: &str) -> Result<(), String> {
@@ -166,9 +168,8 @@ impl Provider for Content {
         let Place::File(path) = found.place else { return Ok(()) };
         self.shared.watched.lock().insert(uri.to_owned(), (path, None));
         let mut watching = self.watching.lock();
-        if watching.as_ref().is_none_or(JoinHandle::is_finished)
-            && let Some(teller) = self.teller.get()
-        {
+        let is_watching = matches!(&*watching, Some(task) if !task.is_finished());
+        if !is_watching && let Some(teller) = self.teller.get() {
             *watching =
                 Some(tokio::spawn(watch(Arc::clone(&self.shared), teller.clone(), self.interval)));
         }
@@ -200,8 +201,11 @@ async fn watch(shared: Arc<Shared>, teller: ChangeNotifier, interval: Duration) 
         let looked = tokio::task::spawn_blocking(move || {
             let mut looked = Vec::new();
             for (uri, path) in files {
-                let folder = looking.folder.as_ref();
-                looked.push((uri, folder.map(|folder| folder.print(&path)).unwrap_or_default()));
+                let print = match &looking.folder {
+                    Some(folder) => folder.print(&path),
+                    None => Print::default(),
+                };
+                looked.push((uri, print));
             }
             looked
         });
@@ -210,15 +214,30 @@ async fn watch(shared: Arc<Shared>, teller: ChangeNotifier, interval: Duration) 
         {
             let mut watched = shared.watched.lock();
             for (uri, print) in looked {
-                if let Some((_, before)) = watched.get_mut(&uri) {
-                    // The first look only says how it is now.
-                    if before.replace(print).is_some_and(|before| before != print) {
-                        changed.push(uri);
-                    }
+                // The first look only says how it is now.
+                if let Some((_, seen)) = watched.get_mut(&uri)
+                    && let Some(before) = seen.replace(print)
+                    && before != print
+                {
+                    changed.push(uri);
                 }
             }
         }
-        changed.iter().for_each(|uri| teller.updated(uri));
+        for uri in &changed {
+            teller.updated(uri);
+        }
+    }
+}
+
+/// A file's bytes, on a thread that may wait; `None` when there is no such file.
+async fn read_file(shared: Arc<Shared>, path: String) -> Result<Option<Vec<u8>>, String> {
+    let reading = tokio::task::spawn_blocking(move || match &shared.folder {
+        Some(folder) => folder.read(&path),
+        None => Ok(None),
+    });
+    match reading.await {
+        Ok(read) => read,
+        Err(_) => Err("the resource cannot be read".into()),
     }
 }
 
@@ -252,13 +271,13 @@ fn template(template: &Template) -> Value {
 }
 
 fn prompt(prompt: &Prompt) -> Value {
-    let arguments = prompt.arguments.iter().map(|argument| {
+    let mut arguments = Vec::new();
+    for argument in &prompt.arguments {
         let words = argument::described(argument);
         let mut item = json!({"name": argument.name, "required": argument.required});
         described(&mut item, argument.title.as_deref(), Some(&words));
-        item
-    });
-    let arguments: Vec<Value> = arguments.collect();
+        arguments.push(item);
+    }
     let mut item = json!({"name": prompt.name, "arguments": arguments});
     described(&mut item, prompt.title.as_deref(), prompt.description.as_deref());
     item
@@ -266,7 +285,9 @@ fn prompt(prompt: &Prompt) -> Value {
 
 fn described(item: &mut Value, title: Option<&str>, description: Option<&str>) {
     for (key, words) in [("title", title), ("description", description)] {
-        if let Some(words) = words.filter(|words| !words.is_empty()) {
+        if let Some(words) = words
+            && !words.is_empty()
+        {
             item[key] = words.into();
         }
     }

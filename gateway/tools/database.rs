@@ -41,18 +41,22 @@ pub(crate) fn build(config: &Config, about: &About) -> Result<ServerDefinition, 
     let limits = &config.limits;
     let mut connections = BTreeMap::new();
     for (name, settings) in &config.connections {
-        let connection = prepare(settings, limits, about)
-            .map_err(|words| format!("connections.{name}: {words}"))?;
+        let connection = match prepare(settings, limits, about) {
+            Ok(connection) => connection,
+            Err(words) => return Err(format!("connections.{name}: {words}")),
+        };
         connections.insert(name.clone(), connection);
     }
-    let embedded = config.embedded.clone().map(|folder| Embedded::new(folder, limits));
-    if let Some(embedded) = &embedded {
-        let place = Reached::Embedded(embedded.clone(), Arc::new(Semaphore::new(limits.pool)));
+    let mut embedded = None;
+    if let Some(folder) = &config.embedded {
+        let databases = Embedded::new(folder.clone(), limits);
+        let place = Reached::Embedded(databases.clone(), Arc::new(Semaphore::new(limits.pool)));
         let rule = rule(Dialect::Sqlite, &[])?;
         connections.insert(
             EMBEDDED.to_owned(),
             DatabaseConnection { rule, dialect: Dialect::Sqlite, place },
         );
+        embedded = Some(databases);
     }
     let shared = Arc::new(Shared {
         connections,

@@ -53,9 +53,10 @@ impl Tool for Add {
         _: Client<'a>,
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
-            let sum = sum(arguments.get("a"), arguments.get("b"));
-            let sum = sum.ok_or_else(|| ToolError::new("the sum is too large for a number"))?;
-            Ok(json!({"sum": sum}).into())
+            match sum(arguments.get("a"), arguments.get("b")) {
+                Some(sum) => Ok(json!({"sum": sum}).into()),
+                None => Err(ToolError::new("the sum is too large for a number")),
+            }
         })
     }
 }
@@ -195,10 +196,10 @@ impl Provider for Examples {
                         .to_owned(),
                 )
             } else {
-                let name = uri
-                    .strip_prefix(NOTE)
-                    .filter(|n| !n.is_empty() && n.len() <= MAX_NAME && !n.contains('/'));
-                let Some(name) = name else { return Ok(None) };
+                let Some(name) = uri.strip_prefix(NOTE) else { return Ok(None) };
+                if name.is_empty() || name.len() > MAX_NAME || name.contains('/') {
+                    return Ok(None);
+                }
                 ("text/plain", format!("A note about {name}.\n"))
             };
             Ok(Some(Contents::lasting(
@@ -215,7 +216,12 @@ impl Provider for Examples {
             _ => return Vec::new(),
         }
         let typed = wanted.typed.to_lowercase();
-        let fitting = NAMES.iter().filter(|name| name.to_lowercase().starts_with(&typed));
-        fitting.map(ToString::to_string).collect()
+        let mut names = Vec::new();
+        for name in NAMES {
+            if name.to_lowercase().starts_with(&typed) {
+                names.push(name.to_owned());
+            }
+        }
+        names
     }
 }

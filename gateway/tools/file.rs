@@ -25,13 +25,11 @@ use place::Files;
 
 pub(crate) fn build(config: &Config) -> Result<ServerDefinition, String> {
     let files = Arc::new(Files::open(config)?);
-    let roots: Vec<String> = files
-        .roots
-        .iter()
-        .map(|root| {
-            format!("{} ({})", root.path, if root.write { "read and write" } else { "read only" })
-        })
-        .collect();
+    let mut roots = Vec::new();
+    for root in &files.roots {
+        let what = if root.write { "read and write" } else { "read only" };
+        roots.push(format!("{} ({what})", root.path));
+    }
     let instructions = format!(
         "Files in these folders: {}. Paths are absolute, or relative to the first folder. Call \
             `list` to look around and `search` to find something before you read.",

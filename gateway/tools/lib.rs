@@ -87,13 +87,10 @@ impl Builtin {
     pub fn prepare(&self, config: &Config) -> Result<Prepared, String> {
         let old = &self.running.lock().config;
         let mut changes = Changes::default();
-        changes.part(
-            "example",
-            old.example.then_some(&()),
-            config.example.then_some(&()),
-            |()| Ok(example::build()),
-        )?;
-        changes.part("system", old.system.then_some(&()), config.system.then_some(&()), |()| {
+        changes.part("example", switch(old.example), switch(config.example), |()| {
+            Ok(example::build())
+        })?;
+        changes.part("system", switch(old.system), switch(config.system), |()| {
             Ok(system::build(&self.about, &self.registry, &self.stats))
         })?;
         changes.part("content", old.content.as_ref(), config.content.as_ref(), content::build)?;
@@ -117,18 +114,16 @@ impl Builtin {
     pub fn adopt(&self, Prepared { config, changes }: Prepared) {
         let mut running = self.running.lock();
         for (category, made) in changes.0 {
-            let tools = made.as_ref().map(|parts| parts.tools.clone()).unwrap_or_default();
-            self.registry.install(category, &tools);
-            match made {
-                None => running.servers.remove(category),
-                Some(made) => {
-                    let registry = Arc::clone(&self.registry);
-                    let events = self.about.events.clone();
-                    let server =
-                        Server::start(category, &self.about.version, made, registry, events);
-                    running.servers.insert(category, server)
-                }
+            let Some(made) = made else {
+                self.registry.install(category, &[]);
+                running.servers.remove(category);
+                continue;
             };
+            self.registry.install(category, &made.tools);
+            let registry = Arc::clone(&self.registry);
+            let events = self.about.events.clone();
+            let server = Server::start(category, &self.about.version, made, registry, events);
+            running.servers.insert(category, server);
         }
         running.config = config;
     }
@@ -136,13 +131,18 @@ impl Builtin {
     /// The servers of now.
     #[must_use]
     pub fn servers(&self) -> Vec<Arc<dyn Upstream>> {
-        self.running
-            .lock()
-            .servers
-            .values()
-            .map(|server| Arc::clone(server) as Arc<dyn Upstream>)
-            .collect()
+        let running = self.running.lock();
+        let mut servers = Vec::with_capacity(running.servers.len());
+        for server in running.servers.values() {
+            servers.push(Arc::clone(server) as Arc<dyn Upstream>);
+        }
+        servers
     }
+}
+
+/// The settings of a category that has none besides being on.
+fn switch(on: bool) -> Option<&'static ()> {
+    if on { Some(&()) } else { None }
 }
 
 /// Servers that have been made and can be adopted.
@@ -177,16 +177,17 @@ impl Changes {
         if old == new {
             return Ok(());
         }
-        let made = match new {
-            None => None,
-            Some(config) => {
-                let ServerDefinition { instructions, tools, provider, backing } =
-                    make(config).map_err(|words| format!("builtin.{category}: {words}"))?;
-                let tools = Registry::prepare(category, tools)?;
-                Some(PreparedServer { instructions, tools, provider, backing, trouble: None })
-            }
+        let Some(config) = new else {
+            self.0.push((category, None));
+            return Ok(());
         };
-        self.0.push((category, made));
+        let ServerDefinition { instructions, tools, provider, backing } = match make(config) {
+            Ok(definition) => definition,
+            Err(words) => return Err(format!("builtin.{category}: {words}")),
+        };
+        let tools = Registry::prepare(category, tools)?;
+        let made = PreparedServer { instructions, tools, provider, backing, trouble: None };
+        self.0.push((category, Some(made)));
         Ok(())
     }
 
@@ -201,16 +202,18 @@ impl Changes {
     ) -> Result<(), String> {
         let mut trouble = None;
         self.part(category, old, new, |config| {
-            Ok(make(config).unwrap_or_else(|words| {
-                tracing::error!(server = category, "{words}");
-                trouble = Some(words);
-                ServerDefinition {
-                    instructions: String::new(),
-                    tools: Vec::new(),
-                    provider: None,
-                    backing: None,
-                }
-            }))
+            let words = match make(config) {
+                Ok(definition) => return Ok(definition),
+                Err(words) => words,
+            };
+            tracing::error!(server = category, "{words}");
+            trouble = Some(words);
+            Ok(ServerDefinition {
+                instructions: String::new(),
+                tools: Vec::new(),
+                provider: None,
+                backing: None,
+            })
         })?;
         if let (Some(words), Some((_, Some(parts)))) = (trouble, self.0.last_mut()) {
             parts.trouble = Some(words);

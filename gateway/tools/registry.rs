@@ -46,7 +46,7 @@ pub(crate) struct Entry {
 impl Entry {
     /// The name within its server.
     pub(crate) fn own(&self) -> &str {
-        self.name.split_once('/').map_or(&*self.name, |(_, own)| own)
+        self.spec.own_name()
     }
 }
 
@@ -56,7 +56,8 @@ pub(crate) struct Registry {
     observers: Vec<Arc<dyn Observer>>,
 }
 
-fn is_valid_name(own: &str) -> bool {
+/// Whether a thing may be called so: of what every client takes in names.
+pub(crate) fn is_valid_name(own: &str) -> bool {
     (1..=100).contains(&own.len())
         && own.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b))
 }
@@ -93,8 +94,9 @@ impl Registry {
                 }
             }
             for (schema, what) in [(&spec.input, "input"), (&spec.output, "output")] {
-                schema::is_checkable(schema)
-                    .map_err(|words| format!("{name}: its {what} schema: {words}"))?;
+                if let Err(words) = schema::is_checkable(schema) {
+                    return Err(format!("{name}: its {what} schema: {words}"));
+                }
             }
             let entry = Arc::new(Entry { name: Arc::clone(&name), spec, tool });
             if entries.insert(Arc::clone(&name), Arc::clone(&entry)).is_some() {
@@ -110,17 +112,24 @@ impl Registry {
         let mut gone = Vec::new();
         {
             let mut entries = self.entries.write();
-            entries.retain(|name, _| {
-                let keep = name.split_once('/').is_none_or(|(own, _)| own != category);
-                if !keep && !tools.iter().any(|tool| tool.name == *name) {
+            entries.retain(|name, entry| match entry.spec.split_name() {
+                Some((own_category, _)) if own_category == category => {
                     gone.push(Arc::clone(name));
+                    false
                 }
-                keep
+                _ => true,
             });
-            entries.extend(tools.iter().map(|tool| (Arc::clone(&tool.name), Arc::clone(tool))));
+            for tool in tools {
+                entries.insert(Arc::clone(&tool.name), Arc::clone(tool));
+            }
+            gone.retain(|name| !entries.contains_key(name));
         }
-        gone.iter().for_each(|name| self.tell(name, Event::Unregistered));
-        tools.iter().for_each(|tool| self.tell(&tool.name, Event::Registered));
+        for name in &gone {
+            self.tell(name, Event::Unregistered);
+        }
+        for tool in tools {
+            self.tell(&tool.name, Event::Registered);
+        }
     }
 
     /// Notes the start of a run; what it gives must hear how it ended, or counts it as cancelled.

@@ -5,6 +5,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::tool::first_chars;
+
 /// Keywords that say nothing about which values fit.
 const NOTES: [&str; 7] =
     ["$schema", "title", "description", "examples", "default", "format", "deprecated"];
@@ -66,31 +68,35 @@ pub(crate) fn check_arguments(
 }
 
 fn check_members(schema: &Value, given: &mut Map<String, Value>, path: &str) -> Result<(), String> {
-    let properties = properties_of(schema);
+    let none = Map::new();
+    let properties = properties_of(schema).unwrap_or(&none);
     let others = schema.get("additionalProperties").unwrap_or(&Value::Bool(true));
     for (key, value) in given.iter_mut() {
         let name = join_path(path, key);
-        match (properties.and_then(|all| all.get(key)), others) {
+        match (properties.get(key), others) {
             (Some(property), _) => check_value(property, value, &name)?,
             (None, Value::Bool(false)) => return Err(describe_unknown(properties, &name, path)),
             (None, other) => check_value(other, value, &name)?,
         }
     }
     if let Some(Value::Array(required)) = schema.get("required") {
-        for key in required.iter().filter_map(Value::as_str) {
+        for key in required {
+            let Some(key) = key.as_str() else { continue };
             if given.contains_key(key) {
                 continue;
             }
             let name = join_path(path, key);
-            let expected = match properties.and_then(|all| all.get(key)) {
+            let expected = match properties.get(key) {
                 Some(property) => describe_schema(property),
                 None => "a value".to_owned(),
             };
             return Err(format!("the argument `{name}` is missing; expected {expected}"));
         }
     }
-    for (key, property) in properties.into_iter().flatten() {
-        if let Some(default) = property.get("default").filter(|_| !given.contains_key(key)) {
+    for (key, property) in properties {
+        if !given.contains_key(key)
+            && let Some(default) = property.get("default")
+        {
             given.insert(key.clone(), default.clone());
         }
     }
@@ -98,22 +104,18 @@ fn check_members(schema: &Value, given: &mut Map<String, Value>, path: &str) -> 
 }
 
 fn properties_of(schema: &Value) -> Option<&Map<String, Value>> {
-    schema.get("properties").and_then(Value::as_object)
+    schema.get("properties")?.as_object()
 }
 
 fn join_path(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
-fn describe_unknown(properties: Option<&Map<String, Value>>, name: &str, path: &str) -> String {
-    let mut known: Vec<&str> = Vec::new();
-    if let Some(properties) = properties {
-        known.extend(properties.keys().map(String::as_str));
-    }
+fn describe_unknown(properties: &Map<String, Value>, name: &str, path: &str) -> String {
+    let known: Vec<&str> = properties.keys().map(String::as_str).collect();
     let takes = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
     let taker = if path.is_empty() { "this tool".to_owned() } else { format!("`{path}`") };
-    let name: String = name.chars().take(SHOWN).collect();
-    format!("unknown argument `{name}`: {taker} takes {takes}")
+    format!("unknown argument `{}`: {taker} takes {takes}", first_chars(name, SHOWN))
 }
 
 fn check_value(schema: &Value, value: &mut Value, name: &str) -> Result<(), String> {
@@ -160,7 +162,8 @@ fn has_type(value: &Value, kind: &str) -> bool {
 
 /// Whether it is a whole number; `3.0` becomes `3`.
 fn normalize_integer(value: &mut Value) -> bool {
-    if let Some(number) = value.as_f64().filter(|_| value.is_f64())
+    if value.is_f64()
+        && let Some(number) = value.as_f64()
         && number.fract() == 0.0
         && number.abs() <= EXACT
         && let Ok(exact) = format!("{number:.0}").parse::<i64>()
@@ -178,8 +181,15 @@ fn is_within_bounds(schema: &Value, value: &Value) -> bool {
     }
     match value {
         Value::Number(_) => {
-            schema.get("minimum").is_none_or(|least| at_most(least, value))
-                && schema.get("maximum").is_none_or(|most| at_most(value, most))
+            if let Some(least) = schema.get("minimum")
+                && !at_most(least, value)
+            {
+                return false;
+            }
+            match schema.get("maximum") {
+                Some(most) => at_most(value, most),
+                None => true,
+            }
         }
         Value::String(text) => is_sized(schema, text.chars().count(), "minLength", "maxLength"),
         Value::Array(list) => is_sized(schema, list.len(), "minItems", "maxItems"),
@@ -188,10 +198,9 @@ fn is_within_bounds(schema: &Value, value: &Value) -> bool {
 }
 
 fn is_sized(schema: &Value, size: usize, least: &str, most: &str) -> bool {
-    let size = size as u64;
-    let least = schema.get(least).and_then(Value::as_u64);
-    let most = schema.get(most).and_then(Value::as_u64);
-    least.is_none_or(|least| size >= least) && most.is_none_or(|most| size <= most)
+    let least = schema[least].as_u64().unwrap_or(0);
+    let most = schema[most].as_u64().unwrap_or(u64::MAX);
+    (least..=most).contains(&(size as u64))
 }
 
 /// Compares whole numbers exactly, others as doubles.
@@ -216,20 +225,18 @@ pub(crate) fn as_whole(value: &Value) -> Option<i128> {
 
 /// What fits a schema, in words.
 fn describe_schema(schema: &Value) -> String {
-    if let Some(words) = schema.get("enum").and_then(Value::as_array) {
-        let words: Vec<String> = words.iter().map(Value::to_string).collect();
-        return if words.len() == 1 {
-            words.join("")
-        } else {
-            format!("one of {}", words.join(", "))
+    if let Some(Value::Array(values)) = schema.get("enum") {
+        let words: Vec<String> = values.iter().map(Value::to_string).collect();
+        return match words.as_slice() {
+            [word] => word.clone(),
+            words => format!("one of {}", words.join(", ")),
         };
     }
-    let types = declared_types(schema);
-    if types.is_empty() {
-        return "a value".into();
+    let mut words = Vec::new();
+    for kind in declared_types(schema) {
+        words.push(describe_type(schema, kind));
     }
-    let words: Vec<String> = types.iter().map(|kind| describe_type(schema, kind)).collect();
-    words.join(" or ")
+    if words.is_empty() { "a value".into() } else { words.join(" or ") }
 }
 
 fn describe_type(schema: &Value, kind: &str) -> String {
@@ -265,14 +272,14 @@ fn describe_range(schema: &Value, least: &str, most: &str, unit: &str) -> String
 /// A value in a message: shortened, and a long string by its length.
 fn describe_value(value: &Value) -> String {
     match value {
-        Value::String(text) if text.chars().count() > SHOWN => {
+        Value::String(text) if first_chars(text, SHOWN) != text => {
             format!("{} characters", text.chars().count())
         }
         Value::Array(list) if list.len() > 8 => format!("{} items", list.len()),
         value => {
             let text = value.to_string();
-            let short: String = text.chars().take(SHOWN).collect();
-            if short.len() < text.len() { format!("{short}…") } else { short }
+            let short = first_chars(&text, SHOWN);
+            if short == text { text } else { format!("{short}…") }
         }
     }
 }

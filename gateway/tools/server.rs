@@ -2,6 +2,7 @@
 //! model can mend (a wrong argument, an operation that failed) is a result with `isError`; what a
 //! client did wrong is an error.
 
+mod answer;
 mod backing;
 mod payload;
 
@@ -13,7 +14,6 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use lockgate_admission::{Bounds, Charge, ConcurrencyLimit, Permit, Refused};
 use lockgate_protocol::capabilities::Offers;
-use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::{self, Message, Outcome, SentBy};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
@@ -25,23 +25,19 @@ use lockgate_upstream::{
     Upstream,
 };
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+
 use tokio::sync::watch;
 
-use crate::provider::{
-    ChangeListener, ChangeNotifier, CompletionRequest, CompletionTarget, Provider,
-};
-use crate::registry::{CallOutcome, Entry, Registry};
-use crate::tool::{Arguments, Client, MAX_TIMEOUT, TIMEOUT, Tool, ToolError};
-use crate::{PreparedServer, schema};
+use crate::PreparedServer;
+use crate::provider::{ChangeListener, ChangeNotifier, Provider};
+use crate::registry::{Entry, Registry};
+use crate::tool::{MAX_TIMEOUT, TIMEOUT, Tool};
+use answer::Rejection;
 pub(crate) use backing::Backing;
-use payload::{build_item, build_result, read_object, timeout_error};
+use payload::build_item;
 
 /// Most resources of one server that somebody is subscribed to.
 const SUBSCRIPTIONS: usize = 1000;
-/// Most values of a completion.
-const VALUES: usize = 100;
-
 /// Calls that run at once, and that wait, as the defaults are for servers of others.
 const CALLS: Bounds = Bounds { running: 32, waiting: 128 };
 
@@ -87,19 +83,22 @@ impl Server {
             name: slug.to_owned(),
             version: version.to_owned(),
         };
-        let state = if trouble.is_some() { State::Failed } else { State::Connected };
-        let trouble =
-            trouble.map(|words| Trouble { stage: Stage::Start, words, stderr: Vec::new() });
-        let status = Status {
-            state,
+        let mut status = Status {
+            state: State::Connected,
             since: SystemTime::now(),
             peer: Some(peer),
-            trouble,
+            trouble: None,
             restarts: 0,
             last_good: None,
         };
-        let by_name =
-            tools.iter().map(|entry| (Box::from(entry.own()), Arc::clone(entry))).collect();
+        if let Some(words) = trouble {
+            status.state = State::Failed;
+            status.trouble = Some(Trouble { stage: Stage::Start, words, stderr: Vec::new() });
+        }
+        let mut by_name = HashMap::with_capacity(tools.len());
+        for entry in &tools {
+            by_name.insert(Box::from(entry.own()), Arc::clone(entry));
+        }
         let server = Arc::new(Self {
             slug,
             instance: Instance::mint(),
@@ -137,7 +136,10 @@ impl Server {
             tools.extend(build_item(&entry.spec.list_item(), ListKind::Tools));
         }
         tools.extend(self.provided_items(ListKind::Tools));
-        let offers = self.provider.as_ref().map(|m| m.offers()).unwrap_or_default();
+        let offers = match &self.provider {
+            Some(provider) => provider.offers(),
+            None => Offers::default(),
+        };
         let catalog = Catalog {
             version: self.catalog.load().version + 1,
             tools,
@@ -157,80 +159,24 @@ impl Server {
         provider.items(kind).iter().filter_map(|item| build_item(item, kind)).collect()
     }
 
-    async fn answer_call(&self, call: &Call<'_>) -> Result<Value, (i64, String)> {
-        let client =
-            Client { conversation: call.conversation.clone(), caller_view: call.caller_view };
-        let provider = self.provider.as_ref();
-        match call.method {
-            Method::ToolsCall => self.call_tool(call, client).await.map_err(invalid),
-            Method::PromptsGet => {
-                let provider =
-                    provider.ok_or_else(|| invalid(format!("unknown prompt: {}", call.target)))?;
-                let arguments = read_object(call, "arguments").map_err(invalid)?;
-                provider.prompt(call.target, &arguments, client).await.map_err(invalid)
-            }
-            Method::ResourcesRead => {
-                let provider = provider.ok_or_else(|| invalid("resource not found".into()))?;
-                match provider
-                    .read(call.target, client)
-                    .await
-                    .map_err(|words| (code::INTERNAL, words))?
-                {
-                    Some(contents) => Ok(contents.result()),
-                    None => Err(invalid("resource not found".into())),
-                }
-            }
-            Method::Complete => self.complete_argument(call).map_err(invalid),
-            other => Err((code::METHOD_NOT_FOUND, format!("method not found: {}", other.as_str()))),
-        }
-    }
-
-    async fn call_tool(&self, call: &Call<'_>, client: Client<'_>) -> Result<Value, String> {
-        let entry = self
-            .by_name
-            .get(call.target)
-            .ok_or_else(|| format!("unknown tool: {}", call.target))?;
-        let mut arguments = read_object(call, "arguments")?;
-        let mut run = self.registry.begin(entry);
-        let limit = call.timeout.unwrap_or(entry.spec.timeout).min(MAX_TIMEOUT);
-        let outcome = match schema::check_arguments(&entry.spec.input, &mut arguments) {
-            Ok(()) => {
-                match tokio::time::timeout(limit, entry.tool.run(Arguments(arguments), client))
-                    .await
-                {
-                    Ok(outcome) => outcome,
-                    Err(_) => Err(timeout_error(&entry.spec, limit)),
-                }
-            }
-            Err(words) => Err(ToolError(words)),
-        };
-        let (result, ended) = match outcome.and_then(|output| build_result(output, entry.spec.cap))
-        {
-            Ok(result) => (result, CallOutcome::Success),
-            Err(error) => (
-                json!({"content": [{"type": "text", "text": error.0}], "isError": true}),
-                CallOutcome::Failure,
-            ),
-        };
-        run.ended = ended;
-        Ok(result)
-    }
-
     /// A place among the calls that run at once; none is needed to wait for another server.
     async fn acquire_permit(
         &self,
         call: &Call<'_>,
         limit: Duration,
     ) -> Result<Option<Permit>, Failure> {
-        let entry = self.by_name.get(call.target).filter(|_| call.method == Method::ToolsCall);
-        if entry.is_some_and(|entry| entry.spec.asks_servers) {
+        if call.method == Method::ToolsCall
+            && let Some(entry) = self.by_name.get(call.target)
+            && entry.spec.asks_servers
+        {
             return Ok(None);
         }
         if let Some(permit) = self.calls.try_acquire(call.caller.id) {
             return Ok(Some(permit));
         }
         match tokio::time::timeout(limit, Box::pin(self.calls.acquire(call.caller.id))).await {
-            Ok(permit) => permit.map(Some).map_err(|refused| self.overload_failure(refused)),
+            Ok(Ok(permit)) => Ok(Some(permit)),
+            Ok(Err(refused)) => Err(self.overload_failure(refused)),
             Err(_) => Err(self.overload_failure(Refused::Full)),
         }
     }
@@ -248,27 +194,6 @@ impl Server {
         };
         Failure::new(FailureKind::Overloaded, words).retry_after(self.calls.expected_wait())
     }
-
-    fn complete_argument(&self, call: &Call<'_>) -> Result<Value, String> {
-        let reference = read_object(call, "ref")?;
-        let argument = read_object(call, "argument")?;
-        let target = match reference.get("type").and_then(Value::as_str) {
-            Some("ref/prompt") => CompletionTarget::Prompt(call.target),
-            Some("ref/resource") => CompletionTarget::Resource(call.target),
-            _ => return Err("`params.ref` must be a ref/prompt or a ref/resource".into()),
-        };
-        let name = argument.get("name").and_then(Value::as_str).unwrap_or_default();
-        let typed = argument.get("value").and_then(Value::as_str).unwrap_or_default();
-        let wanted = CompletionRequest { target, argument: name, typed };
-        let mut values = self.provider.as_ref().map(|m| m.complete(&wanted)).unwrap_or_default();
-        let total = values.len();
-        values.truncate(VALUES);
-        Ok(json!({"completion": {"values": values, "total": total, "hasMore": total > VALUES}}))
-    }
-}
-
-fn invalid(words: String) -> (i64, String) {
-    (code::INVALID_PARAMS, words)
 }
 
 impl ChangeListener for Server {
@@ -323,7 +248,7 @@ impl Upstream for Server {
             };
             let text = match answer {
                 Ok(result) => write::result(b"0", result.to_string().as_bytes()),
-                Err((code, words)) => write::error(Some(b"0"), code, &words, None),
+                Err(Rejection { code, words }) => write::error(Some(b"0"), code, &words, None),
             };
             let text = Bytes::from(text);
             match jsonrpc::parse(text.clone(), MAX_DEPTH, SentBy::Server) {
@@ -363,7 +288,9 @@ impl Upstream for Server {
                     "too many resources are subscribed to",
                 ));
             }
-            provider.subscribe(uri).map_err(|words| Failure::new(FailureKind::NotFound, words))?;
+            if let Err(words) = provider.subscribe(uri) {
+                return Err(Failure::new(FailureKind::NotFound, words));
+            }
             all.insert(uri.to_owned(), 1);
             Ok(Subscription::Shared)
         })

@@ -50,15 +50,16 @@ pub(crate) fn build(config: &Config) -> Result<ServerDefinition, String> {
     let mut spec = config.rule.clone();
     spec.roots = folders.paths();
     let rule = Command::compile(&spec)?;
-    let programs: BTreeMap<String, Program> = rule
-        .programs()
-        .filter_map(|name| {
-            Some((
-                name.to_owned(),
-                Program::find(name, &config.search, &spec.allow_code_execution)?,
-            ))
-        })
-        .collect();
+    let mut programs = BTreeMap::new();
+    let mut missing = Vec::new();
+    for name in rule.programs() {
+        match Program::find(name, &config.search, &spec.allow_code_execution) {
+            Some(program) => {
+                programs.insert(name.to_owned(), program);
+            }
+            None => missing.push(name),
+        }
+    }
     if programs.is_empty() {
         return Err("none of the programs is installed in the folders of `search`".into());
     }
@@ -68,14 +69,14 @@ pub(crate) fn build(config: &Config) -> Result<ServerDefinition, String> {
                 moment leads out of the roots"
         );
     }
-    let missing: Vec<&str> = rule.programs().filter(|name| !programs.contains_key(*name)).collect();
     if !missing.is_empty() {
         tracing::info!(programs = missing.join(", "), "builtin.shell: not installed");
     }
     let places = Arc::new(Semaphore::new(config.limits.concurrent));
-    let launchers = Launchers::new(config.launcher.clone(), config.limits.concurrent)
-        .map_err(|error| format!("no thread for its launchers: {error}"))?;
-    let launchers = Arc::new(launchers);
+    let launchers = match Launchers::new(config.launcher.clone(), config.limits.concurrent) {
+        Ok(launchers) => Arc::new(launchers),
+        Err(error) => return Err(format!("no thread for its launchers: {error}")),
+    };
     let shell = Arc::new(Shell {
         rule,
         programs,

@@ -46,8 +46,8 @@ impl Stats {
         sorted.sort_unstable();
         let at = (sorted.len() * 95).div_ceil(100).saturating_sub(1);
         let runs = u32::try_from(count.figures.invocations).unwrap_or(u32::MAX);
-        let average = count.total.checked_div(runs).unwrap_or_default();
-        let p95 = sorted.get(at).copied().unwrap_or_default();
+        let average = count.total.checked_div(runs).unwrap_or(Duration::ZERO);
+        let p95 = *sorted.get(at).unwrap_or(&Duration::ZERO);
         ToolStats { average, p95, ..count.figures.clone() }
     }
 }
@@ -74,7 +74,7 @@ impl Observer for Stats {
 
 impl Counters {
     fn add(&mut self, took: Duration, ended: CallOutcome) {
-        let at = usize::try_from(self.figures.invocations).unwrap_or_default() % KEPT;
+        let at = usize::try_from(self.figures.invocations).unwrap_or(0) % KEPT;
         self.figures.invocations += 1;
         match ended {
             CallOutcome::Success => self.figures.successes += 1,

@@ -39,7 +39,8 @@ pub(crate) fn build(
 fn caller_view<'a>(
     client: &Client<'a>,
 ) -> Result<&'a dyn lockgate_upstream::CallerView, ToolError> {
-    client
-        .caller_view()
-        .ok_or_else(|| ToolError::new("nobody in particular calls, so there is nothing to show"))
+    match client.caller_view() {
+        Some(caller_view) => Ok(caller_view),
+        None => Err(ToolError::new("nobody in particular calls, so there is nothing to show")),
+    }
 }

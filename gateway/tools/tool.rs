@@ -151,6 +151,21 @@ impl ToolSpec {
         self.name.split_once('/')
     }
 
+    pub(crate) fn category(&self) -> &str {
+        match self.split_name() {
+            Some((category, _)) => category,
+            None => "",
+        }
+    }
+
+    /// The name within its category.
+    pub(crate) fn own_name(&self) -> &str {
+        match self.split_name() {
+            Some((_, own)) => own,
+            None => &self.name,
+        }
+    }
+
     /// The item of `tools/list`.
     pub(crate) fn list_item(&self) -> Value {
         let (reads, destructive, idempotent) = match self.effect {
@@ -158,7 +173,7 @@ impl ToolSpec {
             Effect::Writes { destructive, idempotent } => (false, destructive, idempotent),
         };
         json!({
-            "name": self.split_name().map_or(&*self.name, |(_, own)| own),
+            "name": self.own_name(),
             "title": self.title,
             "description": self.description,
             "inputSchema": self.input,
@@ -224,6 +239,13 @@ impl ToolError {
     }
 }
 
+/// What is a sentence already.
+impl From<String> for ToolError {
+    fn from(words: String) -> Self {
+        Self(words)
+    }
+}
+
 /// A rule of the tool's own refuses: its sentence says what to send instead.
 impl From<Refusal> for ToolError {
     fn from(refusal: Refusal) -> Self {
@@ -249,7 +271,7 @@ impl Arguments {
     }
 
     pub(crate) fn maybe_text(&self, name: &str) -> Option<&str> {
-        self.get(name).and_then(Value::as_str)
+        self.get(name)?.as_str()
     }
 
     /// A whole number that is required or has a default.
@@ -266,12 +288,20 @@ impl Arguments {
     }
 
     pub(crate) fn maybe_whole(&self, name: &str) -> Option<u64> {
-        self.get(name).and_then(Value::as_u64)
+        self.get(name)?.as_u64()
     }
 
     /// A switch; false when it is absent.
     pub(crate) fn flag(&self, name: &str) -> bool {
         matches!(self.get(name), Some(Value::Bool(true)))
+    }
+}
+
+/// The beginning of a text, for a message: at most so many characters.
+pub(crate) fn first_chars(text: &str, most: usize) -> &str {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => &text[..end],
+        None => text,
     }
 }
 

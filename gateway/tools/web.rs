@@ -42,6 +42,9 @@ fn resolving(
     resolver: Arc<dyn Resolve>,
 ) -> Result<ServerDefinition, String> {
     let guard = Guard::new(config.networks.clone());
+    let Ok(user_agent) = HeaderValue::from_str(&config.user_agent) else {
+        return Err("user_agent: no header can hold it".into());
+    };
     let web = Arc::new(Web {
         rule: Rule::compile(&config.urls())?,
         client: GuardedClient::new(
@@ -51,8 +54,7 @@ fn resolving(
             config.proxy.clone(),
         ),
         headers: Headers::compile(&config.headers)?,
-        user_agent: HeaderValue::from_str(&config.user_agent)
-            .map_err(|_| "user_agent: no header can hold it")?,
+        user_agent,
         config: config.clone(),
     });
     Ok(ServerDefinition {

@@ -3,6 +3,7 @@
 
 use super::config::{Argument, Kind};
 use super::words::is_break;
+use crate::tool::first_chars;
 
 /// The value as it is put into a text.
 pub(super) fn read(argument: &Argument, given: &str) -> Result<String, String> {
@@ -15,10 +16,10 @@ pub(super) fn read(argument: &Argument, given: &str) -> Result<String, String> {
                     argument.name
                 ));
             }
-            if !multiline && given.chars().any(is_break) {
+            if !multiline && given.contains(is_break) {
                 return Err(format!("the argument `{}` must be a single line", argument.name));
             }
-            if given.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) {
+            if given.contains(|c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) {
                 return Err(format!(
                     "the argument `{}` must not have control characters",
                     argument.name
@@ -45,11 +46,12 @@ pub(super) fn read(argument: &Argument, given: &str) -> Result<String, String> {
         },
         Kind::Choice(values) => values.iter().find(|value| *value == given).cloned(),
     };
-    read.ok_or_else(|| {
-        let expected = kind(&argument.kind);
-        let shown: String = given.chars().take(60).collect();
-        format!("the argument `{}` must be {expected}, received {shown:?}", argument.name)
-    })
+    if let Some(read) = read {
+        return Ok(read);
+    }
+    let expected = kind(&argument.kind);
+    let shown = first_chars(given, 60);
+    Err(format!("the argument `{}` must be {expected}, received {shown:?}", argument.name))
 }
 
 /// Values to choose from; none when anything goes.
@@ -73,9 +75,9 @@ fn kind(kind: &Kind) -> String {
         Kind::Number => "a number".into(),
         Kind::Boolean => "true or false".into(),
         Kind::Choice(values) => {
-            let shown: Vec<&str> = values.iter().take(20).map(String::as_str).collect();
+            let shown = values[..values.len().min(20)].join(", ");
             let more = if values.len() > 20 { ", …" } else { "" };
-            format!("one of {}{more}", shown.join(", "))
+            format!("one of {shown}{more}")
         }
     }
 }
@@ -83,8 +85,10 @@ fn kind(kind: &Kind) -> String {
 /// What clients are told of it: the declared words, what it must be, and its default.
 pub(super) fn described(argument: &Argument) -> String {
     let mut parts = Vec::new();
-    if let Some(words) = argument.description.as_deref().filter(|words| !words.is_empty()) {
-        parts.push(words.to_owned());
+    if let Some(words) = &argument.description
+        && !words.is_empty()
+    {
+        parts.push(words.clone());
     }
     if !matches!(argument.kind, Kind::Text { .. }) {
         parts.push(format!("({})", kind(&argument.kind)));

@@ -8,14 +8,11 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::argument;
-use super::config::{Argument, Body, Config, Kind, Problem, Prompt, Role, Template};
+use super::config::{Body, Config, Problem, Prompt, Role, Template};
+use super::problems::Problems;
 use super::template::{UriTemplate, Values};
 use super::words::Words;
-
-/// Most resources, templates and prompts each.
-const MOST: usize = 1000;
-/// Most arguments and messages of a prompt, and values of a choice.
-const PARTS: usize = 100;
+use crate::tool::first_chars;
 
 pub(super) struct Compiled {
     pub(super) config: Config,
@@ -84,7 +81,7 @@ impl Compiled {
             let number = at.to_string();
             problems.name(["resources", &number, "name"], &resource.name);
             if url::Url::parse(&resource.uri).is_err()
-                || resource.uri.chars().any(|c| c.is_control() || c == ' ')
+                || resource.uri.contains(|c: char| c.is_control() || c == ' ')
             {
                 let what = "is no absolute URI such as notes://welcome";
                 problems.say(["resources", &number, "uri"], what);
@@ -103,13 +100,11 @@ impl Compiled {
     }
 
     fn uri_templates(&mut self, problems: &mut Problems<'_>) {
+        let mut seen = HashSet::new();
         for (at, template) in problems.config.templates.iter().enumerate() {
             let number = at.to_string();
             problems.name(["templates", &number, "name"], &template.name);
-            if problems.config.templates[..at]
-                .iter()
-                .any(|other| other.template == template.template)
-            {
+            if !seen.insert(&template.template) {
                 let what = "is the template of another entry";
                 problems.say(["templates", &number, "template"], what);
             }
@@ -120,7 +115,7 @@ impl Compiled {
                     continue;
                 }
             };
-            let known: HashSet<&str> = parsed.names().collect();
+            let known = parsed.names();
             if template.values.keys().any(|name| !known.contains(name.as_str())) {
                 let what = "names a variable that the template does not have";
                 problems.say(["templates", &number, "values"], what);
@@ -166,29 +161,16 @@ impl Compiled {
 
     /// The result of `prompts/get`.
     pub(super) fn prompt(&self, name: &str, given: &Map<String, Value>) -> Result<Value, String> {
-        let (at, words) =
-            self.prompts.get(name).ok_or_else(|| format!("unknown prompt: {name}"))?;
+        let Some((at, words)) = self.prompts.get(name) else {
+            return Err(format!("unknown prompt: {name}"));
+        };
         let prompt = &self.config.prompts[*at];
         let values = read_arguments(prompt, given)?;
-        let messages = prompt.messages.iter().zip(words).map(|(message, words)| {
-            let text = words.fill(|name| values.get(name).map(String::as_str));
-            match message.role {
-                Role::User => json!({"role": "user", "content": {"type": "text", "text": text}}),
-                Role::Assistant => json!({
-                    "role": "assistant",
-                    "content": {"type": "text", "text": text},
-                }),
-                Role::System => json!({
-                    "role": "user",
-                    "content": {
-                        "type": "text",
-                        "text": text,
-                        "annotations": {"audience": ["assistant"], "priority": 1.0},
-                    },
-                }),
-            }
-        });
-        let messages: Vec<Value> = messages.collect();
+        let mut messages = Vec::with_capacity(words.len());
+        for (message, words) in prompt.messages.iter().zip(words) {
+            let text = words.fill(|name| Some(values.get(name)?.as_str()));
+            messages.push(write_message(message.role, &text));
+        }
         Ok(match &prompt.description {
             Some(words) => json!({"description": words, "messages": messages}),
             None => json!({"messages": messages}),
@@ -197,35 +179,68 @@ impl Compiled {
 
     /// Values of a prompt's argument to choose from.
     pub(super) fn prompt_values(&self, name: &str, argument: &str) -> Vec<String> {
-        let prompt = self.prompts.get(name).and_then(|(at, _)| self.config.prompts.get(*at));
-        let declared = prompt
-            .and_then(|prompt| prompt.arguments.iter().find(|declared| declared.name == argument));
-        declared.map(argument::values).unwrap_or_default()
+        let Some((at, _)) = self.prompts.get(name) else { return Vec::new() };
+        for declared in &self.config.prompts[*at].arguments {
+            if declared.name == argument {
+                return argument::values(declared);
+            }
+        }
+        Vec::new()
     }
 
     /// Values of a template's variable to choose from.
     pub(super) fn template_values(&self, template: &str, variable: &str) -> Vec<String> {
-        let declared = self.config.templates.iter().find(|declared| declared.template == template);
-        match declared.and_then(|declared| declared.values.get(variable)) {
-            Some(values) => values.clone(),
-            None => Vec::new(),
+        for declared in &self.config.templates {
+            if declared.template == template
+                && let Some(values) = declared.values.get(variable)
+            {
+                return values.clone();
+            }
         }
+        Vec::new()
     }
 }
 
 /// Where the content of a template is for these values; nothing when one of them is not listed.
 fn place_of(declared: &Template, words: &Words, values: &Values) -> Option<Place> {
+    let is_file = matches!(declared.body, Body::File(_));
     for (name, value) in values {
-        if declared.values.get(name).is_some_and(|list| !list.contains(value)) {
+        if let Some(list) = declared.values.get(name)
+            && !list.contains(value)
+        {
+            return None;
+        }
+        if is_file && !is_plain_path(value) {
             return None;
         }
     }
-    let is_file = matches!(declared.body, Body::File(_));
-    if is_file && !values.values().all(|value| is_plain_path(value)) {
-        return None;
-    }
-    let text = words.fill(|name| values.get(name).map(String::as_str));
+    let text = words.fill(|name| Some(values.get(name)?.as_str()));
     Some(if is_file { Place::File(text) } else { Place::Text(text) })
+}
+
+/// A message of `prompts/get`.
+fn write_message(role: Role, text: &str) -> Value {
+    match role {
+        Role::User => json!({"role": "user", "content": {"type": "text", "text": text}}),
+        Role::Assistant => json!({"role": "assistant", "content": {"type": "text", "text": text}}),
+        Role::System => json!({
+            "role": "user",
+            "content": {
+                "type": "text",
+                "text": text,
+                "annotations": {"audience": ["assistant"], "priority": 1.0},
+            },
+        }),
+    }
+}
+
+fn describe_unknown(prompt: &Prompt, name: &str) -> String {
+    let mut known = Vec::new();
+    for declared in &prompt.arguments {
+        known.push(declared.name.as_str());
+    }
+    let name = first_chars(name, 60);
+    format!("unknown argument {name:?}: this prompt takes {}", known.join(", "))
 }
 
 /// The values of a prompt's arguments, by their names.
@@ -233,10 +248,10 @@ fn read_arguments<'a>(
     prompt: &'a Prompt,
     given: &Map<String, Value>,
 ) -> Result<HashMap<&'a str, String>, String> {
-    if let Some(name) = given.keys().find(|key| !prompt.arguments.iter().any(|a| a.name == **key)) {
-        let known: Vec<&str> = prompt.arguments.iter().map(|one| one.name.as_str()).collect();
-        let name: String = name.chars().take(60).collect();
-        return Err(format!("unknown argument {name:?}: this prompt takes {}", known.join(", ")));
+    for name in given.keys() {
+        if !prompt.arguments.iter().any(|declared| declared.name == *name) {
+            return Err(describe_unknown(prompt, name));
+        }
     }
     let mut values: HashMap<&str, String> = HashMap::new();
     for declared in &prompt.arguments {
@@ -265,128 +280,10 @@ fn read_arguments<'a>(
 
 /// Whether a value may be a part of a path: it goes down, and not to what is hidden.
 fn is_plain_path(value: &str) -> bool {
-    value
-        .split('/')
-        .all(|part| !part.is_empty() && !part.starts_with('.') && !part.contains(['\\', '\0']))
-}
-
-/// Collects what is wrong.
-struct Problems<'a> {
-    config: &'a Config,
-    all: Vec<Problem>,
-}
-
-impl Problems<'_> {
-    fn say<const N: usize>(&mut self, path: [&str; N], message: impl Into<String>) {
-        self.all.push(Problem { path: path.map(str::to_owned).to_vec(), message: message.into() });
-    }
-
-    fn count(&mut self, list: &str, count: usize) {
-        if count > MOST {
-            self.say([list], format!("has {count} entries, at most {MOST} are possible"));
+    for part in value.split('/') {
+        if part.is_empty() || part.starts_with('.') || part.contains(['\\', '\0']) {
+            return false;
         }
     }
-
-    fn name<const N: usize>(&mut self, path: [&str; N], name: &str) {
-        let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b));
-        if !(1..=100).contains(&name.len()) || !plain {
-            self.say(path, "must be 1 to 100 of a-z, A-Z, 0-9, _, - and .");
-        }
-    }
-
-    fn file<const N: usize>(&mut self, path: [&str; N], file: &str) {
-        if self.config.folder.is_none() {
-            self.say(["folder"], "must be given, since a file is named: files lie below it");
-        }
-        for part in file.split('/') {
-            if matches!(part, "" | "." | "..") || part.contains(['\\', '\0']) {
-                self.say(path, "must be a path below `folder`, such as notes/welcome.md");
-                break;
-            }
-        }
-    }
-
-    /// The text's gaps, all of which must have these names.
-    fn words<const N: usize>(
-        &mut self,
-        path: [&str; N],
-        text: &str,
-        known: &HashSet<&str>,
-    ) -> Option<Words> {
-        match Words::parse(text) {
-            Ok(words) => {
-                if words.names().any(|name| !known.contains(name)) {
-                    self.say(path, "has a gap for something that is not declared");
-                }
-                Some(words)
-            }
-            Err(why) => {
-                self.say(path, why);
-                None
-            }
-        }
-    }
-
-    fn argument<'p>(
-        &mut self,
-        path: impl Fn(&'p str) -> [&'p str; 5],
-        declared: &Argument,
-        is_new: bool,
-    ) {
-        self.name(path("name"), &declared.name);
-        if !is_new {
-            self.say(path("name"), "is the name of another argument");
-        }
-        if let Kind::Choice(values) = &declared.kind
-            && !(1..=PARTS).contains(&values.len())
-        {
-            self.say(path("values"), format!("must be 1 to {PARTS} values"));
-        }
-        if let Some(default) = &declared.default
-            && argument::read(declared, default).is_err()
-        {
-            self.say(path("default"), "is not what the argument may be");
-        }
-        if declared.required && declared.default.is_some() {
-            self.say(
-                path("required"),
-                "an argument with a default is never missing; leave one of the two out",
-            );
-        }
-    }
-
-    fn prompt(&mut self, at: usize, prompt: &Prompt) -> Vec<Words> {
-        let at = at.to_string();
-        self.name(["prompts", &at, "name"], &prompt.name);
-        if prompt.messages.is_empty() || prompt.messages.len() > PARTS {
-            self.say(["prompts", &at, "messages"], format!("must be 1 to {PARTS} messages"));
-        }
-        if prompt.arguments.len() > PARTS {
-            self.say(["prompts", &at, "arguments"], format!("must be at most {PARTS}"));
-        }
-        let mut known = HashSet::new();
-        for (number, declared) in prompt.arguments.iter().enumerate() {
-            let number = number.to_string();
-            let is_new = known.insert(declared.name.as_str());
-            self.argument(|key| ["prompts", &at, "arguments", &number, key], declared, is_new);
-        }
-        let mut words = Vec::new();
-        let mut spoken = false;
-        for (number, message) in prompt.messages.iter().enumerate() {
-            let number = number.to_string();
-            words.extend(self.words(
-                ["prompts", &at, "messages", &number, "text"],
-                &message.text,
-                &known,
-            ));
-            if message.role == Role::System && spoken {
-                self.say(
-                    ["prompts", &at, "messages", &number, "role"],
-                    "a system message comes before all others",
-                );
-            }
-            spoken |= message.role != Role::System;
-        }
-        words
-    }
+    true
 }

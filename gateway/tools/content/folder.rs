@@ -30,12 +30,10 @@ pub(super) struct Print {
 impl Folder {
     pub(super) fn open(path: &Path, most: usize) -> Result<Self, String> {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
-        let descriptor = open(path, flags, Mode::empty());
-        Ok(Self {
-            descriptor: descriptor
-                .map_err(|error| format!("folder: `{}`: {error}", path.display()))?,
-            most,
-        })
+        match open(path, flags, Mode::empty()) {
+            Ok(descriptor) => Ok(Self { descriptor, most }),
+            Err(error) => Err(format!("folder: `{}`: {error}", path.display())),
+        }
     }
 
     /// A file's bytes; `None` when there is no such file.
@@ -44,9 +42,9 @@ impl Folder {
         let mut bytes = Vec::new();
         let file = std::fs::File::from(file);
         let bound = u64::try_from(self.most).unwrap_or(u64::MAX).saturating_add(1);
-        file.take(bound)
-            .read_to_end(&mut bytes)
-            .map_err(|error| format!("the file cannot be read: {}", error.kind()))?;
+        if let Err(error) = file.take(bound).read_to_end(&mut bytes) {
+            return Err(format!("the file cannot be read: {}", error.kind()));
+        }
         if bytes.len() > self.most {
             return Err(format!("the file has more than {} bytes", self.most));
         }
@@ -63,7 +61,7 @@ impl Folder {
             size: stat.st_size,
             seconds: stat.st_mtime,
             #[allow(clippy::useless_conversion, reason = "its type differs between systems")]
-            nanoseconds: i64::try_from(stat.st_mtime_nsec).unwrap_or_default(),
+            nanoseconds: i64::try_from(stat.st_mtime_nsec).unwrap_or(0),
         }
     }
 
@@ -83,9 +81,14 @@ impl Folder {
             }
             Err(error) => return Err(format!("the file cannot be opened: {error}")),
         };
-        let stat =
-            fstat(&file).map_err(|error| format!("the file cannot be looked at: {error}"))?;
-        Ok((FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then_some(file))
+        let stat = match fstat(&file) {
+            Ok(stat) => stat,
+            Err(error) => return Err(format!("the file cannot be looked at: {error}")),
+        };
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Ok(Some(file)),
+            _ => Ok(None),
+        }
     }
 
     /// Never waits for a pipe or a device to open.
@@ -108,7 +111,7 @@ impl Folder {
     fn find(&self, path: &str) -> Result<OwnedFd, Errno> {
         use rustix::fs::openat;
         let mut parts = path.split('/').filter(|part| !part.is_empty()).peekable();
-        let mut here = self.descriptor.try_clone().map_err(|_| Errno::MFILE)?;
+        let Ok(mut here) = self.descriptor.try_clone() else { return Err(Errno::MFILE) };
         while let Some(part) = parts.next() {
             if matches!(part, "." | "..") {
                 return Err(Errno::XDEV);

@@ -3,8 +3,8 @@
 //! is one text: its items with the separator that they have in the URI, and with commas where the
 //! URI repeats its name.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashSet};
 
 use lockgate_protocol::uri::template::{self, Expression, ExpressionError, Modifier, Operator};
 use lockgate_text::percent;
@@ -70,7 +70,9 @@ impl UriTemplate {
         let mut rest = template;
         while let Some((before, after)) = rest.split_once('{') {
             made.literal(before)?;
-            let (inside, after) = after.split_once('}').ok_or("a { is not closed")?;
+            let Some((inside, after)) = after.split_once('}') else {
+                return Err("a { is not closed".into());
+            };
             made.expression(inside)?;
             rest = after;
         }
@@ -79,18 +81,24 @@ impl UriTemplate {
             return Err("has no variable; list it among the resources".into());
         }
         made.pattern.push_str(")$");
-        let pattern = Regex::new(&made.pattern).map_err(|_| "is too large")?;
-        Ok(Self { pattern, groups: made.groups })
+        match Regex::new(&made.pattern) {
+            Ok(pattern) => Ok(Self { pattern, groups: made.groups }),
+            Err(_) => Err("is too large".into()),
+        }
     }
 
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        self.groups
-            .iter()
-            .flat_map(|group| match group {
+    pub(super) fn names(&self) -> HashSet<&str> {
+        let mut names = HashSet::new();
+        for group in &self.groups {
+            let variables = match group {
                 Group::One(variable) => std::slice::from_ref(variable),
                 Group::Pairs(_, variables) => variables.as_slice(),
-            })
-            .map(|variable| variable.name.as_str())
+            };
+            for variable in variables {
+                names.insert(variable.name.as_str());
+            }
+        }
+        names
     }
 
     /// The values that make this URI of the template, decoded; `None` when nothing does.
@@ -107,12 +115,13 @@ impl UriTemplate {
                     values.insert(variable.name.clone(), decoded(found.as_str())?);
                 }
                 Group::Pairs(between, variables) => {
-                    for pair in found.as_str().split(*between).filter(|pair| !pair.is_empty()) {
+                    for pair in found.as_str().split(*between) {
+                        if pair.is_empty() {
+                            continue;
+                        }
                         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-                        variables
-                            .iter()
-                            .find(|known| known.name == name)?
-                            .put(decoded(value)?, &mut values)?;
+                        let variable = variables.iter().find(|known| known.name == name)?;
+                        variable.put(decoded(value)?, &mut values)?;
                     }
                 }
             }
@@ -125,7 +134,7 @@ impl Variable {
     /// One of a template's, if it is within the bounds.
     fn new(variable: &template::Variable<'_>) -> Result<Self, String> {
         let name = variable.name;
-        if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+        if name.contains(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
             return Err(NO_NAME.into());
         }
         let (most, exploded) = match variable.modifier {
@@ -150,7 +159,9 @@ impl Variable {
 
     /// Keeps one more value of a `name=value` pair, if it can have one.
     fn put(&self, value: String, values: &mut Values) -> Option<()> {
-        if self.most.is_some_and(|most| value.chars().count() > most) {
+        if let Some(most) = self.most
+            && value.chars().count() > most
+        {
             return None;
         }
         match values.entry(self.name.clone()) {
@@ -189,10 +200,11 @@ impl Making {
     }
 
     fn expression(&mut self, inside: &str) -> Result<(), String> {
-        let expression = Expression::parse(inside).map_err(|error| match error {
-            ExpressionError::Name => NO_NAME.to_owned(),
-            ExpressionError::Prefix => no_length(),
-        })?;
+        let expression = match Expression::parse(inside) {
+            Ok(expression) => expression,
+            Err(ExpressionError::Name) => return Err(NO_NAME.to_owned()),
+            Err(ExpressionError::Prefix) => return Err(no_length()),
+        };
         let mut variables = Vec::new();
         for variable in &expression.variables {
             let variable = Variable::new(variable)?;
@@ -251,7 +263,10 @@ impl Making {
 /// A value without its escapes: text without control characters.
 fn decoded(text: &str) -> Option<String> {
     let value = String::from_utf8(percent::decode_strictly(text)?).ok()?;
-    (value.len() <= VALUE_BYTES && !value.chars().any(char::is_control)).then_some(value)
+    if value.len() > VALUE_BYTES || value.contains(char::is_control) {
+        return None;
+    }
+    Some(value)
 }
 
 #[cfg(test)]

@@ -33,9 +33,9 @@ impl Words {
                 rest = after;
                 continue;
             }
-            let (inside, after) = after
-                .split_once("}}")
-                .ok_or("a `{{` is not closed; write {{{{ for the two characters")?;
+            let Some((inside, after)) = after.split_once("}}") else {
+                return Err("a `{{` is not closed; write {{{{ for the two characters".into());
+            };
             let (name, form) = inside.split_once('|').unwrap_or((inside, ""));
             let form = match form.trim() {
                 "" => Form::Plain,
@@ -70,7 +70,7 @@ impl Words {
             match piece {
                 Piece::Plain(text) => out.push_str(text),
                 Piece::Gap { name, form } => {
-                    let value = value(name).unwrap_or_default();
+                    let value = value(name).unwrap_or("");
                     match form {
                         Form::Plain => out.push_str(value),
                         Form::Json => out.push_str(&serde_json::Value::from(value).to_string()),
@@ -90,8 +90,15 @@ fn quoted(value: &str) -> String {
     if value.is_empty() {
         return value;
     }
-    let lines: Vec<String> = whole.split(is_break).map(|line| format!("> {line}")).collect();
-    lines.join("\n")
+    let mut quoted = String::with_capacity(value.len() + 2);
+    for line in whole.split(is_break) {
+        if !quoted.is_empty() {
+            quoted.push('\n');
+        }
+        quoted.push_str("> ");
+        quoted.push_str(line);
+    }
+    quoted
 }
 
 /// What anybody who reads a text may take for the end of a line.

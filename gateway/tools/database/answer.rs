@@ -88,22 +88,24 @@ impl Answer {
     }
 
     pub(super) fn columns_json(&self) -> Value {
-        self.columns
-            .iter()
-            .map(|column| json!({"name": column.name, "type": column.kind}))
-            .collect()
+        let mut columns = Vec::with_capacity(self.columns.len());
+        for column in &self.columns {
+            columns.push(json!({"name": column.name, "type": column.kind}));
+        }
+        columns.into()
     }
 
     /// Rows as objects by column name, for answers to our own statements.
-    pub(super) fn objects(self) -> impl Iterator<Item = Value> {
-        let names: Vec<String> = self.columns.into_iter().map(|column| column.name).collect();
-        self.rows.into_iter().map(move |row| {
+    pub(super) fn objects(self) -> Vec<Value> {
+        let mut objects = Vec::with_capacity(self.rows.len());
+        for row in self.rows {
             let mut object = serde_json::Map::new();
-            for (name, value) in names.iter().zip(row) {
-                object.insert(name.clone(), value);
+            for (column, value) in self.columns.iter().zip(row) {
+                object.insert(column.name.clone(), value);
             }
-            object.into()
-        })
+            objects.push(object.into());
+        }
+        objects
     }
 }
 
@@ -127,7 +129,10 @@ pub(super) fn unsigned(number: u64) -> Value {
 
 /// A number; a string when JSON has no number for it (`NaN`, `Infinity`).
 pub(super) fn float(number: f64) -> Value {
-    Number::from_f64(number).map_or_else(|| text_of_float(number).into(), Value::Number)
+    match Number::from_f64(number) {
+        Some(number) => Value::Number(number),
+        None => text_of_float(number).into(),
+    }
 }
 
 fn text_of_float(number: f64) -> &'static str {
@@ -148,31 +153,26 @@ pub(super) fn binary(bytes: &[u8]) -> Value {
 /// JSON as a value where that loses nothing (same numbers, same keys in the same order), else as
 /// its text.
 pub(super) fn document(text: &str) -> Value {
-    let value = serde_json::from_str::<Value>(text).ok();
-    let lossless = value
-        .filter(|value| serde_json::to_string(value).is_ok_and(|again| again == compact(text)));
-    lossless.unwrap_or_else(|| text.into())
+    let Ok(value) = serde_json::from_str::<Value>(text) else { return text.into() };
+    let again = value.to_string();
+    if again == compact(text) { value } else { text.into() }
 }
 
 /// JSON text without blanks between its tokens.
 fn compact(text: &str) -> String {
     let mut inside = false;
     let mut escaped = false;
-    text.chars()
-        .filter(|character| {
-            let keep = inside || !character.is_ascii_whitespace();
-            match (*character, escaped) {
-                ('"', false) => inside = !inside,
-                ('\\', false) if inside => {
-                    escaped = true;
-                    return keep;
-                }
-                _ => {}
-            }
-            escaped = false;
-            keep
-        })
-        .collect()
+    let mut compact = String::with_capacity(text.len());
+    for character in text.chars() {
+        if inside || !character.is_ascii_whitespace() {
+            compact.push(character);
+        }
+        if character == '"' && !escaped {
+            inside = !inside;
+        }
+        escaped = inside && character == '\\' && !escaped;
+    }
+    compact
 }
 
 /// Why there is no connection: what the operator has to do where it is clear, and else that the log

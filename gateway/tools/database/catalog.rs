@@ -183,7 +183,7 @@ impl Tool for Tables {
             );
             let answer = connection.run(&ask, Some(&Owner::of(&client))).await?;
             let truncated = answer.truncated.is_some();
-            let tables: Vec<Value> = answer.objects().collect();
+            let tables = answer.objects();
             let seen = tables.len() as u64;
             let mut result = json!({"count": seen, "tables": tables, "truncated": truncated});
             if truncated {
@@ -242,7 +242,7 @@ impl Tool for Schema {
             let Statements { tables: _, columns, keys, indexes } = connection.statements();
             let columns = connection.run(&self.0.own(columns, names.clone()), Some(&owner)).await?;
             let mut truncated = columns.truncated.is_some();
-            let mut columns: Vec<Value> = columns.objects().collect();
+            let mut columns = columns.objects();
             if columns.is_empty() {
                 return Err(ToolError::new(
                     "there is no such table, or it may not be read: `tables` lists them",
@@ -258,8 +258,8 @@ impl Tool for Schema {
             Ok(json!({
                 "table": table,
                 "columns": columns,
-                "keys": keys.objects().collect::<Vec<Value>>(),
-                "indexes": indexes.objects().collect::<Vec<Value>>(),
+                "keys": keys.objects(),
+                "indexes": indexes.objects(),
                 "truncated": truncated,
             })
             .into())

@@ -46,7 +46,8 @@ pub(super) enum Reached {
 
 pub(super) fn rule(dialect: Dialect, functions: &[String]) -> Result<Arc<Sql>, String> {
     let functions = Functions { allow: functions.to_vec(), deny: Vec::new() };
-    Sql::compile(&Spec { dialect, functions, ..Spec::default() }).map(Arc::new)
+    let rule = Sql::compile(&Spec { dialect, functions, ..Spec::default() })?;
+    Ok(Arc::new(rule))
 }
 
 /// Names and types of columns.
@@ -61,15 +62,25 @@ impl Shared {
         arguments: &Arguments,
     ) -> Result<&DatabaseConnection, ToolError> {
         let name = arguments.maybe_text("connection").unwrap_or(&self.default);
-        self.connections.get(name).ok_or_else(|| {
-            let known: Vec<&str> = self.connections.keys().map(String::as_str).collect();
-            let known = known.join(", ");
-            ToolError::new(format!("there is no connection of this name; there are: {known}"))
-        })
+        match self.connections.get(name) {
+            Some(connection) => Ok(connection),
+            None => {
+                let known = self.connection_names().join(", ");
+                let words = format!("there is no connection of this name; there are: {known}");
+                Err(ToolError(words))
+            }
+        }
+    }
+
+    fn connection_names(&self) -> Vec<&str> {
+        self.connections.keys().map(String::as_str).collect()
     }
 
     pub(super) fn embedded(&self) -> Result<&Embedded, ToolError> {
-        self.embedded.as_ref().ok_or_else(|| ToolError::new("there is no embedded database"))
+        match &self.embedded {
+            Some(embedded) => Ok(embedded),
+            None => Err(ToolError::new("there is no embedded database")),
+        }
     }
 
     /// A statement of the caller's.
@@ -78,13 +89,18 @@ impl Shared {
             Some(Value::Array(parameters)) => parameters.clone(),
             _ => Vec::new(),
         };
-        let timeout =
-            arguments.maybe_whole("timeout_ms").map_or(self.limits.timeout, Duration::from_millis);
-        let rows = arguments.maybe_whole("limit").and_then(|rows| usize::try_from(rows).ok());
+        let timeout = match arguments.maybe_whole("timeout_ms") {
+            Some(milliseconds) => Duration::from_millis(milliseconds),
+            None => self.limits.timeout,
+        };
+        let mut max_rows = self.limits.max_rows;
+        if let Some(limit) = arguments.maybe_whole("limit") {
+            max_rows = max_rows.min(usize::try_from(limit).unwrap_or(usize::MAX));
+        }
         Ok(Ask {
             sql,
             parameters,
-            max_rows: rows.unwrap_or(self.limits.max_rows).min(self.limits.max_rows),
+            max_rows,
             max_bytes: self.limits.max_bytes,
             timeout: timeout.min(self.limits.max_timeout),
             own: false,
@@ -105,10 +121,9 @@ impl Shared {
 
     /// The argument that chooses a connection.
     pub(super) fn connection_schema(&self) -> Value {
-        let names: Vec<&String> = self.connections.keys().collect();
         json!({
             "type": "string",
-            "enum": names,
+            "enum": self.connection_names(),
             "default": self.default,
             "description": "Which database",
         })
@@ -143,12 +158,14 @@ impl Shared {
 impl DatabaseConnection {
     /// Refuses what is no harmless SELECT, nor the plan of one.
     pub(super) fn check(&self, sql: &str) -> Result<Kind, ToolError> {
-        self.rule.check(sql).map(|checked| checked.kind).map_err(|refusal| {
-            match hint::hint(self.dialect, sql) {
-                Some(hint) => ToolError(format!("{}; {hint}", refusal.0)),
-                None => ToolError(refusal.0),
-            }
-        })
+        let refusal = match self.rule.check(sql) {
+            Ok(checked) => return Ok(checked.kind),
+            Err(refusal) => refusal.0,
+        };
+        match hint::hint(self.dialect, sql) {
+            Some(hint) => Err(ToolError(format!("{refusal}; {hint}"))),
+            None => Err(ToolError(refusal)),
+        }
     }
 
     /// Runs a statement in the database, for a caller.
@@ -158,7 +175,10 @@ impl DatabaseConnection {
             Reached::Mysql(mysql) => mysql.run(ask).await,
             Reached::Sqlite(sqlite) => sqlite.run(ask).await,
             Reached::Embedded(embedded, places) => {
-                let path = owner.and_then(|owner| embedded.file(owner));
+                let path = match owner {
+                    Some(owner) => embedded.file(owner),
+                    None => None,
+                };
                 let rule = Arc::clone(&self.rule);
                 let places = Arc::clone(places);
                 sqlite::Sqlite { path, rule, lock_timeout: embedded.lock_timeout(), places }

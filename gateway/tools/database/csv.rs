@@ -24,10 +24,11 @@ pub(super) enum Kind {
 impl Kind {
     /// The one of a table's column.
     pub(super) fn of(word: &str) -> Self {
-        [Self::Integer, Self::Real]
-            .into_iter()
-            .find(|kind| kind.word() == word)
-            .unwrap_or(Self::Text)
+        match word {
+            "INTEGER" => Self::Integer,
+            "REAL" => Self::Real,
+            _ => Self::Text,
+        }
     }
 
     pub(super) fn word(self) -> &'static str {
@@ -89,11 +90,11 @@ impl Sheet {
     pub(super) fn read(text: String) -> Result<Self, ToolError> {
         let mut records = Records::new(&text);
         let mut record = Vec::new();
-        records.next(&mut record).map_err(damaged)?;
+        records.next(&mut record)?;
         let names = header(&record)?;
         let mut seen = vec![Seen::default(); names.len()];
         let mut rows = 0;
-        while let Some(line) = records.next(&mut record).map_err(damaged)? {
+        while let Some(line) = records.next(&mut record)? {
             if record.len() != names.len() {
                 return Err(wrong(
                     line,
@@ -102,11 +103,18 @@ impl Sheet {
             }
             rows += 1;
             for (seen, field) in seen.iter_mut().zip(&record) {
-                field.value().into_iter().for_each(|value| seen.add(value));
+                if let Some(value) = field.value() {
+                    seen.add(value);
+                }
             }
         }
         drop((records, record));
         Ok(Self { text, names, seen, rows })
+    }
+
+    /// The names of the columns.
+    pub(super) fn names(&self) -> &[String] {
+        &self.names
     }
 
     pub(super) fn columns(&self) -> impl Iterator<Item = (&str, Kind)> {
@@ -116,14 +124,16 @@ impl Sheet {
 
     /// What a table of these columns would change of the values, in words, if it is so.
     pub(super) fn misfit(&self, columns: &[(String, Kind)]) -> Option<String> {
-        columns.iter().zip(&self.seen).find_map(|((name, kind), seen)| {
-            let beyond = seen.beyond(*kind)?;
-            let kind = kind.word().to_ascii_lowercase();
-            Some(format!(
-                "column {name} of the table is {kind}, and the CSV has {beyond} in it, which would \
-                    be changed"
-            ))
-        })
+        for ((name, kind), seen) in columns.iter().zip(&self.seen) {
+            if let Some(beyond) = seen.beyond(*kind) {
+                let kind = kind.word().to_ascii_lowercase();
+                return Some(format!(
+                    "column {name} of the table is {kind}, and the CSV has {beyond} in it, which \
+                        would be changed"
+                ));
+            }
+        }
+        None
     }
 
     pub(super) fn len(&self) -> usize {
@@ -146,8 +156,7 @@ pub(super) struct Rows<'a> {
 
 impl Rows<'_> {
     pub(super) fn next_row(&mut self) -> Result<Option<Vec<Option<&str>>>, ToolError> {
-        let next = self.records.next(&mut self.record).map_err(damaged)?;
-        if next.is_none() {
+        if self.records.next(&mut self.record)?.is_none() {
             return Ok(None);
         }
         Ok(Some(self.record.iter().map(Field::value).collect()))
@@ -156,12 +165,10 @@ impl Rows<'_> {
 
 /// The narrowest kind that holds the value.
 fn fit(value: &str) -> Kind {
-    if value.parse::<i64>().is_ok_and(|number| number.to_string() == value) {
-        Kind::Integer
-    } else if plain_real(value) {
-        Kind::Real
-    } else {
-        Kind::Text
+    match value.parse::<i64>() {
+        Ok(number) if number.to_string() == value => Kind::Integer,
+        _ if plain_real(value) => Kind::Real,
+        _ => Kind::Text,
     }
 }
 
@@ -186,26 +193,27 @@ fn header(record: &[Field<'_>]) -> Result<Vec<String>, ToolError> {
         )));
     }
     let mut seen = HashSet::new();
-    record
-        .iter()
-        .map(|field| {
-            let name = field.text.trim();
-            if name.is_empty() || name.len() > MAX_NAME || name.chars().any(char::is_control) {
-                return Err(ToolError::new(format!(
-                    "a column of the CSV needs a name of 1 to {MAX_NAME} bytes"
-                )));
-            }
-            if !seen.insert(name.to_lowercase()) {
-                return Err(ToolError::new(format!("two columns of the CSV are called {name}")));
-            }
-            Ok(name.to_owned())
-        })
-        .collect()
+    let mut names = Vec::with_capacity(record.len());
+    for field in record {
+        let name = field.text.trim();
+        if name.is_empty() || name.len() > MAX_NAME || name.contains(char::is_control) {
+            return Err(ToolError::new(format!(
+                "a column of the CSV needs a name of 1 to {MAX_NAME} bytes"
+            )));
+        }
+        if !seen.insert(name.to_lowercase()) {
+            return Err(ToolError::new(format!("two columns of the CSV are called {name}")));
+        }
+        names.push(name.to_owned());
+    }
+    Ok(names)
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "for map_err")]
-fn damaged(damage: Damage) -> ToolError {
-    wrong(damage.line, damage.what)
+impl From<Damage> for ToolError {
+    fn from(damage: Damage) -> Self {
+        wrong(damage.line, damage.what)
+    }
 }
 
 fn wrong(line: usize, what: &str) -> ToolError {

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
-use rusqlite::types::Value as Sql;
 use rusqlite::{
     Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior,
 };
@@ -80,7 +79,10 @@ impl Embedded {
     /// thread.
     pub(super) async fn place(&self) -> Result<OwnedSemaphorePermit, ToolError> {
         let place = tokio::time::timeout(self.turn, Arc::clone(&self.places).acquire_owned()).await;
-        place.ok().and_then(Result::ok).ok_or_else(|| ToolError::new(BUSY))
+        match place {
+            Ok(Ok(place)) => Ok(place),
+            _ => Err(ToolError::new(BUSY)),
+        }
     }
 
     /// How long a statement waits for a lock.
@@ -91,7 +93,7 @@ impl Embedded {
     /// The file of an owner, if something was imported into it.
     pub(super) fn file(&self, owner: &Owner) -> Option<PathBuf> {
         let path = self.path(owner);
-        path.is_file().then_some(path)
+        if path.is_file() { Some(path) } else { None }
     }
 
     /// Names that cannot be guessed at or chosen: nothing of a caller's name is in a path.
@@ -107,9 +109,11 @@ impl Embedded {
         uri: &str,
         sheet: &Sheet,
         mode: Mode,
-    ) -> Result<Value, ToolError> {
+    ) -> Result<Value, Failure> {
         let path = self.path(owner);
-        self.make(&path).map_err(|error| self.report_unwritable(&error))?;
+        if let Err(error) = self.make(&path) {
+            return Err(self.report_unwritable(&error).into());
+        }
         let mut connection = self.open(&path)?;
         let transaction = writing(&mut connection)?;
         create_ledger(&transaction)?;
@@ -134,7 +138,7 @@ impl Embedded {
         forget(&transaction, table)?;
         register(&transaction, table, uri, rows)?;
         let columns = describe_columns(&transaction, table)?;
-        transaction.commit().map_err(full)?;
+        transaction.commit()?;
         Ok(json!({"table": table, "imported": sheet.len(), "rows": rows, "columns": columns}))
     }
 
@@ -148,30 +152,34 @@ impl Embedded {
     }
 
     /// What an owner has imported. Blocks.
-    pub(super) fn list(&self, owner: &Owner) -> Result<Vec<Value>, ToolError> {
-        let Some(path) = self.file(owner) else { return Ok(Vec::new()) };
+    pub(super) fn list(&self, owner: &Owner) -> Result<Vec<Value>, Failure> {
+        let mut imports = Vec::new();
+        let Some(path) = self.file(owner) else { return Ok(imports) };
         let connection = self.open(&path)?;
         let sql = format!("SELECT name, uri, rows, imported_at FROM {LEDGER} ORDER BY name");
-        let mut statement = connection.prepare(&sql).map_err(full)?;
-        let rows = statement.query_map([], |row| {
-            let (table, uri): (String, String) = (row.get(0)?, row.get(1)?);
-            let (rows, at): (i64, String) = (row.get(2)?, row.get(3)?);
-            Ok(json!({"table": table, "uri": uri, "rows": rows, "imported_at": at}))
-        });
-        rows.and_then(Iterator::collect).map_err(full)
+        let mut statement = connection.prepare(&sql)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let table: String = row.get(0)?;
+            let uri: String = row.get(1)?;
+            let rows: i64 = row.get(2)?;
+            let at: String = row.get(3)?;
+            imports.push(json!({"table": table, "uri": uri, "rows": rows, "imported_at": at}));
+        }
+        Ok(imports)
     }
 
     /// Forgets an imported table. Blocks.
-    pub(super) fn drop_table(&self, owner: &Owner, table: &str) -> Result<(), ToolError> {
-        let file = self.file(owner).ok_or_else(|| unknown_table(table))?;
+    pub(super) fn drop_table(&self, owner: &Owner, table: &str) -> Result<(), Failure> {
+        let Some(file) = self.file(owner) else { return Err(unknown_table(table).into()) };
         let mut connection = self.open(&file)?;
         let transaction = writing(&mut connection)?;
-        registered(&transaction, table)?.ok_or_else(|| unknown_table(table))?;
-        transaction
-            .execute_batch(&format!("DROP TABLE IF EXISTS {}", quoted(table)))
-            .map_err(full)?;
+        if registered(&transaction, table)?.is_none() {
+            return Err(unknown_table(table).into());
+        }
+        transaction.execute_batch(&format!("DROP TABLE IF EXISTS {}", quoted(table)))?;
         forget(&transaction, table)?;
-        transaction.commit().map_err(full)
+        Ok(transaction.commit()?)
     }
 
     /// A file that others of the machine do not read, in a folder that they do not enter, whatever
@@ -188,10 +196,10 @@ impl Embedded {
         file.set_permissions(Permissions::from_mode(0o600))
     }
 
-    fn open(&self, path: &Path) -> Result<Connection, ToolError> {
+    fn open(&self, path: &Path) -> rusqlite::Result<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(path, flags).map_err(full)?;
-        self.confine(&connection).map_err(full)?;
+        let connection = Connection::open_with_flags(path, flags)?;
+        self.confine(&connection)?;
         Ok(connection)
     }
 
@@ -206,52 +214,81 @@ impl Embedded {
     }
 }
 
+/// Why work on an embedded database failed: SQLite, or a rule of ours.
+pub(super) struct Failure(ToolError);
+
+impl From<rusqlite::Error> for Failure {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => {
+                let words = "the embedded database is full: drop imported tables first";
+                return Self(ToolError::new(words));
+            }
+            Some(ErrorCode::DatabaseBusy) => return Self(ToolError::new(BUSY)),
+            _ => {}
+        }
+        tracing::warn!(%error, "the embedded database failed");
+        Self(ToolError::new(
+            "the embedded database failed: try again, or ask its operator to look at the log",
+        ))
+    }
+}
+
+impl From<ToolError> for Failure {
+    fn from(error: ToolError) -> Self {
+        Self(error)
+    }
+}
+
+impl From<Failure> for ToolError {
+    fn from(failure: Failure) -> Self {
+        failure.0
+    }
+}
+
 fn unknown_table(table: &str) -> ToolError {
     ToolError::new(format!("there is no imported table {table}: `imports` lists them"))
 }
 
 /// Takes the lock for writing at its beginning, so that it waits its turn: one that has read before
 /// is refused instead.
-fn writing(connection: &mut Connection) -> Result<Transaction<'_>, ToolError> {
-    connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(full)
+fn writing(connection: &mut Connection) -> rusqlite::Result<Transaction<'_>> {
+    connection.transaction_with_behavior(TransactionBehavior::Immediate)
 }
 
-fn create_ledger(transaction: &Transaction<'_>) -> Result<(), ToolError> {
+fn create_ledger(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
     let sql = format!(
         "CREATE TABLE IF NOT EXISTS {LEDGER} (name TEXT PRIMARY KEY COLLATE NOCASE, \
             uri TEXT NOT NULL, rows INTEGER NOT NULL, imported_at TEXT NOT NULL)"
     );
-    transaction.execute_batch(&sql).map_err(full)
+    transaction.execute_batch(&sql)
 }
 
 /// Another table may be imported.
-fn check_room(transaction: &Transaction<'_>) -> Result<(), ToolError> {
-    let count = count_rows(transaction, LEDGER)?;
-    if usize::try_from(count).is_ok_and(|count| count >= MAX_TABLES) {
-        return Err(ToolError::new(format!(
-            "there are {MAX_TABLES} imported tables: drop one first"
-        )));
+fn check_room(transaction: &Transaction<'_>) -> Result<(), Failure> {
+    let count = usize::try_from(count_rows(transaction, LEDGER)?).unwrap_or(0);
+    if count >= MAX_TABLES {
+        let words = format!("there are {MAX_TABLES} imported tables: drop one first");
+        return Err(ToolError::new(words).into());
     }
     Ok(())
 }
 
 /// Makes an empty table with the columns of a sheet, in the place of the one that is there.
-fn create_table(
-    transaction: &Transaction<'_>,
-    table: &str,
-    sheet: &Sheet,
-) -> Result<(), ToolError> {
+fn create_table(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> rusqlite::Result<()> {
     let gone = format!("DROP TABLE IF EXISTS {}", quoted(table));
-    transaction.execute_batch(&gone).map_err(full)?;
-    let columns: Vec<_> =
-        sheet.columns().map(|(name, kind)| format!("{} {}", quoted(name), kind.word())).collect();
+    transaction.execute_batch(&gone)?;
+    let mut columns = Vec::new();
+    for (name, kind) in sheet.columns() {
+        columns.push(format!("{} {}", quoted(name), kind.word()));
+    }
     let made = format!("CREATE TABLE {} ({})", quoted(table), columns.join(", "));
-    transaction.execute_batch(&made).map_err(full)
+    transaction.execute_batch(&made)
 }
 
-fn count_rows(transaction: &Transaction<'_>, table: &str) -> Result<i64, ToolError> {
+fn count_rows(transaction: &Transaction<'_>, table: &str) -> rusqlite::Result<i64> {
     let sql = format!("SELECT count(*) FROM {}", quoted(table));
-    transaction.query_row(&sql, [], |row| row.get(0)).map_err(full)
+    transaction.query_row(&sql, [], |row| row.get(0))
 }
 
 /// Writes an import down.
@@ -260,14 +297,15 @@ fn register(
     table: &str,
     uri: &str,
     rows: i64,
-) -> Result<(), ToolError> {
+) -> rusqlite::Result<()> {
     let sql =
         format!("INSERT INTO {LEDGER} VALUES (?1, ?2, ?3, strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))");
-    transaction.execute(&sql, (table, uri, rows)).map(|_| ()).map_err(full)
+    transaction.execute(&sql, (table, uri, rows))?;
+    Ok(())
 }
 
 /// The columns of an imported table, as a caller sees them.
-fn describe_columns(transaction: &Transaction<'_>, table: &str) -> Result<Vec<Value>, ToolError> {
+fn describe_columns(transaction: &Transaction<'_>, table: &str) -> rusqlite::Result<Vec<Value>> {
     let mut described = Vec::new();
     for (name, kind) in columns(transaction, table)? {
         described.push(json!({"name": name, "type": kind.word().to_ascii_lowercase()}));
@@ -276,51 +314,58 @@ fn describe_columns(transaction: &Transaction<'_>, table: &str) -> Result<Vec<Va
 }
 
 /// The name by which a table was imported. To SQLite, names that differ in case alone are the same.
-fn registered(transaction: &Transaction<'_>, table: &str) -> Result<Option<String>, ToolError> {
+fn registered(transaction: &Transaction<'_>, table: &str) -> rusqlite::Result<Option<String>> {
     let sql = format!("SELECT name FROM {LEDGER} WHERE name = ?1 COLLATE NOCASE");
-    transaction.query_row(&sql, [table], |row| row.get(0)).optional().map_err(full)
+    transaction.query_row(&sql, [table], |row| row.get(0)).optional()
 }
 
-fn forget(transaction: &Transaction<'_>, table: &str) -> Result<(), ToolError> {
+fn forget(transaction: &Transaction<'_>, table: &str) -> rusqlite::Result<()> {
     let sql = format!("DELETE FROM {LEDGER} WHERE name = ?1 COLLATE NOCASE");
-    transaction.execute(&sql, [table]).map(|_| ()).map_err(full)
+    transaction.execute(&sql, [table])?;
+    Ok(())
 }
 
 /// The columns of an imported table.
-fn columns(transaction: &Transaction<'_>, table: &str) -> Result<Vec<(String, Kind)>, ToolError> {
-    let mut statement =
-        transaction.prepare("SELECT name, type FROM pragma_table_info(?1)").map_err(full)?;
-    let columns =
-        statement.query_map([table], |row| Ok((row.get(0)?, Kind::of(row.get_ref(1)?.as_str()?))));
-    columns.and_then(Iterator::collect).map_err(full)
+fn columns(transaction: &Transaction<'_>, table: &str) -> rusqlite::Result<Vec<(String, Kind)>> {
+    let mut statement = transaction.prepare("SELECT name, type FROM pragma_table_info(?1)")?;
+    let mut rows = statement.query([table])?;
+    let mut columns = Vec::new();
+    while let Some(row) = rows.next()? {
+        columns.push((row.get(0)?, Kind::of(row.get_ref(1)?.as_str()?)));
+    }
+    Ok(columns)
 }
 
 /// Rows are appended to a table of the same columns only, and only where each value stays as it is.
-fn fits(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> Result<(), ToolError> {
+fn fits(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> Result<(), Failure> {
     let columns = columns(transaction, table)?;
-    let names: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
-    if !names.iter().copied().eq(sheet.columns().map(|(name, _)| name)) {
+    let mut names = Vec::with_capacity(columns.len());
+    for (name, _) in &columns {
+        names.push(name.as_str());
+    }
+    if sheet.names() != names {
         let expected = names.join(", ");
-        return Err(ToolError::new(format!(
+        let words = format!(
             "the columns are not those of the table ({expected}): use mode `replace`, or another \
                 table"
-        )));
+        );
+        return Err(ToolError::new(words).into());
     }
-    sheet.misfit(&columns).map_or(Ok(()), |words| {
+    if let Some(words) = sheet.misfit(&columns) {
         let instead = "import into another table, or one CSV with all rows with mode `replace`";
-        Err(ToolError::new(format!("{words}: {instead}")))
-    })
+        return Err(ToolError::new(format!("{words}: {instead}")).into());
+    }
+    Ok(())
 }
 
-fn fill(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> Result<(), ToolError> {
-    let marks = vec!["?"; sheet.columns().count()].join(", ");
+fn fill(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> Result<(), Failure> {
+    let marks = vec!["?"; sheet.names().len()].join(", ");
     let insert = format!("INSERT INTO {} VALUES ({marks})", quoted(table));
-    let mut statement = transaction.prepare(&insert).map_err(full)?;
+    let mut statement = transaction.prepare(&insert)?;
     let mut rows = sheet.rows();
+    // A value that is missing is bound as NULL.
     while let Some(row) = rows.next_row()? {
-        let values =
-            row.into_iter().map(|value| value.map_or(Sql::Null, |text| Sql::Text(text.to_owned())));
-        statement.execute(rusqlite::params_from_iter(values)).map_err(full)?;
+        statement.execute(rusqlite::params_from_iter(row))?;
     }
     Ok(())
 }
@@ -328,19 +373,4 @@ fn fill(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> Result<(),
 /// A name in quotes, whatever is in it.
 fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
-}
-
-#[allow(clippy::needless_pass_by_value, reason = "for map_err")]
-fn full(error: rusqlite::Error) -> ToolError {
-    match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => {
-            return ToolError::new("the embedded database is full: drop imported tables first");
-        }
-        Some(ErrorCode::DatabaseBusy) => return ToolError::new(BUSY),
-        _ => {}
-    }
-    tracing::warn!(%error, "the embedded database failed");
-    ToolError::new(
-        "the embedded database failed: try again, or ask its operator to look at the log",
-    )
 }

@@ -6,6 +6,7 @@ use lockgate_policy::sql::{Dialect, Kind};
 use lockgate_upstream::BoxFuture;
 use serde_json::{Value, json};
 
+use super::answer::Answer;
 use super::connections::Shared;
 use super::embedded::Owner;
 use super::mysql;
@@ -63,19 +64,19 @@ impl Tool for Explain {
             let ask = self.0.ask(format!("{word} {sql}"), &arguments)?;
             let answer = connection.run(&ask, Some(&Owner::of(&client))).await?;
             let plan = match connection.dialect {
-                Dialect::Sqlite => answer.objects().collect(),
-                Dialect::Postgres | Dialect::Mysql => {
-                    let plan =
-                        answer.rows.into_iter().next().and_then(|row| row.into_iter().next());
-                    match plan {
-                        Some(Value::String(text)) => {
-                            serde_json::from_str(&text).unwrap_or(Value::String(text))
-                        }
-                        other => other.unwrap_or_default(),
+                Dialect::Sqlite => answer.objects().into(),
+                Dialect::Postgres | Dialect::Mysql => match first_value(answer) {
+                    Some(Value::String(text)) => {
+                        serde_json::from_str(&text).unwrap_or(Value::String(text))
                     }
-                }
+                    other => other.unwrap_or(Value::Null),
+                },
             };
             Ok(json!({"plan": plan}).into())
         })
     }
+}
+
+fn first_value(answer: Answer) -> Option<Value> {
+    answer.rows.into_iter().next()?.into_iter().next()
 }

@@ -7,8 +7,8 @@ use lockgate_policy::sql::Dialect;
 /// What to say behind the reason, if there is something.
 pub(super) fn hint(dialect: Dialect, sql: &str) -> Option<&'static str> {
     let sql = sql.trim_start();
-    let word: String = sql.chars().take_while(char::is_ascii_alphabetic).collect();
-    match word.to_ascii_uppercase().as_str() {
+    let end = sql.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(sql.len());
+    match sql[..end].to_ascii_uppercase().as_str() {
         "SHOW" | "DESCRIBE" | "DESC" | "PRAGMA" => {
             return Some("the tools `tables` and `schema` tell what is there");
         }
@@ -36,5 +36,5 @@ fn plain(sql: &str) -> String {
 }
 
 fn numbered(sql: &str) -> bool {
-    sql.split('$').skip(1).any(|after| after.starts_with(|c: char| c.is_ascii_digit()))
+    sql.as_bytes().windows(2).any(|pair| matches!(pair, [b'$', b'0'..=b'9']))
 }

@@ -13,9 +13,9 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::connections::{EMBEDDED, Shared, columns_schema};
 use super::csv::Sheet;
-use super::embedded::{Embedded, Mode, Owner};
+use super::embedded::{Embedded, Failure, Mode, Owner};
 use crate::tool::{
-    Arguments, Client, Effect, Output, STRICT, Tool, ToolError, ToolSpec, list_schema,
+    Arguments, Client, Effect, Output, STRICT, Tool, ToolError, ToolSpec, first_chars, list_schema,
 };
 
 fn table_argument() -> Value {
@@ -29,9 +29,8 @@ fn table_argument() -> Value {
 
 fn table(arguments: &Arguments) -> Result<&str, ToolError> {
     let name = arguments.text("table")?;
-    let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     let own = name.to_ascii_lowercase();
-    if !plain
+    if name.contains(|c: char| !c.is_ascii_alphanumeric() && c != '_')
         || !name.starts_with(|c: char| c.is_ascii_alphabetic())
         || own.starts_with("sqlite_")
         || own.starts_with("lockgate_")
@@ -49,14 +48,17 @@ fn table(arguments: &Arguments) -> Result<&str, ToolError> {
 async fn blocking<T: Send + 'static>(
     embedded: &Embedded,
     place: OwnedSemaphorePermit,
-    work: impl FnOnce(&Embedded) -> Result<T, ToolError> + Send + 'static,
+    work: impl FnOnce(&Embedded) -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, ToolError> {
     let embedded = embedded.clone();
     let done = tokio::task::spawn_blocking(move || {
         let _place = place;
         work(&embedded)
     });
-    done.await.unwrap_or_else(|_| Err(ToolError::new("the embedded database failed")))
+    match done.await {
+        Ok(result) => Ok(result?),
+        Err(_) => Err(ToolError::new("the embedded database failed")),
+    }
 }
 
 pub(super) struct Import(pub(super) Arc<Shared>);
@@ -110,13 +112,12 @@ impl Tool for Import {
                 let words = "nobody in particular calls, so there is no resource to read";
                 return Err(ToolError::new(words));
             };
-            let text = csv_text(
-                caller_view.read(&uri).await.map_err(ToolError)?,
-                self.0.limits.import_bytes,
-            )?;
+            let resource = caller_view.read(&uri).await?;
+            let text = csv_text(resource, self.0.limits.import_bytes)?;
             let owner = Owner::of(&client);
             let mut made = blocking(embedded, embedded.place().await?, move |embedded| {
-                embedded.import(&owner, &name, &uri, &Sheet::read(text)?, mode)
+                let sheet = Sheet::read(text)?;
+                embedded.import(&owner, &name, &uri, &sheet, mode)
             })
             .await?;
             made["connection"] = EMBEDDED.into();
@@ -132,30 +133,30 @@ impl Tool for Import {
     reason = "it is as large as the text, and no longer needed"
 )]
 fn csv_text(result: Bytes, most: usize) -> Result<String, ToolError> {
-    let read =
-        STRICT.read(&result).map_err(|_| ToolError::new("the server's answer cannot be read"));
+    let Ok(mut read) = STRICT.read(&result) else {
+        return Err(ToolError::new("the server's answer cannot be read"));
+    };
     drop(result);
-    let mut read = read?;
-    let contents = read.get_mut("contents").and_then(Value::as_array_mut).map(Vec::as_mut_slice);
-    let Some([content]) = contents else {
+    let contents = match read.get_mut("contents") {
+        Some(Value::Array(contents)) => contents.as_mut_slice(),
+        _ => &mut [],
+    };
+    let [content] = contents else {
         return Err(ToolError::new(
             "the resource must be one text; this one has several parts, or none",
         ));
     };
-    let kind = content.get("mimeType").and_then(Value::as_str).unwrap_or_default();
-    if !kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("text/csv") {
+    let kind = content["mimeType"].as_str().unwrap_or("");
+    let essence = kind.split(';').next().unwrap_or("");
+    if !essence.trim().eq_ignore_ascii_case("text/csv") {
         return Err(ToolError::new(format!(
             "the resource is not text/csv but {}",
-            kind.chars().take(60).collect::<String>().escape_default()
+            first_chars(kind, 60).escape_default()
         )));
     }
     let text = match (take_text(content, "text"), take_text(content, "blob")) {
         (Some(text), _) => text,
-        (None, Some(blob)) => {
-            let bytes =
-                STANDARD.decode(blob).map_err(|_| ToolError::new("the resource is not base64"))?;
-            String::from_utf8(bytes).map_err(|_| ToolError::new("the CSV is not UTF-8"))?
-        }
+        (None, Some(blob)) => decode_text(&blob)?,
         (None, None) => return Err(ToolError::new("the resource is empty")),
     };
     if text.len() > most {
@@ -165,9 +166,19 @@ fn csv_text(result: Bytes, most: usize) -> Result<String, ToolError> {
 }
 
 fn take_text(content: &mut Value, name: &str) -> Option<String> {
-    match content.get_mut(name).map(Value::take) {
-        Some(Value::String(text)) => Some(text),
+    match content.get_mut(name)?.take() {
+        Value::String(text) => Some(text),
         _ => None,
+    }
+}
+
+fn decode_text(base64: &str) -> Result<String, ToolError> {
+    let Ok(bytes) = STANDARD.decode(base64) else {
+        return Err(ToolError::new("the resource is not base64"));
+    };
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(text),
+        Err(_) => Err(ToolError::new("the CSV is not UTF-8")),
     }
 }
 

@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 
 use super::answer::{Answer, Ask, Column, binary, document, float, signed, unreachable, unsigned};
 use super::config::{Limits, Network};
-use crate::tool::ToolError;
+use crate::tool::{ToolError, first_chars};
 use place::{Ending, Name, Place};
 
 /// What stands before a statement that MySQL explains.
@@ -53,14 +53,15 @@ struct Session {
     name: Name,
 }
 
-/// With TLS the server is held against the authorities that everything else outbound is held
-/// against.
+/// The server is held against the authorities that everything else outbound is held against.
+fn tls_options(connector: &Connector) -> SslOpts {
+    let authorities = connector.authorities().map(|der| der.to_vec().into());
+    SslOpts::default().with_disable_built_in_roots(true).with_root_certs(authorities.collect())
+}
+
 fn options(network: &Network, limits: &Limits, connector: &Connector) -> Opts {
     let Network { host, port, user, password, database, tls, privileged: _ } = network;
-    let tls = tls.then(|| {
-        let authorities = connector.authorities().map(|der| der.to_vec().into());
-        SslOpts::default().with_disable_built_in_roots(true).with_root_certs(authorities.collect())
-    });
+    let tls = if *tls { Some(tls_options(connector)) } else { None };
     let options = OptsBuilder::default()
         .ip_or_hostname(host.clone())
         .tcp_port(*port)
@@ -109,9 +110,15 @@ impl Mysql {
                 place.leave();
                 self.idle.lock().push(session);
             }
-            done.map_err(|error| self.words(&error, ask))
+            match done {
+                Ok(answer) => Ok(answer),
+                Err(error) => Err(self.words(&error, ask)),
+            }
         };
-        tokio::time::timeout(ask.timeout + GRACE, whole).await.map_err(|_| ask.late())?
+        match tokio::time::timeout(ask.timeout + GRACE, whole).await {
+            Ok(done) => done,
+            Err(_) => Err(ask.late()),
+        }
     }
 
     /// Whether as much is asked of it as may be at once.
@@ -134,27 +141,40 @@ impl Mysql {
 
     /// Connects and looks at the role.
     async fn open(&self) -> Result<Session, ToolError> {
-        let Network { user, privileged, .. } = &self.network;
         let connect = tokio::time::timeout(PATIENCE, Conn::new(self.ending.options.clone()));
-        let mut conn = connect
-            .await
-            .map_err(|_| ToolError::new("the database does not answer"))?
-            .map_err(|error| self.report_unreachable(&error))?;
-        let (version, server) =
-            place::server(&mut conn).await.map_err(|error| self.report_unreachable(&error))?;
-        let name = Name { server, id: conn.id() };
-        if !privileged {
-            let grants = conn.query("SHOW GRANTS").await;
-            let grants: Vec<String> = grants.map_err(|error| self.report_unreachable(&error))?;
-            if let Some(found) = grants.iter().find_map(|grant| too_much(grant)) {
-                tracing::error!(role = %user, %found, "the role may do more than read tables");
+        let Ok(connected) = connect.await else {
+            return Err(ToolError::new("the database does not answer"));
+        };
+        let looked = match connected {
+            Ok(conn) => self.look(conn).await,
+            Err(error) => Err(error),
+        };
+        let (session, grants) = match looked {
+            Ok(looked) => looked,
+            Err(error) => return Err(self.report_unreachable(&error)),
+        };
+        for grant in &grants {
+            if let Some(found) = too_much(grant) {
+                let role = &self.network.user;
+                tracing::error!(%role, %found, "the role may do more than read tables");
                 return Err(ToolError::new(
                     "the gateway does not use this database, because its role may do more than \
                         read tables",
                 ));
             }
         }
-        Ok(Session { conn, mariadb: version.contains("MariaDB"), name })
+        Ok(session)
+    }
+
+    /// Asks a new connection what its server is, and what its role may do where that matters.
+    async fn look(&self, mut conn: Conn) -> Result<(Session, Vec<String>), Error> {
+        let (version, server) = place::server(&mut conn).await?;
+        let name = Name { server, id: conn.id() };
+        let grants = match self.network.privileged {
+            true => Vec::new(),
+            false => conn.query("SHOW GRANTS").await?,
+        };
+        Ok((Session { conn, mariadb: version.contains("MariaDB"), name }, grants))
     }
 
     async fn attempt(&self, session: &mut Session, ask: &Ask) -> Result<Answer, Error> {
@@ -193,7 +213,7 @@ impl Mysql {
         match error {
             Error::Server(server) if TIMEOUTS.contains(&server.code) => ask.late(),
             Error::Server(server) => {
-                let words: String = server.message.chars().take(500).collect();
+                let words = first_chars(&server.message, 500);
                 ToolError::new(format!(
                     "the database refuses the statement: {words} [{}]",
                     server.code
@@ -232,16 +252,18 @@ async fn collect(conn: &mut Conn, ask: &Ask) -> Result<Answer, Error> {
     let values: Vec<Sql> = ask.parameters.iter().map(parameter).collect();
     let values = if values.is_empty() { Params::Empty } else { Params::Positional(values) };
     let mut result = conn.exec_iter(&statement, values).await?;
-    let fields = result.columns().ok_or_else(|| Error::Other(NO_ROWS.into()))?;
+    let Some(fields) = result.columns() else { return Err(Error::Other(NO_ROWS.into())) };
     let mut columns = Vec::new();
     for field in fields.iter() {
         columns.push(Column { name: field.name_str().into_owned(), kind: kind(field) });
     }
     let mut answer = Answer::new(columns);
     while let Some(row) = result.next().await? {
-        let values = row.unwrap().into_iter().zip(fields.iter());
-        let row = values.map(|(value, field)| json(value, field)).collect();
-        if !answer.push(row, ask) {
+        let mut values = Vec::with_capacity(fields.len());
+        for (value, field) in row.unwrap().into_iter().zip(fields.iter()) {
+            values.push(json(value, field));
+        }
+        if !answer.push(values, ask) {
             break;
         }
     }
@@ -255,12 +277,13 @@ fn too_much(grant: &str) -> Option<String> {
     if !place.starts_with("*.*") {
         return None;
     }
-    let mut privileges = allowed.split(',').map(str::trim);
-    match privileges.find(|privilege| !HARMLESS.contains(privilege)) {
-        Some(extra) => Some(extra.to_owned()),
-        None if place.contains("WITH GRANT OPTION") => Some("GRANT OPTION".into()),
-        None => None,
+    for privilege in allowed.split(',') {
+        let privilege = privilege.trim();
+        if !HARMLESS.contains(&privilege) {
+            return Some(privilege.to_owned());
+        }
     }
+    if place.contains("WITH GRANT OPTION") { Some("GRANT OPTION".into()) } else { None }
 }
 
 fn parameter(value: &Value) -> Sql {
@@ -285,9 +308,7 @@ fn json(value: Sql, field: &Field) -> Value {
         Sql::Int(number) => signed(number),
         Sql::UInt(number) => unsigned(number),
         // The shortest text that means the same 32 bits, as the server itself writes it.
-        Sql::Float(number) => {
-            float(number.to_string().parse().unwrap_or_else(|_| f64::from(number)))
-        }
+        Sql::Float(number) => float(number.to_string().parse().unwrap_or(f64::from(number))),
         Sql::Double(number) => float(number),
         Sql::Date(year, month, day, hour, minute, second, micro) => {
             let date = format!("{year:04}-{month:02}-{day:02}");
@@ -302,20 +323,30 @@ fn json(value: Sql, field: &Field) -> Value {
             format!("{sign}{hours:02}:{minutes:02}:{seconds:02}{}", fraction(micro)).into()
         }
         Sql::Bytes(bytes) => match field.column_type() {
-            T::MYSQL_TYPE_BIT if bytes.len() <= 8 => {
-                unsigned(bytes.iter().fold(0, |all, byte| all << 8 | u64::from(*byte)))
-            }
-            T::MYSQL_TYPE_JSON => {
-                std::str::from_utf8(&bytes).map_or_else(|_| binary(&bytes), document)
-            }
+            T::MYSQL_TYPE_BIT if bytes.len() <= 8 => unsigned(bits(&bytes)),
+            T::MYSQL_TYPE_JSON => match std::str::from_utf8(&bytes) {
+                Ok(text) => document(text),
+                Err(_) => binary(&bytes),
+            },
             T::MYSQL_TYPE_DECIMAL | T::MYSQL_TYPE_NEWDECIMAL => {
                 String::from_utf8_lossy(&bytes).into()
             }
             _ if field.character_set() == BINARY => binary(&bytes),
-            _ => String::from_utf8(bytes)
-                .map_or_else(|error| binary(error.as_bytes()), Value::String),
+            _ => match String::from_utf8(bytes) {
+                Ok(text) => Value::String(text),
+                Err(error) => binary(error.as_bytes()),
+            },
         },
     }
+}
+
+/// At most eight bytes as a number, the highest first.
+fn bits(bytes: &[u8]) -> u64 {
+    let mut number = 0;
+    for byte in bytes {
+        number = number << 8 | u64::from(*byte);
+    }
+    number
 }
 
 fn fraction(micro: u32) -> String {

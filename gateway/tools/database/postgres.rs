@@ -105,7 +105,10 @@ impl Postgres {
                 None => Err(ToolError::new("the connection to the database was lost: try again")),
             }
         };
-        tokio::time::timeout(ask.timeout + GRACE, whole).await.map_err(|_| ask.late())?
+        match tokio::time::timeout(ask.timeout + GRACE, whole).await {
+            Ok(done) => done,
+            Err(_) => Err(ask.late()),
+        }
     }
 
     /// Whether as much is asked of it as may be at once.
@@ -124,26 +127,34 @@ impl Postgres {
 
     /// Connects and looks at the role.
     async fn open(&self) -> Result<Session, ToolError> {
-        let mut session = Session::open(&self.connector, &self.network)
-            .await
-            .map_err(|trouble| self.report_unreachable(&trouble))?;
-        if !self.network.privileged {
-            let rows = own(&mut session, PRIVILEGES, &[]).await;
-            let rows = rows.map_err(|trouble| self.report_unreachable(&trouble))?;
-            let found = match rows.first().and_then(|row| row.first()) {
-                Some(Some(found)) => found.as_str(),
-                _ => "unknown",
-            };
-            if !found.is_empty() {
-                tracing::error!(role = %self.network.user, %found, "the role may do more than read \
-                    tables");
-                return Err(ToolError::new(
-                    "the gateway does not use this database, because its role may do more than \
-                        read tables",
-                ));
-            }
+        let (session, found) = match self.look().await {
+            Ok(looked) => looked,
+            Err(trouble) => return Err(self.report_unreachable(&trouble)),
+        };
+        if !found.is_empty() {
+            let role = &self.network.user;
+            tracing::error!(%role, %found, "the role may do more than read tables");
+            return Err(ToolError::new(
+                "the gateway does not use this database, because its role may do more than read \
+                    tables",
+            ));
         }
         Ok(session)
+    }
+
+    /// A new session, and what its role may do beyond reading tables where that matters.
+    async fn look(&self) -> Result<(Session, String), Trouble> {
+        let mut session = Session::open(&self.connector, &self.network).await?;
+        if self.network.privileged {
+            return Ok((session, String::new()));
+        }
+        let rows = own(&mut session, PRIVILEGES, &[]).await?;
+        if let Some(row) = rows.first()
+            && let Some(Some(found)) = row.first()
+        {
+            return Ok((session, found.clone()));
+        }
+        Ok((session, "unknown".into()))
     }
 
     fn report_unreachable(&self, trouble: &Trouble) -> ToolError {
@@ -180,7 +191,10 @@ impl Postgres {
         let done = match columns {
             Ok(columns) => self.finish(session, ask, columns).await,
             Err(lost @ (Trouble::Lost(_) | Trouble::Large)) => Err(lost),
-            Err(refused) => clean(session).await.and(Err(refused)),
+            Err(refused) => match clean(session).await {
+                Ok(()) => Err(refused),
+                Err(lost) => Err(lost),
+            },
         };
         match done {
             Ok((answer, whole)) => {
@@ -212,8 +226,7 @@ impl Postgres {
     async fn begin(&self, session: &mut Session, ask: &Ask) -> Result<Vec<(u32, Column)>, Trouble> {
         session.add("BEGIN TRANSACTION READ ONLY")?;
         session.prepare("", SETTINGS)?;
-        let timeouts = [ask.timeout, self.limits.lock_timeout];
-        session.bind("", &timeouts.map(|time| Some(time.as_millis().max(1).to_string())))?;
+        session.bind("", &[milliseconds(ask.timeout), milliseconds(self.limits.lock_timeout)])?;
         session.execute(0)?;
         session.prepare("caller", &ask.sql)?;
         session.sync();
@@ -250,7 +263,7 @@ impl Postgres {
     ) -> Result<Vec<(u32, Column)>, Trouble> {
         let mut fields = Vec::new();
         let mut all = rows.fields();
-        while let Some(field) = all.next().map_err(|error| Trouble::Lost(error.to_string()))? {
+        while let Some(field) = all.next()? {
             fields.push((field.type_oid(), field.name().to_owned()));
         }
         let mut unknown = Vec::new();
@@ -280,7 +293,10 @@ impl Postgres {
         for (oid, name) in fields {
             let kind = match value::known(oid) {
                 Some(kind) => kind,
-                None => names.get(&oid).map_or("unknown", String::as_str),
+                None => match names.get(&oid) {
+                    Some(kind) => kind,
+                    None => "unknown",
+                },
             };
             columns.push((oid, Column { name, kind: kind.to_owned() }));
         }
@@ -320,8 +336,15 @@ impl Postgres {
             }
         }
         forgotten(session).await?;
-        refused.map_or(Ok((answer, true)), Err)
+        match refused {
+            Some(words) => Err(words),
+            None => Ok((answer, true)),
+        }
     }
+}
+
+fn milliseconds(time: Duration) -> Option<String> {
+    Some(time.as_millis().max(1).to_string())
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use lockgate_upstream::BoxFuture;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::connections::{Shared, columns_schema};
 use super::embedded::Owner;
@@ -83,10 +83,9 @@ impl Tool for Query {
             let duration = (began.elapsed().as_secs_f64() * 1e6).round() / 1e3;
             let columns = answer.columns_json();
             let count = answer.rows.len();
-            let rows: Vec<Value> = answer.rows.into_iter().map(Value::from).collect();
             Ok(json!({
-                "columns": columns, "rows": rows, "row_count": count, "truncated": answer.truncated,
-                "duration_ms": duration
+                "columns": columns, "rows": answer.rows, "row_count": count,
+                "truncated": answer.truncated, "duration_ms": duration
             })
             .into())
         })

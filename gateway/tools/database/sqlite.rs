@@ -18,7 +18,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use super::answer::{Answer, Ask, Column, binary, float, signed};
-use crate::tool::ToolError;
+use crate::tool::{ToolError, first_chars};
 
 /// Steps of SQLite's machine between two looks at the clock.
 const STEPS: i32 = 1000;
@@ -59,7 +59,10 @@ impl Sqlite {
             drop(place);
             done
         });
-        done.await.unwrap_or_else(|_| Err(ToolError::new("the statement could not be run")))
+        match done.await {
+            Ok(result) => result,
+            Err(_) => Err(ToolError::new("the statement could not be run")),
+        }
     }
 }
 
@@ -79,16 +82,23 @@ fn blocking(
     ask: &Ask,
     gone: Arc<AtomicBool>,
 ) -> Result<Answer, ToolError> {
-    let connection = open(path).map_err(|error| {
-        tracing::warn!(?path, %error, "no database");
-        ToolError::new(
-            "the database file cannot be opened: its operator finds the reason in the log",
-        )
-    })?;
-    confine(&connection, rule, lock_timeout, ask, gone).map_err(|error| refused(&error, ask))?;
+    let connection = match open(path) {
+        Ok(connection) => connection,
+        Err(error) => {
+            tracing::warn!(?path, %error, "no database");
+            return Err(ToolError::new(
+                "the database file cannot be opened: its operator finds the reason in the log",
+            ));
+        }
+    };
+    if let Err(error) = confine(&connection, rule, lock_timeout, ask, gone) {
+        return Err(refused(&error, ask));
+    }
     let mut batch = Batch::new(&connection, &ask.sql);
-    let Some(mut statement) = batch.next().map_err(|error| refused(&error, ask))? else {
-        return Err(ToolError::new("the statement is empty"));
+    let mut statement = match batch.next() {
+        Ok(Some(statement)) => statement,
+        Ok(None) => return Err(ToolError::new("the statement is empty")),
+        Err(error) => return Err(refused(&error, ask)),
     };
     if !matches!(batch.next(), Ok(None)) {
         return Err(ToolError::new("only one SQL statement is allowed"));
@@ -103,7 +113,10 @@ fn blocking(
             "the statement takes {takes} parameters, received {received}"
         )));
     }
-    collect(&mut statement, ask).map_err(|error| refused(&error, ask))
+    match collect(&mut statement, ask) {
+        Ok(answer) => Ok(answer),
+        Err(error) => Err(refused(&error, ask)),
+    }
 }
 
 fn refused(error: &rusqlite::Error, ask: &Ask) -> ToolError {
@@ -111,7 +124,8 @@ fn refused(error: &rusqlite::Error, ask: &Ask) -> ToolError {
         Some(ErrorCode::OperationInterrupted) => ask.late(),
         Some(ErrorCode::TooBig) => ask.large(),
         _ => {
-            let words: String = error.to_string().chars().take(500).collect();
+            let words = error.to_string();
+            let words = first_chars(&words, 500);
             ToolError::new(format!("SQLite refuses the statement: {words}"))
         }
     }
@@ -195,7 +209,7 @@ fn collect(statement: &mut Statement<'_>, ask: &Ask) -> rusqlite::Result<Answer>
     for column in statement.columns() {
         columns.push(Column {
             name: column.name().to_owned(),
-            kind: column.decl_type().unwrap_or_default().to_ascii_lowercase(),
+            kind: column.decl_type().unwrap_or("").to_ascii_lowercase(),
         });
     }
     let count = columns.len();
@@ -234,9 +248,10 @@ fn json(value: ValueRef<'_>) -> Value {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(number) => signed(number),
         ValueRef::Real(number) => float(number),
-        ValueRef::Text(bytes) => {
-            std::str::from_utf8(bytes).map_or_else(|_| binary(bytes), Value::from)
-        }
+        ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
+            Ok(text) => text.into(),
+            Err(_) => binary(bytes),
+        },
         ValueRef::Blob(bytes) => binary(bytes),
     }
 }

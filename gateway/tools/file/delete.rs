@@ -75,7 +75,7 @@ fn delete(
 ) -> Result<Output, ToolError> {
     let place = files.find_to_change(arguments.text("path")?)?;
     let (folder, leaf) = place.parent()?;
-    let stat = look(&folder, leaf).map_err(|errno| place.words(errno))?;
+    let stat = place.explain(look(&folder, leaf))?;
     let mut gone = Gone { paths: Vec::new(), count: 0, stop };
     let is_folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
     if is_folder && arguments.flag("recursive") {
@@ -83,13 +83,14 @@ fn delete(
         gone.tree(&folder, leaf, &place.path, DEPTH)?;
     } else {
         let flags = if is_folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-        fs::unlinkat(&folder, leaf, flags).map_err(|errno| match errno {
-            Errno::NOTEMPTY | Errno::EXIST => ToolError(format!(
+        let removed = fs::unlinkat(&folder, leaf, flags);
+        if let Err(Errno::NOTEMPTY | Errno::EXIST) = removed {
+            return Err(ToolError(format!(
                 "the folder {} is not empty: set `recursive` to delete what is in it too",
                 place.path
-            )),
-            errno => place.words(errno),
-        })?;
+            )));
+        }
+        place.explain(removed)?;
         gone.add(&place.path);
     }
     Ok(json!({"path": place.path, "type": kind(&stat), "count": gone.count, "deleted": gone.paths})
@@ -145,8 +146,8 @@ impl Gone<'_> {
         if depth == 0 {
             return Err(ToolError(format!("{path} is too deep to be deleted at once")));
         }
-        let folder = enter(holder, name).map_err(|errno| self.stopped(words(path, errno)))?;
-        let entries = Dir::read_from(&folder).map_err(|errno| self.stopped(words(path, errno)))?;
+        let folder = self.explain(path, enter(holder, name))?;
+        let entries = self.explain(path, Dir::read_from(&folder))?;
         let mut names = Vec::new();
         for entry in entries.flatten() {
             if let Ok(name) = entry.file_name().to_str()
@@ -156,7 +157,9 @@ impl Gone<'_> {
             }
         }
         for inner in names {
-            self.stop.check().map_err(|error| self.stopped(error))?;
+            if let Err(error) = self.stop.check() {
+                return Err(self.stopped(error));
+            }
             let below = format!("{path}/{inner}");
             let is_folder = match look(&folder, &inner) {
                 Ok(stat) => FileType::from_raw_mode(stat.st_mode) == FileType::Directory,
@@ -165,18 +168,24 @@ impl Gone<'_> {
             if is_folder {
                 self.tree(&folder, &inner, &below, depth - 1)?;
             } else {
-                fs::unlinkat(&folder, &inner, AtFlags::empty())
-                    .map_err(|errno| self.stopped(words(&below, errno)))?;
+                self.explain(&below, fs::unlinkat(&folder, &inner, AtFlags::empty()))?;
                 self.add(&below);
             }
         }
-        fs::unlinkat(holder, name, AtFlags::REMOVEDIR)
-            .map_err(|errno| self.stopped(words(path, errno)))?;
+        self.explain(path, fs::unlinkat(holder, name, AtFlags::REMOVEDIR))?;
         self.add(path);
         Ok(())
     }
 
     /// The error of a deletion that ended on its way.
+    /// A failure of the system in words that name the path, and what is gone by then.
+    fn explain<T>(&self, path: &str, result: Result<T, Errno>) -> Result<T, ToolError> {
+        match result {
+            Ok(value) => Ok(value),
+            Err(errno) => Err(self.stopped(words(path, errno))),
+        }
+    }
+
     fn stopped(&self, ToolError(words): ToolError) -> ToolError {
         ToolError(format!("{words}; {} entries had been deleted", self.count))
     }

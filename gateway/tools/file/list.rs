@@ -113,8 +113,11 @@ fn list(
     let mut result =
         json!({"path": place.path, "entries": entries, "partial": walk.partial || odd});
     if arguments.maybe_text("path").is_none() {
-        let roots = files.roots.iter().map(|root| json!({"path": root.path, "write": root.write}));
-        result["roots"] = roots.collect::<Vec<Value>>().into();
+        let mut roots = Vec::new();
+        for root in &files.roots {
+            roots.push(json!({"path": root.path, "write": root.write}));
+        }
+        result["roots"] = roots.into();
     }
     if more {
         result["next"] = at.into();

@@ -40,13 +40,12 @@ const TYPES: [(&str, &str); 36] = [
 ];
 
 pub(super) fn of(path: &str) -> &'static str {
-    let name = path.rsplit('/').next().unwrap_or_default();
-    let extension = name
-        .rsplit_once('.')
-        .map(|(_, extension)| extension.to_ascii_lowercase())
-        .unwrap_or_default();
-    TYPES
-        .iter()
-        .find(|(known, _)| *known == extension)
-        .map_or("application/octet-stream", |(_, kind)| kind)
+    let name = path.rsplit('/').next().unwrap_or("");
+    let (_, extension) = name.rsplit_once('.').unwrap_or((name, ""));
+    for (known, kind) in TYPES {
+        if extension.eq_ignore_ascii_case(known) {
+            return kind;
+        }
+    }
+    "application/octet-stream"
 }

@@ -9,7 +9,7 @@ use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 use serde_json::{Value, json};
 
-use super::config::Config;
+use super::config::{self, Config};
 use super::root::{self, Root, split_names};
 use crate::blocking::BlockingPool;
 use crate::tool::ToolError;
@@ -39,23 +39,8 @@ pub(super) struct Place {
 
 impl Files {
     pub(super) fn open(config: &Config) -> Result<Self, String> {
-        let opened: Vec<_> = config.roots.iter().map(Root::open).collect::<Result<_, _>>()?;
-        // Relative paths never mean another root than the one that was meant for them.
-        let based = opened.first().is_some_and(Option::is_some);
-        for (root, configured) in opened.iter().zip(&config.roots) {
-            if root.is_none() {
-                let root = configured.path.display();
-                tracing::warn!(
-                    %root,
-                    "this root of the file tools is not there; the others are served"
-                );
-            }
-        }
-        let roots: Vec<_> = opened.into_iter().flatten().collect();
-        let Some(first) = roots.first() else {
-            let missing = config.roots.first().map(|root| root.path.display().to_string());
-            return Err(format!("the root {} is not there", missing.unwrap_or_default()));
-        };
+        let (roots, base) = open_roots(&config.roots)?;
+        let mut paths = Vec::new();
         let mut identities = Vec::new();
         for root in &roots {
             let identity = root.identity()?;
@@ -63,14 +48,9 @@ impl Files {
                 return Err(format!("the root {} is there twice", root.path));
             }
             identities.push(identity);
+            paths.push(root.path.clone());
         }
-        let spec = Spec {
-            roots: roots.iter().map(|root| root.path.clone()).collect(),
-            base: if based { Some(first.path.clone()) } else { None },
-            uris: true,
-            literal: true,
-            ..Spec::default()
-        };
+        let spec = Spec { roots: paths, base, uris: true, literal: true, ..Spec::default() };
         let all = [config.deny.as_slice(), &config.deny_write].concat();
         let read = Path::compile(&Spec { deny: config.deny.clone(), ..spec.clone() })?;
         let change = Path::compile(&Spec { deny: all, ..spec.clone() })?;
@@ -80,7 +60,7 @@ impl Files {
             change,
             name,
             guarded: !config.deny.is_empty(),
-            roots: roots.into_iter().map(Arc::new).collect(),
+            roots,
             blocking: BlockingPool::new(config.limits.concurrent),
             config: config.clone(),
         })
@@ -113,10 +93,14 @@ impl Files {
 
     fn place(&self, rule: &Path, text: &str) -> Result<Place, ToolError> {
         let checked = rule.check(text)?;
-        let root = self.roots.iter().find(|root| root.path == checked.root);
-        let root = Arc::clone(root.ok_or_else(|| ToolError::new("the path is in no root"))?);
-        let below = checked.path.strip_prefix(&root.path).unwrap_or_default();
-        Ok(Place { root, names: split_names(below), path: checked.path })
+        for root in &self.roots {
+            if root.path == checked.root {
+                let below = checked.path.strip_prefix(&root.path).unwrap_or("");
+                let names = split_names(below);
+                return Ok(Place { root: Arc::clone(root), names, path: checked.path });
+            }
+        }
+        Err(ToolError::new("the path is in no root"))
     }
 
     /// Whether an absolute path may be read by its name.
@@ -146,14 +130,12 @@ impl Files {
 
     /// Opens a place to read it. A link must not lead to what may not be read.
     pub(super) fn reach(&self, place: &Place) -> Result<std::os::fd::OwnedFd, ToolError> {
-        let open = place
-            .root
-            .reach(&place.names, rustix::fs::OFlags::RDONLY)
-            .map_err(|errno| place.words(errno))?;
+        let open = place.explain(place.root.reach(&place.names, rustix::fs::OFlags::RDONLY))?;
         if self.guarded && !place.names.is_empty() {
-            let names = place.root.names_of(&open);
-            let readable =
-                names.is_some_and(|names| self.is_readable(&join(&place.root.path, &names)));
+            let readable = match place.root.names_of(&open) {
+                Some(names) => self.is_readable(&join(&place.root.path, &names)),
+                None => false,
+            };
             if !readable {
                 return Err(ToolError(format!(
                     "{} leads to what is never allowed: use another path",
@@ -171,7 +153,15 @@ impl Place {
         let Some((leaf, parents)) = self.names.split_last() else {
             return Err(ToolError(format!("{} is a root: name something in it", self.path)));
         };
-        Ok((self.root.folder(parents).map_err(|errno| self.words(errno))?, leaf))
+        Ok((self.explain(self.root.folder(parents))?, leaf))
+    }
+
+    /// A failure of the system in words that name the path.
+    pub(super) fn explain<T>(&self, result: Result<T, Errno>) -> Result<T, ToolError> {
+        match result {
+            Ok(value) => Ok(value),
+            Err(errno) => Err(self.words(errno)),
+        }
     }
 
     /// A place below.
@@ -182,6 +172,32 @@ impl Place {
     /// What an error means for whoever asked.
     pub(super) fn words(&self, errno: Errno) -> ToolError {
         words(&self.path, errno)
+    }
+}
+
+/// The roots that are there, and the one that relative paths begin at: the first, and never another
+/// one than was meant for them.
+fn open_roots(configured: &[config::Root]) -> Result<(Vec<Arc<Root>>, Option<String>), String> {
+    let mut roots = Vec::new();
+    let mut missing = Vec::new();
+    let mut base = None;
+    for (at, one) in configured.iter().enumerate() {
+        match Root::open(one)? {
+            Some(root) => {
+                if at == 0 {
+                    base = Some(root.path.clone());
+                }
+                roots.push(Arc::new(root));
+            }
+            None => missing.push(one.path.display().to_string()),
+        }
+    }
+    for root in &missing {
+        tracing::warn!(%root, "this root of the file tools is not there; the others are served");
+    }
+    match missing.first() {
+        Some(first) if roots.is_empty() => Err(format!("the root {first} is not there")),
+        _ => Ok((roots, base)),
     }
 }
 
@@ -211,9 +227,12 @@ pub(super) fn words(path: &str, errno: Errno) -> ToolError {
 }
 
 pub(super) fn join(path: &str, names: &[String]) -> String {
-    let start = if path == "/" { "" } else { path };
-    let all: String = names.iter().flat_map(|name| ["/", name]).collect();
-    if start.is_empty() && all.is_empty() { "/".into() } else { format!("{start}{all}") }
+    let mut all = if path == "/" { String::new() } else { path.to_owned() };
+    for name in names {
+        all.push('/');
+        all.push_str(name);
+    }
+    if all.is_empty() { "/".into() } else { all }
 }
 
 /// `file`, `folder`, `symlink` or `other`.

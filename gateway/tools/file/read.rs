@@ -127,19 +127,19 @@ fn read(files: &Files, arguments: &Arguments) -> Result<Output, ToolError> {
     let (file, stat) = open(files, &place)?;
     let encoding = Encoding::of(arguments.text("encoding")?);
     let wanted = choose_part(arguments, files.config.limits.read_bytes)?;
-    let size = u64::try_from(stat.st_size).unwrap_or_default();
+    let size = u64::try_from(stat.st_size).unwrap_or(0);
     let start = match wanted.tail {
         Some(_) => size.saturating_sub(wanted.length as u64),
         None => wanted.offset,
     };
-    let bytes = part(&file, start, wanted.length).map_err(|errno| place.words(errno))?;
+    let bytes = place.explain(part(&file, start, wanted.length))?;
     let mut found = Found { start, bytes, truncated: false };
     keep_wanted_lines(&mut found, &wanted, encoding);
     if encoding == Encoding::Utf8 && found.end() < size {
         keep_whole_characters(&mut found)?;
     }
     let mut entry = describe(&place.path, &stat);
-    entry["encoding"] = arguments.get("encoding").cloned().unwrap_or_default();
+    entry["encoding"] = arguments.text("encoding")?.into();
     entry["offset"] = found.start.into();
     entry["length"] = found.bytes.len().into();
     if found.end() < size {
@@ -160,7 +160,7 @@ fn choose_part(arguments: &Arguments, limit: usize) -> Result<Wanted, ToolError>
         return Err(ToolError::new("give one of `offset`, `head` and `tail`"));
     }
     let length = match arguments.maybe_whole("length") {
-        Some(length) => usize::try_from(length).map_or(limit, |length| length.min(limit)),
+        Some(length) => usize::try_from(length).unwrap_or(limit).min(limit),
         None => limit,
     };
     Ok(Wanted { offset, length, head, tail })
@@ -206,7 +206,7 @@ fn shown(mut entry: Value, content: String, encoding: Encoding) -> Output {
 /// Opens an ordinary file.
 pub(super) fn open(files: &Files, place: &Place) -> Result<(OwnedFd, Stat), ToolError> {
     let file = files.reach(place)?;
-    let stat = fstat(&file).map_err(|errno| place.words(errno))?;
+    let stat = place.explain(fstat(&file))?;
     match kind(&stat) {
         "file" => Ok((file, stat)),
         "folder" => Err(ToolError(format!("{} is a folder: use `list`", place.path))),
@@ -254,13 +254,17 @@ fn start_of_lines(bytes: &[u8], lines: u64) -> Option<usize> {
 }
 
 fn ends_of_lines(bytes: &[u8]) -> impl DoubleEndedIterator<Item = usize> {
-    let all = bytes.iter().enumerate();
-    all.filter_map(|(at, byte)| (*byte == b'\n').then_some(at + 1))
+    let breaks = (0..bytes.len()).filter(|at| bytes[*at] == b'\n');
+    breaks.map(|at| at + 1)
 }
 
 /// How many bytes at the beginning belong to a character that began before.
 fn rest_of_character(bytes: &[u8]) -> usize {
-    bytes.iter().take(3).take_while(|byte| (0x80..0xC0).contains(*byte)).count()
+    let mut count = 0;
+    while count < 3 && matches!(bytes.get(count), Some(0x80..0xC0)) {
+        count += 1;
+    }
+    count
 }
 
 fn whole_characters(bytes: &[u8]) -> usize {

@@ -67,25 +67,28 @@ fn relocate(
     let from = files.find_to_change(arguments.text("from")?)?;
     let to = files.find_to_change(arguments.text("to")?)?;
     let (source, old) = from.parent()?;
-    let stat = look(&source, old).map_err(|errno| from.words(errno))?;
+    let stat = from.explain(look(&source, old))?;
     if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
         may_change_all(files, &from, &from.path, stop)?;
         may_change_all(files, &from, &to.path, stop)?;
     }
     let Some((new, parents)) = to.names.split_last() else { return Err(to.words(Errno::EXIST)) };
-    let (target, _) = to.root.make_folder(parents).map_err(|errno| to.words(errno))?;
+    let (target, _) = to.explain(to.root.make_folder(parents))?;
     let replaced = look(&target, new).is_ok();
     stop.check()?;
-    rename(&source, old, &target, new, !arguments.flag("overwrite")).map_err(
-        |errno| match errno {
-            Errno::EXIST => ToolError(format!(
+    match rename(&source, old, &target, new, !arguments.flag("overwrite")) {
+        Ok(()) => {}
+        Err(Errno::EXIST) => {
+            return Err(ToolError(format!(
                 "{} is there already: set `overwrite`, or choose another name",
                 to.path
-            )),
-            Errno::INVAL => ToolError(format!("{} cannot be moved into itself", from.path)),
-            errno => to.words(errno),
-        },
-    )?;
+            )));
+        }
+        Err(Errno::INVAL) => {
+            return Err(ToolError(format!("{} cannot be moved into itself", from.path)));
+        }
+        Err(errno) => return Err(to.words(errno)),
+    }
     Ok(json!({"from": from.path, "to": to.path, "type": kind(&stat), "replaced": replaced}).into())
 }
 

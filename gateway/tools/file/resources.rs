@@ -2,6 +2,7 @@
 //! by URI, and subscriptions that are answered by looking.
 
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -57,7 +58,11 @@ impl Provider for Resources {
         match kind {
             ListKind::Resources => self.0.listed.lock().clone(),
             ListKind::Templates => {
-                self.0.files.roots.iter().map(|root| template(&root.path)).collect()
+                let mut templates = Vec::new();
+                for root in &self.0.files.roots {
+                    templates.push(template(&root.path));
+                }
+                templates
             }
             ListKind::Tools | ListKind::Prompts => Vec::new(),
         }
@@ -72,20 +77,20 @@ impl Provider for Resources {
             let Ok(place) = self.0.place(uri) else { return Ok(None) };
             let files = Arc::clone(&self.0.files);
             let uri = uri.to_owned();
-            self.0
-                .files
-                .blocking
-                .run(move |_| contents(&files, &place, &uri))
-                .await
-                .map_err(|error| error.0)
+            let blocking = &self.0.files.blocking;
+            match blocking.run(move |_| contents(&files, &place, &uri)).await {
+                Ok(contents) => Ok(contents),
+                Err(error) => Err(error.0),
+            }
         })
     }
 
     fn subscribe(&self, uri: &str) -> Result<(), String> {
         // What cannot be read is not there, whatever the reason. One short look, which every
         // reading begins with.
-        let there = self.0.place(uri).and_then(|place| read::open(&self.0.files, &place));
-        there.map_err(|error| error.0)?;
+        if let Err(error) = self.0.open(uri) {
+            return Err(error.0);
+        }
         self.0.watched.lock().insert(uri.to_owned(), None);
         self.0.look.notify_one();
         Ok(())
@@ -118,7 +123,7 @@ fn contents(files: &Files, place: &Place, uri: &str) -> Result<Option<Contents>,
             "{path} has {size} bytes, more than a resource may have ({limit}): {instead}"
         )));
     }
-    let bytes = read::part(&file, 0, limit).map_err(|errno| place.words(errno))?;
+    let bytes = place.explain(read::part(&file, 0, limit))?;
     let mut item = json!({"uri": uri, "mimeType": media::of(&place.path)});
     match String::from_utf8(bytes) {
         Ok(text) => item["text"] = text.into(),
@@ -139,25 +144,33 @@ impl Inner {
         }
     }
 
+    fn open(&self, uri: &str) -> Result<(OwnedFd, Stat), ToolError> {
+        read::open(&self.files, &self.place(uri)?)
+    }
+
+    /// How what is at a URI looks now; `None` when nothing can be reached there.
+    fn look(&self, uri: &str) -> Option<Stat> {
+        let place = self.place(uri).ok()?;
+        fstat(self.files.reach(&place).ok()?).ok()
+    }
+
     /// Subscribed files that have changed since they were looked at.
     fn changed(&self) -> Vec<String> {
         let uris: Vec<String> = self.watched.lock().keys().cloned().collect();
-        let now: Vec<_> = uris
-            .into_iter()
-            .map(|uri| {
-                let stat = self
-                    .place(&uri)
-                    .and_then(|place| self.files.reach(&place))
-                    .ok()
-                    .and_then(|f| fstat(f).ok());
-                (uri, stat.as_ref().map_or(((0, 0), 0, 0, 0), mark))
-            })
-            .collect();
+        let mut looked = Vec::with_capacity(uris.len());
+        for uri in uris {
+            let now = match self.look(&uri) {
+                Some(stat) => mark(&stat),
+                None => ((0, 0), 0, 0, 0),
+            };
+            looked.push((uri, now));
+        }
         let mut watched = self.watched.lock();
         let mut changed = Vec::new();
-        for (uri, now) in now {
-            if let Some(before) = watched.get_mut(&uri)
-                && before.replace(now).is_some_and(|before| before != now)
+        for (uri, now) in looked {
+            if let Some(seen) = watched.get_mut(&uri)
+                && let Some(before) = seen.replace(now)
+                && before != now
             {
                 changed.push(uri);
             }
@@ -228,7 +241,9 @@ async fn follow(inner: Weak<Inner>, teller: ChangeNotifier) {
         let looked =
             tokio::task::spawn_blocking(move || (watching.changed(), lists && watching.list()));
         let Ok((changed, another)) = looked.await else { return };
-        changed.iter().for_each(|uri| teller.updated(uri));
+        for uri in &changed {
+            teller.updated(uri);
+        }
         if another {
             teller.lists_changed();
         }

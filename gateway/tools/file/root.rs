@@ -24,7 +24,9 @@ impl Root {
     /// Opens a configured folder. The one place where a path is taken as it is, because the
     /// operator wrote it. `None` when it is not there.
     pub(super) fn open(config: &config::Root) -> Result<Option<Self>, String> {
-        let path = config.path.to_str().ok_or("the path of a root is not UTF-8")?;
+        let Some(path) = config.path.to_str() else {
+            return Err("the path of a root is not UTF-8".into());
+        };
         let folder = match fs::open(path, FOLDER, Mode::empty()) {
             Ok(folder) => folder,
             Err(Errno::NOENT) => return Ok(None),
@@ -37,8 +39,10 @@ impl Root {
 
     /// What identifies the folder, whatever its name is.
     pub(super) fn identity(&self) -> Result<(u64, u64), String> {
-        let stat = fs::fstat(&self.folder).map_err(|errno| errno.to_string())?;
-        Ok((identity(&stat).0, identity(&stat).1))
+        match fs::fstat(&self.folder) {
+            Ok(stat) => Ok((identity(&stat).0, identity(&stat).1)),
+            Err(errno) => Err(errno.to_string()),
+        }
     }
 
     /// Opens what has these names. Symbolic links are followed as long as they stay inside.
@@ -139,8 +143,10 @@ pub(super) fn look(folder: impl AsFd, name: &str) -> Result<Stat, Errno> {
 }
 
 fn is_link(folder: impl AsFd, name: &str) -> bool {
-    look(folder, name)
-        .is_ok_and(|stat| fs::FileType::from_raw_mode(stat.st_mode) == fs::FileType::Symlink)
+    match look(folder, name) {
+        Ok(stat) => fs::FileType::from_raw_mode(stat.st_mode) == fs::FileType::Symlink,
+        Err(_) => false,
+    }
 }
 
 /// Device and number of a file.

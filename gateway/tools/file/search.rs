@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use globset::{GlobBuilder, GlobMatcher};
 use lockgate_upstream::BoxFuture;
-use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
+use rustix::fs::{Mode, OFlags, fstat, openat};
 use serde_json::{Value, json};
 
 use super::place::{Files, describe, entry_schema, kind, path_schema};
 use super::read::part;
 use super::walk::{Found, Next, Walk};
 use crate::blocking::CancellationToken;
-use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec, list_schema};
+use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec, first_chars, list_schema};
 
 const MOST: u64 = 1000;
 /// Largest file that is searched for text, and most bytes of one search.
@@ -100,12 +100,19 @@ fn search(
 ) -> Result<Output, ToolError> {
     let place = files.find(arguments.maybe_text("path").unwrap_or("."))?;
     let ignore_case = arguments.flag("ignore_case");
-    let text = arguments.maybe_text("text");
+    let glob = match arguments.maybe_text("glob") {
+        Some(glob) => Some(compile(glob, ignore_case)?),
+        None => None,
+    };
+    let text = match arguments.maybe_text("text") {
+        Some(text) if ignore_case => Some(text.to_lowercase()),
+        text => text.map(str::to_owned),
+    };
     let mut hunt = Hunt {
-        glob: arguments.maybe_text("glob").map(|glob| compile(glob, ignore_case)).transpose()?,
-        text: text.map(|text| if ignore_case { text.to_lowercase() } else { text.to_owned() }),
+        glob,
+        text,
         ignore_case,
-        limit: usize::try_from(arguments.whole("limit")?).unwrap_or(usize::MAX),
+        limit: arguments.count("limit")?,
         matches: Vec::new(),
         bytes: 0,
         looked: 0,
@@ -151,9 +158,11 @@ fn compile(glob: &str, ignore_case: bool) -> Result<(GlobMatcher, bool), ToolErr
 impl Hunt {
     fn look(&mut self, found: &Found<'_>, path: &str) -> Result<Next, ToolError> {
         self.looked += 1;
-        let named = self.glob.as_ref().is_none_or(|(glob, whole)| {
-            if *whole { glob.is_match(found.names.join("/")) } else { glob.is_match(found.name()) }
-        });
+        let named = match &self.glob {
+            Some((glob, true)) => glob.is_match(found.names.join("/")),
+            Some((glob, false)) => glob.is_match(found.name()),
+            None => true,
+        };
         if named {
             if self.text.is_some() {
                 if found.is_file() {
@@ -179,7 +188,8 @@ impl Hunt {
         }
         let Some(bytes) = contents(found) else { return };
         self.bytes += bytes.len();
-        if bytes.iter().take(8192).any(|byte| *byte == 0) {
+        // What has a zero near its beginning is no text.
+        if bytes[..bytes.len().min(8192)].contains(&0) {
             return;
         }
         let mut each = 0;
@@ -191,7 +201,7 @@ impl Hunt {
                 line.contains(&text)
             };
             if holds {
-                let shown: String = line.trim_end().chars().take(SHOWN).collect();
+                let shown = first_chars(line.trim_end(), SHOWN);
                 self.add(json!({"path": path, "line": at + 1, "text": shown}));
                 each += 1;
             }
@@ -208,8 +218,9 @@ fn contents(found: &Found<'_>) -> Option<Vec<u8>> {
         OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     let file: OwnedFd = openat(found.folder, found.name(), flags, Mode::empty()).ok()?;
     let stat = fstat(&file).ok()?;
-    let small = usize::try_from(stat.st_size).is_ok_and(|size| size <= FILE);
-    let ordinary =
-        FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && kind(&stat) == "file";
-    (small && ordinary).then(|| part(&file, 0, FILE).ok()).flatten()
+    let size = usize::try_from(stat.st_size).ok()?;
+    if size > FILE || kind(&stat) != "file" {
+        return None;
+    }
+    part(&file, 0, FILE).ok()
 }

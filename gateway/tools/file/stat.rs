@@ -65,12 +65,12 @@ impl Tool for Stat {
 fn stat(files: &Files, path: &str) -> Result<Output, ToolError> {
     let place = files.find(path)?;
     let stat = if place.names.is_empty() {
-        place.root.folder(&[]).and_then(rustix::fs::fstat)
+        let root = place.explain(place.root.folder(&[]))?;
+        place.explain(rustix::fs::fstat(root))?
     } else {
         let (folder, leaf) = place.parent()?;
-        look(&folder, leaf)
+        place.explain(look(&folder, leaf))?
     };
-    let stat = stat.map_err(|errno| place.words(errno))?;
     let mut entry = describe(&place.path, &stat);
     entry["accessed"] = date::of_seconds(stat.st_atime as i64).into();
     entry["changed"] = date::of_seconds(stat.st_ctime as i64).into();

@@ -26,7 +26,10 @@ pub(super) struct Found<'a> {
 
 impl Found<'_> {
     pub(super) fn name(&self) -> &str {
-        self.names.last().map_or("", String::as_str)
+        match self.names.last() {
+            Some(name) => name,
+            None => "",
+        }
     }
 
     pub(super) fn is_folder(&self) -> bool {
@@ -69,18 +72,18 @@ impl<'a> Walk<'a> {
         place: &Place,
         visit: &mut dyn FnMut(&Found<'_>) -> Result<Next, ToolError>,
     ) -> Result<(), ToolError> {
-        let folder =
-            place.root.folder(&place.names).map_err(|errno| match place.names.split_last() {
-                Some((_, above)) if errno == Errno::NOTDIR && place.root.folder(above).is_ok() => {
-                    ToolError(format!(
-                        "{} is a file and no folder: name the folder that it is in, or `read` it",
-                        place.path
-                    ))
-                }
-                _ => place.words(errno),
-            })?;
-        let mut names = Vec::new();
-        self.folder(&folder, &mut names, visit).map(|_| ())
+        let opened = place.root.folder(&place.names);
+        if let Err(Errno::NOTDIR) = opened
+            && let Some((_, above)) = place.names.split_last()
+            && place.root.folder(above).is_ok()
+        {
+            return Err(ToolError(format!(
+                "{} is a file and no folder: name the folder that it is in, or `read` it",
+                place.path
+            )));
+        }
+        let _ = self.folder(&place.explain(opened)?, &mut Vec::new(), visit)?;
+        Ok(())
     }
 
     fn folder(
@@ -120,15 +123,14 @@ impl<'a> Walk<'a> {
         names: &mut Vec<String>,
         visit: &mut dyn FnMut(&Found<'_>) -> Result<Next, ToolError>,
     ) -> Result<ControlFlow<()>, ToolError> {
-        let inner =
-            names.last().filter(|_| names.len() < DEPTH).and_then(|name| enter(folder, name).ok());
-        match inner {
-            Some(inner) => self.folder(&inner, names, visit),
-            None => {
-                self.partial = true;
-                Ok(ControlFlow::Continue(()))
-            }
+        if names.len() < DEPTH
+            && let Some(name) = names.last()
+            && let Ok(inner) = enter(folder, name)
+        {
+            return self.folder(&inner, names, visit);
         }
+        self.partial = true;
+        Ok(ControlFlow::Continue(()))
     }
 
     /// Names in a folder, sorted; never more than may still be looked at.

@@ -96,7 +96,7 @@ fn write(
     let Some((leaf, parents)) = place.names.split_last() else {
         return Err(place.words(Errno::ISDIR));
     };
-    let (folder, made) = place.root.make_folder(parents).map_err(|errno| place.words(errno))?;
+    let (folder, made) = place.explain(place.root.make_folder(parents))?;
     let mode = arguments.text("mode")?;
     let mut attempts = 0;
     let old = loop {
@@ -120,7 +120,7 @@ fn write(
             Ok(()) => break old,
         }
     };
-    let stat = look(&folder, leaf).map_err(|errno| place.words(errno))?;
+    let stat = place.explain(look(&folder, leaf))?;
     let mut entry = describe(&place.path, &stat);
     entry["written"] = bytes.len().into();
     entry["created"] = old.is_none().into();
@@ -147,9 +147,8 @@ fn append(place: &Place, folder: &OwnedFd, leaf: &str, bytes: &[u8]) -> Result<(
         | OFlags::NONBLOCK
         | OFlags::CLOEXEC
         | OFlags::NOCTTY;
-    let file = fs::openat(folder, leaf, flags, Mode::empty());
-    let file = file.map_err(|errno| place.words(errno))?;
-    let stat = fs::fstat(&file).map_err(|errno| place.words(errno))?;
+    let file = place.explain(fs::openat(folder, leaf, flags, Mode::empty()))?;
+    let stat = place.explain(fs::fstat(&file))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err(place.words(Errno::NXIO));
     }
@@ -158,7 +157,7 @@ fn append(place: &Place, folder: &OwnedFd, leaf: &str, bytes: &[u8]) -> Result<(
             file with `mode` replace";
         return Err(ToolError(format!("{} {what}", place.path)));
     }
-    put(&file, bytes).map_err(|errno| place.words(errno))
+    place.explain(put(&file, bytes))
 }
 
 /// Writes beside and renames.
@@ -222,7 +221,7 @@ fn put(file: &OwnedFd, mut bytes: &[u8]) -> Result<(), Errno> {
         match rustix::io::write(file, bytes) {
             Err(Errno::INTR) => {}
             Ok(0) => return Err(Errno::IO),
-            written => bytes = bytes.get(written?..).unwrap_or_default(),
+            written => bytes = bytes.get(written?..).unwrap_or(&[]),
         }
     }
     Ok(())

@@ -26,16 +26,28 @@ pub(super) fn timeout_error(spec: &ToolSpec, limit: Duration) -> ToolError {
 
 /// A member of `params` that must be an object, as policy left it; empty when it is absent.
 pub(super) fn read_object(call: &Call<'_>, name: &str) -> Result<Map<String, Value>, String> {
-    let replaced = call.replaced.iter().find(|(replaced, _)| *replaced == name);
-    let text = match replaced {
-        Some((_, value)) => value.as_deref(),
-        None => call.request.param(name),
-    };
-    match text.map(|text| STRICT.read(text)) {
-        None => Ok(Map::new()),
-        Some(Ok(Value::Object(all))) => Ok(all),
-        Some(Ok(_)) => Err(format!("`params.{name}` must be an object")),
-        Some(Err(words)) => Err(format!("`params.{name}`: {words}")),
+    let Some(text) = find_param(call, name) else { return Ok(Map::new()) };
+    match STRICT.read(text) {
+        Ok(Value::Object(all)) => Ok(all),
+        Ok(_) => Err(format!("`params.{name}` must be an object")),
+        Err(words) => Err(format!("`params.{name}`: {words}")),
+    }
+}
+
+fn find_param<'a>(call: &Call<'a>, name: &str) -> Option<&'a [u8]> {
+    for (replaced, value) in call.replaced {
+        if *replaced == name {
+            return value.as_deref();
+        }
+    }
+    call.request.param(name)
+}
+
+/// A member that is a text; empty when it is another thing, or absent.
+pub(super) fn text_of<'a>(object: &'a Map<String, Value>, name: &str) -> &'a str {
+    match object.get(name) {
+        Some(Value::String(text)) => text,
+        _ => "",
     }
 }
 

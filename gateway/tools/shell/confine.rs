@@ -3,6 +3,7 @@
 //! its guard. It is no command for people.
 
 use std::convert::Infallible;
+use std::error::Error;
 use std::io::{BufRead, Read, Write};
 use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
@@ -43,7 +44,10 @@ pub(super) fn write_last_words(words: &str) {
 /// Whether the kernel has Landlock.
 pub(super) fn found() -> bool {
     let rules = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
-    rules.handle_access(AccessFs::from_all(NEEDED)).and_then(Ruleset::create).is_ok()
+    match rules.handle_access(AccessFs::from_all(NEEDED)) {
+        Ok(rules) => rules.create().is_ok(),
+        Err(_) => false,
+    }
 }
 
 /// Whether to confine by Landlock; an error when it is required and not there.
@@ -60,8 +64,9 @@ pub(super) fn wanted(setting: Landlock, found: bool) -> Result<bool, String> {
 
 /// For a program that starts no other: it becomes this process, which ends with the gateway.
 pub(super) fn become_program() -> Result<Infallible, String> {
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
-        .map_err(|e| format!("death signal: {e}"))?;
+    if let Err(error) = rustix::process::set_parent_process_death_signal(Some(Signal::KILL)) {
+        return Err(format!("death signal: {error}"));
+    }
     close_inherited()?;
     // The kernel takes long to learn the filter; it forbids nothing that is done from here on.
     filter_calls(false)?;
@@ -76,8 +81,9 @@ pub(super) fn become_program() -> Result<Infallible, String> {
 
 /// Puts the system call filter on this thread and on what it starts.
 pub(super) fn filter_calls(children: bool) -> Result<(), String> {
-    rustix::thread::set_no_new_privs(true)
-        .map_err(|error| format!("no new privileges: {error}"))?;
+    if let Err(error) = rustix::thread::set_no_new_privs(true) {
+        return Err(format!("no new privileges: {error}"));
+    }
     filter::apply(children)
 }
 
@@ -90,13 +96,15 @@ pub(super) fn filter_calls(children: bool) -> Result<(), String> {
 pub(super) fn confine(plan: &Plan) -> Result<Command, String> {
     limit(plan)?;
     // It is in `/` until then.
-    if let Some(folder) = &plan.folder {
-        let entered = open(folder)
-            .and_then(|open| rustix::process::fchdir(open).map_err(|error| error.to_string()));
-        entered.map_err(|words| format!("the working folder cannot be entered: {words}"))?;
+    if let Some(folder) = &plan.folder
+        && let Err(words) = enter(folder)
+    {
+        return Err(format!("the working folder cannot be entered: {words}"));
     }
-    if plan.landlock {
-        landlock(plan).map_err(|words| format!("Landlock: {words}"))?;
+    if plan.landlock
+        && let Err(words) = landlock(plan)
+    {
+        return Err(format!("Landlock: {words}"));
     }
     let mut command = Command::new(&plan.program);
     command.arg0(&plan.name).args(&plan.arguments).env_clear().envs(&plan.environment);
@@ -110,8 +118,10 @@ pub(super) fn confine(plan: &Plan) -> Result<Command, String> {
     reason = "the descriptors of this process, before it has any of its own"
 )]
 pub(super) fn close_inherited() -> Result<(), String> {
-    let open = std::fs::read_dir("/proc/self/fd")
-        .map_err(|error| format!("its open files are not known: {error}"))?;
+    let open = match std::fs::read_dir("/proc/self/fd") {
+        Ok(open) => open,
+        Err(error) => return Err(format!("its open files are not known: {error}")),
+    };
     let mut inherited: Vec<RawFd> = Vec::new();
     for entry in open.flatten() {
         if let Some(name) = entry.file_name().to_str()
@@ -132,29 +142,44 @@ pub(super) fn close_inherited() -> Result<(), String> {
 pub(super) fn read_plan(children: bool) -> Result<Plan, String> {
     let mut text = Vec::new();
     let mut input = std::io::stdin().lock().take(MAX_PLAN);
-    input
-        .read_until(b'\n', &mut text)
-        .map_err(|error| format!("the plan cannot be read: {error}"))?;
-    let plan: Plan = serde_json::from_slice(&text)
-        .map_err(|error| format!("the plan cannot be read: {error}"))?;
+    if let Err(error) = input.read_until(b'\n', &mut text) {
+        return Err(format!("the plan cannot be read: {error}"));
+    }
+    let plan: Plan = match serde_json::from_slice(&text) {
+        Ok(plan) => plan,
+        Err(error) => return Err(format!("the plan cannot be read: {error}")),
+    };
     if plan.children != children {
         return Err("the plan is for another filter".into());
     }
-    let nothing = OFlags::RDONLY | OFlags::CLOEXEC;
-    rustix::fs::open("/dev/null", nothing, Mode::empty())
-        .and_then(rustix::stdio::dup2_stdin)
-        .map_err(|error| format!("standard input: {error}"))?;
-    Ok(plan)
+    match empty_stdin() {
+        Ok(()) => Ok(plan),
+        Err(error) => Err(format!("standard input: {error}")),
+    }
+}
+
+fn empty_stdin() -> rustix::io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    rustix::stdio::dup2_stdin(rustix::fs::open("/dev/null", flags, Mode::empty())?)
+}
+
+fn enter(folder: &Held) -> Result<(), String> {
+    match rustix::process::fchdir(open(folder)?) {
+        Ok(()) => Ok(()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// Opens a folder, if it is still the one that is meant.
 fn open(folder: &Held) -> Result<OwnedFd, String> {
     let path = folder.path.display();
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let opened = rustix::fs::open(&folder.path, flags, Mode::empty())
-        .and_then(|open| Ok((identity(&open)?, open)));
-    match opened {
-        Ok((found, open)) if found == (folder.device, folder.inode) => Ok(open),
+    let open = match rustix::fs::open(&folder.path, flags, Mode::empty()) {
+        Ok(open) => open,
+        Err(error) => return Err(format!("{path}: {error}")),
+    };
+    match identity(&open) {
+        Ok(found) if found == (folder.device, folder.inode) => Ok(open),
         Ok(_) => Err(format!(
             "{path}: it is another folder than at the start; name one that is still there"
         )),
@@ -175,10 +200,11 @@ fn limit(plan: &Plan) -> Result<(), String> {
     }
     for (resource, most) in limits {
         // What already holds this process holds the program too.
-        let hard = rustix::process::getrlimit(resource).maximum.map_or(most, |hard| hard.min(most));
+        let hard = rustix::process::getrlimit(resource).maximum.unwrap_or(most).min(most);
         let limit = Rlimit { current: Some(hard), maximum: Some(hard) };
-        setrlimit(resource, limit)
-            .map_err(|error| format!("the limit {resource:?} cannot be set: {error}"))?;
+        if let Err(error) = setrlimit(resource, limit) {
+            return Err(format!("the limit {resource:?} cannot be set: {error}"));
+        }
     }
     Ok(())
 }
@@ -194,8 +220,8 @@ fn create_ruleset() -> Result<RulesetCreated, RulesetError> {
         .create()
 }
 
-fn landlock(plan: &Plan) -> Result<(), String> {
-    let mut rules = create_ruleset().map_err(|error| error.to_string())?;
+fn landlock(plan: &Plan) -> Result<(), Box<dyn Error>> {
+    let mut rules = create_ruleset()?;
     let read = AccessFs::from_read(NEWEST) & !BitFlags::from(AccessFs::Execute);
     for root in &plan.roots {
         // One that is gone or replaced is left out; the others go on. The working folder was
@@ -205,8 +231,7 @@ fn landlock(plan: &Plan) -> Result<(), String> {
         if plan.children {
             access |= AccessFs::Execute;
         }
-        rules =
-            rules.add_rule(PathBeneath::new(folder, access)).map_err(|error| error.to_string())?;
+        rules = rules.add_rule(PathBeneath::new(folder, access))?;
     }
     for path in &plan.read {
         // Programs open the empty device to write as well.
@@ -220,7 +245,7 @@ fn landlock(plan: &Plan) -> Result<(), String> {
     for path in &plan.execute {
         rules = allow(rules, path, read | AccessFs::Execute)?;
     }
-    rules.restrict_self().map_err(|error| error.to_string())?;
+    rules.restrict_self()?;
     Ok(())
 }
 
@@ -232,7 +257,8 @@ fn allow(
 ) -> Result<RulesetCreated, String> {
     let Ok(open) = PathFd::new(path) else { return Ok(rules) };
     let access = if path.is_dir() { access } else { access & AccessFs::from_file(NEWEST) };
-    rules
-        .add_rule(PathBeneath::new(open, access))
-        .map_err(|error| format!("{}: {error}", path.display()))
+    match rules.add_rule(PathBeneath::new(open, access)) {
+        Ok(rules) => Ok(rules),
+        Err(error) => Err(format!("{}: {error}", path.display())),
+    }
 }

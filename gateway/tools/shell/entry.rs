@@ -14,7 +14,7 @@ pub fn confined(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCod
     if arguments.nth(1)? != MODE {
         return None;
     }
-    let children = arguments.next().is_some_and(|word| word == CHILDREN);
+    let children = matches!(arguments.next(), Some(word) if word == CHILDREN);
     let Err(words) = if children { guard::guard_program() } else { confine::become_program() };
     confine::write_last_words(&words);
     Some(ExitCode::from(FAILED))

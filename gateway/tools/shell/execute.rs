@@ -52,7 +52,8 @@ impl Tool for Execute {
     fn spec(&self) -> ToolSpec {
         let shell = &*self.0;
         let limits = &shell.config.limits;
-        let programs = shell.programs.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let programs: Vec<&str> = shell.programs.keys().map(String::as_str).collect();
+        let programs = programs.join(", ");
         let roots = shell.folders.paths().join(", ");
         let description = format!(
             "Runs one program and gives its output and exit code. Programs: {programs}. Folders: \
@@ -88,23 +89,21 @@ impl Tool for Execute {
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let shell = &*self.0;
-            let folder = shell.folders.enter(arguments.maybe_text("cwd")).map_err(ToolError)?;
+            let folder = shell.folders.enter(arguments.maybe_text("cwd"))?;
             let call = judge(shell, &arguments, &folder)?;
             for path in &call.paths {
-                shell.folders.stays(&folder, path).map_err(ToolError)?;
+                shell.folders.stays(&folder, path)?;
             }
-            let program = shell.programs.get(&call.program).ok_or_else(|| {
-                ToolError::new(format!(
+            let Some(program) = shell.programs.get(&call.program) else {
+                return Err(ToolError(format!(
                     "`{}` is allowed but not installed where the gateway runs",
                     call.program
-                ))
-            })?;
+                )));
+            };
             let limit = Duration::from_millis(arguments.whole("timeout_ms")?);
             let limit = limit.min(shell.config.limits.max_timeout).min(MAX_TIMEOUT - MARGIN);
             let place = turn(shell).await?;
-            let wanted = run::start(shell, program, &call, &folder, limit, place)
-                .await
-                .map_err(ToolError)?;
+            let wanted = run::start(shell, program, &call, &folder, limit, place).await?;
             let ran = follow(wanted, limit, &client).await?;
             if let Some(words) = ran.not_started() {
                 return Err(ToolError(format!("`{}` could not be started: {words}", call.program)));
@@ -173,12 +172,14 @@ fn millis(duration: Duration) -> u64 {
 }
 
 fn judge(shell: &Shell, arguments: &Arguments, folder: &Folder) -> Result<Invocation, ToolError> {
-    let command = arguments.maybe_text("command");
-    let argv = match (command, arguments.get("argv").and_then(Value::as_array)) {
+    let argv = match (arguments.maybe_text("command"), arguments.get("argv")) {
         (Some(command), None) => shell.rule.words(command)?,
-        (None, Some(argv)) => {
-            let words = argv.iter().filter_map(Value::as_str);
-            words.map(str::to_owned).collect()
+        (None, Some(Value::Array(argv))) => {
+            let mut words = Vec::with_capacity(argv.len());
+            for word in argv {
+                words.extend(word.as_str().map(str::to_owned));
+            }
+            words
         }
         _ => {
             return Err(ToolError::new(
@@ -211,8 +212,12 @@ async fn follow(
     let mut ticks = interval_at(began + PROGRESS, PROGRESS);
     loop {
         tokio::select! {
-            ran = &mut wanted => return ran.map_err(|_| ToolError::new("the gateway is shutting \
-                down; the program was ended")),
+            ran = &mut wanted => return match ran {
+                Ok(ran) => Ok(ran),
+                Err(_) => {
+                    Err(ToolError::new("the gateway is shutting down; the program was ended"))
+                }
+            },
             _ = ticks.tick() => {
                 let seconds = began.elapsed().as_secs();
                 let total = limit.as_secs().max(seconds);

@@ -45,17 +45,23 @@ const OTHER_NUMBERS: i64 = 0;
 
 /// Puts the filter on this thread and what it becomes.
 pub(super) fn apply(children: bool) -> Result<(), String> {
-    try_apply(children)
-        .map_err(|error| format!("the system call filter cannot be applied: {error}"))
+    match try_apply(children) {
+        Ok(()) => Ok(()),
+        Err(error) => Err(format!("the system call filter cannot be applied: {error}")),
+    }
 }
 
 fn try_apply(children: bool) -> Result<(), Box<dyn std::error::Error>> {
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
-    let mut refused: BTreeMap<i64, Vec<SeccompRule>> =
-        NEVER.iter().map(|call| (*call, Vec::new())).collect();
+    let mut refused: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
+    for call in NEVER {
+        refused.insert(call, Vec::new());
+    }
     let mut absent = BTreeMap::new();
     if !children {
-        refused.extend(FORKS.iter().map(|call| (*call, Vec::new())));
+        for call in FORKS {
+            refused.insert(call, Vec::new());
+        }
         // Threads are no processes.
         let thread = SeccompCmpOp::MaskedEq(u64::try_from(libc::CLONE_THREAD)?);
         let no_thread = SeccompCondition::new(0, SeccompCmpArgLen::Qword, thread, 0)?;
@@ -66,7 +72,9 @@ fn try_apply(children: bool) -> Result<(), Box<dyn std::error::Error>> {
     }
     for (calls, errno) in [(refused, libc::EPERM), (absent, libc::ENOSYS)] {
         let mut all = calls.clone();
-        all.extend(calls.into_iter().map(|(call, rules)| (call | OTHER_NUMBERS, rules)));
+        for (call, rules) in calls {
+            all.insert(call | OTHER_NUMBERS, rules);
+        }
         if all.is_empty() {
             continue;
         }

@@ -42,9 +42,10 @@ impl Folder {
 impl Open {
     fn new(root: &Root) -> io::Result<Self> {
         let path = root.path.canonicalize()?;
-        let Some(text) = path.to_str().map(str::to_owned) else {
+        let Some(text) = path.to_str() else {
             return Err(io::Error::other("the path is not UTF-8"));
         };
+        let text = text.to_owned();
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = open(&path, flags, Mode::empty())?;
         let (device, inode) = identity(&folder)?;
@@ -68,9 +69,10 @@ impl Folders {
     pub(super) fn open(roots: &[Root]) -> Result<Self, String> {
         let mut opened = Vec::with_capacity(roots.len());
         for root in roots {
-            let one = Open::new(root)
-                .map_err(|error| format!("roots: `{}`: {error}", root.path.display()))?;
-            opened.push(one);
+            match Open::new(root) {
+                Ok(root) => opened.push(root),
+                Err(error) => return Err(format!("roots: `{}`: {error}", root.path.display())),
+            }
         }
         Ok(Self(opened))
     }
@@ -88,23 +90,27 @@ impl Folders {
     /// itself when there is none.
     pub(super) fn enter(&self, path: Option<&str>) -> Result<Folder, String> {
         let path = path.unwrap_or(".");
-        let first = self.0.first().ok_or("there are no roots")?;
+        let Some(first) = self.0.first() else { return Err("there are no roots".into()) };
         let (root, rest) = if path.starts_with('/') { self.root(path)? } else { (first, path) };
         // Without links on the way, what `..` means from here is what the path shows.
         let resolve =
             ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let descriptor = look(root, rest, flags, resolve).map_err(|error| match error {
-            Errno::NOENT => format!("the working folder `{path}` does not exist"),
-            Errno::NOTDIR => format!("the working folder `{path}` is not a folder"),
-            Errno::XDEV => format!("the working folder `{path}` is outside of the roots"),
-            Errno::LOOP => {
-                format!("the working folder `{path}` goes over a link; name the folder itself")
+        let descriptor = match look(root, rest, flags, resolve) {
+            Ok(descriptor) => descriptor,
+            Err(errno) => {
+                let what = match errno {
+                    Errno::NOENT => "does not exist",
+                    Errno::NOTDIR => "is not a folder",
+                    Errno::XDEV => "is outside of the roots",
+                    Errno::LOOP => "goes over a link; name the folder itself",
+                    errno => &format!("cannot be entered: {errno}"),
+                };
+                return Err(format!("the working folder `{path}` {what}"));
             }
-            error => format!("the working folder `{path}` cannot be entered: {error}"),
-        })?;
-        let mut parts: Vec<&str> = root.path.split('/').filter(|part| !part.is_empty()).collect();
-        for part in rest.split('/') {
+        };
+        let mut parts = Vec::new();
+        for part in root.path.split('/').chain(rest.split('/')) {
             match part {
                 "" | "." => {}
                 ".." => drop(parts.pop()),
@@ -134,8 +140,15 @@ impl Folders {
 
     /// The innermost root that a path begins with, and the rest of the path as it was written.
     fn root<'a>(&self, path: &'a str) -> Result<(&Open, &'a str), String> {
-        let around = self.0.iter().filter(|root| root.is_around(path));
-        let Some(root) = around.max_by_key(|root| root.path.len()) else {
+        let mut innermost: Option<&Open> = None;
+        for root in &self.0 {
+            if root.is_around(path)
+                && innermost.is_none_or(|known| root.path.len() >= known.path.len())
+            {
+                innermost = Some(root);
+            }
+        }
+        let Some(root) = innermost else {
             let all = self.paths().join(", ");
             return Err(format!("`{path}` is outside of the folders that may be used: {all}"));
         };

@@ -51,13 +51,16 @@ const ENVIRONMENT: [(&str, &str); 14] = [
 
 /// The caller's arguments with ours around the subcommand.
 pub(super) fn arguments(given: &[String], subcommand: Option<&str>) -> Vec<String> {
-    let mut all: Vec<String> =
-        SETTINGS.iter().flat_map(|setting| ["-c".to_owned(), (*setting).to_owned()]).collect();
+    let mut all = Vec::new();
+    for setting in SETTINGS {
+        all.push("-c".to_owned());
+        all.push(setting.to_owned());
+    }
     // Options before the subcommand take no values.
-    let at = given
-        .iter()
-        .position(|word| Some(word.as_str()) == subcommand)
-        .map_or(given.len(), |at| at + 1);
+    let at = match given.iter().position(|word| Some(word.as_str()) == subcommand) {
+        Some(at) => at + 1,
+        None => given.len(),
+    };
     all.extend_from_slice(&given[..at]);
     let forced: &[&str] = match subcommand {
         Some("diff") => &["--no-ext-diff", "--no-textconv", "--ignore-submodules=all"],
@@ -66,16 +69,21 @@ pub(super) fn arguments(given: &[String], subcommand: Option<&str>) -> Vec<Strin
         Some("status") => &["--ignore-submodules=all"],
         _ => &[],
     };
-    all.extend(forced.iter().map(|&word| word.to_owned()));
+    for word in forced {
+        all.push((*word).to_owned());
+    }
     all.extend_from_slice(&given[at..]);
     all
 }
 
 /// The environment of git. A repository is not looked for above the roots.
 pub(super) fn environment(roots: &[String]) -> Vec<(String, String)> {
-    let mut all: Vec<(String, String)> =
-        ENVIRONMENT.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let mut all = Vec::new();
+    for (name, value) in ENVIRONMENT {
+        all.push((name.to_owned(), value.to_owned()));
+    }
     let above = roots.iter().filter_map(|root| Path::new(root).parent()?.to_str());
-    all.push(("GIT_CEILING_DIRECTORIES".into(), above.collect::<Vec<_>>().join(":")));
+    let above: Vec<&str> = above.collect();
+    all.push(("GIT_CEILING_DIRECTORIES".into(), above.join(":")));
     all
 }

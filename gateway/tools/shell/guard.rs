@@ -47,10 +47,13 @@ fn prepare() -> io::Result<UnixStream> {
 fn start_confined(plan: Plan, control: &UnixStream) -> io::Result<()> {
     let mut answer = control.try_clone()?;
     std::thread::Builder::new().name("confined".into()).spawn(move || {
-        let status = run_program(&plan).unwrap_or_else(|words| {
-            confine::write_last_words(&words);
-            ExitStatus::from_raw(i32::from(FAILED) << 8)
-        });
+        let status = match run_program(&plan) {
+            Ok(status) => status,
+            Err(words) => {
+                confine::write_last_words(&words);
+                ExitStatus::from_raw(i32::from(FAILED) << 8)
+            }
+        };
         // The gateway may be gone.
         let _ = answer.write_all(&status.into_raw().to_le_bytes());
     })?;
@@ -60,9 +63,14 @@ fn start_confined(plan: Plan, control: &UnixStream) -> io::Result<()> {
 /// Confines this thread, starts the program from it and waits for the program's end.
 fn run_program(plan: &Plan) -> Result<ExitStatus, String> {
     confine::filter_calls(true)?;
-    let started = confine::confine(plan)?.spawn();
-    let mut program = started.map_err(|error| format!("{}: {error}", plan.program.display()))?;
-    program.wait().map_err(|error| format!("the program's end is not known: {error}"))
+    let mut program = match confine::confine(plan)?.spawn() {
+        Ok(program) => program,
+        Err(error) => return Err(format!("{}: {error}", plan.program.display())),
+    };
+    match program.wait() {
+        Ok(status) => Ok(status),
+        Err(error) => Err(format!("the program's end is not known: {error}")),
+    }
 }
 
 /// The gateway writes nothing after the plan.

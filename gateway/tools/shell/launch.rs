@@ -59,7 +59,7 @@ impl Launcher {
             command.stdin(OwnedFd::from(theirs));
         }
         let child = command.spawn()?;
-        let leader = child.id().ok_or_else(|| io::Error::other("it ended at once"))?;
+        let Some(leader) = child.id() else { return Err(io::Error::other("it ended at once")) };
         Ok(Self { child, group: Group::new(leader), control })
     }
 
@@ -68,7 +68,9 @@ impl Launcher {
         if let Some(control) = &mut self.control {
             return control.write_all(plan).await;
         }
-        let mut input = self.child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        let Some(mut input) = self.child.stdin.take() else {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        };
         input.write_all(plan).await?;
         input.shutdown().await
     }
@@ -132,17 +134,23 @@ impl Launchers {
         let waiting = self.line.take();
         // When the thread has been asked already, it looks again after this.
         let _ = self.more.try_send(());
-        waiting.map_or_else(|| Launcher::start(&self.line.program, children), Ok)
+        match waiting {
+            Some(launcher) => Ok(launcher),
+            None => Launcher::start(&self.line.program, children),
+        }
     }
 }
 
 impl Line {
     fn take(&self) -> Option<Launcher> {
         let mut waiting = self.waiting.lock();
-        // Somebody may have ended it meanwhile.
-        std::iter::from_fn(|| waiting.pop_front()).find_map(|mut launcher| {
-            matches!(launcher.child.try_wait(), Ok(None)).then_some(launcher)
-        })
+        while let Some(mut launcher) = waiting.pop_front() {
+            // Somebody may have ended it meanwhile.
+            if let Ok(None) = launcher.child.try_wait() {
+                return Some(launcher);
+            }
+        }
+        None
     }
 
     fn fill(&self) {

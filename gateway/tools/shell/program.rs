@@ -64,8 +64,9 @@ impl Program {
     /// Looks for a program, by name or by absolute path.
     pub(super) fn find(name: &str, search: &[PathBuf], code: &[String]) -> Option<Self> {
         let short = name.rsplit('/').next().unwrap_or(name);
+        let runs_code = code.iter().any(|program| program == name);
         let kind = match short {
-            _ if code.iter().any(|program| program == name) => Kind::Code,
+            _ if runs_code => Kind::Code,
             "git" => Kind::Git,
             "node" | "npm" | "pnpm" | "yarn" => Kind::Version,
             _ => Kind::Plain,
@@ -77,8 +78,10 @@ impl Program {
             Some((interpreter, mut before)) => {
                 // A script comes with the files of its package around it.
                 if let Some(bin) = found.parent() {
-                    let package = bin.parent().filter(|folder| folder.components().count() > 2);
-                    read.push(package.unwrap_or(bin).to_path_buf());
+                    read.push(match bin.parent() {
+                        Some(package) if package.components().count() > 2 => package.to_path_buf(),
+                        _ => bin.to_path_buf(),
+                    });
                 }
                 before.push(found.to_str()?.to_owned());
                 (interpreter, before)
@@ -87,7 +90,7 @@ impl Program {
         let mut execute = loaders();
         execute.push(file.clone());
         if kind == Kind::Code {
-            execute.extend(search.iter().cloned());
+            execute.extend_from_slice(search);
         }
         Some(Self { name: short.to_owned(), kind, file, before, read, execute })
     }
@@ -101,15 +104,23 @@ impl Program {
 
 /// The file that a name stands for, without links.
 fn locate(name: &str, search: &[PathBuf]) -> Option<PathBuf> {
-    let candidates = match name.starts_with('/') {
-        true => vec![PathBuf::from(name)],
-        false => search.iter().map(|folder| folder.join(name)).collect(),
-    };
-    candidates.into_iter().filter(|path| is_program(path)).find_map(|path| path.canonicalize().ok())
+    if name.starts_with('/') {
+        return program_at(Path::new(name));
+    }
+    for folder in search {
+        if let Some(file) = program_at(&folder.join(name)) {
+            return Some(file);
+        }
+    }
+    None
 }
 
-fn is_program(path: &Path) -> bool {
-    path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+fn program_at(path: &Path) -> Option<PathBuf> {
+    let found = path.metadata().ok()?;
+    if !found.is_file() || found.permissions().mode() & 0o111 == 0 {
+        return None;
+    }
+    path.canonicalize().ok()
 }
 
 /// The interpreter that the first line of a script names, and its arguments.
@@ -137,7 +148,9 @@ fn loaders() -> Vec<PathBuf> {
     for folder in LOADERS {
         let Ok(entries) = std::fs::read_dir(folder) else { continue };
         for entry in entries.flatten() {
-            if entry.file_name().to_str().is_some_and(is_loader) {
+            if let Some(name) = entry.file_name().to_str()
+                && is_loader(name)
+            {
                 loaders.push(entry.path());
             }
         }

@@ -38,19 +38,20 @@ pub(super) struct Ran {
 
 impl Ran {
     pub(super) fn code(&self) -> Option<i32> {
-        self.status.and_then(|status| status.code())
+        self.status?.code()
     }
 
     pub(super) fn signal(&self) -> Option<i32> {
-        self.status.and_then(|status| status.signal())
+        self.status?.signal()
     }
 
     /// The launcher's words, when it could not become the program.
     pub(super) fn not_started(&self) -> Option<String> {
+        if self.code() != Some(i32::from(confine::FAILED)) || self.stdout.total != 0 {
+            return None;
+        }
         let words = String::from_utf8_lossy(&self.stderr.kept);
-        let failed = self.code() == Some(i32::from(confine::FAILED)) && self.stdout.total == 0;
-        failed
-            .then(|| words.strip_prefix(confine::LAST_WORDS).map(|words| words.trim().to_owned()))?
+        Some(words.strip_prefix(confine::LAST_WORDS)?.trim().to_owned())
     }
 }
 
@@ -64,9 +65,10 @@ pub(super) async fn start(
     place: OwnedSemaphorePermit,
 ) -> Result<oneshot::Receiver<Ran>, String> {
     let began = Instant::now();
-    let launched = launch(shell, program, call, folder, limit).await;
-    let mut launcher =
-        launched.map_err(|error| format!("`{}` could not be started: {error}", program.name))?;
+    let mut launcher = match launch(shell, program, call, folder, limit).await {
+        Ok(launcher) => launcher,
+        Err(error) => return Err(format!("`{}` could not be started: {error}", program.name)),
+    };
     let child = &mut launcher.child;
     let cap = shell.config.limits.output_bytes;
     let output = (Reader::start(child.stdout.take(), cap), Reader::start(child.stderr.take(), cap));
@@ -102,10 +104,8 @@ fn plan(
     let mut arguments = program.before.clone();
     match program.kind {
         Kind::Git => {
-            arguments.extend(git::arguments(
-                &call.arguments,
-                call.subcommands.first().map(String::as_str),
-            ));
+            let subcommand = call.subcommands.first().map(String::as_str);
+            arguments.extend(git::arguments(&call.arguments, subcommand));
         }
         _ => arguments.extend_from_slice(&call.arguments),
     }
@@ -138,13 +138,8 @@ fn plan(
 
 /// Made from nothing: what programs need, what the operator gives, and for git what holds it.
 fn environment(shell: &Shell, program: &Program) -> BTreeMap<String, String> {
-    let path = shell
-        .config
-        .search
-        .iter()
-        .filter_map(|folder| folder.to_str())
-        .collect::<Vec<_>>()
-        .join(":");
+    let search: Vec<&str> = shell.config.search.iter().filter_map(|path| path.to_str()).collect();
+    let path = search.join(":");
     let always = [
         ("PATH", path.as_str()),
         ("HOME", "/nonexistent"),
@@ -154,8 +149,10 @@ fn environment(shell: &Shell, program: &Program) -> BTreeMap<String, String> {
         ("COREPACK_ENABLE_PROJECT_SPEC", "0"),
         ("NO_UPDATE_NOTIFIER", "1"),
     ];
-    let mut all: BTreeMap<String, String> =
-        always.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let mut all = BTreeMap::new();
+    for (name, value) in always {
+        all.insert(name.to_owned(), value.to_owned());
+    }
     all.extend(shell.config.environment.clone());
     if program.kind == Kind::Git {
         all.extend(git::environment(&shell.folders.paths()));

@@ -133,13 +133,11 @@ impl Tool for Servers {
                     counts.entry(seen.slug).or_default()[at] += 1;
                 }
             }
-            let all: Vec<Value> = caller_view
-                .servers()
-                .iter()
-                .map(|server| {
-                    describe(&**server, counts.get(server.slug()).copied().unwrap_or_default())
-                })
-                .collect();
+            let mut all = Vec::new();
+            for server in caller_view.servers() {
+                let counts = counts.get(server.slug()).unwrap_or(&[0; 4]);
+                all.push(describe(&*server, *counts));
+            }
             Ok(json!({"servers": all}).into())
         })
     }
@@ -147,19 +145,28 @@ impl Tool for Servers {
 
 fn describe(server: &dyn Upstream, [tools, prompts, resources, templates]: [usize; 4]) -> Value {
     let status = server.status();
-    let peer = status.peer.as_ref();
-    json!({
+    let mut described = json!({
         "name": server.slug(),
         "state": status.state.as_str(),
-        "era": peer.map(|p| p.era.as_str()),
-        "revision": peer.map(|p| p.revision.as_str()),
-        "transport": peer.map(|p| p.transport),
+        "era": null,
+        "revision": null,
+        "transport": null,
         "tools": tools,
         "prompts": prompts,
         "resources": resources,
         "templates": templates,
-        "failedStage": status.trouble.as_ref().map(|t| t.stage.as_str()),
-        "failedReason": status.trouble.as_ref().map(lockgate_upstream::Trouble::reason),
+        "failedStage": null,
+        "failedReason": null,
         "load": server.load().map(|load| load.json()),
-    })
+    });
+    if let Some(peer) = &status.peer {
+        described["era"] = peer.era.as_str().into();
+        described["revision"] = peer.revision.as_str().into();
+        described["transport"] = peer.transport.into();
+    }
+    if let Some(trouble) = &status.trouble {
+        described["failedStage"] = trouble.stage.as_str().into();
+        described["failedReason"] = trouble.reason().into();
+    }
+    described
 }

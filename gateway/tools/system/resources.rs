@@ -58,8 +58,9 @@ impl Tool for List {
             let mut all = Vec::new();
             for kind in [ListKind::Resources, ListKind::Templates] {
                 for seen in caller_view.items(kind) {
-                    if server.is_none_or(|wanted| *seen.slug == *wanted) {
-                        all.push((kind, seen));
+                    match server {
+                        Some(server) if *seen.slug != *server => {}
+                        _ => all.push((kind, seen)),
                     }
                 }
             }
@@ -106,15 +107,14 @@ impl Tool for Read {
         client: Client<'a>,
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
-            let result =
-                caller_view(&client)?.read(arguments.text("uri")?).await.map_err(ToolError)?;
-            let mut result = STRICT
-                .read(&result)
-                .map_err(|_| ToolError::new("the server's answer cannot be read"))?;
-            let contents = result.get_mut("contents").map(Value::take);
-            let contents = contents
-                .ok_or_else(|| ToolError::new("the server asks a question before it answers"))?;
-            Ok(json!({"contents": contents}).into())
+            let result = caller_view(&client)?.read(arguments.text("uri")?).await?;
+            let Ok(mut result) = STRICT.read(&result) else {
+                return Err(ToolError::new("the server's answer cannot be read"));
+            };
+            match result.get_mut("contents") {
+                Some(contents) => Ok(json!({"contents": contents.take()}).into()),
+                None => Err(ToolError::new("the server asks a question before it answers")),
+            }
         })
     }
 }

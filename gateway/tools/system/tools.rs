@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lockgate_upstream::{BoxFuture, CallerView, ListKind};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::caller_view;
 use crate::registry::{Entry, Registry};
 use crate::stats::Stats;
-use crate::tool::{Arguments, Client, Effect, Output, Tool, ToolError, ToolSpec};
+use crate::tool::{Arguments, Client, Effect, Output, Tool, ToolError, ToolSpec, first_chars};
 
 /// It is held by the registry that it shows.
 pub(super) struct Tools {
@@ -26,8 +26,6 @@ impl Tools {
     fn describe(&self, entry: &Entry, whole: bool) -> Value {
         let spec = &entry.spec;
         let figures = self.stats.get(&entry.name);
-        let last = figures.last.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-        let last = last.map(|since| since.as_secs());
         let mut tool = json!({
             "name": &*entry.name,
             "title": spec.title,
@@ -43,7 +41,7 @@ impl Tools {
                 "cancelled": figures.cancelled,
                 "averageMs": milliseconds(figures.average),
                 "p95Ms": milliseconds(figures.p95),
-                "lastInvokedUnix": last,
+                "lastInvokedUnix": figures.last.and_then(unix_seconds),
             },
         });
         if whole {
@@ -97,20 +95,17 @@ impl Tool for Tools {
         client: Client<'a>,
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
-            let registry =
-                self.registry.upgrade().ok_or_else(|| ToolError::new("the gateway is stopping"))?;
+            let Some(registry) = self.registry.upgrade() else {
+                return Err(ToolError::new("the gateway is stopping"));
+            };
             let mut shown = visible(&registry, caller_view(&client)?);
             let mut categories: BTreeMap<&str, usize> = BTreeMap::new();
             for entry in &shown {
-                *categories
-                    .entry(entry.spec.split_name().map_or("", |(category, _)| category))
-                    .or_default() += 1;
+                *categories.entry(entry.spec.category()).or_default() += 1;
             }
             let categories = json!(categories);
             if let Some(category) = arguments.maybe_text("category") {
-                shown.retain(|entry| {
-                    entry.spec.split_name().is_some_and(|(own, _)| own == category)
-                });
+                shown.retain(|entry| entry.spec.category() == category);
             }
             let name = arguments.maybe_text("name");
             if let Some(name) = name {
@@ -118,24 +113,32 @@ impl Tool for Tools {
                 let own = name.replacen("__", "/", 1);
                 shown.retain(|entry| *entry.name == *own);
                 if shown.is_empty() {
-                    let name: String = name.chars().take(80).collect();
+                    let name = first_chars(name, 80);
                     return Err(ToolError(format!(
                         "there is no built-in tool `{name}`; call without `name` for all"
                     )));
                 }
             }
-            let tools: Vec<Value> =
-                shown.iter().map(|entry| self.describe(entry, name.is_some())).collect();
+            let mut tools = Vec::with_capacity(shown.len());
+            for entry in &shown {
+                tools.push(self.describe(entry, name.is_some()));
+            }
             Ok(json!({"count": tools.len(), "categories": categories, "tools": tools}).into())
         })
     }
+}
+
+fn unix_seconds(at: SystemTime) -> Option<u64> {
+    Some(at.duration_since(UNIX_EPOCH).ok()?.as_secs())
 }
 
 /// The registered tools that are in the caller's list.
 fn visible(registry: &Registry, caller_view: &dyn CallerView) -> Vec<Arc<Entry>> {
     let mut builtin = BTreeSet::new();
     for server in caller_view.servers() {
-        if server.status().peer.as_ref().is_some_and(|peer| peer.transport == "builtin") {
+        if let Some(peer) = &server.status().peer
+            && peer.transport == "builtin"
+        {
             builtin.insert(server.slug().to_owned());
         }
     }
@@ -145,7 +148,7 @@ fn visible(registry: &Registry, caller_view: &dyn CallerView) -> Vec<Arc<Entry>>
             continue;
         }
         let Ok(item) = serde_json::from_slice::<Value>(&seen.text) else { continue };
-        if let Some(own) = item.get("name").and_then(Value::as_str) {
+        if let Some(Value::String(own)) = item.get("name") {
             names.insert(format!("{}/{own}", seen.slug));
         }
     }

@@ -41,7 +41,8 @@ impl Config {
     /// # Errors
     /// Why not.
     pub fn check_header(name: &str) -> Result<(), String> {
-        Headers::compile(&[name.to_owned()]).map(|_| ())
+        Headers::compile(&[name.to_owned()])?;
+        Ok(())
     }
 
     /// The rule for URLs.

@@ -64,7 +64,10 @@ impl Web {
                 .client
                 .send(wish.method.clone(), &url, wish.headers.clone(), wish.body.clone())
                 .await;
-            let response = sent.map_err(|error| failed(&error, &url))?;
+            let response = match sent {
+                Ok(response) => response,
+                Err(error) => return Err(failed(&error, &url)),
+            };
             if wish.follow
                 && let Some(next) = self.redirect(&response, &url, &mut wish)?
             {
@@ -79,10 +82,14 @@ impl Web {
                 continue;
             }
             let (parts, mut page) = response.into_parts();
-            let read = read_body(&parts.headers, &mut page, wish.max).await;
-            let (body, truncated) = read.map_err(|words| {
-                ToolError(format!("{} answered {}, but {words}", host(&url), parts.status.as_u16()))
-            })?;
+            let (body, truncated) = match read_body(&parts.headers, &mut page, wish.max).await {
+                Ok(read) => read,
+                Err(words) => {
+                    let status = parts.status.as_u16();
+                    let host = host(&url);
+                    return Err(ToolError(format!("{host} answered {status}, but {words}")));
+                }
+            };
             return Ok(Reply {
                 url,
                 status: parts.status,
@@ -116,8 +123,14 @@ impl Web {
         };
         let Some(location) = response.headers().get(header::LOCATION) else { return Ok(None) };
         let location = String::from_utf8_lossy(location.as_bytes());
-        let next = from.join(&location).map_err(|error| refused(from, &error.to_string()))?;
-        let next = self.checked(&escaped(next)).map_err(|error| refused(from, &error.0))?;
+        let next = match from.join(&location) {
+            Ok(next) => self.checked(&escaped(next)),
+            Err(error) => return Err(refused(from, &error.to_string())),
+        };
+        let next = match next {
+            Ok(next) => next,
+            Err(error) => return Err(refused(from, &error.0)),
+        };
         if from.scheme() == "https" && next.scheme() != "https" {
             return Err(refused(from, "it leaves https"));
         }
@@ -172,7 +185,7 @@ fn escaped(mut url: Url) -> String {
 }
 
 fn host(url: &Url) -> &str {
-    url.host_str().unwrap_or_default()
+    url.host_str().unwrap_or("")
 }
 
 /// What to say of a request that got no answer. Addresses of the own network are not told.

@@ -155,7 +155,10 @@ async fn told(reply: Reply, arguments: &Arguments) -> Result<Output, ToolError> 
         true => {
             let kind = kind.clone();
             let read = tokio::task::spawn_blocking(move || readable(&reply, &kind, &format));
-            read.await.map_err(|_| ToolError::new("the page cannot be read"))??
+            match read.await {
+                Ok(page) => page?,
+                Err(_) => return Err(ToolError::new("the page cannot be read")),
+            }
         }
         false => readable(&reply, &kind, &format)?,
     };
@@ -176,8 +179,11 @@ async fn told(reply: Reply, arguments: &Arguments) -> Result<Output, ToolError> 
         result["next"] = next.into();
     }
     if arguments.flag("links") {
-        let links = page.links.into_iter().map(|link| json!({"text": link.text, "url": link.url}));
-        result["links"] = Value::Array(links.collect());
+        let mut links = Vec::with_capacity(page.links.len());
+        for link in page.links {
+            links.push(json!({"text": link.text, "url": link.url}));
+        }
+        result["links"] = links.into();
     }
     let about = if (200..300).contains(&status) {
         String::new()

@@ -72,10 +72,15 @@ impl Headers {
         Ok(Self { exact, begins })
     }
 
+    fn is_listed(&self, name: &str) -> bool {
+        self.exact.iter().any(|exact| exact == name)
+            || self.begins.iter().any(|begin| name.starts_with(begin))
+    }
+
     /// The headers of a call.
-    pub(super) fn take(&self, given: Option<&Map<String, Value>>) -> Result<HeaderMap, ToolError> {
+    pub(super) fn take(&self, given: &Map<String, Value>) -> Result<HeaderMap, ToolError> {
         let mut headers = HeaderMap::new();
-        for (name, value) in given.into_iter().flatten() {
+        for (name, value) in given {
             let shown: String = name.chars().filter(|c| !c.is_control()).take(64).collect();
             let Ok(parsed) = HeaderName::from_bytes(name.as_bytes()) else {
                 return Err(ToolError(format!("`headers`: {shown:?} is no name of a header")));
@@ -86,18 +91,12 @@ impl Headers {
                     "the header `{shown}` is set by the gateway alone; leave it out"
                 )));
             }
-            let listed = self.exact.iter().any(|exact| exact == lower)
-                || self.begins.iter().any(|b| lower.starts_with(b));
-            if !listed {
+            if !self.is_listed(lower) {
                 return Err(ToolError(format!(
                     "the header `{shown}` is not on the list of allowed headers; leave it out"
                 )));
             }
-            let value = value
-                .as_str()
-                .filter(|value| value.len() <= VALUE_BYTES && !value.chars().any(char::is_control));
-            let value = value.and_then(|value| HeaderValue::from_str(value).ok());
-            let Some(value) = value else {
+            let Some(value) = read_value(value) else {
                 let expected = format!("at most {VALUE_BYTES} characters without line ends");
                 return Err(ToolError(format!("`headers.{shown}` must be a string of {expected}")));
             };
@@ -110,6 +109,14 @@ impl Headers {
         }
         Ok(headers)
     }
+}
+
+fn read_value(value: &Value) -> Option<HeaderValue> {
+    let value = value.as_str()?;
+    if value.len() > VALUE_BYTES || value.contains(char::is_control) {
+        return None;
+    }
+    HeaderValue::from_str(value).ok()
 }
 
 fn is_never(name: &str) -> bool {
@@ -127,8 +134,13 @@ pub(super) fn drop_body(headers: &mut HeaderMap) {
 }
 
 fn keep(headers: &mut HeaderMap, which: impl Fn(&str) -> bool) {
-    let gone = headers.keys().filter(|name| !which(name.as_str()));
-    for name in gone.cloned().collect::<Vec<HeaderName>>() {
+    let mut gone = Vec::new();
+    for name in headers.keys() {
+        if !which(name.as_str()) {
+            gone.push(name.clone());
+        }
+    }
+    for name in gone {
         headers.remove(name);
     }
 }

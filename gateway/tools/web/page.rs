@@ -11,6 +11,7 @@ use lockgate_text::unseen::is_unseen;
 use url::Url;
 
 use super::writer::Writer;
+use crate::tool::first_chars;
 use attributes::{Attributes, attribute, is_hidden};
 
 /// Most links of a page that are told.
@@ -148,8 +149,13 @@ struct Silence {
 
 impl Silence {
     fn new(name: &str) -> Self {
-        let ended_by =
-            OPEN_ENDED.iter().find(|(names, _)| names.contains(&name)).map(|(_, by)| *by);
+        let mut ended_by = None;
+        for (names, by) in OPEN_ENDED {
+            if names.contains(&name) {
+                ended_by = Some(by);
+                break;
+            }
+        }
         Self { element: name.to_owned(), depth: 0, blocks: 0, ways: WAYS.contains(&name), ended_by }
     }
 
@@ -201,7 +207,7 @@ impl Part {
         let (start, end) = self.range?;
         let end = if self.depth > 0 || cut { whole.len() } else { end.min(whole.len()) };
         let text = whole.get(start..end)?;
-        (text.len() >= MAIN_BYTES || text.len() * 2 >= whole.len()).then_some(text)
+        if text.len() >= MAIN_BYTES || text.len() * 2 >= whole.len() { Some(text) } else { None }
     }
 
     fn start(&mut self, at: usize) {
@@ -245,9 +251,10 @@ impl Reader<'_> {
                 return;
             }
             "img" => {
-                let words = attribute(attributes, "alt").unwrap_or_default();
-                if !words.trim().is_empty() {
-                    self.text(&format!("(image: {})", short(words.trim())));
+                if let Some(words) = attribute(attributes, "alt")
+                    && !words.trim().is_empty()
+                {
+                    self.text(&format!("(image: {})", first_chars(words.trim(), WORDS)));
                 }
                 return;
             }
@@ -290,7 +297,9 @@ impl Reader<'_> {
             }
             return;
         }
-        if let Some(link) = self.link.as_mut().filter(|link| link.text.len() < WORDS * 4) {
+        if let Some(link) = &mut self.link
+            && link.text.len() < WORDS * 4
+        {
             link.text.push_str(&text);
         }
         if self.silent.is_none() {
@@ -301,24 +310,33 @@ impl Reader<'_> {
     /// The first `<base href>` counts, as in browsers.
     fn rebase(&mut self, attributes: &Attributes) {
         let Cow::Borrowed(page) = self.base else { return };
-        let href = attribute(attributes, "href").filter(|href| href.len() <= URL_BYTES);
-        let base = href.and_then(|href| page.join(href.trim()).ok());
-        if let Some(base) = base.filter(|base| matches!(base.scheme(), "http" | "https")) {
+        if let Some(href) = attribute(attributes, "href")
+            && href.len() <= URL_BYTES
+            && let Ok(base) = page.join(href.trim())
+            && matches!(base.scheme(), "http" | "https")
+        {
             self.base = Cow::Owned(base);
         }
     }
 
     fn open_link(&mut self, attributes: &Attributes) {
-        let href = attribute(attributes, "href").unwrap_or_default();
-        let href = href.trim();
-        let url = Some(href)
-            .filter(|href| !href.is_empty() && !href.starts_with('#') && href.len() <= URL_BYTES);
-        let url = url.and_then(|href| self.base.join(href).ok());
-        let url = url.filter(|url| {
-            matches!(url.scheme(), "http" | "https") && url.as_str().len() <= URL_BYTES
-        });
-        self.link =
-            Some(Link { text: String::new(), url: url.map(String::from).unwrap_or_default() });
+        let mut link = Link { text: String::new(), url: String::new() };
+        if let Some(href) = attribute(attributes, "href")
+            && let Some(url) = self.target(href.trim())
+        {
+            link.url = url.into();
+        }
+        self.link = Some(link);
+    }
+
+    /// Where a link leads, if that is a page of the web and not a place in this one.
+    fn target(&self, href: &str) -> Option<Url> {
+        if href.is_empty() || href.starts_with('#') || href.len() > URL_BYTES {
+            return None;
+        }
+        let url = self.base.join(href).ok()?;
+        let fits = matches!(url.scheme(), "http" | "https") && url.as_str().len() <= URL_BYTES;
+        if fits { Some(url) } else { None }
     }
 
     /// Ends a link that stands in the text.
@@ -331,11 +349,11 @@ impl Reader<'_> {
 
     /// Takes the open link into the list and gives its URL.
     fn keep_link(&mut self) -> Option<String> {
-        let link = self.link.take().filter(|link| !link.url.is_empty())?;
-        let kept = Link {
-            text: short(&link.text.split_whitespace().collect::<Vec<_>>().join(" ")),
-            url: link.url,
-        };
+        let link = self.link.take()?;
+        if link.url.is_empty() {
+            return None;
+        }
+        let kept = Link { text: short(&link.text), url: link.url };
         let url = kept.url.clone();
         if self.links.len() < LINKS && !self.links.contains(&kept) {
             self.links.push(kept);
@@ -345,12 +363,16 @@ impl Reader<'_> {
 
     fn page(mut self) -> Page {
         self.close_link();
-        let title = self.title.unwrap_or_default();
-        let title = short(&title.split_whitespace().collect::<Vec<_>>().join(" "));
+        let title = match &self.title {
+            Some(title) => short(title),
+            None => String::new(),
+        };
         let cut = self.writer.full();
         let whole = self.writer.finish();
-        let main = self.main.text(&whole, cut);
-        let text = main.or_else(|| self.article.text(&whole, cut)).unwrap_or(&whole);
+        let text = match self.main.text(&whole, cut) {
+            Some(text) => text,
+            None => self.article.text(&whole, cut).unwrap_or(&whole),
+        };
         Page { title, text: text.trim().to_owned(), links: self.links, cut }
     }
 }
@@ -360,8 +382,10 @@ fn is_invisible(c: char) -> bool {
     !matches!(c, '\n' | '\t' | '\u{2028}' | '\u{2029}') && is_unseen(c)
 }
 
+/// The beginning of a text, in one line.
 fn short(text: &str) -> String {
-    text.chars().take(WORDS).collect()
+    let words: Vec<&str> = text.split_whitespace().collect();
+    first_chars(&words.join(" "), WORDS).to_owned()
 }
 
 #[cfg(test)]

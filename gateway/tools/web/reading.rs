@@ -117,9 +117,16 @@ impl Intake {
 
 /// A content type without its parameters, in lower case; empty when there is none.
 pub(super) fn kind(headers: &HeaderMap) -> String {
-    let value =
-        headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+    let essence = content_type(headers).split(';').next().unwrap_or("");
+    essence.trim().to_ascii_lowercase()
+}
+
+/// The content type as it stands there; empty when there is none.
+fn content_type(headers: &HeaderMap) -> &str {
+    match headers.get(header::CONTENT_TYPE) {
+        Some(value) => value.to_str().unwrap_or(""),
+        None => "",
+    }
 }
 
 /// Whether a kind of content is meant to be read as text.
@@ -147,10 +154,11 @@ pub(super) fn is_text(kind: &str) -> bool {
 /// Bytes to text: by the byte order mark, the charset of the content type, that of the page, or
 /// UTF-8. What does not fit becomes U+FFFD.
 pub(super) fn text<'a>(headers: &HeaderMap, bytes: &'a [u8]) -> Cow<'a, str> {
-    let value =
-        headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let start = &bytes[..bytes.len().min(1024)];
-    let named = charset(value.as_bytes()).or_else(|| charset(start)).unwrap_or(UTF_8);
+    let named = match charset(content_type(headers).as_bytes()) {
+        Some(named) => named,
+        None => charset(start).unwrap_or(UTF_8),
+    };
     named.decode(bytes).0
 }
 
@@ -159,10 +167,10 @@ fn charset(text: &[u8]) -> Option<&'static Encoding> {
     let lower = text.to_ascii_lowercase();
     let at = lower.windows(8).position(|eight| eight == b"charset=")? + 8;
     let rest = lower[at..].trim_ascii_start();
-    let rest = rest.strip_prefix(b"\"").or_else(|| rest.strip_prefix(b"'")).unwrap_or(rest);
-    let end = rest
-        .iter()
-        .position(|b| !(b.is_ascii_alphanumeric() || b"-_:".contains(b)))
-        .unwrap_or(rest.len());
-    Encoding::for_label(&rest[..end])
+    let rest = match rest {
+        [b'"' | b'\'', rest @ ..] => rest,
+        rest => rest,
+    };
+    let end = rest.iter().position(|b| !(b.is_ascii_alphanumeric() || b"-_:".contains(b)));
+    Encoding::for_label(&rest[..end.unwrap_or(rest.len())])
 }

@@ -15,7 +15,7 @@ use super::Web;
 use super::config::Config;
 use super::exchange::{Reply, Wish};
 use super::reading;
-use crate::tool::{Arguments, Client, Effect, Output, Tool, ToolError, ToolSpec};
+use crate::tool::{Arguments, Client, Effect, Output, Tool, ToolError, ToolSpec, first_chars};
 
 /// Most response headers that are told, and the most bytes of one.
 const HEADERS: usize = 128;
@@ -161,10 +161,13 @@ impl Request {
     fn wish(&self, arguments: &Arguments, began: Instant) -> Result<Wish, ToolError> {
         let config = &self.0.config;
         let method = arguments.text("method")?;
-        let method = Method::from_bytes(method.as_bytes())
-            .map_err(|_| ToolError::new("`method` is no HTTP method"))?;
-        let mut headers =
-            self.0.headers.take(arguments.get("headers").and_then(Value::as_object))?;
+        let Ok(method) = Method::from_bytes(method.as_bytes()) else {
+            return Err(ToolError::new("`method` is no HTTP method"));
+        };
+        let mut headers = match arguments.get("headers") {
+            Some(Value::Object(given)) => self.0.headers.take(given)?,
+            _ => HeaderMap::new(),
+        };
         let body = body(arguments, &mut headers)?;
         if body.len() > config.request_bytes {
             let size = body.len();
@@ -202,7 +205,7 @@ fn body(arguments: &Arguments, headers: &mut HeaderMap) -> Result<Bytes, ToolErr
     }
     let (kind, text) = if let Some(value) = arguments.get("json") {
         ("application/json", value.to_string())
-    } else if let Some(fields) = arguments.get("form").and_then(Value::as_object) {
+    } else if let Some(Value::Object(fields)) = arguments.get("form") {
         ("application/x-www-form-urlencoded", form(fields))
     } else if let Some(text) = arguments.maybe_text("text") {
         ("text/plain; charset=utf-8", text.to_owned())
@@ -235,8 +238,8 @@ fn told(reply: &Reply, took: Duration) -> Value {
     };
     let mut headers: Map<String, Value> = Map::new();
     for (name, value) in reply.headers.iter().take(HEADERS) {
-        let value: String =
-            String::from_utf8_lossy(value.as_bytes()).chars().take(HEADER_BYTES).collect();
+        let value = String::from_utf8_lossy(value.as_bytes());
+        let value = first_chars(&value, HEADER_BYTES);
         match headers.get_mut(name.as_str()) {
             Some(Value::String(before)) => *before = format!("{before}\n{value}"),
             _ => {

@@ -211,9 +211,10 @@ impl Writer {
 
     /// Whether nothing stands yet behind an open mark.
     fn after_mark(&self) -> bool {
-        self.marks
-            .last()
-            .is_some_and(|(mark, at)| at + mark.len() == self.out.len() && self.out.ends_with(mark))
+        match self.marks.last() {
+            Some((mark, at)) => at + mark.len() == self.out.len() && self.out.ends_with(mark),
+            None => false,
+        }
     }
 
     /// A sign of Markdown at the beginning of a line.
@@ -302,8 +303,10 @@ impl Writer {
     }
 
     fn mark(&mut self, name: &str) {
-        if let Some(mark) =
-            sign_of(name).filter(|_| self.markdown && self.pre == 0 && self.marks.len() < DEPTH)
+        if self.markdown
+            && self.pre == 0
+            && self.marks.len() < DEPTH
+            && let Some(mark) = sign_of(name)
         {
             self.flush();
             self.marks.push((mark, self.out.len()));
@@ -312,7 +315,10 @@ impl Writer {
     }
 
     fn unmark(&mut self, name: &str) {
-        let Some(mark) = sign_of(name).filter(|_| self.markdown) else { return };
+        if !self.markdown {
+            return;
+        }
+        let Some(mark) = sign_of(name) else { return };
         let Some((_, at)) = self.marks.pop_if(|(open, _)| *open == mark) else { return };
         if self.out.len() == at + mark.len() {
             self.out.truncate(at);

@@ -14,7 +14,7 @@ pub(super) struct Field<'a> {
 impl Field<'_> {
     /// Nothing between two commas is no value.
     pub(super) fn value(&self) -> Option<&str> {
-        (self.quoted || !self.text.is_empty()).then_some(&*self.text)
+        if self.quoted || !self.text.is_empty() { Some(&self.text) } else { None }
     }
 }
 
@@ -63,17 +63,22 @@ impl<'a> Records<'a> {
 
     /// Whether there was one, which is taken.
     fn end_of_line(&mut self) -> bool {
-        let rest = self.rest.strip_prefix("\r\n").or_else(|| self.rest.strip_prefix(['\r', '\n']));
-        if let Some(rest) = rest {
-            (self.rest, self.line) = (rest, self.line + 1);
-        }
-        rest.is_some()
+        let rest = match self.rest.strip_prefix("\r\n") {
+            Some(rest) => rest,
+            None => match self.rest.strip_prefix(['\r', '\n']) {
+                Some(rest) => rest,
+                None => return false,
+            },
+        };
+        self.rest = rest;
+        self.line += 1;
+        true
     }
 
     /// A value without quotes around it; those within are its own.
     fn plain(&mut self) -> Field<'a> {
-        let (text, rest) =
-            self.rest.split_at(self.rest.find([',', '\r', '\n']).unwrap_or(self.rest.len()));
+        let end = self.rest.find([',', '\r', '\n']).unwrap_or(self.rest.len());
+        let (text, rest) = self.rest.split_at(end);
         self.rest = rest;
         Field { text: text.into(), quoted: false }
     }

@@ -115,5 +115,5 @@ fn is_there(kill: Result<(), Error>) -> Result<bool, Error> {
 /// The version of a server, and what tells it from others.
 pub(super) async fn server(conn: &mut Conn) -> Result<(String, String), Error> {
     let found = conn.query_first("SELECT version(), concat(@@hostname, ':', @@port)").await?;
-    Ok(found.unwrap_or_default())
+    Ok(found.unwrap_or((String::new(), String::new())))
 }

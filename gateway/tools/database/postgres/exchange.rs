@@ -19,10 +19,14 @@ pub(super) fn forget(session: &mut Session) -> Result<(), Trouble> {
 }
 
 pub(super) async fn forgotten(session: &mut Session) -> Result<(), Trouble> {
-    session.ready().await.map_err(lose_session)?;
-    match session.ready().await.map_err(lose_session)? {
-        b'I' => Ok(()),
-        _ => Err(Trouble::Lost("the transaction did not end".into())),
+    let ended = match session.ready().await {
+        Ok(_) => session.ready().await,
+        refused => refused,
+    };
+    match ended {
+        Ok(b'I') => Ok(()),
+        Ok(_) => Err(Trouble::Lost("the transaction did not end".into())),
+        Err(trouble) => Err(lose_session(trouble)),
     }
 }
 
@@ -53,7 +57,8 @@ pub(super) async fn own(
     loop {
         let message = match session.next().await {
             Err(refused @ Trouble::Refused { .. }) => {
-                return session.ready().await.and(Err(refused));
+                session.ready().await?;
+                return Err(refused);
             }
             other => other?,
         };
@@ -77,7 +82,7 @@ fn texts(body: &DataRowBody) -> Result<Vec<Option<&str>>, Trouble> {
     loop {
         match ranges.next() {
             Ok(Some(Some(range))) => {
-                let bytes = body.buffer().get(range).unwrap_or_default();
+                let bytes = body.buffer().get(range).unwrap_or(&[]);
                 texts.push(std::str::from_utf8(bytes).ok());
             }
             Ok(Some(None)) => texts.push(None),

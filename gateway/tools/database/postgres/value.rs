@@ -38,7 +38,12 @@ const KNOWN: [(u32, &str); 28] = [
 ];
 
 pub(super) fn known(oid: u32) -> Option<&'static str> {
-    KNOWN.iter().find(|(known, _)| *known == oid).map(|(_, name)| *name)
+    for (known, name) in KNOWN {
+        if known == oid {
+            return Some(name);
+        }
+    }
+    None
 }
 
 fn bytes(text: &str) -> Option<Value> {
@@ -49,13 +54,25 @@ fn bytes(text: &str) -> Option<Value> {
 /// What text does not become something better stays text: dates, numeric, arrays, ranges, types of
 /// the owner's own.
 pub(super) fn json(oid: u32, text: &str) -> Value {
-    let better = match oid {
-        16 => Some(Value::Bool(text == "t")),
-        17 => bytes(text),
-        20 | 21 | 23 | 26 => text.parse().ok().map(signed),
-        700 | 701 => text.parse().ok().map(float),
-        114 | 3802 => Some(document(text)),
-        _ => None,
-    };
-    better.unwrap_or_else(|| text.into())
+    match oid {
+        16 => return Value::Bool(text == "t"),
+        17 => {
+            if let Some(value) = bytes(text) {
+                return value;
+            }
+        }
+        20 | 21 | 23 | 26 => {
+            if let Ok(number) = text.parse() {
+                return signed(number);
+            }
+        }
+        700 | 701 => {
+            if let Ok(number) = text.parse() {
+                return float(number);
+            }
+        }
+        114 | 3802 => return document(text),
+        _ => {}
+    }
+    text.into()
 }

@@ -14,6 +14,7 @@ use postgres_protocol::message::frontend;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::database::config::Network;
+use crate::tool::first_chars;
 
 /// Largest message besides rows.
 const MAX_MESSAGE: usize = 1 << 20;
@@ -145,8 +146,11 @@ impl Session {
         statement: &str,
         values: &[Option<String>],
     ) -> Result<(), Trouble> {
-        frontend::bind("", statement, [0], values, write_parameter, [0], &mut self.output)
-            .map_err(|_| lost("the parameters do not fit into a message"))
+        let output = &mut self.output;
+        match frontend::bind("", statement, [0], values, write_parameter, [0], output) {
+            Ok(()) => Ok(()),
+            Err(_) => Err(lost("the parameters do not fit into a message")),
+        }
     }
 
     pub(super) fn execute(&mut self, max_rows: i32) -> Result<(), Trouble> {
@@ -269,7 +273,7 @@ fn refused(mut fields: ErrorFields<'_>) -> Trouble {
             b'H' => &mut hint,
             _ => continue,
         };
-        *part = String::from_utf8_lossy(field.value_bytes()).chars().take(500).collect();
+        *part = first_chars(&String::from_utf8_lossy(field.value_bytes()), 500).to_owned();
     }
     if !hint.is_empty() {
         message = format!("{message} ({hint})");

@@ -1,0 +1,124 @@
+//! What a call is answered with: a tool's result, a prompt, a resource, or values to complete an
+//! argument with.
+
+use std::time::Duration;
+
+use lockgate_protocol::code;
+use lockgate_protocol::method::Method;
+use lockgate_upstream::Call;
+use serde_json::{Value, json};
+
+use super::Server;
+use super::payload::{build_result, read_object, text_of, timeout_error};
+use crate::provider::{CompletionRequest, CompletionTarget};
+use crate::registry::{CallOutcome, Entry};
+use crate::schema;
+use crate::tool::{Arguments, Client, MAX_TIMEOUT, ToolError};
+
+/// Most values of a completion.
+const VALUES: usize = 100;
+
+/// What is wrong with a request: a code of JSON-RPC, and a sentence.
+pub(super) struct Rejection {
+    pub(super) code: i64,
+    pub(super) words: String,
+}
+
+/// What is not said otherwise is wrong in the parameters.
+impl From<String> for Rejection {
+    fn from(words: String) -> Self {
+        Self { code: code::INVALID_PARAMS, words }
+    }
+}
+
+impl Server {
+    pub(super) async fn answer_call(&self, call: &Call<'_>) -> Result<Value, Rejection> {
+        let client =
+            Client { conversation: call.conversation.clone(), caller_view: call.caller_view };
+        match call.method {
+            Method::ToolsCall => Ok(self.call_tool(call, client).await?),
+            Method::PromptsGet => Ok(self.get_prompt(call, client).await?),
+            Method::ResourcesRead => self.read_resource(call, client).await,
+            Method::Complete => Ok(self.complete_argument(call)?),
+            other => {
+                let words = format!("method not found: {}", other.as_str());
+                Err(Rejection { code: code::METHOD_NOT_FOUND, words })
+            }
+        }
+    }
+
+    async fn call_tool(&self, call: &Call<'_>, client: Client<'_>) -> Result<Value, String> {
+        let Some(entry) = self.by_name.get(call.target) else {
+            return Err(format!("unknown tool: {}", call.target));
+        };
+        let mut arguments = read_object(call, "arguments")?;
+        let mut run = self.registry.begin(entry);
+        let limit = call.timeout.unwrap_or(entry.spec.timeout).min(MAX_TIMEOUT);
+        let result = match schema::check_arguments(&entry.spec.input, &mut arguments) {
+            Ok(()) => run_tool(entry, Arguments(arguments), client, limit).await,
+            Err(words) => Err(ToolError(words)),
+        };
+        match result {
+            Ok(result) => {
+                run.ended = CallOutcome::Success;
+                Ok(result)
+            }
+            Err(error) => {
+                run.ended = CallOutcome::Failure;
+                Ok(json!({"content": [{"type": "text", "text": error.0}], "isError": true}))
+            }
+        }
+    }
+
+    async fn get_prompt(&self, call: &Call<'_>, client: Client<'_>) -> Result<Value, String> {
+        let Some(provider) = &self.provider else {
+            return Err(format!("unknown prompt: {}", call.target));
+        };
+        let arguments = read_object(call, "arguments")?;
+        provider.prompt(call.target, &arguments, client).await
+    }
+
+    async fn read_resource(&self, call: &Call<'_>, client: Client<'_>) -> Result<Value, Rejection> {
+        let read = match &self.provider {
+            Some(provider) => provider.read(call.target, client).await,
+            None => Ok(None),
+        };
+        match read {
+            Ok(Some(contents)) => Ok(contents.result()),
+            Ok(None) => Err("resource not found".to_owned().into()),
+            Err(words) => Err(Rejection { code: code::INTERNAL, words }),
+        }
+    }
+
+    fn complete_argument(&self, call: &Call<'_>) -> Result<Value, String> {
+        let reference = read_object(call, "ref")?;
+        let argument = read_object(call, "argument")?;
+        let target = match text_of(&reference, "type") {
+            "ref/prompt" => CompletionTarget::Prompt(call.target),
+            "ref/resource" => CompletionTarget::Resource(call.target),
+            _ => return Err("`params.ref` must be a ref/prompt or a ref/resource".into()),
+        };
+        let name = text_of(&argument, "name");
+        let wanted =
+            CompletionRequest { target, argument: name, typed: text_of(&argument, "value") };
+        let mut values = match &self.provider {
+            Some(provider) => provider.complete(&wanted),
+            None => Vec::new(),
+        };
+        let total = values.len();
+        values.truncate(VALUES);
+        Ok(json!({"completion": {"values": values, "total": total, "hasMore": total > VALUES}}))
+    }
+}
+
+async fn run_tool(
+    entry: &Entry,
+    arguments: Arguments,
+    client: Client<'_>,
+    limit: Duration,
+) -> Result<Value, ToolError> {
+    match tokio::time::timeout(limit, entry.tool.run(arguments, client)).await {
+        Ok(output) => build_result(output?, entry.spec.cap),
+        Err(_) => Err(timeout_error(&entry.spec, limit)),
+    }
+}
