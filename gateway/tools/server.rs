@@ -32,9 +32,8 @@ use crate::PreparedServer;
 use crate::provider::{ChangeListener, ChangeNotifier, Provider};
 use crate::registry::{Entry, Registry};
 use crate::tool::{MAX_TIMEOUT, TIMEOUT, Tool};
-use answer::Rejection;
 pub(crate) use backing::Backing;
-use payload::build_item;
+use payload::{Rejection, build_item};
 
 /// Most resources of one server that somebody is subscribed to.
 const SUBSCRIPTIONS: usize = 1000;

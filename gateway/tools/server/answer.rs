@@ -9,7 +9,7 @@ use lockgate_upstream::Call;
 use serde_json::{Value, json};
 
 use super::Server;
-use super::payload::{build_result, read_object, text_of, timeout_error};
+use super::payload::{Rejection, build_result, read_object, text_of, timeout_error};
 use crate::provider::{CompletionRequest, CompletionTarget};
 use crate::registry::{CallOutcome, Entry};
 use crate::schema;
@@ -17,19 +17,6 @@ use crate::tool::{Arguments, Client, MAX_TIMEOUT, ToolError};
 
 /// Most values of a completion.
 const VALUES: usize = 100;
-
-/// What is wrong with a request: a code of JSON-RPC, and a sentence.
-pub(super) struct Rejection {
-    pub(super) code: i64,
-    pub(super) words: String,
-}
-
-/// What is not said otherwise is wrong in the parameters.
-impl From<String> for Rejection {
-    fn from(words: String) -> Self {
-        Self { code: code::INVALID_PARAMS, words }
-    }
-}
 
 impl Server {
     pub(super) async fn answer_call(&self, call: &Call<'_>) -> Result<Value, Rejection> {

@@ -3,10 +3,24 @@
 
 use std::time::Duration;
 
+use lockgate_protocol::code;
 use lockgate_upstream::{Call, Item, ListKind};
 use serde_json::{Map, Value, json};
 
 use crate::tool::{Effect, Output, STRICT, ToolError, ToolSpec};
+
+/// What is wrong with a request: a code of JSON-RPC, and a sentence.
+pub(super) struct Rejection {
+    pub(super) code: i64,
+    pub(super) words: String,
+}
+
+/// What is not said otherwise is wrong in the parameters.
+impl From<String> for Rejection {
+    fn from(words: String) -> Self {
+        Self { code: code::INVALID_PARAMS, words }
+    }
+}
 
 /// What a tool that took too long says.
 pub(super) fn timeout_error(spec: &ToolSpec, limit: Duration) -> ToolError {
