@@ -193,7 +193,9 @@ impl App {
         let named = [("server", expiry.server), ("client_authorities", expiry.client_authorities)];
         let mut expiries = Vec::new();
         for (name, expiry) in named {
-            expiries.extend(expiry.map(|expiry| (name, expiry)));
+            if let Some(expiry) = expiry {
+                expiries.push((name, expiry));
+            }
         }
         self.metrics.set_certificates(expiries);
     }
@@ -206,10 +208,10 @@ impl App {
     /// Ends every server (sessions, streams, processes), then the trail, then what is sent of it.
     pub(crate) async fn close(&self) {
         let clients = std::mem::take(&mut *self.clients.lock());
-        let closing: Vec<_> = clients
-            .into_values()
-            .map(|client| tokio::spawn(async move { client.close().await }))
-            .collect();
+        let mut closing = Vec::with_capacity(clients.len());
+        for client in clients.into_values() {
+            closing.push(tokio::spawn(async move { client.close().await }));
+        }
         self.retiring.close().await;
         for task in closing {
             let _ = task.await;
@@ -284,8 +286,10 @@ fn start_webhook(
 
 /// Who is told of calls that wait for approvers.
 fn target(config: &Config, outside: &Outside) -> anyhow::Result<Option<Arc<Target>>> {
-    let webhook = config.admin.webhook.as_ref();
-    webhook.map(|webhook| Target::new(webhook, outside)).transpose()
+    match &config.admin.webhook {
+        Some(webhook) => Ok(Some(Target::new(webhook, outside)?)),
+        None => Ok(None),
+    }
 }
 
 fn rules(
@@ -361,8 +365,11 @@ impl Approvals for App {
         id: &str,
         approve: bool,
     ) -> Result<serde_json::Value, AnswerError> {
-        let answered = self.gateway.answer_approval(approver, id, approve);
-        answered
-            .map_err(|error| AnswerError { words: error.to_string(), is_unknown: error.is_unknown })
+        match self.gateway.answer_approval(approver, id, approve) {
+            Ok(answer) => Ok(answer),
+            Err(error) => {
+                Err(AnswerError { words: error.to_string(), is_unknown: error.is_unknown })
+            }
+        }
     }
 }

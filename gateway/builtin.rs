@@ -34,17 +34,19 @@ pub(crate) fn tools(config: &Config, server: &str) -> anyhow::Result<Option<Tool
         events,
         connector: Arc::new(Connector::new(&config.egress).context("egress")?),
     });
-    builtin.adopt(builtin.prepare(&alone(&config.tools, server)).map_err(anyhow::Error::msg)?);
-    let catalogs =
-        builtin.servers().into_iter().filter(|one| one.slug() == server).map(|one| one.catalog());
-    let tools = catalogs.flat_map(|catalog| {
-        let tools = catalog
-            .items(ListKind::Tools)
-            .iter()
-            .map(|item| (item.key.to_string(), item.text.to_vec()));
-        tools.collect::<Vec<_>>()
-    });
-    Ok(Some(tools.collect()))
+    match builtin.prepare(&alone(&config.tools, server)) {
+        Ok(prepared) => builtin.adopt(prepared),
+        Err(words) => anyhow::bail!(words),
+    }
+    let mut tools = Tools::new();
+    for one in builtin.servers() {
+        if one.slug() == server {
+            for item in one.catalog().items(ListKind::Tools) {
+                tools.insert(item.key.to_string(), item.text.to_vec());
+            }
+        }
+    }
+    Ok(Some(tools))
 }
 
 /// The part of the configuration that one server is made of.

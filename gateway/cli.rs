@@ -15,30 +15,32 @@ use lockgate_config::{Flags, Loaded, Report, Sources, Transport};
 use crate::commands::gateway_client::GatewayClient;
 use crate::commands::{approvals, ask, keys, pins, remote, show, store, verify};
 use crate::serve;
-use arguments::{At, Cli, Command, Common, Running, ServersAt};
+use arguments::{Cli, Command, Common, Running, ServersAt};
 
 /// Runs the command line of this process.
 #[must_use]
 pub fn run() -> ExitCode {
     let cli = Cli::parse();
     let mut sources = sources(&cli.common);
-    if let Some(at) = cli.command.as_ref().and_then(Command::running) {
-        let key = at.key.clone().or_else(|| sources.env.get("LOCKGATE_KEY").cloned());
-        return finish(ask_running(&cli, at, key.as_deref(), sources));
-    }
-    let at = cli.command.as_ref().and_then(Command::at).cloned();
-    let elsewhere = at.as_ref().is_some_and(|at| at.url.is_some());
-    if let Some(At { url: Some(url), key, .. }) = at {
-        let key = key.or_else(|| sources.env.get("LOCKGATE_KEY").cloned());
-        sources = match remote::sources(&url, key.as_deref(), sources) {
-            Ok(sources) => sources,
-            Err(error) => return finish(Err(error)),
-        };
-    }
-    if let Some(code) =
-        cli.command.as_ref().and_then(|command| unconfigured(command, &sources, cli.common.json))
-    {
-        return code;
+    let mut elsewhere = false;
+    if let Some(command) = &cli.command {
+        if let Some(at) = command.running() {
+            let key = remote::find_key(at.key.as_deref(), &sources);
+            return finish(ask_running(&cli, at, key.as_deref(), sources));
+        }
+        if let Some(at) = command.at()
+            && let Some(url) = &at.url
+        {
+            elsewhere = true;
+            let key = remote::find_key(at.key.as_deref(), &sources);
+            sources = match remote::sources(url, key.as_deref(), sources) {
+                Ok(sources) => sources,
+                Err(error) => return finish(Err(error)),
+            };
+        }
+        if let Some(code) = unconfigured(command, &sources, cli.common.json) {
+            return code;
+        }
     }
     let mut loaded = match load(&sources, &cli) {
         Ok(loaded) => loaded,
@@ -206,14 +208,16 @@ fn unconfigured(command: &Command, sources: &Sources, json: bool) -> Option<Exit
         }
         Command::Audit(command) => {
             // Only a configuration that is named: which trail this is of, nobody else can know.
-            let key = match sources.config.is_some().then(|| lockgate_config::load(sources)) {
-                Some(Ok(loaded)) => loaded.config.telemetry.audit.and_then(|audit| audit.key),
-                Some(Err(report)) => {
-                    let _ = mistaken(&report, json, false);
-                    return Some(ExitCode::from(2));
+            let mut key = None;
+            if sources.config.is_some() {
+                match lockgate_config::load(sources) {
+                    Ok(loaded) => key = loaded.config.telemetry.audit.and_then(|audit| audit.key),
+                    Err(report) => {
+                        let _ = mistaken(&report, json, false);
+                        return Some(ExitCode::from(2));
+                    }
                 }
-                None => None,
-            };
+            }
             let (text, code) = verify::run(command, key, &sources.cwd, json);
             print(&text);
             Some(code)
@@ -226,7 +230,8 @@ fn unconfigured(command: &Command, sources: &Sources, json: bool) -> Option<Exit
             Some(finish_or_report(done, json, command.finds()))
         }
         Command::Keys(command) => {
-            command.file().map(|file| finish(keys_command(command, &sources.cwd.join(file), json)))
+            let file = sources.cwd.join(command.file()?);
+            Some(finish(keys_command(command, &file, json)))
         }
         _ => None,
     }
@@ -235,16 +240,18 @@ fn unconfigured(command: &Command, sources: &Sources, json: bool) -> Option<Exit
 /// The configuration, or the exit code after its mistakes were told.
 fn load(sources: &Sources, cli: &Cli) -> Result<Loaded, ExitCode> {
     let finds = matches!(cli.command, Some(Command::Check));
-    lockgate_config::load(sources).map_err(|report| {
-        let code = mistaken(&report, cli.common.json, finds);
-        if matches!(cli.command, Some(Command::Keys(_))) {
-            let _ = writeln!(
-                std::io::stderr(),
-                "nothing was done; name the keys file with --file to do it all the same"
-            );
-        }
-        code
-    })
+    let report = match lockgate_config::load(sources) {
+        Ok(loaded) => return Ok(loaded),
+        Err(report) => report,
+    };
+    let code = mistaken(&report, cli.common.json, finds);
+    if matches!(cli.command, Some(Command::Keys(_))) {
+        let _ = writeln!(
+            std::io::stderr(),
+            "nothing was done; name the keys file with --file to do it all the same"
+        );
+    }
+    Err(code)
 }
 
 /// Tells mistakes. A check's findings are its output; for every other command they are the reason
@@ -289,7 +296,7 @@ fn keys_command(
     file: &Path,
     json: bool,
 ) -> anyhow::Result<(String, ExitCode)> {
-    keys::run(command, file, json).map(|text| (text, ExitCode::SUCCESS))
+    Ok((keys::run(command, file, json)?, ExitCode::SUCCESS))
 }
 
 fn default_command(loaded: &Loaded) -> Command {
@@ -317,7 +324,7 @@ fn sources(common: &Common) -> Sources {
         },
         without_file: false,
         env,
-        cwd: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
+        cwd: std::env::current_dir().unwrap_or(PathBuf::from("/")),
     }
 }
 
@@ -330,9 +337,12 @@ fn check(loaded: &Loaded, json: bool) -> ExitCode {
             "servers": servers,
             "builtin": builtin,
         });
-        return print(&serde_json::to_string_pretty(&report).unwrap_or_default());
+        return print(&format!("{report:#}"));
     }
-    let mut text: String = loaded.warnings.iter().map(|warning| format!("{warning}\n")).collect();
+    let mut text = String::new();
+    for warning in &loaded.warnings {
+        text.push_str(&format!("{warning}\n"));
+    }
     let files: Vec<_> = loaded.files.iter().map(|f| f.display().to_string()).collect();
     let from = if files.is_empty() { "built-in defaults".to_owned() } else { files.join(", ") };
     let builtin: Vec<&str> = loaded.config.tools.names().collect();
@@ -357,10 +367,13 @@ fn print(text: &str) -> ExitCode {
 
 /// The same for what reads files, whose mistakes have places.
 fn finish_or_report(done: anyhow::Result<(String, ExitCode)>, json: bool, finds: bool) -> ExitCode {
-    match done.map_err(|error| error.downcast::<Report>()) {
-        Ok(done) => finish(Ok(done)),
-        Err(Ok(report)) => mistaken(&report, json, finds),
-        Err(Err(error)) => finish(Err(error)),
+    let error = match done {
+        Ok(done) => return finish(Ok(done)),
+        Err(error) => error,
+    };
+    match error.downcast::<Report>() {
+        Ok(report) => mistaken(&report, json, finds),
+        Err(error) => finish(Err(error)),
     }
 }
 

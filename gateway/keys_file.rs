@@ -3,6 +3,7 @@
 //! gateway that runs.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::{File, Metadata, OpenOptions, Permissions, TryLockError};
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
@@ -50,9 +51,10 @@ pub(crate) fn apply(file: &Path, wanted: &KeyChange) -> Result<(), KeyChangeErro
 
 /// Finds out whether the file could be changed so.
 pub(crate) fn rehearse(file: &Path, wanted: &KeyChange) -> Result<(), KeyChangeError> {
-    let keys = read(file);
-    let mut keys = keys.map_err(|error| KeyChangeError::Unwritable(format!("{error:#}")))?;
-    edit(&mut keys, wanted)
+    match read(file) {
+        Ok(mut keys) => edit(&mut keys, wanted),
+        Err(error) => Err(KeyChangeError::Unwritable(format!("{error:#}"))),
+    }
 }
 
 fn edit(keys: &mut Vec<Key>, wanted: &KeyChange) -> Result<(), KeyChangeError> {
@@ -62,7 +64,9 @@ fn edit(keys: &mut Vec<Key>, wanted: &KeyChange) -> Result<(), KeyChangeError> {
             keys.push(new.clone());
         }
         KeyChange::Revoke { id, at } => {
-            let key = keys.iter_mut().find(|key| key.id == *id).ok_or(KeyChangeError::Unknown)?;
+            let Some(key) = keys.iter_mut().find(|key| key.id == *id) else {
+                return Err(KeyChangeError::Unknown);
+            };
             key.revoked.get_or_insert(*at);
         }
     }
@@ -81,11 +85,12 @@ fn make_room(keys: &mut Vec<Key>, new: &Key) -> Result<(), KeyChangeError> {
         }
         let mut oldest: Option<(u64, usize)> = None;
         for (at, key) in keys.iter().enumerate() {
-            let Some(end) = end_of(key).filter(|end| *end <= new.created) else { continue };
             let is_own = key.organisation_or_default() == own;
             let helps = is_own || !(has_too_many || is_large);
-            if helps && oldest.is_none_or(|(oldest, _)| end < oldest) {
-                oldest = Some((end, at));
+            match (end_of(key), oldest) {
+                (Some(end), Some((known, _))) if known <= end => {}
+                (Some(end), _) if helps && end <= new.created => oldest = Some((end, at)),
+                _ => {}
             }
         }
         let Some((_, at)) = oldest else { return Err(KeyChangeError::Full) };
@@ -95,7 +100,11 @@ fn make_room(keys: &mut Vec<Key>, new: &Key) -> Result<(), KeyChangeError> {
 
 /// From when on a key is good no more.
 fn end_of(key: &Key) -> Option<u64> {
-    key.revoked.into_iter().chain(key.expires).min()
+    match (key.revoked, key.expires) {
+        (Some(revoked), Some(expires)) => Some(revoked.min(expires)),
+        (revoked, None) => revoked,
+        (None, expires) => expires,
+    }
 }
 
 /// Whether the file would not come near to what is read of one, beyond which nobody could revoke a
@@ -113,9 +122,12 @@ fn has_room(keys: &[Key], new: &Key) -> bool {
 /// Whether the keys of an organisation would take no more than its part.
 fn has_own_room(keys: &[Key], new: &Key) -> bool {
     let own = new.organisation_or_default();
-    let of_own = keys.iter().filter(|key| key.organisation_or_default() == own);
-    let mut all: Vec<Key> = of_own.cloned().collect();
-    all.push(new.clone());
+    let mut all = vec![new.clone()];
+    for key in keys {
+        if key.organisation_or_default() == own {
+            all.push(key.clone());
+        }
+    }
     is_of_default(new) || fits(&all, MOST_BYTES / PART, MOST_VALUES / PART)
 }
 
@@ -130,7 +142,10 @@ fn fits(keys: &[Key], most_bytes: usize, most_values: usize) -> bool {
 
 pub(crate) fn read(file: &Path) -> anyhow::Result<Vec<Key>> {
     let folder = file.parent().unwrap_or(Path::new("/"));
-    lockgate_config::keys::load(file, folder).map_err(|report| anyhow::anyhow!("{report}"))
+    match lockgate_config::keys::load(file, folder) {
+        Ok(keys) => Ok(keys),
+        Err(report) => bail!("{report}"),
+    }
 }
 
 /// Reads, changes and replaces the file, while nobody else does.
@@ -139,11 +154,9 @@ pub(crate) fn change(
     file: &Path,
     edit: impl FnOnce(&mut Vec<Key>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    if !file
-        .extension()
-        .is_some_and(|kind| ["yaml", "yml", "json"].iter().any(|known| kind == *known))
-    {
-        bail!("{}: a keys file is named .yaml, .yml or .json", file.display());
+    match file.extension().and_then(OsStr::to_str) {
+        Some("yaml" | "yml" | "json") => {}
+        _ => bail!("{}: a keys file is named .yaml, .yml or .json", file.display()),
     }
     let target = target(file)?;
     let _lock = lock(&target)?;
@@ -165,7 +178,7 @@ fn without_entries(text: &str, kept: &BTreeSet<&str>) -> String {
     let mut is_kept = true;
     for line in text.lines() {
         if let Some(entry) = line.strip_prefix("  - id: ") {
-            is_kept = kept.contains(entry.split('"').nth(1).unwrap_or_default());
+            is_kept = kept.contains(entry.split('"').nth(1).unwrap_or(""));
         }
         if is_kept || is_note(line) {
             lines.push(line);
@@ -203,7 +216,10 @@ fn with_comments(old: &str, was: &str, fresh: &str) -> Option<String> {
     }
     lines.append(&mut notes);
     lines.extend(wanted);
-    known.next().is_none().then(|| lines.join("\n") + "\n")
+    if known.next().is_some() {
+        return None;
+    }
+    Some(lines.join("\n") + "\n")
 }
 
 /// Where links lead: a link stays one, so that everybody who has one to this file sees the same
@@ -222,14 +238,16 @@ fn target(file: &Path) -> anyhow::Result<PathBuf> {
 
 fn render(file: &Path, keys: &[Key]) -> String {
     let entries: Vec<Value> = keys.iter().map(entry).collect();
-    if file.extension().is_some_and(|extension| extension == "json") {
+    if file.extension() == Some(OsStr::new("json")) {
         return pretty(&json!({"keys": entries})) + "\n";
     }
     // Quoted as JSON, which is YAML too.
     let mut text = format!("{HEAD}keys:{}\n", if entries.is_empty() { " []" } else { "" });
-    for entry in entries.iter().filter_map(Value::as_object) {
-        for (at, (name, value)) in entry.iter().enumerate() {
-            text.push_str(&format!("  {} {name}: {value}\n", if at == 0 { "-" } else { " " }));
+    for entry in &entries {
+        let mut mark = "-";
+        for (name, value) in entry.as_object().into_iter().flatten() {
+            text.push_str(&format!("  {mark} {name}: {value}\n"));
+            mark = " ";
         }
     }
     text
@@ -272,13 +290,22 @@ fn replace(file: &Path, text: &str) -> std::io::Result<()> {
     let fresh = beside(file, "new");
     let _ = std::fs::remove_file(&fresh);
     let mut new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
-    let written = write_alike(&mut new, text, std::fs::metadata(file).ok());
-    if let Err(error) = written.and_then(|()| std::fs::rename(&fresh, file)) {
+    let done = match write_alike(&mut new, text, std::fs::metadata(file).ok()) {
+        Ok(()) => std::fs::rename(&fresh, file),
+        Err(error) => Err(error),
+    };
+    if let Err(error) = done {
         let _ = std::fs::remove_file(&fresh);
         return Err(error);
     }
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let synced = File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all());
+    let folder = match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let synced = match File::open(folder) {
+        Ok(folder) => folder.sync_all(),
+        Err(error) => Err(error),
+    };
     if let Err(error) = synced {
         // The change is made: it is to be recorded, and in force.
         tracing::warn!(%error, "after a loss of power the file of keys may be the old one");
@@ -290,12 +317,12 @@ fn replace(file: &Path, text: &str) -> std::io::Result<()> {
 fn write_alike(new: &mut File, text: &str, old: Option<Metadata>) -> std::io::Result<()> {
     if let Some(old) = old {
         let own = new.metadata()?;
-        if (own.uid(), own.gid()) != (old.uid(), old.gid()) {
-            fchown(&*new, Some(old.uid()), Some(old.gid())).map_err(|error| {
-                let message =
-                    format!("it belongs to user {} and group {}: {error}", old.uid(), old.gid());
-                std::io::Error::new(error.kind(), message)
-            })?;
+        if (own.uid(), own.gid()) != (old.uid(), old.gid())
+            && let Err(error) = fchown(&*new, Some(old.uid()), Some(old.gid()))
+        {
+            let message =
+                format!("it belongs to user {} and group {}: {error}", old.uid(), old.gid());
+            return Err(std::io::Error::new(error.kind(), message));
         }
         new.set_permissions(Permissions::from_mode(old.mode() & 0o777))?;
     }
@@ -310,16 +337,17 @@ fn is_note(line: &str) -> bool {
 
 /// `.NAME.suffix` in the same folder.
 fn beside(file: &Path, suffix: &str) -> PathBuf {
-    let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = file.file_name().unwrap_or(OsStr::new("")).to_string_lossy();
     file.with_file_name(format!(".{name}.{suffix}"))
 }
 
 /// A key as it stands in the file.
 pub(crate) fn entry(key: &Key) -> Value {
     let mut entry = json!({"id": key.id, "hash": write_hash(&key.hash), "name": key.name});
-    let texts = [("organisation", &key.organisation), ("agent", &key.agent)];
-    for (name, text) in texts.into_iter().filter_map(|(name, text)| Some((name, text.as_ref()?))) {
-        entry[name] = text.as_str().into();
+    for (name, text) in [("organisation", &key.organisation), ("agent", &key.agent)] {
+        if let Some(text) = text {
+            entry[name] = text.as_str().into();
+        }
     }
     for (name, all) in [("roles", &key.roles), ("scopes", &key.scopes)] {
         if !all.is_empty() {
@@ -337,7 +365,7 @@ pub(crate) fn entry(key: &Key) -> Value {
 }
 
 pub(crate) fn pretty(value: &Value) -> String {
-    serde_json::to_string_pretty(value).unwrap_or_default()
+    format!("{value:#}")
 }
 
 #[cfg(test)]

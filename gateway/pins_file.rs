@@ -20,7 +20,10 @@ const MAX_OF_ORGANISATION: usize = 4 << 20;
 /// Adds tools to the file as it is now.
 pub(crate) fn approve(file: &Path, approved: &[ApprovedPin]) -> Result<(), ApprovalError> {
     let _changing = CHANGING.lock();
-    let mut lock = read(file).map_err(|error| describe(&error))?;
+    let mut lock = match read(file) {
+        Ok(lock) => lock,
+        Err(error) => return Err(describe(&error)),
+    };
     for one in approved {
         lock.approve(&one.server, &one.tool, one.pin.clone());
     }
@@ -32,7 +35,10 @@ pub(crate) fn approve(file: &Path, approved: &[ApprovedPin]) -> Result<(), Appro
     if text.len() > MOST_BYTES {
         return Err(ApprovalError::Full);
     }
-    write(file, &text).map_err(|error| describe(&error))
+    match write(file, &text) {
+        Ok(()) => Ok(()),
+        Err(error) => Err(describe(&error)),
+    }
 }
 
 fn is_full(lock: &Lock, server: &str) -> bool {
@@ -53,7 +59,10 @@ fn read(file: &Path) -> anyhow::Result<Lock> {
     let mut text = String::new();
     let read = opened.take(MOST_BYTES as u64 + 1).read_to_string(&mut text);
     read.with_context(|| file.display().to_string())?;
-    Lock::read(&text).map_err(|what| anyhow!("{} is no lock file: {what}", file.display()))
+    match Lock::read(&text) {
+        Ok(lock) => Ok(lock),
+        Err(what) => Err(anyhow!("{} is no lock file: {what}", file.display())),
+    }
 }
 
 pub(crate) fn write(file: &Path, text: &str) -> anyhow::Result<()> {

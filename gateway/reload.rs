@@ -155,7 +155,7 @@ impl Follower {
     fn keep_current(&mut self, report: &Report, changed: bool) -> Vec<PathBuf> {
         let message = report.to_string();
         let told = self.told.replace(message.clone());
-        if changed || told.is_none_or(|told| told != message) {
+        if changed || told != Some(message) {
             log_mistakes(report);
             self.app.record_reload(false);
         }
@@ -175,8 +175,10 @@ impl Follower {
         if occasion == Occasion::Request && new.config == self.current {
             tracing::info!("configuration read again after SIGHUP: nothing has changed");
         }
-        for warning in new.warnings.iter().filter(|warning| !self.warned.contains(warning)) {
-            tracing::warn!("{warning}");
+        for warning in &new.warnings {
+            if !self.warned.contains(warning) {
+                tracing::warn!("{warning}");
+            }
         }
         self.warned = new.warnings;
         let differs = new.config != self.current;
@@ -217,8 +219,10 @@ fn log_mistakes(report: &Report) {
 
 /// Revoking a key does not wait until a policy is mended.
 fn take_keys_away(app: &App, log: &Guard, current: &mut Config, cwd: &Path) {
-    let fewer = keep_valid_keys(current, cwd).filter(|fewer| fewer != current);
-    if let Some(fewer) = fewer.filter(|fewer| take_over(app, log, current, fewer)) {
+    if let Some(fewer) = keep_valid_keys(current, cwd)
+        && fewer != *current
+        && take_over(app, log, current, &fewer)
+    {
         tracing::warn!(
             "keys were taken out of force, and nothing else of the new configuration taken"
         );
@@ -270,7 +274,8 @@ fn take_over(app: &App, log: &Guard, old: &Config, new: &Config) -> bool {
     for change in policies.iter().take(CHANGES) {
         tracing::info!(change, "policy changed");
     }
-    if let Some(more) = policies.len().checked_sub(CHANGES).filter(|more| *more > 0) {
+    let more = policies.len().saturating_sub(CHANGES);
+    if more > 0 {
         tracing::info!(more, "more policies changed");
     }
     true

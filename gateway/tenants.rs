@@ -163,7 +163,9 @@ impl Tenants {
     fn adopt_all(&self) {
         let known = self.registry.organisations();
         let mut names: BTreeSet<Arc<str>> = self.organisations.lock().keys().cloned().collect();
-        names.extend(known.iter().map(|organisation| organisation.id.as_str().into()));
+        for organisation in &known {
+            names.insert(organisation.id.as_str().into());
+        }
         for name in names {
             self.adopt(&name);
         }
@@ -179,8 +181,9 @@ impl Tenants {
     fn adopt(&self, organisation: &str) {
         let mut organisations = self.organisations.lock();
         let snapshot = self.registry.snapshot(organisation);
-        let known = organisations.get(organisation);
-        if known.is_some_and(|known| Arc::ptr_eq(&known.snapshot, &snapshot)) {
+        if let Some(known) = organisations.get(organisation)
+            && Arc::ptr_eq(&known.snapshot, &snapshot)
+        {
             return;
         }
         self.record_unopened(&snapshot);
@@ -190,8 +193,7 @@ impl Tenants {
         };
         let integrations = self.connect(&snapshot, &around, &old);
         for (id, connected) in &integrations {
-            let is_new =
-                !old.get(id).is_some_and(|old| Arc::ptr_eq(&old.client, &connected.client));
+            let is_new = !has_client(&old, id, &connected.client);
             if is_new {
                 connected.client.start();
             }
@@ -202,8 +204,7 @@ impl Tenants {
         }
         self.serve(&snapshot, &integrations);
         for (id, connected) in old {
-            let kept = integrations.get(&id);
-            if !kept.is_some_and(|kept| Arc::ptr_eq(&kept.client, &connected.client)) {
+            if !has_client(&integrations, &id, &connected.client) {
                 self.retiring.retire(connected.client);
             }
         }
@@ -224,7 +225,10 @@ impl Tenants {
         }
         let mut unopened = self.unopened.lock();
         let before = unopened.remove(organisation).unwrap_or_default();
-        for one in now.iter().filter(|one| !before.contains(one)) {
+        for one in &now {
+            if before.contains(one) {
+                continue;
+            }
             let (id, _, error) = one;
             self.gateway.record_unopened(&format!(
                 "the stored credentials of the integration `{id}` of the organisation \
@@ -272,8 +276,9 @@ impl Tenants {
                     self.make_client(&snapshot.organisation, around, wanted)
                 }
             };
-            integrations
-                .extend(connected.map(|connected| (Arc::clone(&integration.id), connected)));
+            if let Some(connected) = connected {
+                integrations.insert(Arc::clone(&integration.id), connected);
+            }
         }
         integrations
     }
@@ -310,7 +315,9 @@ impl Tenants {
         let kept: Arc<dyn CatalogMemory> = Arc::clone(&memory) as _;
         match Client::with_memory(config, around.clone(), kept) {
             Ok(client) => {
-                if let Some(old) = old.filter(|old| is_on && old.integration.url == integration.url)
+                if is_on
+                    && let Some(old) = old
+                    && old.integration.url == integration.url
                 {
                     client.inherit_lists(&old.client);
                 }
@@ -342,9 +349,10 @@ impl Tenants {
     pub(crate) async fn close(&self) {
         let organisations = std::mem::take(&mut *self.organisations.lock());
         let mut closing = Vec::new();
-        let tenants = organisations.into_values();
-        for connected in tenants.flat_map(|tenant| tenant.integrations.into_values()) {
-            closing.push(tokio::spawn(async move { connected.client.close().await }));
+        for tenant in organisations.into_values() {
+            for connected in tenant.integrations.into_values() {
+                closing.push(tokio::spawn(async move { connected.client.close().await }));
+            }
         }
         self.retiring.close().await;
         for task in closing {
@@ -354,9 +362,17 @@ impl Tenants {
     }
 }
 
+/// Whether an integration is reached by this client.
+fn has_client(integrations: &Integrations, id: &str, client: &Arc<Client>) -> bool {
+    match integrations.get(id) {
+        Some(connected) => Arc::ptr_eq(&connected.client, client),
+        None => false,
+    }
+}
+
 /// Whether a time, in milliseconds since 1970, is of the last minute, in whatever clock.
 fn is_recent(time: i64) -> bool {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     let now = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
     now.abs_diff(time) < RECENT_MS
 }
@@ -370,8 +386,10 @@ fn is_reached_alike(old: &IntegrationSnapshot, new: &IntegrationSnapshot) -> boo
 /// An agent as the request path knows it: by the servers of integrations that have a client.
 fn describe_agent(agent: &AgentSnapshot, integrations: &Integrations) -> AgentServers {
     let mut servers = BTreeSet::new();
-    for connected in agent.integrations.iter().filter_map(|id| integrations.get(id)) {
-        servers.insert(ServerId::of(&*connected.client));
+    for id in &agent.integrations {
+        if let Some(connected) = integrations.get(id) {
+            servers.insert(ServerId::of(&*connected.client));
+        }
     }
     let owner =
         AgentOwner { issuer: agent.owner.issuer.clone(), subject: agent.owner.subject.clone() };

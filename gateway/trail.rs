@@ -53,8 +53,10 @@ pub(crate) fn find_file(config: &Config) -> Option<PathBuf> {
 
 /// What looks like a secret, and whatever the value of a member is that is called one.
 fn redact() -> anyhow::Result<Redact> {
-    let rule = Response::compile(&Spec { secrets: true, ..Spec::default() })
-        .map_err(|wrong| anyhow::anyhow!("{wrong:?}"))?;
+    let rule = match Response::compile(&Spec { secrets: true, ..Spec::default() }) {
+        Ok(rule) => rule,
+        Err(wrong) => anyhow::bail!("{wrong:?}"),
+    };
     Ok(Box::new(move |text| {
         let redacted = strings::rewrite(text, &mut |place, text| match place {
             Place::Key => rule.redact_key(text),
@@ -72,7 +74,9 @@ fn is_secret(name: &str) -> bool {
 
 /// For a process whose stdout belongs to somebody else.
 pub(crate) fn leave_stdout(config: &mut Config) {
-    if let Some(audit) = config.audit.as_mut().filter(|audit| audit.output == Output::Stdout) {
+    if let Some(audit) = &mut config.audit
+        && audit.output == Output::Stdout
+    {
         audit.output = Output::Stderr;
     }
 }
@@ -80,13 +84,12 @@ pub(crate) fn leave_stdout(config: &mut Config) {
 /// For a process that runs beside the gateway to which the file belongs.
 pub(crate) fn step_aside(config: &mut Config) {
     leave_stdout(config);
-    if let Some(Output::File(path)) = config.audit.as_mut().map(|audit| &mut audit.output) {
+    let Some(audit) = &mut config.audit else { return };
+    if let Output::File(path) = &mut audit.output {
         let mut name = std::mem::take(path).into_os_string();
         name.push(".call");
         *path = PathBuf::from(name);
     }
     // Its last record would hold up the command, if nobody takes it.
-    if let Some(audit) = &mut config.audit {
-        audit.forward = Forward::default();
-    }
+    audit.forward = Forward::default();
 }

@@ -17,6 +17,7 @@ use serde_json::Value;
 use url::Url;
 
 use crate::commands::remote;
+use crate::commands::show::list;
 
 /// Where a gateway is unless somebody says so.
 pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:3001";
@@ -71,7 +72,9 @@ pub(crate) fn run(
         *request.uri_mut() = origin.uri().clone();
         let headers = request.headers_mut();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-        if let Some(key) = key.filter(|key| !key.is_empty()) {
+        if let Some(key) = key
+            && !key.is_empty()
+        {
             let mut value = HeaderValue::from_str(&format!("Bearer {key}")).context("--key")?;
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
@@ -89,7 +92,7 @@ pub(crate) fn run(
 
 /// An id as the gateway makes them: nothing that would be another path.
 fn checked(id: &str) -> anyhow::Result<&str> {
-    if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+    if id.is_empty() || id.contains(|c: char| !c.is_ascii_hexdigit()) {
         bail!("`{id}` is no id of a call; `lockgate approvals list` shows them");
     }
     Ok(id)
@@ -99,8 +102,8 @@ async fn exchange(origin: &Origin, request: Request<Payload>) -> anyhow::Result<
     let response = origin.send(request).await.context("the gateway is not reached")?;
     let status = response.status();
     let body = response.into_body().collect_limited(MAX_ANSWER).await?;
-    let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
-    match (status, answer.get("error").and_then(Value::as_str)) {
+    let answer: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
+    match (status, answer["error"].as_str()) {
         (StatusCode::OK, _) => Ok(answer),
         (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, _) => {
             bail!("the gateway wants a key that it knows; give one with --key or LOCKGATE_KEY")
@@ -111,9 +114,8 @@ async fn exchange(origin: &Origin, request: Request<Payload>) -> anyhow::Result<
 }
 
 fn show_list(answer: &Value) -> String {
-    let calls = answer.get("approvals").and_then(Value::as_array);
     let mut text = String::new();
-    for call in calls.into_iter().flatten() {
+    for call in list(answer, "approvals") {
         let _ = writeln!(
             text,
             "{}  {} calls {} (server {}), {} s left\n  arguments {}\n  {}",
@@ -134,7 +136,7 @@ fn show_list(answer: &Value) -> String {
 
 fn show_policies(call: &Value) -> String {
     let mut parts = Vec::new();
-    for policy in call.get("policies").and_then(Value::as_array).into_iter().flatten() {
+    for policy in list(call, "policies") {
         let name = text_of(policy, "policy");
         let given = number_of(policy, "approvals");
         parts.push(format!("policy {name}: {given} of {}", number_of(policy, "needed")));
@@ -153,9 +155,9 @@ fn show_state(answer: &Value) -> String {
 }
 
 fn text_of<'a>(of: &'a Value, name: &str) -> &'a str {
-    of.get(name).and_then(Value::as_str).unwrap_or_default()
+    of[name].as_str().unwrap_or("")
 }
 
 fn number_of(of: &Value, name: &str) -> u64 {
-    of.get(name).and_then(Value::as_u64).unwrap_or_default()
+    of[name].as_u64().unwrap_or(0)
 }

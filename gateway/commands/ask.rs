@@ -44,10 +44,12 @@ pub(crate) fn with_gateway(
     }
     trail::step_aside(&mut loaded.config.telemetry);
     lockgate_telemetry::init(&loaded.config.telemetry)?;
-    let slowest = loaded.config.servers.iter().map(|s| s.start_timeout).max().unwrap_or_default();
-    let deadline = &mut loaded.config.proxy.limits.discovery_deadline;
-    *deadline = wait.unwrap_or_else(|| slowest.max(*deadline));
-    let deadline = *deadline;
+    let mut deadline = loaded.config.proxy.limits.discovery_deadline;
+    for server in &loaded.config.servers {
+        deadline = deadline.max(server.start_timeout);
+    }
+    let deadline = wait.unwrap_or(deadline);
+    loaded.config.proxy.limits.discovery_deadline = deadline;
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
         let app = App::start(&loaded.config, None, None)?;
         let _ = tokio::time::timeout(deadline, settle(&app.gateway)).await;
@@ -91,8 +93,8 @@ pub(crate) async fn tools(gateway: &Arc<Gateway>, at: &Endpoint) -> anyhow::Resu
             params.insert("cursor".into(), cursor);
         }
         let mut result = ask(gateway, at, Method::ToolsList, params).await?;
-        if let Some(Value::Array(tools)) = result.get_mut("tools").map(Value::take) {
-            all.extend(tools);
+        if let Some(Value::Array(tools)) = result.get_mut("tools") {
+            all.append(tools);
         }
         cursor = result.get("nextCursor").cloned();
         if cursor.is_none() {
@@ -112,7 +114,7 @@ pub(crate) async fn call(
     params.insert("name".into(), name.into());
     params.insert("arguments".into(), arguments);
     let result = ask(gateway, at, Method::ToolsCall, params).await?;
-    let is_error = result.get("isError").and_then(Value::as_bool).unwrap_or(false);
+    let is_error = result["isError"] == true;
     Ok(Answer { result, is_error })
 }
 
@@ -126,7 +128,9 @@ async fn ask(
     let mut headers = HeaderMap::new();
     headers.insert(VERSION_HEADER, HeaderValue::from_static(revision));
     headers.insert(METHOD_HEADER, HeaderValue::from_static(method.as_str()));
-    if let Some(name) = method.target().and_then(|key| params.get(key)).and_then(Value::as_str) {
+    if let Some(key) = method.target()
+        && let Some(Value::String(name)) = params.get(key)
+    {
         headers.insert(NAME_HEADER, HeaderValue::from_str(&header::encode_value(name))?);
     }
     params.insert(
@@ -156,10 +160,13 @@ async fn ask(
     let mut answer: Value =
         serde_json::from_slice(&body.into_bytes()).context("the answer is not JSON")?;
     if let Some(error) = answer.get("error") {
-        let message = error.get("message").and_then(Value::as_str).unwrap_or("unknown error");
+        let message = error["message"].as_str().unwrap_or("unknown error");
         let hint =
             if message.starts_with("unknown tool") { "; `lockgate tools` lists them" } else { "" };
         return Err(anyhow!("{message}{hint}"));
     }
-    Ok(answer.get_mut("result").map(Value::take).unwrap_or_default())
+    match answer.get_mut("result") {
+        Some(result) => Ok(result.take()),
+        None => Ok(Value::Null),
+    }
 }

@@ -104,8 +104,10 @@ fn find_files(client: &str, home: &str, sources: &Sources) -> anyhow::Result<Vec
             bail!("{client} is neither claude, cursor or vscode, nor a file");
         }
     };
-    let settings = sources.env.get("XDG_CONFIG_HOME").filter(|folder| !folder.is_empty());
-    let settings = settings.map_or_else(|| Path::new(home).join(".config"), PathBuf::from);
+    let settings = match sources.env.get("XDG_CONFIG_HOME") {
+        Some(folder) if !folder.is_empty() => PathBuf::from(folder),
+        _ => Path::new(home).join(".config"),
+    };
     let mut files = Vec::new();
     let mut looked = Vec::new();
     for (base, name) in candidates {
@@ -152,13 +154,18 @@ fn describe(file: &Path, draft: &Draft, sources: &Sources) -> String {
         servers => servers.join(", "),
     };
     text.push_str(&format!("wrote {}, with {servers}\n", file.display()));
-    let mut missing: Vec<&Wanted> = draft.variables.iter().collect();
-    missing.retain(|wanted| !sources.env.contains_key(&wanted.name));
+    let mut missing = Vec::new();
+    let mut width = 0;
+    for wanted in &draft.variables {
+        if !sources.env.contains_key(&wanted.name) {
+            missing.push(wanted);
+            width = width.max(wanted.name.len());
+        }
+    }
     if !missing.is_empty() {
         text.push_str(
             "\nIt refers to variables that are not set. Their values are no part of it:\n",
         );
-        let width = missing.iter().map(|wanted| wanted.name.len()).max().unwrap_or_default();
         for Wanted { name, key, place } in missing {
             text.push_str(&format!("  {name:<width$}  for {key}, today at {place}\n"));
         }

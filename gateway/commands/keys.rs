@@ -78,7 +78,10 @@ pub(crate) fn run(command: &Command, file: &Path, json: bool) -> anyhow::Result<
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
     match command {
         Command::Create { name, grants, expires, .. } => {
-            let expires = expires.as_deref().map(|text| moment(text, now)).transpose()?;
+            let expires = match expires {
+                Some(text) => Some(moment(text, now)?),
+                None => None,
+            };
             let (mut new, text) = Key::mint(now)?;
             grants.check(name)?;
             (new.name, new.expires) = (name.clone(), expires);
@@ -101,8 +104,7 @@ pub(crate) fn run(command: &Command, file: &Path, json: bool) -> anyhow::Result<
         }
         Command::List { .. } => list(&read(file)?, now, json),
         Command::Revoke { id, .. } => {
-            let id =
-                id.strip_prefix(key::PREFIX).unwrap_or(id).split('_').next().unwrap_or_default();
+            let id = id.strip_prefix(key::PREFIX).unwrap_or(id).split('_').next().unwrap_or("");
             let mut revoked = now;
             change(file, |keys| {
                 let Some(key) = keys.iter_mut().find(|key| key.id == id) else {
@@ -126,30 +128,34 @@ impl Grants {
         texts.extend(self.roles.iter().map(String::as_str));
         texts.extend(self.agent.as_deref());
         for text in texts {
-            if text.is_empty() || text.len() > 256 || text.chars().any(char::is_control) {
+            if text.is_empty() || text.len() > 256 || text.contains(char::is_control) {
                 bail!("names must have 1 to 256 bytes without control characters");
             }
         }
-        match self.scopes.iter().find(|scope| !is_scope(scope)) {
-            Some(scope) => {
-                bail!("{scope:?} is no scope: a scope is ASCII without blanks and quotes")
+        for scope in &self.scopes {
+            if !is_scope(scope) {
+                bail!("{scope:?} is no scope: a scope is ASCII without blanks and quotes");
             }
-            None => Ok(()),
         }
+        Ok(())
     }
 }
 
 fn moment(text: &str, now: u64) -> anyhow::Result<u64> {
-    let days = text
-        .strip_suffix('d')
-        .and_then(|days| days.parse::<u64>().ok())
-        .filter(|days| *days <= 36_500);
-    let when = days.map(|days| now + days * 86_400).or_else(|| key::parse_time(text));
+    let when = match in_days(text) {
+        Some(days) => Some(now + days * 86_400),
+        None => key::parse_time(text),
+    };
     let when = when.with_context(|| format!("{text:?} is no time: write 2027-01-31 or 90d"))?;
     if when <= now {
         bail!("{text} is in the past");
     }
     Ok(when)
+}
+
+fn in_days(text: &str) -> Option<u64> {
+    let days = text.strip_suffix('d')?.parse().ok()?;
+    if days <= 36_500 { Some(days) } else { None }
 }
 
 fn list(keys: &[Key], now: u64, json: bool) -> anyhow::Result<String> {
@@ -163,11 +169,15 @@ fn list(keys: &[Key], now: u64, json: bool) -> anyhow::Result<String> {
     let mut rows = Vec::new();
     for key in keys {
         let roles = if key.roles.is_empty() { "-".to_owned() } else { key.roles.join(", ") };
+        let expires = match key.expires {
+            Some(time) => write_time(time),
+            None => "never".into(),
+        };
         rows.push(vec![
             key.id.clone(),
             key.state(now).to_owned(),
-            key.expires.map_or_else(|| "never".into(), write_time),
-            key.organisation.clone().unwrap_or_else(|| "default".to_owned()),
+            expires,
+            key.organisation_or_default().to_owned(),
             roles,
             key.name.clone(),
         ]);
@@ -178,7 +188,9 @@ fn list(keys: &[Key], now: u64, json: bool) -> anyhow::Result<String> {
 /// Everything but the hash.
 fn describe(key: &Key, now: u64) -> Value {
     let mut shown = entry(key);
-    shown.as_object_mut().map(|shown| shown.remove("hash"));
+    if let Value::Object(shown) = &mut shown {
+        shown.remove("hash");
+    }
     shown["state"] = key.state(now).into();
     shown
 }

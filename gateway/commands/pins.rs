@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{anyhow, bail};
+use anyhow::bail;
 use lockgate_policy::pin::{self, Lock, Pin, Standing};
 use lockgate_proxy::Gateway;
 use lockgate_upstream::{ListKind, State};
@@ -62,9 +62,11 @@ pub(crate) fn run(
                     new.approve(&one.slug, &one.tool, one.pin.clone());
                 }
             }
-            for name in gone.iter().filter(|_| *all) {
-                new.forget(name);
-                lines.push(format!("taken out {name}"));
+            if *all {
+                for name in &gone {
+                    new.forget(name);
+                    lines.push(format!("taken out {name}"));
+                }
             }
             if new != *lock || !file.is_file() {
                 write(file, &new.write())?;
@@ -79,14 +81,19 @@ pub(crate) fn run(
 fn offered(gateway: &Arc<Gateway>) -> anyhow::Result<BTreeMap<String, Offered>> {
     let mut all = BTreeMap::new();
     for server in gateway.servers() {
-        if server.status().peer.as_ref().is_some_and(|peer| peer.transport == "builtin") {
+        if let Some(peer) = &server.status().peer
+            && peer.transport == "builtin"
+        {
             continue;
         }
         let catalog = server.catalog();
         for item in catalog.tools.iter().chain(catalog.asking_items(ListKind::Tools)) {
             let slug = server.slug().to_owned();
             let tool = item.key.to_string();
-            let pin = Pin::of(&item.text).map_err(|error| anyhow!("{slug}/{tool}: {error}"))?;
+            let pin = match Pin::of(&item.text) {
+                Ok(pin) => pin,
+                Err(error) => bail!("{slug}/{tool}: {error}"),
+            };
             all.insert(pin::name(&slug, &tool), Offered { slug, tool, pin });
         }
     }
@@ -104,9 +111,9 @@ fn gone(gateway: &Arc<Gateway>, lock: &Lock, offered: &BTreeMap<String, Offered>
             continue;
         }
         let slug = name.split('/').next().unwrap_or(name);
-        let server = servers.iter().find(|server| server.slug() == slug);
-        if server.is_none_or(|server| server.status().state == State::Connected) {
-            gone.push(name.to_owned());
+        match servers.iter().find(|server| server.slug() == slug) {
+            Some(server) if server.status().state != State::Connected => {}
+            _ => gone.push(name.to_owned()),
         }
     }
     gone
@@ -127,8 +134,8 @@ fn choose<'a>(
         };
         match offered.get(name) {
             Some(one) => {
-                if fingerprint
-                    .is_some_and(|print| print.is_empty() || !plain(&one.pin).starts_with(print))
+                if let Some(print) = fingerprint
+                    && (print.is_empty() || !plain(&one.pin).starts_with(print))
                 {
                     bail!(
                         "{name} has another definition now ({}): look at it again",
@@ -139,7 +146,11 @@ fn choose<'a>(
             }
             None => {
                 let before = chosen.len();
-                chosen.extend(offered.values().filter(|one| one.slug == name));
+                for one in offered.values() {
+                    if one.slug == name {
+                        chosen.push(one);
+                    }
+                }
                 if chosen.len() == before {
                     bail!(
                         "there is no tool and no server {name}; `lockgate pins diff` lists tools"
@@ -160,30 +171,33 @@ fn diff(
     let mut entries = Vec::new();
     for (name, one) in offered {
         let standing = lock.standing(&one.slug, &one.tool, &one.pin.fingerprint);
-        let findings: Vec<String> =
-            pin::inspect(&one.pin.definition).iter().map(ToString::to_string).collect();
-        let nothing = Value::Object(serde_json::Map::new());
-        let old = lock.pin(&one.slug, &one.tool).map_or(&nothing, |pin| &pin.definition);
-        if standing != Standing::Approved {
-            let changes = pin::changes(old, &one.pin.definition);
-            entries.push((name.as_str(), standing.as_str(), short(&one.pin), changes, findings));
+        if standing == Standing::Approved {
+            continue;
         }
+        let changes = match lock.pin(&one.slug, &one.tool) {
+            Some(pin) => pin::changes(&pin.definition, &one.pin.definition),
+            None => pin::changes(&json!({}), &one.pin.definition),
+        };
+        let findings = pin::inspect(&one.pin.definition);
+        entries.push((name.as_str(), standing.as_str(), short(&one.pin), changes, findings));
     }
-    entries.extend(
-        gone.iter().map(|name| (name.as_str(), "gone", String::new(), Vec::new(), Vec::new())),
-    );
+    for name in gone {
+        entries.push((name.as_str(), "gone", String::new(), Vec::new(), Vec::new()));
+    }
     let code = if entries.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     if json {
-        let all = entries.iter().map(|(name, standing, fingerprint, changes, findings)| {
-            json!({
+        let mut all = Vec::new();
+        for (name, standing, fingerprint, changes, findings) in entries {
+            let findings: Vec<String> = findings.iter().map(ToString::to_string).collect();
+            all.push(json!({
                 "tool": name,
                 "standing": standing,
                 "fingerprint": fingerprint,
                 "changes": changes,
                 "findings": findings,
-            })
-        });
-        return (serde_json::to_string_pretty(&all.collect::<Value>()).unwrap_or_default(), code);
+            }));
+        }
+        return (format!("{:#}", Value::Array(all)), code);
     }
     if entries.is_empty() {
         return (format!("all {} tools are as approved", offered.len()), code);
@@ -203,7 +217,7 @@ fn diff(
 }
 
 fn plain(pin: &Pin) -> &str {
-    pin.fingerprint.rsplit(':').next().unwrap_or_default()
+    pin.fingerprint.rsplit(':').next().unwrap_or("")
 }
 
 fn short(pin: &Pin) -> String {

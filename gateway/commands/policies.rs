@@ -55,7 +55,11 @@ impl Command {
             }
             // Without a configuration that can be read they are tested by themselves.
             Self::Test { files } => {
-                test(files, cwd, &configured().map(|found| found.context).unwrap_or_default(), json)
+                let context = match configured() {
+                    Ok(found) => found.context,
+                    Err(_) => LintContext::default(),
+                };
+                test(files, cwd, &context, json)
             }
             Self::Explain(question) => {
                 question.run(&load(&question.policies, cwd, configured)?, json)
@@ -85,26 +89,28 @@ fn load(
 fn check(Configured { config, mut warnings, context }: Configured, json: bool) -> Printed {
     warnings.extend(compile(&config)?.overlaps().iter().map(overlap));
     warnings.extend(unreachable::warnings(&config.documents, &context));
-    let count: usize = config.documents.iter().map(|file| file.policies.len()).sum();
+    let mut count = 0;
+    for file in &config.documents {
+        count += file.policies.len();
+    }
     let files = config.documents.len();
-    let text = match json {
-        true => json!({"problems": warnings, "policies": count, "files": files}).to_string(),
-        false => {
-            let warnings: String = warnings.iter().map(|warning| format!("{warning}\n")).collect();
-            format!("{warnings}ok: {count} policies in {files} files")
-        }
-    };
+    if json {
+        let found = json!({"problems": warnings, "policies": count, "files": files});
+        return Ok((found.to_string(), ExitCode::SUCCESS));
+    }
+    let mut text = String::new();
+    for warning in &warnings {
+        let _ = writeln!(text, "{warning}");
+    }
+    let _ = write!(text, "ok: {count} policies in {files} files");
     Ok((text, ExitCode::SUCCESS))
 }
 
 /// What there is to be said of a policy that looks at arguments and is got past.
 fn overlap(found: &Overlap) -> Problem {
     let (path, line) = found.place.rsplit_once(':').unwrap_or((&found.place, ""));
-    let place = Place::File {
-        path: Arc::new(path.into()),
-        line: line.parse().unwrap_or_default(),
-        column: 0,
-    };
+    let place =
+        Place::File { path: Arc::new(path.into()), line: line.parse().unwrap_or(0), column: 0 };
     let policy = &found.policy;
     let other = &found.other;
     let (does, same) = match found.sets {
@@ -143,8 +149,10 @@ struct Tried {
 fn test(paths: &[PathBuf], cwd: &Path, context: &LintContext, json: bool) -> Printed {
     let mut tried = Vec::new();
     for path in paths {
-        let files = policies::files(&cwd.join(path))
-            .map_err(|words| anyhow!("{}: {words}", path.display()))?;
+        let files = match policies::files(&cwd.join(path)) {
+            Ok(files) => files,
+            Err(words) => return Err(anyhow!("{}: {words}", path.display())),
+        };
         for file in files {
             tried.extend(run(&file, cwd, context)?);
         }
@@ -154,24 +162,24 @@ fn test(paths: &[PathBuf], cwd: &Path, context: &LintContext, json: bool) -> Pri
             "there are no cases; they belong into a folder `cases` beside the policy files"
         ));
     }
-    let failed = tried.iter().filter(|case| !case.differences.is_empty()).count();
-    let code = if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE };
-    let passed = tried.len() - failed;
-    if json {
-        let cases: Vec<Value> = tried.iter().map(as_json).collect();
-        return Ok((
-            serde_json::to_string_pretty(
-                &json!({"passed": passed, "failed": failed, "cases": cases}),
-            )?,
-            code,
-        ));
-    }
+    let mut failed = 0;
     let mut text = String::new();
-    for case in tried.iter().filter(|case| !case.differences.is_empty()) {
+    for case in &tried {
+        if case.differences.is_empty() {
+            continue;
+        }
+        failed += 1;
         let _ = writeln!(text, "FAIL {}: {}", case.file.display(), case.name);
         for line in &case.differences {
             let _ = writeln!(text, "     {line}");
         }
+    }
+    let code = if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    let passed = tried.len() - failed;
+    if json {
+        let cases: Vec<Value> = tried.iter().map(as_json).collect();
+        let report = json!({"passed": passed, "failed": failed, "cases": cases});
+        return Ok((serde_json::to_string_pretty(&report)?, code));
     }
     let _ = write!(text, "{passed} passed, {failed} failed");
     Ok((text, code))
@@ -192,10 +200,13 @@ fn as_json(case: &Tried) -> Value {
 fn run(file: &Path, cwd: &Path, context: &LintContext) -> anyhow::Result<Vec<Tried>> {
     let cases = policies::cases(file, cwd)?;
     let folder = file.parent().unwrap_or(cwd);
-    let named: Vec<PathBuf> = match cases.policies.is_empty() {
-        true => vec![tested(file)],
-        false => cases.policies.iter().map(|name| folder.join(name)).collect(),
-    };
+    let mut named = Vec::new();
+    for name in &cases.policies {
+        named.push(folder.join(name));
+    }
+    if named.is_empty() {
+        named.push(tested(file));
+    }
     let config = policies::load(&named, cwd)?;
     let policy = compile(&config)?;
     let name = file.strip_prefix(cwd).unwrap_or(file);
@@ -239,6 +250,11 @@ fn decide(case: &Case, policy: &Policy, context: &LintContext) -> Result<Outcome
 /// files there.
 fn tested(cases: &Path) -> PathBuf {
     let above = cases.parent().and_then(Path::parent).unwrap_or(cases);
-    let same = cases.file_name().map(|name| above.join(name));
-    same.filter(|path| path.is_file()).unwrap_or_else(|| above.to_path_buf())
+    if let Some(name) = cases.file_name() {
+        let same = above.join(name);
+        if same.is_file() {
+            return same;
+        }
+    }
+    above.to_path_buf()
 }

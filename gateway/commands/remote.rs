@@ -19,14 +19,21 @@ const SLUG: &str = "gateway";
 /// Seconds for one answer: as long as a gateway may ever be told to wait.
 const PATIENCE: &str = "300";
 
+/// The key for the gateway that is asked: as it was given, or from the environment.
+pub(crate) fn find_key(given: Option<&str>, sources: &Sources) -> Option<String> {
+    match given {
+        Some(key) => Some(key.to_owned()),
+        None => sources.env.get("LOCKGATE_KEY").cloned(),
+    }
+}
+
 /// What a configuration with the other gateway alone is made from.
 pub(crate) fn sources(url: &str, key: Option<&str>, given: Sources) -> anyhow::Result<Sources> {
-    let parsed: Option<Uri> = url.parse().ok().filter(|url: &Uri| url.host().is_some());
-    let Some(parsed) = parsed.filter(|url| matches!(url.scheme_str(), Some("http" | "https")))
-    else {
+    let Some(parsed) = parse_url(url) else {
         bail!("--url must be an http:// or https:// address, such as http://127.0.0.1:3001");
     };
-    if url.contains("${") || key.is_some_and(|key| key.contains("${")) {
+    let key = key.unwrap_or("");
+    if url.contains("${") || key.contains("${") {
         bail!("--url and --key are taken as they are; let the shell fill in variables");
     }
     let whole = if parsed.path() == "/" {
@@ -44,11 +51,17 @@ pub(crate) fn sources(url: &str, key: Option<&str>, given: Sources) -> anyhow::R
     ] {
         env.insert(name.to_owned(), value.to_owned());
     }
-    if let Some(key) = key.filter(|key| !key.is_empty()) {
+    if !key.is_empty() {
         let name = "LOCKGATE_SERVERS__GATEWAY__HEADERS__AUTHORIZATION".to_owned();
         env.insert(name, format!("Bearer {key}"));
     }
     Ok(Sources { env, without_file: true, config: None, mcp_servers: Vec::new(), ..given })
+}
+
+fn parse_url(url: &str) -> Option<Uri> {
+    let url: Uri = url.parse().ok()?;
+    url.host()?;
+    if matches!(url.scheme_str(), Some("http" | "https")) { Some(url) } else { None }
 }
 
 /// Where questions are asked: at the endpoint of the other gateway, if that is there, or at our
@@ -69,14 +82,24 @@ pub(crate) fn place(gateway: &Gateway, elsewhere: bool) -> anyhow::Result<Endpoi
     }
 }
 
+fn find_servers_tool(tools: &[Value]) -> Option<&str> {
+    for tool in tools {
+        if let Some(name) = tool["name"].as_str()
+            && name.starts_with("system")
+            && name.ends_with("servers")
+        {
+            return Some(name);
+        }
+    }
+    None
+}
+
 /// What the other gateway tells of its servers: it has a tool for that, if its operator has not
 /// switched it off.
 pub(crate) async fn servers(gateway: &Arc<Gateway>) -> anyhow::Result<Vec<Value>> {
     let at = place(gateway, true)?;
     let tools = ask::tools(gateway, &at).await?;
-    let names = tools.iter().filter_map(|tool| tool.get("name").and_then(Value::as_str));
-    let mut found = names.filter(|name| name.starts_with("system") && name.ends_with("servers"));
-    let Some(name) = found.next() else {
+    let Some(name) = find_servers_tool(&tools) else {
         bail!(
             "the gateway does not offer `system__servers` to this caller, so it tells nothing of \
                 its servers"

@@ -26,30 +26,29 @@ pub(crate) struct Servers(Vec<Value>);
 impl Servers {
     pub(crate) fn of(gateway: &Arc<Gateway>) -> Self {
         let suspects = gateway.suspects();
-        let servers = gateway.servers();
-        Self(servers.iter().map(|server| describe_server(&**server, &suspects)).collect())
+        let mut servers = Vec::new();
+        for server in gateway.servers() {
+            servers.push(describe_server(&*server, &suspects));
+        }
+        Self(servers)
     }
 
     /// What another gateway tells of its servers.
     pub(crate) fn told(mut servers: Vec<Value>) -> Self {
         for server in &mut servers {
-            let reason = server
-                .get("failedReason")
-                .and_then(Value::as_str)
-                .map(|reason| format!(": {reason}"));
-            let stage = server.get("failedStage").and_then(Value::as_str);
-            let stage = stage.map(|stage| format!("{stage} failed{}", reason.unwrap_or_default()));
-            if let (Value::Object(server), Some(stage)) = (server, stage) {
-                server.insert("trouble".into(), stage.into());
-            }
+            let trouble = match (server["failedStage"].as_str(), server["failedReason"].as_str()) {
+                (Some(stage), Some(reason)) => format!("{stage} failed: {reason}"),
+                (Some(stage), None) => format!("{stage} failed"),
+                (None, _) => continue,
+            };
+            server["trouble"] = trouble.into();
         }
         Self(servers)
     }
 
     /// Whether every server is there, or is not meant to be.
     pub(crate) fn are_up(&self) -> bool {
-        let mut states = self.0.iter().map(|server| cell(server, "state"));
-        states.all(|state| UP.iter().any(|up| up.as_str() == state))
+        self.0.iter().all(is_up)
     }
 
     pub(crate) fn render(&self, json: bool) -> String {
@@ -70,6 +69,11 @@ impl Servers {
         }
         out
     }
+}
+
+fn is_up(server: &Value) -> bool {
+    let state = cell(server, "state");
+    UP.iter().any(|up| up.as_str() == state)
 }
 
 /// The servers that are not there, and why, a line each; nothing when all are.
@@ -96,44 +100,57 @@ pub(crate) fn missing(gateway: &Arc<Gateway>) -> Vec<String> {
 fn describe_server(server: &dyn Upstream, suspects: &[Suspect]) -> Value {
     let status = server.status();
     let catalog = server.catalog();
-    let peer = status.peer.as_ref();
-    let trouble = status.trouble.as_ref();
-    let suspects = suspects.iter().filter(|suspect| suspect.server == server.slug());
-    json!({
+    let mut suspected = Vec::new();
+    for suspect in suspects {
+        if suspect.server == server.slug() {
+            suspected.push(describe_suspect(suspect));
+        }
+    }
+    let mut described = json!({
         "name": server.slug(),
         "state": status.state.as_str(),
-        "era": peer.map(|peer| peer.era.as_str()),
-        "revision": peer.map(|peer| peer.revision.as_str()),
-        "transport": peer.map(|peer| peer.transport),
+        "era": null,
+        "revision": null,
+        "transport": null,
         "tools": catalog.items(ListKind::Tools).len(),
         "prompts": catalog.items(ListKind::Prompts).len(),
         "resources": catalog.items(ListKind::Resources).len(),
-        "trouble": trouble.map(ToString::to_string),
-        "stderr": trouble.map(|trouble| trouble.stderr.clone()).unwrap_or_default(),
+        "trouble": null,
+        "stderr": [],
         "omitted": catalog.omitted,
         "load": server.load().map(|load| load.json()),
-        "suspects": suspects.map(describe_suspect).collect::<Value>(),
-    })
+        "suspects": suspected,
+    });
+    if let Some(peer) = &status.peer {
+        described["era"] = peer.era.as_str().into();
+        described["revision"] = peer.revision.as_str().into();
+        described["transport"] = peer.transport.into();
+    }
+    if let Some(trouble) = &status.trouble {
+        described["trouble"] = trouble.to_string().into();
+        described["stderr"] = trouble.stderr.clone().into();
+    }
+    described
 }
 
 /// What operators should know of a server, below the table.
 fn remarks(server: &Value) -> String {
     let name = cell(server, "name");
     let mut out = String::new();
-    if let Some(breaker) = server.pointer("/load/breaker")
-        && let Some(state) = breaker.get("state").and_then(Value::as_str)
+    let breaker = &server["load"]["breaker"];
+    if let Some(state) = breaker["state"].as_str()
         && state != "closed"
     {
-        let why = breaker.get("why").and_then(Value::as_str).unwrap_or("it kept failing");
+        let why = breaker["why"].as_str().unwrap_or("it kept failing");
         out.push_str(&format!("\n\n{name}: breaker {}: {}", plain(state), plain(why)));
     }
     if cell(server, "state") == State::Pending.as_str() {
         out.push_str(&format!("\n\n{name}: it is still starting; --wait SECONDS waits longer"));
     }
-    if let Some(trouble) = server.get("trouble").and_then(Value::as_str) {
+    if let Some(trouble) = server["trouble"].as_str() {
         out.push_str(&format!("\n\n{name}: {}", plain(trouble)));
         for line in list(server, "stderr") {
-            out.push_str(&format!("\n  | {}", plain(line.as_str().unwrap_or_default())));
+            out.push_str(&format!("\n  | {}", plain(line.as_str().unwrap_or(""))));
         }
     }
     for suspect in list(server, "suspects") {
@@ -142,7 +159,7 @@ fn remarks(server: &Value) -> String {
         }
     }
     for line in list(server, "omitted") {
-        let line = plain(line.as_str().unwrap_or_default());
+        let line = plain(line.as_str().unwrap_or(""));
         out.push_str(&format!("\n{name}: left out: {line}"));
     }
     out
@@ -156,8 +173,9 @@ pub(crate) fn cell(server: &Value, key: &str) -> String {
     }
 }
 
-fn list<'a>(server: &'a Value, key: &str) -> &'a [Value] {
-    match server.get(key) {
+/// A member that is a list; empty when it is another thing, or absent.
+pub(crate) fn list<'a>(of: &'a Value, key: &str) -> &'a [Value] {
+    match of.get(key) {
         Some(Value::Array(list)) => list,
         _ => &[],
     }
@@ -165,13 +183,12 @@ fn list<'a>(server: &'a Value, key: &str) -> &'a [Value] {
 
 /// Calls that run of those that may, and the time that each has.
 fn bounds(server: &Value) -> [String; 2] {
-    let running = server.pointer("/load/running").and_then(Value::as_u64);
-    let concurrency = server.pointer("/load/concurrency").and_then(Value::as_u64);
-    let calls = match (running, concurrency) {
+    let load = &server["load"];
+    let calls = match (load["running"].as_u64(), load["concurrency"].as_u64()) {
         (Some(running), Some(all)) => format!("{running}/{all}"),
         _ => "-".into(),
     };
-    let timeout = match server.pointer("/load/timeoutMs").and_then(Value::as_u64) {
+    let timeout = match load["timeoutMs"].as_u64() {
         Some(ms) => format!("{} s", ms / 1000),
         None => "-".into(),
     };
@@ -180,11 +197,15 @@ fn bounds(server: &Value) -> [String; 2] {
 
 /// What operators should know of a tool, as JSON.
 fn describe_suspect(suspect: &Suspect) -> Value {
+    let mut findings = Vec::with_capacity(suspect.findings.len());
+    for finding in &suspect.findings {
+        findings.push(finding.to_string());
+    }
     json!({
         "tool": suspect.tool,
         "standing": suspect.standing.map(Standing::as_str),
         "quarantined": suspect.quarantined,
-        "findings": suspect.findings.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "findings": findings,
     })
 }
 
@@ -224,12 +245,14 @@ pub(crate) fn tools(tools: &[Value], json: bool) -> String {
     };
     let mut rows = Vec::new();
     for tool in tools {
-        let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
-        let description = tool.get("description").and_then(Value::as_str).unwrap_or_default();
-        let first = description.lines().next().unwrap_or_default();
-        let cut: String = first.chars().take(width).collect();
-        let more = if cut.len() < first.len() { "…" } else { "" };
-        rows.push(vec![name.to_owned(), format!("{cut}{more}")]);
+        let name = tool["name"].as_str().unwrap_or("");
+        let description = tool["description"].as_str().unwrap_or("");
+        let first = description.lines().next().unwrap_or("");
+        let shown = match first.char_indices().nth(width) {
+            Some((end, _)) => format!("{}…", &first[..end]),
+            None => first.to_owned(),
+        };
+        rows.push(vec![name.to_owned(), shown]);
     }
     table(&["tool", "description"], &rows)
 }
@@ -237,7 +260,7 @@ pub(crate) fn tools(tools: &[Value], json: bool) -> String {
 /// Columns of the terminal that is written to, if it is one that says so.
 fn terminal_width() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
-    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+    if size.ws_col > 0 { Some(size.ws_col.into()) } else { None }
 }
 
 /// What a tool answered: its text, or all of it as JSON.
@@ -247,7 +270,7 @@ pub(crate) fn answer(answer: &Answer, json: bool) -> String {
     }
     let mut texts = Vec::new();
     for block in list(&answer.result, "content") {
-        texts.push(match block.get("text").and_then(Value::as_str) {
+        texts.push(match block["text"].as_str() {
             Some(text) => text.to_owned(),
             None => pretty(block),
         });
@@ -256,7 +279,7 @@ pub(crate) fn answer(answer: &Answer, json: bool) -> String {
 }
 
 pub(crate) fn pretty(value: &Value) -> String {
-    serde_json::to_string_pretty(value).unwrap_or_default()
+    format!("{value:#}")
 }
 
 /// Foreign text on one line: what nobody sees, and what a terminal takes for a command, is written
@@ -285,7 +308,7 @@ pub(crate) fn for_terminal(text: &str) -> String {
     while let Some(c) = rest.chars().next() {
         if let Some(colour) = COLOURS.iter().find(|colour| rest.starts_with(**colour)) {
             out.push_str(colour);
-            rest = rest.get(colour.len()..).unwrap_or_default();
+            rest = &rest[colour.len()..];
             continue;
         }
         match c {
@@ -293,7 +316,7 @@ pub(crate) fn for_terminal(text: &str) -> String {
             '\r' if rest.starts_with("\r\n") => {}
             c => push_plain(&mut out, c),
         }
-        rest = rest.get(c.len_utf8()..).unwrap_or_default();
+        rest = &rest[c.len_utf8()..];
     }
     out
 }
@@ -301,8 +324,11 @@ pub(crate) fn for_terminal(text: &str) -> String {
 /// Columns as wide as their longest cell; states in colour on a terminal.
 pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let colour = std::io::stdout().is_terminal();
-    let mut widths: Vec<usize> = head.iter().map(|cell| cell.len()).collect();
-    let mut shown = Vec::new();
+    let mut widths = Vec::with_capacity(head.len());
+    for cell in head {
+        widths.push(cell.len());
+    }
+    let mut shown = Vec::with_capacity(rows.len());
     for row in rows {
         let row: Vec<String> = row.iter().map(|cell| plain(cell)).collect();
         for (width, cell) in widths.iter_mut().zip(&row) {
@@ -335,14 +361,13 @@ fn coloured(line: &str, row: &[String]) -> String {
         (State::NeedsAuth, 33),
         (State::Pending, 33),
     ];
-    let found =
-        states.iter().find(|(state, _)| row.get(1).is_some_and(|cell| cell == state.as_str()));
-    found.map_or_else(
-        || line.to_owned(),
-        |(state, code)| {
-            line.replacen(state.as_str(), &format!("\x1b[{code}m{}\x1b[0m", state.as_str()), 1)
-        },
-    )
+    let Some(cell) = row.get(1) else { return line.to_owned() };
+    for (state, code) in states {
+        if cell == state.as_str() {
+            return line.replacen(cell, &format!("\x1b[{code}m{cell}\x1b[0m"), 1);
+        }
+    }
+    line.to_owned()
 }
 
 #[cfg(test)]

@@ -73,31 +73,50 @@ fn report(command: &Command, configured: Option<String>, cwd: &Path) -> anyhow::
     };
     let mut anchors = Vec::with_capacity(anchor.len());
     for text in anchor {
-        anchors.push(text.parse::<Anchor>().map_err(|error| anyhow!("--anchor {text}: {error}"))?);
+        anchors.push(read_anchor(text, &format!("--anchor {text}"))?);
     }
     let extent = if *part { Extent::Part } else { Extent::Whole };
-    let trails: BTreeSet<PathBuf> = files.iter().filter_map(|file| trail(file)).collect();
-    let (others, files): (Vec<_>, Vec<_>) =
-        files.iter().partition(|file| is_of_call(file, &trails));
+    let (files, others) = sort_files(files);
     // Before the files: a gateway that runs moves its anchor on.
     if extent == Extent::Whole {
         for file in heads(&files) {
             let head = cwd.join(&file);
             if head.is_file() || files.contains(&&file) {
-                let anchor = short(&head)?.parse::<Anchor>();
-                anchors.push(anchor.map_err(|error| anyhow!("{}: {error}", file.display()))?);
+                anchors.push(read_anchor(&short(&head)?, &file.display().to_string())?);
             }
         }
     }
-    let parts =
-        files.into_iter().filter(|file| trail(file).is_some()).map(|file| source(file, cwd));
-    let mut report = verify(parts.collect(), key.as_deref().map(str::trim_end), &anchors, extent)?;
-    for file in others.into_iter().filter(|file| trail(file).is_some()) {
-        let note =
-            format!("{} is of the trail of `lockgate call`: verify it by itself", file.display());
-        report.notes.push(note);
+    let mut parts = Vec::new();
+    for file in files {
+        if trail(file).is_some() {
+            parts.push(source(file, cwd));
+        }
+    }
+    let mut report = verify(parts, key.as_deref().map(str::trim_end), &anchors, extent)?;
+    for file in others {
+        if trail(file).is_some() {
+            let file = file.display();
+            let note = format!("{file} is of the trail of `lockgate call`: verify it by itself");
+            report.notes.push(note);
+        }
     }
     Ok(report)
+}
+
+fn read_anchor(text: &str, from: &str) -> anyhow::Result<Anchor> {
+    match text.parse() {
+        Ok(anchor) => Ok(anchor),
+        Err(error) => Err(anyhow!("{from}: {error}")),
+    }
+}
+
+/// The files, and apart from them those of the trails that `lockgate call` keeps beside theirs.
+fn sort_files(files: &[PathBuf]) -> (Vec<&PathBuf>, Vec<&PathBuf>) {
+    let mut trails = BTreeSet::new();
+    for file in files {
+        trails.extend(trail(file));
+    }
+    files.iter().partition(|file| !is_of_call(file, &trails))
 }
 
 /// The trail that a file is of, by its name: `audit.jsonl.0000000000000001` was set aside by
@@ -109,24 +128,26 @@ fn trail(file: &Path) -> Option<PathBuf> {
         Some("cursor") => true,
         Some("new") => {
             let whole = file.with_extension("");
-            whole.extension().is_some_and(|end| end == "head" || end == "cursor")
+            matches!(whole.extension(), Some(end) if end == "head" || end == "cursor")
         }
         _ => false,
     };
-    let own = if is_aside(file) { file.with_extension("") } else { file.to_owned() };
-    (!beside).then_some(own)
+    if beside {
+        return None;
+    }
+    Some(if is_aside(file) { file.with_extension("") } else { file.to_owned() })
 }
 
 /// Whether rotation set a file aside, by its name.
 fn is_aside(file: &Path) -> bool {
-    let end = file.extension().unwrap_or_default();
+    let Some(end) = file.extension() else { return false };
     end.len() == 16 && end.as_encoded_bytes().iter().all(u8::is_ascii_digit)
 }
 
 /// Whether a file belongs to the trail that `lockgate call` keeps beside one of these.
 fn is_of_call(file: &Path, trails: &BTreeSet<PathBuf>) -> bool {
-    let own = trail(file).unwrap_or_else(|| file.with_extension(""));
-    own.extension().is_some_and(|end| end == "call") && trails.contains(&own.with_extension(""))
+    let own = trail(file).unwrap_or(file.with_extension(""));
+    own.extension() == Some(OsStr::new("call")) && trails.contains(&own.with_extension(""))
 }
 
 /// The files that hold the last anchors of the trails that these files are of, whether they are
@@ -138,7 +159,7 @@ fn heads(files: &[&PathBuf]) -> BTreeSet<PathBuf> {
             let mut head = trail.into_os_string();
             head.push(".head");
             heads.insert(PathBuf::from(head));
-        } else if file.extension().is_some_and(|end| end == "head") {
+        } else if file.extension() == Some(OsStr::new("head")) {
             heads.insert(file.to_path_buf());
         }
     }
@@ -149,7 +170,7 @@ fn source(file: &Path, cwd: &Path) -> Part<'static> {
     let name = file.display().to_string();
     let path = cwd.join(file);
     // A pipe, such as the standard input.
-    let once = std::fs::metadata(&path).is_ok_and(|there| !there.is_file());
+    let once = matches!(std::fs::metadata(&path), Ok(there) if !there.is_file());
     Part {
         name,
         open: Box::new(move || Ok(Box::new(BufReader::new(open(&path)?)) as Text<'static>)),
@@ -164,7 +185,8 @@ fn open(path: &Path) -> io::Result<File> {
 
 fn short(path: &Path) -> anyhow::Result<String> {
     let mut text = String::new();
-    let read = open(path).and_then(|file| file.take(MAX_KEY).read_to_string(&mut text));
+    let file = open(path).with_context(|| path.display().to_string())?;
+    let read = file.take(MAX_KEY).read_to_string(&mut text);
     read.with_context(|| path.display().to_string())?;
     Ok(text)
 }
@@ -172,7 +194,10 @@ fn short(path: &Path) -> anyhow::Result<String> {
 fn words(report: &Report) -> String {
     let mut out = match &report.broken {
         Some(broken) if broken.line > 0 => {
-            let record = broken.seq.map(|seq| format!(", record {seq}")).unwrap_or_default();
+            let record = match broken.seq {
+                Some(seq) => format!(", record {seq}"),
+                None => String::new(),
+            };
             format!("BROKEN at {}:{}{record}: {}", broken.file, broken.line, broken.why)
         }
         Some(broken) => format!("BROKEN: {}", broken.why),

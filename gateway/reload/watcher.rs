@@ -89,9 +89,11 @@ impl Watcher {
                 Err(_) => {}
             }
         }
-        for old in self.watched.values().filter(|old| !watched.values().any(|new| new == *old)) {
-            // The kernel has forgotten it already when the folder is gone.
-            let _ = self.events.watches().remove(old.clone());
+        for old in self.watched.values() {
+            if !watched.values().any(|new| new == old) {
+                // The kernel has forgotten it already when the folder is gone.
+                let _ = self.events.watches().remove(old.clone());
+            }
         }
         self.watched = watched;
     }
@@ -119,15 +121,17 @@ struct Ways {
 impl Ways {
     fn of(files: &[PathBuf]) -> Self {
         let mut ways = Self::default();
-        files.iter().for_each(|file| ways.walk(file));
+        for file in files {
+            ways.walk(file);
+        }
         ways
     }
 
     /// As the kernel walks an absolute path: the folder of each link matters, that of the file, and
     /// of what is missing the nearest one that is there.
     fn walk(&mut self, path: &Path) {
-        let mut left: Vec<OsString> = Vec::new();
-        left.extend(path.iter().rev().map(OsString::from));
+        let mut left = Vec::new();
+        put_steps(&mut left, path);
         let mut links = 0;
         let mut at = PathBuf::from("/");
         while let Some(step) = left.pop() {
@@ -140,8 +144,8 @@ impl Ways {
                 _ => {}
             }
             let next = at.join(&step);
-            let folder =
-                next == Path::new("/") || next.symlink_metadata().is_ok_and(|data| data.is_dir());
+            let folder = next == Path::new("/")
+                || matches!(next.symlink_metadata(), Ok(data) if data.is_dir());
             let matters = !folder || left.is_empty();
             if self.folders.len() < FOLDERS || self.folders.contains_key(&at) {
                 *self.folders.entry(at.clone()).or_default() |= matters;
@@ -149,7 +153,7 @@ impl Ways {
             match next.read_link() {
                 Ok(target) if links < LINKS => {
                     links += 1;
-                    left.extend(target.iter().rev().map(OsString::from));
+                    put_steps(&mut left, &target);
                 }
                 _ if folder => at = next,
                 // The file, or where the way ends.
@@ -205,6 +209,13 @@ impl Look {
             }
         }
         look
+    }
+}
+
+/// Puts the parts of a path on top of what is left to walk, the first one last.
+fn put_steps(left: &mut Vec<OsString>, path: &Path) {
+    for step in path.iter().rev() {
+        left.push(step.to_owned());
     }
 }
 

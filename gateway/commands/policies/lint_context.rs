@@ -46,8 +46,7 @@ impl LintContext {
         let (server, own) = match kind {
             Kind::Resource | Kind::ResourceCompletion => resource(name, endpoint)?,
             _ => {
-                let parts = name.split_once('/').or_else(|| name.split_once("__"));
-                let Some((server, own)) = parts else {
+                let Some((server, own)) = split_name(name) else {
                     return Err(format!("`{name}` is not written as server/name"));
                 };
                 (server.to_owned(), own.to_owned())
@@ -94,7 +93,10 @@ impl LintContext {
         let Some(context) = self.config() else { return Vec::new() };
         if context.tools.runs(server) {
             let names = self.with_tools(server, |tools| Some(tools.keys().cloned().collect()));
-            return names.ok().flatten().unwrap_or_default();
+            return match names {
+                Ok(Some(names)) => names,
+                _ => Vec::new(),
+            };
         }
         let Some(lock) = &context.proxy.pins.lock else { return Vec::new() };
         let mut tools = Vec::new();
@@ -111,8 +113,9 @@ impl LintContext {
     pub(crate) fn known(&self, mut caller: Caller) -> Caller {
         let silent = caller.roles.is_empty() && caller.scopes.is_empty();
         let silent = silent && caller.organisation.is_none() && caller.agent.is_none();
-        let Some(auth) = self.config().map(|context| &context.authn) else { return caller };
-        let keys = auth.keys.as_deref().unwrap_or_default();
+        let Some(context) = self.config() else { return caller };
+        let auth = &context.authn;
+        let keys = auth.keys.as_deref().unwrap_or(&[]);
         if silent
             && caller.issuer == "key"
             && let Some(key) = keys.iter().find(|key| key.id == caller.subject)
@@ -132,13 +135,23 @@ impl LintContext {
     ) -> Result<Option<T>, String> {
         let mut known = self.built_in.borrow_mut();
         if !known.contains_key(server) {
-            let tools = self.config().map(|context| builtin::tools(context, server)).transpose();
-            let tools = tools.map_err(|error| {
-                format!("the built-in server `{server}` cannot be made: {error:#}")
-            })?;
-            known.insert(server.to_owned(), tools.flatten());
+            let tools = match self.config() {
+                Some(context) => builtin::tools(context, server),
+                None => Ok(None),
+            };
+            match tools {
+                Ok(tools) => known.insert(server.to_owned(), tools),
+                Err(error) => {
+                    return Err(format!(
+                        "the built-in server `{server}` cannot be made: {error:#}"
+                    ));
+                }
+            };
         }
-        Ok(known.get(server).and_then(Option::as_ref).and_then(find))
+        match known.get(server) {
+            Some(Some(tools)) => Ok(find(tools)),
+            _ => Ok(None),
+        }
     }
 
     /// A built-in server's category is its name, which no other server has while it runs. Policies
@@ -156,13 +169,27 @@ impl LintContext {
     }
 }
 
+/// Server and tool, as a policy may write them.
+pub(super) fn split_name(text: &str) -> Option<(&str, &str)> {
+    match text.split_once('/') {
+        Some(parts) => Some(parts),
+        None => text.split_once("__"),
+    }
+}
+
 /// Server and own URI of a resource: as `server/uri`, or as clients write it at the endpoint.
 fn resource(name: &str, endpoint: &str) -> Result<(String, String), String> {
-    let written =
-        name.split_once('/').filter(|(server, own)| Slug::is_valid(server) && !own.is_empty());
-    let here = endpoint.strip_prefix("/servers/").and_then(|rest| rest.strip_suffix("/mcp"));
-    if let Some(here) = here {
-        let own = written.filter(|(server, _)| *server == here).map_or(name, |(_, own)| own);
+    let written = match name.split_once('/') {
+        Some((server, own)) if Slug::is_valid(server) && !own.is_empty() => Some((server, own)),
+        _ => None,
+    };
+    if let Some(rest) = endpoint.strip_prefix("/servers/")
+        && let Some(here) = rest.strip_suffix("/mcp")
+    {
+        let own = match written {
+            Some((server, own)) if server == here => own,
+            _ => name,
+        };
         return Ok((here.to_owned(), own.to_owned()));
     }
     if let Some((server, own)) = written {

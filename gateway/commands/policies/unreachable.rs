@@ -11,7 +11,7 @@ use lockgate_policy::file::Policy;
 use lockgate_policy::{Document, Kind};
 use serde_json::Value;
 
-use super::lint_context::LintContext;
+use super::lint_context::{LintContext, split_name};
 
 /// Most warnings.
 const MOST: usize = 100;
@@ -42,23 +42,26 @@ pub(super) fn warnings(documents: &[Document], context: &LintContext) -> Vec<Pro
 }
 
 fn of_policy(policy: &Policy, context: &LintContext, config: &Config) -> Vec<(String, Words)> {
-    let mut servers: BTreeSet<&str> = config.servers.iter().map(|one| one.slug.as_str()).collect();
-    for name in config.tools.names() {
-        servers.insert(name);
+    let mut servers: BTreeSet<&str> = config.tools.names().collect();
+    for server in &config.servers {
+        servers.insert(&server.slug);
     }
     let mut found = Vec::new();
-    for (at, text) in policy.who.principals.iter().flatten().enumerate() {
+    let principals = policy.who.principals.as_deref().unwrap_or(&[]);
+    for (at, text) in principals.iter().enumerate() {
         if let Some(words) = principal(text, config) {
             found.push((format!("who.principals.{at}"), words));
         }
     }
-    for (at, text) in policy.what.servers.iter().flatten().enumerate() {
+    let named = policy.what.servers.as_deref().unwrap_or(&[]);
+    for (at, text) in named.iter().enumerate() {
         if !text.contains(OPEN) && !servers.contains(text.as_str()) {
             let words = (format!("there is no server `{text}`"), there_are(&servers));
             found.push((format!("what.servers.{at}"), words));
         }
     }
-    for (at, text) in policy.what.tools.iter().flatten().enumerate() {
+    let tools = policy.what.tools.as_deref().unwrap_or(&[]);
+    for (at, text) in tools.iter().enumerate() {
         if let Some(words) = tool(text, &servers, context, config) {
             found.push((format!("what.tools.{at}"), words));
         }
@@ -69,7 +72,10 @@ fn of_policy(policy: &Policy, context: &LintContext, config: &Config) -> Vec<(St
 
 /// What is wrong with a pattern over callers.
 fn principal(text: &str, config: &Config) -> Option<Words> {
-    let (issuer, subject) = text.split_once('|').filter(|(issuer, _)| !issuer.contains(OPEN))?;
+    let (issuer, subject) = text.split_once('|')?;
+    if issuer.contains(OPEN) {
+        return None;
+    }
     let auth = &config.authn;
     match issuer {
         "local" | "anonymous" => None,
@@ -82,11 +88,15 @@ fn principal(text: &str, config: &Config) -> Option<Words> {
         }
         "key" if subject.contains(OPEN) || is_id(subject) => None,
         "key" => {
-            let named = auth.keys.iter().flatten().filter(|key| key.name == subject);
-            let ids: Vec<String> = named.take(NAMES).map(|key| format!("key|{}", key.id)).collect();
-            let hint = match ids.is_empty() {
+            let mut subjects = Vec::new();
+            for key in auth.keys.as_deref().unwrap_or(&[]) {
+                if key.name == subject && subjects.len() < NAMES {
+                    subjects.push(format!("key|{}", key.id));
+                }
+            }
+            let hint = match subjects.is_empty() {
                 true => "`lockgate keys list` shows it".to_owned(),
-                false => format!("the key of this name is {}", ids.join(", ")),
+                false => format!("the key of this name is {}", subjects.join(", ")),
             };
             Some((format!("fits no key: the subject of a key is its id, not `{subject}`"), hint))
         }
@@ -121,23 +131,20 @@ fn tool(
     if tools.is_empty() || ends_in_hash(own) {
         return None;
     }
+    let mut names = BTreeSet::new();
     for name in &tools {
         if name == own {
             return None;
         }
-        let asked = context.asked(Kind::Tool, &format!("{server}/{name}"), "/mcp");
-        if asked.is_ok_and(|asked| asked.exposed == text) {
+        if let Ok(asked) = context.asked(Kind::Tool, &format!("{server}/{name}"), "/mcp")
+            && asked.exposed == text
+        {
             return None;
         }
+        names.insert(name.as_str());
     }
-    let names: BTreeSet<&str> = tools.iter().map(String::as_str).collect();
     let what = format!("server `{server}` has no tool `{own}`, as far as is known here");
     Some((what, there_are(&names)))
-}
-
-/// Server and tool, as a policy may write them.
-fn split_name(text: &str) -> Option<(&str, &str)> {
-    text.split_once('/').or_else(|| text.split_once("__"))
 }
 
 /// Whether a pattern could fit a tool of one of these servers.
@@ -181,7 +188,7 @@ fn ends_in_hash(own: &str) -> bool {
 /// known.
 fn arguments(policy: &Policy, context: &LintContext) -> Vec<(String, Words)> {
     let mut known = BTreeSet::new();
-    let tools = policy.what.tools.as_deref().unwrap_or_default();
+    let tools = policy.what.tools.as_deref().unwrap_or(&[]);
     for text in tools {
         let Some(taken) = taken_by(text, context) else { return Vec::new() };
         known.extend(taken);
@@ -232,9 +239,13 @@ fn properties(definition: &[u8]) -> Option<BTreeSet<String>> {
         "patternProperties",
         "dependentSchemas",
     ];
-    let more = schema.get("additionalProperties").is_some_and(|more| *more != Value::Bool(false));
-    if more || open.iter().any(|key| schema.contains_key(*key)) {
+    if !matches!(schema.get("additionalProperties"), None | Some(Value::Bool(false))) {
         return None;
+    }
+    for key in open {
+        if schema.contains_key(key) {
+            return None;
+        }
     }
     Some(schema.get("properties")?.as_object()?.keys().cloned().collect())
 }
