@@ -2,6 +2,8 @@
 //! lost with the connection. But a receiver that closes its side after we have closed ours has read
 //! everything: so each connection is ended after a while, and what it carried counts as taken when
 //! the other side ends it too. Until then it is kept, and sent again when the connection fails.
+//! Under TLS only its last word (`close_notify`) is the receiver's own: an end without it could be
+//! anybody's on the way. Some receivers never say it, so it is asked of those that have said it.
 
 use std::io;
 use std::sync::Arc;
@@ -26,6 +28,16 @@ const MOST: usize = 16 << 20;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const CLOSED: &str = "it has closed the connection";
+const CUT: &str = "the connection ended without the last word of TLS, which it has said before";
+
+/// How the other side ended a connection after us.
+enum End {
+    /// In a way that is its own: with the last word of TLS, or without TLS.
+    Said,
+    /// Without that word. What it had not read would have reset the connection, if nobody stands
+    /// between.
+    Bare,
+}
 
 /// A receiver of syslog.
 pub(super) struct Collector {
@@ -35,6 +47,8 @@ pub(super) struct Collector {
     /// The last connection was ended by both sides. Else the next one ends as soon as nothing
     /// waits, to know where we are.
     is_proven: bool,
+    /// It has said how it ends, so that an end of another kind is not taken for its own.
+    has_said: bool,
 }
 
 impl Collector {
@@ -44,6 +58,7 @@ impl Collector {
             target: Target::new(&config.address)?,
             sender: Sender::new(config.facility),
             is_proven: false,
+            has_said: false,
         })
     }
 
@@ -53,7 +68,15 @@ impl Collector {
         backlog: &mut Backlog,
         ending: &CancellationToken,
     ) -> Result<(), Trouble> {
-        let delivered = self.use_connection(backlog, ending).await;
+        let delivered = match self.use_connection(backlog, ending).await {
+            Ok(End::Said) => {
+                self.has_said = true;
+                Ok(())
+            }
+            Ok(End::Bare) if self.has_said => Err(Trouble::new(&CUT)),
+            Ok(End::Bare) => Ok(()),
+            Err(trouble) => Err(trouble),
+        };
         self.is_proven = delivered.is_ok();
         match delivered {
             Ok(()) => backlog.set_taken().await,
@@ -66,7 +89,7 @@ impl Collector {
         &self,
         backlog: &mut Backlog,
         ending: &CancellationToken,
-    ) -> Result<(), Trouble> {
+    ) -> Result<End, Trouble> {
         let connected = self.connector.connect_without_alpn(&self.target, Policy::Operator).await;
         let mut stream = connected.map_err(|error| Trouble::new(&error))?;
         let end = Instant::now() + if self.is_proven { ROUND } else { Duration::ZERO };
@@ -120,7 +143,7 @@ async fn watch(stream: &mut Stream) -> Trouble {
 }
 
 /// Ends our side, and waits for the other one to have read everything and end its own.
-async fn finish(mut stream: Stream) -> Result<(), Trouble> {
+async fn finish(mut stream: Stream) -> Result<End, Trouble> {
     let mut said = [0; 256];
     // Whoever has ended it before us has not read to our end.
     while let Some(read) = stream.read(&mut said).now_or_never() {
@@ -132,16 +155,15 @@ async fn finish(mut stream: Stream) -> Result<(), Trouble> {
         stream.shutdown().await?;
         loop {
             match stream.read(&mut said).await {
-                Ok(0) => return Ok(()),
+                Ok(0) => return Ok(End::Said),
                 Ok(_) => {}
-                // Without a last word of TLS. What it had not read would have reset the connection.
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(End::Bare),
                 Err(error) => return Err(error),
             }
         }
     });
     match ended.await {
-        Ok(Ok(())) => Ok(()),
+        Ok(Ok(end)) => Ok(end),
         Ok(Err(error)) => Err(lost(&error)),
         Err(_) => Err(Trouble::new(&"it does not end a connection that we have ended")),
     }

@@ -15,7 +15,7 @@ use rustix::process::Signal;
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
 use tempfile::TempDir;
-use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
@@ -46,6 +46,10 @@ struct Taken {
 #[derive(Clone, Copy, PartialEq)]
 enum Manner {
     Takes,
+    /// Takes, and ends with the last word of TLS.
+    SaysGoodbye,
+    /// Somebody on the way, who drops what comes and ends the connection in its name.
+    Swallows,
     NeverReads,
 }
 
@@ -116,8 +120,12 @@ async fn take(
     match tls {
         None => take_messages(socket, &taken).await,
         Some(tls) => {
-            if let Ok(socket) = tls.accept(socket).await {
-                take_messages(socket, &taken).await;
+            let Ok(mut socket) = tls.accept(socket).await else { return };
+            let nobody = Mutex::default();
+            let taken = if manner == Manner::Swallows { &nobody } else { &*taken };
+            take_messages(&mut socket, taken).await;
+            if manner == Manner::SaysGoodbye {
+                let _ = socket.shutdown().await;
             }
         }
     }
@@ -339,6 +347,40 @@ async fn every_record_arrives_once_over_tls_and_verifies() {
     assert!(denied[0].contains(" decision - {\"seq\":"), "{denied:?}");
     let allowed = messages.iter().filter(|text| text.starts_with("<158>1 20")).count();
     assert!(allowed >= 200, "{allowed}");
+}
+
+/// Who cuts the connection cannot say the last word of TLS.
+#[tokio::test]
+async fn an_end_without_the_last_word_of_tls_proves_nothing_where_it_was_said_before() {
+    let by = authority("logs");
+    let mut receiver = Receiver::start(Some(acceptor(&by)), Manner::SaysGoodbye).await;
+    let folder = tempfile::tempdir().unwrap();
+    let ca = folder.path().join("ca.pem");
+    std::fs::write(&ca, by.pem()).unwrap();
+    let address = format!("tls://localhost:{}", receiver.address.port());
+    let audit = json!({"syslog": {"address": address}});
+    let mut rig = Rig::start(audit, json!({"egress": {"ca_file": ca}})).await;
+    rig.call(20).await;
+    eventually("they are counted", async || {
+        let taken = rig.metric("lockgate_audit_forwarded_total{to=\"syslog\"}").await;
+        (taken > 0).then_some(())
+    })
+    .await;
+    receiver.stop().await;
+    receiver.resume(Manner::Swallows).await;
+    rig.call(20).await;
+    eventually("it is said", async || {
+        rig.gate.log().contains("ended without the last word of TLS").then_some(())
+    })
+    .await;
+    receiver.stop().await;
+    receiver.resume(Manner::SaysGoodbye).await;
+    eventually("it is back", async || {
+        rig.gate.log().contains("is taken by its receiver again").then_some(())
+    })
+    .await;
+    rig.end().await;
+    assert!(are_all_there(&receiver.records(), &rig.lines()));
 }
 
 #[tokio::test]
