@@ -39,7 +39,10 @@ impl Buffer {
 
     #[must_use]
     pub fn len(&self) -> usize {
-        self.pages.as_ref().map_or(self.heap.len(), |pages| pages.len)
+        match &self.pages {
+            Some(pages) => pages.len,
+            None => self.heap.len(),
+        }
     }
 
     #[must_use]
@@ -73,7 +76,10 @@ impl Buffer {
     /// The message so far.
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
-        self.pages.as_ref().map_or(&self.heap, AsRef::as_ref)
+        match &self.pages {
+            Some(pages) => pages.as_ref(),
+            None => &self.heap,
+        }
     }
 }
 
@@ -106,7 +112,7 @@ impl Pages {
 
 impl AsRef<[u8]> for Pages {
     fn as_ref(&self) -> &[u8] {
-        self.memory.get(..self.len).unwrap_or_default()
+        self.memory.get(..self.len).unwrap_or(&[])
     }
 }
 

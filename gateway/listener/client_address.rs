@@ -75,15 +75,27 @@ impl ForwardedHeader {
         match self {
             Self::For => read_address(entry),
             Self::Standard => {
-                let node = entry.split(';').find_map(|pair| {
-                    let (name, value) = pair.split_once('=')?;
-                    name.trim().eq_ignore_ascii_case("for").then_some(value.trim())
-                })?;
-                let quoted = node.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-                read_address(quoted.unwrap_or(node))
+                let node = find_forwarded_for(entry)?;
+                read_address(unquote(node).unwrap_or(node))
             }
         }
     }
+}
+
+/// The value of the first `for` of an entry of `Forwarded`.
+fn find_forwarded_for(entry: &str) -> Option<&str> {
+    for pair in entry.split(';') {
+        if let Some((name, value)) = pair.split_once('=')
+            && name.trim().eq_ignore_ascii_case("for")
+        {
+            return Some(value.trim());
+        }
+    }
+    None
+}
+
+fn unquote(text: &str) -> Option<&str> {
+    text.strip_prefix('"')?.strip_suffix('"')
 }
 
 /// An address, with or without a port; of version 6 in brackets where there is one.

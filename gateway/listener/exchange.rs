@@ -55,7 +55,7 @@ pub(crate) async fn answer_request<H: Handler, F: Fallback>(
     let (address, port) = trusted.find_client(context.remote, request.headers());
     let arrival = Arrival { address, port, version: name_version(version) };
     let tag = Tag::new(given.as_ref().map(HeaderValue::as_bytes), Some(arrival));
-    let given = given.filter(|_| tag.given().is_some());
+    let given = if tag.given().is_some() { given } else { None };
     context.state.set_version(version);
     let mut response =
         lockgate_telemetry::request::within(tag, route_request(&context, request)).await;
@@ -118,7 +118,10 @@ async fn route_request<H: Handler, F: Fallback>(
         },
         Route::Fallback => return Ok(call_fallback(context, request, active).await),
     };
-    let mut response = reacted.unwrap_or_else(|refusal| answer_error(&*context.handler, refusal));
+    let mut response = match reacted {
+        Ok(response) => response,
+        Err(refusal) => answer_error(&*context.handler, refusal),
+    };
     if let Some(origin) = origin {
         origin_check::add_cors_headers(response.headers_mut(), origin);
     }
@@ -151,7 +154,10 @@ fn parse_route(path: &str, sse: bool) -> Route {
 /// The endpoint of one server or agent, and what stands behind it in the path.
 fn parse_endpoint(path: &str) -> Option<(Endpoint, &str)> {
     let (kind, rest) = path.strip_prefix('/')?.split_once('/')?;
-    let (name, transport) = rest.split_once('/').filter(|(name, _)| is_slug(name))?;
+    let (name, transport) = rest.split_once('/')?;
+    if !is_slug(name) {
+        return None;
+    }
     let endpoint = match kind {
         "servers" => Endpoint::Server(name.to_owned()),
         "agents" => Endpoint::Agent(AgentPath::new(name)),

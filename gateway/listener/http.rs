@@ -65,7 +65,10 @@ pub struct Server {
 }
 
 fn bind_address(address: SocketAddr, shared: bool) -> Result<StdListener, BindError> {
-    bind_socket(address, shared).map_err(|cause| BindError::Address { address, cause })
+    match bind_socket(address, shared) {
+        Ok(socket) => Ok(socket),
+        Err(cause) => Err(BindError::Address { address, cause }),
+    }
 }
 
 impl Server {
@@ -91,19 +94,21 @@ impl Server {
         let mut servers = vec![first];
         for _ in 1..loops.max(1) {
             if let Some(first) = servers.first() {
-                let listener = bind_socket(first.address, true)
-                    .map_err(|cause| BindError::Address { address, cause })?;
-                servers.push(first.share_with(listener));
+                servers.push(first.share_with(bind_address(first.address, true)?));
             }
         }
         Ok(servers)
     }
 
     fn new(socket: StdListener, config: Config) -> Result<Self, BindError> {
-        let address = socket
-            .local_addr()
-            .map_err(|cause| BindError::Address { address: config.listen, cause })?;
-        let identity = config.tls.clone().map(ServerCertificate::load).transpose()?.map(Arc::new);
+        let address = match socket.local_addr() {
+            Ok(address) => address,
+            Err(cause) => return Err(BindError::Address { address: config.listen, cause }),
+        };
+        let identity = match config.tls.clone() {
+            Some(files) => Some(Arc::new(ServerCertificate::load(files)?)),
+            None => None,
+        };
         Ok(Self { socket, address, listener: Arc::new(ListenerState::new(config)), identity })
     }
 

@@ -35,7 +35,7 @@ impl OriginCheck {
     pub(crate) fn new(config: &Config) -> Self {
         let bound = config.listen.ip();
         let mut check = Self {
-            any_host: config.hosts.iter().any(|host| host == "*"),
+            any_host: serves_any_host(&config.hosts),
             hosts: Vec::new(),
             bound: if bound.is_unspecified() { None } else { Some(bound) },
             origins: Vec::new(),
@@ -79,19 +79,22 @@ impl OriginCheck {
         local: IpAddr,
         passed: &OnceLock<HeaderValue>,
     ) -> Result<(), ListenerError> {
-        let header = single(headers, HOST).map_err(|Several| ListenerError::NoHost)?;
+        let Ok(header) = single(headers, HOST) else { return Err(ListenerError::NoHost) };
         if header.is_none() && authority.is_none() {
             return Err(ListenerError::NoHost);
         }
         if self.any_host {
             return Ok(());
         }
-        if authority.is_some_and(|authority| !self.serves(authority.as_str(), local)) {
+        if let Some(authority) = authority
+            && !self.serves(authority.as_str(), local)
+        {
             return Err(ListenerError::Host);
         }
         match header {
             Some(header) if passed.get() != Some(header) => {
-                if !header.to_str().is_ok_and(|host| self.serves(host, local)) {
+                let Ok(host) = header.to_str() else { return Err(ListenerError::Host) };
+                if !self.serves(host, local) {
                     return Err(ListenerError::Host);
                 }
                 // A copy: the header itself is a part of the connection's read buffer, which it
@@ -111,8 +114,7 @@ impl OriginCheck {
             return true;
         }
         if let Some(ip) = address(name)
-            && (ip == local.to_canonical()
-                || Some(ip) == self.bound.map(|bound| bound.to_canonical()))
+            && (ip == local.to_canonical() || self.is_bound_to(ip))
         {
             return true;
         }
@@ -121,15 +123,29 @@ impl OriginCheck {
         })
     }
 
+    fn is_bound_to(&self, ip: IpAddr) -> bool {
+        match self.bound {
+            Some(bound) => bound.to_canonical() == ip,
+            None => false,
+        }
+    }
+
     fn origin(&self, origin: &HeaderValue) -> bool {
         let Ok(origin) = origin.to_str() else { return false };
         let Some((scheme, host)) = origin.split_once("://") else { return false };
         let web = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
-        if web && split(host).is_some_and(|(name, _)| is_loopback(name)) {
+        if web
+            && let Some((name, _)) = split(host)
+            && is_loopback(name)
+        {
             return true;
         }
         !self.origins.is_empty() && self.origins.contains(&normalised(origin))
     }
+}
+
+fn serves_any_host(hosts: &[String]) -> bool {
+    hosts.iter().any(|host| host == "*")
 }
 
 /// Adds what lets a page of `origin` read the response.
@@ -148,13 +164,16 @@ pub(crate) fn add_preflight_headers(
     request: &HeaderMap,
     methods: &'static str,
 ) {
-    let requested =
-        request.get(ACCESS_CONTROL_REQUEST_HEADERS).and_then(|value| value.to_str().ok());
     let mut granted = Vec::new();
-    if let Some(requested) = requested
+    if let Some(requested) = request.get(ACCESS_CONTROL_REQUEST_HEADERS)
+        && let Ok(requested) = requested.to_str()
         && requested.len() <= MAX_REQUESTED
     {
-        granted.extend(requested.split(',').map(str::trim).filter(|name| is_mcp_header(name)));
+        for name in requested.split(',') {
+            if is_mcp_header(name.trim()) {
+                granted.push(name.trim());
+            }
+        }
     }
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(methods));
     headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("7200"));
@@ -167,8 +186,12 @@ pub(crate) fn add_preflight_headers(
 }
 
 fn is_mcp_header(name: &str) -> bool {
+    if let Some(start) = name.get(..4)
+        && start.eq_ignore_ascii_case("mcp-")
+    {
+        return true;
+    }
     HEADERS.iter().any(|header| header.eq_ignore_ascii_case(name))
-        || name.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("mcp-"))
 }
 
 /// A header that must not stand twice does.
@@ -197,12 +220,18 @@ fn split(host: &str) -> Option<(&str, Option<u16>)> {
         }
         _ => return None,
     };
-    (!name.is_empty()).then_some((name, port))
+    if name.is_empty() {
+        return None;
+    }
+    Some((name, port))
 }
 
 fn is_loopback(name: &str) -> bool {
     let name = name.strip_suffix('.').unwrap_or(name);
-    name.eq_ignore_ascii_case("localhost") || address(name).is_some_and(|ip| ip.is_loopback())
+    match address(name) {
+        Some(ip) => ip.is_loopback(),
+        None => name.eq_ignore_ascii_case("localhost"),
+    }
 }
 
 /// An IP literal; names are told apart by their first byte, which is cheap.
@@ -211,7 +240,8 @@ fn address(name: &str) -> Option<IpAddr> {
     if !first.is_ascii_digit() && !name.contains(':') {
         return None;
     }
-    name.parse::<IpAddr>().ok().map(|ip| ip.to_canonical())
+    let ip: IpAddr = name.parse().ok()?;
+    Some(ip.to_canonical())
 }
 
 fn normalised(origin: &str) -> String {
@@ -221,7 +251,10 @@ fn normalised(origin: &str) -> String {
         Some(("https", _)) => ":443",
         _ => return origin,
     };
-    origin.strip_suffix(default).map_or_else(|| origin.clone(), ToOwned::to_owned)
+    match origin.strip_suffix(default) {
+        Some(without) => without.to_owned(),
+        None => origin,
+    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use lockgate_proxy::transport::Endpoint;
 
 use crate::connection::ConnectionState;
 use crate::context::{ConnectionContext, ListenerState};
+use crate::error::ListenerError;
 use crate::exchange_handler::Handler;
 use crate::request_body;
 use crate::request_headers::bearer;
@@ -49,10 +50,10 @@ impl Remote {
         handler: &H,
         headers: &mut HeaderMap,
     ) -> Result<Principal, Response<Bytes>> {
-        let bearer = bearer(headers).map_err(|refusal| {
-            refusal.record(handler);
-            refusal.response()
-        })?;
+        let bearer = match bearer(headers) {
+            Ok(bearer) => bearer,
+            Err(refusal) => return Err(refuse(handler, refusal)),
+        };
         let peer = Peer::Address(self.address.ip());
         let credentials = Credentials { peer, bearer, certificate: self.certificate.clone() };
         let principal = handler.identify(&Endpoint::All, &credentials).await.map_err(plain)?;
@@ -84,11 +85,16 @@ impl Remote {
     ) -> Result<(Bytes, Hold<Arc<Budget>>), Response<Bytes>> {
         let bounds = self.listener.body_bounds(&self.state, principal);
         let read = request_body::read_body(body, bounds, Arc::clone(handler.budget())).await;
-        read.map_err(|refusal| {
-            refusal.record(handler);
-            refusal.response()
-        })
+        match read {
+            Ok(body) => Ok(body),
+            Err(refusal) => Err(refuse(handler, refusal)),
+        }
     }
+}
+
+fn refuse(handler: &impl Handler, refusal: ListenerError) -> Response<Bytes> {
+    refusal.record(handler);
+    refusal.response()
 }
 
 #[cfg(test)]

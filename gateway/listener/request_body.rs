@@ -64,9 +64,9 @@ where
         }
         // Refused before it is sent, where there is no room for it now.
         if bytes > MEDIUM {
-            Box::pin(Reader::new(held.by().budget()).hold(bytes)).await.map_err(no_memory)?;
+            Box::pin(Reader::new(held.by().budget()).hold(bytes)).await?;
         }
-        held.set(bytes).map_err(full)?;
+        held.set(bytes)?;
     }
     let mut body = pin!(body);
     let mut received =
@@ -106,18 +106,24 @@ async fn count<P: HasBudget>(
     held: &mut Hold<P>,
 ) -> Result<(), ListenerError> {
     if received.total <= MEDIUM {
-        return held.set(received.total).map_err(full);
+        held.set(received.total)?;
+        return Ok(());
     }
     held.shrink(usize::MAX);
-    reader.hold(received.total).await.map_err(no_memory)
+    reader.hold(received.total).await?;
+    Ok(())
 }
 
-fn no_memory(_: NoMemory) -> ListenerError {
-    ListenerError::Memory
+impl From<NoMemory> for ListenerError {
+    fn from(_: NoMemory) -> Self {
+        Self::Memory
+    }
 }
 
-fn full(_: Full) -> ListenerError {
-    ListenerError::Memory
+impl From<Full> for ListenerError {
+    fn from(_: Full) -> Self {
+        Self::Memory
+    }
 }
 
 /// The frames that come later, each in its time.
@@ -142,7 +148,7 @@ where
     loop {
         let frame = tokio::select! {
             biased;
-            none = reader.told() => return Err(no_memory(none)),
+            none = reader.told() => return Err(none.into()),
             frame = std::future::poll_fn(|cx| body.as_mut().poll_frame(cx)) => frame,
             () = &mut timer => {
                 let now = Instant::now();
@@ -194,15 +200,14 @@ impl Received {
         P: HasBudget,
     {
         let Some(frame) = frame else { return Ok(true) };
-        let Ok(data) = frame.map_err(|_| ListenerError::Broken)?.into_data() else {
-            return Ok(false);
-        };
+        let Ok(frame) = frame else { return Err(ListenerError::Broken) };
+        let Ok(data) = frame.into_data() else { return Ok(false) };
         self.total += data.len();
         if self.total > self.limit {
             return Err(ListenerError::TooLarge { limit: self.limit });
         }
         if counted {
-            held.set(self.total).map_err(full)?;
+            held.set(self.total)?;
         }
         if self.total == data.len() {
             self.first = data;
@@ -218,7 +223,10 @@ impl Received {
     }
 
     fn into_bytes(self) -> Bytes {
-        self.rest.map_or(self.first, |mut rest| rest.take())
+        match self.rest {
+            Some(mut rest) => rest.take(),
+            None => self.first,
+        }
     }
 }
 

@@ -46,7 +46,10 @@ pub(crate) fn check_post(headers: &HeaderMap) -> Result<(), ListenerError> {
     {
         return Err(ListenerError::ContentTypes);
     }
-    if !headers.get(CONTENT_TYPE).is_some_and(|value| is_json(value.as_bytes())) {
+    let Some(content_type) = headers.get(CONTENT_TYPE) else {
+        return Err(ListenerError::ContentType);
+    };
+    if !is_json(content_type.as_bytes()) {
         return Err(ListenerError::ContentType);
     }
     for encoding in headers.get_all(CONTENT_ENCODING) {
@@ -63,7 +66,7 @@ pub(crate) fn check_post(headers: &HeaderMap) -> Result<(), ListenerError> {
 /// `application/json`, in no other characters than UTF-8.
 fn is_json(value: &[u8]) -> bool {
     let mut parts = value.split(|&b| b == b';').map(<[u8]>::trim_ascii);
-    let essence = parts.next().unwrap_or_default();
+    let essence = parts.next().unwrap_or(b"");
     essence.eq_ignore_ascii_case(b"application/json") && parts.all(allows_utf8)
 }
 
@@ -71,8 +74,10 @@ fn is_json(value: &[u8]) -> bool {
 fn allows_utf8(parameter: &[u8]) -> bool {
     match parameter.split_at_checked(b"charset=".len()) {
         Some((name, set)) if name.eq_ignore_ascii_case(b"charset=") => {
-            let quoted = set.strip_prefix(b"\"").and_then(|set| set.strip_suffix(b"\""));
-            let set = quoted.unwrap_or(set);
+            let set = match set {
+                [b'"', quoted @ .., b'"'] => quoted,
+                set => set,
+            };
             set.eq_ignore_ascii_case(b"utf-8") || set.eq_ignore_ascii_case(b"utf8")
         }
         _ => true,
@@ -82,12 +87,11 @@ fn allows_utf8(parameter: &[u8]) -> bool {
 /// Whether `Accept` is absent or allows one of `types`; `*/*` always counts, a weight of zero
 /// never.
 pub(crate) fn accepts(headers: &HeaderMap, types: &[&str]) -> bool {
-    let values = headers.get_all(ACCEPT);
-    // Absent, or what nearly every client sends.
-    if values.iter().next().is_none_or(|value| value == "application/json, text/event-stream") {
-        return true;
+    let Some(first) = headers.get(ACCEPT) else { return true };
+    if first == "application/json, text/event-stream" {
+        return true; // what nearly every client sends
     }
-    for value in values {
+    for value in headers.get_all(ACCEPT) {
         let Ok(value) = value.to_str() else { continue };
         if value.split(',').any(|range| range_allows(range, types)) {
             return true;
@@ -99,14 +103,15 @@ pub(crate) fn accepts(headers: &HeaderMap, types: &[&str]) -> bool {
 /// Whether one range of an `Accept` allows one of `types`.
 fn range_allows(range: &str, types: &[&str]) -> bool {
     let mut parts = range.split(';').map(str::trim);
-    let essence = parts.next().unwrap_or_default();
+    let essence = parts.next().unwrap_or("");
     let known = essence == "*/*" || types.iter().any(|name| name.eq_ignore_ascii_case(essence));
     known && !parts.any(is_zero_weight)
 }
 
 fn is_zero_weight(parameter: &str) -> bool {
-    let weight = parameter.strip_prefix("q=").or_else(|| parameter.strip_prefix("Q="));
-    weight.is_some_and(|weight| weight.parse::<f32>().is_ok_and(|weight| weight <= 0.0))
+    let Some(weight) = parameter.strip_prefix(['q', 'Q']) else { return false };
+    let Some(weight) = weight.strip_prefix('=') else { return false };
+    matches!(weight.parse::<f32>(), Ok(weight) if weight <= 0.0)
 }
 
 /// Takes the bearer token out of the headers, so that nothing behind can pass it on. Never looks at
@@ -117,7 +122,10 @@ pub(crate) fn bearer(headers: &mut HeaderMap) -> Result<Option<String>, Listener
     {
         return Err(ListenerError::Authorization);
     }
-    Ok(headers.remove(AUTHORIZATION).as_ref().and_then(token))
+    match headers.remove(AUTHORIZATION) {
+        Some(value) => Ok(token(&value)),
+        None => Ok(None),
+    }
 }
 
 /// What stands behind the scheme `Bearer`. An empty text and one that is not UTF-8 are credentials
@@ -125,7 +133,7 @@ pub(crate) fn bearer(headers: &mut HeaderMap) -> Result<Option<String>, Listener
 fn token(value: &HeaderValue) -> Option<String> {
     let (scheme, token) = value.as_bytes().split_at_checked(b"bearer".len())?;
     // RFC 9110, 11.1: the scheme is a token, which may go on.
-    let whole = !token.first().is_some_and(|&b| is_token_char(b));
+    let whole = !matches!(token.first(), Some(&byte) if is_token_char(byte));
     if whole && scheme.eq_ignore_ascii_case(b"bearer") {
         Some(String::from_utf8_lossy(token.trim_ascii()).into_owned())
     } else {

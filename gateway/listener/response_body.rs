@@ -205,13 +205,25 @@ fn large_event(event: &Outgoing) -> Option<[Bytes; 3]> {
     Some([first.freeze(), middle.clone(), last.freeze()])
 }
 
+/// The next of the chunks that are left; the last takes what the whole body holds.
+fn next_chunk(chunks: &mut [Bytes; 3], held: &mut Option<Hold<ActiveRequest>>) -> Option<Chunk> {
+    let mut left = chunks.iter_mut().filter(|chunk| !chunk.is_empty());
+    let chunk = left.next()?;
+    let held = match held {
+        // Each of them shows whether the client reads.
+        Some(whole) if left.next().is_some() => Some(Hold::none(whole.by().duplicate())),
+        last => last.take(),
+    };
+    Some(Chunk::new(std::mem::take(chunk), held))
+}
+
 fn has_break(chunk: &[u8]) -> bool {
     memchr::memchr2(b'\r', b'\n', chunk).is_some()
 }
 
 fn event_text(event: &Outgoing) -> Bytes {
     let id = event.id.as_deref();
-    let mut out = BytesMut::with_capacity(event.data.len() + id.map_or(0, str::len) + 64);
+    let mut out = BytesMut::with_capacity(event.data.len() + id.unwrap_or("").len() + 64);
     if event.data.is_empty() || event.retry.is_some() {
         sse::retry(&mut out, event.retry, id);
     }
@@ -249,21 +261,9 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Chunk>, BoxError>>> {
         let chunk = match self.project() {
-            Parts::Whole { bytes, held } => Some(std::mem::take(bytes))
-                .filter(|bytes| !bytes.is_empty())
-                .map(|bytes| Chunk::new(bytes, held.take())),
-            Parts::Spliced { chunks, held } => {
-                let mut left = chunks.iter_mut().filter(|chunk| !chunk.is_empty());
-                left.next().map(|chunk| {
-                    // Each of them shows whether the client reads.
-                    let more = left
-                        .next()
-                        .and(held.as_ref())
-                        .map(|held| Hold::none(held.by().duplicate()));
-                    let held = more.or_else(|| held.take());
-                    Chunk::new(std::mem::take(chunk), held)
-                })
-            }
+            Parts::Whole { bytes, .. } if bytes.is_empty() => None,
+            Parts::Whole { bytes, held } => Some(Chunk::new(std::mem::take(bytes), held.take())),
+            Parts::Spliced { chunks, held } => next_chunk(chunks, held),
             Parts::Streamed { body, active } => match ready!(body.as_mut().poll_next(cx)) {
                 // A piece shows whether the client reads; the account has what the pieces take
                 // already.
@@ -273,10 +273,11 @@ where
             },
             Parts::Events { stream } => ready!(stream.poll(cx)),
             Parts::Fallback { body, .. } => {
-                return Poll::Ready(ready!(body.poll_frame(cx)).map(|frame| match frame {
-                    Ok(frame) => Ok(frame.map_data(|bytes| Chunk::new(bytes, None))),
-                    Err(error) => Err(error.into()),
-                }));
+                return Poll::Ready(match ready!(body.poll_frame(cx)) {
+                    Some(Ok(frame)) => Some(Ok(frame.map_data(|bytes| Chunk::new(bytes, None)))),
+                    Some(Err(error)) => Some(Err(error.into())),
+                    None => None,
+                });
             }
         };
         Poll::Ready(chunk.map(|chunk| Ok(Frame::data(chunk))))

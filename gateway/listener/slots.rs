@@ -108,12 +108,13 @@ impl Slots {
     }
 
     fn time_until_idle(&self, address: IpAddr) -> Option<Duration> {
-        let loops = self.loops.lock();
-        let times = loops
-            .iter()
-            .filter_map(Weak::upgrade)
-            .filter_map(|connections| connections.time_until_idle(address));
-        times.min()
+        let mut first = None;
+        for connections in self.loops.lock().iter().filter_map(Weak::upgrade) {
+            if let Some(time) = connections.time_until_idle(address) {
+                first = Some(time.min(first.unwrap_or(time)));
+            }
+        }
+        first
     }
 
     /// Ends connections, unless so many as are wanted are about to end already: their slots come

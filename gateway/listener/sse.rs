@@ -54,7 +54,10 @@ pub(crate) async fn open_stream<H: Handler, F: Fallback>(
         Ok(principal) => principal,
         Err(reply) => return Ok(build_response(reply, keep_alive, Hold::none(active))),
     };
-    let place = context.handler.stream(&principal).map_err(ListenerError::CallersStreams)?;
+    let place = match context.handler.stream(&principal) {
+        Ok(place) => place,
+        Err(full) => return Err(ListenerError::CallersStreams(full)),
+    };
     let caller = SessionClient { peer: credentials.peer, principal, endpoint };
     let (out, messages) = MessageQueue::new(context.handler.budget());
     let owner = Arc::new(Owner { caller, proxied: Mutex::default() });
@@ -92,7 +95,10 @@ pub(crate) async fn answer_message<H: Handler, F: Fallback>(
     let keep_alive = context.listener.config.keep_alive;
     let credentials = context.credentials(&mut headers)?;
     let found = context.listener.sessions.find(find_session_id(parts.uri.query()));
-    let endpoint = found.as_ref().map_or(&Endpoint::All, |session| &session.owner.caller.endpoint);
+    let endpoint = match &found {
+        Ok(session) => &session.owner.caller.endpoint,
+        Err(_) => &Endpoint::All,
+    };
     let principal = match context.identify(endpoint, &credentials).await {
         Ok(principal) => principal,
         Err(reply) => {
@@ -156,8 +162,12 @@ async fn begin_answer<H: Handler>(
 }
 
 fn find_session_id(query: Option<&str>) -> &str {
-    let mut pairs = query.unwrap_or_default().split('&');
-    pairs.find_map(|pair| pair.strip_prefix("session=")).unwrap_or_default()
+    for pair in query.unwrap_or("").split('&') {
+        if let Some(id) = pair.strip_prefix("session=") {
+            return id;
+        }
+    }
+    ""
 }
 
 /// The messages of a stream. Dropping it ends the session.

@@ -45,21 +45,25 @@ impl Sessions {
 
     pub(crate) fn add(&self, session: Session) -> Result<String, ListenerError> {
         let mut random = [0; 16];
-        getrandom::fill(&mut random).map_err(|_| ListenerError::Busy)?;
+        if getrandom::fill(&mut random).is_err() {
+            return Err(ListenerError::Busy);
+        }
         let id = format!("{:032x}", u128::from_le_bytes(random));
-        let mut open = self.open.lock();
-        let open =
-            open.as_mut().filter(|open| open.len() < self.max).ok_or(ListenerError::Streams)?;
-        open.insert(id.clone(), session);
+        match self.open.lock().as_mut() {
+            Some(open) if open.len() < self.max => open.insert(id.clone(), session),
+            _ => return Err(ListenerError::Streams),
+        };
         Ok(id)
     }
 
     /// The session of this id and its endpoint. Whose it is, is not looked at.
     pub(crate) fn find(&self, id: &str) -> Result<Session, ListenerError> {
-        match self.open.lock().as_ref().and_then(|open| open.get(id)) {
-            Some(session) => Ok(session.clone()),
-            None => Err(ListenerError::NoSession),
+        if let Some(open) = self.open.lock().as_ref()
+            && let Some(session) = open.get(id)
+        {
+            return Ok(session.clone());
         }
+        Err(ListenerError::NoSession)
     }
 
     pub(crate) fn remove(&self, id: &str) {
@@ -82,13 +86,8 @@ impl Session {
     /// Remembers the session that `initialize` brought, and forwards what it says outside calls.
     pub(crate) fn adopt<H: Handler>(&self, reply: &Reply, handler: &Arc<H>) {
         let Some(proxied) = session_client::find_session_id(reply) else { return };
-        if self
-            .owner
-            .proxied
-            .lock()
-            .replace(proxied.clone())
-            .is_some_and(|before| before == proxied)
-        {
+        let before = self.owner.proxied.lock().replace(proxied.clone());
+        if before.as_ref() == Some(&proxied) {
             return;
         }
         let session = self.clone();

@@ -89,11 +89,13 @@ where
                 // Nobody reads any more: there is nothing to finish.
                 connection.running.abort_all();
                 connection.end_session().await;
-                return written.unwrap_or_else(|error| Err(io::Error::other(error))).map(|()| 0);
+                written.unwrap_or_else(|error| Err(io::Error::other(error)))?;
+                return Ok(0);
             }
-            Some(done) = connection.running.join_next_with_id() => {
-                connection.forget(done.map_or_else(|error| error.id(), |(id, ())| id));
-            }
+            Some(done) = connection.running.join_next_with_id() => match done {
+                Ok((id, ())) => connection.forget(id),
+                Err(error) => connection.forget(error.id()),
+            },
             line = lines.next() => match line {
                 Ok(Some(line)) => connection.take(line).await,
                 Ok(None) => break (false, Ok(())),
@@ -109,7 +111,7 @@ where
     writer.abort();
     ended?;
     match written {
-        Ok(Ok(written)) => written.map(|()| cut),
+        Ok(Ok(Err(error))) => Err(error),
         _ => Ok(cut),
     }
 }
@@ -227,9 +229,11 @@ impl<H: Handler> StdioConnection<H> {
         if self.session.is_none() {
             return true;
         }
-        let version = request.meta_str(meta::PROTOCOL_VERSION);
-        let revision = version.and_then(|version| Revision::parse(&version));
-        revision.is_none_or(|revision| revision.era() != Era::Legacy)
+        let Some(version) = request.meta_str(meta::PROTOCOL_VERSION) else { return true };
+        match Revision::parse(&version) {
+            Some(revision) => revision.era() != Era::Legacy,
+            None => true,
+        }
     }
 
     /// The handshake. Nothing else is read meanwhile, because what follows belongs to the new
@@ -272,10 +276,10 @@ impl<H: Handler> StdioConnection<H> {
     /// if it takes longer.
     async fn start(&mut self, job: Job) {
         let Job { exchange, answer, modern, waits } = job;
-        if answer.is_some() && self.running.len() >= self.limits.requests {
-            return self
-                .refuse(ListenerError::Busy, answer.as_deref().filter(|id| !id.is_empty()))
-                .await;
+        if let Some(id) = &answer
+            && self.running.len() >= self.limits.requests
+        {
+            return self.refuse(ListenerError::Busy, known_id(id)).await;
         }
         let id = answer.clone().filter(|_| modern).unwrap_or_default();
         let handler = Arc::clone(&self.handler);
@@ -302,11 +306,13 @@ impl<H: Handler> StdioConnection<H> {
 
     /// Drops the modern request with this id; `false` if there is none.
     fn cancel(&self, id: &[u8]) -> bool {
-        let mut flights = self.flights.values().filter(|flight| flight.id == id);
-        flights.next().is_some_and(|flight| {
-            flight.handle.abort();
-            true
-        })
+        for flight in self.flights.values() {
+            if flight.id == id {
+                flight.handle.abort();
+                return true;
+            }
+        }
+        false
     }
 
     /// Turns a message away: for the record, as over HTTP, and in words for the client.
@@ -333,10 +339,11 @@ impl<H: Handler> StdioConnection<H> {
     /// Lets requests finish within the grace time, or until `hurry`; gives the number of those that
     /// did not.
     async fn finish(&mut self, hurry: impl Future<Output = ()>) -> usize {
-        self.flights
-            .values()
-            .filter(|flight| flight.waits)
-            .for_each(|flight| flight.handle.abort());
+        for flight in self.flights.values() {
+            if flight.waits {
+                flight.handle.abort();
+            }
+        }
         let all = async { while self.running.join_next().await.is_some() {} };
         let cut = tokio::select! {
             () = all => 0,
@@ -351,14 +358,18 @@ impl<H: Handler> StdioConnection<H> {
 
 /// One request, or something unreadable: asks the proxy, writes what comes back.
 async fn ask<H: Handler>(handler: &H, exchange: Exchange, id: &[u8], out: &MessageQueue) {
-    let known = Some(id).filter(|id| !id.is_empty());
     let reply = within(Tag::new(None, None), handler.handle(exchange)).await;
     if !session_client::forward_reply(reply, out).await
-        && let Some(id) = known
+        && let Some(id) = known_id(id)
     {
         let silence = write::error(Some(id), code::INTERNAL, "the gateway gave no answer", None);
         let _ = out.send(text(silence)).await;
     }
+}
+
+/// The id of a request; something unreadable has an empty one, which is none.
+fn known_id(id: &[u8]) -> Option<&[u8]> {
+    if id.is_empty() { None } else { Some(id) }
 }
 
 /// The headers that HTTP requires of a modern message, made from the message itself.
@@ -368,7 +379,9 @@ fn standard_headers(request: &Request) -> HeaderMap {
         insert(&mut headers, "mcp-protocol-version", &version);
     }
     insert(&mut headers, "mcp-method", &request.method_name());
-    if let Some(name) = request.method.target().and_then(|target| request.param_str(target)) {
+    if let Some(target) = request.method.target()
+        && let Some(name) = request.param_str(target)
+    {
         insert(&mut headers, "mcp-name", &header::encode_value(&name));
     }
     headers

@@ -45,7 +45,8 @@ impl Tls {
     /// # Errors
     /// The file that cannot be used, and why.
     pub fn check(&self) -> Result<(), TlsError> {
-        load_material(self).map(drop)
+        load_material(self)?;
+        Ok(())
     }
 }
 
@@ -117,7 +118,10 @@ impl ServerCertificate {
 }
 
 fn take_stamps(files: &Tls) -> [FileStamp; 3] {
-    let clients = files.clients.as_ref().map_or(FileStamp(None), |clients| take_stamp(&clients.ca));
+    let clients = match &files.clients {
+        Some(clients) => take_stamp(&clients.ca),
+        None => FileStamp(None),
+    };
     [take_stamp(&files.cert), take_stamp(&files.key), clients]
 }
 
@@ -125,8 +129,10 @@ fn take_stamps(files: &Tls) -> [FileStamp; 3] {
 pub(crate) fn read_client_certificate(
     connection: &ServerConnection,
 ) -> Result<Option<Arc<Certificate>>, ClientCertificateError> {
-    let shown = connection.peer_certificates().and_then(|chain| chain.first());
-    shown.map(|certificate| Certificate::read(certificate).map(Arc::new)).transpose()
+    match connection.peer_certificates() {
+        Some([certificate, ..]) => Ok(Some(Arc::new(Certificate::read(certificate)?))),
+        _ => Ok(None),
+    }
 }
 
 fn take_stamp(path: &Path) -> FileStamp {
@@ -163,13 +169,14 @@ fn find_first_expiry(certificates: &[CertificateDer<'_>]) -> Option<i64> {
 }
 
 fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-    PrivateKeyDer::from_pem_file(path).map_err(|cause| match cause {
+    match PrivateKeyDer::from_pem_file(path) {
+        Ok(key) => Ok(key),
         // The lines by which older programs say how a key is encrypted are no base64.
-        pem::Error::NoItemsFound | pem::Error::Base64Decode(_) => {
-            TlsError::NoKey { path: path.to_owned() }
+        Err(pem::Error::NoItemsFound | pem::Error::Base64Decode(_)) => {
+            Err(TlsError::NoKey { path: path.to_owned() })
         }
-        cause => TlsError::File { path: path.to_owned(), cause },
-    })
+        Err(cause) => Err(TlsError::File { path: path.to_owned(), cause }),
+    }
 }
 
 fn make_config(
@@ -186,19 +193,22 @@ fn make_config(
         .and_then(|builder| {
             builder.with_client_cert_verifier(verifier).with_single_cert(certificates, key)
         });
-    let mut config = config.map_err(|cause| TlsError::Pair {
-        cert: files.cert.clone(),
-        key: files.key.clone(),
-        cause,
-    })?;
+    let mut config = match config {
+        Ok(config) => config,
+        Err(cause) => {
+            let cert = files.cert.clone();
+            return Err(TlsError::Pair { cert, key: files.key.clone(), cause });
+        }
+    };
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)
 }
 
 fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let read = CertificateDer::pem_file_iter(path);
-    let read = read.and_then(|all| all.take(MAX_CERTIFICATES).collect());
-    read.map_err(|cause| TlsError::File { path: path.to_owned(), cause })
+    match CertificateDer::pem_file_iter(path).and_then(|all| all.take(MAX_CERTIFICATES).collect()) {
+        Ok(certificates) => Ok(certificates),
+        Err(cause) => Err(TlsError::File { path: path.to_owned(), cause }),
+    }
 }
 
 fn make_verifier(
@@ -209,12 +219,16 @@ fn make_verifier(
     let path = &clients.ca;
     let mut roots = RootCertStore::empty();
     for certificate in authorities {
-        let added = roots.add(certificate);
-        added.map_err(|cause| TlsError::Authority { path: path.clone(), cause })?;
+        if let Err(cause) = roots.add(certificate) {
+            return Err(TlsError::Authority { path: path.clone(), cause });
+        }
     }
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
     let builder = if clients.required { builder } else { builder.allow_unauthenticated() };
-    builder.build().map_err(|cause| TlsError::Authorities { path: path.clone(), cause })
+    match builder.build() {
+        Ok(verifier) => Ok(verifier),
+        Err(cause) => Err(TlsError::Authorities { path: path.clone(), cause }),
+    }
 }
 
 #[cfg(test)]

@@ -118,7 +118,10 @@ impl UnfinishedBody<'_> {
 /// How long until the time of one of these bodies is over. By then at least one of them has ended.
 fn time_until_first(ends: &[Instant]) -> Duration {
     let now = Instant::now();
-    ends.iter().min().map_or(Duration::ZERO, |end| end.saturating_duration_since(now))
+    match ends.iter().min() {
+        Some(end) => end.saturating_duration_since(now),
+        None => Duration::ZERO,
+    }
 }
 
 fn remove(ends: &mut Vec<Instant>, end: Instant) {

@@ -57,7 +57,7 @@ impl Offers {
             completions: has(capabilities, "completions"),
             logging: has(capabilities, "logging"),
             legacy_tasks: has(capabilities, "tasks"),
-            tasks: capabilities.get("extensions").and_then(|e| e.get(TASKS)).is_some(),
+            tasks: capabilities["extensions"].get(TASKS).is_some(),
             list_changed: lists.iter().any(|list| has_flag(capabilities, list, "listChanged")),
         }
     }
@@ -115,7 +115,7 @@ impl Offers {
 }
 
 fn has(capabilities: &Value, name: &str) -> bool {
-    capabilities.get(name).is_some_and(Value::is_object)
+    capabilities[name].is_object()
 }
 
 fn has_flag(capabilities: &Value, name: &str, flag: &str) -> bool {
@@ -183,15 +183,15 @@ pub fn carried_of(declared: &[u8], revision: Revision) -> Bytes {
 /// declared: every tool call of a legacy client comes here.
 #[must_use]
 pub fn with_tasks(carried: &[u8]) -> Cow<'static, [u8]> {
-    let Some(others) = carried.strip_suffix(b"}").filter(|others| *others != b"{") else {
-        return Cow::Borrowed(TASKS_ALONE.as_bytes());
+    let others = match carried.strip_suffix(b"}") {
+        None | Some(b"{") => return Cow::Borrowed(TASKS_ALONE.as_bytes()),
+        Some(others) => others,
     };
     if memchr::memmem::find(carried, b"\"extensions\"").is_none() {
         let extension = TASKS_ALONE.trim_start_matches('{').as_bytes();
         return [others, b",", extension].concat().into();
     }
-    let all = serde_json::from_slice(carried);
-    let mut all: Map<String, Value> = all.unwrap_or_default();
+    let mut all: Map<String, Value> = serde_json::from_slice(carried).unwrap_or(Map::new());
     let extensions = all.entry("extensions").or_insert_with(|| json!({}));
     if let Value::Object(extensions) = extensions {
         extensions.insert(TASKS.to_owned(), json!({}));
@@ -248,7 +248,7 @@ fn is_plain(part: &str) -> bool {
 
 /// Capabilities that are too long to be kept, without extensions that the gateway does not know.
 fn without_unknown(text: &str) -> Bytes {
-    let mut all: Map<String, Value> = serde_json::from_str(text).unwrap_or_default();
+    let mut all: Map<String, Value> = serde_json::from_str(text).unwrap_or(Map::new());
     if let Some(Value::Object(extensions)) = all.get_mut("extensions") {
         extensions.retain(|name, _| matches!(name.as_str(), TASKS | UI));
     }

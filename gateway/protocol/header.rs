@@ -6,6 +6,7 @@
 //! to send.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -32,9 +33,9 @@ const MAX_INTEGER: i64 = (1 << 53) - 1;
 /// in the base64 sentinel.
 #[must_use]
 pub fn encode_value(value: &str) -> Cow<'_, str> {
-    let plain = value.bytes().all(|b| (b' '..=b'~').contains(&b));
-    let padded = value.starts_with(' ') || value.ends_with(' ');
-    if plain && !padded && !(value.starts_with(OPEN) && value.ends_with(CLOSE)) {
+    let is_printable = !value.contains(|c: char| !matches!(c, ' '..='~'));
+    let is_padded = value.starts_with(' ') || value.ends_with(' ');
+    if is_printable && !is_padded && !(value.starts_with(OPEN) && value.ends_with(CLOSE)) {
         return Cow::Borrowed(value);
     }
     Cow::Owned([OPEN, &STANDARD.encode(value), CLOSE].concat())
@@ -52,15 +53,21 @@ pub struct BadSentinel;
 /// # Errors
 /// [`BadSentinel`]: answer -32020 with status 400.
 pub fn decode_value(header: &[u8]) -> Result<Cow<'_, str>, BadSentinel> {
-    if !header.iter().all(|b| matches!(b, b'\t' | b' '..=b'~')) {
+    let Ok(text) = std::str::from_utf8(header) else { return Err(BadSentinel) };
+    if text.contains(|c: char| !matches!(c, '\t' | ' '..='~')) {
         return Err(BadSentinel);
     }
-    let text = std::str::from_utf8(header).map_err(|_| BadSentinel)?.trim_matches([' ', '\t']);
-    let Some(payload) = text.strip_prefix(OPEN).and_then(|rest| rest.strip_suffix(CLOSE)) else {
-        return Ok(Cow::Borrowed(text));
-    };
-    let bytes = STANDARD.decode(payload).map_err(|_| BadSentinel)?;
-    String::from_utf8(bytes).map(Cow::Owned).map_err(|_| BadSentinel)
+    let text = text.trim_matches([' ', '\t']);
+    let Some(payload) = sentinel_payload(text) else { return Ok(Cow::Borrowed(text)) };
+    let Ok(bytes) = STANDARD.decode(payload) else { return Err(BadSentinel) };
+    match String::from_utf8(bytes) {
+        Ok(value) => Ok(Cow::Owned(value)),
+        Err(_) => Err(BadSentinel),
+    }
+}
+
+fn sentinel_payload(text: &str) -> Option<&str> {
+    text.strip_prefix(OPEN)?.strip_suffix(CLOSE)
 }
 
 /// Which arguments of one tool travel in which `Mcp-Param-*` headers.
@@ -126,23 +133,17 @@ impl ParamHeaders {
             if !found.reachable {
                 return refuse(AnnotationFault::Misplaced, &found.path);
             }
-            let name =
-                text.get(found.name).and_then(|raw| serde_json::from_str::<String>(raw).ok());
-            let Some(name) = name.filter(|name| is_token(name)) else {
+            let Some(name) = annotated_name(text, found.name) else {
                 return refuse(AnnotationFault::Name, &found.path);
             };
-            let mut kinds = found
-                .kinds
-                .into_iter()
-                .map(|kind| is_primitive(text.get(kind).unwrap_or_default()));
-            if kinds.next() != Some(true) || kinds.any(|primitive| !primitive) {
+            if !are_primitive(text, found.kinds) {
                 return refuse(AnnotationFault::Type, &found.path);
             }
-            let name = [PREFIX, &name].concat();
-            if headers.iter().any(|h| h.name.eq_ignore_ascii_case(&name) || h.path == found.path) {
-                return refuse(AnnotationFault::Duplicate, &found.path);
+            let header = ParamHeader { name, path: found.path };
+            if headers.iter().any(|other| other.clashes_with(&header)) {
+                return refuse(AnnotationFault::Duplicate, &header.path);
             }
-            headers.push(ParamHeader { name, path: found.path });
+            headers.push(header);
         }
         if walk.too_deep { refuse(AnnotationFault::TooDeep, &[]) } else { Ok(Self(headers)) }
     }
@@ -160,13 +161,13 @@ impl ParamHeaders {
 
     /// The names of the headers that repeat an argument at the root.
     pub fn shallow_names(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().filter(|header| header.path.len() == 1).map(|header| header.name.as_str())
+        self.0.iter().filter(|header| !header.is_nested()).map(|header| header.name.as_str())
     }
 
     /// Whether some header repeats something within an argument.
     #[must_use]
     pub fn has_nested(&self) -> bool {
-        self.0.iter().any(|header| header.path.len() > 1)
+        self.0.iter().any(ParamHeader::is_nested)
     }
 
     /// The headers for a call with these `arguments` (JSON text): name and value, ready to send.
@@ -176,18 +177,24 @@ impl ParamHeaders {
     /// are not JSON give no headers.
     #[must_use]
     pub fn values(&self, arguments: &[u8]) -> Vec<(&str, String)> {
-        let Some(text) = (!self.is_empty()).then(|| checked(arguments)).flatten() else {
+        if self.is_empty() {
             return Vec::new();
-        };
+        }
+        let Some(text) = checked(arguments) else { return Vec::new() };
         let mut values = vec![None; self.0.len()];
-        let all: Vec<usize> = (0..self.0.len()).collect();
-        self.collect(&mut Reader::new(text), 0, &all, &mut values);
-        let named = self.0.iter().zip(values);
-        named.filter_map(|(header, value)| Some((header.name.as_str(), value?))).collect()
+        let all = Vec::from_iter(0..self.0.len());
+        self.read_values(&mut Reader::new(text), 0, &all, &mut values);
+        let mut headers = Vec::new();
+        for (header, value) in self.0.iter().zip(values) {
+            if let Some(value) = value {
+                headers.push((header.name.as_str(), value));
+            }
+        }
+        headers
     }
 
     /// Reads one value; `wanted` are the headers whose paths led here in `depth` steps.
-    fn collect(
+    fn read_values(
         &self,
         reader: &mut Reader<'_>,
         depth: usize,
@@ -196,8 +203,10 @@ impl ParamHeaders {
     ) {
         if wanted.is_empty() || reader.peek() != Some(b'{') {
             let raw = reader.skip();
-            for index in wanted.iter().filter(|i| self.path(**i).len() == depth) {
-                if let Some(value) = values.get_mut(*index) {
+            for &index in wanted {
+                if self.path(index).len() == depth
+                    && let Some(value) = values.get_mut(index)
+                {
                     *value = render(raw);
                 }
             }
@@ -216,13 +225,47 @@ impl ParamHeaders {
                     *value = None;
                 }
             }
-            self.collect(reader, depth + 1, &below, values);
+            self.read_values(reader, depth + 1, &below, values);
         }
     }
 
     fn path(&self, index: usize) -> &[String] {
-        self.0.get(index).map_or(&[], |header| &header.path)
+        match self.0.get(index) {
+            Some(header) => &header.path,
+            None => &[],
+        }
     }
+}
+
+impl ParamHeader {
+    /// Whether it repeats something within an argument, not the argument.
+    fn is_nested(&self) -> bool {
+        self.path.len() > 1
+    }
+
+    fn clashes_with(&self, other: &Self) -> bool {
+        self.name.eq_ignore_ascii_case(&other.name) || self.path == other.path
+    }
+}
+
+/// The header that an annotation names; `None` when no header can have that name.
+fn annotated_name(text: &str, annotation: Range<usize>) -> Option<String> {
+    let name: String = serde_json::from_str(text.get(annotation)?).ok()?;
+    if !is_token(&name) {
+        return None;
+    }
+    Some([PREFIX, &name].concat())
+}
+
+/// Whether a property has a type, and none but primitive ones.
+fn are_primitive(text: &str, kinds: Vec<Range<usize>>) -> bool {
+    let has_type = !kinds.is_empty();
+    for kind in kinds {
+        if !is_primitive(text.get(kind).unwrap_or("")) {
+            return false;
+        }
+    }
+    has_type
 }
 
 /// The schema without its `x-mcp-header` members, every other byte kept. Text that is not JSON
@@ -250,10 +293,10 @@ fn cut<'a>(input_schema: &'a [u8], walk: impl FnOnce(&'a str) -> Walk<'a>) -> Co
     let mut out = Vec::with_capacity(input_schema.len());
     let mut from = 0;
     for cut in walk.cuts {
-        out.extend_from_slice(input_schema.get(from..cut.start).unwrap_or_default());
+        out.extend_from_slice(input_schema.get(from..cut.start).unwrap_or(&[]));
         from = cut.end;
     }
-    out.extend_from_slice(input_schema.get(from..).unwrap_or_default());
+    out.extend_from_slice(input_schema.get(from..).unwrap_or(&[]));
     Cow::Owned(out)
 }
 
@@ -265,7 +308,10 @@ fn may_have_annotations(schema: &[u8]) -> bool {
 /// The text if it is JSON, which the readers below rely on.
 fn checked(json: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(json).ok()?;
-    serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok().then_some(text)
+    match serde_json::from_str::<serde::de::IgnoredAny>(text) {
+        Ok(_) => Some(text),
+        Err(_) => None,
+    }
 }
 
 /// RFC 9110 `1*tchar`.
@@ -280,7 +326,7 @@ pub fn is_token_char(b: u8) -> bool {
 }
 
 fn refuse<T>(fault: AnnotationFault, path: &[String]) -> Result<T, AnnotationError> {
-    Err(AnnotationError { fault, at: path.join("/").chars().take(MAX_AT).collect() })
+    Err(AnnotationError { fault, at: String::from_iter(path.join("/").chars().take(MAX_AT)) })
 }
 
 /// Whether a `type` is a primitive one, alone or beside `null`.
@@ -288,11 +334,15 @@ fn is_primitive(kind: &str) -> bool {
     match serde_json::from_str::<Value>(kind) {
         Ok(Value::String(name)) => is_primitive_name(&name),
         Ok(Value::Array(names)) => {
-            let mut others = names.iter().filter(|name| name.as_str() != Some("null"));
-            match (others.next(), others.next()) {
-                (Some(Value::String(name)), None) => is_primitive_name(name),
-                _ => false,
+            let mut primitive = 0;
+            for name in &names {
+                match name.as_str() {
+                    Some("null") => {}
+                    Some(name) if is_primitive_name(name) => primitive += 1,
+                    _ => return false,
+                }
             }
+            primitive == 1
         }
         _ => false,
     }
@@ -315,11 +365,16 @@ fn render(raw: &str) -> Option<String> {
         #[allow(clippy::cast_possible_truncation)] // a whole number this small is exact
         Err(_) => {
             let float: f64 = raw.parse().ok()?;
-            (float.fract() == 0.0 && float.abs() <= 9_007_199_254_740_991.0)
-                .then_some(float as i64)?
+            if float.fract() != 0.0 || float.abs() > 9_007_199_254_740_991.0 {
+                return None;
+            }
+            float as i64
         }
     };
-    (-MAX_INTEGER..=MAX_INTEGER).contains(&integer).then(|| integer.to_string())
+    if !(-MAX_INTEGER..=MAX_INTEGER).contains(&integer) {
+        return None;
+    }
+    Some(integer.to_string())
 }
 
 #[cfg(test)]

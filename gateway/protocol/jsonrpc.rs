@@ -45,20 +45,15 @@ struct Parts {
 /// [`MessageError`]; nothing of the text is used then, except the id of an invalid request.
 pub fn parse(text: Bytes, max_depth: usize, sent_by: SentBy) -> Result<Message, MessageError> {
     let mut parts = Parts::default();
-    let mut scanner = Scanner::new(&text, max_depth).map_err(MessageError::Parse)?;
-    let first = scanner.peek();
-    if first != Some(b'{') {
-        let span = scanner.value().and_then(|span| scanner.end().map(|()| span));
-        let not_object = EnvelopeError::Scan(ScanError { what: Fault::NotObject, at: 0 });
-        let what = if first == Some(b'[') { EnvelopeError::Batch } else { not_object };
-        return Err(
-            span.map_or_else(MessageError::Parse, |_| MessageError::Invalid { what, id: None })
-        );
+    let mut scanner = match Scanner::new(&text, max_depth) {
+        Ok(scanner) => scanner,
+        Err(flaw) => return Err(MessageError::Parse(flaw)),
+    };
+    if scanner.peek() != Some(b'{') {
+        return Err(not_an_object(&mut scanner));
     }
     let keys = if sent_by == SentBy::Client { Keys::Strict } else { Keys::Distinct };
-    let walked = scanner.object(keys, &mut |s, member| parts.member(s, &text, member, keys));
-    let finished = walked.and_then(|_| scanner.end());
-    if let Err(flaw) = finished {
+    if let Err(flaw) = parts.read(&mut scanner, &text, keys) {
         if flaw.what.is_syntax() {
             return Err(MessageError::Parse(flaw));
         }
@@ -70,7 +65,29 @@ pub fn parse(text: Bytes, max_depth: usize, sent_by: SentBy) -> Result<Message, 
     parts.finish(text)
 }
 
+/// Why a text that begins otherwise than an object is no message.
+fn not_an_object(scanner: &mut Scanner<'_>) -> MessageError {
+    let is_array = scanner.peek() == Some(b'[');
+    if let Err(flaw) = scanner.value() {
+        return MessageError::Parse(flaw);
+    }
+    if let Err(flaw) = scanner.end() {
+        return MessageError::Parse(flaw);
+    }
+    let what = match is_array {
+        true => EnvelopeError::Batch,
+        false => EnvelopeError::Scan(ScanError { what: Fault::NotObject, at: 0 }),
+    };
+    MessageError::Invalid { what, id: None }
+}
+
 impl Parts {
+    /// Reads the message and nothing after it.
+    fn read(&mut self, s: &mut Scanner<'_>, text: &[u8], keys: Keys) -> Result<(), ScanError> {
+        s.object(keys, &mut |s, member| self.member(s, text, member, keys))?;
+        s.end()
+    }
+
     fn member(
         &mut self,
         s: &mut Scanner<'_>,
@@ -83,7 +100,7 @@ impl Parts {
             b"jsonrpc" => {
                 let span = s.value()?;
                 let raw = span.of(text);
-                self.version = raw == b"\"2.0\"" || scan::as_str(raw).is_some_and(|v| v == "2.0");
+                self.version = raw == b"\"2.0\"" || scan::as_str(raw).as_deref() == Some("2.0");
                 Ok(span)
             }
             b"id" => {
@@ -125,7 +142,7 @@ impl Parts {
             s.members(keys)
         } else {
             self.broken.get_or_insert(broken);
-            s.value().map(|span| (span, Members::new()))
+            Ok((s.value()?, Members::new()))
         }
     }
 

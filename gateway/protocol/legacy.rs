@@ -39,14 +39,17 @@ pub fn initialize_params(revision: Revision, capabilities: &Value, info: &Value)
 /// # Errors
 /// [`WelcomeError`]; the caller disconnects.
 pub fn read_welcome(result: &[u8]) -> Result<Welcome, WelcomeError> {
-    let result: Value = serde_json::from_slice(result).map_err(|_| WelcomeError::Json)?;
-    let version =
-        result.get("protocolVersion").and_then(Value::as_str).ok_or(WelcomeError::NoVersion)?;
-    let Some(revision) = parse_legacy(version) else {
-        return Err(WelcomeError::Version(version.chars().take(64).collect()));
+    let Ok(result) = serde_json::from_slice::<Value>(result) else {
+        return Err(WelcomeError::Json);
     };
-    let capabilities = result.get("capabilities").cloned().unwrap_or_default();
-    let mut offers = Offers::of(&capabilities);
+    let Some(Value::String(version)) = result.get("protocolVersion") else {
+        return Err(WelcomeError::NoVersion);
+    };
+    let Some(revision) = parse_legacy(version) else {
+        return Err(WelcomeError::Version(String::from_iter(version.chars().take(64))));
+    };
+    let capabilities = result.get("capabilities").unwrap_or(&Value::Null);
+    let mut offers = Offers::of(capabilities);
     if revision == Revision::V2024_11_05 {
         offers.completions = true; // the capability came later; the method was there
     }
@@ -65,11 +68,20 @@ pub fn read_welcome(result: &[u8]) -> Result<Welcome, WelcomeError> {
 /// newest legacy one.
 #[must_use]
 pub fn negotiate(requested: Option<&str>) -> Revision {
-    requested.and_then(parse_legacy).unwrap_or(Revision::NEWEST_LEGACY)
+    if let Some(version) = requested
+        && let Some(revision) = parse_legacy(version)
+    {
+        return revision;
+    }
+    Revision::NEWEST_LEGACY
 }
 
 fn parse_legacy(version: &str) -> Option<Revision> {
-    Revision::parse(version).filter(|revision| revision.era() == Era::Legacy)
+    let revision = Revision::parse(version)?;
+    match revision.era() {
+        Era::Legacy => Some(revision),
+        Era::Modern => None,
+    }
 }
 
 /// Name and version of an `Implementation` object, cut to what a person can read.
@@ -78,10 +90,13 @@ pub(crate) fn implementation(info: Option<&Value>) -> (String, String) {
 }
 
 fn implementation_part(info: Option<&Value>, key: &str) -> String {
-    let text = info.and_then(|info| info.get(key)).and_then(Value::as_str);
-    text.unwrap_or("?").chars().filter(|c| !c.is_control()).take(80).collect()
+    let text = match info {
+        Some(info) => info[key].as_str().unwrap_or("?"),
+        None => "?",
+    };
+    text.chars().filter(|c| !c.is_control()).take(80).collect()
 }
 
 pub(crate) fn text(value: &Value, key: &str) -> Option<String> {
-    value.get(key).and_then(Value::as_str).map(Into::into)
+    Some(value.get(key)?.as_str()?.to_owned())
 }

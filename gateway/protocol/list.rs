@@ -49,11 +49,13 @@ pub fn items(
     let mut unreadable = Unreadable::default();
     scanner.array(&mut |s| {
         if items.len() >= MAX_ITEMS {
-            return s.value().map(drop);
+            s.value()?;
+            return Ok(());
         }
         if s.peek() != Some(b'{') {
             nameless += 1;
-            return s.value().map(drop);
+            s.value()?;
+            return Ok(());
         }
         let (item, members) = s.members(Keys::Distinct)?;
         match find_text(&members, array, form.key) {
@@ -109,12 +111,15 @@ fn find_text<'a>(members: &[Member], raw: &'a [u8], name: &str) -> Option<Cow<'a
     scan::as_str(scan::find(members, raw, name)?.of(raw))
 }
 
+fn text_or_empty<'a>(members: &[Member], raw: &'a [u8], name: &str) -> Cow<'a, str> {
+    find_text(members, raw, name).unwrap_or(Cow::Borrowed(""))
+}
+
 /// A key for people: quoted, and its first 80 characters.
 #[must_use]
 pub fn short(key: &str) -> String {
-    let mut out = Vec::new();
-    write::string(&mut out, &key.chars().take(80).collect::<String>());
-    String::from_utf8(out).unwrap_or_default()
+    let quoted = write::quoted(&String::from_iter(key.chars().take(80)));
+    String::from_utf8(quoted).unwrap_or_default()
 }
 
 /// Nesting of blocks that hold URIs: message, content, resource.
@@ -206,7 +211,7 @@ fn takes_output_schema(revision: Revision, schema: &[u8]) -> bool {
 /// Whether a schema says `"type": "object"` at its root.
 #[must_use]
 pub fn has_object_root(schema: &[u8]) -> bool {
-    member(schema, "type").is_some_and(|kind| kind == b"\"object\"")
+    member(schema, "type") == Some(b"\"object\"")
 }
 
 /// Writes the `content`, `contents` or `messages` of a result with its URIs namespaced and, for
@@ -219,7 +224,7 @@ pub fn adapt_content(raw: &[u8], slug: Option<&str>, revision: Revision) -> Opti
     let mut out = Vec::with_capacity(raw.len() + 64);
     let mut writer = Adapt { slug, revision, changed: false };
     writer.value(&mut out, raw, 0).ok()?;
-    writer.changed.then_some(out)
+    if writer.changed { Some(out) } else { None }
 }
 
 /// Whether [`adapt_content`] makes a copy to find out what has to change.
@@ -284,12 +289,11 @@ impl Adapt<'_> {
         if too_new {
             self.changed = true;
             let words = if link {
-                let name = find_text(&members, raw, "name").unwrap_or_default();
-                let own = find_text(&members, raw, "uri").unwrap_or_default();
+                let name = text_or_empty(&members, raw, "name");
+                let own = text_or_empty(&members, raw, "uri");
                 format!("{name} {}", uri.as_deref().unwrap_or(&own))
             } else {
-                let kind = find_text(&members, raw, "mimeType").unwrap_or_default();
-                format!("[audio, {kind}]")
+                format!("[audio, {}]", text_or_empty(&members, raw, "mimeType"))
             };
             let mut object = Object::open(out);
             object.string("type", "text");

@@ -63,7 +63,8 @@ pub fn has_end_to_end(text: &[u8], members: &[Member]) -> bool {
 /// Any flaw of the text, or keys that parsers disagree on.
 pub fn members(raw: &[u8], max_depth: usize) -> Result<Members, scan::ScanError> {
     let mut scanner = scan::Scanner::new(raw, max_depth)?;
-    scanner.members(scan::Keys::Strict).map(|(_, members)| members)
+    let (_, members) = scanner.members(scan::Keys::Strict)?;
+    Ok(members)
 }
 
 /// What a modern request says of its sender, written into `_meta`.

@@ -37,17 +37,25 @@ pub enum Common {
 pub fn read_discovery(result: &[u8]) -> Option<Discovery> {
     let result: Value = serde_json::from_slice(result).ok()?;
     let versions = strings(result.get("supportedVersions")?)?;
-    let capabilities = result.get("capabilities").cloned().unwrap_or_default();
-    let info = result.get("_meta").and_then(|m| m.get(crate::meta::SERVER_INFO));
-    let (name, version) = implementation(info.or_else(|| result.get("serverInfo")));
+    let capabilities = result.get("capabilities").unwrap_or(&Value::Null);
+    let info = match server_info(&result) {
+        Some(info) => Some(info),
+        None => result.get("serverInfo"),
+    };
+    let (name, version) = implementation(info);
     Some(Discovery {
         versions,
-        offers: Offers::of(&capabilities),
+        offers: Offers::of(capabilities),
         extensions: capabilities.get("extensions").cloned(),
         instructions: text(&result, "instructions"),
         name,
         version,
     })
+}
+
+/// Where the revision has it: in `_meta`.
+fn server_info(result: &Value) -> Option<&Value> {
+    result.get("_meta")?.get(crate::meta::SERVER_INFO)
 }
 
 /// The newest revision that is in `versions` and ours; modern ones first.
@@ -71,13 +79,16 @@ pub fn common(versions: &[String]) -> Common {
 pub fn supported(data: Option<&[u8]>) -> Vec<String> {
     let Some(data) = data else { return Vec::new() };
     let Ok(data) = serde_json::from_slice::<Value>(data) else { return Vec::new() };
-    data.get("supported").and_then(strings).unwrap_or_default()
+    let Some(supported) = data.get("supported") else { return Vec::new() };
+    strings(supported).unwrap_or_default()
 }
 
 fn strings(value: &Value) -> Option<Vec<String>> {
     let mut strings = Vec::new();
     for item in value.as_array()?.iter().take(32) {
-        strings.extend(item.as_str().map(str::to_owned));
+        if let Some(text) = item.as_str() {
+            strings.push(text.to_owned());
+        }
     }
     Some(strings)
 }
@@ -85,7 +96,12 @@ fn strings(value: &Value) -> Option<Vec<String>> {
 /// `data` of the version error that we give.
 #[must_use]
 pub fn version_error(requested: &str) -> Value {
-    let modern = Revision::ALL.into_iter().filter(|revision| revision.era() == Era::Modern);
-    let supported: Vec<_> = modern.map(Revision::as_str).collect();
-    json!({"supported": supported, "requested": requested.chars().take(64).collect::<String>()})
+    let mut supported = Vec::new();
+    for revision in Revision::ALL {
+        if revision.era() == Era::Modern {
+            supported.push(revision.as_str());
+        }
+    }
+    let requested = String::from_iter(requested.chars().take(64));
+    json!({"supported": supported, "requested": requested})
 }

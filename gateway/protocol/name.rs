@@ -6,7 +6,7 @@
 
 use std::borrow::{Borrow, Cow};
 use std::collections::HashMap;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::ops::Deref;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -126,7 +126,12 @@ impl fmt::Display for Separator {
 impl FromStr for Separator {
     type Err = BadSeparator;
     fn from_str(text: &str) -> Result<Self, BadSeparator> {
-        Self::ALL.into_iter().find(|s| s.as_str() == text).ok_or(BadSeparator)
+        for separator in Self::ALL {
+            if separator.as_str() == text {
+                return Ok(separator);
+            }
+        }
+        Err(BadSeparator)
     }
 }
 
@@ -163,6 +168,13 @@ struct Candidate {
     step: usize,
 }
 
+impl Candidate {
+    /// The hex digits of its suffix; `None` when it has none.
+    fn suffix_digits(&self) -> Option<usize> {
+        SUFFIXES.get(self.step.checked_sub(1)?).copied()
+    }
+}
+
 impl Naming {
     /// One exposed name for each entry, in the order of the entries.
     ///
@@ -186,9 +198,14 @@ impl Naming {
             });
             order.push(index);
         }
-        let names = self.settle(&mut distinct);
-        let named = order.into_iter().filter_map(|index| names.get(index));
-        named.cloned().collect()
+        let distinct_names = self.settle(&mut distinct);
+        let mut names = Vec::with_capacity(order.len());
+        for index in order {
+            if let Some(name) = distinct_names.get(index) {
+                names.push(name.clone());
+            }
+        }
+        names
     }
 
     /// The name with the longest suffix, for an entry whose name something has that it was not
@@ -208,13 +225,10 @@ impl Naming {
         slug: &'a Slug,
         own: &'a str,
     ) -> impl Iterator<Item = String> + use<'a> {
-        let configured = self.separator;
         let usual = [Separator::Slash, Separator::DoubleUnderscore];
-        let extra = Some(configured).filter(|separator| !usual.contains(separator));
-        usual
-            .into_iter()
-            .chain(extra)
-            .map(move |separator| [slug, separator.as_str(), own].concat())
+        let extra = if usual.contains(&self.separator) { None } else { Some(self.separator) };
+        let separators = usual.into_iter().chain(extra);
+        separators.map(move |separator| [slug, separator.as_str(), own].concat())
     }
 
     fn limit(&self) -> usize {
@@ -250,7 +264,7 @@ impl Naming {
     /// is linear however names were chosen.
     fn settle(&self, candidates: &mut [Candidate]) -> Vec<String> {
         let mut claims: HashMap<String, (usize, usize)> = HashMap::with_capacity(candidates.len());
-        let mut waiting: Vec<usize> = (0..candidates.len()).collect();
+        let mut waiting = Vec::from_iter(0..candidates.len());
         while let Some(index) = waiting.pop() {
             let Some(candidate) = candidates.get(index) else { continue };
             let claim = self.render(candidate).to_ascii_lowercase();
@@ -259,26 +273,28 @@ impl Naming {
                 continue;
             }
             for (loser, at) in [(index, candidate.step), (other, step)] {
-                if let Some(candidate) =
-                    candidates.get_mut(loser).filter(|c| c.step == at && at < SUFFIXES.len())
+                if let Some(candidate) = candidates.get_mut(loser)
+                    && candidate.step == at
+                    && at < SUFFIXES.len()
                 {
                     candidate.step += 1;
                     waiting.push(loser);
                 }
             }
         }
-        candidates.iter().map(|c| self.render(c).into_owned()).collect()
+        candidates.iter().map(|candidate| self.render(candidate).into_owned()).collect()
     }
 
     fn render<'a>(&self, candidate: &'a Candidate) -> Cow<'a, str> {
-        let Some(digits) = candidate.step.checked_sub(1).and_then(|step| SUFFIXES.get(step)) else {
+        let Some(digits) = candidate.suffix_digits() else {
             return Cow::Borrowed(&candidate.plain);
         };
         let kept = self.limit().saturating_sub(digits + 1).min(candidate.plain.len());
-        let mut name = candidate.plain.get(..kept).unwrap_or_default().to_owned();
+        let mut name = candidate.plain.get(..kept).unwrap_or("").to_owned();
         name.push('_');
-        let nibbles = candidate.hash.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-        name.extend(nibbles.take(*digits).filter_map(|n| char::from_digit(u32::from(n), 16)));
+        for byte in candidate.hash.iter().take(digits / 2) {
+            let _ = write!(name, "{byte:02x}");
+        }
         Cow::Owned(name)
     }
 }

@@ -41,7 +41,10 @@ impl Outbound<'_> {
     /// The request as JSON text; one large member of it is passed on without a copy.
     #[must_use]
     pub fn write(&self, id: u64, method: Method) -> Pieces {
-        let size = self.request.map_or(0, |r| r.text.len());
+        let size = match self.request {
+            Some(request) => request.text.len(),
+            None => 0,
+        };
         let mut out = Vec::with_capacity(size.min(COPIED) + 512);
         out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
         write::number(&mut out, id);
@@ -71,9 +74,7 @@ impl Outbound<'_> {
             let text = &request.text;
             for member in request.params() {
                 let name = member.name_bytes(text);
-                if *name == *b"_meta"
-                    || self.replaced.iter().any(|(other, _)| *other.as_bytes() == *name)
-                {
+                if *name == *b"_meta" || self.replaces(&name) {
                     continue;
                 }
                 let key = member.key.of(text);
@@ -85,7 +86,10 @@ impl Outbound<'_> {
                 }
             }
         }
-        let copied = self.request.is_some_and(|r| meta::has_end_to_end(&r.text, r.meta_members()));
+        let copied = match self.request {
+            Some(request) => meta::has_end_to_end(&request.text, request.meta_members()),
+            None => false,
+        };
         if copied || self.sender.is_some() || self.progress || self.trace.is_some() {
             let mut meta = Object::open(params.key("_meta"));
             self.write_meta(&mut meta, id);
@@ -93,6 +97,10 @@ impl Outbound<'_> {
         }
         params.close();
         gap
+    }
+
+    fn replaces(&self, name: &[u8]) -> bool {
+        self.replaced.iter().any(|(other, _)| other.as_bytes() == name)
     }
 
     fn write_meta(&self, meta: &mut Object<'_>, id: u64) {

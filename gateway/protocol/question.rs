@@ -32,21 +32,27 @@ pub fn may_ask(declared: &[u8], method: Method, params: &[u8], revision: Revisio
 /// Whether an elicitation sends the user to a URL.
 fn is_url(params: &[u8]) -> bool {
     let Ok(params) = serde_json::from_slice::<Value>(params) else { return false };
-    params.get("mode").and_then(Value::as_str) == Some("url")
+    params["mode"] == "url"
 }
 
 /// Whether a form cannot be filled in without choosing several of a list, which no form could ask
 /// for before 2025-11-25.
 fn requires_several(params: &[u8]) -> bool {
     let Ok(params) = serde_json::from_slice::<Value>(params) else { return false };
-    let Some(schema) = params.get("requestedSchema") else { return false };
-    let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
-    let mut required = required.filter_map(Value::as_str);
-    required.any(|name| schema["properties"].get(name).is_some_and(takes_several))
+    let schema = &params["requestedSchema"];
+    let Value::Array(required) = &schema["required"] else { return false };
+    for name in required {
+        if let Value::String(name) = name
+            && takes_several(&schema["properties"][name])
+        {
+            return true;
+        }
+    }
+    false
 }
 
 fn takes_several(field: &Value) -> bool {
-    field.get("type").and_then(Value::as_str) == Some("array")
+    field["type"] == "array"
 }
 
 /// `elicitation: {}` means forms.
@@ -68,15 +74,17 @@ pub fn adapt_form(method: Method, params: &[u8], revision: Revision) -> Option<V
     let before = fields.len();
     fields.retain(|_, field| !takes_several(field));
     let mut has_changed = fields.len() < before;
-    for field in fields.values_mut().filter_map(Value::as_object_mut) {
-        has_changed |= name_choices(field);
+    for field in fields.values_mut() {
+        if let Value::Object(field) = field {
+            has_changed |= name_choices(field);
+        }
     }
-    has_changed.then(|| params.to_string().into_bytes())
+    if has_changed { Some(params.to_string().into_bytes()) } else { None }
 }
 
 /// Writes `oneOf` with a `const` and a `title` each as `enum` and `enumNames`.
 fn name_choices(field: &mut Map<String, Value>) -> bool {
-    let Some(choices) = field.get("oneOf").and_then(Value::as_array) else { return false };
+    let Some(Value::Array(choices)) = field.get("oneOf") else { return false };
     let mut values = Vec::with_capacity(choices.len());
     let mut names = Vec::with_capacity(choices.len());
     for choice in choices {
@@ -106,9 +114,10 @@ pub fn write_request(id: u64, method: Method, params: &[u8]) -> Vec<u8> {
 /// An elicitation whose message names the server that asks; other questions as they are.
 #[must_use]
 pub fn label<'a>(label: Option<&str>, method: Method, params: &'a [u8]) -> Cow<'a, [u8]> {
-    let Some(label) = label.filter(|_| method == Method::Elicit) else {
+    let Some(label) = label else { return Cow::Borrowed(params) };
+    if method != Method::Elicit {
         return Cow::Borrowed(params);
-    };
+    }
     let Ok(Value::Object(mut all)) = serde_json::from_slice(params) else {
         return Cow::Borrowed(params);
     };

@@ -113,8 +113,9 @@ impl<'a> Scanner<'a> {
             let key_at = self.at;
             let (key, escaped) = self.string()?;
             let mut member = Member { key, escaped, value: key };
-            check_key(self.text, self.plain, &members, &member, keys)
-                .map_err(|what| ScanError { what, at: offset(key_at) })?;
+            if let Err(what) = check_key(self.text, self.plain, &members, &member, keys) {
+                return Err(ScanError { what, at: offset(key_at) });
+            }
             self.take(b':')?;
             member.value = visit(self, member)?;
             members.push(member);
@@ -197,7 +198,7 @@ impl<'a> Scanner<'a> {
         let start = self.at;
         let mut escaped = false;
         loop {
-            self.at += plain_run(self.text.get(self.at..).unwrap_or_default());
+            self.at += plain_run(self.text.get(self.at..).unwrap_or(&[]));
             match self.text.get(self.at) {
                 Some(b'"') => {
                     let span = self.span(start);
@@ -218,7 +219,7 @@ impl<'a> Scanner<'a> {
         match self.text.get(self.at + 1) {
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 2,
             Some(b'u') => {
-                let digits = self.text.get(self.at + 2..self.at + 6).unwrap_or_default();
+                let digits = self.text.get(self.at + 2..self.at + 6).unwrap_or(&[]);
                 if digits.len() != 4 || !digits.iter().all(u8::is_ascii_hexdigit) {
                     return self.fail(Fault::Syntax);
                 }
@@ -246,7 +247,10 @@ impl<'a> Scanner<'a> {
 
     fn scalar(&mut self, first: Option<u8>) -> Result<(), ScanError> {
         match first {
-            Some(b'"') => self.string().map(drop),
+            Some(b'"') => {
+                self.string()?;
+                Ok(())
+            }
             Some(b't') => self.word(b"true"),
             Some(b'f') => self.word(b"false"),
             Some(b'n') => self.word(b"null"),
@@ -307,7 +311,9 @@ impl<'a> Scanner<'a> {
     }
 
     fn word(&mut self, word: &[u8]) -> Result<(), ScanError> {
-        if self.text.get(self.at..).is_some_and(|rest| rest.starts_with(word)) {
+        if let Some(rest) = self.text.get(self.at..)
+            && rest.starts_with(word)
+        {
             self.at += word.len();
             Ok(())
         } else {
@@ -317,7 +323,7 @@ impl<'a> Scanner<'a> {
 
     fn digits(&mut self) -> Result<(), ScanError> {
         let start = self.at;
-        while self.text.get(self.at).is_some_and(u8::is_ascii_digit) {
+        while let Some(b'0'..=b'9') = self.text.get(self.at) {
             self.at += 1;
         }
         if self.at == start { self.fail(Fault::Syntax) } else { Ok(()) }

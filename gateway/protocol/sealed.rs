@@ -76,6 +76,12 @@ pub enum SealError {
     Crypto,
 }
 
+impl From<Unspecified> for SecretError {
+    fn from(_: Unspecified) -> Self {
+        Self::Crypto
+    }
+}
+
 /// A token that does not open. All refusals read alike; [`Self::reason`] is for the log.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("invalid or expired token")]
@@ -154,7 +160,7 @@ impl Sealer {
     /// [`SecretError::Crypto`], when the system has no randomness.
     pub fn random() -> Result<Self, SecretError> {
         let mut secret = [0; MIN_SECRET];
-        rand::fill(&mut secret).map_err(|_| SecretError::Crypto)?;
+        rand::fill(&mut secret)?;
         Self::new(&secret)
     }
 
@@ -173,10 +179,10 @@ impl Sealer {
             if secret.as_ref().len() < MIN_SECRET {
                 return Err(SecretError::Short);
             }
-            keys.push(Key::derive(secret.as_ref()).map_err(|_| SecretError::Crypto)?);
+            keys.push(Key::derive(secret.as_ref())?);
         }
         let mut keys = keys.into_iter();
-        let newest = keys.next().ok_or(SecretError::None)?;
+        let Some(newest) = keys.next() else { return Err(SecretError::None) };
         Ok(Self { newest, older: keys.collect() })
     }
 
@@ -205,9 +211,10 @@ impl Sealer {
         sealed.extend_from_slice(&expires.to_be_bytes());
         sealed.extend_from_slice(plain);
         let (place, content) = sealed.split_at_mut(NONCE_LEN);
-        let (nonce, tag) = secret
-            .seal_in_place_separate_tag(Aad::from(associated(key, purpose, bind)), content)
-            .map_err(|_| SealError::Crypto)?;
+        let aad = Aad::from(associated(key, purpose, bind));
+        let Ok((nonce, tag)) = secret.seal_in_place_separate_tag(aad, content) else {
+            return Err(SealError::Crypto);
+        };
         place.copy_from_slice(nonce.as_ref());
         sealed.extend_from_slice(tag.as_ref());
         let mut token = String::with_capacity(head + base64_len(sealed_len));
@@ -231,24 +238,35 @@ impl Sealer {
         if token.len() > MAX_TOKEN {
             return Err(Refused(Reason::TooLong));
         }
-        let (key_id, sealed) = split(token).ok_or(Refused(Reason::Malformed))?;
-        let mut ring = std::iter::once(&self.newest).chain(&self.older);
-        let key = ring.find(|key| key.id == key_id).ok_or(Refused(Reason::UnknownKey))?;
-        let mut sealed = URL_SAFE_NO_PAD.decode(sealed).map_err(|_| Refused(Reason::Malformed))?;
-        let (nonce, content) =
-            sealed.split_at_mut_checked(NONCE_LEN).ok_or(Refused(Reason::Malformed))?;
-        let nonce =
-            Nonce::try_assume_unique_for_key(nonce).map_err(|_| Refused(Reason::Malformed))?;
-        let opened = key
-            .of(purpose)
-            .open_in_place(nonce, Aad::from(associated(key, purpose, bind)), content)
-            .map_err(|_| Refused(Reason::Forged))?;
-        let (expires, plain) =
-            opened.split_first_chunk::<EXPIRES_LEN>().ok_or(Refused(Reason::Malformed))?;
+        let Some((key_id, sealed)) = split(token) else {
+            return Err(Refused(Reason::Malformed));
+        };
+        let Some(key) = self.find_key(key_id) else { return Err(Refused(Reason::UnknownKey)) };
+        let Ok(mut sealed) = URL_SAFE_NO_PAD.decode(sealed) else {
+            return Err(Refused(Reason::Malformed));
+        };
+        let Some((nonce, content)) = sealed.split_first_chunk_mut::<NONCE_LEN>() else {
+            return Err(Refused(Reason::Malformed));
+        };
+        let nonce = Nonce::from(&*nonce);
+        let aad = Aad::from(associated(key, purpose, bind));
+        let Ok(opened) = key.of(purpose).open_in_place(nonce, aad, content) else {
+            return Err(Refused(Reason::Forged));
+        };
+        let Some((expires, plain)) = opened.split_first_chunk::<EXPIRES_LEN>() else {
+            return Err(Refused(Reason::Malformed));
+        };
         if u64::from_be_bytes(*expires) <= now {
             return Err(Refused(Reason::Expired));
         }
         Ok(plain.to_vec())
+    }
+
+    fn find_key(&self, id: &str) -> Option<&Key> {
+        if self.newest.id == id {
+            return Some(&self.newest);
+        }
+        self.older.iter().find(|key| key.id == id)
     }
 }
 

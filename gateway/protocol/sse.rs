@@ -203,18 +203,19 @@ impl<A: Assembly> Decoder<A> {
         self.used = self.used.saturating_add(line.len());
         let skip = if line.get(colon + 1) == Some(&b' ') { 2 } else { 1 };
         let value = line.slice((colon + skip).min(line.len())..);
-        match line.get(..colon).unwrap_or_default() {
+        match line.get(..colon).unwrap_or(&[]) {
             b"data" => {
-                self.data = std::mem::replace(&mut self.data, Data::None).and(value, &self.partial);
+                let before = std::mem::replace(&mut self.data, Data::None);
+                self.data = before.with_line(value, &self.partial);
             }
             b"event" => self.event = Some(String::from_utf8_lossy(&value).into_owned()),
             b"id" if memchr::memchr(0, &value).is_none() => {
                 self.id = Some(String::from_utf8_lossy(&value).into_owned());
             }
-            b"retry" if !value.is_empty() && value.iter().all(u8::is_ascii_digit) => {
-                let digits = value.iter().map(|d| u64::from(d - b'0'));
-                self.retry =
-                    Some(digits.fold(0, |n: u64, d| n.saturating_mul(10).saturating_add(d)));
+            b"retry" => {
+                if let Some(ms) = read_digits(&value) {
+                    self.retry = Some(ms);
+                }
             }
             _ => {}
         }
@@ -222,7 +223,10 @@ impl<A: Assembly> Decoder<A> {
 
     fn dispatch(&mut self) -> Option<Event> {
         self.used = 0;
-        let event = self.event.take().filter(|name| !name.is_empty() && name != "message");
+        let event = match self.event.take() {
+            Some(name) if name.is_empty() || name == "message" => None,
+            name => name,
+        };
         let id = self.id.take();
         let retry = self.retry.take();
         let data = match std::mem::replace(&mut self.data, Data::None) {
@@ -236,7 +240,7 @@ impl<A: Assembly> Decoder<A> {
 }
 
 impl<A: Assembly> Data<A> {
-    fn and(self, line: Bytes, assembly: &A) -> Self {
+    fn with_line(self, line: Bytes, assembly: &A) -> Self {
         let mut lines = match self {
             Self::None => return Self::Line(line),
             Self::Line(first) => {
@@ -250,6 +254,21 @@ impl<A: Assembly> Data<A> {
         lines.extend(&line);
         Self::Joined(lines)
     }
+}
+
+/// A number in decimal digits alone; what is too large is the largest.
+fn read_digits(text: &[u8]) -> Option<u64> {
+    if text.is_empty() {
+        return None;
+    }
+    let mut number = 0_u64;
+    for byte in text {
+        if !byte.is_ascii_digit() {
+            return None;
+        }
+        number = number.saturating_mul(10).saturating_add(u64::from(byte - b'0'));
+    }
+    Some(number)
 }
 
 /// Writes one message. Data with line breaks becomes several data lines; a reader sees each break
@@ -282,20 +301,24 @@ pub fn endpoint(out: &mut impl BufMut, uri: &str) {
 }
 
 fn write_id(out: &mut impl BufMut, id: Option<&str>) {
-    let Some(id) = id.filter(|id| memchr::memchr3(b'\r', b'\n', 0, id.as_bytes()).is_none()) else {
+    let Some(id) = id else { return };
+    if memchr::memchr3(b'\r', b'\n', 0, id.as_bytes()).is_some() {
         return;
-    };
+    }
     out.put_slice(b"id: ");
     out.put_slice(id.as_bytes());
     out.put_u8(b'\n');
 }
 
+/// The first line, and what begins with its ending; `None` when no line ends.
+fn split_line(data: &[u8]) -> Option<(&[u8], &[u8])> {
+    data.split_at_checked(memchr2(b'\r', b'\n', data)?)
+}
+
 fn write_data(out: &mut impl BufMut, mut data: &[u8]) {
     loop {
         out.put_slice(b"data: ");
-        let Some((line, ending)) =
-            memchr2(b'\r', b'\n', data).and_then(|end| data.split_at_checked(end))
-        else {
+        let Some((line, ending)) = split_line(data) else {
             out.put_slice(data);
             out.put_slice(b"\n\n");
             return;
@@ -303,7 +326,7 @@ fn write_data(out: &mut impl BufMut, mut data: &[u8]) {
         out.put_slice(line);
         out.put_u8(b'\n');
         let skip = if ending.starts_with(b"\r\n") { 2 } else { 1 };
-        data = ending.get(skip..).unwrap_or_default();
+        data = ending.get(skip..).unwrap_or(&[]);
     }
 }
 

@@ -27,12 +27,10 @@ pub fn rewrite(
     let mut key = String::new();
     let mut at = 0;
     let mut copied = 0;
-    while let Some(start) =
-        text.get(at..).and_then(|rest| memchr::memchr(b'"', rest)).map(|found| at + found)
-    {
+    while let Some(start) = find_quote(text, at) {
         let Some(end) = end_of(text, start + 1) else { break };
-        let decoded = unescape(text.get(start + 1..end).unwrap_or_default());
-        let is_key = text.get(end + 1..).unwrap_or_default().trim_ascii_start().starts_with(b":");
+        let decoded = unescape(text.get(start + 1..end).unwrap_or(&[]));
+        let is_key = text.get(end + 1..).unwrap_or(&[]).trim_ascii_start().starts_with(b":");
         let changed = if is_key {
             change(Place::Key, &decoded)
         } else {
@@ -40,7 +38,7 @@ pub fn rewrite(
         };
         if let Some(new) = changed {
             let out = out.get_or_insert_with(|| Vec::with_capacity(text.len()));
-            out.extend_from_slice(text.get(copied..start).unwrap_or_default());
+            out.extend_from_slice(text.get(copied..start).unwrap_or(&[]));
             write::string(out, &new);
             copied = end + 1;
         }
@@ -50,8 +48,13 @@ pub fn rewrite(
         at = end + 1;
     }
     let mut out = out?;
-    out.extend_from_slice(text.get(copied..).unwrap_or_default());
+    out.extend_from_slice(text.get(copied..).unwrap_or(&[]));
     Some(out)
+}
+
+/// Where the first quote from `at` on stands.
+fn find_quote(text: &[u8], at: usize) -> Option<usize> {
+    Some(at + memchr::memchr(b'"', text.get(at..)?)?)
 }
 
 /// Where the quote stands that ends the string which begins at `at`.

@@ -35,11 +35,13 @@ const ESCAPE: &str = "x-";
 /// before it in the last two forms.
 #[must_use]
 pub fn expose<'a>(slug: &str, uri: &'a str) -> Cow<'a, str> {
-    let (scheme, rest) = split(uri).unwrap_or_default();
+    let (scheme, rest) = split(uri).unwrap_or(("", ""));
     if is_web(scheme, rest) {
         return Cow::Borrowed(uri);
     }
-    if let Some(host) = rest.strip_prefix("//").filter(|_| scheme.eq_ignore_ascii_case(UI)) {
+    if scheme.eq_ignore_ascii_case(UI)
+        && let Some(host) = rest.strip_prefix("//")
+    {
         return Cow::Owned([scheme, "://", slug, "+", host].concat());
     }
     let starts_scheme =
@@ -56,7 +58,10 @@ pub fn own(exposed: &str) -> Option<(&str, Cow<'_, str>)> {
     let (scheme, rest) = split(exposed)?;
     if scheme.eq_ignore_ascii_case(UI) {
         let (slug, host) = rest.strip_prefix("//")?.split_once('+')?;
-        return Slug::is_valid(slug).then(|| (slug, Cow::Owned([scheme, "://", host].concat())));
+        if !Slug::is_valid(slug) {
+            return None;
+        }
+        return Some((slug, Cow::Owned([scheme, "://", host].concat())));
     }
     let (marked, _) = scheme.split_once('+')?;
     let slug = marked.strip_prefix(ESCAPE).unwrap_or(marked);
@@ -64,7 +69,10 @@ pub fn own(exposed: &str) -> Option<(&str, Cow<'_, str>)> {
     let uri = uri.strip_prefix(':').unwrap_or(uri);
     // What `expose` would write otherwise is not its work, and two spellings of one resource would
     // mean two policies.
-    (Slug::is_valid(slug) && expose(slug, uri) == exposed).then_some((slug, Cow::Borrowed(uri)))
+    if !Slug::is_valid(slug) || expose(slug, uri) != exposed {
+        return None;
+    }
+    Some((slug, Cow::Borrowed(uri)))
 }
 
 fn is_web(scheme: &str, rest: &str) -> bool {
@@ -88,7 +96,7 @@ pub fn validate(uri: &str, max_len: usize) -> Result<(), UriError> {
     if uri.len() > max_len {
         return Err(UriError::TooLong);
     }
-    if uri.chars().any(|c| c.is_control() || c.is_whitespace()) {
+    if uri.contains(|c: char| c.is_control() || c.is_whitespace()) {
         return Err(UriError::Character);
     }
     let (scheme, mut rest) = split(uri).unwrap_or(("", uri));

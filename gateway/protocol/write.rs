@@ -22,10 +22,9 @@ pub fn string(out: &mut Vec<u8>, text: &str) {
             b'\t' => out.extend_from_slice(b"\\t"),
             _ => {
                 out.extend_from_slice(b"\\u00");
-                out.extend(
-                    [byte >> 4, byte & 15]
-                        .map(|n| HEX.get(usize::from(n)).copied().unwrap_or(b'0')),
-                );
+                for nibble in [byte >> 4, byte & 15] {
+                    out.push(*HEX.get(usize::from(nibble)).unwrap_or(&b'0'));
+                }
             }
         }
     }
@@ -54,7 +53,7 @@ pub fn number(out: &mut Vec<u8>, mut n: u64) {
             break;
         }
     }
-    out.extend_from_slice(digits.get(at..).unwrap_or_default());
+    out.extend_from_slice(digits.get(at..).unwrap_or(&[]));
 }
 
 /// Writes an object member by member; commas are taken care of.
@@ -170,11 +169,12 @@ pub fn id_of_response(start: &[u8]) -> Option<&[u8]> {
     let rest = start.strip_prefix(b"{\"jsonrpc\":\"2.0\",\"id\":")?;
     let end = match rest.first()? {
         b'"' => string_end(rest)?,
-        _ => rest.iter().position(|&byte| byte == b',')?,
+        _ => memchr::memchr(b',', rest)?,
     };
     let (id, after) = rest.split_at_checked(end)?;
     // A request of ours has an id too.
-    (after.starts_with(b",\"result\":") || after.starts_with(b",\"error\":")).then_some(id)
+    let is_response = after.starts_with(b",\"result\":") || after.starts_with(b",\"error\":");
+    if is_response { Some(id) } else { None }
 }
 
 /// Where a JSON string at the start of a text ends.

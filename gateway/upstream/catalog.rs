@@ -134,11 +134,16 @@ impl Catalog {
 
     /// Adds what `full`, the lists that such a client got, has beyond this.
     pub(crate) fn add_asking(&mut self, full: &Self) {
-        self.asking = Kind::ALL.map(|kind| {
+        for kind in Kind::ALL {
             let known: HashSet<&str> = self.items(kind).iter().map(|item| &*item.key).collect();
-            let more = full.items(kind).iter().filter(|item| !known.contains(&*item.key));
-            more.cloned().collect()
-        });
+            let mut more = Vec::new();
+            for item in full.items(kind) {
+                if !known.contains(&*item.key) {
+                    more.push(item.clone());
+                }
+            }
+            self.asking[kind as usize] = more;
+        }
         self.memory.add(&full.memory);
     }
 

@@ -22,7 +22,7 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::outbound::Outbound;
 use lockgate_protocol::revision::Era;
 use lockgate_protocol::write;
-use lockgate_telemetry::{CallTrace, TraceContext};
+use lockgate_telemetry::TraceContext;
 use parking_lot::Mutex;
 
 use outcome::{Verdict, is_header_mismatch, read};
@@ -96,8 +96,8 @@ impl Client {
     pub fn inherit_lists(&self, old: &Self) {
         let known = old.shared.catalog.load();
         if known.version > 0 {
-            let read_at = known.read_at.or_else(|| Some(SystemTime::now()));
-            self.shared.restore(Catalog { read_at, ..Catalog::clone(&known) });
+            let read_at = known.read_at.unwrap_or(SystemTime::now());
+            self.shared.restore(Catalog { read_at: Some(read_at), ..Catalog::clone(&known) });
         }
     }
 
@@ -141,13 +141,10 @@ impl Shared {
 
     async fn run(self: &Arc<Self>, call: &Call<'_>) -> Result<Answer, Failure> {
         self.record_use();
-        self.breaker.admit(Instant::now()).map_err(|wait| {
-            Failure::new(
-                Kind::Unavailable,
-                "the server keeps failing; it is left alone for a while",
-            )
-            .retry_after(wait)
-        })?;
+        if let Err(wait) = self.breaker.admit(Instant::now()) {
+            let words = "the server keeps failing; it is left alone for a while";
+            return Err(Failure::new(Kind::Unavailable, words).retry_after(wait));
+        }
         let verdict = Verdict(Some(&self.breaker));
         let limit = call.timeout.unwrap_or_else(|| self.timeout_of(call));
         let result = patience::within(self, limit, call, |turn| async move {
@@ -171,8 +168,10 @@ impl Shared {
 
     fn timeout_of(&self, call: &Call<'_>) -> Duration {
         let config = self.config.load();
-        let own = config.tool_timeouts.get(call.target);
-        own.filter(|_| call.method == Method::ToolsCall).copied().unwrap_or(config.call_timeout)
+        match config.tool_timeouts.get(call.target) {
+            Some(own) if call.method == Method::ToolsCall => *own,
+            _ => config.call_timeout,
+        }
     }
 
     /// Sends it; once more only when it certainly did not run, or does no harm when it runs twice.
@@ -198,20 +197,28 @@ impl Shared {
         conversation: patience::Talk,
     ) -> Result<Answer, Failure> {
         let modern = connection.era() == Era::Modern;
-        if let Some(level) = call.caller.log_level.filter(|_| !modern) {
+        if let Some(level) = call.caller.log_level
+            && !modern
+        {
             Box::pin(connection.ensure_level(level)).await;
         }
-        let is_recorded = call.trace.as_ref().is_some_and(CallTrace::is_recorded);
-        let id = is_recorded.then(|| connection.mint_id());
+        let id = match &call.trace {
+            Some(trace) if trace.is_recorded() => Some(connection.mint_id()),
+            _ => None,
+        };
         let trace = call.trace.as_ref().map(|trace| hop::begin(self, trace, call, connection, id));
         let parent = trace.as_ref().map(TraceContext::traceparent);
-        let state = trace.as_ref().and_then(TraceContext::tracestate);
-        let position = parent.as_ref().map(|parent| (parent.as_str(), state));
+        let position = match (&parent, &trace) {
+            (Some(parent), Some(trace)) => Some((parent.as_str(), trace.tracestate())),
+            _ => None,
+        };
         let capabilities = declared_for(call, modern);
         let headers = self.param_headers(connection, call);
-        let arguments = call.arguments().unwrap_or(b"{}");
-        let params = headers.as_ref().map(|headers| headers.values(arguments)).unwrap_or_default();
-        let wants_progress = conversation.as_ref().is_some_and(|c| c.wants_progress());
+        let params = match &headers {
+            Some(headers) => headers.values(call.arguments().unwrap_or(b"{}")),
+            None => Vec::new(),
+        };
+        let wants_progress = matches!(&conversation, Some(client) if client.wants_progress());
         let log_level = call.caller.log_level.map(crate::call::LogLevel::as_str);
         let ask = Ask {
             id,
@@ -233,8 +240,10 @@ impl Shared {
             voucher: call.caller.voucher.clone(),
             limit: Some(call.timeout.unwrap_or_else(|| self.timeout_of(call))),
         };
-        let response = connection.ask(ask).await;
-        let result = response.and_then(|response| read(response, modern));
+        let result = match connection.ask(ask).await {
+            Ok(response) => read(response, modern),
+            Err(failure) => Err(failure),
+        };
         if let Some(trace) = &call.trace {
             hop::end(trace, &result);
         }
@@ -292,8 +301,7 @@ impl Upstream for Client {
     }
 
     fn stderr(&self) -> Vec<String> {
-        let live = self.shared.live.load();
-        live.as_ref().map(|live| live.stderr_tail()).unwrap_or_default()
+        self.shared.stderr_tail()
     }
 
     fn calls(&self) -> &Arc<ConcurrencyLimit> {

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use lockgate_egress::Payload;
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::jsonrpc::{ErrorObject, Outcome, Response};
@@ -106,9 +106,8 @@ impl Connection {
         receiver.modern.store(peer.revision.era() == Era::Modern, Ordering::Relaxed);
         if let (Era::Modern, Link::Http(link)) = (peer.revision.era(), &link) {
             let version = HeaderValue::from_static(peer.revision.as_str());
-            link.carry(
-                [(HeaderName::from_static(modern::VERSION_HEADER), version)].into_iter().collect(),
-            );
+            let name = HeaderName::from_static(modern::VERSION_HEADER);
+            link.carry(HeaderMap::from_iter([(name, version)]));
         }
         Self {
             link,
@@ -175,7 +174,10 @@ impl Connection {
 
     /// The last lines that its process wrote to stderr.
     pub(crate) fn stderr_tail(&self) -> Vec<String> {
-        self.child.lock().as_ref().map(Child::stderr_tail).unwrap_or_default()
+        match self.child.lock().as_ref() {
+            Some(child) => child.stderr_tail(),
+            None => Vec::new(),
+        }
     }
 
     /// A fresh id for a listen, and what its acknowledgement will name.
@@ -212,8 +214,8 @@ impl Connection {
         let id = ask.id.unwrap_or_else(|| self.mint_id());
         let modern = self.era() == Era::Modern;
         let revision = self.peer.revision.as_str();
-        let sender =
-            modern.then_some(Sender { revision, capabilities: ask.capabilities, info: &self.info });
+        let sender = Sender { revision, capabilities: ask.capabilities, info: &self.info };
+        let sender = if modern { Some(sender) } else { None };
         let text = Outbound { sender, ..ask.outbound }.write(id, ask.method);
         let written = match &self.link {
             Link::Duplex(duplex) => Written::Line(duplex, outbound::joined(text)),
@@ -226,8 +228,10 @@ impl Connection {
         let labels = OperationLabels { method: method.as_str(), ..self.labels() };
         let metrics = Arc::clone(&self.receiver.metrics);
         let operation = ClientOperation::begin(metrics, tool, labels, limit);
-        let unanswered =
-            limit.filter(|_| method != Method::Listen).map(|limit| self.outstanding.begin(limit));
+        let unanswered = match limit {
+            Some(limit) if method != Method::Listen => Some(self.outstanding.begin(limit)),
+            _ => None,
+        };
         async move {
             let answer = match written {
                 Written::Line(duplex, line) if method == Method::Listen => {
@@ -243,7 +247,8 @@ impl Connection {
                     let by = voucher.as_deref();
                     let post = Post { id: Some(id), message, conversation, sink, voucher: by };
                     // A legacy server goes on when our stream closes, so it has to be told.
-                    let told = (!modern && method != Method::Initialize).then_some(link);
+                    let has_to_be_told = !modern && method != Method::Initialize;
+                    let told = if has_to_be_told { Some(link) } else { None };
                     let cancel = CancelOnDrop { link: told, id, voucher: voucher.as_ref() };
                     post_for(link, post, cancel).await
                 }
@@ -253,11 +258,8 @@ impl Connection {
             }
             operation.end(&answer);
             let response = answer?;
-            // It does not have what it had listed.
-            if let Outcome::Error(error) = response.outcome
-                && error.code == code::METHOD_NOT_FOUND
-                && method == Method::ToolsCall
-            {
+            if method == Method::ToolsCall && is_unknown_method(&response) {
+                // It does not have what it had listed.
                 self.receiver.stale.notify_one();
             }
             Ok(response)
@@ -353,4 +355,8 @@ pub(crate) fn refused(method: Method, error: ErrorObject, text: &[u8]) -> Failur
         Kind::Garbage,
         format!("the server refused {}: {} ({message})", method.as_str(), error.code),
     )
+}
+
+fn is_unknown_method(response: &Response) -> bool {
+    matches!(&response.outcome, Outcome::Error(error) if error.code == code::METHOD_NOT_FOUND)
 }

@@ -4,6 +4,9 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use lockgate_admission::reader::NoMemory;
+use lockgate_egress::SendError;
+
 /// No answer. `sent` is what decides whether anybody may try again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind}: {words}")]
@@ -74,6 +77,21 @@ impl Kind {
             Self::SessionLost => "session_lost",
             Self::NotFound => "not_found",
         }
+    }
+}
+
+/// A request that got no answer.
+impl From<SendError> for Failure {
+    fn from(error: SendError) -> Self {
+        let kind = if error.sent { Kind::Lost } else { Kind::Unavailable };
+        let failure = Self::new(kind, error.to_string());
+        if error.sent { failure.after_send() } else { failure }
+    }
+}
+
+impl From<NoMemory> for Failure {
+    fn from(_: NoMemory) -> Self {
+        Self::no_memory()
     }
 }
 

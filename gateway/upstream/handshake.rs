@@ -69,12 +69,13 @@ impl Refused {
         let trouble = Trouble { stage, words: words.into(), stderr: Vec::new() };
         Self { trouble, needs_auth: false, retry_legacy: false, maybe_sse: false, modern: false }
     }
+}
 
-    fn of(failure: &Failure) -> Self {
+impl From<Failure> for Refused {
+    fn from(failure: Failure) -> Self {
         let stage = if failure.sent { Stage::Handshake } else { Stage::Connect };
-        let mut refused = Self::new(stage, failure.words.clone());
-        refused.needs_auth = failure.kind == Kind::NeedsAuth;
-        refused
+        let needs_auth = failure.kind == Kind::NeedsAuth;
+        Self { needs_auth, ..Self::new(stage, failure.words) }
     }
 }
 
@@ -119,7 +120,7 @@ pub(crate) async fn open(
                     "the server ended when it was asked for its revisions",
                 ));
             }
-            Probe::Nothing(failure) => return Err(Refused::of(&failure)),
+            Probe::Nothing(failure) => return Err(failure.into()),
             Probe::Again(words) | Probe::Incompatible(words) => {
                 return Err(Refused::new(Stage::Handshake, words));
             }
@@ -277,23 +278,20 @@ fn shown(versions: &[String]) -> String {
 }
 
 async fn initialize(link: &Link, intro: &Introduction) -> Result<Welcome, Refused> {
-    let info = serde_json::from_slice(&intro.info).unwrap_or_default();
+    let info = serde_json::from_slice(&intro.info).unwrap_or(Value::Null);
     let params = legacy::initialize_params(Revision::NEWEST_LEGACY, &intro.capabilities, &info);
     let mut text = b"{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"initialize\",\"params\":".to_vec();
     text.extend_from_slice(params.to_string().as_bytes());
     text.push(b'}');
     let text = outbound::whole(text.into());
     let (response, session) = match link {
-        Link::Duplex(duplex) => (
-            duplex
-                .request(3, outbound::joined(text), None, None, false)
-                .await
-                .map_err(|f| Refused::of(&f))?,
-            None,
-        ),
+        Link::Duplex(duplex) => {
+            let line = outbound::joined(text);
+            (duplex.request(3, line, None, None, false).await?, None)
+        }
         Link::Http(link) => {
             let post = Post { id: Some(3), ..Post::note(link.message(Extra::new(), text, None)) };
-            let posted = link.post(post).await.map_err(|f| Refused::of(&f))?;
+            let posted = link.post(post).await?;
             let session = posted.headers.get(modern::SESSION_HEADER).cloned();
             match posted.response {
                 Some(response) if !matches!(posted.status.as_u16(), 401 | 403) => {
@@ -307,8 +305,12 @@ async fn initialize(link: &Link, intro: &Introduction) -> Result<Welcome, Refuse
         return Err(Refused::new(Stage::Handshake, "initialize: the answer is longer than 1 MiB"));
     }
     let welcome = match &response.outcome {
-        Outcome::Result(span, _) => legacy::read_welcome(span.of(&response.text))
-            .map_err(|e| Refused::new(Stage::Handshake, format!("initialize: {e}")))?,
+        Outcome::Result(span, _) => match legacy::read_welcome(span.of(&response.text)) {
+            Ok(welcome) => welcome,
+            Err(error) => {
+                return Err(Refused::new(Stage::Handshake, format!("initialize: {error}")));
+            }
+        },
         Outcome::Error(error) => {
             let failure = crate::connection::refused(Method::Initialize, *error, &response.text);
             let mut refused = Refused::new(Stage::Handshake, failure.words);
@@ -338,7 +340,7 @@ async fn confirm(link: &Link) {
 }
 
 fn refused_status(posted: &Posted) -> Refused {
-    let mut refused = Refused::of(&status_failure(posted, false));
+    let mut refused = Refused::from(status_failure(posted, false));
     refused.maybe_sse = matches!(posted.status.as_u16(), 400..500)
         && !matches!(posted.status.as_u16(), 401 | 403 | 407 | 408 | 429);
     refused
@@ -347,7 +349,9 @@ fn refused_status(posted: &Posted) -> Refused {
 /// Session id and version, which every later request of a legacy session carries.
 fn session_headers(session: Option<HeaderValue>, revision: Revision) -> HeaderMap {
     let mut headers = HeaderMap::new();
-    if let Some(id) = session.filter(|id| id.as_bytes().iter().all(|b| (0x21..=0x7e).contains(b))) {
+    if let Some(id) = session
+        && id.as_bytes().iter().all(|b| (0x21..=0x7e).contains(b))
+    {
         headers.insert(HeaderName::from_static(modern::SESSION_HEADER), id);
     }
     if revision >= Revision::V2025_06_18 {

@@ -35,7 +35,7 @@ use crate::voucher::{Identification, Voucher};
 
 pub(crate) use post::{Post, Posted};
 pub use status::HTTP_STATUS;
-pub(crate) use status::{send_failure, status_failure};
+pub(crate) use status::status_failure;
 
 /// Times a broken stream of one call is resumed, and questions during it that wait for answers.
 const MAX_RESUMES: usize = 5;
@@ -139,7 +139,7 @@ impl HttpLink {
     /// Posts one message and waits for its response.
     pub(crate) async fn post(self: &Arc<Self>, post: Post<'_>) -> Result<Posted, Failure> {
         let Post { id, message, conversation, sink, voucher } = post;
-        let response = self.origin.send(message).await.map_err(|error| send_failure(&error))?;
+        let response = self.origin.send(message).await?;
         self.inbox.heard();
         let (head, body) = response.into_parts();
         self.note_version(head.version);
@@ -173,7 +173,7 @@ impl HttpLink {
         if text.is_empty() {
             return Ok(None);
         }
-        let id = id.unwrap_or_default();
+        let id = id.unwrap_or(0);
         let depth = self.settings.load().limits.depth;
         match self.intake.parse(text, depth).await? {
             Ok(Message::Response(response))
@@ -222,21 +222,21 @@ impl HttpLink {
                 }
                 ended => {
                     resumes += 1;
-                    let words = ended
-                        .err()
-                        .map_or("the server's stream ended without an answer".into(), |f| f.words);
-                    let Some(last) = reading.last_id.clone().filter(|_| resumes <= MAX_RESUMES)
-                    else {
-                        return Err(Failure::new(Kind::Lost, words).after_send());
+                    let words = match ended {
+                        Err(failure) => failure.words,
+                        Ok(_) => "the server's stream ended without an answer".into(),
+                    };
+                    let last = match reading.last_id.clone() {
+                        Some(last) if resumes <= MAX_RESUMES => last,
+                        _ => return Err(Failure::new(Kind::Lost, words).after_send()),
                     };
                     if let Some(conversation) = conversation {
                         conversation.waiting();
                     }
                     tokio::time::sleep(reading.retry).await;
-                    let body = self
-                        .open(Some(&last), voucher)
-                        .await?
-                        .ok_or_else(|| Failure::new(Kind::Lost, words).after_send())?;
+                    let Some(body) = self.open(Some(&last), voucher).await? else {
+                        return Err(Failure::new(Kind::Lost, words).after_send());
+                    };
                     reading.resume(body);
                 }
             }
@@ -322,12 +322,12 @@ impl HttpLink {
         }
         let mut request = self.request(Verb::GET, extra, Bytes::new(), voucher);
         request.headers_mut().remove(CONTENT_TYPE);
-        let response = self.origin.send(request).await.map_err(|error| send_failure(&error))?;
+        let response = self.origin.send(request).await?;
         let streams = response.status() == StatusCode::OK && is_event_stream(response.headers());
         if response.status() == StatusCode::NOT_FOUND && self.has_session() {
             return Err(Failure::new(Kind::SessionLost, "the server has forgotten the session"));
         }
-        Ok(streams.then(|| response.into_body()))
+        Ok(if streams { Some(response.into_body()) } else { None })
     }
 
     /// Follows the stream of a legacy session, reopening it when it breaks, until the session is
@@ -378,10 +378,9 @@ impl HttpLink {
 }
 
 fn is_event_stream(headers: &HeaderMap) -> bool {
-    headers.get(CONTENT_TYPE).is_some_and(|v| {
-        let kind = v.as_bytes().split(|&b| b == b';').next().unwrap_or_default();
-        kind.trim_ascii().eq_ignore_ascii_case(b"text/event-stream")
-    })
+    let Some(value) = headers.get(CONTENT_TYPE) else { return false };
+    let kind = value.as_bytes().split(|&b| b == b';').next().unwrap_or(b"");
+    kind.trim_ascii().eq_ignore_ascii_case(b"text/event-stream")
 }
 
 /// Configured headers, marked as secrets.

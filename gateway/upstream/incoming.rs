@@ -77,7 +77,9 @@ impl Intake {
         }
         // Boxed, as is everything that is rare, so that the future of a call stays small.
         Box::pin(async move {
-            let turn = self.apart.turn(self.server).await.map_err(|_| Failure::no_turn())?;
+            let Ok(turn) = self.apart.turn(self.server).await else {
+                return Err(Failure::no_turn());
+            };
             Ok(turn.run(move || jsonrpc::parse(text, depth, SentBy::Server)).await)
         })
         .await
@@ -112,7 +114,7 @@ pub(crate) async fn read_body(
         return Err(too_large(max));
     }
     let mut reader = Reader::new(budget);
-    reader.hold(first.len()).await.map_err(|_| Failure::no_memory())?;
+    reader.hold(first.len()).await?;
     let Some(second) = next_piece(&mut body).await? else {
         return Ok(ReadBody::Whole(reader.finish(first, 0)));
     };
@@ -126,7 +128,7 @@ pub(crate) async fn read_body(
         if piece.len() > max - whole.len() {
             return Err(too_large(max));
         }
-        reader.hold(whole.len() + piece.len()).await.map_err(|_| Failure::no_memory())?;
+        reader.hold(whole.len() + piece.len()).await?;
         whole.extend(&piece);
         drop(piece);
         if whole.len() >= STREAMED
@@ -276,7 +278,7 @@ impl EventReader {
             };
             self.inbox.heard();
             let total = self.decoder.pending() + piece.len();
-            self.reader.hold(total).await.map_err(|_| Failure::no_memory())?;
+            self.reader.hold(total).await?;
             self.decoder.push(piece);
         }
     }

@@ -53,10 +53,9 @@ impl Catalog {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut offers = self.offers;
-        let offered = offers_of(&mut offers).map(|(name, is_offered)| (name, *is_offered));
         let mut names = Vec::new();
-        for (name, is_offered) in offered {
-            if is_offered {
+        for (name, is_offered) in offers_of(&mut offers) {
+            if *is_offered {
                 names.push(name);
             }
         }
@@ -117,18 +116,21 @@ impl Catalog {
 fn read_about(about: &Value) -> Catalog {
     let mut offers = Offers::default();
     for (name, is_offered) in offers_of(&mut offers) {
-        let names = about["offers"].as_array();
-        *is_offered = names.is_some_and(|names| names.iter().any(|one| one == name));
+        if let Value::Array(names) = &about["offers"] {
+            *is_offered = names.iter().any(|one| one == name);
+        }
     }
-    let asking_era = about["askingEra"].as_str();
+    let asking_era = match about["askingEra"].as_str() {
+        Some(era) if era == Era::Legacy.as_str() => Some(Era::Legacy),
+        Some(era) if era == Era::Modern.as_str() => Some(Era::Modern),
+        _ => None,
+    };
     Catalog {
         offers,
         instructions: about["instructions"].as_str().map(Arc::from),
         ttl_ms: about["ttlMs"].as_u64(),
         public: about["public"] == true,
-        asking_era: [Era::Legacy, Era::Modern]
-            .into_iter()
-            .find(|era| Some(era.as_str()) == asking_era),
+        asking_era,
         ..Catalog::default()
     }
 }
@@ -154,7 +156,7 @@ fn read_items(text: &Bytes, members: &[Member], kind: Kind, member: &str) -> Opt
     }
     let mut items = Vec::with_capacity(raw.len());
     for raw in raw {
-        let headers = lists::headers(kind, &raw.text).ok().flatten();
+        let headers = lists::headers(kind, &raw.text).unwrap_or(None);
         items.push(Item { key: raw.key.into(), text: raw.text, headers });
     }
     Some(items)

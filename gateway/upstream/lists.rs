@@ -169,8 +169,11 @@ impl Reading<'_> {
 
     /// Takes the items of one page. Gives true when the list is full.
     fn take_items(&mut self, text: &Bytes, array: Span) -> Result<bool, Failure> {
-        let (raw, bad) = list::items(text, array, self.kind.form(), self.limits.depth)
-            .map_err(|flaw| broken(format!("{}: {flaw}", method(self.kind).as_str())))?;
+        let items = list::items(text, array, self.kind.form(), self.limits.depth);
+        let (raw, bad) = match items {
+            Ok(items) => items,
+            Err(flaw) => return Err(broken(format!("{}: {flaw}", method(self.kind).as_str()))),
+        };
         self.catalog.omitted.extend(bad);
         let mut left_out = LeftOut::default();
         let mut full = false;
@@ -248,10 +251,18 @@ fn broken(words: String) -> Failure {
 }
 
 fn note_cache(catalog: &mut Catalog, ttl: Option<&[u8]>, scope: Option<&[u8]>) {
-    let ttl = ttl.and_then(|t| std::str::from_utf8(t).ok()?.parse::<i64>().ok()).unwrap_or(0);
-    let ttl = u64::try_from(ttl).unwrap_or(0);
-    catalog.ttl_ms = Some(catalog.ttl_ms.map_or(ttl, |old| old.min(ttl)));
+    let ttl = match ttl {
+        Some(text) => read_ttl(text).unwrap_or(0),
+        None => 0,
+    };
+    catalog.ttl_ms = Some(ttl.min(catalog.ttl_ms.unwrap_or(ttl)));
     catalog.public &= scope == Some(b"\"public\"");
+}
+
+/// A time that is not negative.
+fn read_ttl(text: &[u8]) -> Option<u64> {
+    let ttl: i64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    u64::try_from(ttl).ok()
 }
 
 /// What is left out of one page: the first ones in words, of the others how many there are.
@@ -276,9 +287,10 @@ impl LeftOut {
 
 /// The header annotations of a tool, if it is one and has some.
 pub(crate) fn headers(kind: Kind, item: &[u8]) -> Result<Option<Arc<ParamHeaders>>, String> {
-    let Some(schema) = list::member(item, "inputSchema").filter(|_| kind == Kind::Tools) else {
+    if kind != Kind::Tools {
         return Ok(None);
-    };
+    }
+    let Some(schema) = list::member(item, "inputSchema") else { return Ok(None) };
     match ParamHeaders::from_schema(schema) {
         Ok(headers) if headers.is_empty() => Ok(None),
         Ok(headers) => Ok(Some(Arc::new(headers))),

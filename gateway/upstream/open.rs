@@ -112,7 +112,9 @@ async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), R
     match handshake::open(&link, choice, transport, &intro).await {
         Ok(peer) => Ok((Connection::new(link, peer, child, info, receiver), over)),
         Err(refused) if refused.maybe_sse && matches!(config.transport, Transport::Http { .. }) => {
-            let duplex = sse_link(shared, &inbox, identification).await.map_err(|_| refused)?;
+            let Ok(duplex) = sse_link(shared, &inbox, identification).await else {
+                return Err(refused);
+            };
             shared.known_sse.store(true, Ordering::Relaxed);
             let link = Link::Duplex(duplex);
             let peer = handshake::open(&link, EraChoice::Legacy, "sse", &intro).await?;
@@ -140,7 +142,10 @@ fn identify(shared: &Shared, role: &Role) -> Option<Identification> {
         Role::Session(client) => client.voucher.clone(),
         Role::Shared | Role::Scout => None,
     };
-    let owner = client.or_else(|| shared.around.voucher.clone())?;
+    let owner = match client {
+        Some(client) => client,
+        None => shared.around.voucher.clone()?,
+    };
     Some(Identification { audience, owner })
 }
 
@@ -171,8 +176,12 @@ async fn carry(
             };
             let guard = &around.guard;
             let started = process::spawn(guard, &name, command, args, env, cwd.as_deref()).await;
-            let (child, stdin, stdout) =
-                started.map_err(|trouble| Refused { trouble, ..Refused::new(Stage::Start, "") })?;
+            let (child, stdin, stdout) = match started {
+                Ok(started) => started,
+                Err(trouble) => {
+                    return Err(Refused { trouble, ..Refused::new(Stage::Start, "") });
+                }
+            };
             let bounds = bounds(&config);
             let duplex = Duplex::lines(stdout, stdin, bounds, Arc::clone(inbox), intake(shared));
             Ok((Link::Duplex(duplex), "stdio", Some(child)))

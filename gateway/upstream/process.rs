@@ -11,7 +11,7 @@ mod plan;
 mod stderr;
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
@@ -85,17 +85,26 @@ pub(crate) async fn spawn(
     env: &BTreeMap<String, String>,
     cwd: Option<&Path>,
 ) -> Result<(Child, pipe::Sender, ChildStdout), Trouble> {
-    if let Some(words) = cwd.and_then(unusable) {
+    if let Some(cwd) = cwd
+        && let Some(words) = unusable(cwd)
+    {
         return Err(trouble(words));
     }
     let Some(plan) = plan(command, args, env, cwd).encode() else {
         let error = io::ErrorKind::InvalidInput.into();
         return Err(trouble(explain(command, cwd, &error)));
     };
-    let (guarded, started) = start_guarded(program, &plan).await.map_err(|error| {
-        trouble(format!("the guard of `{command}` could not be started: {error}"))
-    })?;
-    let (id, server) = started.map_err(|error| trouble(explain(command, cwd, &error)))?;
+    let (guarded, started) = match start_guarded(program, &plan).await {
+        Ok(guarded) => guarded,
+        Err(error) => {
+            let words = format!("the guard of `{command}` could not be started: {error}");
+            return Err(trouble(words));
+        }
+    };
+    let (id, server) = match started {
+        Ok(started) => started,
+        Err(error) => return Err(trouble(explain(command, cwd, &error))),
+    };
     let Guarded { process, control, stdin, stdout, stderr } = guarded;
     // Arguments and environment may hold secrets; the command does not.
     tracing::info!(server = slug, command, pid = id, "child process started");
@@ -136,13 +145,15 @@ fn plan(
     env: &BTreeMap<String, String>,
     cwd: Option<&Path>,
 ) -> Plan {
-    let mut environment: BTreeMap<OsString, OsString> = inherited(std::env::vars_os()).collect();
-    environment.extend(env.iter().map(|(name, value)| (name.into(), value.into())));
+    let mut environment = BTreeMap::from_iter(inherited(std::env::vars_os()));
+    for (name, value) in env {
+        environment.insert(name.into(), value.into());
+    }
     let arguments = args.iter().map(OsString::from).collect();
     Plan {
         command: command.into(),
         arguments,
-        environment: environment.into_iter().collect(),
+        environment: Vec::from_iter(environment),
         cwd: cwd.map(Path::to_owned),
     }
 }
@@ -188,9 +199,10 @@ impl Child {
             return words;
         }
         let _ = self.orders.try_send(guard::KILL);
-        timeout(AFTER_SIGNAL, self.wait())
-            .await
-            .unwrap_or_else(|_| "did not end even when killed".to_owned())
+        match timeout(AFTER_SIGNAL, self.wait()).await {
+            Ok(words) => words,
+            Err(_) => "did not end even when killed".to_owned(),
+        }
     }
 }
 
@@ -218,7 +230,11 @@ async fn supervise(
                 // Its guard was ended by somebody else, and would have ended it.
                 let _ = pidfd_send_signal(server, Signal::KILL);
             }
-            format!("lost its guard ({})", guard.map_or_else(|error| error.to_string(), in_words))
+            let guard = match guard {
+                Ok(status) => in_words(status),
+                Err(error) => error.to_string(),
+            };
+            format!("lost its guard ({guard})")
         }
     };
     if timeout(LAST_WORDS, &mut stderr).await.is_err() {
@@ -265,9 +281,12 @@ fn in_words(status: ExitStatus) -> String {
 fn inherited(
     all: impl Iterator<Item = (OsString, OsString)>,
 ) -> impl Iterator<Item = (OsString, OsString)> {
-    all.filter(|(name, _)| {
-        name.to_str().is_some_and(|name| INHERITED.contains(&name) || name.starts_with("LC_"))
-    })
+    all.filter(|(name, _)| is_inherited(name))
+}
+
+fn is_inherited(name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    INHERITED.contains(&name) || name.starts_with("LC_")
 }
 
 fn trouble(words: String) -> Trouble {

@@ -260,29 +260,27 @@ impl Inbox for Receiver {
             declared: self.behind.declared(),
         };
         Box::pin(async move {
-            let refuse =
-                |code, words: &str| Bytes::from(write::error(Some(&id), code, words, None));
             let params = match question.method {
                 Method::Ping => return write::result(&id, b"{}").into(),
                 _ if question.text.len() > MAX_MESSAGE => {
-                    return refuse(code::INTERNAL, "the request is too long");
+                    return refuse(&id, code::INTERNAL, "the request is too long");
                 }
                 Method::Elicit | Method::Sample | Method::Roots => params_text(&question),
-                _ => return refuse(code::METHOD_NOT_FOUND, "method not found"),
+                _ => return refuse(&id, code::METHOD_NOT_FOUND, "method not found"),
             };
             let answer = asker.ask(question.method, params.into()).await;
             match answer {
                 Ok(result) => write::result(&id, &result).into(),
                 Err(QuestionError::Undeclared) => {
-                    refuse(code::METHOD_NOT_FOUND, "the client cannot be asked this")
+                    refuse(&id, code::METHOD_NOT_FOUND, "the client cannot be asked this")
                 }
-                Err(QuestionError::Refused { code, message }) => refuse(code, &message),
+                Err(QuestionError::Refused { code, message }) => refuse(&id, code, &message),
                 // An elicitation that nobody answers counts as cancelled; the others have no such
                 // result.
                 Err(_) if question.method == Method::Elicit => {
                     write::result(&id, br#"{"action":"cancel"}"#).into()
                 }
-                Err(unasked) => refuse(code::INTERNAL, &unasked.to_string()),
+                Err(unasked) => refuse(&id, code::INTERNAL, &unasked.to_string()),
             }
         })
     }
@@ -318,14 +316,10 @@ impl Receiver {
     }
 
     fn acknowledge(&self, note: &Request) {
-        let id = note.meta(meta::SUBSCRIPTION_ID);
-        let Some(id) = id.and_then(|id| std::str::from_utf8(id).ok()?.parse::<u64>().ok()) else {
-            return;
-        };
+        let Some(id) = subscription_id(note) else { return };
         let Some(waiting) = self.acknowledgements.lock().remove(&id) else { return };
-        let filter = note.param("notifications");
-        let filter = filter.and_then(|text| serde_json::from_slice(text).ok());
-        let filter: Value = filter.unwrap_or_default();
+        let filter = note.param("notifications").unwrap_or(b"null");
+        let filter: Value = serde_json::from_slice(filter).unwrap_or(Value::Null);
         let mut topics = BTreeSet::new();
         topics.extend(texts_of(&filter, "resourceSubscriptions").map(Topic::Resource));
         topics.extend(texts_of(&filter, "taskIds").map(Topic::Task));
@@ -333,11 +327,22 @@ impl Receiver {
     }
 }
 
+fn subscription_id(note: &Request) -> Option<u64> {
+    std::str::from_utf8(note.meta(meta::SUBSCRIPTION_ID)?).ok()?.parse().ok()
+}
+
+/// An error response to a question of the server.
+fn refuse(id: &[u8], code: i64, words: &str) -> Bytes {
+    write::error(Some(id), code, words, None).into()
+}
+
 /// The texts in a list that is a member of an object.
 fn texts_of<'a>(object: &'a Value, member: &str) -> impl Iterator<Item = String> + use<'a> {
-    let list = object.get(member).and_then(Value::as_array);
-    let texts = list.into_iter().flatten().filter_map(Value::as_str);
-    texts.map(str::to_owned)
+    let list = match object.get(member) {
+        Some(Value::Array(list)) => list.as_slice(),
+        _ => &[],
+    };
+    list.iter().filter_map(Value::as_str).map(str::to_owned)
 }
 
 /// The `params` of a message as JSON text; `{}` when there are none.

@@ -71,9 +71,10 @@ impl Shared {
             }
             return;
         }
-        let rested = status.since.elapsed().unwrap_or_default();
-        let is_rested = self.rests_after.is_some_and(|after| rested >= after);
-        if status.state == State::Resting && is_rested {
+        if status.state == State::Resting
+            && let Some(after) = self.rests_after
+            && status.since.elapsed().unwrap_or(Duration::ZERO) >= after
+        {
             self.leave_rest();
         }
     }

@@ -24,14 +24,15 @@ pub(crate) fn without_unsafe_icons(item: &[u8]) -> Option<(Vec<u8>, usize)> {
     let mut scanner = Scanner::new(icons, scan::MAX_DEPTH).ok()?;
     let walked = scanner.array(&mut |scanner| {
         let icon = scanner.value()?.of(icons);
-        if source(icon).is_some_and(|source| is_safe(&source)) {
-            kept.push(icon)
-        } else {
-            dropped += 1
+        match source(icon) {
+            Some(source) if is_safe(&source) => kept.push(icon),
+            _ => dropped += 1,
         }
         Ok(())
     });
-    walked.ok().filter(|_| dropped > 0)?;
+    if walked.is_err() || dropped == 0 {
+        return None;
+    }
     let mut out = Vec::with_capacity(item.len());
     let mut object = Object::open(&mut out);
     for member in &members {
@@ -95,7 +96,7 @@ pub(crate) fn too_long_description(item: &[u8], most: usize) -> Option<usize> {
         }
         None
     });
-    (longest > most).then_some(longest)
+    if longest > most { Some(longest) } else { None }
 }
 
 #[cfg(test)]

@@ -79,9 +79,14 @@ impl Sessions {
 
     /// Whether somebody waits for an answer on one of them.
     pub(crate) fn are_asked(&self) -> bool {
-        let slots = self.0.lock();
-        let mut connections = slots.values().filter_map(|held| held.slot.get());
-        connections.any(|connection| connection.outstanding.is_waited_for())
+        for held in self.0.lock().values() {
+            if let Some(connection) = held.slot.get()
+                && connection.outstanding.is_waited_for()
+            {
+                return true;
+            }
+        }
+        false
     }
 
     /// All of them.
@@ -89,7 +94,9 @@ impl Sessions {
         let slots = self.0.lock();
         let mut all = Vec::with_capacity(slots.len());
         for held in slots.values() {
-            all.extend(held.slot.get().map(Arc::clone));
+            if let Some(connection) = held.slot.get() {
+                all.push(Arc::clone(connection));
+            }
         }
         all
     }
@@ -106,14 +113,19 @@ impl Sessions {
 
     /// Whether this is the slot of a client still.
     pub(crate) fn holds(&self, key: u64, slot: &Slot) -> bool {
-        self.0.lock().get(&key).is_some_and(|known| Arc::ptr_eq(&known.slot, slot))
+        match self.0.lock().get(&key) {
+            Some(known) => Arc::ptr_eq(&known.slot, slot),
+            None => false,
+        }
     }
 
     /// Forgets a connection of a client, if it is this one; whoever uses it keeps it.
     pub(crate) fn remove(&self, key: u64, lost: &Arc<Connection>) {
         let mut slots = self.0.lock();
-        let known = slots.get(&key).and_then(|held| held.slot.get());
-        if known.is_some_and(|known| Arc::ptr_eq(known, lost)) {
+        if let Some(held) = slots.get(&key)
+            && let Some(known) = held.slot.get()
+            && Arc::ptr_eq(known, lost)
+        {
             slots.remove(&key);
         }
     }
@@ -123,7 +135,9 @@ impl Sessions {
         let mut slots = self.0.lock();
         let mut all = Vec::new();
         for (_, held) in slots.drain() {
-            all.extend(held.slot.get().cloned());
+            if let Some(connection) = held.slot.get() {
+                all.push(Arc::clone(connection));
+            }
         }
         all
     }
@@ -162,19 +176,27 @@ fn find_idlest(slots: &HashMap<u64, Held>, share: usize) -> Option<u64> {
 impl Held {
     /// Whether something runs on it, or is told on it.
     fn is_at_work(&self) -> bool {
-        let busy = self.slot.get().is_some_and(|held| !held.outstanding.is_empty());
-        busy || has_subscriptions(self)
+        if let Some(connection) = self.slot.get()
+            && !connection.outstanding.is_empty()
+        {
+            return true;
+        }
+        has_subscriptions(self)
     }
 }
 
 fn has_subscriptions(held: &Held) -> bool {
-    held.slot.get().is_some_and(|connection| !connection.subscribed.lock().is_empty())
+    match held.slot.get() {
+        Some(connection) => !connection.subscribed.lock().is_empty(),
+        None => false,
+    }
 }
 
 /// Ends a connection in the background.
 fn close(held: Option<Held>) {
-    let connection = held.and_then(|held| held.slot.get().cloned());
-    if let Some(connection) = connection {
+    if let Some(held) = held
+        && let Some(connection) = held.slot.get().cloned()
+    {
         tokio::spawn(async move { connection.close(GRACE).await });
     }
 }

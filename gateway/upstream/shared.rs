@@ -146,9 +146,10 @@ fn find_origin(
         Transport::Http { url, headers } | Transport::Sse { url, headers } => (url, headers),
     };
     let connector = Arc::clone(&around.connector);
-    let origin = Origin::new(connector, url, config.addresses, &around.egress)
-        .map_err(|error| error.to_string())?;
-    Ok(Some((origin, crate::http::header_map(headers)?)))
+    match Origin::new(connector, url, config.addresses, &around.egress) {
+        Ok(origin) => Ok(Some((origin, crate::http::header_map(headers)?))),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 fn bounds_of_calls(config: &Config) -> Bounds {
@@ -185,8 +186,10 @@ impl Shared {
         around: Surroundings,
         memory: Option<Arc<dyn CatalogMemory>>,
     ) -> Result<Self, Unusable> {
-        let origin = find_origin(&config, &around)
-            .map_err(|words| Unusable { slug: config.slug.clone(), words })?;
+        let origin = match find_origin(&config, &around) {
+            Ok(origin) => origin,
+            Err(words) => return Err(Unusable { slug: config.slug, words }),
+        };
         let bounds = bounds_of_calls(&config);
         let part = match &around.part {
             Some(part) => part.calls.clone(),
@@ -255,6 +258,14 @@ impl Shared {
         // It may have failed for what is changed now.
         if self.status.load().state == State::Failed {
             let _ = self.recovery.want();
+        }
+    }
+
+    /// The last lines that the shared connection's process wrote to stderr.
+    pub(crate) fn stderr_tail(&self) -> Vec<String> {
+        match self.live.load().as_ref() {
+            Some(live) => live.stderr_tail(),
+            None => Vec::new(),
         }
     }
 

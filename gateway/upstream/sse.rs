@@ -23,7 +23,7 @@ use crate::incoming::{EventReader, Intake};
 use crate::link::Inbox;
 use crate::voucher::Identification;
 use post::Posts;
-use request::{make_request, read_status, unsent};
+use request::{make_request, read_status};
 
 /// How long an open stream may stay silent before it says where to POST.
 const ENDPOINT_WAIT: Duration = Duration::from_secs(15);
@@ -51,7 +51,7 @@ pub(crate) async fn connect(
     if let Some(identification) = &identification {
         identification.add(get.headers_mut(), None);
     }
-    let response = origin.send(get).await.map_err(|error| unsent(&error))?;
+    let response = origin.send(get).await?;
     let status = response.status();
     if !status.is_success() {
         return Err(read_status(status));
@@ -64,12 +64,12 @@ pub(crate) async fn connect(
     }
     let mut stream =
         EventReader::new(response.into_body(), bounds.message_bytes, &intake.budget, &inbox);
-    let first = timeout(ENDPOINT_WAIT, next_event(&mut stream)).await.map_err(|_| {
-        Failure::new(
+    let Ok(first) = timeout(ENDPOINT_WAIT, next_event(&mut stream)).await else {
+        return Err(Failure::new(
             Kind::Timeout,
             "the server opened an event stream but did not say where to POST",
-        )
-    })?;
+        ));
+    };
     let endpoint = match first {
         Ok(Some(event)) => endpoint(url, &event)?,
         Ok(None) => {
@@ -99,7 +99,7 @@ pub(crate) async fn connect(
 /// The place to POST to, which the first event names.
 fn endpoint(url: &Url, event: &Event) -> Result<Uri, Failure> {
     let is_endpoint = event.event.as_deref() == Some("endpoint");
-    let text = std::str::from_utf8(&event.data).unwrap_or_default().trim();
+    let text = std::str::from_utf8(&event.data).unwrap_or("").trim();
     let words = match url.join(text) {
         _ if !is_endpoint || event.data.len() > MAX_ENDPOINT => {
             "the first event of the stream is not an endpoint"
@@ -120,12 +120,17 @@ fn endpoint(url: &Url, event: &Event) -> Result<Uri, Failure> {
 /// Path and query, which is all of a URL that a request line holds.
 fn place(url: &Url) -> Result<Uri, Failure> {
     let text = &url[Position::BeforePath..Position::AfterQuery];
-    text.parse().map_err(|_| Failure::new(Kind::Garbage, "the URL cannot be put into a request"))
+    match text.parse() {
+        Ok(place) => Ok(place),
+        Err(_) => Err(Failure::new(Kind::Garbage, "the URL cannot be put into a request")),
+    }
 }
 
 fn is_event_stream(headers: &HeaderMap) -> bool {
-    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("text/event-stream"))
+    let Some(value) = headers.get(CONTENT_TYPE) else { return false };
+    let Ok(kind) = value.to_str() else { return false };
+    let kind = kind.split(';').next().unwrap_or("");
+    kind.trim().eq_ignore_ascii_case("text/event-stream")
 }
 
 /// The next event that has data.

@@ -148,8 +148,10 @@ async fn cycle(shared: &Arc<Shared>) -> Ended {
 
 /// Connects, reads the lists, and lets calls through.
 async fn connect(shared: &Arc<Shared>) -> Result<(Arc<Connection>, Over), Refused> {
-    let admitted = shared.admit_start().await;
-    let _start = admitted.map_err(|words| Refused::new(Stage::Start, words))?;
+    let _start = match shared.admit_start().await {
+        Ok(start) => start,
+        Err(words) => return Err(Refused::new(Stage::Start, words)),
+    };
     let limit = shared.config.load().start_timeout;
     let Ok(up) = tokio::time::timeout(limit, bring_up(shared)).await else {
         let seconds = limit.as_secs();
@@ -199,8 +201,7 @@ fn describe_peer(connection: &Connection) -> status::Peer {
 fn tell_health(shared: &Shared, why: Option<&str>) {
     match why {
         Some(words) => {
-            let stderr =
-                shared.live.load().as_ref().map(|live| live.stderr_tail()).unwrap_or_default();
+            let stderr = shared.stderr_tail();
             shared.fail(
                 State::Unresponsive,
                 &Trouble { stage: Stage::Run, words: words.to_owned(), stderr },

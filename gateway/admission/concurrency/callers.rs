@@ -93,8 +93,9 @@ impl Callers {
     /// Whoever has this ticket waits no more; `false` when nobody does.
     pub(super) fn leave(&mut self, caller: CallerId, ticket: u64) -> bool {
         let Some(entry) = self.all.get_mut(&caller) else { return false };
-        let place = entry.queue.iter().position(|waiter| waiter.ticket == ticket);
-        let Some(place) = place else { return false };
+        let Some(place) = entry.queue.iter().position(|waiter| waiter.ticket == ticket) else {
+            return false;
+        };
         entry.queue.remove(place);
         self.organisation(caller).waiting -= 1;
         self.tidy(caller);
@@ -114,7 +115,10 @@ impl Callers {
             |caller, _| self.turn_of_organisation(caller),
         );
         let organisation = first?.organisation;
-        let clock = self.organisations.get(&organisation).map_or(0.0, |known| known.clock);
+        let clock = match self.organisations.get(&organisation) {
+            Some(known) => known.clock,
+            None => 0.0,
+        };
         self.first(
             |caller| caller.organisation == organisation && self.is_within(reach, caller),
             |_, entry| entry.had.max(clock),
@@ -161,7 +165,7 @@ impl Callers {
         let (longest, queued) = self.find_longest(organisation)?;
         let own = self.all.get(&newcomer).map_or(0, |own| own.queue.len());
         let is_other = organisation != newcomer.organisation;
-        (is_other || queued > own + 1).then_some(longest)
+        if is_other || queued > own + 1 { Some(longest) } else { None }
     }
 
     /// Who of an organisation has most in the queue, and how many that are; of several, who came
@@ -200,11 +204,16 @@ impl Callers {
 
     /// Forgets a caller who holds nothing, and an organisation of which nobody does.
     fn tidy(&mut self, caller: CallerId) {
-        if self.all.get(&caller).is_some_and(|entry| entry.running == 0 && entry.queue.is_empty()) {
+        if let Some(entry) = self.all.get(&caller)
+            && entry.running == 0
+            && entry.queue.is_empty()
+        {
             self.all.remove(&caller);
         }
-        let organisation = self.organisations.get(&caller.organisation);
-        if organisation.is_some_and(|known| known.running == 0 && known.waiting == 0) {
+        if let Some(organisation) = self.organisations.get(&caller.organisation)
+            && organisation.running == 0
+            && organisation.waiting == 0
+        {
             self.organisations.remove(&caller.organisation);
         }
     }

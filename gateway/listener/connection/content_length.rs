@@ -39,7 +39,7 @@ impl ContentLengthScanner {
         loop {
             if self.0 == 0 {
                 let Some(at) = memchr::memchr(b'\n', bytes) else { return found };
-                bytes = bytes.get(at + 1..).unwrap_or_default();
+                bytes = bytes.get(at + 1..).unwrap_or(&[]);
                 self.0 = 1;
             }
             while let Some(wanted) = LINE.get(self.0) {

@@ -43,7 +43,7 @@ impl Connections {
         let mut leaving = 0;
         for (number, tracked) in &*self.open.lock() {
             let state = &tracked.state;
-            if address.is_some_and(|address| address != state.address)
+            if matches!(address, Some(address) if address != state.address)
                 || state.active.load(Ordering::Relaxed) > 0
             {
                 continue;
@@ -78,7 +78,7 @@ impl Connections {
         for tracked in self.open.lock().values() {
             if tracked.state.address == address && tracked.phase == Phase::Idle {
                 let time = SPARED.saturating_sub(tracked.waited);
-                first = Some(first.map_or(time, |first: Duration| first.min(time)));
+                first = Some(time.min(first.unwrap_or(time)));
             }
         }
         first

@@ -139,7 +139,7 @@ impl Ended {
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
-            self.interim = self.interim.get(written..).unwrap_or_default();
+            self.interim = self.interim.get(written..).unwrap_or(&[]);
         }
         Poll::Ready(Ok(()))
     }

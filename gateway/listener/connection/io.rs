@@ -50,7 +50,7 @@ impl<T: AsyncRead + AsyncWrite> AsyncRead for HttpIo<T> {
         let mut this = self.project();
         if this.state.close_reason() == CloseReason::LateHeaders {
             while this.state.received.load(Ordering::Relaxed) && *this.late < LATE.len() {
-                let rest = LATE.get(*this.late..).unwrap_or_default();
+                let rest = LATE.get(*this.late..).unwrap_or(&[]);
                 match this.io.as_mut().poll_write(cx, rest) {
                     Poll::Ready(Ok(n)) if n > 0 => *this.late += n,
                     _ => break,
@@ -62,7 +62,7 @@ impl<T: AsyncRead + AsyncWrite> AsyncRead for HttpIo<T> {
         let before = buf.filled().len();
         this.half_close.give(buf);
         let mut read = this.io.poll_read(cx, buf);
-        let new = buf.filled().get(before..).unwrap_or_default();
+        let new = buf.filled().get(before..).unwrap_or(&[]);
         if !new.is_empty() && read.is_pending() {
             read = Poll::Ready(Ok(()));
         }

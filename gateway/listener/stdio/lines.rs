@@ -55,12 +55,11 @@ impl<I: AsyncRead + Unpin> Lines<I> {
 
     fn take(&mut self) -> Option<Line> {
         loop {
-            let fresh = self.buffer.get(self.searched..).unwrap_or_default();
-            let end = memchr::memchr(b'\n', fresh).map(|at| self.searched + at);
-            let Some(end) = end
-                .or_else(|| (self.ended && !self.buffer.is_empty()).then_some(self.buffer.len()))
-            else {
-                return self.unfinished();
+            let fresh = self.buffer.get(self.searched..).unwrap_or(&[]);
+            let end = match memchr::memchr(b'\n', fresh) {
+                Some(at) => self.searched + at,
+                None if self.ended && !self.buffer.is_empty() => self.buffer.len(),
+                None => return self.unfinished(),
             };
             let mut line = self.buffer.split_to(end);
             if !self.buffer.is_empty() {
@@ -91,7 +90,8 @@ impl<I: AsyncRead + Unpin> Lines<I> {
         }
         self.buffer.clear();
         self.searched = 0;
-        (!std::mem::replace(&mut self.skipping, true)).then_some(Line::TooLong)
+        let was_skipping = std::mem::replace(&mut self.skipping, true);
+        if was_skipping { None } else { Some(Line::TooLong) }
     }
 }
 
@@ -126,11 +126,13 @@ fn append(buffer: &mut Vec<u8>, text: &Text) {
     match text {
         Text::Whole(bytes) => buffer.extend_from_slice(bytes),
         Text::Spliced(chunks) | Text::Shared(chunks) => {
-            chunks.iter().for_each(|chunk| buffer.extend_from_slice(chunk))
+            for chunk in chunks {
+                buffer.extend_from_slice(chunk);
+            }
         }
     }
     // JSON has raw line breaks only between its tokens, where a space says the same.
-    let fresh = buffer.get_mut(start..).unwrap_or_default();
+    let fresh = buffer.get_mut(start..).unwrap_or(&mut []);
     if memchr::memchr2(b'\n', b'\r', fresh).is_some() {
         for byte in fresh {
             if matches!(byte, b'\n' | b'\r') {

@@ -161,8 +161,9 @@ impl<'t> Reader<'t> {
     /// The next byte that is not white space, without taking it.
     pub fn peek(&mut self) -> Option<u8> {
         let rest = self.text.as_bytes().get(self.at..)?;
-        self.at += rest.iter().position(|b| !matches!(b, b' ' | b'\n' | b'\r' | b'\t'))?;
-        self.text.as_bytes().get(self.at).copied()
+        let spaces = rest.iter().position(|b| !matches!(b, b' ' | b'\n' | b'\r' | b'\t'))?;
+        self.at += spaces;
+        rest.get(spaces).copied()
     }
 
     /// Enters an object or array.
@@ -180,11 +181,13 @@ impl<'t> Reader<'t> {
         let start = self.at;
         self.string();
         let raw = self.text.get(start..self.at)?;
-        let plain = raw.get(1..raw.len().checked_sub(1)?).filter(|key| !key.contains('\\'));
-        let key = match plain {
-            Some(key) => Cow::Borrowed(key),
-            // A key of lone surrogates is no text and equals nothing that is asked for.
-            None => Cow::Owned(serde_json::from_str(raw).unwrap_or_else(|_| raw.to_owned())),
+        let key = match raw.get(1..raw.len().checked_sub(1)?) {
+            Some(key) if !key.contains('\\') => Cow::Borrowed(key),
+            _ => match serde_json::from_str(raw) {
+                Ok(key) => Cow::Owned(key),
+                // A key of lone surrogates is no text and equals nothing that is asked for.
+                Err(_) => Cow::Borrowed(raw),
+            },
         };
         self.peek()?;
         self.at += 1;
@@ -232,7 +235,7 @@ impl<'t> Reader<'t> {
     /// Takes a whole value; gives its text.
     pub fn skip(&mut self) -> &'t str {
         let text = self.text;
-        text.get(self.span()).unwrap_or_default()
+        text.get(self.span()).unwrap_or("")
     }
 
     /// Takes a whole value, without recursion; gives where it stands.
@@ -247,7 +250,7 @@ impl<'t> Reader<'t> {
                 b'}' | b']' => depth = depth.saturating_sub(1),
                 b',' | b':' => {}
                 _ => {
-                    let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
+                    let rest = self.text.as_bytes().get(self.at..).unwrap_or(&[]);
                     self.at += rest.iter().position(ends_scalar).unwrap_or(rest.len());
                 }
             }

@@ -56,19 +56,25 @@ impl Request {
     /// The id as JSON text; empty for a notification.
     #[must_use]
     pub fn id(&self) -> &[u8] {
-        self.id.map_or(&[], |id| id.of(&self.text))
+        match self.id {
+            Some(id) => id.of(&self.text),
+            None => &[],
+        }
     }
 
     /// The id as JSON text, sharing the message's bytes.
     #[must_use]
     pub fn id_bytes(&self) -> Bytes {
-        self.id.map_or_else(Bytes::new, |id| self.text.slice(id.range()))
+        match self.id {
+            Some(id) => self.text.slice(id.range()),
+            None => Bytes::new(),
+        }
     }
 
     /// The method as it was sent, also when we do not know it.
     #[must_use]
     pub fn method_name(&self) -> Cow<'_, str> {
-        scan::as_str(self.method_span.of(&self.text)).unwrap_or_default()
+        scan::as_str(self.method_span.of(&self.text)).unwrap_or(Cow::Borrowed(""))
     }
 
     #[must_use]
@@ -85,31 +91,31 @@ impl Request {
     /// A member of `params` as JSON text.
     #[must_use]
     pub fn param(&self, name: &str) -> Option<&[u8]> {
-        scan::find(&self.params, &self.text, name).map(|span| span.of(&self.text))
+        Some(scan::find(&self.params, &self.text, name)?.of(&self.text))
     }
 
     /// A member of `params` that is a string.
     #[must_use]
     pub fn param_str(&self, name: &str) -> Option<Cow<'_, str>> {
-        self.param(name).and_then(scan::as_str)
+        scan::as_str(self.param(name)?)
     }
 
     /// The members of `params._meta`, if there is one.
     #[must_use]
     pub fn meta_members(&self) -> &[Member] {
-        self.meta.as_deref().unwrap_or_default()
+        self.meta.as_deref().unwrap_or(&[])
     }
 
     /// A member of `params._meta` as JSON text.
     #[must_use]
     pub fn meta(&self, key: &str) -> Option<&[u8]> {
-        scan::find(self.meta_members(), &self.text, key).map(|span| span.of(&self.text))
+        Some(scan::find(self.meta_members(), &self.text, key)?.of(&self.text))
     }
 
     /// A member of `params._meta` that is a string.
     #[must_use]
     pub fn meta_str(&self, key: &str) -> Option<Cow<'_, str>> {
-        self.meta(key).and_then(scan::as_str)
+        scan::as_str(self.meta(key)?)
     }
 }
 
@@ -128,7 +134,7 @@ impl Response {
     /// The id as JSON text, if there is one.
     #[must_use]
     pub fn id(&self) -> Option<&[u8]> {
-        self.id.map(|id| id.of(&self.text))
+        Some(self.id?.of(&self.text))
     }
 
     /// The id, when it is a number of the kind that the gateway mints.
@@ -142,12 +148,12 @@ impl ErrorObject {
     /// The message as text.
     #[must_use]
     pub fn message(self, text: &[u8]) -> Cow<'_, str> {
-        scan::as_words(self.message.of(text)).unwrap_or_default()
+        scan::as_words(self.message.of(text)).unwrap_or(Cow::Borrowed(""))
     }
 
     /// `data` as JSON text.
     #[must_use]
     pub fn data(self, text: &[u8]) -> Option<&[u8]> {
-        self.data.map(|span| span.of(text))
+        Some(self.data?.of(text))
     }
 }

@@ -94,7 +94,7 @@ impl Shape {
             Self::Text | Self::Name => value.is_string(),
             Self::Number => value.is_number(),
             Self::Object => value.is_object(),
-            Self::Input => value.as_object().is_some_and(is_input),
+            Self::Input => matches!(value, Value::Object(schema) if is_input(schema)),
             Self::Hints => each_member(value, |name, value| match name {
                 "title" => value.is_string(),
                 name if name.ends_with("Hint") => value.is_boolean(),
@@ -106,7 +106,7 @@ impl Shape {
                 "lastModified" => value.is_string(),
                 _ => true,
             }),
-            Self::Icons => each(value, |icon| icon.get("src").is_some_and(Value::is_string)),
+            Self::Icons => each(value, |icon| matches!(icon.get("src"), Some(Value::String(_)))),
             Self::Arguments => each(value, is_argument),
         }
     }
@@ -130,7 +130,7 @@ impl Shape {
 /// Whether it is a list of objects that all pass.
 fn each(value: &Value, is: impl Fn(&Map<String, Value>) -> bool) -> bool {
     let Value::Array(all) = value else { return false };
-    all.iter().all(|one| one.as_object().is_some_and(&is))
+    all.iter().all(|one| matches!(one, Value::Object(one) if is(one)))
 }
 
 /// Whether it is an object whose members all pass.
@@ -146,7 +146,10 @@ fn are_strings(value: &Value) -> bool {
 
 /// Whether the member is missing or passes.
 fn fits(object: &Map<String, Value>, name: &str, is: fn(&Value) -> bool) -> bool {
-    object.get(name).is_none_or(is)
+    match object.get(name) {
+        Some(value) => is(value),
+        None => true,
+    }
 }
 
 fn is_input(schema: &Map<String, Value>) -> bool {
@@ -187,7 +190,16 @@ impl Form {
                 Some(member) => repair |= shape == Shape::Input && member.get("type").is_none(),
             }
         }
-        Ok(repair.then(|| self.repaired(item)).flatten())
+        Ok(if repair { self.repaired(item) } else { None })
+    }
+
+    fn shape(&self, name: &str) -> Option<Shape> {
+        for &(known, shape) in self.members {
+            if known == name {
+                return Some(shape);
+            }
+        }
+        None
     }
 
     fn repaired(&self, item: &[u8]) -> Option<Vec<u8>> {
@@ -198,13 +210,12 @@ impl Form {
         for member in &members {
             let name = member.name(item);
             let value = member.value.of(item);
-            let known = self.members.iter().find(|(known, _)| *known == name);
-            match known {
+            match self.shape(&name) {
                 Some(_) if value == b"null" => {}
-                Some((key, Shape::Input)) if self::member(value, "type").is_none() => {
-                    let rest = value.get(1..).unwrap_or_default().trim_ascii_start();
+                Some(Shape::Input) if self::member(value, "type").is_none() => {
+                    let rest = value.get(1..).unwrap_or(&[]).trim_ascii_start();
                     let comma = if rest.starts_with(b"}") { "" } else { "," };
-                    object.raw(key, &[b"{\"type\":\"object\"", comma.as_bytes(), rest].concat());
+                    object.raw(&name, &[b"{\"type\":\"object\"", comma.as_bytes(), rest].concat());
                 }
                 _ => object.copy(member.key.of(item), value),
             }
@@ -218,7 +229,7 @@ impl Form {
 #[must_use]
 pub fn member<'a>(item: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let (_, members) = Scanner::new(item, scan::MAX_DEPTH).ok()?.members(Keys::Distinct).ok()?;
-    scan::find(&members, item, name).map(|span| span.of(item))
+    Some(scan::find(&members, item, name)?.of(item))
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ impl Span {
     /// The bytes of the span; `text` must be the text that was scanned.
     #[must_use]
     pub fn of(self, text: &[u8]) -> &[u8] {
-        text.get(self.start as usize..self.end as usize).unwrap_or_default()
+        text.get(self.start as usize..self.end as usize).unwrap_or(&[])
     }
 
     #[must_use]
@@ -65,7 +65,7 @@ impl Member {
         if self.escaped {
             unescape(self.key.of(text))
         } else {
-            Cow::Borrowed(std::str::from_utf8(self.key.of(text)).unwrap_or_default())
+            Cow::Borrowed(std::str::from_utf8(self.key.of(text)).unwrap_or(""))
         }
     }
 }
@@ -76,7 +76,12 @@ pub type Members = SmallVec<[Member; 8]>;
 /// The value of the member called `name`.
 #[must_use]
 pub fn find(members: &[Member], text: &[u8], name: &str) -> Option<Span> {
-    members.iter().find(|m| m.is(text, name)).map(|m| m.value)
+    for member in members {
+        if member.is(text, name) {
+            return Some(member.value);
+        }
+    }
+    None
 }
 
 /// The text of the member called `name`, as [`as_str`] reads it.

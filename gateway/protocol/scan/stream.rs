@@ -113,7 +113,7 @@ impl StreamScanner {
                 _ if matches!(byte, b' ' | b'\n' | b'\r' | b'\t') => 1,
                 _ => self.take_structure(byte, visitor)?,
             };
-            rest = rest.get(taken..).unwrap_or_default();
+            rest = rest.get(taken..).unwrap_or(&[]);
         }
         Ok(())
     }
@@ -145,8 +145,7 @@ impl StreamScanner {
             Ok(_) => Ok(()),
             Err(error) if error.error_len().is_some() => Err(Fault::Utf8),
             Err(error) => {
-                self.character
-                    .extend_from_slice(rest.get(error.valid_up_to()..).unwrap_or_default());
+                self.character.extend_from_slice(rest.get(error.valid_up_to()..).unwrap_or(&[]));
                 Ok(())
             }
         }
@@ -243,7 +242,7 @@ impl StreamScanner {
             }
             Some(_) => return Err(Fault::Syntax.into()),
         };
-        visitor.part(key, rest.get(..taken).unwrap_or_default())?;
+        visitor.part(key, rest.get(..taken).unwrap_or(&[]))?;
         if rest.get(run) == Some(&b'"') {
             self.end(key, visitor)?;
         }
@@ -257,7 +256,7 @@ impl StreamScanner {
         rest: &[u8],
         visitor: &mut V,
     ) -> Result<usize, V::Error> {
-        let byte = rest.get(..1).unwrap_or_default();
+        let byte = rest.get(..1).unwrap_or(&[]);
         let escape = match (escape, byte) {
             (Escape::Begun, [b'u']) => Escape::Digits(4),
             (Escape::Begun, [b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't']) => {
@@ -302,13 +301,15 @@ impl StreamScanner {
     ) -> Result<usize, V::Error> {
         let mut number = number;
         let mut taken = 0;
-        while let Some(next) = rest.get(taken).and_then(|&byte| number.next(byte)) {
+        while let Some(&byte) = rest.get(taken)
+            && let Some(next) = number.next(byte)
+        {
             number = next;
             taken += 1;
         }
         self.state = State::Number(number);
         if taken > 0 {
-            visitor.part(false, rest.get(..taken).unwrap_or_default())?;
+            visitor.part(false, rest.get(..taken).unwrap_or(&[]))?;
         }
         if taken == rest.len() {
             return Ok(taken);

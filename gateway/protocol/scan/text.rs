@@ -65,7 +65,7 @@ fn words(text: &[u8]) -> usize {
         }
         at += 8;
     }
-    let rest = text.get(at..).unwrap_or_default();
+    let rest = text.get(at..).unwrap_or(&[]);
     at + rest.iter().position(|&byte| ends(byte)).unwrap_or(rest.len())
 }
 
@@ -89,7 +89,7 @@ pub fn unescape(raw: &[u8]) -> Cow<'_, str> {
     while let Some(at) = rest.find('\\') {
         let (plain, tail) = rest.split_at(at);
         out.push_str(plain);
-        let code = tail.as_bytes().get(1).copied().unwrap_or(b'\\');
+        let code = *tail.as_bytes().get(1).unwrap_or(&b'\\');
         let mut used = 2;
         match code {
             b'b' => out.push('\u{8}'),
@@ -104,7 +104,7 @@ pub fn unescape(raw: &[u8]) -> Cow<'_, str> {
             }
             other => out.push(char::from(other)),
         }
-        rest = tail.get(used..).unwrap_or_default();
+        rest = tail.get(used..).unwrap_or("");
     }
     out.push_str(rest);
     Cow::Owned(out)
@@ -155,7 +155,9 @@ fn escaped_unit(text: &[u8], from: usize) -> Option<u32> {
 /// Whether some `\\u` of a scanned string is one half of a pair without the other.
 fn has_lone_surrogate(inner: &[u8]) -> bool {
     let mut at = 0;
-    while let Some(found) = inner.get(at..).and_then(|rest| memchr::memchr(b'\\', rest)) {
+    while let Some(rest) = inner.get(at..)
+        && let Some(found) = memchr::memchr(b'\\', rest)
+    {
         at += found;
         at += match (escaped_unit(inner, at), escaped_unit(inner, at + 6)) {
             (Some(0xD800..0xDC00), Some(0xDC00..0xE000)) => 12,

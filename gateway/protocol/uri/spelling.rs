@@ -56,7 +56,10 @@ pub fn check_spelling(uri: &str) -> Result<(), UriError> {
 }
 
 fn plain(uri: &str) -> Cow<'_, [u8]> {
-    decode(uri.as_bytes()).map_or(Cow::Borrowed(uri.as_bytes()), Cow::Owned)
+    match decode(uri.as_bytes()) {
+        Some(decoded) => Cow::Owned(decoded),
+        None => Cow::Borrowed(uri.as_bytes()),
+    }
 }
 
 /// Scheme and what follows its colon.
@@ -64,5 +67,5 @@ pub(super) fn split(uri: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = uri.split_once(':')?;
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
         && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.'));
-    is_scheme.then_some((scheme, rest))
+    if is_scheme { Some((scheme, rest)) } else { None }
 }

@@ -26,11 +26,10 @@ impl Shared {
         let mut turn = pin!(self.calls.acquire(caller));
         loop {
             let stalled = self.stalled_for();
-            let Some(left) =
-                self.longest_silence().checked_sub(stalled).filter(|left| !left.is_zero())
-            else {
+            let left = self.longest_silence().saturating_sub(stalled);
+            if left.is_zero() {
                 return Err(self.stalled(stalled));
-            };
+            }
             tokio::select! {
                 biased;
                 permit = &mut turn => return permit.map_err(|refused| self.refused(refused)),
@@ -49,7 +48,7 @@ impl Shared {
 
     /// How long every place has been taken without a word of the server.
     fn stalled_for(&self) -> Duration {
-        let full = self.calls.full_for().unwrap_or_default();
+        let full = self.calls.full_for().unwrap_or(Duration::ZERO);
         full.min(self.last_heard.get().elapsed())
     }
 
@@ -70,9 +69,16 @@ impl Shared {
     /// One line for all that are turned away within [`QUIET_MS`].
     fn note_refusal(&self, what: &str) {
         let now = self.now_ms();
-        let quiet =
-            |last: u64| (last == 0 || now.saturating_sub(last) >= QUIET_MS).then_some(now.max(1));
-        let first = self.refusal_noted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, quiet);
+        let last = self.refusal_noted.load(Ordering::Relaxed);
+        if last != 0 && now.saturating_sub(last) < QUIET_MS {
+            return;
+        }
+        let first = self.refusal_noted.compare_exchange(
+            last,
+            now.max(1),
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
         if first.is_ok() {
             let running = self.calls.running();
             let waiting = self.calls.waiting();

@@ -109,7 +109,7 @@ impl Shared {
         caller: &Caller,
     ) -> Result<Arc<Connection>, Failure> {
         let mut capabilities: Value =
-            serde_json::from_slice(&caller.capabilities).unwrap_or_default();
+            serde_json::from_slice(&caller.capabilities).unwrap_or(Value::Null);
         if let Some(Value::Object(roots)) = capabilities.get_mut("roots")
             && session.tells_roots_changes()
         {

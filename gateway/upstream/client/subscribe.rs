@@ -34,8 +34,11 @@ impl Shared {
         caller: &Caller,
     ) -> Result<Subscription, Failure> {
         let subscribing = self.subscribe_there(uri, caller);
-        let late = |_| Failure::new(Kind::Timeout, "the server did not confirm the subscription");
-        tokio::time::timeout(self.config.load().call_timeout, subscribing).await.map_err(late)?
+        let limit = self.config.load().call_timeout;
+        match tokio::time::timeout(limit, subscribing).await {
+            Ok(subscribed) => subscribed,
+            Err(_) => Err(not_confirmed()),
+        }
     }
 
     async fn subscribe_there(
@@ -143,9 +146,13 @@ impl Shared {
                 news.await;
             }
         };
-        let late =
-            |_| Failure::new(Kind::Timeout, "the server did not acknowledge the subscription");
-        tokio::time::timeout(ACKNOWLEDGE, wait).await.map_err(late)
+        match tokio::time::timeout(ACKNOWLEDGE, wait).await {
+            Ok(acknowledged) => Ok(acknowledged),
+            Err(_) => {
+                let words = "the server did not acknowledge the subscription";
+                Err(Failure::new(Kind::Timeout, words))
+            }
+        }
     }
 
     pub(super) async fn unsubscribe(&self, uri: &str, given: Subscription) {
@@ -278,12 +285,17 @@ async fn subscribe_confirmed(
     subscribe_legacy(connection, uri).await
 }
 
+fn not_confirmed() -> Failure {
+    Failure::new(Kind::Timeout, "the server did not confirm the subscription")
+}
+
 async fn subscribe_legacy(connection: &Connection, uri: &str) -> Result<(), Failure> {
     let params = [("uri", Some(write::quoted(uri)))];
-    let late = |_| Failure::new(Kind::Timeout, "the server did not confirm the subscription");
-    let response =
-        tokio::time::timeout(ACKNOWLEDGE, connection.ask(Ask::own(Method::Subscribe, &params)));
-    let response = response.await.map_err(late)??;
+    let asking = connection.ask(Ask::own(Method::Subscribe, &params));
+    let Ok(answered) = tokio::time::timeout(ACKNOWLEDGE, asking).await else {
+        return Err(not_confirmed());
+    };
+    let response = answered?;
     if let Outcome::Error(error) = &response.outcome {
         let mut failure = refused(Method::Subscribe, *error, &response.text);
         if matches!(error.code, code::RESOURCE_NOT_FOUND | code::INVALID_PARAMS) {

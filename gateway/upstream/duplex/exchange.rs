@@ -250,12 +250,13 @@ impl Exchange {
     }
 
     fn response(&self, response: Response) {
-        let ends = || Ends::of(&response.text);
-        let Some(id) = response.number() else {
-            return self.drop_message("an answer with an id that is none of ours", &ends());
-        };
         let text = response.text.clone();
-        match self.calls.settle(id, Ok(response)) {
+        let id = response.number();
+        let found = match id {
+            Some(id) => self.calls.settle(id, Ok(response)),
+            None => Found::Never,
+        };
+        match found {
             Found::Waiting => {}
             Found::Late => {
                 tracing::debug!(parent: &self.span, id, "an answer came after its call was over")
@@ -270,8 +271,10 @@ impl Exchange {
         match note.method {
             Method::Progress => {
                 // Progress of a finished call belongs to nobody.
-                let token = note.param("progressToken").and_then(number);
-                if let Some(conversation) = token.and_then(|id| self.calls.conversation(id)) {
+                if let Some(token) = note.param("progressToken")
+                    && let Some(id) = number(token)
+                    && let Some(conversation) = self.calls.conversation(id)
+                {
                     conversation.progress(&note);
                 }
             }

@@ -94,10 +94,14 @@ impl Lines {
     pub(super) fn next(&mut self) -> Option<Line> {
         loop {
             if self.skipped.is_some() {
-                return self.skip();
+                return self.skip_line();
             }
-            let found = self.buffer.get(self.searched..).and_then(|rest| memchr(b'\n', rest));
-            let end = found.map_or(self.buffer.len(), |at| self.searched + at);
+            let unsearched = self.buffer.get(self.searched..).unwrap_or(&[]);
+            let found = memchr(b'\n', unsearched);
+            let end = match found {
+                Some(at) => self.searched + at,
+                None => self.buffer.len(),
+            };
             if self.long.len() + end > self.max {
                 return Some(Line::TooLong(self.start_skipping(end)));
             }
@@ -162,13 +166,13 @@ impl Lines {
         so_far
     }
 
-    fn skip(&mut self) -> Option<Line> {
+    fn skip_line(&mut self) -> Option<Line> {
         let ends = self.skipped.as_mut()?;
         match memchr(b'\n', &self.buffer) {
             Some(at) => {
                 ends.more(self.buffer.get(..at).unwrap_or_default());
                 self.buffer.advance(at + 1);
-                self.skipped.take().map(Line::Skipped)
+                Some(Line::Skipped(self.skipped.take()?))
             }
             None => {
                 ends.more(&self.buffer);
@@ -197,8 +201,10 @@ impl Ends {
     /// Whom the line was for, as far as its ends tell.
     pub(super) fn addressee(&self) -> Addressee {
         let mut seen = Seen::default();
-        let valid = std::str::from_utf8(&self.head).map_or_else(|e| e.valid_up_to(), str::len);
-        let head = self.head.get(..valid).unwrap_or_default();
+        let head = match std::str::from_utf8(&self.head) {
+            Ok(head) => head.as_bytes(),
+            Err(error) => self.head.get(..error.valid_up_to()).unwrap_or(&[]),
+        };
         if let Ok(mut scanner) = Scanner::new(head, 2) {
             // It is cut off, so this fails by design: what was seen before counts.
             let _ = scanner.object(Keys::Distinct, &mut |scanner, member| {
@@ -225,9 +231,10 @@ impl Ends {
         match seen {
             Seen { is_ours: false, .. } => Addressee::Nobody,
             Seen { id: Some(id), .. } => Addressee::Call(id),
-            Seen { is_answer: true, .. } => {
-                id_at_end(&self.tail).map_or(Addressee::Unknown, Addressee::Call)
-            }
+            Seen { is_answer: true, .. } => match id_at_end(&self.tail) {
+                Some(id) => Addressee::Call(id),
+                None => Addressee::Unknown,
+            },
             _ => Addressee::Unknown,
         }
     }

@@ -120,7 +120,7 @@ impl<W: AsyncWrite + Unpin> State<W> {
             let mut skip = self.written;
             for (item, pair) in self.queue.iter().zip(slices.chunks_exact_mut(2)) {
                 let from = skip.min(item.text.len());
-                let parts = [item.text.get(from..).unwrap_or_default(), b"\n".as_slice()];
+                let parts = [item.text.get(from..).unwrap_or(&[]), b"\n".as_slice()];
                 for (slot, part) in pair.iter_mut().zip(parts) {
                     *slot = IoSlice::new(part);
                 }
@@ -128,7 +128,7 @@ impl<W: AsyncWrite + Unpin> State<W> {
             }
             let count = self.queue.len().min(BATCH) * 2;
             match Pin::new(&mut *writer)
-                .poll_write_vectored(context, slices.get(..count).unwrap_or_default())
+                .poll_write_vectored(context, slices.get(..count).unwrap_or(&[]))
             {
                 Poll::Pending => return Ok(()),
                 Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
@@ -178,11 +178,13 @@ impl<W: AsyncWrite + Unpin + Send + 'static> Outgoing for Pipe<W> {
         let mut state = self.state.lock();
         let started = usize::from(state.written > 0);
         let found = state.queue.iter().skip(started).position(|item| item.id == Some(id));
-        let Some(item) = found.and_then(|at| state.queue.remove(at + started)) else {
-            return false;
-        };
-        state.bytes -= item.text.len();
-        true
+        if let Some(at) = found
+            && let Some(item) = state.queue.remove(at + started)
+        {
+            state.bytes -= item.text.len();
+            return true;
+        }
+        false
     }
 
     fn close(&self) {
@@ -213,8 +215,11 @@ fn one_line(text: Bytes) -> Bytes {
     if memchr2(b'\n', b'\r', &text).is_none() {
         return text;
     }
-    text.iter()
-        .map(|&byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { byte })
-        .collect::<Vec<u8>>()
-        .into()
+    let mut line = text.to_vec();
+    for byte in &mut line {
+        if matches!(byte, b'\n' | b'\r') {
+            *byte = b' ';
+        }
+    }
+    line.into()
 }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use http::header::RETRY_AFTER;
-use lockgate_egress::SendError;
 
 use super::Posted;
 use crate::failure::{Failure, Kind};
@@ -13,13 +12,6 @@ use crate::failure::{Failure, Kind};
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds).min(Duration::from_secs(3600)))
-}
-
-/// A request that got no answer.
-pub(crate) fn send_failure(error: &SendError) -> Failure {
-    let kind = if error.sent { Kind::Lost } else { Kind::Unavailable };
-    let failure = Failure::new(kind, error.to_string());
-    if error.sent { failure.after_send() } else { failure }
 }
 
 /// Begins the words for a status without a JSON-RPC answer.

@@ -3,7 +3,7 @@
 //! left its process group, when the gateway says so and when the gateway is gone, however it ended.
 //! The server's streams do not pass through it. It is no command for people.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -53,10 +53,13 @@ pub fn guard(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> 
     if arguments.nth(1)? != ROLE {
         return None;
     }
-    Some(guard_server().unwrap_or_else(|error| {
-        let _ = writeln!(io::stderr(), "lockgate: the guard of a server failed: {error}");
-        ExitCode::FAILURE
-    }))
+    match guard_server() {
+        Ok(code) => Some(code),
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "lockgate: the guard of a server failed: {error}");
+            Some(ExitCode::FAILURE)
+        }
+    }
 }
 
 fn guard_server() -> io::Result<ExitCode> {
@@ -70,7 +73,7 @@ fn guard_server() -> io::Result<ExitCode> {
     let server = match start_server(&plan, stdin) {
         Ok(server) => server,
         Err(error) => {
-            let code = error.raw_os_error().unwrap_or_else(|| Errno::IO.raw_os_error());
+            let code = error.raw_os_error().unwrap_or(Errno::IO.raw_os_error());
             send_answer(&mut control, FAILED, code)?;
             return Ok(ExitCode::FAILURE);
         }
@@ -126,9 +129,10 @@ fn receive_plan(mut control: &UnixStream) -> io::Result<(Plan, OwnedFd)> {
     }
     let mut text = vec![0; u32::from_le_bytes(length) as usize];
     control.read_exact(&mut text)?;
-    let stdin = stdin.ok_or(io::ErrorKind::InvalidData)?;
-    let plan = Plan::decode(&text).ok_or(io::ErrorKind::InvalidData)?;
-    Ok((plan, stdin))
+    match (Plan::decode(&text), stdin) {
+        (Some(plan), Some(stdin)) => Ok((plan, stdin)),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
 }
 
 #[allow(
@@ -146,8 +150,12 @@ fn start_server(plan: &Plan, stdin: OwnedFd) -> io::Result<Pid> {
         command.current_dir(cwd);
     }
     let server = command.spawn()?;
-    let id = i32::try_from(server.id()).ok().and_then(Pid::from_raw);
-    id.ok_or_else(|| io::ErrorKind::InvalidData.into())
+    if let Ok(id) = i32::try_from(server.id())
+        && let Some(id) = Pid::from_raw(id)
+    {
+        return Ok(id);
+    }
+    Err(io::ErrorKind::InvalidData.into())
 }
 
 /// Lets go of the streams, so that they end when the server ends them.
@@ -237,17 +245,20 @@ fn end_descendants() {
 fn own_children() -> Vec<Pid> {
     let own = getpid().as_raw_nonzero().get().to_string();
     let mut children = Vec::new();
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let id = name.to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
-        let Some(id) = id else { continue };
-        let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+    let Ok(processes) = std::fs::read_dir("/proc") else { return children };
+    for entry in processes.flatten() {
+        let Some(id) = parse_pid(&entry.file_name()) else { continue };
+        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
         // The name of the program, in brackets, may hold anything; after it come the state and the
         // parent.
-        let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
+        let Some((_, after)) = stat.rsplit_once(')') else { continue };
         if after.split_whitespace().nth(1) == Some(own.as_str()) {
             children.push(id);
         }
     }
     children
+}
+
+fn parse_pid(name: &OsStr) -> Option<Pid> {
+    Pid::from_raw(name.to_str()?.parse().ok()?)
 }

@@ -17,7 +17,10 @@ pub(super) struct Plan {
 impl Plan {
     /// None if a field holds a NUL, which no program can be started with.
     pub(super) fn encode(&self) -> Option<Vec<u8>> {
-        let cwd = self.cwd.as_ref().map_or(OsStr::new(""), |cwd| cwd.as_os_str());
+        let cwd = match &self.cwd {
+            Some(cwd) => cwd.as_os_str(),
+            None => OsStr::new(""),
+        };
         let count = self.arguments.len().to_string();
         let mut fields = vec![self.command.as_bytes(), cwd.as_bytes(), count.as_bytes()];
         fields.extend(self.arguments.iter().map(|argument| argument.as_bytes()));
@@ -34,7 +37,10 @@ impl Plan {
         let mut fields =
             text.split(|byte| *byte == 0).map(|field| OsString::from_vec(field.to_vec()));
         let command = fields.next()?;
-        let cwd = fields.next().filter(|cwd| !cwd.is_empty()).map(PathBuf::from);
+        let cwd = match fields.next() {
+            Some(cwd) if !cwd.is_empty() => Some(PathBuf::from(cwd)),
+            _ => None,
+        };
         let count: usize = fields.next()?.to_str()?.parse().ok()?;
         let arguments: Vec<OsString> = fields.by_ref().take(count).collect();
         if arguments.len() < count {

@@ -46,11 +46,10 @@ pub(super) async fn follow(stderr: impl AsyncRead + Unpin, slug: String, tail: A
             Ok([]) | Err(_) => break,
             Ok(bytes) => {
                 let end = memchr(b'\n', bytes);
-                let part = bytes.get(..end.unwrap_or(bytes.len())).unwrap_or_default();
+                let part = bytes.get(..end.unwrap_or(bytes.len())).unwrap_or(&[]);
                 length += part.len();
-                line.extend_from_slice(
-                    part.get(..part.len().min(MAX_LINE - line.len())).unwrap_or_default(),
-                );
+                let room = MAX_LINE - line.len();
+                line.extend_from_slice(part.get(..room).unwrap_or(part));
                 (part.len() + usize::from(end.is_some()), end.is_some())
             }
         };

@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::request::{make_request, read_status, unsent};
+use super::request::{make_request, read_status};
 use crate::duplex::{Exchange, Outgoing, count_outgoing};
 use crate::failure::{Failure, Kind};
 use crate::voucher::{Identification, Voucher};
@@ -102,10 +102,13 @@ impl Outgoing for Posts {
 
     fn withdraw(&self, id: u64) -> bool {
         let mut state = self.state.lock();
-        let found = state.queue.iter().position(|item| item.id == Some(id));
-        let Some(item) = found.and_then(|at| state.queue.remove(at)) else { return false };
-        state.bytes -= item.text.len();
-        true
+        if let Some(at) = state.queue.iter().position(|item| item.id == Some(id))
+            && let Some(item) = state.queue.remove(at)
+        {
+            state.bytes -= item.text.len();
+            return true;
+        }
+        false
     }
 
     fn close(&self) {
@@ -146,8 +149,7 @@ pub(super) async fn run(
             identification.add(message.headers_mut(), voucher.as_deref());
         }
         let Some(id) = id else {
-            let note = timeout(NOTE_WAIT, deliver(&origin, message)).await;
-            if let Err(failure) = note.unwrap_or_else(|_| Err(slow())) {
+            if let Err(failure) = deliver_within(NOTE_WAIT, &origin, message).await {
                 tracing::debug!(%failure, "a notification or response was not delivered");
             }
             continue;
@@ -155,8 +157,7 @@ pub(super) async fn run(
         let origin = origin.clone();
         let exchange = exchange.clone();
         running.spawn(async move {
-            let accepted = timeout(REQUEST_WAIT, deliver(&origin, message)).await;
-            if let Err(failure) = accepted.unwrap_or_else(|_| Err(slow())) {
+            if let Err(failure) = deliver_within(REQUEST_WAIT, &origin, message).await {
                 exchange.fail(id, failure);
             }
         });
@@ -166,13 +167,23 @@ pub(super) async fn run(
     exchange.end("the gateway closed the connection");
 }
 
-fn slow() -> Failure {
-    Failure::new(Kind::Timeout, "the server did not accept the message in time").after_send()
+async fn deliver_within(
+    wait: Duration,
+    origin: &Origin,
+    message: http::Request<Payload>,
+) -> Result<(), Failure> {
+    match timeout(wait, deliver(origin, message)).await {
+        Ok(delivered) => delivered,
+        Err(_) => {
+            let words = "the server did not accept the message in time";
+            Err(Failure::new(Kind::Timeout, words).after_send())
+        }
+    }
 }
 
 /// Posts one message; any 2xx is an acceptance.
 async fn deliver(origin: &Origin, message: http::Request<Payload>) -> Result<(), Failure> {
-    let response = origin.send(message).await.map_err(|error| unsent(&error))?;
+    let response = origin.send(message).await?;
     let status = response.status();
     // Read to its end so that the connection can be used again.
     let read = response.into_body().collect_limited(MAX_ACCEPTANCE).await;

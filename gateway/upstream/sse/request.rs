@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, StatusCode, Uri};
-use lockgate_egress::{Payload, SendError};
+use lockgate_egress::Payload;
 
 use crate::failure::{Failure, Kind};
 
@@ -20,13 +20,6 @@ pub(super) fn make_request(
     *request.uri_mut() = uri;
     request.headers_mut().clone_from(headers);
     request
-}
-
-/// A request that got no answer.
-pub(super) fn unsent(error: &SendError) -> Failure {
-    let kind = if error.sent { Kind::Lost } else { Kind::Unavailable };
-    let failure = Failure::new(kind, error.to_string());
-    if error.sent { failure.after_send() } else { failure }
 }
 
 /// What a status other than 2xx means. A refused message has not run; anything else may have.
