@@ -48,7 +48,7 @@ pub(crate) struct App {
     pub(crate) life: LifeCycle,
     /// What has to be there for it to be ready.
     ready: Ready,
-    metrics: Arc<Metrics>,
+    pub(crate) metrics: Arc<Metrics>,
     certificate: OnceLock<CertificateWatch>,
     pub(crate) around: Surroundings,
     pub(crate) clients: Mutex<Clients>,
@@ -205,7 +205,8 @@ impl App {
         self.metrics.reloaded(is_success);
     }
 
-    /// Ends every server (sessions, streams, processes), then the trail, then what is sent of it.
+    /// Ends every server (sessions, streams, processes), then the trail, then what is sent of
+    /// it, and spans.
     pub(crate) async fn close(&self) {
         let clients = std::mem::take(&mut *self.clients.lock());
         let mut closing = Vec::with_capacity(clients.len());
@@ -223,6 +224,7 @@ impl App {
             let _ = tokio::task::spawn_blocking(move || audit.close()).await;
         }
         self.forwarding.finish().await;
+        self.gateway.flush_spans().await;
     }
 }
 

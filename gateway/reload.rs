@@ -307,6 +307,7 @@ fn what_waits(old: &Config, new: &Config) -> Vec<&'static str> {
         (old.telemetry.audit != new.telemetry.audit, "audit"),
         (
             old.telemetry.otlp != new.telemetry.otlp
+                || old.telemetry.otlp_logs != new.telemetry.otlp_logs
                 || old.telemetry.export != new.telemetry.export
                 || old.telemetry.format != new.telemetry.format,
             "log.format, telemetry",

@@ -17,7 +17,8 @@ use lockgate_admin::{Applications, Health};
 use lockgate_config::{Config, Loaded, Sources};
 use lockgate_listener::{Server, Stdio, start_operators};
 use lockgate_proxy::transport::Endpoint;
-use lockgate_telemetry::RECENT_STEP;
+use lockgate_registry::Registry;
+use lockgate_telemetry::{Guard, RECENT_STEP};
 use lockgate_upstream::SoleClient;
 use tokio_util::sync::CancellationToken;
 
@@ -50,7 +51,7 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
             std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(MAX_WORKERS);
         let servers = Server::bind_many(loaded.config.listener.clone(), threads)?;
         let registry = tenants::open_registry(&loaded.config).await?;
-        let app = App::start(&loaded.config, None, Some(registry))?;
+        let app = start_app(&loaded.config, None, registry, &log)?;
         app.watch_certificate(servers.first().and_then(Server::certificate));
         let applications = make_applications(&app)?;
         let admin = start_admin(&loaded.config, &app, &applications)?;
@@ -69,7 +70,7 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
             other = other.merge(serve_applications(&app, &applications));
         }
         let time_to_drain = loaded.config.listener.drain;
-        reload::watch(Arc::clone(&app), loaded, sources, log, signals.reload());
+        reload::watch(Arc::clone(&app), loaded, sources, log.clone(), signals.reload());
         tokio::spawn(become_ready(Arc::clone(&app)));
         tokio::spawn(count_steps(Arc::clone(&app)));
         let stop = CancellationToken::new();
@@ -89,14 +90,32 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
         stop.cancel();
         tokio::spawn(end_calls(Arc::clone(&app)));
         let cut = shutdown::join(workers, &app.gateway, &mut signals).await;
-        app.close().await;
-        app.life.stop();
-        tracing::info!(cut, "stopped");
+        close(&app, &log, cut).await;
         anyhow::Ok(ExitCode::SUCCESS)
     })?;
     // A worker that did not end when it was told to must not hold up the end.
     runtime.shutdown_background();
     Ok((String::new(), code))
+}
+
+/// The gateway, and the way of the log's lines to their collector.
+fn start_app(
+    config: &Config,
+    sole: Option<Arc<SoleClient>>,
+    registry: Arc<Registry>,
+    log: &Guard,
+) -> anyhow::Result<Arc<App>> {
+    let app = App::start(config, sole, Some(registry))?;
+    trail::start_log_export(config, &app.metrics, log)?;
+    Ok(app)
+}
+
+/// The end of the app, and then of the log.
+async fn close(app: &App, log: &Guard, cut: usize) {
+    app.close().await;
+    app.life.stop();
+    tracing::info!(cut, "stopped");
+    log.flush().await;
 }
 
 /// Says that the gateway is ready when its servers have settled.
@@ -169,7 +188,7 @@ pub(crate) fn serve_stdio(
             Some(id) => tenants::find_local_agent(&registry, id)?,
             None => Endpoint::All,
         };
-        let app = App::start(&config, Some(SoleClient::new()), Some(registry))?;
+        let app = start_app(&config, Some(SoleClient::new()), registry, &log)?;
         let limits = &loaded.config.listener.limits;
         let calls = &loaded.config.proxy.limits;
         let bounds = Stdio {
@@ -180,7 +199,7 @@ pub(crate) fn serve_stdio(
             grace: GRACE + FAREWELL,
         };
         let mut signals = Signals::listen()?;
-        reload::watch(Arc::clone(&app), loaded, sources, log, signals.reload());
+        reload::watch(Arc::clone(&app), loaded, sources, log.clone(), signals.reload());
         let stdin = tokio::io::stdin();
         let stdout = tokio::io::stdout();
         let stopping = Arc::clone(&app);
@@ -193,6 +212,7 @@ pub(crate) fn serve_stdio(
         let served = lockgate_listener::serve_stdio(stdin, stdout, handler, bounds, stopped);
         served.await?;
         app.close().await;
+        log.flush().await;
         anyhow::Ok(())
     })?;
     // A blocking read of stdin may still be under way and must not hold up the end.

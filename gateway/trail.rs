@@ -1,5 +1,5 @@
 //! The audit trail of this process: which output it may use, what is taken out of arguments, and
-//! its end; and the way of spans to their collector.
+//! its end; and the way of spans and log lines to their collector.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use lockgate_policy::response::{Response, Spec};
 use lockgate_protocol::strings::{self, Place};
 use lockgate_telemetry::audit::{Forward, Output, Redact, Trail};
-use lockgate_telemetry::{Config, Metrics, TraceError, Tracer, Way};
+use lockgate_telemetry::{Config, ExportError, Guard, Metrics, Tracer, Way};
 
 /// Members whose values are never written, however they look.
 const NAMES: [&str; 12] = [
@@ -29,12 +29,24 @@ const NAMES: [&str; 12] = [
 pub(crate) fn start_tracer(
     config: &lockgate_config::Config,
     metrics: &Metrics,
-) -> Result<Option<Tracer>, TraceError> {
+) -> Result<Option<Tracer>, ExportError> {
+    Tracer::start(&config.telemetry, metrics, &find_way(config))
+}
+
+/// The same for the lines of the log, those too that were written before.
+pub(crate) fn start_log_export(
+    config: &lockgate_config::Config,
+    metrics: &Metrics,
+    log: &Guard,
+) -> Result<(), ExportError> {
+    log.export(&config.telemetry, metrics, &find_way(config))
+}
+
+fn find_way(config: &lockgate_config::Config) -> Way {
     let egress = &config.egress;
     let route = egress.route.as_ref();
     let proxy = route.map(|route| (route.proxy().secret_url().clone(), route.no_proxy()));
-    let way = Way { proxy, ca_file: egress.ca_file.clone() };
-    Tracer::start(&config.telemetry, metrics, &way)
+    Way { proxy, ca_file: egress.ca_file.clone() }
 }
 
 /// Opens the trail, if there is one.

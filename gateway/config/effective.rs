@@ -37,6 +37,7 @@ const ADDRESSES: &[&[&str]] = &[
     &["servers", "*", "url"],
     &["store", "url"],
     &["telemetry", "otlp"],
+    &["telemetry", "otlp_logs"],
 ];
 /// What may stand before a reference in a secret and tells nothing.
 const SCHEMES: [&str; 3] = ["Bearer ", "Basic ", "Token "];

@@ -39,8 +39,7 @@ pub fn load_with_layers(sources: &Sources) -> Result<(Loaded, Layers), Report> {
     let key = loading.layer(loading.shorthand(), &sources.cwd, false);
 
     // What is meant for another collector, such as a credential, does not go to this one.
-    let collector = ["telemetry", "otlp"];
-    let otel = if env.names(&collector) || file.names(&collector) {
+    let otel = if names_collector(&[&env, &file]) {
         Node::map(Place::Nowhere)
     } else {
         environment::opentelemetry::read(&sources.env, &mut loading.problems)
@@ -96,6 +95,15 @@ fn named_files(config: &Config, cwd: &Path) -> Vec<PathBuf> {
         files.push(cwd.join(&document.name));
     }
     files
+}
+
+fn names_collector(layers: &[&Layer]) -> bool {
+    for layer in layers {
+        if layer.names(&["telemetry", "otlp"]) || layer.names(&["telemetry", "otlp_logs"]) {
+            return true;
+        }
+    }
+    false
 }
 
 struct Loading<'a> {

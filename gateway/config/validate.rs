@@ -230,15 +230,11 @@ impl Check<'_> {
             (Some(raw::Format::Json), _) | (None, true) => LogFormat::Json,
             (Some(raw::Format::Text), _) | (None, false) => LogFormat::Text,
         };
-        let otlp = parse_open_url(text_or(&telemetry.otlp, ""));
-        if telemetry.otlp.is_some() && otlp.is_none() {
-            let what = "must be an http:// or https:// address without user and password";
-            self.error(&["telemetry", "otlp"], what, "such as http://127.0.0.1:4318/v1/traces");
-        }
         lockgate_telemetry::Config {
             level: self.level(&log.level),
             format,
-            otlp,
+            otlp: self.collector("otlp", &telemetry.otlp, "traces"),
+            otlp_logs: self.collector("otlp_logs", &telemetry.otlp_logs, "logs"),
             export: self.export(telemetry),
             tools: telemetry.tools.size(),
             audit,

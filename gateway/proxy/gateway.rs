@@ -280,6 +280,13 @@ impl Gateway {
         self.sessions.find(&session.id, principal, endpoint)
     }
 
+    /// Exports spans that have ended; waits three seconds at most.
+    pub async fn flush_spans(&self) {
+        if let Some(tracer) = &self.tracer {
+            tracer.flush().await;
+        }
+    }
+
     /// Remembers who reaches a server.
     pub(crate) fn record_caller(&self, caller: &Principal, server: &dyn Upstream) {
         let caller = caller.key();

@@ -139,6 +139,7 @@ impl Gateway {
             Message::Request(request) | Message::Notification(request) => {
                 lockgate_telemetry::request::has_rpc_id(request.id());
                 let operation = ServerOperation::begin(self, exchange, &request);
+                operation.tell_log(exchange, &request);
                 match choose(&request, &exchange.headers) {
                     Chosen::Modern => {
                         modern::receive(self, snapshot, principal, exchange, request, operation)

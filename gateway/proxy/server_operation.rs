@@ -52,6 +52,14 @@ impl ServerOperation {
         })
     }
 
+    /// Tells the log in which trace it is: in that of its span, else in what the client said.
+    pub(crate) fn tell_log(&self, exchange: &Exchange, request: &Request) {
+        lockgate_telemetry::request::has_trace(|| {
+            let own = self.context();
+            own.or_else(|| trace_context::of_request(exchange, request))
+        });
+    }
+
     /// Where it stands in a trace that goes anywhere.
     pub(crate) fn context(&self) -> Option<TraceContext> {
         self.state.lock().span.as_ref().map(|span| span.context().clone())
@@ -139,8 +147,7 @@ impl Drop for ServerOperation {
 }
 
 fn begin_span(tracer: &Tracer, exchange: &Exchange, request: &Request) -> OperationSpan {
-    let parent = trace_context::of_message(request)
-        .or_else(|| trace_context::of_exchange(&exchange.headers));
+    let parent = trace_context::of_request(exchange, request);
     let mut span = OperationSpan::server(tracer, parent.as_ref(), request.method.as_str());
     if !span.context().is_sampled() {
         return span;

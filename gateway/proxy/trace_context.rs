@@ -7,8 +7,15 @@ use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::meta;
 use lockgate_telemetry::TraceContext;
 
+use crate::transport::Exchange;
+
 static TRACEPARENT: HeaderName = HeaderName::from_static(meta::TRACEPARENT);
 static TRACESTATE: HeaderName = HeaderName::from_static(meta::TRACESTATE);
+
+/// What a message says, else the headers of its exchange.
+pub(crate) fn of_request(exchange: &Exchange, request: &Request) -> Option<TraceContext> {
+    of_message(request).or_else(|| of_exchange(&exchange.headers))
+}
 
 /// What the headers of an exchange say.
 pub(crate) fn of_exchange(headers: &HeaderMap) -> Option<TraceContext> {

@@ -12,7 +12,9 @@ pub struct Config {
     /// OTLP/HTTP endpoint for traces, such as `http://127.0.0.1:4318/v1/traces`; no export without
     /// it.
     pub otlp: Option<url::Url>,
-    /// How spans get there, and what they say of this process.
+    /// The same for the lines of the log, such as `http://127.0.0.1:4318/v1/logs`.
+    pub otlp_logs: Option<url::Url>,
+    /// How both get there, and what they say of this process.
     pub export: Export,
     /// Distinct tools counted one by one; further ones are counted together as `other`.
     pub tools: usize,

@@ -6,7 +6,9 @@
 //! record is wanted (about a nanosecond). Nothing locks, no span is made.
 
 pub mod audit;
+mod batches;
 mod call_trace;
+mod collector;
 mod config;
 mod counters;
 mod denials;
@@ -17,6 +19,7 @@ mod figures;
 mod histogram;
 mod labels;
 mod log;
+mod log_records;
 mod metrics;
 mod numbers;
 mod operation;
@@ -30,6 +33,7 @@ mod statuses;
 mod trace;
 
 pub use call_trace::CallTrace;
+pub use collector::{ExportError, Way};
 pub use config::{Config, Export, Format};
 pub use counters::{Bounds, Entered, Gauge, ServerMetrics, ToolMetrics};
 pub use durations::{Ending, Network, OperationLabels};
@@ -40,5 +44,5 @@ pub use metrics::Metrics;
 pub use numbers::KeySet;
 pub use operation::{Note, OperationSpan, TOOL_ERROR, Target};
 pub use recent::{RECENT_STEP, RECENT_STEPS, RecentCalls};
-pub use spans::{TraceError, Tracer, Way};
+pub use spans::Tracer;
 pub use trace::{TraceContext, TraceParent};

@@ -11,12 +11,18 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt as lines, reload};
 
+use crate::collector::{ExportError, Way};
 use crate::config::{Config, Format};
+use crate::log_records::LogExport;
+use crate::metrics::Metrics;
 use crate::request;
 
-/// Keeps the means to change the log level.
+/// Keeps the means to change the log level, and the lines that go to a collector.
 #[derive(Clone, Debug)]
-pub struct Guard(reload::Handle<EnvFilter, Registry>);
+pub struct Guard {
+    level: reload::Handle<EnvFilter, Registry>,
+    exported: Option<LogExport>,
+}
 
 /// Logging cannot be set up or changed as asked.
 #[derive(Debug, thiserror::Error)]
@@ -27,23 +33,46 @@ pub enum LogError {
     Twice,
 }
 
-/// Sends the events of the whole process to stderr, from now on. Works once.
+/// Sends the events of the whole process to stderr, from now on, and keeps them for
+/// [`Guard::export`] where there is a collector for them. Works once.
 pub fn init(config: &Config) -> Result<Guard, LogError> {
-    let (filter, handle) = reload::Layer::new(EnvFilter::try_new(&config.level)?);
+    let (filter, level) = reload::Layer::new(EnvFilter::try_new(&config.level)?);
     let output = layer(config.format, io::stderr().is_terminal(), io::stderr);
-    tracing_subscriber::registry()
+    let exported = config.otlp_logs.is_some().then(LogExport::new);
+    let subscriber = tracing_subscriber::registry()
         .with(filter)
         .with(output)
-        .try_init()
-        .map_err(|_| LogError::Twice)?;
-    Ok(Guard(handle))
+        .with(exported.as_ref().map(LogExport::layer));
+    if subscriber.try_init().is_err() {
+        return Err(LogError::Twice);
+    }
+    if exported.is_some() {
+        request::keep_traces();
+    }
+    Ok(Guard { level, exported })
 }
 
 impl Guard {
     /// Replaces the filter; a wrong one changes nothing.
     pub fn set_level(&self, level: &str) -> Result<(), LogError> {
         let filter = EnvFilter::try_new(level)?;
-        self.0.reload(filter).map_err(|_| LogError::Twice)
+        self.level.reload(filter).map_err(|_| LogError::Twice)
+    }
+
+    /// Starts to send lines to their collector, on the current runtime, if there is one: those too
+    /// that were written before.
+    pub fn export(&self, config: &Config, metrics: &Metrics, way: &Way) -> Result<(), ExportError> {
+        match &self.exported {
+            Some(exported) => exported.start(config, metrics, way),
+            None => Ok(()),
+        }
+    }
+
+    /// Sends what has not been sent yet; waits three seconds at most.
+    pub async fn flush(&self) {
+        if let Some(exported) = &self.exported {
+            exported.flush().await;
+        }
     }
 }
 

@@ -244,6 +244,11 @@ impl Metrics {
         self.numbers.lost_spans.clone()
     }
 
+    /// Where lines of the log are counted that were not exported.
+    pub(crate) fn set_lost_logs(&self, losses: Arc<AtomicU64>) {
+        let _ = self.numbers.lost_logs.set(losses);
+    }
+
     /// Everything in the Prometheus text format (version 0.0.4). Serve it as `text/plain;
     /// version=0.0.4`.
     pub fn render(&self) -> String {

@@ -1,8 +1,8 @@
 //! Everything that is counted, in one place: the handles add to it, the exporter reads it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
@@ -51,6 +51,8 @@ pub(crate) struct Numbers {
     pub(crate) refused_for_memory: Arc<AtomicU64>,
     pub(crate) rejections: [AtomicU64; Rejection::ALL.len()],
     pub(crate) lost_spans: Arc<AtomicU64>,
+    /// None where no lines are exported.
+    pub(crate) lost_logs: OnceLock<Arc<AtomicU64>>,
     pub(crate) audit: Arc<AuditCounters>,
     /// Bound on each of `Servers::tools`.
     pub(crate) tools: usize,
@@ -81,6 +83,7 @@ impl Numbers {
             refused_for_memory: Arc::default(),
             rejections: Default::default(),
             lost_spans: Arc::default(),
+            lost_logs: OnceLock::new(),
             audit: Arc::default(),
             tools,
         }

@@ -1,6 +1,7 @@
 //! What is read of the counters for each family that is no observable instrument.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::UNIX_EPOCH;
 
 use prometheus::{Error, Registry};
@@ -12,7 +13,7 @@ use crate::numbers::Numbers;
 use crate::process::ProcessUsage;
 
 /// The first name of each, and how it is read.
-const READINGS: [(&str, ReadFamilies); 12] = [
+const READINGS: [(&str, ReadFamilies); 13] = [
     ("lockgate_call_duration_seconds", read_calls),
     ("lockgate_tool_duration_seconds", read_tools),
     ("mcp_server_operation_duration_seconds", read_served),
@@ -24,6 +25,7 @@ const READINGS: [(&str, ReadFamilies); 12] = [
     ("lockgate_key_set_keys", read_key_sets),
     ("lockgate_certificate_expiry_timestamp_seconds", read_certificates),
     ("lockgate_audit_forwarded_total", read_forwards),
+    ("lockgate_logs_lost_total", read_lost_logs),
     ("process_cpu_seconds_total", read_process),
 ];
 
@@ -176,6 +178,15 @@ fn read_forwards(numbers: &Numbers) -> Vec<Family> {
         failing.add(&labels, f64::from(u8::from(counters.is_failing())));
     });
     vec![taken, behind, lost, failing]
+}
+
+fn read_lost_logs(numbers: &Numbers) -> Vec<Family> {
+    let lost = match numbers.lost_logs.get() {
+        Some(lost) => lost.load(Relaxed),
+        None => 0,
+    };
+    let help = "Lines of the log that were to be exported and were not";
+    vec![Family::counter("lockgate_logs_lost_total", help).with(&[], lost as f64)]
 }
 
 fn read_key_sets(numbers: &Numbers) -> Vec<Family> {

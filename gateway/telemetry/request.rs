@@ -6,7 +6,9 @@ use std::cell::Cell;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use crate::trace::{TraceContext, TraceIds};
 
 /// Longest id that is taken from a client, in bytes.
 const MAX_GIVEN: usize = 64;
@@ -14,6 +16,8 @@ const MAX_GIVEN: usize = 64;
 const MAX_RPC: usize = 40;
 
 static NUMBER: AtomicU64 = AtomicU64::new(1);
+/// Somebody wants to know in which trace a line is.
+static KEEPS_TRACES: AtomicBool = AtomicBool::new(false);
 
 tokio::task_local! {
     static CURRENT: Tag;
@@ -36,6 +40,7 @@ pub struct Tag {
     arrival: Option<Arrival>,
     number: u64,
     rpc: Cell<(u8, [u8; MAX_RPC])>,
+    trace: Cell<Option<TraceIds>>,
 }
 
 impl Tag {
@@ -46,13 +51,33 @@ impl Tag {
         let given = given.filter(|id| is_usable(id));
         let given = given.and_then(|id| std::str::from_utf8(id).ok()).map(Into::into);
         let number = NUMBER.fetch_add(1, Relaxed);
-        Self { given, arrival, number, rpc: Cell::new((0, [0; MAX_RPC])) }
+        Self { given, arrival, number, rpc: Cell::new((0, [0; MAX_RPC])), trace: Cell::new(None) }
     }
 
     /// The id that the client gave, if it can be used.
     #[must_use]
     pub fn given(&self) -> Option<&str> {
         self.given.as_deref()
+    }
+
+    /// What each line says of the request, in characters that no format escapes; empty where it is
+    /// not known.
+    pub(crate) fn describe(&self) -> [(&'static str, String); 3] {
+        let (n, rpc) = self.rpc.get();
+        let client = match self.arrival {
+            Some(arrival) => arrival.address.to_string(),
+            None => String::new(),
+        };
+        [
+            ("request_id", self.to_string()),
+            ("rpc_id", show_rpc_id(rpc.get(..n.into()).unwrap_or(&[]))),
+            ("client", client),
+        ]
+    }
+
+    /// The span of the request, if that is known.
+    pub(crate) fn trace(&self) -> Option<TraceIds> {
+        self.trace.get()
     }
 }
 
@@ -95,6 +120,26 @@ pub fn has_rpc_id(id: &[u8]) {
     });
 }
 
+/// Has [`has_trace`] keep what it is told, from now on.
+pub(crate) fn keep_traces() {
+    KEEPS_TRACES.store(true, Relaxed);
+}
+
+/// The request's span is known now. `find` is asked where a log goes that says so.
+pub fn has_trace(find: impl FnOnce() -> Option<TraceContext>) {
+    if !KEEPS_TRACES.load(Relaxed) {
+        return;
+    }
+    if let Some(context) = find() {
+        see_current(|tag| tag.trace.set(Some(context.ids())));
+    }
+}
+
+/// Shows the tag of the request that is being worked on; nothing outside of requests.
+pub(crate) fn see_current(see: impl FnOnce(&Tag)) {
+    let _ = CURRENT.try_with(see);
+}
+
 /// A line of the log, its end included, with the tag of the request that is being worked on;
 /// nothing outside of requests.
 pub(crate) fn tagged(line: &[u8], json: bool) -> Option<Vec<u8>> {
@@ -102,13 +147,10 @@ pub(crate) fn tagged(line: &[u8], json: bool) -> Option<Vec<u8>> {
     let text = line.strip_suffix(end)?;
     CURRENT
         .try_with(|tag| {
-            let (n, rpc) = tag.rpc.get();
-            let rpc = show_rpc_id(rpc.get(..n.into()).unwrap_or_default());
-            let client = tag.arrival.map(|arrival| arrival.address.to_string());
             let mut line = text.to_vec();
-            append(&mut line, json, "request_id", &tag.to_string());
-            append(&mut line, json, "rpc_id", &rpc);
-            append(&mut line, json, "client", &client.unwrap_or_default());
+            for (name, value) in tag.describe() {
+                append(&mut line, json, name, &value);
+            }
             line.extend_from_slice(end);
             line
         })

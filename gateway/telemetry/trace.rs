@@ -75,6 +75,11 @@ impl TraceContext {
         self.span
     }
 
+    /// What tells its span from all others.
+    pub(crate) fn ids(&self) -> TraceIds {
+        TraceIds { trace: self.trace, span: self.span, flags: self.flags }
+    }
+
     /// The value of `traceparent` to send on, without allocating. [`fmt::Display`] writes the same.
     pub fn traceparent(&self) -> TraceParent {
         let mut text = *b"00-00000000000000000000000000000000-0000000000000000-00";
@@ -94,6 +99,14 @@ impl fmt::Display for TraceContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.traceparent().as_str())
     }
+}
+
+/// The ids of a span, and whether its trace is sampled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TraceIds {
+    pub(crate) trace: u128,
+    pub(crate) span: u64,
+    pub(crate) flags: u8,
 }
 
 /// A `traceparent` value in place: 55 ASCII characters.

@@ -55,6 +55,7 @@ mod legacy;
 mod limits;
 mod lists;
 mod liveness;
+mod log_export;
 mod memory;
 mod metrics;
 mod missing;

@@ -70,7 +70,7 @@ builtin:
   database:
     connections: { db: { url: "postgres://u:kKey-db@db.example.com/name" } }
   shell: { roots: [{ path: work }], environment: { X: kKey-shell } }
-telemetry: { otlp: "http://127.0.0.1:4318/v1/kKey-otlp" }
+telemetry: { otlp: "http://127.0.0.1:4318/v1/kKey-otlp", otlp_logs: "https://c.example/kKey-logs" }
 catalogue: { maps: { url: "https://maps.example.com/kKey-path/mcp?key=kKey-catalogue" } }
 egress: { proxy: { url: "http://proxy.example.com:3128", user: kKey-user } }
 "#;
@@ -101,6 +101,7 @@ egress: { proxy: { url: "http://proxy.example.com:3128", user: kKey-user } }
         ("servers.b.headers.x-plain", json!("(not shown)")),
         ("builtin.database.connections.db.url", json!("postgres://db.example.com/…")),
         ("telemetry.otlp", json!("http://127.0.0.1:4318/…")),
+        ("telemetry.otlp_logs", json!("https://c.example/…")),
         ("catalogue.maps.url", json!("https://maps.example.com/…")),
         ("egress.proxy.url", json!("http://proxy.example.com:3128")),
         ("egress.proxy.user", json!("(not shown)")),

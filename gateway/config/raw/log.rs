@@ -30,6 +30,9 @@ pub enum Format {
 pub struct Telemetry {
     /// OTLP/HTTP endpoint for traces, such as `http://127.0.0.1:4318/v1/traces`; none without it.
     pub otlp: Option<Text>,
+    /// OTLP/HTTP endpoint for the lines of the log, such as `http://127.0.0.1:4318/v1/logs`; none
+    /// without it. They stay on stderr too.
+    pub otlp_logs: Option<Text>,
     /// Headers for the collector, such as `Authorization: "Bearer ${OTLP_TOKEN}"`; at most 32.
     pub headers: BTreeMap<String, Text>,
     /// What the gateway calls itself at the collector (`service.name`). Default `lockgate`.

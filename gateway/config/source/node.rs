@@ -43,6 +43,7 @@ const SENSITIVE: &[&[&str]] = &[
     &["store", "url"],
     &["telemetry", "headers"],
     &["telemetry", "otlp"],
+    &["telemetry", "otlp_logs"],
 ];
 
 #[derive(Clone)]

@@ -283,3 +283,53 @@ fn variables_of_open_telemetry_are_the_weakest_source() {
         .env("OTEL_SDK_DISABLED", "true");
     assert_eq!(telemetry(&given).otlp, None);
 }
+
+/// As the specification has it, one address serves all signals, and each may have its own.
+#[test]
+fn variables_of_open_telemetry_lead_logs_to_their_collector() {
+    const ALL: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318/");
+    const OWN: (&str, &str) = ("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "http://127.0.0.1:9/own");
+    const TRACES: &str = "http://127.0.0.1:4318/v1/traces";
+    const LOGS: &str = "http://127.0.0.1:4318/v1/logs";
+    // Variables, where traces and logs go, the first warning, and the first header.
+    type Row<'a> = (&'a [(&'a str, &'a str)], [&'a str; 2], &'a str, &'a str);
+    let rows: [Row<'_>; 9] = [
+        (&[ALL], [TRACES, LOGS], "", ""),
+        (&[OWN], ["", OWN.1], "", ""),
+        (&[ALL, OWN], [TRACES, OWN.1], "", ""),
+        (&[ALL, ("OTEL_LOGS_EXPORTER", "none")], [TRACES, ""], "", ""),
+        (&[ALL, ("OTEL_TRACES_EXPORTER", "none")], ["", LOGS], "", ""),
+        (&[ALL, ("OTEL_SDK_DISABLED", "true")], ["", ""], "", ""),
+        (
+            &[ALL, ("OTEL_EXPORTER_OTLP_LOGS_PROTOCOL", "grpc")],
+            [TRACES, ""],
+            "OTEL_EXPORTER_OTLP_LOGS_PROTOCOL: telemetry.otlp_logs: is not spoken here",
+            "",
+        ),
+        (
+            &[ALL, ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "x-key=t")],
+            [TRACES, ""],
+            "OTEL_EXPORTER_OTLP_ENDPOINT: telemetry.otlp_logs: traces have other headers",
+            "t",
+        ),
+        (&[OWN, ("OTEL_EXPORTER_OTLP_LOGS_HEADERS", "x-key=l")], ["", OWN.1], "", "l"),
+    ];
+    for (variables, addresses, warning, header) in rows {
+        let mut given = Given::yaml("{}\n");
+        for (name, value) in variables {
+            given = given.env(name, value);
+        }
+        let loaded = given.loaded();
+        let found = loaded.config.telemetry;
+        let shown = [found.otlp, found.otlp_logs].map(|url| url.map_or(String::new(), Into::into));
+        assert_eq!(shown, addresses, "{variables:?}");
+        let first = loaded.warnings.first().map(ToString::to_string).unwrap_or_default();
+        assert!(first.contains(warning) && first.is_empty() == warning.is_empty(), "{first}");
+        let headers = found.export.headers;
+        assert_eq!(headers.get("x-key").map_or("", String::as_str), header, "{variables:?}");
+    }
+    let given = Given::yaml("telemetry: { otlp_logs: 'http://127.0.0.1:1/l' }\n").env(ALL.0, ALL.1);
+    let found = given.loaded().config.telemetry;
+    assert_eq!(found.otlp, None);
+    assert_eq!(found.otlp_logs.unwrap().as_str(), "http://127.0.0.1:1/l");
+}

@@ -103,6 +103,7 @@ fn no_mistake_shows_a_secret_written_where_secrets_go() {
         "servers: { a: { command: sh, env: Tops3cret, args: Tops3cret } }",
         "servers: { a: { command: 'x --key Tops3cret' } }",
         "telemetry: { otlp: 'https://u:Tops3cret@a/' }",
+        "telemetry: { otlp_logs: 'https://u:Tops3cret@a/' }",
     ];
     for text in texts {
         holds_no_secret(&Given::yaml(text), text);

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use lockgate_telemetry::Export;
 
 use super::headers::is_framing;
-use super::{Check, is_local};
+use super::{Check, is_local, parse_open_url};
 use crate::raw;
 use crate::raw::given::{text_or, texts_of};
+use crate::raw::leaf::Text;
 
 /// Longest name of the service, and longest value of an attribute, in bytes.
 const MAX_TEXT: usize = 256;
@@ -47,14 +48,35 @@ impl Check<'_> {
     fn collector_headers(&mut self, raw: &raw::Telemetry) -> BTreeMap<String, String> {
         let path = ["telemetry", "headers"];
         let headers = self.headers_for_receiver(&path, &raw.headers, is_framing);
-        if let Ok(url) = url::Url::parse(text_or(&raw.otlp, ""))
-            && url.scheme() == "http"
-            && !is_local(&url)
-            && !raw.headers.is_empty()
-        {
-            let what = "cross the network unencrypted";
-            self.warning(&path, what, "use https:// for telemetry.otlp");
+        for (key, address) in [("otlp", &raw.otlp), ("otlp_logs", &raw.otlp_logs)] {
+            if !raw.headers.is_empty()
+                && let Ok(url) = url::Url::parse(text_or(address, ""))
+                && url.scheme() == "http"
+                && !is_local(&url)
+            {
+                let what = "cross the network unencrypted";
+                let hint = format!("use https:// for telemetry.{key}");
+                self.warning(&path, what, hint);
+                break;
+            }
         }
         headers
+    }
+
+    /// Where spans or lines of the log go.
+    pub(super) fn collector(
+        &mut self,
+        key: &str,
+        address: &Option<Text>,
+        signal: &str,
+    ) -> Option<url::Url> {
+        let Some(Text(address)) = address else { return None };
+        let url = parse_open_url(address);
+        if url.is_none() {
+            let what = "must be an http:// or https:// address without user and password";
+            let hint = format!("such as http://127.0.0.1:4318/v1/{signal}");
+            self.error(&["telemetry", key], what, hint);
+        }
+        url
     }
 }

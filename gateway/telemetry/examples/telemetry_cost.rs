@@ -18,6 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         level: "info".into(),
         format: Format::Json,
         otlp: None,
+        otlp_logs: None,
         export: Export::default(),
         tools: 1000,
         audit: None,

@@ -83,8 +83,8 @@ fn the_filter_decides_by_target() {
 fn the_level_changes_while_running_and_a_wrong_one_is_refused() {
     let lines = Buffer::default();
     let output = lines.clone();
-    let (filter, handle) = reload::Layer::new(EnvFilter::try_new("warn").unwrap());
-    let guard = Guard(handle);
+    let (filter, level) = reload::Layer::new(EnvFilter::try_new("warn").unwrap());
+    let guard = Guard { level, exported: None };
     let subscriber =
         tracing_subscriber::registry()
             .with(filter)
@@ -105,6 +105,7 @@ fn logging_is_set_up_once() {
         level: "off".into(),
         format: Format::Text,
         otlp: None,
+        otlp_logs: None,
         export: crate::config::Export::default(),
         tools: 1,
         audit: None,

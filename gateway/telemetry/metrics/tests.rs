@@ -13,6 +13,7 @@ fn metrics(tools: usize) -> Metrics {
         level: "info".into(),
         format: Format::Text,
         otlp: None,
+        otlp_logs: None,
         export: crate::config::Export::default(),
         tools,
         audit: None,

@@ -8,9 +8,11 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, body::Incoming};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 
 use super::*;
-use crate::config::Format;
+use crate::batches::QUEUE;
+use crate::config::{Export, Format};
 use crate::operation::{Note, OperationSpan, Target};
 
 /// A collector that passes on path and body of what it gets, and answers with `status`.
@@ -44,6 +46,7 @@ async fn collector(status: u16) -> (Config, mpsc::Receiver<(String, Bytes)>) {
             level: "info".into(),
             format: Format::Text,
             otlp: Some(endpoint.parse().unwrap()),
+            otlp_logs: None,
             export: Export::default(),
             tools: 1,
             audit: None,
@@ -132,6 +135,7 @@ async fn without_an_endpoint_there_is_no_tracer() {
         level: "info".into(),
         format: Format::Text,
         otlp: None,
+        otlp_logs: None,
         export: Export::default(),
         tools: 1,
         audit: None,

@@ -1,8 +1,10 @@
 //! A collector of OpenTelemetry data over HTTP: keeps what it gets, as its protobuf says.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
@@ -24,7 +26,37 @@ pub struct Export {
 pub struct Collector {
     pub address: std::net::SocketAddr,
     exports: Arc<Mutex<Vec<Export>>>,
+    mood: Arc<AtomicU8>,
     task: JoinHandle<()>,
+}
+
+/// What becomes of requests.
+#[derive(Clone, Copy)]
+pub enum Mood {
+    Answers,
+    /// The connection ends without an answer.
+    HangsUp,
+    /// There is no answer.
+    IsSilent,
+}
+
+/// One line of the log as it was exported.
+#[derive(Clone, Debug)]
+pub struct Line {
+    pub severity: (i32, String),
+    pub body: String,
+    pub trace: Vec<u8>,
+    pub span: Vec<u8>,
+    pub attributes: BTreeMap<String, Value>,
+    pub scope: String,
+    /// Of the process that exported it.
+    pub resource: BTreeMap<String, Value>,
+}
+
+impl Line {
+    pub fn text(&self, attribute: &str) -> &str {
+        self.attributes.get(attribute).and_then(Value::as_str).unwrap_or_default()
+    }
 }
 
 /// One span as it was exported.
@@ -54,14 +86,55 @@ impl Collector {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let exports = Arc::<Mutex<Vec<Export>>>::default();
-        let kept = Arc::clone(&exports);
+        let mood = Arc::new(AtomicU8::new(Mood::Answers as u8));
+        let (kept, moods) = (Arc::clone(&exports), Arc::clone(&mood));
         let task = tokio::spawn(async move {
             while let Ok((socket, _)) = listener.accept().await {
-                let kept = Arc::clone(&kept);
-                tokio::spawn(async move { serve(socket, &kept).await });
+                let (kept, moods) = (Arc::clone(&kept), Arc::clone(&moods));
+                tokio::spawn(async move { serve(socket, &kept, &moods).await });
             }
         });
-        Self { address, exports, task }
+        Self { address, exports, mood, task }
+    }
+
+    /// From the next request on.
+    pub fn set_mood(&self, mood: Mood) {
+        self.mood.store(mood as u8, Relaxed);
+    }
+
+    /// Where lines of the log go.
+    pub fn logs(&self) -> String {
+        format!("http://{}/v1/logs", self.address)
+    }
+
+    pub fn lines(&self) -> Vec<Line> {
+        let mut lines = Vec::new();
+        for export in self.exports() {
+            if !export.head.starts_with("POST /v1/logs ") {
+                continue;
+            }
+            let request = ExportLogsServiceRequest::decode(&*export.body).unwrap();
+            for of_resource in request.resource_logs {
+                let resource = of_resource.resource.unwrap_or_default();
+                let resource = read_attributes(&resource.attributes);
+                for of_scope in of_resource.scope_logs {
+                    let scope = of_scope.scope.unwrap_or_default().name;
+                    for record in of_scope.log_records {
+                        assert!(record.time_unix_nano > 1_700_000_000_000_000_000);
+                        lines.push(Line {
+                            severity: (record.severity_number, record.severity_text),
+                            body: read_value(record.body.as_ref()).as_str().unwrap().to_owned(),
+                            trace: record.trace_id,
+                            span: record.span_id,
+                            attributes: read_attributes(&record.attributes),
+                            scope: scope.clone(),
+                            resource: resource.clone(),
+                        });
+                    }
+                }
+            }
+        }
+        lines
     }
 
     /// Where traces go.
@@ -135,7 +208,7 @@ fn read_value(value: Option<&AnyValue>) -> Value {
 }
 
 /// Requests of one connection, each with a length.
-async fn serve(mut socket: TcpStream, exports: &Mutex<Vec<Export>>) {
+async fn serve(mut socket: TcpStream, exports: &Mutex<Vec<Export>>, mood: &AtomicU8) {
     let mut bytes = Vec::new();
     loop {
         let end = bytes.windows(4).position(|window| window == b"\r\n\r\n");
@@ -149,6 +222,11 @@ async fn serve(mut socket: TcpStream, exports: &Mutex<Vec<Export>>) {
             if bytes.len() >= end + 4 + length {
                 let body = bytes[end + 4..end + 4 + length].to_vec();
                 bytes.drain(..end + 4 + length);
+                match mood.load(Relaxed) {
+                    mood if mood == Mood::HangsUp as u8 => return,
+                    mood if mood == Mood::IsSilent as u8 => std::future::pending().await,
+                    _ => {}
+                }
                 exports.lock().unwrap().push(Export { head, body });
                 if socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.is_err()
                 {

@@ -1,6 +1,6 @@
-//! The `OTEL_…` variables of the OpenTelemetry specification that say where traces go and how, as
-//! the weakest layer: everything that is configured wins over them, and where a collector is
-//! configured they are not read.
+//! The `OTEL_…` variables of the OpenTelemetry specification that say where traces and logs go and
+//! how, as the weakest layer: everything that is configured wins over them, and where a collector
+//! is configured they are not read.
 //! <https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/>
 
 use std::collections::BTreeMap;
@@ -13,14 +13,56 @@ use crate::source::node::Node;
 
 type Environment = BTreeMap<String, String>;
 
+/// The variables of one kind of what is exported.
+struct Signal {
+    name: &'static str,
+    /// Of `telemetry`.
+    key: &'static str,
+    path: &'static str,
+    exporter: &'static str,
+    endpoint: &'static str,
+    protocol: &'static str,
+    headers: &'static str,
+}
+
+const TRACES: Signal = Signal {
+    name: "traces",
+    key: "otlp",
+    path: "/v1/traces",
+    exporter: "OTEL_TRACES_EXPORTER",
+    endpoint: "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    protocol: "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+    headers: "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+};
+const LOGS: Signal = Signal {
+    name: "logs",
+    key: "otlp_logs",
+    path: "/v1/logs",
+    exporter: "OTEL_LOGS_EXPORTER",
+    endpoint: "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT",
+    protocol: "OTEL_EXPORTER_OTLP_LOGS_PROTOCOL",
+    headers: "OTEL_EXPORTER_OTLP_LOGS_HEADERS",
+};
+
 /// The layer of these variables.
 pub fn read(env: &Environment, problems: &mut Problems) -> Node {
     let mut root = Node::map(Place::Nowhere);
-    if says(env, "OTEL_SDK_DISABLED", "true") || says(env, "OTEL_TRACES_EXPORTER", "none") {
+    if says(env, "OTEL_SDK_DISABLED", "true") {
         return root;
     }
-    put_endpoint(env, &mut root, problems);
-    put_headers(env, &mut root);
+    let traces = put_endpoint(env, &TRACES, &mut root, problems);
+    let mut logs = false;
+    // There is one set of headers, and what is meant for one collector does not go to another.
+    if traces && find_headers(env, &TRACES) != find_headers(env, &LOGS) {
+        refuse_logs(env, problems);
+    } else {
+        logs = put_endpoint(env, &LOGS, &mut root, problems);
+    }
+    if traces {
+        put_headers(env, &TRACES, &mut root);
+    } else if logs {
+        put_headers(env, &LOGS, &mut root);
+    }
     put_resource(env, &mut root);
     put_sampler(env, &mut root, problems);
     root
@@ -44,34 +86,60 @@ fn first<'a>(env: &'a Environment, names: [&'static str; 2]) -> Option<(&'static
     None
 }
 
-/// The variable for traces is the whole address, the one for all signals is what it begins with.
-fn put_endpoint(env: &Environment, root: &mut Node, problems: &mut Problems) {
-    let names = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
-    let Some((name, address)) = first(env, names) else { return };
-    let protocols = ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"];
+/// The variable for one signal is the whole address, the one for all is what it begins with.
+fn put_endpoint(
+    env: &Environment,
+    signal: &Signal,
+    root: &mut Node,
+    problems: &mut Problems,
+) -> bool {
+    let names = [signal.endpoint, "OTEL_EXPORTER_OTLP_ENDPOINT"];
+    let Some((name, address)) = first(env, names) else { return false };
+    if says(env, signal.exporter, "none") {
+        return false;
+    }
+    let protocols = [signal.protocol, "OTEL_EXPORTER_OTLP_PROTOCOL"];
     if let Some((variable, protocol)) = first(env, protocols)
         && protocol != "http/protobuf"
     {
         let place = Place::Variable(variable.to_owned());
-        let what = "is not spoken here, so that no traces are sent";
-        let problem = Problem::warning(place, "telemetry.otlp", what);
-        problems.push(problem.hint("name an address for http/protobuf in `telemetry.otlp`"));
-        return;
+        let what = format!("is not spoken here, so that no {} are sent", signal.name);
+        let key = format!("telemetry.{}", signal.key);
+        let hint = format!("name an address for http/protobuf in `{key}`");
+        problems.push(Problem::warning(place, key, what).hint(hint));
+        return false;
     }
-    if name == names[0] {
-        put(root, &["telemetry", "otlp"], address, name);
+    if name == signal.endpoint {
+        put(root, &["telemetry", signal.key], address, name);
     } else {
-        let whole = [address.trim_end_matches('/'), "/v1/traces"].concat();
-        put(root, &["telemetry", "otlp"], &whole, name);
+        let whole = [address.trim_end_matches('/'), signal.path].concat();
+        put(root, &["telemetry", signal.key], &whole, name);
     }
+    true
 }
 
-fn put_headers(env: &Environment, root: &mut Node) {
-    let names = ["OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"];
-    let Some((variable, list)) = first(env, names) else { return };
+fn find_headers<'a>(env: &'a Environment, signal: &Signal) -> Option<(&'static str, &'a str)> {
+    first(env, [signal.headers, "OTEL_EXPORTER_OTLP_HEADERS"])
+}
+
+fn put_headers(env: &Environment, signal: &Signal, root: &mut Node) {
+    let Some((variable, list)) = find_headers(env, signal) else { return };
     for (name, value) in read_pairs(list) {
         put(root, &["telemetry", "headers", &name], &value, variable);
     }
+}
+
+/// Logs have headers of their own, or traces have.
+fn refuse_logs(env: &Environment, problems: &mut Problems) {
+    let names = [LOGS.endpoint, "OTEL_EXPORTER_OTLP_ENDPOINT"];
+    let Some((name, _)) = first(env, names) else { return };
+    if says(env, LOGS.exporter, "none") {
+        return;
+    }
+    let what = "traces have other headers, so that no logs are sent";
+    let place = Place::Variable(name.to_owned());
+    let problem = Problem::warning(place, "telemetry.otlp_logs", what);
+    problems.push(problem.hint("write the same headers for both in OTEL_EXPORTER_OTLP_HEADERS"));
 }
 
 fn put_resource(env: &Environment, root: &mut Node) {

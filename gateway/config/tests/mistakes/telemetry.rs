@@ -22,6 +22,21 @@ const CASES: &[Case] = &[
     ),
     (
         "lockgate.yaml",
+        "log: { level: inof }\ntelemetry:\n  otlp_logs: 'http://c.example/v1/logs'\n  headers: { X-Team: a }\n",
+        &[
+            "lockgate.yaml:1:15: log.level: must be `off`, `error`, `warn`, `info`, `debug` or `trace` (it is `inof`) — did you mean `info`?",
+            "warning: lockgate.yaml:4:3: telemetry.headers: cross the network unencrypted — use https:// for telemetry.otlp_logs",
+        ],
+    ),
+    (
+        "lockgate.yaml",
+        "telemetry:\n  otlp: 'https://c.example/v1/traces'\n  otlp_logs: 'grpc://c.example:4317'\n",
+        &[
+            "lockgate.yaml:3:14: telemetry.otlp_logs: must be an http:// or https:// address without user and password — such as http://127.0.0.1:4318/v1/logs",
+        ],
+    ),
+    (
+        "lockgate.yaml",
         "audit:\n  syslog: { address: 'udp://logs:514', facility: kern }\n  webhook: { url: 'ftp://x', secret: whsec_short }\n",
         &[
             "lockgate.yaml:2:3: audit.syslog: needs `audit.file`: what is not taken yet waits there — such as file: audit.jsonl",

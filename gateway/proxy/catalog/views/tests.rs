@@ -100,6 +100,7 @@ impl Rig {
             level: "info".into(),
             format: lockgate_telemetry::Format::Text,
             otlp: None,
+            otlp_logs: None,
             export: lockgate_telemetry::Export::default(),
             tools: 100,
             audit: None,

@@ -1,0 +1,185 @@
+//! A collector of OpenTelemetry data, and how it is reached over OTLP/HTTP. It is asked by a client
+//! of its own, which follows no redirect.
+//! <https://opentelemetry.io/docs/specs/otlp/#otlphttp>
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use opentelemetry::KeyValue;
+use opentelemetry_proto::transform::common::tonic::ResourceAttributesWithSchema;
+use opentelemetry_sdk::Resource;
+use prost::bytes::Bytes;
+use reqwest::StatusCode;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+
+use crate::config::Export;
+
+/// Time for one request to the collector.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The export cannot be set up as configured.
+#[derive(Debug, thiserror::Error)]
+#[error("OTLP export: {0}")]
+pub struct ExportError(String);
+
+/// How a collector is reached.
+#[derive(Clone, Default)]
+pub struct Way {
+    /// An HTTP proxy, with its credentials, and what is reached without it (as in `NO_PROXY`).
+    pub proxy: Option<(url::Url, String)>,
+    /// PEM file of further certificate authorities, besides the system's.
+    pub ca_file: Option<PathBuf>,
+}
+
+impl Way {
+    #[allow(clippy::disallowed_methods, reason = "the file of authorities that the operator named")]
+    fn apply(&self, client: reqwest::ClientBuilder) -> Result<reqwest::ClientBuilder, ExportError> {
+        let mut client = client.no_proxy();
+        if let Some((url, direct)) = &self.proxy {
+            let proxy = match reqwest::Proxy::all(url.clone()) {
+                Ok(proxy) => proxy,
+                Err(error) => return Err(ExportError(error.without_url().to_string())),
+            };
+            client = client.proxy(proxy.no_proxy(reqwest::NoProxy::from_string(direct)));
+        }
+        if let Some(file) = &self.ca_file {
+            let pem = match std::fs::read(file) {
+                Ok(pem) => pem,
+                Err(error) => return Err(unusable(file, &error)),
+            };
+            client = match reqwest::Certificate::from_pem_bundle(&pem) {
+                Ok(authorities) => client.tls_certs_merge(authorities),
+                Err(error) => return Err(unusable(file, &error)),
+            };
+        }
+        Ok(client)
+    }
+}
+
+fn unusable(file: &Path, error: &dyn fmt::Display) -> ExportError {
+    ExportError(format!("{}: {error}", file.display()))
+}
+
+/// Where something goes, and on whose behalf.
+pub(crate) struct Collector {
+    client: reqwest::Client,
+    endpoint: url::Url,
+    resource: ResourceAttributesWithSchema,
+}
+
+/// Why a batch was not taken.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// For people.
+    pub(crate) words: String,
+    /// The same may be taken later.
+    pub(crate) is_passing: bool,
+    /// What the collector asks to wait for.
+    pub(crate) wait: Option<Duration>,
+}
+
+impl Collector {
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "a client for the collector alone; it follows nothing"
+    )]
+    pub(crate) fn new(
+        endpoint: &url::Url,
+        export: &Export,
+        way: &Way,
+    ) -> Result<Self, ExportError> {
+        let client = reqwest::Client::builder()
+            .default_headers(read_headers(&export.headers)?)
+            .redirect(reqwest::redirect::Policy::none())
+            .timeout(PATIENCE);
+        let resource = (&describe_process(export)).into();
+        match way.apply(client)?.build() {
+            Ok(client) => Ok(Self { client, endpoint: endpoint.clone(), resource }),
+            Err(error) => Err(ExportError(error.to_string())),
+        }
+    }
+
+    /// The process that everything is of.
+    pub(crate) fn resource(&self) -> &ResourceAttributesWithSchema {
+        &self.resource
+    }
+
+    /// Host and port alone: the rest of the URL may have a secret in it.
+    pub(crate) fn address(&self) -> String {
+        let host = self.endpoint.host_str().unwrap_or("");
+        let port = self.endpoint.port_or_known_default().unwrap_or(0);
+        format!("{host}:{port}")
+    }
+
+    /// Posts one batch as protobuf; any 2xx means that it was taken.
+    pub(crate) async fn post(&self, batch: Bytes) -> Result<(), Failure> {
+        let request = self.client.post(self.endpoint.clone());
+        let request = request.header(CONTENT_TYPE, "application/x-protobuf").body(batch);
+        let answer = match request.send().await {
+            Ok(answer) => answer,
+            Err(error) => {
+                return Err(Failure { words: in_words(error), is_passing: true, wait: None });
+            }
+        };
+        let status = answer.status();
+        if status.is_success() {
+            return Ok(());
+        }
+        let is_passing = matches!(
+            status,
+            StatusCode::TOO_MANY_REQUESTS
+                | StatusCode::BAD_GATEWAY
+                | StatusCode::SERVICE_UNAVAILABLE
+                | StatusCode::GATEWAY_TIMEOUT
+        );
+        let wait = read_wait(answer.headers());
+        Err(Failure { words: format!("it answered {status}"), is_passing, wait })
+    }
+}
+
+/// What spans and log lines say of the process that they are of.
+fn describe_process(export: &Export) -> Resource {
+    let mut attributes = vec![KeyValue::new("service.version", env!("CARGO_PKG_VERSION"))];
+    for (name, value) in &export.resource {
+        attributes.push(KeyValue::new(name.clone(), value.clone()));
+    }
+    Resource::builder_empty()
+        .with_attributes(attributes)
+        .with_service_name(export.service_name.clone())
+        .build()
+}
+
+fn read_headers(configured: &BTreeMap<String, String>) -> Result<HeaderMap, ExportError> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in configured {
+        let Ok(key) = HeaderName::from_bytes(name.as_bytes()) else {
+            return Err(ExportError(format!("{name} is no name of a header")));
+        };
+        let Ok(mut value) = HeaderValue::from_str(value) else {
+            return Err(ExportError(format!("the value of the header {name} cannot be used")));
+        };
+        value.set_sensitive(true);
+        headers.insert(key, value);
+    }
+    Ok(headers)
+}
+
+/// `Retry-After` in seconds. As a date it is not read: the usual pause stands in.
+fn read_wait(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?;
+    Some(Duration::from_secs(seconds.parse().ok()?))
+}
+
+/// What went wrong, down to its cause. Not the URL, which may have more in it than an address.
+fn in_words(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut words = error.to_string();
+    let mut cause = std::error::Error::source(&error);
+    while let Some(deeper) = cause {
+        words.push_str(&format!(": {deeper}"));
+        cause = deeper.source();
+    }
+    words
+}

@@ -1,0 +1,248 @@
+//! Lines of the log as OpenTelemetry has them, for a collector: those of the gateway's own parts,
+//! so that sending them makes no further ones. Nobody who logs waits for it. A record says what
+//! the line of JSON says, no more.
+//! <https://opentelemetry.io/docs/specs/otel/logs/data-model/>
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
+use opentelemetry_proto::tonic::logs::v1::{LogRecord, ResourceLogs, ScopeLogs, SeverityNumber};
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use opentelemetry_proto::transform::common::tonic::ResourceAttributesWithSchema;
+use parking_lot::Mutex;
+use prost::Message as _;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::Context;
+
+use crate::batches::{self, Queue, Signal, Waiting};
+use crate::collector::{Collector, ExportError, Way};
+use crate::config::Config;
+use crate::metrics::Metrics;
+use crate::request;
+
+/// Longest text of a record, in bytes; what is beyond it is cut.
+const MAX_TEXT: usize = 4096;
+/// What targets of the gateway's own lines begin with.
+const OWN: [&str; 3] = ["lockgate", "audit", "upstream."];
+/// What tells of the export itself.
+const EXPORT: &str = "lockgate_telemetry::batches";
+
+/// The records of a process, from its start on: those that come before [`LogExport::start`] wait.
+#[derive(Clone, Debug)]
+pub(crate) struct LogExport {
+    queue: Queue<LogRecord>,
+    waiting: Arc<Mutex<Option<Waiting<LogRecord>>>>,
+}
+
+/// Takes the lines of the log.
+pub(crate) struct LogRecords(Queue<LogRecord>);
+
+struct Logs;
+
+impl LogExport {
+    pub(crate) fn new() -> Self {
+        let (queue, waiting) = batches::queue(Arc::default());
+        Self { queue, waiting: Arc::new(Mutex::new(Some(waiting))) }
+    }
+
+    pub(crate) fn layer(&self) -> LogRecords {
+        LogRecords(self.queue.clone())
+    }
+
+    /// Starts the exporter on the current runtime, the first time.
+    pub(crate) fn start(
+        &self,
+        config: &Config,
+        metrics: &Metrics,
+        way: &Way,
+    ) -> Result<(), ExportError> {
+        let Some(endpoint) = &config.otlp_logs else { return Ok(()) };
+        let collector = Collector::new(endpoint, &config.export, way)?;
+        metrics.set_lost_logs(self.queue.losses());
+        if let Some(waiting) = self.waiting.lock().take() {
+            tokio::spawn(waiting.export::<Logs>(collector));
+        }
+        Ok(())
+    }
+
+    /// Exports what is queued, if that has started; waits three seconds at most.
+    pub(crate) async fn flush(&self) {
+        let has_started = self.waiting.lock().is_none();
+        if has_started {
+            self.queue.flush().await;
+        }
+    }
+}
+
+impl Signal for Logs {
+    type Item = LogRecord;
+    const FAILED: &'static str = "log lines were not exported (telemetry.otlp_logs)";
+    const RESUMED: &'static str = "log lines are exported again (telemetry.otlp_logs)";
+
+    fn encode(log_records: Vec<LogRecord>, resource: &ResourceAttributesWithSchema) -> Vec<u8> {
+        let scope = InstrumentationScope { name: "lockgate".to_owned(), ..Default::default() };
+        let of_scope = ScopeLogs { scope: Some(scope), log_records, ..Default::default() };
+        let attributes = resource.attributes.0.clone();
+        let of_resource = ResourceLogs {
+            resource: Some(Resource { attributes, ..Default::default() }),
+            scope_logs: vec![of_scope],
+            ..Default::default()
+        };
+        ExportLogsServiceRequest { resource_logs: vec![of_resource] }.encode_to_vec()
+    }
+}
+
+impl<S: Subscriber> Layer<S> for LogRecords {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        if is_exported(event.metadata().target()) {
+            self.0.put(|| make_record(event));
+        }
+    }
+}
+
+/// Not the lines of libraries: the client that asks the collector is made of some.
+fn is_exported(target: &str) -> bool {
+    for own in OWN {
+        if target.starts_with(own) {
+            return target != EXPORT;
+        }
+    }
+    false
+}
+
+fn make_record(event: &Event<'_>) -> LogRecord {
+    let now = nanoseconds(SystemTime::now());
+    let level = *event.metadata().level();
+    let mut fields = Fields::default();
+    event.record(&mut fields);
+    let body = match fields.message.take() {
+        Some(message) => message,
+        None => join(&fields.attributes),
+    };
+    fields.put("target", text(event.metadata().target()));
+    let mut record = LogRecord {
+        time_unix_nano: now,
+        observed_time_unix_nano: now,
+        severity_number: severity(level).into(),
+        severity_text: level.as_str().to_owned(),
+        body: Some(AnyValue { value: Some(Value::StringValue(body)) }),
+        ..Default::default()
+    };
+    request::see_current(|tag| {
+        for (name, value) in tag.describe() {
+            if !value.is_empty() {
+                fields.put(name, text(&value));
+            }
+        }
+        if let Some(trace) = tag.trace() {
+            record.trace_id = trace.trace.to_be_bytes().to_vec();
+            record.span_id = trace.span.to_be_bytes().to_vec();
+            record.flags = trace.flags.into();
+        }
+    });
+    record.attributes = fields.attributes;
+    record
+}
+
+/// The fields of a line that has no words.
+fn join(attributes: &[KeyValue]) -> String {
+    let mut all = String::new();
+    for attribute in attributes {
+        if !all.is_empty() {
+            all.push(' ');
+        }
+        all.push_str(&attribute.key);
+        all.push('=');
+        match attribute.value.as_ref().and_then(|value| value.value.as_ref()) {
+            Some(Value::StringValue(text)) => all.push_str(text),
+            Some(Value::IntValue(number)) => all.push_str(&number.to_string()),
+            Some(Value::BoolValue(flag)) => all.push_str(&flag.to_string()),
+            Some(Value::DoubleValue(number)) => all.push_str(&number.to_string()),
+            _ => {}
+        }
+    }
+    cut(all)
+}
+
+fn nanoseconds(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn severity(level: Level) -> SeverityNumber {
+    match level {
+        Level::ERROR => SeverityNumber::Error,
+        Level::WARN => SeverityNumber::Warn,
+        Level::INFO => SeverityNumber::Info,
+        Level::DEBUG => SeverityNumber::Debug,
+        Level::TRACE => SeverityNumber::Trace,
+    }
+}
+
+/// The fields of a line.
+#[derive(Default)]
+struct Fields {
+    message: Option<String>,
+    attributes: Vec<KeyValue>,
+}
+
+impl Fields {
+    fn set(&mut self, field: &Field, value: Value) {
+        match (field.name(), value) {
+            ("message", Value::StringValue(message)) => self.message = Some(message),
+            (name, value) => self.put(name, value),
+        }
+    }
+
+    /// Keys of attributes are there once; the last value counts.
+    fn put(&mut self, name: &str, value: Value) {
+        self.attributes.retain(|known| known.key != name);
+        let value = Some(AnyValue { value: Some(value) });
+        self.attributes.push(KeyValue { key: name.to_owned(), value, ..Default::default() });
+    }
+}
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.set(field, Value::StringValue(cut(format!("{value:?}"))));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.set(field, text(value));
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.set(field, Value::BoolValue(value));
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.set(field, Value::DoubleValue(value));
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.set(field, Value::IntValue(value));
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.set(field, Value::IntValue(i64::try_from(value).unwrap_or(i64::MAX)));
+    }
+}
+
+fn text(text: &str) -> Value {
+    let end = text.floor_char_boundary(MAX_TEXT);
+    Value::StringValue(text.get(..end).unwrap_or("").to_owned())
+}
+
+fn cut(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(MAX_TEXT));
+    text
+}
+
+#[cfg(test)]
+mod tests;
