@@ -70,7 +70,7 @@ impl Store {
         within(async {
             let transaction = match begin(&pool, organisation).await {
                 Err(sqlx::Error::PoolTimedOut) => return Err(self.explain_waiting().await),
-                begun => begun.map_err(|error| self.error(&error))?,
+                begun => self.answer(begun)?,
             };
             let organisation = organisation.to_owned();
             Ok(Change { store: self, transaction, organisation, now: now() })
@@ -91,11 +91,8 @@ impl Store {
         let pool = self.pool().await?;
         loop {
             let purge = sqlx::query(PURGE).bind(now()).bind(PURGED);
-            let purged = within(async {
-                let purged = purge.execute(&pool).await;
-                Ok(purged.map_err(|error| self.error(&error))?.rows_affected())
-            });
-            if purged.await? < PURGED.unsigned_abs() {
+            let purged = self.ask(purge.execute(&pool)).await?;
+            if purged.rows_affected() < PURGED.unsigned_abs() {
                 return Ok(());
             }
         }
@@ -131,8 +128,8 @@ impl Change<'_> {
         let query = query.bind(owner.issuer.to_owned()).bind(owner.subject.to_owned());
         let query = query.bind(key.to_owned()).bind(self.now);
         let Some(row) = self.find(query).await? else { return Ok(None) };
-        let digest = row.try_get("digest").map_err(|error| self.store.error(&error))?;
-        let outcome = row.try_get("outcome").map_err(|error| self.store.error(&error))?;
+        let digest = self.store.answer(row.try_get("digest"))?;
+        let outcome = self.store.answer(row.try_get("outcome"))?;
         Ok(Some(Reservation { digest, outcome }))
     }
 
@@ -152,7 +149,8 @@ impl Change<'_> {
         let query = query.bind(kept.outcome.clone()).bind(self.now + OUTCOME_AGE);
         self.run(query).await?;
         let oldest = sqlx::query(DROP_OLDEST).bind(self.organisation.clone());
-        self.run(oldest.bind(OUTCOMES)).await.map(|_| ())
+        self.run(oldest.bind(OUTCOMES)).await?;
+        Ok(())
     }
 
     /// Makes it so, and tells the other gateways.
@@ -162,15 +160,13 @@ impl Change<'_> {
     pub async fn commit(self) -> Result<(), StoreError> {
         let Self { store, mut transaction, .. } = self;
         if store.dialect == Dialect::Postgres {
-            within(async {
-                let told = sqlx::raw_sql("NOTIFY lockgate").execute(&mut *transaction).await;
-                told.map_err(|error| store.error(&error))
-            })
-            .await?;
+            store.ask(sqlx::raw_sql("NOTIFY lockgate").execute(&mut *transaction)).await?;
         }
         let committed = within(async {
-            let committed = transaction.commit().await;
-            committed.map_err(|error| StoreError::of_commit(&error, store.file()))
+            match transaction.commit().await {
+                Ok(()) => Ok(()),
+                Err(error) => Err(StoreError::of_commit(&error, store.file())),
+            }
         });
         match committed.await {
             Err(StoreError::Unavailable(reason)) => Err(StoreError::Unknown(reason)),
@@ -184,34 +180,23 @@ impl Change<'_> {
     /// [`StoreError`].
     pub async fn roll_back(self) -> Result<(), StoreError> {
         let Self { store, transaction, .. } = self;
-        within(async { transaction.rollback().await.map_err(|error| store.error(&error)) }).await
+        store.ask(transaction.rollback()).await
     }
 
     async fn find(
         &mut self,
         query: Query<'_, Any, AnyArguments>,
     ) -> Result<Option<AnyRow>, StoreError> {
-        within(async {
-            let found = query.fetch_optional(&mut *self.transaction).await;
-            found.map_err(|error| self.store.error(&error))
-        })
-        .await
+        self.store.ask(query.fetch_optional(&mut *self.transaction)).await
     }
 
     async fn run(&mut self, query: Query<'_, Any, AnyArguments>) -> Result<u64, StoreError> {
-        within(async {
-            let done = query.execute(&mut *self.transaction).await;
-            Ok(done.map_err(|error| self.store.error(&error))?.rows_affected())
-        })
-        .await
+        let done = self.store.ask(query.execute(&mut *self.transaction)).await?;
+        Ok(done.rows_affected())
     }
 
     async fn count(&mut self, query: Query<'_, Any, AnyArguments>) -> Result<i64, StoreError> {
-        within(async {
-            let row = query.fetch_one(&mut *self.transaction).await;
-            let row = row.map_err(|error| self.store.error(&error))?;
-            row.try_get(0).map_err(|error| self.store.error(&error))
-        })
-        .await
+        let row = self.store.ask(query.fetch_one(&mut *self.transaction)).await?;
+        self.store.answer(row.try_get(0))
     }
 }

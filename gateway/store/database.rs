@@ -11,7 +11,7 @@ use tokio::sync::Mutex;
 use url::Url;
 
 use crate::config::Place;
-use crate::error::StoreError;
+use crate::error::{self, StoreError};
 use crate::file::{self, Access, FileState, Identity};
 use crate::schema::{self, Dialect};
 
@@ -106,7 +106,10 @@ impl Store {
     pub async fn prepare(&self) -> Result<(), StoreError> {
         match self.file() {
             Some(file) if file::judge(file)? == FileState::Empty => Ok(()),
-            _ => self.pool().await.map(drop),
+            _ => {
+                self.pool().await?;
+                Ok(())
+            }
         }
     }
 
@@ -150,8 +153,9 @@ impl Store {
         }
     }
 
-    pub(crate) fn error(&self, error: &sqlx::Error) -> StoreError {
-        StoreError::of(error, self.file())
+    /// What the database answered, with its error in the store's words.
+    pub(crate) fn answer<T>(&self, answer: sqlx::Result<T>) -> Result<T, StoreError> {
+        error::answer(answer, self.file())
     }
 
     /// A connection of its own that changes nothing, and the schema that it found; none where
@@ -164,10 +168,9 @@ impl Store {
         }
         within(async {
             let mut connection = self.connect(Access::Read).await?;
-            let found = schema::read_version(&mut connection, self.dialect).await;
-            let found = found.map_err(|error| self.error(&error))?;
+            let found = self.answer(schema::read_version(&mut connection, self.dialect).await)?;
             schema::refuse_newer(found)?;
-            Ok((found > 0).then_some((connection, found)))
+            if found > 0 { Ok(Some((connection, found))) } else { Ok(None) }
         })
         .await
     }
@@ -175,19 +178,20 @@ impl Store {
     /// A connection of its own.
     pub(crate) async fn connect(&self, access: Access) -> Result<AnyConnection, StoreError> {
         let options = self.options(access)?;
-        let connected = options.connect().await;
-        let mut connection = connected.map_err(|error| self.error(&error))?;
-        let told = connection.execute(self.settings(access)).await;
-        told.map_err(|error| self.error(&error))?;
+        let mut connection = self.answer(options.connect().await)?;
+        self.answer(connection.execute(self.settings(access)).await)?;
         Ok(connection)
     }
 
     fn options(&self, access: Access) -> Result<AnyConnectOptions, StoreError> {
         let url = match &self.place {
             Place::File(file) => file::url(file, access)?,
-            Place::Postgres(url) => Url::parse(url).map_err(|_| no_url())?,
+            Place::Postgres(url) => match Url::parse(url) {
+                Ok(url) => url,
+                Err(_) => return Err(no_url()),
+            },
         };
-        let options = AnyConnectOptions::from_url(&url).map_err(|error| self.error(&error))?;
+        let options = self.answer(AnyConnectOptions::from_url(&url))?;
         // Statements hold no values, but slow ones would be in the log a line each.
         Ok(options.disable_statement_logging())
     }
@@ -224,14 +228,16 @@ impl Store {
         // By itself first: a pool would try again until its time is over, and not say why.
         let mut connection = within(self.connect(Access::Write)).await?;
         self.bring_up(&mut connection).await?;
-        let closed = connection.close().await;
-        closed.map_err(|error| self.error(&error))?;
+        self.answer(connection.close().await)?;
         let pool = AnyPoolOptions::new()
             .max_connections(CONNECTIONS)
             .acquire_timeout(ACQUIRE)
             .idle_timeout(IDLE)
             .after_connect(move |connection, _| {
-                Box::pin(async move { connection.execute(settings).await.map(|_| ()) })
+                Box::pin(async move {
+                    connection.execute(settings).await?;
+                    Ok(())
+                })
             });
         Ok(pool.connect_lazy_with(options))
     }
@@ -244,8 +250,7 @@ impl Store {
             Some(_) => {}
             None => {
                 for sql in [MIGRATING, MAKE_SCHEMA] {
-                    let made = connection.execute(sql).await;
-                    made.map_err(|error| self.error(&error))?;
+                    self.answer(connection.execute(sql).await)?;
                 }
             }
         }
@@ -280,7 +285,7 @@ async fn claim(path: &Path) -> Result<(), StoreError> {
     if file::judge(path)? == FileState::Ours {
         return Ok(());
     }
-    file::make(path).map_err(|_| StoreError::ReadOnly(path.to_owned()))?;
+    file::make(path)?;
     let options = AnyConnectOptions::from_url(&file::url(path, Access::Write)?);
     let claimed = async {
         let mut connection = options?.disable_statement_logging().connect().await?;
@@ -288,13 +293,12 @@ async fn claim(path: &Path) -> Result<(), StoreError> {
         connection.execute(file::CLAIM).await?;
         connection.close().await
     };
-    claimed.await.map_err(|error| StoreError::of(&error, Some(path)))
+    error::answer(claimed.await, Some(path))
 }
 
 async fn refuse_damaged(connection: &mut AnyConnection, file: &Path) -> Result<(), StoreError> {
-    let checked = connection.fetch_one("PRAGMA quick_check(1)").await;
-    let row = checked.map_err(|error| StoreError::of(&error, Some(file)))?;
-    let said: String = row.try_get(0).map_err(|error| StoreError::of(&error, Some(file)))?;
+    let row = error::answer(connection.fetch_one("PRAGMA quick_check(1)").await, Some(file))?;
+    let said: String = error::answer(row.try_get(0), Some(file))?;
     if said == "ok" {
         return Ok(());
     }

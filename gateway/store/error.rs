@@ -116,9 +116,10 @@ impl StoreError {
                 of_tls(&error.to_string())
             }
             (sqlx::Error::Io(error), _) => Self::Unavailable(error.kind().to_string()),
-            (sqlx::Error::Tls(_), _) => {
-                of_tls(&error.source().map_or_else(|| "TLS".to_owned(), ToString::to_string))
-            }
+            (sqlx::Error::Tls(_), _) => match error.source() {
+                Some(why) => of_tls(&why.to_string()),
+                None => of_tls("TLS"),
+            },
             (sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed, _) => {
                 Self::Unavailable("the gateway is stopping".into())
             }
@@ -130,9 +131,9 @@ impl StoreError {
     }
 
     fn of_sqlite(error: &dyn sqlx::error::DatabaseError, file: &Path) -> Self {
-        let code = error.code().and_then(|code| code.parse::<u32>().ok());
+        let code = error.code().unwrap_or_default().parse().unwrap_or(0_u32);
         // The low byte is the primary code (sqlite.org/rescode.html).
-        match code.unwrap_or_default() & 0xff {
+        match code & 0xff {
             5 | 6 => Self::Busy("another program holds it"),
             8 | 14 => Self::ReadOnly(file.to_owned()),
             11 => Self::Damaged { file: file.to_owned(), reason: error.message().to_owned() },
@@ -141,6 +142,14 @@ impl StoreError {
             10 => Self::Unavailable("reading or writing its file fails".into()),
             _ => Self::Refused(error.message().to_owned()),
         }
+    }
+}
+
+/// What the database answered, with its error in the store's words; `file` is the one of SQLite.
+pub(crate) fn answer<T>(answer: sqlx::Result<T>, file: Option<&Path>) -> Result<T, StoreError> {
+    match answer {
+        Ok(value) => Ok(value),
+        Err(error) => Err(StoreError::of(&error, file)),
     }
 }
 

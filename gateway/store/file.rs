@@ -41,11 +41,13 @@ pub(crate) enum Access {
 pub(crate) fn judge(file: &Path) -> Result<FileState, StoreError> {
     let opened = match std::fs::File::open(file) {
         Err(error) if is_missing(error.kind()) => return Ok(FileState::Empty),
-        opened => opened.map_err(|error| unreadable(file, &error))?,
+        Err(error) => return Err(unreadable(file, &error)),
+        Ok(opened) => opened,
     };
     let mut header = Vec::with_capacity(HEADER);
-    let read = opened.take(HEADER as u64).read_to_end(&mut header);
-    read.map_err(|error| unreadable(file, &error))?;
+    if let Err(error) = opened.take(HEADER as u64).read_to_end(&mut header) {
+        return Err(unreadable(file, &error));
+    }
     if header.is_empty() {
         return Ok(FileState::Empty);
     }
@@ -66,29 +68,38 @@ fn unreadable(file: &Path, error: &std::io::Error) -> StoreError {
 
 /// The URL of a file, as this program's library of databases wants it.
 pub(crate) fn url(file: &Path, access: Access) -> Result<Url, StoreError> {
-    let path = Url::from_file_path(file).map_err(|()| StoreError::ReadOnly(file.to_owned()))?;
+    let Ok(path) = Url::from_file_path(file) else {
+        return Err(StoreError::ReadOnly(file.to_owned()));
+    };
     let mode = match access {
         Access::Read => "ro",
         Access::Write => "rw",
     };
-    let url = Url::parse(&format!("sqlite://{}?mode={mode}", path.path()));
-    url.map_err(|_| StoreError::ReadOnly(file.to_owned()))
+    match Url::parse(&format!("sqlite://{}?mode={mode}", path.path())) {
+        Ok(url) => Ok(url),
+        Err(_) => Err(StoreError::ReadOnly(file.to_owned())),
+    }
 }
 
 /// Makes folder and file for their owner alone, where they are missing.
 #[allow(clippy::disallowed_methods, reason = "the database's folder and file, as configured")]
-pub(crate) fn make(file: &Path) -> std::io::Result<()> {
-    if let Some(folder) = file.parent() {
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+pub(crate) fn make(file: &Path) -> Result<(), StoreError> {
+    if let Some(folder) = file.parent()
+        && std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).is_err()
+    {
+        return Err(StoreError::ReadOnly(file.to_owned()));
     }
     let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(false).mode(0o600).open(file).map(|_| ())
+    match options.write(true).create(true).truncate(false).mode(0o600).open(file) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(StoreError::ReadOnly(file.to_owned())),
+    }
 }
 
 /// Which file it is; none where nothing is there, or nothing in it.
 pub(crate) fn identify(file: &Path) -> Option<Identity> {
     let metadata = file.metadata().ok()?;
-    (metadata.len() > 0).then(|| (metadata.dev(), metadata.ino()))
+    if metadata.len() > 0 { Some((metadata.dev(), metadata.ino())) } else { None }
 }
 
 /// Whether two paths lead to one file with something in it.
@@ -98,7 +109,7 @@ pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
 
 /// Whether somebody who worked on it has not closed it, or still works.
 pub(crate) fn has_wal(file: &Path) -> bool {
-    with_ending(file, "-wal").metadata().is_ok_and(|metadata| metadata.len() > 0)
+    matches!(with_ending(file, "-wal").metadata(), Ok(metadata) if metadata.len() > 0)
 }
 
 /// A file that is being made beside the one that it becomes, for its owner alone. What is not kept
@@ -133,16 +144,22 @@ impl Draft {
     /// Gives it its name, when it is on the disk.
     #[allow(clippy::disallowed_methods, reason = "a copy of the database that an operator wants")]
     pub(crate) fn keep_as(self, path: &Path) -> Result<(), StoreError> {
-        let kept = std::fs::File::open(&self.path)
-            .and_then(|file| file.sync_all())
-            .and_then(|()| std::fs::rename(&self.path, path));
-        kept.map_err(|_| StoreError::ReadOnly(path.to_owned()))?;
-        let folder = path.parent().map(std::fs::File::open);
-        if let Some(Ok(folder)) = folder {
+        if self.rename_when_synced(path).is_err() {
+            return Err(StoreError::ReadOnly(path.to_owned()));
+        }
+        if let Some(folder) = path.parent()
+            && let Ok(folder) = std::fs::File::open(folder)
+        {
             // Not every file system has it; the file is whole in any case.
             let _ = folder.sync_all();
         }
         Ok(())
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "a copy of the database that an operator wants")]
+    fn rename_when_synced(&self, path: &Path) -> std::io::Result<()> {
+        std::fs::File::open(&self.path)?.sync_all()?;
+        std::fs::rename(&self.path, path)
     }
 }
 

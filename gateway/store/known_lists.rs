@@ -55,16 +55,17 @@ impl Store {
     pub async fn keep_lists(&self, all: &[KnownLists]) -> Result<(), StoreError> {
         let pool = self.pool().await?;
         within(async {
-            let begun = pool.begin().await;
-            let mut transaction = begun.map_err(|error| self.error(&error))?;
-            for lists in all.iter().filter(|lists| lists.content.len() <= MAX_LISTS) {
+            let mut transaction = self.answer(pool.begin().await)?;
+            for lists in all {
+                if lists.content.len() > MAX_LISTS {
+                    continue;
+                }
                 let keep = sqlx::query(KEEP).bind(lists.integration.clone());
                 let keep = keep.bind(lists.organisation.clone()).bind(lists.version);
                 let keep = keep.bind(lists.read_at).bind(lists.content.clone());
-                let kept = keep.execute(&mut *transaction).await;
-                kept.map_err(|error| self.error(&error))?;
+                self.answer(keep.execute(&mut *transaction).await)?;
             }
-            transaction.commit().await.map_err(|error| self.error(&error))
+            self.answer(transaction.commit().await)
         })
         .await
     }
@@ -84,10 +85,9 @@ impl Store {
         let pool = self.pool().await?;
         within(async {
             let find = sqlx::query(FIND).bind(integration.to_owned()).bind(organisation.to_owned());
-            let found = find.fetch_optional(&pool).await.map_err(|error| self.error(&error))?;
+            let found = self.answer(find.fetch_optional(&pool).await)?;
             let Some(row) = found else { return Ok(None) };
-            let lists = KnownLists::from_row(&row).map_err(|error| self.error(&error))?;
-            Ok(Some(lists))
+            Ok(Some(self.answer(KnownLists::from_row(&row))?))
         })
         .await
     }

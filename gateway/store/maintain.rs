@@ -8,7 +8,7 @@ use sqlx::{AnyConnection, Connection, Executor, Row};
 
 use crate::config::Place;
 use crate::database::Store;
-use crate::error::StoreError;
+use crate::error::{self, StoreError};
 use crate::file::{self, Access, Draft};
 use crate::schema::NEWEST;
 
@@ -66,22 +66,20 @@ impl Store {
             return Ok(Inventory::default());
         };
         if let Some(file) = self.file() {
-            let said = connection.fetch_one("PRAGMA integrity_check(1)").await;
-            let said = said.map_err(|error| self.error(&error))?;
-            let said: String = said.try_get(0).map_err(|error| self.error(&error))?;
+            let row = self.answer(connection.fetch_one("PRAGMA integrity_check(1)").await)?;
+            let said: String = self.answer(row.try_get(0))?;
             if said != "ok" {
                 return Err(StoreError::Damaged { file: file.to_owned(), reason: said });
             }
         }
         let mut counts = [0; COUNTS.len()];
         for (count, sql) in counts.iter_mut().zip(COUNTS) {
-            let counted = sqlx::query_scalar(sql).fetch_one(&mut connection).await;
-            *count = counted.map_err(|error| self.error(&error))?;
+            *count = self.answer(sqlx::query_scalar(sql).fetch_one(&mut connection).await)?;
         }
         if schema == NEWEST {
             self.check_rows(&mut connection).await?;
         }
-        connection.close().await.map_err(|error| self.error(&error))?;
+        self.answer(connection.close().await)?;
         let [organisations, integrations, agents, assignments] = counts;
         Ok(Inventory { schema, organisations, integrations, agents, assignments })
     }
@@ -101,7 +99,7 @@ impl Store {
         };
         let draft = Draft::new(to, ".part")?;
         copy_into(&mut connection, draft.path()).await?;
-        connection.close().await.map_err(|error| self.error(&error))?;
+        self.answer(connection.close().await)?;
         let inventory = at(draft.path()).check().await?;
         draft.keep_as(to)?;
         Ok(inventory)
@@ -125,11 +123,11 @@ impl Store {
             )));
         }
         let mut source = open_backup(from).await?;
-        file::make(file).map_err(|_| StoreError::ReadOnly(file.to_owned()))?;
+        file::make(file)?;
         // Of an older schema it is brought up to date, and the backup itself stays as it is.
         let draft = Draft::new(file, ".restoring")?;
         copy_into(&mut source, draft.path()).await?;
-        source.close().await.map_err(|error| self.error(&error))?;
+        self.answer(source.close().await)?;
         let copy = at(draft.path());
         copy.pool().await?;
         copy.close().await;
@@ -137,9 +135,8 @@ impl Store {
         self.pool().await?;
         let before = self.check().await?;
         let mut connection = self.connect(Access::Write).await?;
-        let replaced = replace(&mut connection, draft.path()).await;
-        replaced.map_err(|error| self.error(&error))?;
-        connection.close().await.map_err(|error| self.error(&error))?;
+        self.answer(replace(&mut connection, draft.path()).await)?;
+        self.answer(connection.close().await)?;
         Ok(Restored { before, after: self.check().await? })
     }
 
@@ -159,12 +156,13 @@ impl Store {
     }
 
     fn own_file(&self) -> Result<&Path, StoreError> {
-        self.file().ok_or_else(|| {
-            StoreError::Refused(
+        match self.file() {
+            Some(file) => Ok(file),
+            None => Err(StoreError::Refused(
                 "PostgreSQL is copied with its own tools: pg_dump --schema=lockgate, and psql"
                     .into(),
-            )
-        })
+            )),
+        }
     }
 }
 
@@ -183,7 +181,7 @@ async fn open_backup(from: &Path) -> Result<AnyConnection, StoreError> {
     // A main file that was copied without its WAL may be one that nothing was stored in yet.
     let changes = "SELECT COALESCE(MAX(revision), 0) FROM clock";
     let changes = sqlx::query_scalar(changes).fetch_one(&mut connection).await;
-    let changes: i64 = changes.map_err(|error| StoreError::of(&error, Some(from)))?;
+    let changes: i64 = error::answer(changes, Some(from))?;
     if changes > 0 { Ok(connection) } else { Err(no_store(from)) }
 }
 
@@ -197,7 +195,7 @@ fn no_store(from: &Path) -> StoreError {
 /// Copies all that a connection sees into an empty file.
 async fn copy_into(connection: &mut AnyConnection, to: &Path) -> Result<(), StoreError> {
     let copied = sqlx::query("VACUUM INTO $1").bind(to.display().to_string());
-    copied.execute(connection).await.map_err(|error| StoreError::of(&error, Some(to)))?;
+    error::answer(copied.execute(connection).await, Some(to))?;
     Ok(())
 }
 

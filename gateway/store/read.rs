@@ -143,8 +143,11 @@ impl Store {
     }
 
     /// Gives a question its deadline, and its error the store's words.
-    async fn ask<T>(&self, asked: impl Future<Output = sqlx::Result<T>>) -> Result<T, StoreError> {
-        within(async { asked.await.map_err(|error| self.error(&error)) }).await
+    pub(crate) async fn ask<T>(
+        &self,
+        asked: impl Future<Output = sqlx::Result<T>>,
+    ) -> Result<T, StoreError> {
+        within(async { self.answer(asked.await) }).await
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use sqlx::{AnyConnection, Connection};
 
 use crate::clock::now;
-use crate::error::StoreError;
+use crate::error::{self, StoreError};
 
 /// In which SQL a statement is written, where it has to differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,16 +59,12 @@ pub(crate) async fn migrate(
         Dialect::Sqlite => "BEGIN IMMEDIATE",
         Dialect::Postgres => "BEGIN",
     };
-    let begun = connection.begin_with(begin).await;
-    let mut transaction = begun.map_err(|error| StoreError::of(&error, file))?;
-    let found = lock_version(&mut transaction, dialect).await;
-    let found = found.map_err(|error| StoreError::of(&error, file))?;
+    let mut transaction = error::answer(connection.begin_with(begin).await, file)?;
+    let found = error::answer(lock_version(&mut transaction, dialect).await, file)?;
     refuse_newer(found)?;
-    let applied = apply(&mut transaction, dialect, found + 1..=to).await;
-    applied.map_err(|error| StoreError::of(&error, file))?;
-    let probed = sqlx::raw_sql(PROBE).execute(&mut *transaction).await;
-    probed.map_err(|error| StoreError::of(&error, file))?;
-    transaction.commit().await.map_err(|error| StoreError::of(&error, file))
+    error::answer(apply(&mut transaction, dialect, found + 1..=to).await, file)?;
+    error::answer(sqlx::raw_sql(PROBE).execute(&mut *transaction).await, file)?;
+    error::answer(transaction.commit().await, file)
 }
 
 /// Refuses what a newer program wrote.

@@ -67,7 +67,8 @@ impl Vault {
             if key.len() < MIN_KEY {
                 return Err(VaultError::ShortKey);
             }
-            ring.push(Key::derive(key.as_bytes()).map_err(|_| VaultError::Crypto)?);
+            let Ok(key) = Key::derive(key.as_bytes()) else { return Err(VaultError::Crypto) };
+            ring.push(key);
         }
         Ok(Self { ring })
     }
@@ -83,10 +84,10 @@ impl Vault {
     /// # Errors
     /// [`VaultError::NoKey`], [`VaultError::Crypto`].
     pub fn seal(&self, field: &Field<'_>, secret: &Secret) -> Result<Vec<u8>, VaultError> {
-        let key = self.ring.first().ok_or(VaultError::NoKey)?;
+        let Some(key) = self.ring.first() else { return Err(VaultError::NoKey) };
         let mut content = secret.expose().as_bytes().to_vec();
         let sealed = key.cipher.seal_in_place_append_tag(associated(key, field), &mut content);
-        let nonce = sealed.map_err(|_| VaultError::Crypto)?;
+        let Ok(nonce) = sealed else { return Err(VaultError::Crypto) };
         let mut value = Vec::with_capacity(HEAD_LEN + content.len());
         value.push(FORM);
         value.extend_from_slice(&key.id);
@@ -100,15 +101,14 @@ impl Vault {
     /// # Errors
     /// [`VaultError::UnknownKey`], [`VaultError::Altered`].
     pub fn open(&self, field: &Field<'_>, sealed: &[u8]) -> Result<Secret, VaultError> {
-        let (key_id, rest) = split_head(sealed).ok_or(VaultError::Altered)?;
-        let key = self.ring.iter().find(|key| key.id == key_id).ok_or(VaultError::UnknownKey)?;
-        let (nonce, content) = rest.split_at_checked(NONCE_LEN).ok_or(VaultError::Altered)?;
-        let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| VaultError::Altered)?;
-        let mut content = Zeroizing::new(content.to_vec());
-        let opened = key.cipher.open_in_place(nonce, associated(key, field), &mut content);
-        let opened = opened.map_err(|_| VaultError::Altered)?;
-        let text = std::str::from_utf8(opened).map_err(|_| VaultError::Altered)?;
-        Ok(Secret::new(text.to_owned()))
+        let Some((key_id, rest)) = split_head(sealed) else { return Err(VaultError::Altered) };
+        let Some(key) = self.ring.iter().find(|key| key.id == key_id) else {
+            return Err(VaultError::UnknownKey);
+        };
+        match key.open(field, rest) {
+            Some(secret) => Ok(secret),
+            None => Err(VaultError::Altered),
+        }
     }
 
     /// Whether a value was sealed with the key that seals now.
@@ -152,6 +152,16 @@ impl Key {
             cipher: RandomizedNonceKey::new(&AES_256_GCM, &expand(&root, b"seal")?)?,
             digests: hmac::Key::new(hmac::HMAC_SHA256, &expand(&root, b"digest")?),
         })
+    }
+
+    /// Opens what follows the id of this key in a sealed value, if it is as it was sealed.
+    fn open(&self, field: &Field<'_>, rest: &[u8]) -> Option<Secret> {
+        let (nonce, content) = rest.split_at_checked(NONCE_LEN)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
+        let mut content = Zeroizing::new(content.to_vec());
+        let opened = self.cipher.open_in_place(nonce, associated(self, field), &mut content);
+        let text = std::str::from_utf8(opened.ok()?).ok()?;
+        Some(Secret::new(text.to_owned()))
     }
 }
 

@@ -18,8 +18,7 @@ impl Change<'_> {
         let sql = "SELECT * FROM agents WHERE organisation = $1 AND id = $2";
         let query = sqlx::query(sql).bind(self.organisation.clone()).bind(id.to_owned());
         let Some(row) = self.find(query).await? else { return Ok(None) };
-        let record = AgentRecord::from_row(&row).map_err(|error| self.store.error(&error))?;
-        Ok(Some(record))
+        Ok(Some(self.store.answer(AgentRecord::from_row(&row))?))
     }
 
     /// Whether another agent of this owner has this name.
@@ -62,7 +61,8 @@ impl Change<'_> {
         let query = sqlx::query(INSERT_AGENT).bind(id).bind(self.organisation.clone());
         let query = query.bind(name).bind(name_key).bind(owner_issuer).bind(owner_subject);
         let query = query.bind(record.version).bind(record.created_at).bind(record.updated_at);
-        self.run(query).await.map(|_| ())
+        self.run(query).await?;
+        Ok(())
     }
 
     /// Writes all that may change of an agent.
@@ -73,7 +73,8 @@ impl Change<'_> {
         let AgentRecord { id, name, name_key, .. } = record.clone();
         let query = sqlx::query(UPDATE_AGENT).bind(id).bind(self.organisation.clone());
         let query = query.bind(name).bind(name_key).bind(record.version).bind(record.updated_at);
-        self.run(query).await.map(|_| ())
+        self.run(query).await?;
+        Ok(())
     }
 
     /// Takes an agent out, and its assignments with it.
@@ -83,7 +84,8 @@ impl Change<'_> {
     pub async fn delete_agent(&mut self, id: &str) -> Result<(), StoreError> {
         let sql = "DELETE FROM agents WHERE organisation = $1 AND id = $2";
         let query = sqlx::query(sql).bind(self.organisation.clone()).bind(id.to_owned());
-        self.run(query).await.map(|_| ())
+        self.run(query).await?;
+        Ok(())
     }
 
     /// How many integrations an agent has.
@@ -119,5 +121,5 @@ impl Change<'_> {
 }
 
 fn as_size(count: i64) -> usize {
-    usize::try_from(count).unwrap_or_default()
+    usize::try_from(count).unwrap_or(0)
 }

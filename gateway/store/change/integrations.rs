@@ -1,7 +1,7 @@
 //! Rows of integrations within a change.
 
 use super::Change;
-use crate::database::within;
+
 use crate::error::StoreError;
 use crate::record::IntegrationRecord;
 
@@ -24,8 +24,7 @@ impl Change<'_> {
         let sql = "SELECT * FROM integrations WHERE organisation = $1 AND id = $2";
         let query = sqlx::query(sql).bind(self.organisation.clone()).bind(id.to_owned());
         let Some(row) = self.find(query).await? else { return Ok(None) };
-        let record = IntegrationRecord::from_row(&row).map_err(|error| self.store.error(&error))?;
-        Ok(Some(record))
+        Ok(Some(self.store.answer(IntegrationRecord::from_row(&row))?))
     }
 
     /// Every integration of the organisation.
@@ -35,14 +34,9 @@ impl Change<'_> {
     pub async fn list_integrations(&mut self) -> Result<Vec<IntegrationRecord>, StoreError> {
         let sql = "SELECT * FROM integrations WHERE organisation = $1 ORDER BY id";
         let query = sqlx::query(sql).bind(self.organisation.clone());
-        let rows = within(async {
-            let rows = query.fetch_all(&mut *self.transaction).await;
-            rows.map_err(|error| self.store.error(&error))
-        });
         let mut records = Vec::new();
-        for row in rows.await? {
-            let record = IntegrationRecord::from_row(&row);
-            records.push(record.map_err(|error| self.store.error(&error))?);
+        for row in self.store.ask(query.fetch_all(&mut *self.transaction)).await? {
+            records.push(self.store.answer(IntegrationRecord::from_row(&row))?);
         }
         Ok(records)
     }
@@ -79,11 +73,7 @@ impl Change<'_> {
     pub async fn list_slugs(&mut self) -> Result<Vec<String>, StoreError> {
         let sql = "SELECT slug FROM integrations WHERE organisation = $1";
         let query = sqlx::query_scalar(sql).bind(self.organisation.clone());
-        within(async {
-            let slugs = query.fetch_all(&mut *self.transaction).await;
-            slugs.map_err(|error| self.store.error(&error))
-        })
-        .await
+        self.store.ask(query.fetch_all(&mut *self.transaction)).await
     }
 
     /// # Errors
@@ -99,7 +89,8 @@ impl Change<'_> {
         let query = query.bind(slug).bind(name).bind(name_key).bind(kind).bind(catalogue);
         let query = query.bind(url).bind(auth).bind(auth_header).bind(sealed);
         let query = query.bind(i64::from(record.enabled)).bind(record.version);
-        self.run(query.bind(record.created_at).bind(record.updated_at)).await.map(|_| ())
+        self.run(query.bind(record.created_at).bind(record.updated_at)).await?;
+        Ok(())
     }
 
     /// Writes all that may change of an integration.
@@ -115,7 +106,8 @@ impl Change<'_> {
         let query = sqlx::query(UPDATE_INTEGRATION).bind(id).bind(self.organisation.clone());
         let query = query.bind(name).bind(name_key).bind(url).bind(auth).bind(auth_header);
         let query = query.bind(sealed).bind(i64::from(record.enabled));
-        self.run(query.bind(record.version).bind(record.updated_at)).await.map(|_| ())
+        self.run(query.bind(record.version).bind(record.updated_at)).await?;
+        Ok(())
     }
 
     /// The lists of one version of an integration are those of another one: it is the same server.
@@ -124,7 +116,8 @@ impl Change<'_> {
     /// [`StoreError`].
     pub async fn carry_lists(&mut self, id: &str, old: i64, new: i64) -> Result<(), StoreError> {
         let query = sqlx::query(CARRY_LISTS).bind(id.to_owned()).bind(self.organisation.clone());
-        self.run(query.bind(old).bind(new)).await.map(|_| ())
+        self.run(query.bind(old).bind(new)).await?;
+        Ok(())
     }
 
     /// Takes an integration out, and its assignments with it.
@@ -134,6 +127,7 @@ impl Change<'_> {
     pub async fn delete_integration(&mut self, id: &str) -> Result<(), StoreError> {
         let sql = "DELETE FROM integrations WHERE organisation = $1 AND id = $2";
         let query = sqlx::query(sql).bind(self.organisation.clone()).bind(id.to_owned());
-        self.run(query).await.map(|_| ())
+        self.run(query).await?;
+        Ok(())
     }
 }
