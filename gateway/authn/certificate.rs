@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use lockgate_text::hex;
 use sha2::{Digest, Sha256};
-use x509_parser::asn1_rs::{Tag, ToDer};
+use x509_parser::asn1_rs::{Oid, Tag, ToDer};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::objects::{oid_registry, oid2abbrev};
@@ -54,17 +54,16 @@ impl Certificate {
     /// # Errors
     /// [`ClientCertificateError`].
     pub fn read(der: &[u8]) -> Result<Self, ClientCertificateError> {
-        let (rest, certificate) =
-            X509Certificate::from_der(der).map_err(|_| ClientCertificateError::Unreadable)?;
-        if !rest.is_empty() {
+        let Ok((&[], certificate)) = X509Certificate::from_der(der) else {
             return Err(ClientCertificateError::Unreadable);
-        }
+        };
         let names = names(&certificate)?;
-        let subject = ["uri:", "dns:", "email:", "cn:"]
-            .iter()
-            .find_map(|kind| names.iter().find(|name| name.starts_with(kind)));
-        let subject = subject.ok_or(ClientCertificateError::NoName)?;
-        let issuer = distinguished(certificate.issuer()).ok_or(ClientCertificateError::NoName)?;
+        let Some(subject) = find_subject(&names) else {
+            return Err(ClientCertificateError::NoName);
+        };
+        let Some(issuer) = distinguished(certificate.issuer()) else {
+            return Err(ClientCertificateError::NoName);
+        };
         let organisation = single(certificate.subject(), X509Name::iter_organization);
         let identity =
             Identity::new(&format!("{CERTIFICATE}{issuer}"), subject).in_organisation(organisation);
@@ -96,21 +95,43 @@ pub fn read_expiry(der: &[u8]) -> Option<i64> {
 }
 
 fn names(certificate: &X509Certificate<'_>) -> Result<Vec<Box<str>>, ClientCertificateError> {
-    let alternative =
-        certificate.subject_alternative_name().map_err(|_| ClientCertificateError::Unreadable)?;
-    let alternative =
-        alternative.iter().flat_map(|extension| &extension.value.general_names).take(MAX_NAMES);
-    let named = alternative.filter_map(|name| match name {
-        GeneralName::URI(uri) => Some(format!("uri:{}", usable(uri)?)),
-        GeneralName::DNSName(name) => Some(format!("dns:{}", usable(name)?.to_ascii_lowercase())),
-        GeneralName::RFC822Name(address) => Some(format!("email:{}", usable(address)?)),
-        _ => None,
-    });
-    let mut all: Vec<Box<str>> = named.map(Into::into).collect();
+    let Ok(alternative) = certificate.subject_alternative_name() else {
+        return Err(ClientCertificateError::Unreadable);
+    };
+    let mut all = Vec::new();
+    if let Some(extension) = alternative {
+        for name in extension.value.general_names.iter().take(MAX_NAMES) {
+            if let Some(name) = alternative_name(name) {
+                all.push(name.into());
+            }
+        }
+    }
     if let Some(name) = single(certificate.subject(), X509Name::iter_common_name) {
         all.push(format!("cn:{name}").into());
     }
     Ok(all)
+}
+
+/// An alternative name with its kind in front, if it is of a kind that we use.
+fn alternative_name(name: &GeneralName<'_>) -> Option<String> {
+    match name {
+        GeneralName::URI(uri) => Some(format!("uri:{}", usable(uri)?)),
+        GeneralName::DNSName(name) => Some(format!("dns:{}", usable(name)?.to_ascii_lowercase())),
+        GeneralName::RFC822Name(address) => Some(format!("email:{}", usable(address)?)),
+        _ => None,
+    }
+}
+
+/// The name that its holder is called by.
+fn find_subject(names: &[Box<str>]) -> Option<&str> {
+    for kind in ["uri:", "dns:", "email:", "cn:"] {
+        for name in names {
+            if name.starts_with(kind) {
+                return Some(name);
+            }
+        }
+    }
+    None
 }
 
 /// An attribute that stands once. Of several, none can be trusted to be the one that was meant.
@@ -127,7 +148,7 @@ where
     if all.next().is_some() {
         return None;
     }
-    first.as_str().ok().and_then(usable)
+    usable(first.as_str().ok()?)
 }
 
 /// A distinguished name as text: two names that differ have texts that differ. Otherwise one
@@ -135,21 +156,21 @@ where
 fn distinguished(name: &X509Name<'_>) -> Option<String> {
     let mut all = Vec::new();
     for relative in name.iter_rdn() {
-        let attributes = relative.iter().map(attribute).collect::<Option<Vec<_>>>()?;
+        let mut attributes = Vec::new();
+        for one in relative.iter() {
+            attributes.push(attribute(one)?);
+        }
         all.push(attributes.join(" + "));
     }
-    usable(&all.join(", ")).map(str::to_owned)
+    let text = all.join(", ");
+    usable(&text)?;
+    Some(text)
 }
 
-/// One attribute by RFC 4514, sections 2.3 and 2.4: its short name, if that is its alone, and its
-/// text, else its DER.
+/// One attribute by RFC 4514, sections 2.3 and 2.4: its kind and its text, else its DER.
 fn attribute(attribute: &AttributeTypeAndValue<'_>) -> Option<String> {
-    let kind = attribute.attr_type();
+    let kind = short_name(attribute.attr_type());
     let value = attribute.attr_value();
-    let name = oid2abbrev(kind, oid_registry())
-        .ok()
-        .filter(|name| oid_registry().iter_by_sn(*name).count() <= 1);
-    let name = name.map_or_else(|| kind.to_id_string(), str::to_owned);
     let value = match value.tag() {
         Tag::NumericString
         | Tag::PrintableString
@@ -161,27 +182,37 @@ fn attribute(attribute: &AttributeTypeAndValue<'_>) -> Option<String> {
         Tag::BmpString => {
             let units =
                 value.data.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
-            escaped(&char::decode_utf16(units).collect::<Result<String, _>>().ok()?)
+            let mut text = String::new();
+            for character in char::decode_utf16(units) {
+                text.push(character.ok()?);
+            }
+            escaped(&text)
         }
         _ => format!("#{}", hex::encode(&value.to_der_vec().ok()?)),
     };
-    Some(format!("{name}={value}"))
+    Some(format!("{kind}={value}"))
+}
+
+/// The short name of a kind of attributes, if that is its alone, else its number.
+fn short_name(kind: &Oid<'_>) -> String {
+    match oid2abbrev(kind, oid_registry()) {
+        Ok(name) if oid_registry().iter_by_sn(name).count() <= 1 => name.to_owned(),
+        _ => kind.to_id_string(),
+    }
 }
 
 /// RFC 4514, section 2.4.
 fn escaped(text: &str) -> String {
     let mut all = String::with_capacity(text.len());
-    let last = text.chars().count().saturating_sub(1);
-    for (at, character) in text.chars().enumerate() {
+    for (at, character) in text.char_indices() {
         match character {
             ',' | '+' | '"' | '\\' | '<' | '>' | ';' => all.extend(['\\', character]),
             '#' if at == 0 => all.push_str("\\#"),
-            ' ' if at == 0 || at == last => all.push_str("\\ "),
+            ' ' if at == 0 || at + 1 == text.len() => all.push_str("\\ "),
             control if control.is_control() => {
-                let mut bytes = [0; 4];
-                all.extend(
-                    control.encode_utf8(&mut bytes).bytes().map(|byte| format!("\\{byte:02x}")),
-                );
+                for byte in control.encode_utf8(&mut [0; 4]).bytes() {
+                    all.push_str(&format!("\\{byte:02x}"));
+                }
             }
             plain => all.push(plain),
         }
@@ -190,7 +221,8 @@ fn escaped(text: &str) -> String {
 }
 
 fn usable(text: &str) -> Option<&str> {
-    ((1..=MAX_TEXT).contains(&text.len()) && !text.chars().any(char::is_control)).then_some(text)
+    let is_usable = (1..=MAX_TEXT).contains(&text.len()) && !text.contains(char::is_control);
+    if is_usable { Some(text) } else { None }
 }
 
 impl fmt::Debug for Certificate {

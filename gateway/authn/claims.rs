@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 
 use crate::config::Claims;
-use crate::identity::Identity;
+use crate::identity::{Identity, share};
 use crate::scope::{MAX_SCOPES, Needs, is_scope};
 
 /// Longest subject, organisation, role or agent.
@@ -20,50 +20,60 @@ pub(crate) fn identity(
     places: &Claims,
     needs: &Needs,
 ) -> Option<Identity> {
-    let organisation = places.organisation.as_deref();
-    let organisation = organisation.and_then(|place| find_text(claims, place));
+    let organisation = match &places.organisation {
+        Some(place) => find_text(claims, place),
+        None => None,
+    };
     let identity = Identity::new(issuer, find_text(claims, &places.subject)?);
     let mut identity = identity.in_organisation(organisation);
     let agent = places.agent.iter().find_map(|place| find_text(claims, place));
     identity.agent = agent.map(Into::into);
-    let roles = places.roles.as_deref().and_then(|place| find(claims, place));
-    let roles = roles.map(|roles| items(roles, false)).unwrap_or_default();
-    identity.roles = roles.into_iter().map(Into::into).collect();
-    let granted = places.scopes.iter().find_map(|place| find(claims, place));
-    let granted = granted.map(|scopes| items(scopes, true)).unwrap_or_default();
-    identity.scopes = needs.expand(granted.into_iter().filter(|scope| is_scope(scope)));
+    if let Some(place) = &places.roles
+        && let Some(roles) = find(claims, place)
+    {
+        identity.roles = share(&items(roles, false));
+    }
+    if let Some(scopes) = places.scopes.iter().find_map(|place| find(claims, place)) {
+        let mut granted = items(scopes, true);
+        granted.retain(|scope| is_scope(scope));
+        identity.scopes = needs.expand(granted);
+    }
     Some(identity)
 }
 
 fn find_text<'a>(claims: &'a Map<String, Value>, place: &str) -> Option<&'a str> {
-    find(claims, place)?.as_str().filter(|text| is_usable(text))
+    let text = find(claims, place)?.as_str()?;
+    if is_usable(text) { Some(text) } else { None }
 }
 
 pub(crate) fn find<'a>(claims: &'a Map<String, Value>, place: &str) -> Option<&'a Value> {
     let Some(path) = place.strip_prefix('/') else { return claims.get(place) };
-    let (first, rest) =
-        path.split_once('/').map_or((path, None), |(first, rest)| (first, Some(rest)));
-    let value = claims.get(&first.replace("~1", "/").replace("~0", "~"))?;
-    rest.map_or(Some(value), |rest| value.pointer(&format!("/{rest}")))
+    let Some((first, rest)) = path.split_once('/') else { return claims.get(&unescaped(path)) };
+    claims.get(&unescaped(first))?.pointer(&format!("/{rest}"))
+}
+
+/// A step of a JSON pointer (RFC 6901, section 4) as the name that it means.
+fn unescaped(step: &str) -> String {
+    step.replace("~1", "/").replace("~0", "~")
 }
 
 /// A list of text, or one text, which holds several words when it is one of scopes.
 fn items(value: &Value, words: bool) -> Vec<&str> {
-    let (most, all): (usize, Vec<&str>) = match value {
-        Value::String(text) if words => {
-            (MAX_SCOPES, text.split_ascii_whitespace().take(MAX_SCOPES).collect())
-        }
-        Value::String(text) => (1, vec![text]),
+    let mut all: Vec<&str> = match value {
+        Value::String(text) if words => text.split_ascii_whitespace().take(MAX_SCOPES).collect(),
+        Value::String(text) => vec![text],
         Value::Array(items) => {
-            (MAX_ROLES, items.iter().take(MAX_ROLES).filter_map(Value::as_str).collect())
+            let texts = items.iter().take(MAX_ROLES).filter_map(Value::as_str);
+            texts.collect()
         }
-        _ => return Vec::new(),
+        _ => Vec::new(),
     };
-    all.into_iter().filter(|text| is_usable(text)).take(most).collect()
+    all.retain(|text| is_usable(text));
+    all
 }
 
 fn is_usable(text: &str) -> bool {
-    (1..=MAX_TEXT).contains(&text.len()) && !text.chars().any(char::is_control)
+    (1..=MAX_TEXT).contains(&text.len()) && !text.contains(char::is_control)
 }
 
 #[cfg(test)]

@@ -151,13 +151,18 @@ impl Default for Claims {
     }
 }
 
+/// What is shown of a secret: whether there is one.
+pub(crate) fn hidden(secret: &Option<String>) -> Option<&'static str> {
+    if secret.is_some() { Some("…") } else { None }
+}
+
 /// Never shows the secret.
 impl fmt::Debug for SignIn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SignIn")
             .field("issuer", &self.issuer)
             .field("client_id", &self.client_id)
-            .field("client_secret", &self.client_secret.as_ref().map(|_| "…"))
+            .field("client_secret", &hidden(&self.client_secret))
             .field("scopes", &self.scopes)
             .field("redirect", &self.redirect.as_str())
             .finish()
@@ -168,7 +173,7 @@ impl fmt::Debug for SignIn {
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Config")
-            .field("key", &self.key.as_ref().map(|_| "…"))
+            .field("key", &hidden(&self.key))
             .field("keys", &self.keys)
             .field("issuers", &self.issuers)
             .field("public_url", &self.public_url.as_ref().map(Url::as_str))

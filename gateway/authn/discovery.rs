@@ -32,28 +32,37 @@ pub(crate) async fn find<T>(
 
 /// An address that the metadata of an issuer name, no weaker than the issuer's own.
 pub(crate) fn read_address(document: &Value, name: &str, issuer: &str) -> Result<Url, String> {
-    let text = document.get(name).and_then(Value::as_str);
-    let url = text.and_then(|text| Url::parse(text).ok());
-    let url = url.ok_or_else(|| format!("the metadata has no `{name}`"))?;
+    let Some(url) = read_url(document, name) else {
+        return Err(format!("the metadata has no `{name}`"));
+    };
     let is_secure =
         url.scheme() == "https" || url.scheme() == "http" && issuer.starts_with("http:");
     if is_secure { Ok(url) } else { Err(format!("`{name}` is not https")) }
 }
 
+fn read_url(document: &Value, name: &str) -> Option<Url> {
+    Url::parse(document.get(name)?.as_str()?).ok()
+}
+
 /// How an address that an issuer's metadata name is reached: it is named by the issuer and not by
 /// the operator, so only the issuer's own host may be inside.
 pub(crate) fn policy_for(url: &Url, issuer: &str) -> Policy {
-    let is_own = Url::parse(issuer).is_ok_and(|issuer| issuer.origin() == url.origin());
-    if is_own { Policy::Operator } else { Policy::Public }
+    match Url::parse(issuer) {
+        Ok(issuer) if issuer.origin() == url.origin() => Policy::Operator,
+        _ => Policy::Public,
+    }
 }
 
 fn is_of(document: &Value, issuer: &str) -> bool {
-    document.get("issuer").and_then(Value::as_str) == Some(issuer)
+    matches!(document.get("issuer"), Some(Value::String(named)) if named == issuer)
 }
 
 /// Where an issuer's metadata may be.
 pub(crate) fn places(issuer: &str) -> Result<Vec<Url>, String> {
-    let base = Url::parse(issuer).map_err(|error| error.to_string())?;
+    let base = match Url::parse(issuer) {
+        Ok(base) => base,
+        Err(error) => return Err(error.to_string()),
+    };
     let path = base.path().trim_end_matches('/');
     let mut places = vec![
         format!("/.well-known/oauth-authorization-server{path}"),

@@ -56,8 +56,10 @@ impl Outside {
         policy: Policy,
         request: Request<Payload>,
     ) -> Result<(StatusCode, Bytes), String> {
-        let answer = tokio::time::timeout(TIMEOUT, self.send(url, policy, request)).await;
-        answer.map_err(|_| format!("no answer within {} s", TIMEOUT.as_secs()))?
+        match tokio::time::timeout(TIMEOUT, self.send(url, policy, request)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(format!("no answer within {} s", TIMEOUT.as_secs())),
+        }
     }
 
     async fn send(
@@ -66,8 +68,10 @@ impl Outside {
         policy: Policy,
         mut request: Request<Payload>,
     ) -> Result<(StatusCode, Bytes), String> {
-        let origin = Origin::new(Arc::clone(&self.connector), url, policy, &self.config)
-            .map_err(|e| e.to_string())?;
+        let origin = match Origin::new(Arc::clone(&self.connector), url, policy, &self.config) {
+            Ok(origin) => origin,
+            Err(error) => return Err(error.to_string()),
+        };
         *request.uri_mut() = origin.uri().clone();
         request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static("application/json"));
         let response = origin.send(request).await.map_err(|error| error.to_string())?;
@@ -78,5 +82,8 @@ impl Outside {
 }
 
 fn read(bytes: &[u8]) -> Result<Value, String> {
-    serde_json::from_slice(bytes).map_err(|error| format!("the answer is not JSON: {error}"))
+    match serde_json::from_slice(bytes) {
+        Ok(document) => Ok(document),
+        Err(error) => Err(format!("the answer is not JSON: {error}")),
+    }
 }

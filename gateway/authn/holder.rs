@@ -65,7 +65,10 @@ impl Pattern {
         let start = text.strip_suffix('*');
         let name = start.unwrap_or(text);
         let is_plain = !name.is_empty() && !name.contains('*');
-        is_plain.then(|| Self { text: name.to_owned(), is_prefix: start.is_some() })
+        if !is_plain {
+            return None;
+        }
+        Some(Self { text: name.to_owned(), is_prefix: start.is_some() })
     }
 
     /// Whether it fits a name of the caller's certificate, or its fingerprint.

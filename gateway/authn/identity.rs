@@ -107,6 +107,15 @@ impl Identity {
     }
 }
 
+/// Texts as an identity holds them.
+pub(crate) fn share(texts: &[impl AsRef<str>]) -> Box<[Arc<str>]> {
+    let mut shared = Vec::with_capacity(texts.len());
+    for text in texts {
+        shared.push(text.as_ref().into());
+    }
+    shared.into()
+}
+
 fn find_key(realm: &str, subject: &str) -> u64 {
     let mut hasher = blake3::Hasher::new();
     hasher
@@ -114,5 +123,8 @@ fn find_key(realm: &str, subject: &str) -> u64 {
         .update(realm.as_bytes())
         .update(subject.as_bytes());
     let hash = hasher.finalize();
-    hash.as_bytes().first_chunk::<8>().map_or(0, |first| u64::from_le_bytes(*first))
+    match hash.as_bytes().first_chunk() {
+        Some(first) => u64::from_le_bytes(*first),
+        None => 0,
+    }
 }

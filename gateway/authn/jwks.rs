@@ -111,9 +111,13 @@ impl Issuer {
 
     /// How its keys are now.
     pub(crate) fn key_set(&self) -> KeySetState {
+        let keys = match &*self.keys.load() {
+            Some(keys) => keys.len(),
+            None => 0,
+        };
         KeySetState {
             issuer: self.config.issuer.clone(),
-            keys: self.keys.load().as_ref().map_or(0, |keys| keys.len()),
+            keys,
             age: self.state.lock().last_success.map(|last| last.elapsed()),
         }
     }
@@ -128,12 +132,12 @@ impl Issuer {
         let mut attempts = self.attempts.subscribe();
         {
             let mut state = self.state.lock();
-            let rested =
-                state.last_attempt.is_none_or(|last| last.elapsed() >= self.config.cooldown);
-            if !state.running && !rested {
-                return false;
-            }
             if !state.running {
+                if let Some(last) = state.last_attempt
+                    && last.elapsed() < self.config.cooldown
+                {
+                    return false;
+                }
                 state.running = true;
                 self.wanted.notify_one();
             }
@@ -150,11 +154,7 @@ impl Issuer {
         let mut state = self.state.lock();
         (state.running, state.last_attempt) = (false, Some(Instant::now()));
         let issuer = &self.config.issuer;
-        let parsed = fetched.and_then(|text| {
-            let keys = parse(&text, &self.config.algorithms)?;
-            Ok((text, keys))
-        });
-        let next = match parsed {
+        let next = match self.read(fetched) {
             Ok((text, keys)) => {
                 state.last_success = Some(Instant::now());
                 if state.text != text || self.keys.load().is_none() {
@@ -171,7 +171,8 @@ impl Issuer {
                 (self.config.refresh, 0)
             }
             Err(error) => {
-                let old = state.last_success.is_some_and(|last| last.elapsed() < self.config.stale);
+                let old =
+                    matches!(state.last_success, Some(at) if at.elapsed() < self.config.stale);
                 tracing::warn!(issuer, %error, kept = old, "keys of an issuer cannot be fetched");
                 if !old && self.keys.load().is_some() {
                     self.replace(None);
@@ -184,6 +185,13 @@ impl Issuer {
         drop(state);
         self.attempts.send_modify(|attempts| *attempts = attempts.wrapping_add(1));
         next
+    }
+
+    /// A set and its usable keys.
+    fn read(&self, fetched: Result<Value, String>) -> Result<(Value, Vec<Key>), String> {
+        let set = fetched?;
+        let keys = parse(&set, &self.config.algorithms)?;
+        Ok((set, keys))
     }
 
     fn replace(&self, keys: Option<Vec<Key>>) {
@@ -210,7 +218,9 @@ impl Drop for Waiting<'_> {
 async fn follow(issuer: Weak<Issuer>, wanted: Arc<Notify>, outside: Outside) {
     let mut failures = 0;
     loop {
-        let Some(config) = issuer.upgrade().map(|issuer| issuer.config.clone()) else { return };
+        let Some(wanting) = issuer.upgrade() else { return };
+        let config = wanting.config.clone();
+        drop(wanting);
         let fetched = fetch(&config, &outside).await;
         let Some(found) = issuer.upgrade() else { return };
         let (pause, failed) = found.take(fetched, failures);
@@ -239,24 +249,32 @@ async fn discover(issuer: &str, outside: &Outside) -> Result<Url, String> {
 /// The usable keys of a set. One that we do not understand is left out. A set without any is one
 /// too: an issuer that takes its keys back says so by that.
 fn parse(set: &Value, allowed: &[Algorithm]) -> Result<Vec<Key>, String> {
-    let keys = set.get("keys").and_then(Value::as_array).ok_or("the answer is no key set")?;
-    Ok(keys.iter().take(MAX_KEYS).filter_map(|key| usable(key, allowed)).collect())
+    let Some(Value::Array(all)) = set.get("keys") else {
+        return Err("the answer is no key set".into());
+    };
+    let mut keys = Vec::new();
+    for key in all.iter().take(MAX_KEYS) {
+        if let Some(key) = usable(key, allowed) {
+            keys.push(key);
+        }
+    }
+    Ok(keys)
 }
 
 fn usable(key: &Value, allowed: &[Algorithm]) -> Option<Key> {
     let jwk: Jwk = serde_json::from_value(key.clone()).ok()?;
     let common = &jwk.common;
-    let signs = common
-        .public_key_use
-        .as_ref()
-        .is_none_or(|usage| *usage == PublicKeyUse::Signature)
-        && common.key_operations.as_ref().is_none_or(|all| all.contains(&KeyOperations::Verify));
+    let is_for_signatures = matches!(&common.public_key_use, None | Some(PublicKeyUse::Signature));
+    let may_verify = match &common.key_operations {
+        Some(all) => all.contains(&KeyOperations::Verify),
+        None => true,
+    };
     let mut algorithms = possible(&jwk.algorithm);
     if let Some(pinned) = common.key_algorithm {
         algorithms.retain(|algorithm| same(*algorithm, pinned));
     }
     algorithms.retain(|algorithm| allowed.contains(algorithm));
-    if !signs || algorithms.is_empty() {
+    if !is_for_signatures || !may_verify || algorithms.is_empty() {
         return None;
     }
     let id = common.key_id.as_deref().map(Into::into);

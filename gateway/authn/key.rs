@@ -10,7 +10,7 @@ use lockgate_text::hex;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::identity::{DEFAULT_ORGANISATION, Identity, KEY};
+use crate::identity::{DEFAULT_ORGANISATION, Identity, KEY, share};
 use crate::principal::Principal;
 use crate::refusal::{Refused, Unknown};
 
@@ -53,8 +53,9 @@ impl Key {
     pub fn mint(now: u64) -> Result<(Self, String), NoRandomness> {
         let mut id = [0; ID_BYTES];
         let mut secret = [0; SECRET_BYTES];
-        getrandom::fill(&mut id).map_err(|_| NoRandomness)?;
-        getrandom::fill(&mut secret).map_err(|_| NoRandomness)?;
+        if getrandom::fill(&mut id).is_err() || getrandom::fill(&mut secret).is_err() {
+            return Err(NoRandomness);
+        }
         let id = hex::encode(&id);
         let text = format!("{PREFIX}{id}_{}", hex::encode(&secret));
         let key = Self {
@@ -98,7 +99,8 @@ pub fn is_id(text: &str) -> bool {
 /// The hash of a keys file, `blake3:` and 64 hexadecimal digits.
 #[must_use]
 pub fn parse_hash(text: &str) -> Option<[u8; 32]> {
-    blake3::Hash::from_hex(text.strip_prefix("blake3:")?).ok().map(Into::into)
+    let hash = blake3::Hash::from_hex(text.strip_prefix("blake3:")?).ok()?;
+    Some(hash.into())
 }
 
 /// The form that [`parse_hash`] reads.
@@ -118,9 +120,11 @@ pub fn parse_time(text: &str) -> Option<u64> {
 /// A time in RFC 3339, in UTC.
 #[must_use]
 pub fn write_time(seconds: u64) -> String {
-    let time =
-        i64::try_from(seconds).ok().and_then(|s| OffsetDateTime::from_unix_timestamp(s).ok());
-    time.and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
+    let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+    match OffsetDateTime::from_unix_timestamp(seconds) {
+        Ok(time) => time.format(&Rfc3339).unwrap_or_default(),
+        Err(_) => String::new(),
+    }
 }
 
 /// Never shows the hash.
@@ -150,11 +154,12 @@ impl Ring {
         for key in keys {
             let mut identity =
                 Identity::new(KEY, &key.id).in_organisation(key.organisation.as_deref());
-            identity.roles = key.roles.iter().map(|role| role.as_str().into()).collect();
+            identity.roles = share(&key.roles);
             identity.scopes = scopes(&key.scopes);
             identity.agent = key.agent.as_deref().map(Into::into);
-            identity.key_name =
-                Some(key.name.as_str().into()).filter(|name: &Arc<str>| !name.is_empty());
+            if !key.name.is_empty() {
+                identity.key_name = Some(key.name.as_str().into());
+            }
             let held = Held {
                 hash: key.hash.into(),
                 expires: key.expires.unwrap_or(u64::MAX),
@@ -173,25 +178,45 @@ impl Ring {
         hash: blake3::Hash,
         now: impl FnOnce() -> u64,
     ) -> Result<Principal, Refused> {
-        let id =
-            text.strip_prefix(PREFIX).and_then(|rest| rest.get(..ID_BYTES * 2)).unwrap_or_default();
+        let id = match text.strip_prefix(PREFIX) {
+            Some(rest) => rest.get(..ID_BYTES * 2).unwrap_or(""),
+            None => "",
+        };
         let held = self.0.get(id);
         // An unknown id takes as long as a wrong secret.
-        let proved = hash == held.map_or([0; 32].into(), |held| held.hash);
-        match held.filter(|_| proved) {
-            None => Err(Unknown::Invalid.into()),
-            Some(held) if held.revoked => Err(Refused::known(Unknown::Revoked, &held.principal)),
-            Some(held) if held.expires != u64::MAX && held.expires <= now() => {
-                Err(Refused::known(Unknown::Expired, &held.principal))
-            }
-            Some(held) => Ok(held.principal.clone()),
+        let kept = match held {
+            Some(held) => held.hash,
+            None => [0; 32].into(),
+        };
+        let is_proved = hash == kept;
+        match held {
+            Some(held) if is_proved => held.admit(now),
+            _ => Err(Unknown::Invalid.into()),
         }
     }
 
     /// The holder of the key with this id, as long as the key is good.
     pub(crate) fn holder(&self, id: &str, now: impl FnOnce() -> u64) -> Option<&Principal> {
-        let held = self.0.get(id).filter(|held| !held.revoked)?;
-        (held.expires == u64::MAX || held.expires > now()).then_some(&held.principal)
+        let held = self.0.get(id)?;
+        if held.revoked || held.is_over(now) { None } else { Some(&held.principal) }
+    }
+}
+
+impl Held {
+    /// The holder, who has shown the key, if it is still good.
+    fn admit(&self, now: impl FnOnce() -> u64) -> Result<Principal, Refused> {
+        if self.revoked {
+            return Err(Refused::known(Unknown::Revoked, &self.principal));
+        }
+        if self.is_over(now) {
+            return Err(Refused::known(Unknown::Expired, &self.principal));
+        }
+        Ok(self.principal.clone())
+    }
+
+    /// Whether its time is over. The clock is not asked for a key that is good for ever.
+    fn is_over(&self, now: impl FnOnce() -> u64) -> bool {
+        self.expires != u64::MAX && self.expires <= now()
     }
 }
 

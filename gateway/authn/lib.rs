@@ -4,6 +4,7 @@
 
 mod certificate;
 mod claims;
+mod clock;
 mod config;
 mod discovery;
 mod fetch;
@@ -39,6 +40,7 @@ pub use role::{Role, RoleHolders};
 pub use scope::is_scope;
 pub use signer::{KEY_SET, Signer};
 
+use config::hidden;
 use provider::Provider;
 use resource::error_of;
 use scope::Needs;
@@ -99,8 +101,8 @@ impl Authenticator {
     ) -> Result<Self, globset::Error> {
         let _ = jsonwebtoken::crypto::aws_lc::DEFAULT_PROVIDER.install_default();
         let needs = Needs::compile(&config.scopes)?;
-        let keys = config.keys.as_deref().unwrap_or_default();
-        let ring = key::Ring::new(keys, |scopes| needs.expand(scopes.iter().map(String::as_str)));
+        let keys = config.keys.as_deref().unwrap_or(&[]);
+        let ring = key::Ring::new(keys, |scopes| config.scopes.expand(scopes));
         let tokens = old.and_then(|old| old.tokens.as_ref());
         let tokens = Tokens::start(config, outside, tokens);
         let provider = start_provider(config, outside, tokens.as_ref());
@@ -142,30 +144,27 @@ impl Authenticator {
         at: Resource<'_>,
     ) -> Result<Principal, Refused> {
         let certificate = credentials.certificate.as_ref();
-        if let Some(certificate) =
-            certificate.filter(|certificate| !certificate.is_in_date(token::now()))
+        if let Some(certificate) = certificate
+            && !certificate.is_in_date(clock::now())
         {
-            return Err(Refused::known(
-                Unknown::Expired,
-                &Principal::new(Arc::clone(&certificate.identity)),
-            ));
+            let who = Principal::new(Arc::clone(&certificate.identity));
+            return Err(Refused::known(Unknown::Expired, &who));
         }
         let principal = match (credentials.peer, &credentials.bearer) {
             (Peer::Stdio, _) => return Ok(self.local.clone()),
             (Peer::Address(_), Some(bearer)) if self.has_credentials => {
-                self.bearer(
-                    bearer,
-                    Shown { resource: at, certificate: certificate.map(AsRef::as_ref) },
-                )
-                .await?
+                let certificate = credentials.certificate.as_deref();
+                self.bearer(bearer, Shown { resource: at, certificate }).await?
             }
-            (Peer::Address(address), _) => match certificate.filter(|_| self.certificates) {
-                Some(certificate) => Principal::new(Arc::clone(&certificate.identity)),
-                None if address.to_canonical().is_loopback() && self.open[0] => {
+            (Peer::Address(address), _) => match certificate {
+                Some(certificate) if self.certificates => {
+                    Principal::new(Arc::clone(&certificate.identity))
+                }
+                _ if address.to_canonical().is_loopback() && self.open[0] => {
                     return Ok(self.local.clone());
                 }
-                None if self.open[1] => self.anonymous.clone(),
-                None => return Err(Unknown::Missing.into()),
+                _ if self.open[1] => self.anonymous.clone(),
+                _ => return Err(Unknown::Missing.into()),
             },
         };
         match self.needs.base(&principal) {
@@ -180,7 +179,7 @@ impl Authenticator {
             return Ok(self.holder.clone());
         }
         if bearer.starts_with(key::PREFIX) {
-            return self.ring.find(bearer, digest, token::now);
+            return self.ring.find(bearer, digest, clock::now);
         }
         match &self.tokens {
             Some(tokens) => tokens.holder(bearer, digest.as_bytes(), &self.needs, shown).await,
@@ -203,16 +202,17 @@ impl Authenticator {
         }
         let now = match &self.single {
             Some(_) if *caller == self.holder => caller.clone(),
-            _ => self.ring.holder(&caller.subject, token::now)?.clone().with_certificate_of(caller),
+            _ => self.ring.holder(&caller.subject, clock::now)?.clone().with_certificate_of(caller),
         };
-        (now == *caller && self.needs.base(&now)).then_some(now)
+        let is_same = now == *caller && self.needs.base(&now);
+        if is_same { Some(now) } else { None }
     }
 
     /// What somebody who has signed in to the console has by now. Whoever did at a provider is
     /// somebody as long as people sign in there.
     #[must_use]
     pub fn current_visitor(&self, visitor: &Principal) -> Option<Principal> {
-        let is_of_provider = self.sign_in().is_some_and(|to| *to.issuer == *visitor.issuer);
+        let is_of_provider = matches!(self.sign_in(), Some(to) if *to.issuer == *visitor.issuer);
         if *visitor.issuer != *KEY && !is_of_provider {
             return None;
         }
@@ -222,7 +222,7 @@ impl Authenticator {
     /// Where people sign in to the console beside keys, if they can.
     #[must_use]
     pub fn sign_in(&self) -> Option<&SignIn> {
-        self.provider.as_ref().map(Provider::config)
+        Some(self.provider.as_ref()?.config())
     }
 
     /// Whether there are keys to sign in with.
@@ -236,13 +236,13 @@ impl Authenticator {
     /// # Errors
     /// The provider cannot be reached, or there is none.
     pub async fn begin_sign_in(&self, attempt: &Attempt) -> Result<Url, SignInError> {
-        self.provider.as_ref().ok_or(SignInError::Malformed)?.begin(attempt).await
+        self.find_provider()?.begin(attempt).await
     }
 
     /// Whether the provider can be asked to sign people out, as far as that is known.
     #[must_use]
     pub fn ends_sessions(&self) -> bool {
-        self.provider.as_ref().is_some_and(Provider::ends_sessions)
+        matches!(&self.provider, Some(provider) if provider.ends_sessions())
     }
 
     /// Where the browser of somebody goes to be signed out at the provider, if it does that.
@@ -260,8 +260,15 @@ impl Authenticator {
         attempt: &Attempt,
         answer: &Answer,
     ) -> Result<Principal, SignInError> {
-        let provider = self.provider.as_ref().ok_or(SignInError::Malformed)?;
-        Ok(Principal::new(provider.finish(attempt, answer, &self.needs).await?))
+        let identity = self.find_provider()?.finish(attempt, answer, &self.needs).await?;
+        Ok(Principal::new(identity))
+    }
+
+    fn find_provider(&self) -> Result<&Provider, SignInError> {
+        match &self.provider {
+            Some(provider) => Ok(provider),
+            None => Err(SignInError::Malformed),
+        }
     }
 
     /// What a caller may administer.
@@ -273,14 +280,12 @@ impl Authenticator {
     /// The value of `WWW-Authenticate` for a refusal at an endpoint.
     #[must_use]
     pub fn challenge(&self, unknown: Unknown, at: Resource<'_>) -> String {
-        let error = error_of(unknown);
         let words = unknown.to_string();
-        let words = words.split(':').next().unwrap_or_default();
+        let words = words.split(':').next().unwrap_or("");
+        let error = error_with(unknown, words);
         match (&self.tokens, error) {
-            (Some(tokens), _) => {
-                tokens.names().challenge(error.map(|error| (error, words)), None, at)
-            }
-            (None, Some(error)) => {
+            (Some(tokens), _) => tokens.names().challenge(error, None, at),
+            (None, Some((error, words))) => {
                 format!("Bearer error=\"{error}\", error_description=\"{words}\"")
             }
             (None, None) => "Bearer".into(),
@@ -304,10 +309,10 @@ impl Authenticator {
         let scopes = scopes.join(" ");
         let words = "this call needs more scopes";
         let why = lacks_scopes(caller);
-        let error = error_of(why).map(|error| (error, words));
+        let error = error_with(why, words);
         let challenge = match (&self.tokens, error) {
             (Some(tokens), _) => tokens.names().challenge(error, Some(&scopes), at),
-            (None, Some((error, _))) => {
+            (None, Some((error, words))) => {
                 format!(
                     "Bearer error=\"{error}\", error_description=\"{words}\", scope=\"{scopes}\""
                 )
@@ -320,7 +325,10 @@ impl Authenticator {
     /// How the keys of the issuers are now.
     #[must_use]
     pub fn key_sets(&self) -> Vec<KeySetState> {
-        self.tokens.as_ref().map_or_else(Vec::new, Tokens::key_sets)
+        match &self.tokens {
+            Some(tokens) => tokens.key_sets(),
+            None => Vec::new(),
+        }
     }
 
     /// The protected resource metadata at a path that begins with [`WELL_KNOWN`], if tokens are
@@ -338,6 +346,11 @@ fn start_provider(config: &Config, outside: &Outside, tokens: Option<&Tokens>) -
     Some(Provider::new(sign_in.clone(), Arc::clone(issuer), outside.clone()))
 }
 
+/// The error of a challenge, if it has one, with words of ours.
+fn error_with(why: Unknown, words: &str) -> Option<(&'static str, &str)> {
+    Some((error_of(why)?, words))
+}
+
 /// What a caller without a scope that it needs is told. Who has shown nothing is asked to sign in,
 /// not for more.
 fn lacks_scopes(caller: &Principal) -> Unknown {
@@ -349,7 +362,7 @@ impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Credentials")
             .field("peer", &self.peer)
-            .field("bearer", &self.bearer.as_ref().map(|_| "…"))
+            .field("bearer", &hidden(&self.bearer))
             .field("certificate", &self.certificate)
             .finish()
     }

@@ -133,13 +133,20 @@ impl Provider {
         if needs.base(&identity) { Ok(identity) } else { Err(SignInError::Scopes) }
     }
 
-    /// The metadata, fetched by one for all who wait.
     async fn metadata(&self) -> Result<Arc<Metadata>, SignInError> {
+        match self.find_metadata().await {
+            Ok(metadata) => Ok(metadata),
+            Err(fault) => Err(SignInError::Unreachable(fault)),
+        }
+    }
+
+    /// The metadata, fetched by one for all who wait.
+    async fn find_metadata(&self) -> Result<Arc<Metadata>, String> {
         let mut known = self.known.lock().await;
         if let Some(Known { at, found }) = &*known {
             let life = if found.is_ok() { FRESH } else { REST };
             if at.elapsed() < life {
-                return found.clone().map_err(SignInError::Unreachable);
+                return found.clone();
             }
         }
         let issuer = &self.config.issuer;
@@ -153,7 +160,7 @@ impl Provider {
             self.ends_sessions.store(metadata.end_session.is_some(), Ordering::Relaxed);
         }
         *known = Some(Known { at: Instant::now(), found: found.clone() });
-        found.map_err(SignInError::Unreachable)
+        found
     }
 }
 

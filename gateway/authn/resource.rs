@@ -35,18 +35,26 @@ pub(crate) struct Names {
 
 impl Names {
     pub(crate) fn new(config: &Config) -> Option<Self> {
-        let url = config.public_url.as_ref().filter(|_| !config.issuers.is_empty())?;
+        if config.issuers.is_empty() {
+            return None;
+        }
+        let url = config.public_url.as_ref()?;
+        let mut issuers = Vec::with_capacity(config.issuers.len());
+        for issuer in &config.issuers {
+            issuers.push(issuer.issuer.clone());
+        }
         let mut supported = config.scopes.required.clone();
-        let further = config.scopes.tools.iter().flat_map(|rule| &rule.scopes);
-        for scope in further {
-            if !supported.contains(scope) {
-                supported.push(scope.clone());
+        for rule in &config.scopes.tools {
+            for scope in &rule.scopes {
+                if !supported.contains(scope) {
+                    supported.push(scope.clone());
+                }
             }
         }
         Some(Self {
             origin: origin(url),
             prefix: url.path().trim_end_matches('/').to_owned(),
-            issuers: config.issuers.iter().map(|issuer| issuer.issuer.clone()).collect(),
+            issuers,
             required: config.scopes.required.join(" "),
             supported,
         })

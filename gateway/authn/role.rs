@@ -30,14 +30,18 @@ impl RoleHolders {
     #[must_use]
     pub fn role_of(&self, caller: &Principal) -> Role {
         let is_trusted = self.trusts_local && *caller.issuer == *LOCAL;
-        if is_trusted || self.operators.iter().any(|holder| holder.names(caller)) {
+        if is_trusted || is_named(caller, &self.operators) {
             Role::Operator
-        } else if self.admins.iter().any(|holder| holder.names(caller)) {
+        } else if is_named(caller, &self.admins) {
             Role::Admin
         } else {
             Role::User
         }
     }
+}
+
+fn is_named(caller: &Principal, holders: &[Holder]) -> bool {
+    holders.iter().any(|holder| holder.names(caller))
 }
 
 #[cfg(test)]

@@ -20,7 +20,11 @@ pub(crate) struct Needs {
 }
 
 fn box_scopes(scopes: &[String]) -> Box<[Box<str>]> {
-    scopes.iter().map(|scope| scope.as_str().into()).collect()
+    let mut boxed = Vec::with_capacity(scopes.len());
+    for scope in scopes {
+        boxed.push(scope.as_str().into());
+    }
+    boxed.into()
 }
 
 impl Needs {
@@ -55,18 +59,24 @@ impl Needs {
         if self.tools.is_empty() {
             return None;
         }
-        let spellings = [format!("{slug}__{own}"), format!("{slug}/{own}")];
-        let rules = self
-            .tools
-            .iter()
-            .filter(|(globs, _)| spellings.iter().any(|name| globs.is_match(name)));
-        let mut all: Vec<&str> = self.required.iter().map(AsRef::as_ref).collect();
-        for scope in rules.flat_map(|(_, scopes)| scopes.iter().map(AsRef::as_ref)) {
-            if !all.contains(&scope) {
-                all.push(scope);
+        let name = format!("{slug}__{own}");
+        let path = format!("{slug}/{own}");
+        let mut all: Vec<&str> = Vec::with_capacity(self.required.len());
+        for scope in &self.required {
+            all.push(scope);
+        }
+        for (globs, scopes) in &self.tools {
+            if !globs.is_match(&name) && !globs.is_match(&path) {
+                continue;
+            }
+            for scope in scopes {
+                if !all.contains(&&**scope) {
+                    all.push(scope);
+                }
             }
         }
-        (!all.iter().all(|scope| identity.has_scope(scope))).then_some(all)
+        let has_all = all.iter().all(|scope| identity.has_scope(scope));
+        if has_all { None } else { Some(all) }
     }
 }
 
@@ -83,10 +93,18 @@ fn expand<'a>(
     granted: impl IntoIterator<Item = &'a str>,
 ) -> Box<[Arc<str>]> {
     let mut all = BTreeSet::new();
-    let mut open: Vec<&str> = granted.into_iter().take(MAX_SCOPES).collect();
+    let mut open = Vec::new();
+    for scope in granted.into_iter().take(MAX_SCOPES) {
+        open.push(scope);
+    }
     while let Some(scope) = open.pop() {
-        if all.len() < MAX_SCOPES * 4 && all.insert(Arc::from(scope)) {
-            open.extend(implies.get(scope).into_iter().flatten().map(String::as_str));
+        if all.len() < MAX_SCOPES * 4
+            && all.insert(Arc::from(scope))
+            && let Some(implied) = implies.get(scope)
+        {
+            for scope in implied {
+                open.push(scope);
+            }
         }
     }
     all.into_iter().collect()

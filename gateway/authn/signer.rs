@@ -5,7 +5,6 @@
 mod key;
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwapOption;
 use http::HeaderValue;
@@ -16,6 +15,7 @@ use url::Url;
 
 pub use key::{SigningKey, SigningKeyError};
 
+use crate::clock::now;
 use crate::identity::Identity;
 
 /// Where the key set is, below the public address.
@@ -135,7 +135,8 @@ impl Signer {
         let desk = self.0.load_full()?;
         let before = path.strip_suffix(KEY_SET)?;
         let prefix = desk.config.public_url.path().trim_end_matches('/');
-        (before.is_empty() || before == prefix).then(|| desk.key_set.clone())
+        let is_here = before.is_empty() || before == prefix;
+        if is_here { Some(desk.key_set.clone()) } else { None }
     }
 
     fn sign(&self, statement: Statement, now: u64) -> Option<HeaderValue> {
@@ -154,8 +155,13 @@ impl Signer {
 impl Desk {
     fn new(config: &Config) -> Self {
         let mut header = Header::new(Algorithm::ES256);
-        header.kid = config.keys.first().map(|key| key.id().to_owned());
-        let keys = config.keys.iter().map(|key| key.public().clone()).collect();
+        if let Some(first) = config.keys.first() {
+            header.kid = Some(first.id().to_owned());
+        }
+        let mut keys = Vec::with_capacity(config.keys.len());
+        for key in &config.keys {
+            keys.push(key.public().clone());
+        }
         let kept = moka::sync::Cache::builder()
             .max_capacity(KEPT)
             .time_to_live(std::time::Duration::from_secs(LIFE))
@@ -171,20 +177,24 @@ impl Desk {
 
     /// Nothing when the machine has no randomness.
     fn sign(&self, statement: &Statement, now: u64) -> Option<HeaderValue> {
-        let about = statement.about.as_ref();
-        let subject = about.map_or_else(|| GATEWAY.to_owned(), About::name);
-        let agent = about.and_then(|about| about.agent.as_deref());
-        let key_name = about.and_then(|about| about.key_name.as_deref());
-        let claims = Claims {
+        let subject;
+        let mut claims = Claims {
             iss: &self.issuer,
-            sub: &subject,
+            sub: GATEWAY,
             aud: &statement.audience,
             iat: now,
             exp: now + LIFE,
-            org: about.map(About::organisation),
-            client_id: agent,
-            key_name,
+            org: None,
+            client_id: None,
+            key_name: None,
         };
+        if let Some(about) = &statement.about {
+            subject = about.name();
+            claims.sub = &subject;
+            claims.org = Some(about.organisation());
+            claims.client_id = about.agent.as_deref();
+            claims.key_name = about.key_name.as_deref();
+        }
         let key = self.config.keys.first()?;
         let token = jsonwebtoken::encode(&self.header, &claims, key.private()).ok()?;
         let mut value = HeaderValue::from_str(&token).ok()?;
@@ -204,11 +214,6 @@ impl About {
     fn organisation(&self) -> &str {
         self.organisation.as_deref().unwrap_or(crate::DEFAULT_ORGANISATION)
     }
-}
-
-/// Unix time in seconds.
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 #[cfg(test)]

@@ -4,29 +4,29 @@
 //! 8725; basic/authorization (2026-07-28).
 
 pub(crate) mod id_token;
+mod parts;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use jsonwebtoken::Algorithm;
-use lockgate_text::json::{self, Reader};
 use moka::Expiry;
 use moka::sync::Cache;
-use serde_json::{Map, Value};
+use serde_json::Value;
+
+use parts::{Parts, TimeFault};
 
 use crate::certificate::Certificate;
 use crate::claims;
+use crate::clock::now;
 use crate::fetch::Outside;
-use crate::jwks::{self, Issuer, KeySetState};
+use crate::jwks::{Issuer, KeySetState};
 use crate::principal::Principal;
 use crate::refusal::{Refused, Unknown};
 use crate::resource::{Names, Resource};
 use crate::scope::Needs;
 
-/// Longest token.
-const MAX_TOKEN: usize = 16 * 1024;
 /// Longest time for which a verified token is remembered.
 const MEMORY: Duration = Duration::from_secs(60);
 /// Audiences of one token; one with more is refused.
@@ -61,28 +61,6 @@ pub(crate) struct Shown<'a> {
     pub(crate) certificate: Option<&'a Certificate>,
 }
 
-/// The members of a token's header that we look at.
-struct Header {
-    alg: Algorithm,
-    kid: Option<String>,
-}
-
-/// Why a token is not in force.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum TimeFault {
-    Unreadable,
-    Over,
-    Early,
-}
-
-/// A token taken apart; nothing of it is verified.
-struct Parts<'a> {
-    signed: &'a str,
-    signature: &'a str,
-    header: Header,
-    claims: Map<String, Value>,
-}
-
 impl Tokens {
     /// Issuers whose configuration is unchanged keep their keys.
     pub(crate) fn start(
@@ -91,7 +69,10 @@ impl Tokens {
         old: Option<&Self>,
     ) -> Option<Self> {
         let names = Names::new(config)?;
-        let old = old.map(|old| old.issuers.as_slice()).unwrap_or_default();
+        let old = match old {
+            Some(old) => old.issuers.as_slice(),
+            None => &[],
+        };
         let mut issuers = Vec::new();
         for wanted in &config.issuers {
             issuers.push(match old.iter().find(|issuer| issuer.config == *wanted) {
@@ -109,7 +90,11 @@ impl Tokens {
     }
 
     pub(crate) fn key_sets(&self) -> Vec<KeySetState> {
-        self.issuers.iter().map(|issuer| issuer.key_set()).collect()
+        let mut key_sets = Vec::with_capacity(self.issuers.len());
+        for issuer in &self.issuers {
+            key_sets.push(issuer.key_set());
+        }
+        key_sets
     }
 
     pub(crate) fn find_issuer(&self, issuer: &str) -> Option<&Arc<Issuer>> {
@@ -128,7 +113,9 @@ impl Tokens {
         needs: &Needs,
         shown: Shown<'_>,
     ) -> Result<Principal, Refused> {
-        if let Some(known) = self.verified.get(digest).filter(|known| known.is_current()) {
+        if let Some(known) = self.verified.get(digest)
+            && known.is_current()
+        {
             return self.admit(&known, shown);
         }
         let verified = Arc::new(self.verify(token, needs).await?);
@@ -144,9 +131,8 @@ impl Tokens {
         token: &Verified,
         Shown { resource, certificate }: Shown<'_>,
     ) -> Result<Principal, Refused> {
-        if token
-            .bound
-            .is_some_and(|bound| certificate.is_none_or(|certificate| certificate.digest != bound))
+        if let Some(bound) = token.bound
+            && !matches!(certificate, Some(held) if held.digest == bound)
         {
             return Err(Unknown::Invalid.into());
         }
@@ -160,116 +146,20 @@ impl Tokens {
     }
 
     async fn verify(&self, token: &str, needs: &Needs) -> Result<Verified, Refused> {
-        let parts = Parts::read(token, is_access_token).ok_or(Unknown::Invalid)?;
-        let named = parts.claims.get("iss").and_then(Value::as_str).ok_or(Unknown::Invalid)?;
-        let issuer = self
-            .issuers
-            .iter()
-            .find(|issuer| issuer.config.issuer == named)
-            .ok_or(Unknown::Invalid)?;
+        let Some((parts, issuer)) = self.read(token) else { return Err(Unknown::Invalid.into()) };
         let generation = parts.check_signature(issuer).await?;
         parts.accept(issuer, generation, needs)
     }
-}
 
-impl Header {
-    /// `is_type` says which values of `typ` are of tokens for this use.
-    fn read(members: &Map<String, Value>, is_type: fn(&str) -> bool) -> Option<Self> {
-        // Each changes what the rest means, whatever its value is.
-        if ["crit", "enc", "zip", "b64"].iter().any(|name| members.contains_key(*name)) {
-            return None;
-        }
-        if let Some(typ) = members.get("typ")
-            && !is_type(bare_type(typ.as_str()?))
-        {
-            return None;
-        }
-        let alg = members.get("alg")?.as_str()?.parse().ok()?;
-        let kid = match members.get("kid") {
-            Some(kid) => Some(kid.as_str()?.to_owned()),
-            None => None,
-        };
-        Some(Self { alg, kid })
+    /// An access token taken apart, and the issuer that it names.
+    fn read<'a>(&self, token: &'a str) -> Option<(Parts<'a>, &Arc<Issuer>)> {
+        let parts = Parts::read(token, is_access_token)?;
+        let issuer = self.find_issuer(parts.claims.get("iss")?.as_str()?)?;
+        Some((parts, issuer))
     }
 }
 
-/// An object whose members stand once each.
-fn read_object(text: &[u8]) -> Option<Map<String, Value>> {
-    match Reader::exact(json::MAX_DEPTH).read(text) {
-        Ok(Value::Object(members)) => Some(members),
-        _ => None,
-    }
-}
-
-impl<'a> Parts<'a> {
-    fn read(token: &'a str, is_type: fn(&str) -> bool) -> Option<Self> {
-        if token.len() > MAX_TOKEN {
-            return None;
-        }
-        let (signed, signature) = token.rsplit_once('.')?;
-        let (header, claims) = signed.split_once('.')?;
-        if claims.contains('.') || signature.is_empty() {
-            return None;
-        }
-        let header = read_object(&URL_SAFE_NO_PAD.decode(header).ok()?)?;
-        let header = Header::read(&header, is_type)?;
-        let claims = read_object(&URL_SAFE_NO_PAD.decode(claims).ok()?)?;
-        Some(Self { signed, signature, header, claims })
-    }
-
-    /// Whether a key of the issuer has signed it, with an algorithm that the issuer may use. Gives
-    /// the generation of its keys.
-    async fn check_signature(&self, issuer: &Issuer) -> Result<u64, Unknown> {
-        let algorithm = self.header.alg;
-        if !issuer.config.algorithms.contains(&algorithm) {
-            return Err(Unknown::Invalid);
-        }
-        let mut may_ask = true;
-        loop {
-            // Read before the keys: if they change meanwhile, the token is verified again.
-            let generation = issuer.generation();
-            let keys = issuer.keys();
-            let id = self.header.kid.as_deref();
-            let fitting =
-                keys.as_ref().map(|keys| jwks::fitting(keys, id, algorithm)).unwrap_or_default();
-            if !fitting.is_empty() {
-                return match fitting.iter().any(|key| self.is_signed_by(key, algorithm)) {
-                    true => Ok(generation),
-                    false => Err(Unknown::Invalid),
-                };
-            }
-            let unknown = if keys.is_some() { Unknown::Invalid } else { Unknown::Unavailable };
-            if !std::mem::take(&mut may_ask) || !issuer.refreshed().await {
-                return Err(unknown);
-            }
-        }
-    }
-
-    /// When it ends, if it is in force now as far as the issuer's clock may differ from ours.
-    fn check_times(&self, issuer: &Issuer) -> Result<u64, TimeFault> {
-        let now = now();
-        let skew = issuer.config.skew.as_secs();
-        let expires = seconds(self.claims.get("exp")).ok_or(TimeFault::Unreadable)?;
-        if expires.saturating_add(skew) <= now {
-            return Err(TimeFault::Over);
-        }
-        for later in ["nbf", "iat"] {
-            if let Some(value) = self.claims.get(later) {
-                let begins = seconds(Some(value)).ok_or(TimeFault::Unreadable)?;
-                if begins > now.saturating_add(skew) {
-                    return Err(TimeFault::Early);
-                }
-            }
-        }
-        Ok(expires)
-    }
-
-    fn is_signed_by(&self, key: &jwks::Key, algorithm: Algorithm) -> bool {
-        let signed = self.signed.as_bytes();
-        let verified = jsonwebtoken::crypto::verify(self.signature, signed, &key.key, algorithm);
-        verified.unwrap_or(false)
-    }
-
+impl Parts<'_> {
     /// What a good signature leaves to check: times and audience, then who it is.
     fn accept(
         &self,
@@ -287,14 +177,13 @@ impl<'a> Parts<'a> {
             }
             Err(TimeFault::Early | TimeFault::Unreadable) => return Err(Unknown::Invalid.into()),
         };
-        let audiences = audiences(self.claims.get("aud")).ok_or(Unknown::Audience)?;
-        let bound = self
-            .claims
-            .get("cnf")
-            .map(|cnf| thumbprint(cnf).ok_or(Unknown::Invalid))
-            .transpose()?;
+        let Some(audiences) = audiences(self.claims.get("aud")) else {
+            return Err(Unknown::Audience.into());
+        };
+        let bound = self.bound()?;
+        let Some(identity) = identity else { return Err(Unknown::Invalid.into()) };
         Ok(Verified {
-            principal: Principal::new(identity.ok_or(Unknown::Invalid)?),
+            principal: Principal::new(identity),
             bound,
             issuer: Arc::clone(issuer),
             generation,
@@ -302,6 +191,15 @@ impl<'a> Parts<'a> {
             audiences,
             expires,
         })
+    }
+
+    /// The certificate that its sender has to hold, if it has to hold one.
+    fn bound(&self) -> Result<Option<[u8; 32]>, Unknown> {
+        let Some(cnf) = self.claims.get("cnf") else { return Ok(None) };
+        match thumbprint(cnf) {
+            Some(digest) => Ok(Some(digest)),
+            None => Err(Unknown::Invalid),
+        }
     }
 }
 
@@ -312,12 +210,6 @@ impl Verified {
     }
 }
 
-/// A type without the prefix that it may have.
-fn bare_type(typ: &str) -> &str {
-    let start = typ.get(..12).filter(|start| start.eq_ignore_ascii_case("application/"));
-    start.map_or(typ, |_| &typ[12..])
-}
-
 /// `JWT` or an access token by RFC 9068; tokens for other uses say so.
 fn is_access_token(typ: &str) -> bool {
     typ.eq_ignore_ascii_case("jwt") || typ.eq_ignore_ascii_case("at+jwt")
@@ -326,24 +218,12 @@ fn is_access_token(typ: &str) -> bool {
 /// What a token is bound to: one certificate. Anything else (`jkt` of RFC 9449, `jwk`) we cannot
 /// check, so it is `None`.
 fn thumbprint(cnf: &Value) -> Option<[u8; 32]> {
-    let members = cnf.as_object().filter(|members| members.len() == 1)?;
+    let members = cnf.as_object()?;
+    if members.len() != 1 {
+        return None;
+    }
     let text = members.get("x5t#S256")?.as_str()?;
     URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()
-}
-
-/// A NumericDate, rounded down.
-fn seconds(value: Option<&Value>) -> Option<u64> {
-    let value = value?;
-    if let Some(whole) = value.as_u64() {
-        return Some(whole);
-    }
-    let real = value.as_f64()?;
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "within the range just checked"
-    )]
-    (0.0..9.0e15).contains(&real).then_some(real as u64)
 }
 
 /// One text or a list of them; anything else, or nothing, is no audience.
@@ -358,11 +238,6 @@ fn audiences(value: Option<&Value>) -> Option<Vec<String>> {
         audiences.push(one.as_str()?.to_owned());
     }
     Some(audiences)
-}
-
-/// Unix time in seconds.
-pub(crate) fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
 }
 
 /// Forgets a token when it expires, or after [`MEMORY`].

@@ -43,7 +43,7 @@ impl Metadata {
             authorization: read_address(document, "authorization_endpoint", issuer)?,
             token: read_address(document, "token_endpoint", issuer)?,
             end_session: read_address(document, "end_session_endpoint", issuer).ok(),
-            announces_issuer: announced.and_then(Value::as_bool).unwrap_or(false),
+            announces_issuer: announced == Some(&Value::Bool(true)),
             secret_place: find_secret_place(document),
         })
     }

@@ -30,10 +30,12 @@ impl Provider {
         let (headers, form) = self.write(metadata.secret_place, code, verifier)?;
         let policy = policy_for(&metadata.token, &self.config.issuer);
         let sent = self.outside.post(&metadata.token, policy, headers, form).await;
-        let (status, answer) = sent.map_err(|fault| {
-            SignInError::Unreachable(format!("{}: {fault}", metadata.token.path()))
-        })?;
-        read(status, &answer)
+        match sent {
+            Ok((status, answer)) => read(status, &answer),
+            Err(fault) => {
+                Err(SignInError::Unreachable(format!("{}: {fault}", metadata.token.path())))
+            }
+        }
     }
 
     /// The request, with the secret where the provider wants it.
@@ -71,10 +73,14 @@ impl Provider {
 
 fn read(status: StatusCode, answer: &Value) -> Result<Granted, SignInError> {
     if status != StatusCode::OK {
-        return Err(text(answer, "error").map_or(SignInError::Malformed, read_error));
+        return Err(match text(answer, "error") {
+            Some(error) => read_error(error),
+            None => SignInError::Malformed,
+        });
     }
-    let id_token = text(answer, "id_token").ok_or(SignInError::Token)?.to_owned();
-    Ok(Granted { id_token, scopes: text(answer, "scope").map(str::to_owned) })
+    let Some(id_token) = text(answer, "id_token") else { return Err(SignInError::Token) };
+    let scopes = text(answer, "scope").map(str::to_owned);
+    Ok(Granted { id_token: id_token.to_owned(), scopes })
 }
 
 fn text<'a>(answer: &'a Value, name: &str) -> Option<&'a str> {
@@ -83,13 +89,15 @@ fn text<'a>(answer: &'a Value, name: &str) -> Option<&'a str> {
 
 /// The name and the secret, encoded as a form's fields (RFC 6749, section 2.3.1).
 fn basic(client_id: &str, secret: &str) -> Result<HeaderValue, SignInError> {
-    let client_id: String = byte_serialize(client_id.as_bytes()).collect();
-    let secret: String = byte_serialize(secret.as_bytes()).collect();
-    let pair = format!("{client_id}:{secret}");
+    let pair = format!("{}:{}", form_encoded(client_id), form_encoded(secret));
     let value = HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(pair)));
-    let mut value = value.map_err(|_| SignInError::Client)?;
+    let Ok(mut value) = value else { return Err(SignInError::Client) };
     value.set_sensitive(true);
     Ok(value)
+}
+
+fn form_encoded(text: &str) -> String {
+    byte_serialize(text.as_bytes()).collect()
 }
 
 #[cfg(test)]

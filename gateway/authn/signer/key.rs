@@ -32,12 +32,16 @@ impl SigningKey {
     /// [`SigningKeyError`].
     pub fn from_pem(pem: &str) -> Result<Self, SigningKeyError> {
         let _ = jsonwebtoken::crypto::aws_lc::DEFAULT_PROVIDER.install_default();
-        let der = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes())
-            .map_err(|_| SigningKeyError::Form)?;
+        let Ok(der) = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes()) else {
+            return Err(SigningKeyError::Form);
+        };
         let private = EncodingKey::from_ec_der(der.secret_pkcs8_der());
-        let mut public = Jwk::from_encoding_key(&private, Algorithm::ES256)
-            .map_err(|_| SigningKeyError::Kind)?;
-        let id = public.thumbprint(ThumbprintHash::SHA256).map_err(|_| SigningKeyError::Kind)?;
+        let Ok(mut public) = Jwk::from_encoding_key(&private, Algorithm::ES256) else {
+            return Err(SigningKeyError::Kind);
+        };
+        let Ok(id) = public.thumbprint(ThumbprintHash::SHA256) else {
+            return Err(SigningKeyError::Kind);
+        };
         public.common.key_id = Some(id.clone());
         public.common.public_key_use = Some(PublicKeyUse::Signature);
         Ok(Self { private, public, id })

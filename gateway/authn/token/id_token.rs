@@ -4,7 +4,8 @@
 
 use serde_json::{Map, Value};
 
-use super::{Parts, TimeFault, audiences};
+use super::audiences;
+use super::parts::{Parts, TimeFault};
 use crate::claims;
 use crate::identity::Identity;
 use crate::jwks::Issuer;
@@ -30,18 +31,20 @@ pub(crate) async fn verify(
     expected: &Expected<'_>,
     needs: &Needs,
 ) -> Result<Identity, SignInError> {
-    let parts = Parts::read(token, is_id_token).ok_or(SignInError::Token)?;
+    let Some(parts) = Parts::read(token, is_id_token) else { return Err(SignInError::Token) };
     if text(&parts.claims, "iss") != Some(&issuer.config.issuer) {
         return Err(SignInError::Issuer);
     }
-    parts.check_signature(issuer).await.map_err(|unknown| match unknown {
-        Unknown::Unavailable => SignInError::NoKeys,
-        _ => SignInError::Token,
-    })?;
-    parts.check_times(issuer).map_err(|fault| match fault {
-        TimeFault::Unreadable => SignInError::Token,
-        TimeFault::Over | TimeFault::Early => SignInError::Clock,
-    })?;
+    match parts.check_signature(issuer).await {
+        Ok(_) => {}
+        Err(Unknown::Unavailable) => return Err(SignInError::NoKeys),
+        Err(_) => return Err(SignInError::Token),
+    }
+    match parts.check_times(issuer) {
+        Ok(_) => {}
+        Err(TimeFault::Unreadable) => return Err(SignInError::Token),
+        Err(TimeFault::Over | TimeFault::Early) => return Err(SignInError::Clock),
+    }
     if !parts.claims.contains_key("iat") {
         return Err(SignInError::Token);
     }
@@ -59,7 +62,7 @@ fn is_id_token(typ: &str) -> bool {
 
 /// It is for this client; where it is for others besides, this one has asked for it.
 fn check_audience(claims: &Map<String, Value>, client_id: &str) -> Result<(), SignInError> {
-    let all = audiences(claims.get("aud")).ok_or(SignInError::Audience)?;
+    let Some(all) = audiences(claims.get("aud")) else { return Err(SignInError::Audience) };
     let is_meant = all.iter().any(|one| one == client_id);
     let has_asked = match claims.get("azp") {
         Some(azp) => azp.as_str() == Some(client_id),
@@ -82,7 +85,7 @@ fn read_identity(
         claims.insert("scope".into(), granted.into());
     }
     let identity = claims::identity(&claims, &issuer.config.issuer, places, needs);
-    let identity = identity.ok_or(SignInError::NoSubject)?;
+    let Some(identity) = identity else { return Err(SignInError::NoSubject) };
     match &places.organisation {
         Some(claim) if identity.named_organisation().is_none() => {
             Err(SignInError::NoOrganisation(claim.clone()))

@@ -5,8 +5,10 @@ use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _, RSA_PKCS1_SHA256,
     RsaKeyPair,
 };
+use jsonwebtoken::Algorithm;
 use serde_json::json;
 
+use super::parts::MAX_TOKEN;
 use super::*;
 use crate::config::{Claims, Config, Issuer as Named, Scopes};
 

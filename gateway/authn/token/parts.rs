@@ -1,0 +1,169 @@
+//! A token taken apart, and what is the same for tokens of every use: its form, whether a key of
+//! its issuer has signed it, and its times.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jsonwebtoken::Algorithm;
+use lockgate_text::json::{self, Reader};
+use serde_json::{Map, Value};
+
+use crate::clock::now;
+use crate::jwks::{self, Issuer};
+use crate::refusal::Unknown;
+
+/// Longest token.
+pub(super) const MAX_TOKEN: usize = 16 * 1024;
+
+/// The members of a token's header that we look at.
+struct Header {
+    alg: Algorithm,
+    kid: Option<String>,
+}
+
+/// Why a token is not in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TimeFault {
+    Unreadable,
+    Over,
+    Early,
+}
+
+/// A token taken apart; nothing of it is verified.
+pub(super) struct Parts<'a> {
+    signed: &'a str,
+    signature: &'a str,
+    header: Header,
+    pub(super) claims: Map<String, Value>,
+}
+
+impl Header {
+    /// `is_type` says which values of `typ` are of tokens for this use.
+    fn read(members: &Map<String, Value>, is_type: fn(&str) -> bool) -> Option<Self> {
+        // Each changes what the rest means, whatever its value is.
+        for name in ["crit", "enc", "zip", "b64"] {
+            if members.contains_key(name) {
+                return None;
+            }
+        }
+        if let Some(typ) = members.get("typ")
+            && !is_type(bare_type(typ.as_str()?))
+        {
+            return None;
+        }
+        let alg = members.get("alg")?.as_str()?.parse().ok()?;
+        let kid = match members.get("kid") {
+            Some(kid) => Some(kid.as_str()?.to_owned()),
+            None => None,
+        };
+        Some(Self { alg, kid })
+    }
+}
+
+/// An object whose members stand once each.
+fn read_object(text: &[u8]) -> Option<Map<String, Value>> {
+    match Reader::exact(json::MAX_DEPTH).read(text) {
+        Ok(Value::Object(members)) => Some(members),
+        _ => None,
+    }
+}
+
+impl<'a> Parts<'a> {
+    pub(super) fn read(token: &'a str, is_type: fn(&str) -> bool) -> Option<Self> {
+        if token.len() > MAX_TOKEN {
+            return None;
+        }
+        let (signed, signature) = token.rsplit_once('.')?;
+        let (header, claims) = signed.split_once('.')?;
+        if claims.contains('.') || signature.is_empty() {
+            return None;
+        }
+        let header = read_object(&URL_SAFE_NO_PAD.decode(header).ok()?)?;
+        let header = Header::read(&header, is_type)?;
+        let claims = read_object(&URL_SAFE_NO_PAD.decode(claims).ok()?)?;
+        Some(Self { signed, signature, header, claims })
+    }
+
+    /// Whether a key of the issuer has signed it, with an algorithm that the issuer may use. Gives
+    /// the generation of its keys.
+    pub(super) async fn check_signature(&self, issuer: &Issuer) -> Result<u64, Unknown> {
+        let algorithm = self.header.alg;
+        if !issuer.config.algorithms.contains(&algorithm) {
+            return Err(Unknown::Invalid);
+        }
+        let mut may_ask = true;
+        loop {
+            // Read before the keys: if they change meanwhile, the token is verified again.
+            let generation = issuer.generation();
+            let keys = issuer.keys();
+            let id = self.header.kid.as_deref();
+            let mut unknown = Unknown::Unavailable;
+            if let Some(keys) = &keys {
+                unknown = Unknown::Invalid;
+                let fitting = jwks::fitting(keys, id, algorithm);
+                if !fitting.is_empty() {
+                    return match fitting.iter().any(|key| self.is_signed_by(key, algorithm)) {
+                        true => Ok(generation),
+                        false => Err(unknown),
+                    };
+                }
+            }
+            if !std::mem::take(&mut may_ask) || !issuer.refreshed().await {
+                return Err(unknown);
+            }
+        }
+    }
+
+    /// When it ends, if it is in force now as far as the issuer's clock may differ from ours.
+    pub(super) fn check_times(&self, issuer: &Issuer) -> Result<u64, TimeFault> {
+        let now = now();
+        let skew = issuer.config.skew.as_secs();
+        let Some(expires) = seconds(self.claims.get("exp")) else {
+            return Err(TimeFault::Unreadable);
+        };
+        if expires.saturating_add(skew) <= now {
+            return Err(TimeFault::Over);
+        }
+        for later in ["nbf", "iat"] {
+            if let Some(value) = self.claims.get(later) {
+                let Some(begins) = seconds(Some(value)) else { return Err(TimeFault::Unreadable) };
+                if begins > now.saturating_add(skew) {
+                    return Err(TimeFault::Early);
+                }
+            }
+        }
+        Ok(expires)
+    }
+
+    fn is_signed_by(&self, key: &jwks::Key, algorithm: Algorithm) -> bool {
+        let signed = self.signed.as_bytes();
+        let verified = jsonwebtoken::crypto::verify(self.signature, signed, &key.key, algorithm);
+        verified.unwrap_or(false)
+    }
+}
+
+/// A type without the prefix that it may have.
+fn bare_type(typ: &str) -> &str {
+    match typ.split_at_checked("application/".len()) {
+        Some((start, bare)) if start.eq_ignore_ascii_case("application/") => bare,
+        _ => typ,
+    }
+}
+
+/// A NumericDate, rounded down.
+fn seconds(value: Option<&Value>) -> Option<u64> {
+    let value = value?;
+    if let Some(whole) = value.as_u64() {
+        return Some(whole);
+    }
+    let real = value.as_f64()?;
+    if !(0.0..9.0e15).contains(&real) {
+        return None;
+    }
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "within the range just checked"
+    )]
+    let whole = real as u64;
+    Some(whole)
+}
