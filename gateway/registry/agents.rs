@@ -117,8 +117,9 @@ pub(crate) async fn find_agent(
     actor: &Actor,
     id: &str,
 ) -> Result<AgentRecord, RegistryError> {
-    let found = change.find_agent(id).await?;
-    let record = found.ok_or(RegistryError::AgentNotFound)?;
+    let Some(record) = change.find_agent(id).await? else {
+        return Err(RegistryError::AgentNotFound);
+    };
     if actor.may_touch(&Agent::from_record(&record).owner) {
         return Ok(record);
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::actor::{Actor, ChangeOptions, Changed, Role};
 use crate::agents::find_agent;
-use crate::change::{Begun, Digest, Wanted};
+use crate::change::{Begun, Digest, Wanted, find_integration};
 use crate::error::RegistryError;
 use crate::integration::Integration;
 use crate::registry::Registry;
@@ -98,8 +98,7 @@ impl Registry {
             Begun::New(pending) => pending,
         };
         find_agent(&mut pending.change, actor, agent).await?;
-        let found = pending.change.find_integration(integration).await?;
-        let record = found.ok_or(RegistryError::IntegrationNotFound)?;
+        let record = find_integration(&mut pending.change, integration).await?;
         if !pending.change.unassign(agent, integration).await? {
             return Err(RegistryError::NotAssigned);
         }

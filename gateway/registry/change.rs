@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use lockgate_admission::{CallerId, Permit};
-use lockgate_store::{Change, Owner, Reservation, StoreError, Vault};
+use lockgate_store::{Change, IntegrationRecord, Owner, Reservation, StoreError, Vault};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -79,7 +79,11 @@ impl Digest {
     }
 
     fn finish(self) -> Vec<String> {
-        self.0.iter().map(|parts| lockgate_store::digest(parts)).collect()
+        let mut digests = Vec::with_capacity(self.0.len());
+        for parts in &self.0 {
+            digests.push(lockgate_store::digest(parts));
+        }
+        digests
     }
 }
 
@@ -106,8 +110,7 @@ impl Registry {
         if options.idempotency_key.is_none() {
             self.refuse_unknown(actor, options, &wanted).await?;
         }
-        let begun = self.store.begin(&actor.organisation).await;
-        let mut change = begun.inspect_err(|error| self.note_failure(error))?;
+        let mut change = self.noting(self.store.begin(&actor.organisation).await)?;
         let version = options.expected_version.map(|version| version.to_string());
         let digests = digest.text(version.as_deref()).finish();
         let digest = digests.first().cloned().unwrap_or_default();
@@ -121,8 +124,9 @@ impl Registry {
         if !digests.contains(&kept.digest) {
             return Err(RegistryError::IdempotencyKeyReused);
         }
-        let outcome = serde_json::from_str::<Changed<T>>(&kept.outcome);
-        let mut changed = outcome.map_err(|_| RegistryError::IdempotencyKeyReused)?;
+        let Ok(mut changed) = serde_json::from_str::<Changed<T>>(&kept.outcome) else {
+            return Err(RegistryError::IdempotencyKeyReused);
+        };
         changed.is_replayed = true;
         Ok(Begun::Replayed(changed))
     }
@@ -199,14 +203,24 @@ impl Registry {
             }
             let kept = Reservation { digest: pending.digest, outcome };
             let keeping = pending.change.keep_outcome(owner(&actor.principal), key, &kept).await;
-            keeping.inspect_err(|error| self.note_failure(error))?;
+            self.noting(keeping)?;
         }
-        let committed = pending.change.commit().await;
-        committed.inspect_err(|error| self.note_failure(error))?;
+        self.noting(pending.change.commit().await)?;
         self.note_written();
         // Made it is; whoever cannot read it now learns it from the poll.
         let _ = self.refresh().await;
         Ok(changed)
+    }
+}
+
+/// An integration of the actor's organisation.
+pub(crate) async fn find_integration(
+    change: &mut Change<'_>,
+    id: &str,
+) -> Result<IntegrationRecord, RegistryError> {
+    match change.find_integration(id).await? {
+        Some(record) => Ok(record),
+        None => Err(RegistryError::IntegrationNotFound),
     }
 }
 
@@ -235,7 +249,7 @@ fn check_integration_id(id: &str) -> Result<(), RegistryError> {
 
 /// Whether an id is one that [`new_id`] makes.
 fn is_id(id: &str, prefix: &str) -> bool {
-    let digits = id.strip_prefix(prefix).unwrap_or_default();
+    let digits = id.strip_prefix(prefix).unwrap_or("");
     digits.len() == 32 && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
@@ -254,9 +268,9 @@ pub(crate) fn owner(principal: &PrincipalKey) -> Owner<'_> {
 /// A new id: nobody can guess one.
 pub(crate) fn new_id(prefix: &str) -> Result<String, RegistryError> {
     let mut random = [0; 16];
-    let filled = getrandom::fill(&mut random);
-    filled.map_err(|_| {
-        RegistryError::StoreUnavailable(StoreError::Unavailable("no random bytes".into()))
-    })?;
+    if getrandom::fill(&mut random).is_err() {
+        let why = StoreError::Unavailable("no random bytes".into());
+        return Err(RegistryError::StoreUnavailable(why));
+    }
     Ok(format!("{prefix}{}", lockgate_text::hex::encode(&random)))
 }

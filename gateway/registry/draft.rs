@@ -62,7 +62,10 @@ impl Registry {
     /// The same where credentials may be there already.
     pub(crate) fn draft_place(&self, new: NewIntegration) -> Result<Draft, RegistryError> {
         let name = field::name(&new.name)?;
-        let slug = new.slug.as_deref().map(field::slug).transpose()?;
+        let slug = match &new.slug {
+            Some(slug) => Some(field::slug(slug)?),
+            None => None,
+        };
         let (url, warnings) = self.check_url(&new.url)?;
         let auth = new.auth.checked()?;
         if new.credentials.is_some() {
@@ -90,7 +93,9 @@ impl Registry {
     /// The same where credentials may be there already.
     pub(crate) fn draft_entry(&self, new: NewPredefined) -> Result<Draft, RegistryError> {
         let catalogue = self.catalogue();
-        let entry = catalogue.get(&new.entry).ok_or(RegistryError::EntryNotFound)?;
+        let Some(entry) = catalogue.get(&new.entry) else {
+            return Err(RegistryError::EntryNotFound);
+        };
         let name = field::name(new.name.as_deref().unwrap_or(&entry.title))?;
         if new.credentials.is_some() {
             check_credentials(&entry.auth, new.credentials.as_ref())?;
@@ -112,7 +117,10 @@ impl Registry {
         &self,
         patch: IntegrationPatch,
     ) -> Result<CheckedPatch, RegistryError> {
-        let name = patch.name.as_deref().map(field::name).transpose()?;
+        let name = match &patch.name {
+            Some(name) => Some(field::name(name)?),
+            None => None,
+        };
         let mut url = None;
         let mut warnings = Vec::new();
         if let Some(given) = &patch.url {
@@ -120,7 +128,10 @@ impl Registry {
             url = Some(checked);
             warnings = said;
         }
-        let auth = patch.auth.map(Auth::checked).transpose()?;
+        let auth = match patch.auth {
+            Some(auth) => Some(auth.checked()?),
+            None => None,
+        };
         if let Some(secret) = &patch.credentials {
             field::credentials(secret)?;
         }
@@ -266,7 +277,9 @@ impl Registry {
     ) -> Result<(), RegistryError> {
         let Some(secret) = given else { return Ok(()) };
         let catalogue = self.catalogue();
-        let entry = find_entry(&catalogue, record).ok_or(RegistryError::EntryNotFound)?;
+        let Some(entry) = find_entry(&catalogue, record) else {
+            return Err(RegistryError::EntryNotFound);
+        };
         check_credentials(&entry.auth, Some(secret))?;
         record.url = entry.url.to_string();
         record.auth = entry.auth.method().to_owned();
@@ -276,7 +289,7 @@ impl Registry {
     }
 
     fn seal(&self, record: &IntegrationRecord, secret: &Secret) -> Result<Vec<u8>, RegistryError> {
-        let field = name_field(record).ok_or_else(unusable_address)?;
+        let field = need_field(record)?;
         let place = Field { organisation: &record.organisation, record: &record.id, field: &field };
         Ok(self.vault.seal(&place, secret)?)
     }
@@ -303,8 +316,15 @@ fn refuse_place(url: Option<&Url>, auth: Option<&Auth>) -> Result<(), InvalidFie
     }
 }
 
-fn unusable_address() -> InvalidField {
-    InvalidField::new("/url", "is stored in a form that is no address", "give it anew")
+/// The field that credentials are sealed for.
+fn need_field(record: &IntegrationRecord) -> Result<String, InvalidField> {
+    match name_field(record) {
+        Some(field) => Ok(field),
+        None => {
+            let message = "is stored in a form that is no address";
+            Err(InvalidField::new("/url", message, "give it anew"))
+        }
+    }
 }
 
 /// Whoever may change an address must not have a secret sent there that they never knew.
@@ -312,8 +332,8 @@ fn refuse_elsewhere(
     before: &IntegrationRecord,
     after: &IntegrationRecord,
 ) -> Result<(), InvalidField> {
-    let field = name_field(after).ok_or_else(unusable_address)?;
-    if name_field(before).is_some_and(|before| before == field) {
+    let field = need_field(after)?;
+    if name_field(before) == Some(field) {
         return Ok(());
     }
     let message = "are needed again, because they would be sent elsewhere";

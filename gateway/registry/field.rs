@@ -56,8 +56,7 @@ const RESERVED_STARTS: [&str; 4] = ["mcp-", "proxy-", "sec-", "x-forwarded-"];
 /// A name for people, without blanks around it.
 pub fn name(text: &str) -> Result<String, InvalidField> {
     let name = text.trim();
-    let is_plain = !name.chars().any(|c| c.is_control() || is_unseen(c));
-    if !is_plain {
+    if name.contains(|c: char| c.is_control() || is_unseen(c)) {
         let message = "has characters that nobody sees";
         return Err(InvalidField::new("/name", message, "write it with letters, digits and signs"));
     }
@@ -95,7 +94,7 @@ pub fn url(text: &str) -> Result<(Url, Vec<Warning>), InvalidField> {
         return Err(wrong_url("has blanks or characters outside of ASCII", "escape them with %"));
     }
     let Ok(url) = Url::parse(text) else { return Err(wrong_url("is no address", example)) };
-    if !matches!(url.scheme(), "https" | "http") || url.host_str().is_none_or(str::is_empty) {
+    if !matches!(url.scheme(), "https" | "http") || url.host_str().unwrap_or("").is_empty() {
         return Err(wrong_url("must begin with https:// or http://", example));
     }
     if !url.username().is_empty() || url.password().is_some() {

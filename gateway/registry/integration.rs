@@ -94,7 +94,10 @@ impl Integration {
             name: record.name.clone(),
             kind,
             catalogue: record.catalogue.clone(),
-            url: (kind == Kind::Custom).then(|| record.url.clone()),
+            url: match kind {
+                Kind::Custom => Some(record.url.clone()),
+                Kind::Predefined => None,
+            },
             auth,
             has_credentials: record.sealed.is_some(),
             enabled: record.enabled,

@@ -2,7 +2,7 @@
 //! given before it asks the store for anything.
 
 use crate::actor::{Actor, ChangeOptions, Changed};
-use crate::change::{Begun, Digest, Wanted, check_version};
+use crate::change::{Begun, Digest, Wanted, check_version, find_integration};
 use crate::draft::Draft;
 use crate::error::RegistryError;
 use crate::integration::{Integration, NewIntegration, NewPredefined};
@@ -76,8 +76,7 @@ impl Registry {
             Begun::Replayed(changed) => return Ok(changed),
             Begun::New(pending) => pending,
         };
-        let found = pending.change.find_integration(id).await?;
-        let record = found.ok_or(RegistryError::IntegrationNotFound)?;
+        let record = find_integration(&mut pending.change, id).await?;
         check_version(options, record.version)?;
         let changed = self.update_record(&mut pending.change, record, patch).await?;
         self.finish(pending, actor, options, changed).await
@@ -113,8 +112,7 @@ impl Registry {
             Begun::Replayed(changed) => return Ok(changed),
             Begun::New(pending) => pending,
         };
-        let found = pending.change.find_integration(id).await?;
-        let record = found.ok_or(RegistryError::IntegrationNotFound)?;
+        let record = find_integration(&mut pending.change, id).await?;
         check_version(options, record.version)?;
         pending.change.delete_integration(id).await?;
         let changed = Changed::new(Some(self.show(&record)), None);

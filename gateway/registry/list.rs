@@ -64,8 +64,8 @@ impl Registry {
         let search = query.search.as_deref().map(field::name_key);
         let mut found = Vec::new();
         for integration in &state.integrations {
-            let is_wanted = query.enabled.is_none_or(|enabled| enabled == integration.enabled)
-                && query.kind.is_none_or(|kind| kind == integration.kind)
+            let is_wanted = query.enabled.unwrap_or(integration.enabled) == integration.enabled
+                && query.kind.unwrap_or(integration.kind) == integration.kind
                 && matches_search(search.as_deref(), &[&integration.name, &integration.slug]);
             if is_wanted {
                 found.push(integration);
@@ -86,7 +86,10 @@ impl Registry {
     /// [`RegistryError::IntegrationNotFound`].
     pub fn integration(&self, actor: &Actor, id: &str) -> Result<Integration, RegistryError> {
         let state = self.state(&actor.organisation);
-        state.find_integration(id).cloned().ok_or(RegistryError::IntegrationNotFound)
+        match state.find_integration(id) {
+            Some(integration) => Ok(integration.clone()),
+            None => Err(RegistryError::IntegrationNotFound),
+        }
     }
 
     /// Agents of the actor's organisation; of a user, their own.
@@ -134,7 +137,9 @@ impl Registry {
         let state = self.state(&actor.organisation);
         let mut assigned = Vec::new();
         for id in state.list_assigned(agent) {
-            assigned.extend(state.find_integration(id).cloned());
+            if let Some(integration) = state.find_integration(id) {
+                assigned.push(integration.clone());
+            }
         }
         Ok(assigned)
     }
@@ -183,6 +188,9 @@ fn matches_search(search: Option<&str>, texts: &[&str]) -> bool {
 
 fn page<T: Clone>(found: &[&T], offset: usize, limit: Option<usize>) -> Page<T> {
     let limit = limit.unwrap_or(DEFAULT_PAGE).min(MAX_PAGE);
-    let items = found.iter().skip(offset).take(limit);
-    Page { items: items.map(|item| T::clone(item)).collect(), total: found.len() }
+    let mut items = Vec::new();
+    for item in found.iter().skip(offset).take(limit) {
+        items.push(T::clone(item));
+    }
+    Page { items, total: found.len() }
 }

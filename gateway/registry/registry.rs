@@ -203,7 +203,10 @@ impl Registry {
     #[must_use]
     pub fn trouble(&self) -> Option<String> {
         let trouble = self.trouble.read();
-        trouble.reading.clone().or_else(|| trouble.writing.clone())
+        match &trouble.reading {
+            Some(reason) => Some(reason.clone()),
+            None => trouble.writing.clone(),
+        }
     }
 
     /// Whether credentials can be stored.
@@ -213,7 +216,10 @@ impl Registry {
     }
 
     pub(crate) fn state(&self, organisation: &str) -> Arc<OrganisationState> {
-        self.states.read().get(organisation).cloned().unwrap_or_default()
+        match self.states.read().get(organisation) {
+            Some(state) => Arc::clone(state),
+            None => Arc::default(),
+        }
     }
 
     /// Reads what has changed since the last time, and tells who waits for it.
@@ -242,7 +248,7 @@ impl Registry {
                 let known = known.as_deref();
                 let state = OrganisationState::new(&records, &self.vault, &catalogue, known);
                 // Everything was read again, and this is as it was.
-                if known.is_some_and(|known| *known == state) {
+                if known == Some(&state) {
                     return;
                 }
                 let organisation: Arc<str> = records.id.as_str().into();
@@ -277,6 +283,14 @@ impl Registry {
         } else if error.is_read_only() || matches!(error, StoreError::Full) || error.is_lasting() {
             note(&mut trouble.writing, Some(error), "written");
         }
+    }
+
+    /// What the store answered; why it failed is kept.
+    pub(crate) fn noting<T>(&self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+        if let Err(error) = &answer {
+            self.note_failure(error);
+        }
+        answer
     }
 
     /// Something was written.

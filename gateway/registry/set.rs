@@ -84,7 +84,10 @@ impl Registry {
         let digest = self.digest_set(&wanted);
         let mut drafts = Vec::with_capacity(wanted.len());
         for (at, wanted) in wanted.into_iter().enumerate() {
-            drafts.push(self.draft_wanted(wanted).map_err(|error| error.of_item(at))?);
+            match self.draft_wanted(wanted) {
+                Ok(draft) => drafts.push(draft),
+                Err(error) => return Err(error.of_item(at)),
+            }
         }
         let mut pending = match self.begin(actor, options, digest, Wanted::Nothing).await? {
             Begun::Replayed(changed) => return Ok(changed),
@@ -125,7 +128,10 @@ impl Registry {
                 Some(record) => self.update_record(change, record, draft.into_patch()).await,
                 None => self.insert_draft(change, actor, draft).await,
             };
-            let changed = changed.map_err(|error| error.of_item(at))?;
+            let changed = match changed {
+                Ok(changed) => changed,
+                Err(error) => return Err(error.of_item(at)),
+            };
             before.integrations.extend(changed.before);
             after.integrations.extend(changed.after);
             for Warning { code, pointer, message } in changed.warnings {
@@ -141,7 +147,10 @@ impl Registry {
 
     fn draft_wanted(&self, wanted: WantedIntegration) -> Result<Draft, RegistryError> {
         let WantedIntegration { slug, name, source, credentials, enabled } = wanted;
-        let slug = slug.as_deref().map(field::slug).transpose()?;
+        let slug = match slug {
+            Some(slug) => Some(field::slug(&slug)?),
+            None => None,
+        };
         let mut draft = match source {
             WantedSource::Custom { url, auth } => self.draft_place(NewIntegration {
                 name,
@@ -167,21 +176,23 @@ impl Registry {
             && (draft.url.as_str() != record.url || draft.auth != Auth::of_record(record));
         is_elsewhere
             || draft.name != record.name
-            || draft.enabled.is_some_and(|enabled| enabled != record.enabled)
-            || draft.credentials.as_ref().is_some_and(|given| !self.has_secret(record, given))
+            || matches!(draft.enabled, Some(enabled) if enabled != record.enabled)
+            || matches!(&draft.credentials, Some(given) if !self.has_secret(record, given))
     }
 
     /// Whether these are the credentials that are stored, for the place where it is now.
     fn has_secret(&self, record: &IntegrationRecord, given: &Secret) -> bool {
         let catalogue = self.catalogue();
-        let entry = record.catalogue.as_ref().and_then(|slug| catalogue.get(slug));
-        if entry.is_some_and(|entry| !entry.takes_credentials_of(record)) {
+        if let Some(slug) = &record.catalogue
+            && let Some(entry) = catalogue.get(slug)
+            && !entry.takes_credentials_of(record)
+        {
             return false;
         }
         let Some(sealed) = &record.sealed else { return false };
         let Some(field) = name_field(record) else { return false };
         let place = Field { organisation: &record.organisation, record: &record.id, field: &field };
-        self.vault.open(&place, sealed).is_ok_and(|stored| stored == *given)
+        matches!(self.vault.open(&place, sealed), Ok(stored) if stored == *given)
     }
 
     fn digest_set(&self, wanted: &[WantedIntegration]) -> Digest {
@@ -211,11 +222,14 @@ impl Registry {
 impl Draft {
     /// What makes an integration that is there what is wanted.
     fn into_patch(self) -> CheckedPatch {
-        let is_custom = self.catalogue.is_none();
+        let (url, auth) = match self.catalogue {
+            Some(_) => (None, None),
+            None => (Some(self.url), Some(self.auth)),
+        };
         CheckedPatch {
             name: Some(self.name),
-            url: is_custom.then_some(self.url),
-            auth: is_custom.then_some(self.auth),
+            url,
+            auth,
             credentials: self.credentials,
             enabled: self.enabled,
             warnings: self.warnings,
@@ -237,7 +251,9 @@ fn match_drafts(
     let mut steps = Vec::with_capacity(drafts.len());
     for (at, draft) in drafts.into_iter().enumerate() {
         let name_key = field::name_key(&draft.name);
-        if draft.slug.as_ref().is_some_and(|slug| !slugs.insert(slug.clone())) {
+        if let Some(slug) = &draft.slug
+            && !slugs.insert(slug.clone())
+        {
             let twice = InvalidField::new("/slug", "stands twice", "say each of them once");
             return Err(RegistryError::from(twice).of_item(at));
         }
@@ -249,8 +265,11 @@ fn match_drafts(
             Some(slug) => Some(slug.clone()),
             None => find_name(&left, &name_key),
         };
-        let record = slug.and_then(|slug| left.remove(&slug));
-        if record.as_ref().is_some_and(|record| record.catalogue != draft.catalogue) {
+        let record = match slug {
+            Some(slug) => left.remove(&slug),
+            None => None,
+        };
+        if matches!(&record, Some(record) if record.catalogue != draft.catalogue) {
             let message = "is one of another kind, or of another entry of the catalogue";
             let way_out = "leave it out first, then add it anew";
             let other = InvalidField::new("/slug", message, way_out);
@@ -288,6 +307,6 @@ fn write_version(mut parts: Vec<(&str, i64)>) -> i64 {
         text.extend_from_slice(format!("{id}:{version};").as_bytes());
     }
     let digest = lockgate_store::digest(&text);
-    let digits = digest.get(..15).unwrap_or_default();
-    i64::from_str_radix(digits, 16).unwrap_or_default()
+    let digits = digest.get(..15).unwrap_or("");
+    i64::from_str_radix(digits, 16).unwrap_or(0)
 }

@@ -90,8 +90,10 @@ impl OrganisationSnapshot {
         before: Option<&Self>,
     ) -> Self {
         let mut known = HashMap::new();
-        for integration in before.map_or(&[][..], |before| &before.integrations) {
-            known.insert(&*integration.id, &**integration);
+        if let Some(before) = before {
+            for integration in &before.integrations {
+                known.insert(&*integration.id, &**integration);
+            }
         }
         let mut integrations = Vec::new();
         for record in &records.integrations {
@@ -105,14 +107,19 @@ impl OrganisationSnapshot {
         }
         let mut agents = Vec::with_capacity(records.agents.len());
         for record in &records.agents {
-            let own = assigned.get(&record.id).map_or(&[][..], Vec::as_slice);
+            let mut integrations = Vec::new();
+            if let Some(own) = assigned.get(&record.id) {
+                for id in own {
+                    integrations.push(id.as_str().into());
+                }
+            }
             agents.push(Arc::new(AgentSnapshot {
                 id: record.id.as_str().into(),
                 owner: PrincipalKey {
                     issuer: record.owner_issuer.clone(),
                     subject: record.owner_subject.clone(),
                 },
-                integrations: own.iter().map(|id| id.as_str().into()).collect(),
+                integrations,
             }));
         }
         Self {
@@ -226,7 +233,7 @@ pub(crate) fn name_field(record: &IntegrationRecord) -> Option<String> {
     let url = Url::parse(&record.url).ok()?;
     let auth = Auth::of_record(record);
     let origin = url.origin().ascii_serialization();
-    let header = auth.header().unwrap_or_default();
+    let header = auth.header().unwrap_or("");
     let way = format!("credentials {} {header}", auth.method());
     if let Some(entry) = &record.catalogue {
         return Some(format!("{way} {origin} of the catalogue: {entry}"));

@@ -41,7 +41,10 @@ impl OrganisationState {
         for record in &records.integrations {
             integrations.push(Integration::from_record(record, catalogue));
         }
-        let agents = records.agents.iter().map(Agent::from_record).collect();
+        let mut agents = Vec::with_capacity(records.agents.len());
+        for record in &records.agents {
+            agents.push(Agent::from_record(record));
+        }
         let before = before.map(|before| &*before.snapshot);
         let snapshot = OrganisationSnapshot::new(records, &assigned, vault, catalogue, before);
         let follows = records.integrations.iter().any(|record| record.catalogue.is_some());
@@ -51,7 +54,7 @@ impl OrganisationState {
             agents,
             assigned,
             snapshot: Arc::new(snapshot),
-            records: follows.then(|| Arc::new(records.clone())),
+            records: if follows { Some(Arc::new(records.clone())) } else { None },
         }
     }
 
@@ -65,6 +68,9 @@ impl OrganisationState {
 
     /// Ids of the integrations that an agent has.
     pub(crate) fn list_assigned(&self, agent: &str) -> &[String] {
-        self.assigned.get(agent).map_or(&[], Vec::as_slice)
+        match self.assigned.get(agent) {
+            Some(assigned) => assigned,
+            None => &[],
+        }
     }
 }

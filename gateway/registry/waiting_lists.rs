@@ -26,8 +26,10 @@ impl WaitingLists {
     pub(crate) fn add(&self, lists: KnownLists) {
         let mut waiting = self.waiting.lock();
         let mut bytes = lists.content.len();
-        for other in waiting.values().filter(|other| other.integration != lists.integration) {
-            bytes += other.content.len();
+        for other in waiting.values() {
+            if other.integration != lists.integration {
+                bytes += other.content.len();
+            }
         }
         if lists.content.len() > MAX_LISTS || bytes > MAX_WAITING {
             let integration = lists.integration;
