@@ -281,10 +281,9 @@ fn pins_command(
     let lock = loaded.config.proxy.pins.lock.clone().unwrap_or_default();
     ask::with_gateway(loaded, None, async move |gateway| {
         futures_util::future::join_all(
-            gateway
-                .servers()
-                .iter()
-                .map(|server| server.survey(lockgate_protocol::revision::Era::Legacy)),
+            gateway.servers().iter().map(|server| {
+                server.wait_for_interactive(lockgate_protocol::revision::Era::Legacy)
+            }),
         )
         .await;
         pins::run(&command, gateway, &lock, &file, json)

@@ -18,7 +18,7 @@ use lockgate_config::keys::MAX_KEYS;
 use serde_json::{Value, json};
 
 /// How long somebody else may hold the file.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Most links on the way to the file.
 const LINKS: usize = 40;
 /// Keys of one organisation that the API makes: it is not to use up the room of the others.
@@ -269,7 +269,7 @@ fn lock(file: &Path) -> anyhow::Result<File> {
     loop {
         match held.try_lock() {
             Ok(()) => return Ok(held),
-            Err(TryLockError::WouldBlock) if began.elapsed() < PATIENCE => {
+            Err(TryLockError::WouldBlock) if began.elapsed() < TIMEOUT => {
                 std::thread::sleep(Duration::from_millis(20));
             }
             Err(TryLockError::WouldBlock) => {

@@ -13,7 +13,7 @@ use lockgate_upstream::{
 use tokio::sync::broadcast;
 
 /// Time for one server, in all.
-const PATIENCE: Duration = Duration::from_secs(28);
+const TIMEOUT: Duration = Duration::from_secs(28);
 /// Between two looks at a client that says nothing.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -25,9 +25,9 @@ pub(crate) async fn probe(
     around: Surroundings,
     candidate: Candidate,
 ) -> Result<Offered, ProbeFailure> {
-    let tried = tokio::time::timeout(PATIENCE, try_server(around, candidate)).await;
+    let tried = tokio::time::timeout(TIMEOUT, try_server(around, candidate)).await;
     tried.unwrap_or_else(|_| {
-        let seconds = PATIENCE.as_secs();
+        let seconds = TIMEOUT.as_secs();
         Err(fail(ProbeStage::Handshake, format!("the server was not ready within {seconds} s")))
     })
 }
@@ -51,7 +51,7 @@ async fn try_server(
     let transport = Transport::Http { url: candidate.url, headers: candidate.headers };
     let config = Config {
         rests_after: None,
-        start_timeout: PATIENCE,
+        start_timeout: TIMEOUT,
         ..Config::of_organisation(candidate.organisation, candidate.slug, transport, addresses)
     };
     let mut events = around.events.subscribe();

@@ -18,9 +18,9 @@ pub const FREE: usize = 16 << 10;
 /// What is taken at once.
 const STEP: usize = 64 << 10;
 /// How long a large message waits for room before the one that holds the most has to go.
-pub const PATIENCE: Duration = Duration::from_secs(1);
+pub const TIMEOUT: Duration = Duration::from_secs(1);
 /// How long others wait for that.
-const LITTLE_PATIENCE: Duration = Duration::from_millis(100);
+const SHORT_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The account is full, and this message has to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl Reader {
         }
         let readers = &budget.readers;
         let _waits = Waits::begin(&readers.waiting);
-        let patience = if total > MEDIUM { PATIENCE } else { LITTLE_PATIENCE };
+        let timeout = if total > MEDIUM { TIMEOUT } else { SHORT_TIMEOUT };
         let began = Instant::now();
         loop {
             let room = readers.room.notified();
@@ -77,7 +77,7 @@ impl Reader {
                 return Ok(());
             }
             let waited = began.elapsed();
-            if waited >= patience && !readers.tell_largest(total) && waited >= PATIENCE {
+            if waited >= timeout && !readers.tell_largest(total) && waited >= TIMEOUT {
                 return self.give_up();
             }
             let _ = tokio::time::timeout(LOOK, room).await;

@@ -22,7 +22,7 @@ use crate::commands::show::list;
 /// Where a gateway is unless somebody says so.
 pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:3001";
 /// Time for one answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// Most bytes of an answer.
 const MAX_ANSWER: usize = 64 << 20;
 
@@ -79,7 +79,7 @@ pub(crate) fn run(
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
-        let answer = tokio::time::timeout(PATIENCE, exchange(&origin, request)).await;
+        let answer = tokio::time::timeout(TIMEOUT, exchange(&origin, request)).await;
         let answer = answer.context("the gateway did not answer in time")??;
         let text = match (json, command) {
             (true, _) => serde_json::to_string_pretty(&answer)?,

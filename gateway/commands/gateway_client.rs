@@ -16,7 +16,7 @@ use url::Url;
 use crate::commands::remote;
 
 /// Time for one answer: a validation takes up to 30 s.
-const PATIENCE: Duration = Duration::from_secs(40);
+const TIMEOUT: Duration = Duration::from_secs(40);
 /// Most bytes of an answer.
 const MAX_ANSWER: usize = 64 << 20;
 
@@ -89,7 +89,7 @@ impl GatewayClient {
         if let Some(key) = &self.key {
             headers.insert(AUTHORIZATION, key.clone());
         }
-        let answer = tokio::time::timeout(PATIENCE, exchange(&origin, request)).await;
+        let answer = tokio::time::timeout(TIMEOUT, exchange(&origin, request)).await;
         answer.context("the gateway did not answer in time")?
     }
 }

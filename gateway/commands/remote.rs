@@ -17,7 +17,7 @@ use crate::commands::ask;
 /// The other gateway, as a server of ours.
 const SLUG: &str = "gateway";
 /// Seconds for one answer: as long as a gateway may ever be told to wait.
-const PATIENCE: &str = "300";
+const TIMEOUT: &str = "300";
 
 /// The key for the gateway that is asked: as it was given, or from the environment.
 pub(crate) fn find_key(given: Option<&str>, sources: &Sources) -> Option<String> {
@@ -47,7 +47,7 @@ pub(crate) fn sources(url: &str, key: Option<&str>, given: Sources) -> anyhow::R
         ("LOCKGATE_BUILTIN__SYSTEM", "false"),
         ("LOCKGATE_BUILTIN__EXAMPLE", "false"),
         ("LOCKGATE_SERVERS__GATEWAY__URL", &whole),
-        ("LOCKGATE_SERVERS__GATEWAY__TIMEOUT", PATIENCE),
+        ("LOCKGATE_SERVERS__GATEWAY__TIMEOUT", TIMEOUT),
     ] {
         env.insert(name.to_owned(), value.to_owned());
     }

@@ -118,7 +118,7 @@ fn describe_server(server: &dyn Upstream, suspects: &[Suspect]) -> Value {
         "trouble": null,
         "stderr": [],
         "omitted": catalog.omitted,
-        "load": server.load().map(|load| load.json()),
+        "load": server.stats().map(|stats| stats.json()),
         "suspects": suspected,
     });
     if let Some(peer) = &status.peer {

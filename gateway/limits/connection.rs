@@ -14,7 +14,7 @@ use crate::reply::{Malformed, Reply, take_reply};
 /// Counts one allowance.
 const SCRIPT: &str = include_str!("take.lua");
 /// Longest wait for answers. While it lasts, nobody knows how much others have used.
-const PATIENCE: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_millis(500);
 
 pub(crate) struct Connection {
     stream: Stream,
@@ -30,7 +30,7 @@ pub(crate) enum Trouble {
     Connect(#[from] ConnectError),
     #[error("the connection was lost: {0}")]
     Lost(#[from] std::io::Error),
-    #[error("no answer within {} ms", PATIENCE.as_millis())]
+    #[error("no answer within {} ms", TIMEOUT.as_millis())]
     Timeout,
     #[error(transparent)]
     Malformed(#[from] Malformed),
@@ -141,7 +141,7 @@ impl Connection {
             }
             Ok(replies)
         };
-        match tokio::time::timeout(PATIENCE, exchange).await {
+        match tokio::time::timeout(TIMEOUT, exchange).await {
             Ok(replies) => replies,
             Err(_) => Err(Trouble::Timeout),
         }

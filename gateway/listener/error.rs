@@ -222,7 +222,7 @@ impl ListenerError {
                 Some(retry_after)
             }
             // By then whoever holds the most has had to go.
-            Self::Memory => Some(reader::PATIENCE),
+            Self::Memory => Some(reader::TIMEOUT),
             _ => None,
         }
     }

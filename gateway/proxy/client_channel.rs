@@ -16,7 +16,7 @@ use lockgate_protocol::question;
 use lockgate_protocol::revision::Revision;
 use lockgate_protocol::scan;
 use lockgate_protocol::write::{self, Object};
-use lockgate_upstream::{BoxFuture, Conversation, LogLevel, QuestionError};
+use lockgate_upstream::{BoxFuture, ClientChannel, LogLevel, QuestionError};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 
@@ -61,7 +61,7 @@ pub(crate) struct Waiting {
     _held: Hold,
 }
 
-/// The conversation of one call.
+/// The client channel of one call.
 pub(crate) struct CallChannel {
     outlet: Destination,
     /// The client's progress token as JSON text.
@@ -283,7 +283,7 @@ fn read_progress(note: &Request) -> Option<f64> {
     std::str::from_utf8(note.param("progress")?).ok()?.parse().ok()
 }
 
-impl Conversation for CallChannel {
+impl ClientChannel for CallChannel {
     fn wants_progress(&self) -> bool {
         self.token.is_some()
     }

@@ -4,9 +4,9 @@
 
 mod about;
 mod changes;
+mod interactive;
 mod organisation;
 mod server_set;
-mod survey;
 mod wakes;
 
 use std::collections::HashMap;

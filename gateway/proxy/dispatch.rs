@@ -212,15 +212,14 @@ async fn stream_modern(
     permitted: Permitted,
 ) -> Reply {
     let (sender, mut receiver) = CallChannel::channel();
-    let conversation = open_channel(
+    let channel = open_channel(
         &context,
         &permitted,
         Destination::Channel(sender, Arc::clone(gateway.budget())),
     );
     let shared = Arc::clone(gateway);
     let mut work: Work = Box::pin(async move {
-        let answer =
-            call_server(&shared, &context, permitted, ClientPaths::through(conversation)).await;
+        let answer = call_server(&shared, &context, permitted, ClientPaths::through(channel)).await;
         (context, answer)
     });
     tokio::select! {
@@ -254,10 +253,10 @@ async fn run_legacy(
     let running = context.running.take().unwrap_or_else(|| session.run(context.request.id_bytes()));
     let server = Arc::clone(permitted.server());
     let outlet = Destination::of_session(Arc::clone(&session));
-    let conversation = open_channel(&context, &permitted, outlet);
+    let channel = open_channel(&context, &permitted, outlet);
     let relay = Relay::new(&context, &permitted, gateway.budget());
-    let relay = relay.map(|relay| Arc::new(relay.beside(&conversation)));
-    let paths = ClientPaths { channel: Some(Arc::clone(&conversation)), relay: relay.clone() };
+    let relay = relay.map(|relay| Arc::new(relay.beside(&channel)));
+    let paths = ClientPaths { channel: Some(Arc::clone(&channel)), relay: relay.clone() };
     let shared = Arc::clone(gateway);
     let work: Work = Box::pin(async move {
         let answer = tokio::select! {
@@ -266,10 +265,10 @@ async fn run_legacy(
         };
         (context, answer)
     });
-    let mut work = Detached::new(work, server, Arc::clone(&conversation));
+    let mut work = Detached::new(work, server, Arc::clone(&channel));
     tokio::select! {
         biased;
-        (context, answer) = &mut work => match (conversation.stream(), answer) {
+        (context, answer) = &mut work => match (channel.stream(), answer) {
             (None, Err(problem)) if problem.is_withdrawn() => silence(),
             (None, answer) => write_reply(&context, answer),
             (Some(log), answer) => {
@@ -277,7 +276,7 @@ async fn run_legacy(
                 stream_call(gateway, &session, &log)
             }
         },
-        log = conversation.begun() => {
+        log = channel.begun() => {
             let rest = Arc::clone(&log);
             let server = work.server();
             tokio::spawn(async move {

@@ -3,7 +3,7 @@
 
 use lockgate_protocol::code;
 use lockgate_protocol::method::Method;
-use lockgate_upstream::{Answer, AnswerKind, Conversation, QuestionError};
+use lockgate_upstream::{Answer, AnswerKind, ClientChannel, QuestionError};
 use serde_json::{Map, Value, json};
 
 use crate::authorize::Permitted;

@@ -179,12 +179,14 @@ async fn await_lists(
     let organisation = rights.principal.organisation();
     let about = About::request(&session.endpoint, request);
     gateway.directory.settle(organisation, about, deadline).await;
-    if session.interactive && !session.survey_awaited.load(Ordering::Relaxed) {
+    if session.interactive && !session.interactive_awaited.load(Ordering::Relaxed) {
         if let Some(view) = gateway.directory.view(&session.endpoint, snapshot, rights) {
             let directory = &gateway.directory;
-            directory.survey(organisation, &view.servers, Era::Legacy, deadline).await;
+            directory
+                .wait_for_interactive(organisation, &view.servers, Era::Legacy, deadline)
+                .await;
         }
-        session.survey_awaited.store(true, Ordering::Relaxed);
+        session.interactive_awaited.store(true, Ordering::Relaxed);
     }
 }
 

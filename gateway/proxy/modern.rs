@@ -71,7 +71,7 @@ pub(crate) async fn receive(
                 return listen::open_stream(gateway, &context);
             }
             if context.caller.interactive && context.request.method != Method::Discover {
-                await_survey(gateway, &mut context).await;
+                await_interactive(gateway, &mut context).await;
             }
             dispatch::answer_request(gateway, context).await
         }
@@ -80,11 +80,11 @@ pub(crate) async fn receive(
 
 /// Waits for what servers offer to clients that can be asked things. Costs nothing once that is
 /// known.
-async fn await_survey(gateway: &Gateway, context: &mut RequestContext) {
+async fn await_interactive(gateway: &Gateway, context: &mut RequestContext) {
     let deadline = context.snapshot.config.limits.discovery_deadline;
     let directory = &gateway.directory;
     let organisation = context.principal.organisation();
-    if directory.survey_for_modern(organisation, deadline).await {
+    if directory.wait_for_interactive_modern(organisation, deadline).await {
         let view = directory.view(&context.endpoint, &context.snapshot, &context.rights);
         if let Some(view) = view {
             context.view = view;

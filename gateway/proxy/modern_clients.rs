@@ -11,7 +11,7 @@ use bytes::Bytes;
 use lockgate_authn::Principal;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
-use lockgate_upstream::{BoxFuture, ClientSession, Conversation, QuestionError, ServerId};
+use lockgate_upstream::{BoxFuture, ClientChannel, ClientSession, QuestionError, ServerId};
 use parking_lot::Mutex;
 
 /// Different capabilities that the requests of one principal declare.
@@ -64,7 +64,7 @@ struct Lane {
 
 struct LaneState {
     /// The ways back to the calls that run, by server.
-    running: HashMap<ServerId, Vec<Weak<dyn Conversation>>>,
+    running: HashMap<ServerId, Vec<Weak<dyn ClientChannel>>>,
     /// Streams that are open for what servers tell.
     listeners: usize,
     used: Instant,
@@ -74,7 +74,7 @@ struct LaneState {
 pub(crate) struct Lease {
     lane: Arc<Lane>,
     server: ServerId,
-    way_back: Weak<dyn Conversation>,
+    way_back: Weak<dyn ClientChannel>,
 }
 
 /// A lane for the time of a stream: servers tell on its connections what is for its client.
@@ -111,7 +111,7 @@ impl ModernClients {
         &self,
         declared: Declared,
         server: &ServerId,
-        way_back: Weak<dyn Conversation>,
+        way_back: Weak<dyn ClientChannel>,
         most: usize,
         next_key: impl FnOnce() -> u64,
     ) -> Option<Lease> {
@@ -188,20 +188,20 @@ impl Lane {
         state.running.is_empty() && state.listeners == 0 && state.used.elapsed() > idle
     }
 
-    fn enter(&self, server: &ServerId, way_back: &Weak<dyn Conversation>) {
+    fn enter(&self, server: &ServerId, way_back: &Weak<dyn ClientChannel>) {
         let mut state = self.state.lock();
         state.running.entry(server.clone()).or_default().push(Weak::clone(way_back));
     }
 
     /// The way back to the only call at a server.
-    fn only(&self, server: &ServerId) -> Option<Arc<dyn Conversation>> {
+    fn only(&self, server: &ServerId) -> Option<Arc<dyn ClientChannel>> {
         match self.state.lock().running.get(server)?.as_slice() {
             [only] => only.upgrade(),
             _ => None,
         }
     }
 
-    fn leave(&self, server: &ServerId, way_back: &Weak<dyn Conversation>) {
+    fn leave(&self, server: &ServerId, way_back: &Weak<dyn ClientChannel>) {
         let mut state = self.state.lock();
         state.used = Instant::now();
         let Some(running) = state.running.get_mut(server) else { return };

@@ -36,15 +36,15 @@ impl Gateway {
         for server in self.servers().into_iter().chain(own) {
             running += server.calls().running();
             waiting += server.calls().waiting();
-            if let Some(load) = server.load() {
-                let open = !matches!(load.breaker, BreakerState::Closed { .. });
+            if let Some(stats) = server.stats() {
+                let open = !matches!(stats.breaker, BreakerState::Closed { .. });
                 let organisation = organisation_of(&*server);
                 self.metrics.server(organisation, server.slug()).set_load(&Bounds {
-                    running: load.running,
-                    concurrency: load.concurrency,
-                    waiting: load.waiting,
-                    queue: load.queue,
-                    timeout: load.call_timeout,
+                    running: stats.running,
+                    concurrency: stats.concurrency,
+                    waiting: stats.waiting,
+                    queue: stats.queue,
+                    timeout: stats.call_timeout,
                     open,
                 });
             }

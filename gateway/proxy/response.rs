@@ -130,7 +130,7 @@ fn rewrite_members<'a>(
 
 /// The answers of built-in servers do not come in, so nothing has counted them.
 fn is_builtin(permitted: &Permitted) -> bool {
-    permitted.server().load().is_none()
+    permitted.server().stats().is_none()
 }
 
 /// Room for the copies that a large answer is rewritten with, and for itself where nothing has

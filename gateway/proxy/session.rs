@@ -63,7 +63,7 @@ pub(crate) struct Session {
     /// Its client tells when its roots change.
     roots_changes: bool,
     /// What servers offer to such clients alone has been waited for.
-    pub(crate) survey_awaited: AtomicBool,
+    pub(crate) interactive_awaited: AtomicBool,
     /// Log level, plus one; 0 when none was set.
     level: AtomicU8,
     pub(crate) began: Instant,
@@ -176,7 +176,7 @@ impl Sessions {
             interactive,
             roots_changes,
             lists: Mutex::new(view.marks(interactive)),
-            survey_awaited: AtomicBool::new(false),
+            interactive_awaited: AtomicBool::new(false),
             capabilities,
             level: AtomicU8::new(0),
             began: Instant::now(),

@@ -13,7 +13,7 @@ use lockgate_protocol::jsonrpc::{self, Message, Outcome, Request, SentBy};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use lockgate_upstream::{
-    Answer, BoxFuture, Call, Caller, CallerView, Conversation, Event, Failure, ListKind,
+    Answer, BoxFuture, Call, Caller, CallerView, ClientChannel, Event, Failure, ListKind,
     QuestionError, VisibleItem,
 };
 use parking_lot::Mutex;
@@ -127,7 +127,7 @@ impl Rig {
         target: &str,
         request: &Request,
         replaced: &[(&str, Option<Vec<u8>>)],
-        conversation: Option<Arc<dyn Conversation>>,
+        channel: Option<Arc<dyn ClientChannel>>,
         timeout: Option<Duration>,
     ) -> Result<Answer, Failure> {
         let caller = somebody();
@@ -140,7 +140,7 @@ impl Rig {
                 replaced,
                 caller: &caller,
                 caller_view: Some(self),
-                conversation,
+                channel,
                 sink: None,
                 tool: None,
                 trace: None,
@@ -217,7 +217,7 @@ pub(crate) struct Notes {
     pub(crate) progress: Mutex<Vec<Value>>,
 }
 
-impl Conversation for Notes {
+impl ClientChannel for Notes {
     fn wants_progress(&self) -> bool {
         true
     }

@@ -9,7 +9,7 @@ use lockgate_policy::Refusal;
 use lockgate_protocol::jsonrpc::{self, Message, SentBy};
 use lockgate_protocol::scan::MAX_DEPTH;
 use lockgate_text::json::Reader;
-use lockgate_upstream::{BoxFuture, CallerView, Conversation};
+use lockgate_upstream::{BoxFuture, CallerView, ClientChannel};
 use serde_json::{Map, Value, json};
 
 /// How long a call may take when its spec says nothing.
@@ -312,7 +312,7 @@ fn missing(name: &str, expected: &str) -> ToolError {
 /// The client that a tool runs for.
 #[derive(Clone)]
 pub(crate) struct Client<'a> {
-    pub(crate) conversation: Option<Arc<dyn Conversation>>,
+    pub(crate) channel: Option<Arc<dyn ClientChannel>>,
     /// Who it is and what it may see; without it the call came from nobody in particular (tests).
     pub(crate) caller_view: Option<&'a dyn CallerView>,
 }
@@ -321,8 +321,8 @@ impl<'a> Client<'a> {
     /// Tells how far the call is, if the client wants to know. The gateway puts the client's token
     /// in.
     pub(crate) fn progress(&self, done: u64, total: Option<u64>, message: Option<&str>) {
-        let Some(conversation) = &self.conversation else { return };
-        if !conversation.wants_progress() {
+        let Some(channel) = &self.channel else { return };
+        if !channel.wants_progress() {
             return;
         }
         let mut params = json!({"progressToken": 0, "progress": done});
@@ -336,7 +336,7 @@ impl<'a> Client<'a> {
         if let Ok(Message::Notification(note)) =
             jsonrpc::parse(note.to_string().into(), MAX_DEPTH, SentBy::Server)
         {
-            conversation.progress(&note);
+            channel.progress(&note);
         }
     }
 

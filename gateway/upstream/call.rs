@@ -32,7 +32,7 @@ pub struct Call<'a> {
     /// calls.
     pub caller_view: Option<&'a dyn CallerView>,
     /// How to reach the client while the call runs; without it nobody listens.
-    pub conversation: Option<Arc<dyn Conversation>>,
+    pub channel: Option<Arc<dyn ClientChannel>>,
     /// Takes the answer piece by piece when it is large; without it nobody can.
     pub sink: Option<Arc<dyn ResponseSink>>,
     /// The tool that is called, as it is counted.
@@ -75,7 +75,7 @@ pub struct Caller {
 
 /// The way back to a client during a call. None of its methods waits for a slow reader, except
 /// `ask`.
-pub trait Conversation: Send + Sync {
+pub trait ClientChannel: Send + Sync {
     /// Stands for the caller's principal; 0 where that is not known.
     fn principal(&self) -> u64 {
         0
@@ -137,7 +137,7 @@ pub trait ClientSession: Send + Sync + 'static {
     fn complete_elicitation(&self, _server: &ServerId, _id: &str) {}
     /// A `notifications/message` of a server that belongs to no call.
     fn log(&self, server: &ServerId, note: &Request);
-    /// Asks the client outside of a call, in the name of a server; as [`Conversation::ask`].
+    /// Asks the client outside of a call, in the name of a server; as [`ClientChannel::ask`].
     fn ask<'a>(
         &'a self,
         server: &'a ServerId,

@@ -2,13 +2,13 @@
 //! knows what it offers. A `tools/call` is never sent twice, whatever happens to it.
 
 mod arrival;
+mod deadline;
 mod hop;
-mod load;
 mod outcome;
-mod patience;
 mod queue;
-mod repeat;
+mod retry;
 mod session;
+mod stats;
 mod subscribe;
 
 use std::borrow::Cow;
@@ -27,7 +27,7 @@ use parking_lot::Mutex;
 
 use outcome::{Verdict, is_header_mismatch, read};
 
-use crate::call::{Answer, BackChannel, Call, Caller, Subscription};
+use crate::call::{Answer, BackChannel, Call, Caller, ClientChannel, Subscription};
 use crate::catalog::Catalog;
 use crate::config::{Config, Transport};
 use crate::connection::{Ask, Connection};
@@ -36,7 +36,7 @@ use crate::future::BoxFuture;
 use crate::instance::Instance;
 use crate::known_lists::CatalogMemory;
 use crate::shared::{Shared, Surroundings, Unusable};
-use crate::status::{Load, State, Status};
+use crate::status::{State, Stats, Status};
 use crate::{Upstream, supervise};
 
 /// An upstream: see the module.
@@ -147,9 +147,9 @@ impl Shared {
         }
         let verdict = Verdict(Some(&self.breaker));
         let limit = call.timeout.unwrap_or_else(|| self.timeout_of(call));
-        let result = patience::within(self, limit, call, |turn| async move {
+        let result = deadline::within(self, limit, call, |turn| async move {
             let _permit = turn.keep(self.enter(call.caller.id).await?);
-            self.attempt(call, turn.conversation).await
+            self.attempt(call, turn.channel).await
         })
         .await;
         if let Some(trace) = &call.trace {
@@ -178,15 +178,15 @@ impl Shared {
     async fn attempt(
         &self,
         call: &Call<'_>,
-        conversation: patience::Talk,
+        channel: Option<Arc<dyn ClientChannel>>,
     ) -> Result<Answer, Failure> {
         let connection = self.connection_for(call.caller, (call.method, call.target)).await?;
-        match self.send(&connection, call, conversation.clone()).await {
+        match self.send(&connection, call, channel.clone()).await {
             Ok(answer) if !(connection.takes_param_headers() && is_header_mismatch(&answer)) => {
                 Ok(answer)
             }
             // Boxed, as is everything that is rare, so that the future of a call stays small.
-            other => Box::pin(self.again(other, &connection, call, conversation)).await,
+            other => Box::pin(self.retry(other, &connection, call, channel)).await,
         }
     }
 
@@ -194,7 +194,7 @@ impl Shared {
         &self,
         connection: &Connection,
         call: &Call<'_>,
-        conversation: patience::Talk,
+        channel: Option<Arc<dyn ClientChannel>>,
     ) -> Result<Answer, Failure> {
         let modern = connection.era() == Era::Modern;
         if let Some(level) = call.caller.log_level
@@ -218,7 +218,7 @@ impl Shared {
             Some(headers) => headers.values(call.arguments().unwrap_or(b"{}")),
             None => Vec::new(),
         };
-        let wants_progress = matches!(&conversation, Some(client) if client.wants_progress());
+        let wants_progress = matches!(&channel, Some(client) if client.wants_progress());
         let log_level = call.caller.log_level.map(crate::call::LogLevel::as_str);
         let ask = Ask {
             id,
@@ -234,7 +234,7 @@ impl Shared {
             },
             capabilities: &capabilities,
             params: &params,
-            conversation,
+            channel,
             sink: call.sink.clone(),
             tool: call.tool.clone(),
             voucher: call.caller.voucher.clone(),
@@ -296,8 +296,8 @@ impl Upstream for Client {
         self.shared.catalog.load_full()
     }
 
-    fn load(&self) -> Option<Load> {
-        Some(self.shared.load())
+    fn stats(&self) -> Option<Stats> {
+        Some(self.shared.stats())
     }
 
     fn stderr(&self) -> Vec<String> {
@@ -337,8 +337,8 @@ impl Upstream for Client {
         Box::pin(std::future::ready(()))
     }
 
-    fn survey(&self, era: Era) -> BoxFuture<'_, ()> {
-        Box::pin(self.shared.survey(era))
+    fn wait_for_interactive(&self, era: Era) -> BoxFuture<'_, ()> {
+        Box::pin(self.shared.wait_for_interactive(era))
     }
 
     fn back_channel(&self) -> BackChannel {
@@ -349,7 +349,7 @@ impl Upstream for Client {
         self.shared.wake_for_lists();
         if self.shared.is_out_of_date() && self.shared.live.load().is_some() {
             self.shared.stale.notify_one();
-            self.shared.survey.stale.notify_one();
+            self.shared.interactive.stale.notify_one();
         }
     }
 
@@ -365,7 +365,7 @@ impl Upstream for Client {
             && connection.era() == Era::Legacy
         {
             let note = write::notification(Method::RootsChanged.as_str(), b"{}");
-            connection.link.notify(note.into(), None);
+            connection.transport.notify(note.into(), None);
         }
     }
 

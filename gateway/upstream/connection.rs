@@ -1,4 +1,4 @@
-//! One open conversation with a server: who it is, which era it speaks, and requests in that era's
+//! One open connection with a server: who it is, which era it speaks, and requests in that era's
 //! form.
 
 mod ask;
@@ -30,7 +30,7 @@ use tokio::sync::oneshot;
 use crate::call::LogLevel;
 use crate::duplex::Duplex;
 use crate::failure::{Failure, Kind};
-use crate::http::{Extra, HttpLink, Post, status_failure};
+use crate::http::{Extra, HttpTransport, Post, status_failure};
 use crate::outstanding::Outstanding;
 use crate::process::Child;
 use crate::receiver::{Over, Receiver};
@@ -44,14 +44,14 @@ use request_headers::{describe_request, describe_trace};
 /// The first id after those of the handshake.
 const FIRST_ID: u64 = 4;
 /// What carries the bytes.
-pub(crate) enum Link {
-    Http(Arc<HttpLink>),
+pub(crate) enum ServerTransport {
+    Http(Arc<HttpTransport>),
     Duplex(Arc<Duplex>),
 }
 
 /// A server after its handshake.
 pub(crate) struct Connection {
-    pub(crate) link: Link,
+    pub(crate) transport: ServerTransport,
     pub(crate) peer: Peer,
     /// The process behind it, for stdio.
     pub(crate) child: Mutex<Option<Child>>,
@@ -71,7 +71,7 @@ pub(crate) struct Connection {
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
     pub(crate) revision: Revision,
-    pub(crate) transport: &'static str,
+    pub(crate) transport_name: &'static str,
     pub(crate) offers: Offers,
     pub(crate) extensions: Option<Value>,
     pub(crate) instructions: Option<String>,
@@ -82,35 +82,35 @@ pub(crate) struct Peer {
 /// One request, written for what carries it.
 enum Written<'a> {
     Line(&'a Arc<Duplex>, Bytes),
-    Post(&'a Arc<HttpLink>, Box<http::Request<Payload>>),
+    Post(&'a Arc<HttpTransport>, Box<http::Request<Payload>>),
 }
 
-impl Link {
+impl ServerTransport {
     /// Sends a notification, for a caller or else for whose the connection is.
     pub(crate) fn notify(&self, text: Bytes, voucher: Option<Arc<dyn Voucher>>) {
         match self {
             Self::Duplex(duplex) => drop(duplex.notify(text, voucher)),
-            Self::Http(link) => link.notify(text, voucher.as_deref()),
+            Self::Http(transport) => transport.notify(text, voucher.as_deref()),
         }
     }
 }
 
 impl Connection {
     pub(crate) fn new(
-        link: Link,
+        transport: ServerTransport,
         peer: Peer,
         child: Option<Child>,
         info: Arc<[u8]>,
         receiver: Arc<Receiver>,
     ) -> Self {
         receiver.modern.store(peer.revision.era() == Era::Modern, Ordering::Relaxed);
-        if let (Era::Modern, Link::Http(link)) = (peer.revision.era(), &link) {
+        if let (Era::Modern, ServerTransport::Http(transport)) = (peer.revision.era(), &transport) {
             let version = HeaderValue::from_static(peer.revision.as_str());
             let name = HeaderName::from_static(modern::VERSION_HEADER);
-            link.carry(HeaderMap::from_iter([(name, version)]));
+            transport.carry(HeaderMap::from_iter([(name, version)]));
         }
         Self {
-            link,
+            transport,
             peer,
             child: Mutex::new(child),
             info,
@@ -125,16 +125,16 @@ impl Connection {
 
     /// Whether it is known to be over.
     pub(crate) fn is_open(&self) -> bool {
-        !self.receiver.over.is_set() && matches!(&self.link, Link::Http(_))
-            || matches!(&self.link, Link::Duplex(d) if d.is_open())
+        !self.receiver.over.is_set() && matches!(&self.transport, ServerTransport::Http(_))
+            || matches!(&self.transport, ServerTransport::Duplex(d) if d.is_open())
     }
 
     /// What is the same of all that is asked on it, for the metrics.
     fn labels(&self) -> OperationLabels {
-        let network = match &self.link {
-            Link::Http(link) => Network::Http(link.version()),
-            Link::Duplex(_) if self.peer.transport == "stdio" => Network::Pipe,
-            Link::Duplex(_) => Network::Http(None),
+        let network = match &self.transport {
+            ServerTransport::Http(transport) => Network::Http(transport.version()),
+            ServerTransport::Duplex(_) if self.peer.transport_name == "stdio" => Network::Pipe,
+            ServerTransport::Duplex(_) => Network::Http(None),
         };
         OperationLabels {
             method: "",
@@ -160,7 +160,7 @@ impl Connection {
 
     /// Whether the server waits for an answer to a question of its own.
     pub(crate) fn is_asking(&self) -> bool {
-        matches!(&self.link, Link::Duplex(duplex) if duplex.is_asking())
+        matches!(&self.transport, ServerTransport::Duplex(duplex) if duplex.is_asking())
     }
 
     /// Waits for the end of its process; for ever when there is none.
@@ -197,7 +197,7 @@ impl Connection {
     /// Whether arguments are repeated in `Mcp-Param-*` headers, which only modern servers over HTTP
     /// read.
     pub(crate) fn takes_param_headers(&self) -> bool {
-        self.era() == Era::Modern && matches!(self.link, Link::Http(_))
+        self.era() == Era::Modern && matches!(self.transport, ServerTransport::Http(_))
     }
 
     /// An id for a request, where it has to be known before it is written.
@@ -217,14 +217,14 @@ impl Connection {
         let sender = Sender { revision, capabilities: ask.capabilities, info: &self.info };
         let sender = if modern { Some(sender) } else { None };
         let text = Outbound { sender, ..ask.outbound }.write(id, ask.method);
-        let written = match &self.link {
-            Link::Duplex(duplex) => Written::Line(duplex, outbound::joined(text)),
-            Link::Http(link) => {
+        let written = match &self.transport {
+            ServerTransport::Duplex(duplex) => Written::Line(duplex, outbound::joined(text)),
+            ServerTransport::Http(transport) => {
                 let headers = headers(&ask, modern);
-                Written::Post(link, link.message(headers, text, ask.voucher.as_deref()))
+                Written::Post(transport, transport.message(headers, text, ask.voucher.as_deref()))
             }
         };
-        let Ask { method, conversation, sink, tool, voucher, limit, .. } = ask;
+        let Ask { method, channel, sink, tool, voucher, limit, .. } = ask;
         let labels = OperationLabels { method: method.as_str(), ..self.labels() };
         let metrics = Arc::clone(&self.receiver.metrics);
         let operation = ClientOperation::begin(metrics, tool, labels, limit);
@@ -239,18 +239,18 @@ impl Connection {
                 }
                 Written::Line(duplex, line) => {
                     let is_cancellable = method != Method::Initialize;
-                    duplex.request(id, line, conversation, voucher, is_cancellable).await
+                    duplex.request(id, line, channel, voucher, is_cancellable).await
                 }
-                Written::Post(link, message) => {
-                    let conversation = conversation.as_ref();
+                Written::Post(transport, message) => {
+                    let channel = channel.as_ref();
                     let sink = sink.as_deref();
                     let by = voucher.as_deref();
-                    let post = Post { id: Some(id), message, conversation, sink, voucher: by };
+                    let post = Post { id: Some(id), message, channel, sink, voucher: by };
                     // A legacy server goes on when our stream closes, so it has to be told.
                     let has_to_be_told = !modern && method != Method::Initialize;
-                    let told = if has_to_be_told { Some(link) } else { None };
-                    let cancel = CancelOnDrop { link: told, id, voucher: voucher.as_ref() };
-                    post_for(link, post, cancel).await
+                    let told = if has_to_be_told { Some(transport) } else { None };
+                    let cancel = CancelOnDrop { transport: told, id, voucher: voucher.as_ref() };
+                    post_for(transport, post, cancel).await
                 }
             };
             if let Some(unanswered) = unanswered {
@@ -296,9 +296,11 @@ impl Connection {
     /// Ends it: session, stream, process.
     pub(crate) async fn close(&self, grace: Duration) {
         self.receiver.over.set("it was closed".to_owned());
-        match &self.link {
-            Link::Http(link) => drop(tokio::time::timeout(grace, link.delete()).await),
-            Link::Duplex(duplex) => {
+        match &self.transport {
+            ServerTransport::Http(transport) => {
+                drop(tokio::time::timeout(grace, transport.delete()).await)
+            }
+            ServerTransport::Duplex(duplex) => {
                 duplex.close();
                 let child = self.child.lock().take();
                 if let Some(child) = child {
@@ -321,19 +323,19 @@ impl Drop for Connection {
 
 /// Posts a request and tells its answer from everything else that a server may say.
 async fn post_for(
-    link: &Arc<HttpLink>,
+    transport: &Arc<HttpTransport>,
     post: Post<'_>,
     mut cancel: CancelOnDrop<'_>,
 ) -> Result<Response, Failure> {
-    let posted = link.post(post).await;
-    cancel.link = None;
+    let posted = transport.post(post).await;
+    cancel.transport = None;
     let posted = posted?;
-    if posted.status == http::StatusCode::NOT_FOUND && link.has_session() {
+    if posted.status == http::StatusCode::NOT_FOUND && transport.has_session() {
         return Err(status_failure(&posted, true));
     }
     match posted.response {
         Some(response) if posted.status.as_u16() != 401 => Ok(response),
-        _ => Err(status_failure(&posted, link.has_session())),
+        _ => Err(status_failure(&posted, transport.has_session())),
     }
 }
 

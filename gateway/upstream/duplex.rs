@@ -16,10 +16,10 @@ use lockgate_protocol::jsonrpc::Response;
 use lockgate_protocol::write;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
-use crate::call::Conversation;
+use crate::call::ClientChannel;
 use crate::failure::{Failure, Kind};
+use crate::inbox::Inbox;
 use crate::incoming::Intake;
-use crate::link::Inbox;
 use crate::voucher::Voucher;
 
 use calls::Role;
@@ -71,11 +71,11 @@ impl Duplex {
         &self,
         id: u64,
         text: Bytes,
-        conversation: Option<Arc<dyn Conversation>>,
+        channel: Option<Arc<dyn ClientChannel>>,
         voucher: Option<Arc<dyn Voucher>>,
         cancellable: bool,
     ) -> Result<Response, Failure> {
-        self.ask(id, text, Role::Call(conversation), voucher, cancellable).await
+        self.ask(id, text, Role::Call(channel), voucher, cancellable).await
     }
 
     /// Like [`Self::request`], for a request that stays open as long as the connection does

@@ -1,4 +1,4 @@
-//! Finding out which era a server speaks, and opening a conversation in it. Only `server/discover`
+//! Finding out which era a server speaks, and opening a connection in it. Only `server/discover`
 //! and `initialize` are ever sent as a probe, never anything with effects; no answer that says
 //! nothing about the era is taken for one.
 
@@ -18,9 +18,9 @@ use lockgate_protocol::write;
 use serde_json::Value;
 
 use crate::config::EraChoice;
-use crate::connection::{Link, Peer};
+use crate::connection::{Peer, ServerTransport};
 use crate::failure::{Failure, Kind};
-use crate::http::{Extra, HttpLink, Post, Posted, status_failure};
+use crate::http::{Extra, HttpTransport, Post, Posted, status_failure};
 use crate::status::{Stage, Trouble};
 
 /// How long one probe may take before its silence is read as an answer (stdio) or as a failure
@@ -79,19 +79,21 @@ impl From<Failure> for Refused {
     }
 }
 
-/// Opens a conversation over `link` and says who is at the other end. Ids 1 to 3 are used up.
+/// Opens a connection over `transport` and says who is at the other end. Ids 1 to 3 are used up.
 pub(crate) async fn open(
-    link: &Link,
+    transport: &ServerTransport,
     choice: EraChoice,
-    transport: &'static str,
+    transport_name: &'static str,
     intro: &Introduction,
 ) -> Result<Peer, Refused> {
     if choice != EraChoice::Legacy {
-        let first = probe(link, intro, 1).await;
+        let first = probe(transport, intro, 1).await;
         let probed =
-            if matches!(first, Probe::Again(_)) { probe(link, intro, 2).await } else { first };
+            if matches!(first, Probe::Again(_)) { probe(transport, intro, 2).await } else { first };
         match probed {
-            Probe::Modern(revision, found) => return Ok(modern_peer(revision, *found, transport)),
+            Probe::Modern(revision, found) => {
+                return Ok(modern_peer(revision, *found, transport_name));
+            }
             Probe::Legacy | Probe::Foreign(_) if choice == EraChoice::Auto => {}
             Probe::Foreign(failure) => {
                 let words = format!(
@@ -106,19 +108,11 @@ pub(crate) async fn open(
                     "the server speaks legacy revisions only; set `era: auto` or `era: legacy`",
                 ));
             }
-            Probe::Gone if choice == EraChoice::Auto => {
-                let mut refused = Refused::new(
-                    Stage::Handshake,
-                    "the server ended when it was asked for its revisions",
-                );
-                refused.retry_legacy = true;
-                return Err(refused);
-            }
             Probe::Gone => {
-                return Err(Refused::new(
-                    Stage::Handshake,
-                    "the server ended when it was asked for its revisions",
-                ));
+                let words = "the server ended when it was asked for its revisions";
+                let mut refused = Refused::new(Stage::Handshake, words);
+                refused.retry_legacy = choice == EraChoice::Auto;
+                return Err(refused);
             }
             Probe::Nothing(failure) => return Err(failure.into()),
             Probe::Again(words) | Probe::Incompatible(words) => {
@@ -126,24 +120,24 @@ pub(crate) async fn open(
             }
         }
     }
-    let refused = match initialize(link, intro).await {
-        Ok(welcome) => return Ok(legacy_peer(welcome, transport)),
+    let refused = match initialize(transport, intro).await {
+        Ok(welcome) => return Ok(legacy_peer(welcome, transport_name)),
         Err(refused) => refused,
     };
     // A slow server may answer the probe only now, and be modern for good from then on.
     if refused.modern
         && choice == EraChoice::Auto
-        && let Probe::Modern(revision, found) = probe(link, intro, 2).await
+        && let Probe::Modern(revision, found) = probe(transport, intro, 2).await
     {
-        return Ok(modern_peer(revision, *found, transport));
+        return Ok(modern_peer(revision, *found, transport_name));
     }
     Err(refused)
 }
 
-fn modern_peer(revision: Revision, found: Discovery, transport: &'static str) -> Peer {
+fn modern_peer(revision: Revision, found: Discovery, transport_name: &'static str) -> Peer {
     Peer {
         revision,
-        transport,
+        transport_name,
         offers: found.offers,
         extensions: found.extensions,
         instructions: found.instructions,
@@ -152,10 +146,10 @@ fn modern_peer(revision: Revision, found: Discovery, transport: &'static str) ->
     }
 }
 
-fn legacy_peer(welcome: Welcome, transport: &'static str) -> Peer {
+fn legacy_peer(welcome: Welcome, transport_name: &'static str) -> Peer {
     Peer {
         revision: welcome.revision,
-        transport,
+        transport_name,
         offers: welcome.offers,
         extensions: welcome.extensions,
         instructions: welcome.instructions,
@@ -164,12 +158,12 @@ fn legacy_peer(welcome: Welcome, transport: &'static str) -> Peer {
     }
 }
 
-async fn probe(link: &Link, intro: &Introduction, id: u64) -> Probe {
+async fn probe(transport: &ServerTransport, intro: &Introduction, id: u64) -> Probe {
     let revision = Revision::NEWEST_MODERN;
     let sender = Sender { revision: revision.as_str(), capabilities: b"{}", info: &intro.info };
     let text = Outbound { sender: Some(sender), ..Outbound::default() }.write(id, Method::Discover);
-    match link {
-        Link::Duplex(duplex) => {
+    match transport {
+        ServerTransport::Duplex(duplex) => {
             let answer = tokio::time::timeout(
                 PROBE,
                 duplex.request(id, outbound::joined(text), None, None, false),
@@ -182,7 +176,7 @@ async fn probe(link: &Link, intro: &Introduction, id: u64) -> Probe {
                 Ok(Err(failure)) => Probe::Nothing(failure),
             }
         }
-        Link::Http(link) => {
+        ServerTransport::Http(transport) => {
             let headers = Extra::from_iter([
                 (
                     HeaderName::from_static(modern::VERSION_HEADER),
@@ -193,8 +187,8 @@ async fn probe(link: &Link, intro: &Introduction, id: u64) -> Probe {
                     HeaderValue::from_static(Method::Discover.as_str()),
                 ),
             ]);
-            let post = Post { id: Some(id), ..Post::note(link.message(headers, text, None)) };
-            match tokio::time::timeout(PROBE, link.post(post)).await {
+            let post = Post { id: Some(id), ..Post::note(transport.message(headers, text, None)) };
+            match tokio::time::timeout(PROBE, transport.post(post)).await {
                 Err(_) => Probe::Nothing(
                     Failure::new(Kind::Timeout, "the server did not answer within 10 s")
                         .after_send(),
@@ -277,21 +271,22 @@ fn shown(versions: &[String]) -> String {
     shown.join(", ")
 }
 
-async fn initialize(link: &Link, intro: &Introduction) -> Result<Welcome, Refused> {
+async fn initialize(transport: &ServerTransport, intro: &Introduction) -> Result<Welcome, Refused> {
     let info = serde_json::from_slice(&intro.info).unwrap_or(Value::Null);
     let params = legacy::initialize_params(Revision::NEWEST_LEGACY, &intro.capabilities, &info);
     let mut text = b"{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"initialize\",\"params\":".to_vec();
     text.extend_from_slice(params.to_string().as_bytes());
     text.push(b'}');
     let text = outbound::whole(text.into());
-    let (response, session) = match link {
-        Link::Duplex(duplex) => {
+    let (response, session) = match transport {
+        ServerTransport::Duplex(duplex) => {
             let line = outbound::joined(text);
             (duplex.request(3, line, None, None, false).await?, None)
         }
-        Link::Http(link) => {
-            let post = Post { id: Some(3), ..Post::note(link.message(Extra::new(), text, None)) };
-            let posted = link.post(post).await?;
+        ServerTransport::Http(transport) => {
+            let post =
+                Post { id: Some(3), ..Post::note(transport.message(Extra::new(), text, None)) };
+            let posted = transport.post(post).await?;
             let session = posted.headers.get(modern::SESSION_HEADER).cloned();
             match posted.response {
                 Some(response) if !matches!(posted.status.as_u16(), 401 | 403) => {
@@ -318,21 +313,21 @@ async fn initialize(link: &Link, intro: &Introduction) -> Result<Welcome, Refuse
             return Err(refused);
         }
     };
-    if let Link::Http(link) = link {
-        link.carry(session_headers(session, welcome.revision));
+    if let ServerTransport::Http(transport) = transport {
+        transport.carry(session_headers(session, welcome.revision));
     }
-    confirm(link).await;
+    confirm(transport).await;
     Ok(welcome)
 }
 
 /// `notifications/initialized`, before anything else is sent.
-async fn confirm(link: &Link) {
+async fn confirm(transport: &ServerTransport) {
     let text = outbound::whole(write::notification(Method::Initialized.as_str(), b"{}").into());
-    match link {
-        Link::Duplex(duplex) => drop(duplex.notify(outbound::joined(text), None)),
-        Link::Http(link) => {
-            let post = Post::note(link.message(Extra::new(), text, None));
-            if let Err(failure) = link.post(post).await {
+    match transport {
+        ServerTransport::Duplex(duplex) => drop(duplex.notify(outbound::joined(text), None)),
+        ServerTransport::Http(transport) => {
+            let post = Post::note(transport.message(Extra::new(), text, None));
+            if let Err(failure) = transport.post(post).await {
                 tracing::debug!(%failure, "notifications/initialized did not reach the server");
             }
         }
@@ -363,10 +358,10 @@ fn session_headers(session: Option<HeaderValue>, revision: Revision) -> HeaderMa
     headers
 }
 
-/// The link of a legacy server, kept for the stream of its session.
-pub(crate) fn http(link: &Link) -> Option<&Arc<HttpLink>> {
-    match link {
-        Link::Http(link) => Some(link),
-        Link::Duplex(_) => None,
+/// The transport of a legacy server, kept for the stream of its session.
+pub(crate) fn http(transport: &ServerTransport) -> Option<&Arc<HttpTransport>> {
+    match transport {
+        ServerTransport::Http(transport) => Some(transport),
+        ServerTransport::Duplex(_) => None,
     }
 }

@@ -9,7 +9,7 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 
 use crate::config::Health;
-use crate::connection::{Ask, Connection, Link};
+use crate::connection::{Ask, Connection, ServerTransport};
 use crate::failure::Failure;
 use crate::settings::Settings;
 
@@ -164,7 +164,7 @@ impl<'a> Check<'a> {
                 self.connection.outstanding.catch_up();
                 return Heard::Alive;
             }
-            Ok(Err(failure)) if matches!(self.connection.link, Link::Http(_)) => {
+            Ok(Err(failure)) if matches!(self.connection.transport, ServerTransport::Http(_)) => {
                 return Heard::Refused(refusal(&failure));
             }
             Ok(Err(_)) | Err(_) => tokio::time::sleep(SECOND_LOOK).await,
@@ -202,10 +202,10 @@ impl<'a> Check<'a> {
                 let silence = heard.elapsed().as_secs();
                 return Some(format!("{words}, and has said nothing for {silence} s"));
             }
-            match self.connection.link {
+            match self.connection.transport {
                 // An answer that comes late is heard.
-                Link::Duplex(_) => tokio::time::sleep(LOOK).await,
-                Link::Http(_) => match self.ask().await {
+                ServerTransport::Duplex(_) => tokio::time::sleep(LOOK).await,
+                ServerTransport::Http(_) => match self.ask().await {
                     Heard::Alive => return None,
                     Heard::Refused(words) => return Some(words),
                     Heard::Nothing => {}

@@ -25,10 +25,10 @@ use lockgate_protocol::sse;
 use smallvec::SmallVec;
 use tokio::task::JoinSet;
 
-use crate::call::Conversation;
+use crate::call::ClientChannel;
 use crate::failure::{Failure, Kind};
+use crate::inbox::Inbox;
 use crate::incoming::{self, EventReader, Intake, ReadBody};
-use crate::link::Inbox;
 use crate::open_questions::OpenQuestions;
 use crate::settings::Settings;
 use crate::voucher::{Identification, Voucher};
@@ -42,7 +42,7 @@ const MAX_RESUMES: usize = 5;
 const MAX_QUESTIONS: usize = 16;
 
 /// One server's endpoint and the headers that every request to it carries.
-pub(crate) struct HttpLink {
+pub(crate) struct HttpTransport {
     origin: Origin,
     settings: Arc<Settings>,
     inbox: Arc<dyn Inbox>,
@@ -61,7 +61,7 @@ pub(crate) struct HttpLink {
 /// Headers of one message, beside those that every message carries. Few, so they are no map.
 pub(crate) type Extra = SmallVec<[(HeaderName, HeaderValue); 4]>;
 
-impl HttpLink {
+impl HttpTransport {
     pub(crate) fn new(
         origin: Origin,
         configured: HeaderMap,
@@ -138,7 +138,7 @@ impl HttpLink {
 
     /// Posts one message and waits for its response.
     pub(crate) async fn post(self: &Arc<Self>, post: Post<'_>) -> Result<Posted, Failure> {
-        let Post { id, message, conversation, sink, voucher } = post;
+        let Post { id, message, channel, sink, voucher } = post;
         let response = self.origin.send(message).await?;
         self.inbox.heard();
         let (head, body) = response.into_parts();
@@ -146,7 +146,7 @@ impl HttpLink {
         let streams = is_event_stream(&head.headers);
         let response = if streams && head.status.is_success() {
             match id {
-                Some(id) => Some(Box::pin(self.follow(body, id, conversation, voucher)).await?),
+                Some(id) => Some(Box::pin(self.follow(body, id, channel, voucher)).await?),
                 None => None,
             }
         } else {
@@ -200,7 +200,7 @@ impl HttpLink {
         self: &Arc<Self>,
         body: Body,
         id: u64,
-        conversation: Option<&Arc<dyn Conversation>>,
+        channel: Option<&Arc<dyn ClientChannel>>,
         voucher: Option<&dyn Voucher>,
     ) -> Result<Response, Failure> {
         let mut reading = self.read_events(body);
@@ -210,9 +210,7 @@ impl HttpLink {
             match reading.next().await {
                 Ok(Some(event)) => {
                     let Some(message) = self.read_event(event).await? else { continue };
-                    if let Some(response) =
-                        self.take(message, Some(id), conversation, &mut questions)
-                    {
+                    if let Some(response) = self.take(message, Some(id), channel, &mut questions) {
                         reading.drain();
                         return Ok(response);
                     }
@@ -230,8 +228,8 @@ impl HttpLink {
                         Some(last) if resumes <= MAX_RESUMES => last,
                         _ => return Err(Failure::new(Kind::Lost, words).after_send()),
                     };
-                    if let Some(conversation) = conversation {
-                        conversation.waiting();
+                    if let Some(channel) = channel {
+                        channel.waiting();
                     }
                     tokio::time::sleep(reading.retry).await;
                     let Some(body) = self.open(Some(&last), voucher).await? else {
@@ -268,7 +266,7 @@ impl HttpLink {
         self: &Arc<Self>,
         message: Message,
         id: Option<u64>,
-        conversation: Option<&Arc<dyn Conversation>>,
+        channel: Option<&Arc<dyn ClientChannel>>,
         questions: &mut JoinSet<()>,
     ) -> Option<Response> {
         match message {
@@ -279,10 +277,10 @@ impl HttpLink {
                 return Some(response);
             }
             Message::Response(_) => tracing::debug!("response with an id that nobody waits for"),
-            Message::Notification(note) => match (note.method, conversation) {
-                (Method::Progress, Some(conversation)) => conversation.progress(&note),
+            Message::Notification(note) => match (note.method, channel) {
+                (Method::Progress, Some(channel)) => channel.progress(&note),
                 (Method::Cancelled, _) if self.questions.take_back(&note) => {}
-                _ => self.inbox.notification(note, conversation.cloned()),
+                _ => self.inbox.notification(note, channel.cloned()),
             },
             Message::Request(question) if !self.inbox.answers() => {
                 tracing::debug!(method = %question.method_name(), "a request of a modern server \
@@ -292,13 +290,13 @@ impl HttpLink {
                 while questions.try_join_next().is_some() {}
                 if questions.len() < MAX_QUESTIONS {
                     let id = question.id_bytes();
-                    let answer = self.inbox.question(question, conversation.cloned());
+                    let answer = self.inbox.question(question, channel.cloned());
                     let answer = self.questions.answer(id, answer);
-                    let link = Arc::clone(self);
+                    let transport = Arc::clone(self);
                     questions.spawn(async move {
                         let Some(text) = answer.await else { return };
-                        let message = link.message(Extra::new(), outbound::whole(text), None);
-                        if let Err(failure) = link.post(Post::note(message)).await {
+                        let message = transport.message(Extra::new(), outbound::whole(text), None);
+                        if let Err(failure) = transport.post(Post::note(message)).await {
                             tracing::debug!(%failure, "an answer did not reach the server");
                         }
                     });

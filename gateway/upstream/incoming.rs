@@ -18,7 +18,7 @@ use lockgate_protocol::sse::{Assembly, Decoder, Event};
 
 use crate::call::{ResponseSink, SinkError};
 use crate::failure::{Failure, Kind};
-use crate::link::Inbox;
+use crate::inbox::Inbox;
 use crate::server_id::ServerId;
 
 /// Longest delay that a server may ask for before its stream is resumed.

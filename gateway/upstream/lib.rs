@@ -22,11 +22,13 @@ mod future;
 mod handshake;
 mod health;
 mod http;
+mod inbox;
 mod incoming;
 mod instance;
+mod interactive_catalog;
+mod interactive_state;
 mod known_lists;
 mod last_heard;
-mod link;
 mod list_memory;
 mod lists;
 mod open;
@@ -49,13 +51,11 @@ mod sole;
 mod sse;
 mod status;
 mod supervise;
-mod survey;
-mod survey_state;
 mod topics;
 mod voucher;
 
 pub use call::{
-    Answer, AnswerKind, BackChannel, Call, Caller, ClientSession, Conversation, LogLevel,
+    Answer, AnswerKind, BackChannel, Call, Caller, ClientChannel, ClientSession, LogLevel,
     QuestionError, ResponseSink, SinkError, Subscription,
 };
 pub use caller_view::{CallerView, VisibleItem};
@@ -73,7 +73,7 @@ pub use process::{Group, guard, outlive_signals};
 pub use server_id::ServerId;
 pub use shared::Surroundings;
 pub use sole::SoleClient;
-pub use status::{BreakerState, Load, Peer, Stage, State, Status, Trouble};
+pub use status::{BreakerState, Peer, Stage, State, Stats, Status, Trouble};
 pub use voucher::{IDENTITY_HEADER, Voucher};
 
 use std::sync::Arc;
@@ -102,7 +102,7 @@ pub trait Upstream: Send + Sync + 'static {
 
     /// What it may be asked at once and for how long, and how it stands with that; none for servers
     /// of our own. No I/O.
-    fn load(&self) -> Option<Load> {
+    fn stats(&self) -> Option<Stats> {
         None
     }
 
@@ -151,7 +151,7 @@ pub trait Upstream: Send + Sync + 'static {
     /// Finds out, unless it is known, what is only offered to clients of this era that can be asked
     /// things: the part of the catalog that is `asking`. Returns when it is known, or cannot be
     /// known now.
-    fn survey(&self, _era: Era) -> BoxFuture<'_, ()> {
+    fn wait_for_interactive(&self, _era: Era) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 

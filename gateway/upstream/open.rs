@@ -10,14 +10,14 @@ use tokio::sync::Notify;
 
 use crate::call::ClientSession;
 use crate::config::{Config, EraChoice, Transport};
-use crate::connection::{Connection, Link};
+use crate::connection::{Connection, ServerTransport};
 use crate::duplex::{Bounds, Duplex};
 use crate::failure::Kind;
 use crate::handshake::{self, Introduction, Refused};
-use crate::http::HttpLink;
+use crate::http::HttpTransport;
+use crate::inbox::Inbox;
 use crate::incoming::Intake;
 use crate::last_heard::LastHeard;
-use crate::link::Inbox;
 use crate::process::network;
 use crate::receiver::{Acknowledgements, Behind, Over, Paces, Receiver};
 use crate::shared::Shared;
@@ -38,7 +38,7 @@ pub(crate) enum Role {
     /// One client's.
     Session(SessionRole),
     /// Reading what is only offered to clients that can be asked things. Nobody is behind it.
-    Scout,
+    Probe,
 }
 
 /// One client session, by its key.
@@ -76,9 +76,13 @@ pub(crate) async fn open(shared: &Shared, role: Role) -> Result<(Connection, Ove
 
 async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), Refused> {
     let over = Over::default();
-    let stale =
-        Arc::clone(if matches!(role, Role::Scout) { &shared.survey.stale } else { &shared.stale });
-    let is_own = !matches!(role, Role::Shared);
+    let config = shared.config.load_full();
+    // Only the legacy era has connections of their own for clients.
+    let (choice, stale) = match role {
+        Role::Shared => (choose_era(shared, config.era), &shared.stale),
+        Role::Session(_) => (EraChoice::Legacy, &shared.stale),
+        Role::Probe => (EraChoice::Legacy, &shared.interactive.stale),
+    };
     let identification = identify(shared, &role);
     let (behind, capabilities) = match role {
         Role::Shared => match &shared.around.sole {
@@ -86,13 +90,13 @@ async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), R
             Some(sole) => (Behind::Sole(Arc::clone(sole)), sole.capabilities().await),
         },
         Role::Session(client) => (Behind::Session(client.key, client.session), client.capabilities),
-        Role::Scout => (Behind::Nobody, bridged()),
+        Role::Probe => (Behind::Nobody, bridged()),
     };
     let receiver = Arc::new(Receiver {
         id: shared.id.clone(),
         metrics: Arc::clone(&shared.metrics),
         events: shared.events().clone(),
-        stale,
+        stale: Arc::clone(stale),
         announced: Arc::clone(&shared.announced),
         behind,
         modern: AtomicBool::new(false),
@@ -102,27 +106,23 @@ async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), R
         last_heard: LastHeard::of_connection(&shared.last_heard),
     });
     let inbox: Arc<dyn Inbox> = receiver.clone();
-    let config = shared.config.load_full();
-    let known = shared.known_legacy.load(Ordering::Relaxed) && config.era == EraChoice::Auto;
-    // Only the legacy era has connections of their own for clients.
-    let choice = if known || is_own { EraChoice::Legacy } else { config.era };
     let info = Arc::clone(&shared.around.info);
-    let intro = Introduction { info: Arc::clone(&info), capabilities };
-    let (link, transport, child) = carry(shared, &inbox, identification.clone()).await?;
-    match handshake::open(&link, choice, transport, &intro).await {
-        Ok(peer) => Ok((Connection::new(link, peer, child, info, receiver), over)),
+    let intro = Introduction { info: info.clone(), capabilities };
+    let (transport, transport_name, child) = carry(shared, &inbox, identification.clone()).await?;
+    match handshake::open(&transport, choice, transport_name, &intro).await {
+        Ok(peer) => Ok((Connection::new(transport, peer, child, info, receiver), over)),
         Err(refused) if refused.maybe_sse && matches!(config.transport, Transport::Http { .. }) => {
-            let Ok(duplex) = sse_link(shared, &inbox, identification).await else {
+            let Ok(duplex) = sse_transport(shared, &inbox, identification).await else {
                 return Err(refused);
             };
             shared.known_sse.store(true, Ordering::Relaxed);
-            let link = Link::Duplex(duplex);
-            let peer = handshake::open(&link, EraChoice::Legacy, "sse", &intro).await?;
-            Ok((Connection::new(link, peer, None, info, receiver), over))
+            let transport = ServerTransport::Duplex(duplex);
+            let peer = handshake::open(&transport, EraChoice::Legacy, "sse", &intro).await?;
+            Ok((Connection::new(transport, peer, None, info, receiver), over))
         }
         Err(mut refused) => {
             if let Some(child) = child {
-                if let Link::Duplex(duplex) = &link {
+                if let ServerTransport::Duplex(duplex) = &transport {
                     duplex.close();
                 }
                 let exit = child.close(GRACE).await;
@@ -134,13 +134,20 @@ async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), R
     }
 }
 
+fn choose_era(shared: &Shared, configured: EraChoice) -> EraChoice {
+    if configured == EraChoice::Auto && shared.known_legacy.load(Ordering::Relaxed) {
+        return EraChoice::Legacy;
+    }
+    configured
+}
+
 /// What a server that wants to know is told: on a client's own connection for that client, else
 /// for the gateway.
 fn identify(shared: &Shared, role: &Role) -> Option<Identification> {
     let audience = shared.config.load().identity.clone()?;
     let client = match role {
         Role::Session(client) => client.voucher.clone(),
-        Role::Shared | Role::Scout => None,
+        Role::Shared | Role::Probe => None,
     };
     let owner = match client {
         Some(client) => client,
@@ -164,7 +171,7 @@ async fn carry(
     shared: &Shared,
     inbox: &Arc<dyn Inbox>,
     identification: Option<Identification>,
-) -> Result<(Link, &'static str, Option<process::Child>), Refused> {
+) -> Result<(ServerTransport, &'static str, Option<process::Child>), Refused> {
     let config = shared.config.load_full();
     match &config.transport {
         Transport::Stdio { command, args, env, cwd, has_network } => {
@@ -184,13 +191,13 @@ async fn carry(
             };
             let bounds = bounds(&config);
             let duplex = Duplex::lines(stdout, stdin, bounds, Arc::clone(inbox), intake(shared));
-            Ok((Link::Duplex(duplex), "stdio", Some(child)))
+            Ok((ServerTransport::Duplex(duplex), "stdio", Some(child)))
         }
         Transport::Http { .. } if !shared.known_sse.load(Ordering::Relaxed) => {
             let Some((origin, headers)) = &shared.origin else {
                 return Err(Refused::new(Stage::Connect, "no URL"));
             };
-            let link = HttpLink::new(
+            let transport = HttpTransport::new(
                 origin.clone(),
                 headers.clone(),
                 Arc::clone(&shared.config),
@@ -198,16 +205,16 @@ async fn carry(
                 intake(shared),
                 identification,
             );
-            Ok((Link::Http(Arc::new(link)), "http", None))
+            Ok((ServerTransport::Http(Arc::new(transport)), "http", None))
         }
         Transport::Http { .. } | Transport::Sse { .. } => {
-            let duplex = sse_link(shared, inbox, identification).await?;
-            Ok((Link::Duplex(duplex), "sse", None))
+            let duplex = sse_transport(shared, inbox, identification).await?;
+            Ok((ServerTransport::Duplex(duplex), "sse", None))
         }
     }
 }
 
-async fn sse_link(
+async fn sse_transport(
     shared: &Shared,
     inbox: &Arc<dyn Inbox>,
     identification: Option<Identification>,
@@ -243,14 +250,14 @@ fn bounds(config: &Config) -> Bounds {
 /// when it stands, or after a moment when it does not; it goes on until the connection is over.
 /// What may have been missed while the stream was down is told when it stands again.
 pub(crate) async fn follow_session(connection: &Arc<Connection>) {
-    let Some(link) = handshake::http(&connection.link).cloned() else { return };
+    let Some(transport) = handshake::http(&connection.transport).cloned() else { return };
     let opened = Arc::new(Notify::new());
     let tell = Arc::clone(&opened);
     let over = connection.over().clone();
     let followed = Arc::downgrade(connection);
     tokio::spawn(async move {
         tokio::select! {
-            failure = link.listen(|first| {
+            failure = transport.listen(|first| {
                 if first {
                     tell.notify_one();
                 } else if let Some(connection) = followed.upgrade() {

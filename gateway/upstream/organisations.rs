@@ -23,7 +23,7 @@ const FOR_CALLS: usize = 2;
 /// More than an organisation has integrations.
 const QUEUE: usize = 4096;
 /// How long a server waits for others to rest.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// Lists of an organisation that are looked up in the store at once.
 const RECALLS: usize = 2;
 
@@ -181,7 +181,7 @@ impl OrganisationPart {
         }
         let waits = self.awake.acquire(CallerId::alone(0));
         self.rest_idlest();
-        tokio::time::timeout(PATIENCE, waits).await.ok()?.ok()
+        tokio::time::timeout(TIMEOUT, waits).await.ok()?.ok()
     }
 
     fn rest_idlest(&self) {

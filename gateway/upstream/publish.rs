@@ -23,7 +23,7 @@ impl Shared {
     /// Publishes lists that were just read; the version grows only when something differs.
     pub(crate) fn publish(&self, mut catalog: Catalog) {
         self.read_at.store(self.now_ms(), Ordering::Relaxed);
-        self.survey.complete(&mut catalog);
+        self.interactive.complete(&mut catalog);
         self.replace_catalog(catalog);
     }
 
@@ -75,7 +75,7 @@ impl Shared {
         }
         let bytes = old.bytes();
         self.catalog.store(Arc::default());
-        self.survey.forget();
+        self.interactive.forget();
         drop(replacing);
         tracing::debug!(server = %self.id, bytes, "its lists are forgotten, for those of others");
         let _ = self.events().send(Event::Changed { server: self.id.clone() });

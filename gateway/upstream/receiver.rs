@@ -18,10 +18,10 @@ use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
 
 use crate::announced::Announced;
-use crate::call::{ClientSession, Conversation, QuestionError};
+use crate::call::{ClientChannel, ClientSession, QuestionError};
 use crate::future::BoxFuture;
+use crate::inbox::Inbox;
 use crate::last_heard::LastHeard;
-use crate::link::Inbox;
 use crate::server_id::ServerId;
 use crate::sole::SoleClient;
 use crate::topics::Topic;
@@ -136,7 +136,7 @@ enum Declared {
 struct Asker {
     server: ServerId,
     /// The way back of the only call that runs.
-    running: Option<Arc<dyn Conversation>>,
+    running: Option<Arc<dyn ClientChannel>>,
     session: Option<Arc<dyn ClientSession>>,
     declared: Declared,
 }
@@ -154,7 +154,7 @@ impl Asker {
             Declared::OfClient => {}
         }
         match (&self.running, &self.session) {
-            (Some(conversation), _) => conversation.ask(method, params).await,
+            (Some(channel), _) => channel.ask(method, params).await,
             (None, Some(session)) => session.ask(&self.server, method, params).await,
             (None, None) => Err(QuestionError::Undeclared),
         }
@@ -197,7 +197,7 @@ impl Over {
 }
 
 impl Inbox for Receiver {
-    fn notification(&self, note: Request, running: Option<Arc<dyn Conversation>>) {
+    fn notification(&self, note: Request, running: Option<Arc<dyn ClientChannel>>) {
         if note.text.len() > MAX_MESSAGE {
             tracing::debug!(server = %self.id, bytes = note.text.len(), "a notification was \
                 dropped: it is too long");
@@ -216,7 +216,7 @@ impl Inbox for Receiver {
                 }
             }
             Method::Message => match (running, self.behind.session()) {
-                (Some(conversation), _) => conversation.log(&note),
+                (Some(channel), _) => channel.log(&note),
                 (None, Some(session)) => session.log(&self.id, &note),
                 // It may be about any client's call: whoever takes it decides whom it may be told.
                 (None, None)
@@ -250,7 +250,7 @@ impl Inbox for Receiver {
     fn question(
         &self,
         question: Request,
-        running: Option<Arc<dyn Conversation>>,
+        running: Option<Arc<dyn ClientChannel>>,
     ) -> BoxFuture<'static, Bytes> {
         let id = question.id_bytes();
         let asker = Asker {

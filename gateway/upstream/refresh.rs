@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::catalog::{Catalog, Kind as ListKind};
-use crate::connection::{Connection, Link};
+use crate::connection::{Connection, ServerTransport};
 use crate::failure::Kind;
 use crate::lists;
 use crate::shared::Shared;
@@ -37,8 +37,8 @@ async fn read_again(shared: &Shared, connection: &Connection) -> Result<(), Stri
     match tokio::time::timeout(config.start_timeout, reading).await {
         Ok(Ok(catalog)) => {
             shared.publish(catalog);
-            if matches!(connection.link, Link::Duplex(_)) {
-                shared.survey.stale.notify_one();
+            if matches!(connection.transport, ServerTransport::Duplex(_)) {
+                shared.interactive.stale.notify_one();
             }
         }
         Ok(Err(failure))

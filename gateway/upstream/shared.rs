@@ -20,9 +20,10 @@ use crate::announced::Announced;
 use crate::breaker::Breaker;
 use crate::catalog::Catalog;
 use crate::config::{Config, Transport};
-use crate::connection::{Connection, Link};
+use crate::connection::{Connection, ServerTransport};
 use crate::echoed;
 use crate::health::SilentEnds;
+use crate::interactive_state::InteractiveState;
 use crate::known_lists::CatalogMemory;
 use crate::last_heard::LastHeard;
 use crate::organisations::OrganisationPart;
@@ -32,7 +33,6 @@ use crate::session_connections::Sessions;
 use crate::settings::Settings;
 use crate::sole::SoleClient;
 use crate::status::{State, Status, Trouble};
-use crate::survey_state::Survey;
 use crate::topics::{SessionTopics, Wanted};
 use crate::voucher::{Identification, Voucher};
 use crate::{Event, Events};
@@ -100,7 +100,7 @@ pub(crate) struct Shared {
     pub(crate) sessions: Sessions,
     pub(crate) wanted: Wanted,
     pub(crate) session_topics: SessionTopics,
-    pub(crate) survey: Survey,
+    pub(crate) interactive: InteractiveState,
     /// Where its lists outlive the process.
     pub(crate) memory: Option<Arc<dyn CatalogMemory>>,
     /// When that got them last, in ms since `epoch`, and 0 before.
@@ -220,7 +220,7 @@ impl Shared {
             sessions: Sessions::default(),
             wanted: Wanted::default(),
             session_topics: SessionTopics::default(),
-            survey: Survey::default(),
+            interactive: InteractiveState::default(),
             memory,
             kept_at: AtomicU64::new(0),
             woken: Notify::new(),
@@ -253,7 +253,7 @@ impl Shared {
         self.bound_messages();
         if !reads_alike {
             self.stale.notify_one();
-            self.survey.stale.notify_one();
+            self.interactive.stale.notify_one();
         }
         // It may have failed for what is changed now.
         if self.status.load().state == State::Failed {
@@ -273,7 +273,7 @@ impl Shared {
     pub(crate) fn bound_messages(&self) {
         let config = self.config.load_full();
         for connection in self.sessions.all().iter().chain(self.live.load().iter()) {
-            if let Link::Duplex(duplex) = &connection.link {
+            if let ServerTransport::Duplex(duplex) = &connection.transport {
                 duplex.bound_messages(config.message_bytes(), config.limits.depth);
             }
         }

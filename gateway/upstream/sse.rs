@@ -19,8 +19,8 @@ use url::{Position, Url};
 
 use crate::duplex::{Bounds, Duplex, Exchange};
 use crate::failure::{Failure, Kind};
+use crate::inbox::Inbox;
 use crate::incoming::{EventReader, Intake};
-use crate::link::Inbox;
 use crate::voucher::Identification;
 use post::Posts;
 use request::{make_request, read_status};

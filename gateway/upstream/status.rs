@@ -61,7 +61,7 @@ pub struct Trouble {
 
 /// How much a server may be asked at once and how long, and how it stands with that now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Load {
+pub struct Stats {
     pub start_timeout: Duration,
     pub call_timeout: Duration,
     /// Tools with a time of their own.
@@ -99,7 +99,7 @@ impl BreakerState {
     }
 }
 
-impl Load {
+impl Stats {
     /// For people and programs: times in milliseconds.
     #[must_use]
     pub fn json(&self) -> Value {

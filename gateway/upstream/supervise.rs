@@ -12,16 +12,16 @@ use lockgate_protocol::revision::Era;
 use serde_json::json;
 
 use crate::catalog::Catalog;
-use crate::connection::{Ask, Connection, Link};
+use crate::connection::{Ask, Connection, ServerTransport};
 use crate::failure::{Failure, Kind};
 use crate::handshake::Refused;
+use crate::interactive_catalog;
 use crate::open::{Role, open};
 use crate::receiver::Over;
 use crate::refresh::{CARRIED, refresh};
 use crate::reread::Rereading;
 use crate::shared::Shared;
 use crate::status::{self, Stage, State, Trouble};
-use crate::survey;
 use crate::{Event, health, lists};
 
 /// Pause before the first restart; doubles up to the longest.
@@ -73,7 +73,7 @@ pub(crate) async fn supervise(shared: Arc<Shared>) {
     }
     let live = shared.live.swap(None);
     *shared.place.lock() = None;
-    shared.survey.end().await;
+    shared.interactive.end().await;
     let all = shared.sessions.take().into_iter().chain(live);
     let closing: Vec<_> = all.map(|c| tokio::spawn(async move { c.close(GRACE).await })).collect();
     for task in closing {
@@ -126,13 +126,13 @@ async fn cycle(shared: &Arc<Shared>) -> Ended {
         () = shared.unused() => {
             shared.live.store(None);
             shared.begin_rest();
-            shared.survey.end().await;
+            shared.interactive.end().await;
             shared.part(connection);
             return Ended::Unused;
         }
     };
     shared.live.store(None);
-    shared.survey.end().await;
+    shared.interactive.end().await;
     let child = connection.child.lock().take();
     let mut refused = Refused::new(Stage::Run, words);
     if let Some(child) = child {
@@ -191,7 +191,7 @@ fn describe_peer(connection: &Connection) -> status::Peer {
     status::Peer {
         era: connection.era(),
         revision: connection.peer.revision,
-        transport: connection.peer.transport,
+        transport: connection.peer.transport_name,
         name: connection.peer.name.clone(),
         version: connection.peer.version.clone(),
     }
@@ -254,15 +254,15 @@ async fn bring_up(
 /// Follows a connected server until it is lost; gives the words why.
 async fn stay(shared: &Arc<Shared>, connection: &Arc<Connection>, over: &Over) -> String {
     let follow = follow(shared, connection);
-    let survey = survey::keep(shared, connection);
-    tokio::pin!(follow, survey);
+    let interactive = interactive_catalog::keep(shared, connection);
+    tokio::pin!(follow, interactive);
     let mut rereading = Rereading::new();
     loop {
         tokio::select! {
             words = over.wait() => return words,
             words = connection.exit() => return words,
             words = &mut follow => return words,
-            () = &mut survey => {}
+            () = &mut interactive => {}
             () = shared.stale.notified() => rereading.announce(Instant::now()),
             () = shared.suspect.notified() => rereading.suspect(Instant::now()),
             () = rereading.wait() => {
@@ -279,10 +279,10 @@ async fn stay(shared: &Arc<Shared>, connection: &Arc<Connection>, over: &Over) -
 /// The stream on which the server tells of changes; gives words when that shows that the server is
 /// lost.
 async fn follow(shared: &Arc<Shared>, connection: &Arc<Connection>) -> String {
-    match (connection.era(), &connection.link) {
+    match (connection.era(), &connection.transport) {
         (Era::Modern, _) => listen(shared, connection).await,
-        (Era::Legacy, Link::Http(link)) => {
-            let listening = link.listen(|first| {
+        (Era::Legacy, ServerTransport::Http(transport)) => {
+            let listening = transport.listen(|first| {
                 if !first {
                     missed(shared);
                 }
@@ -292,7 +292,7 @@ async fn follow(shared: &Arc<Shared>, connection: &Arc<Connection>) -> String {
                 return failure.words.to_string();
             }
         }
-        (Era::Legacy, Link::Duplex(_)) => {}
+        (Era::Legacy, ServerTransport::Duplex(_)) => {}
     }
     std::future::pending().await
 }

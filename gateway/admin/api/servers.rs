@@ -181,13 +181,13 @@ impl Internals {
             trouble = Some(found.to_string());
             stderr.clone_from(&found.stderr);
         }
-        let load = server.load().map(|load| load.json());
+        let load = server.stats().map(|stats| stats.json());
         Self { trouble, stderr, omitted: server.catalog().omitted.clone(), load }
     }
 }
 
 fn last_heard(server: &dyn Upstream) -> Option<String> {
-    let at = SystemTime::now().checked_sub(server.load()?.silent)?;
+    let at = SystemTime::now().checked_sub(server.stats()?.silent)?;
     Some(write_time(at))
 }
 

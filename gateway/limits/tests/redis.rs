@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
 /// Kills the server when its standard input ends, which it does with the tests, however they go.
 const WATCH: &str = "\"$0\" \"$@\" & pid=$!; read _; kill -KILL $pid 2>/dev/null; wait $pid";
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) struct Redis {
     program: PathBuf,
@@ -73,7 +73,7 @@ impl Redis {
         let began = Instant::now();
         while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
             let log = std::fs::read_to_string(self.folder.path().join("log")).unwrap();
-            assert!(began.elapsed() < PATIENCE, "Redis did not start: {log}");
+            assert!(began.elapsed() < TIMEOUT, "Redis did not start: {log}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }

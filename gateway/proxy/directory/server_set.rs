@@ -19,7 +19,7 @@ pub(crate) struct ServerSet {
     /// Those of which something is known, and is merged; or which somebody has waited for in vain.
     known: Mutex<HashSet<Instance>>,
     /// The version of the catalog that has what servers offer to modern clients that can be asked.
-    pub(super) surveyed: AtomicU64,
+    pub(super) interactive_known: AtomicU64,
     /// All of them are known.
     settled: AtomicBool,
     settling: Notify,
@@ -30,7 +30,7 @@ impl Default for ServerSet {
         Self {
             servers: Mutex::default(),
             known: Mutex::default(),
-            surveyed: AtomicU64::new(u64::MAX),
+            interactive_known: AtomicU64::new(u64::MAX),
             settled: AtomicBool::new(false),
             settling: Notify::new(),
         }

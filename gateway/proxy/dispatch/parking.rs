@@ -13,7 +13,7 @@ use lockgate_protocol::revision::Era;
 use lockgate_protocol::scan;
 use lockgate_telemetry::{CallTrace, ToolMetrics};
 use lockgate_upstream::{
-    Answer, AnswerKind, BackChannel, Call, Caller, Conversation, Failure, ListKind, ServerId,
+    Answer, AnswerKind, BackChannel, Call, Caller, ClientChannel, Failure, ListKind, ServerId,
     Upstream,
 };
 use serde_json::{Map, Value, json};
@@ -45,7 +45,7 @@ struct OwnedCall {
 }
 
 impl OwnedCall {
-    async fn run(&self, conversation: Option<Arc<dyn Conversation>>) -> Result<Answer, Failure> {
+    async fn run(&self, channel: Option<Arc<dyn ClientChannel>>) -> Result<Answer, Failure> {
         let call = Call {
             method: self.method,
             target: &self.target,
@@ -53,7 +53,7 @@ impl OwnedCall {
             replaced: &self.replaced,
             caller: &self.caller,
             caller_view: None,
-            conversation,
+            channel,
             sink: None,
             tool: self.tool.clone(),
             trace: self.trace.clone(),
@@ -155,7 +155,7 @@ fn begin(
         is_unnamed,
         channel,
     );
-    let call: Arc<dyn Conversation> = bridge.clone();
+    let call: Arc<dyn ClientChannel> = bridge.clone();
     let declared = (context.principal.clone(), capabilities.clone());
     let lease = clients.lease(declared, &id, Arc::downgrade(&call), limits.sessions, || {
         gateway.sessions.next_key()

@@ -7,7 +7,7 @@ use lockgate_protocol::jsonrpc;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use lockgate_telemetry::Outcome;
-use lockgate_upstream::{Answer, AnswerKind, Call, Conversation, Failure, ResponseSink, Upstream};
+use lockgate_upstream::{Answer, AnswerKind, Call, ClientChannel, Failure, ResponseSink, Upstream};
 
 use super::record::CallRecord;
 use super::{converted_task, parking, task};
@@ -166,7 +166,7 @@ async fn make_call(
         replaced: permitted.replaced(),
         caller: &context.caller,
         caller_view: Some(eyes),
-        conversation: paths.channel.clone().map(|channel| channel as Arc<dyn Conversation>),
+        channel: paths.channel.clone().map(|channel| channel as Arc<dyn ClientChannel>),
         sink: paths.relay.clone().map(|relay| relay as Arc<dyn ResponseSink>),
         tool: permitted.metrics(),
         trace: record.call_trace(),

@@ -16,7 +16,7 @@ use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::scan::{self, MAX_DEPTH};
 use lockgate_protocol::write;
 use lockgate_upstream::{
-    Answer, AnswerKind, Call, Caller, Conversation, Failure, FailureKind, Upstream,
+    Answer, AnswerKind, Call, Caller, ClientChannel, Failure, FailureKind, Upstream,
 };
 use serde_json::{Map, Value, json};
 
@@ -316,7 +316,7 @@ async fn call(
     request: &Request,
     channel: Option<&Arc<CallChannel>>,
 ) -> Result<Answer, Failure> {
-    let conversation = channel.map(|channel| Arc::clone(channel) as Arc<dyn Conversation>);
+    let channel = channel.map(|channel| Arc::clone(channel) as Arc<dyn ClientChannel>);
     let call = Call {
         method: request.method,
         target: own,
@@ -324,7 +324,7 @@ async fn call(
         replaced: &[],
         caller,
         caller_view: None,
-        conversation,
+        channel,
         sink: None,
         tool: None,
         trace: None,

@@ -95,7 +95,7 @@ fn tell_servers(gateway: &Gateway, session: &Arc<Session>, view: &View) {
         // Begun now, so that the first list has less to wait for.
         for server in view.servers.values() {
             let server = Arc::clone(server);
-            tokio::spawn(async move { server.survey(Era::Legacy).await });
+            tokio::spawn(async move { server.wait_for_interactive(Era::Legacy).await });
         }
     }
 }

@@ -8,9 +8,9 @@ use lockgate_authn::{Identity, Principal};
 
 use super::*;
 
-struct Talk;
+struct SilentChannel;
 
-impl Conversation for Talk {
+impl ClientChannel for SilentChannel {
     fn wants_progress(&self) -> bool {
         false
     }
@@ -41,7 +41,7 @@ impl Rig {
             Principal::new(Identity::new("key", who)),
             Bytes::from_static(capabilities.as_bytes()),
         );
-        let call: Arc<dyn Conversation> = Arc::new(Talk);
+        let call: Arc<dyn ClientChannel> = Arc::new(SilentChannel);
         self.clients.lease(declared, &ServerId::shared(slug), Arc::downgrade(&call), 3, || {
             self.next.set(self.next.get() + 1);
             self.next.get()
@@ -94,7 +94,7 @@ fn only_idle_lanes_expire() {
 async fn a_question_that_names_no_call_is_about_the_only_one() {
     let clients = ModernClients::default();
     let declared = || (Principal::new(Identity::new("key", "ann")), Bytes::from_static(b"{}"));
-    let call: Arc<dyn Conversation> = Arc::new(Talk);
+    let call: Arc<dyn ClientChannel> = Arc::new(SilentChannel);
     let first =
         clients.lease(declared(), &ServerId::shared("a"), Arc::downgrade(&call), 3, || 1).unwrap();
     let other =

@@ -10,7 +10,7 @@ use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::question;
 use lockgate_protocol::revision::Revision;
-use lockgate_upstream::{Answer, BoxFuture, Conversation, Failure, QuestionError, ServerId};
+use lockgate_upstream::{Answer, BoxFuture, ClientChannel, Failure, QuestionError, ServerId};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
@@ -200,7 +200,7 @@ impl Drop for TakeBack<'_> {
     }
 }
 
-impl Conversation for Bridge {
+impl ClientChannel for Bridge {
     fn wants_progress(&self) -> bool {
         self.wants_progress
     }

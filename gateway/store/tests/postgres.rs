@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// then its folder goes, if it is named.
 const WATCH: &str = "\"$@\" & pid=$!; read _; kill -INT $pid 2>/dev/null; wait $pid; \
     case \"$0\" in */lockgate-store*) rm -rf \"$0\" ;; esac";
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) struct Postgres {
     port: u16,
@@ -133,7 +133,7 @@ impl Postgres {
         let log = self.folder.path().join("log");
         let is_ready = || std::fs::read_to_string(&log).unwrap().contains("ready to accept");
         while !is_ready() {
-            assert!(began.elapsed() < PATIENCE, "PostgreSQL did not start");
+            assert!(began.elapsed() < TIMEOUT, "PostgreSQL did not start");
             std::thread::sleep(Duration::from_millis(50));
         }
     }

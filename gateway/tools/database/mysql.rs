@@ -25,7 +25,7 @@ use place::{Ending, Name, Place};
 pub(super) const EXPLAIN: &str = "EXPLAIN FORMAT=JSON";
 
 /// How long a caller waits for a place in the pool.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// What a cancelled statement gets to end.
 const GRACE: Duration = Duration::from_secs(2);
 /// What the role may be allowed on everything (`*.*`).
@@ -87,7 +87,7 @@ impl Mysql {
 
     /// Runs one statement.
     pub(super) async fn run(&self, ask: &Ask) -> Result<Answer, ToolError> {
-        let permit = tokio::time::timeout(PATIENCE, Arc::clone(&self.places).acquire_owned()).await;
+        let permit = tokio::time::timeout(TIMEOUT, Arc::clone(&self.places).acquire_owned()).await;
         let Ok(Ok(permit)) = permit else {
             return Err(ToolError::new(
                 "all connections to this database are busy: try again in a moment",
@@ -141,7 +141,7 @@ impl Mysql {
 
     /// Connects and looks at the role.
     async fn open(&self) -> Result<Session, ToolError> {
-        let connect = tokio::time::timeout(PATIENCE, Conn::new(self.ending.options.clone()));
+        let connect = tokio::time::timeout(TIMEOUT, Conn::new(self.ending.options.clone()));
         let Ok(connected) = connect.await else {
             return Err(ToolError::new("the database does not answer"));
         };

@@ -25,7 +25,7 @@ use held::Held;
 use wire::{Session, Trouble};
 
 /// How long a caller waits for a place in the pool.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// What a cancelled statement gets to end.
 const GRACE: Duration = Duration::from_secs(2);
 /// `query_canceled`, which a timeout is too.
@@ -79,7 +79,7 @@ impl Postgres {
 
     /// Runs one statement.
     pub(super) async fn run(&self, ask: &Ask) -> Result<Answer, ToolError> {
-        let place = tokio::time::timeout(PATIENCE, Arc::clone(&self.places).acquire_owned()).await;
+        let place = tokio::time::timeout(TIMEOUT, Arc::clone(&self.places).acquire_owned()).await;
         let Ok(Ok(place)) = place else {
             return Err(ToolError::new(
                 "all connections to this database are busy: try again in a moment",

@@ -109,7 +109,7 @@ async fn call(server: &dyn Upstream, request: &Request) -> Result<(), String> {
         replaced: &[],
         caller: &caller,
         caller_view: None,
-        conversation: None,
+        channel: None,
         sink: None,
         tool: None,
         trace: None,

@@ -20,8 +20,7 @@ const VALUES: usize = 100;
 
 impl Server {
     pub(super) async fn answer_call(&self, call: &Call<'_>) -> Result<Value, Rejection> {
-        let client =
-            Client { conversation: call.conversation.clone(), caller_view: call.caller_view };
+        let client = Client { channel: call.channel.clone(), caller_view: call.caller_view };
         match call.method {
             Method::ToolsCall => Ok(self.call_tool(call, client).await?),
             Method::PromptsGet => Ok(self.get_prompt(call, client).await?),

@@ -157,7 +157,7 @@ fn describe(server: &dyn Upstream, [tools, prompts, resources, templates]: [usiz
         "templates": templates,
         "failedStage": null,
         "failedReason": null,
-        "load": server.load().map(|load| load.json()),
+        "load": server.stats().map(|stats| stats.json()),
     });
     if let Some(peer) = &status.peer {
         described["era"] = peer.era.as_str().into();

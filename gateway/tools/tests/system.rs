@@ -202,7 +202,7 @@ async fn nothing_secret_is_in_servers_and_health() {
             replaced: &[],
             caller: &caller,
             caller_view: Some(&Sees),
-            conversation: None,
+            channel: None,
             sink: None,
             tool: None,
             trace: None,

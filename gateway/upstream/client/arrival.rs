@@ -10,18 +10,18 @@ use crate::shared::Shared;
 use crate::status::State;
 
 /// How long a call waits for a server that is just starting or reconnecting.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// How long it waits for one that has failed and is tried again.
-const RETRY_PATIENCE: Duration = Duration::from_secs(2);
+const RETRY_TIMEOUT: Duration = Duration::from_secs(2);
 impl Shared {
     /// The connection that everybody shares, once there is one.
     pub(super) async fn coming_up(&self) -> Result<Arc<Connection>, Failure> {
         self.called.notify_one();
         let failed = self.recovery.failed();
-        let patience =
-            if self.status.load().state == State::Failed { RETRY_PATIENCE } else { PATIENCE };
-        let patience = patience.min(self.config.load().call_timeout);
-        let mut deadline = std::pin::pin!(tokio::time::sleep(patience));
+        let deadline =
+            if self.status.load().state == State::Failed { RETRY_TIMEOUT } else { TIMEOUT };
+        let deadline = deadline.min(self.config.load().call_timeout);
+        let mut deadline = std::pin::pin!(tokio::time::sleep(deadline));
         loop {
             let changed = self.changed.notified();
             if let Some(connection) = self.live.load_full() {

@@ -6,7 +6,7 @@ use lockgate_telemetry::{CallTrace, Network, Note, OperationSpan, Target, TraceC
 
 use crate::call::{Answer, Call};
 use crate::config::Transport;
-use crate::connection::{Connection, Link};
+use crate::connection::{Connection, ServerTransport};
 use crate::failure::Failure;
 use crate::shared::Shared;
 
@@ -56,9 +56,9 @@ fn find_target<'a>(call: &Call<'a>) -> Target<'a> {
 
 fn describe_way(span: &mut OperationSpan, shared: &Shared, connection: &Connection) {
     let mut version = None;
-    if let Link::Http(link) = &connection.link {
-        version = link.version();
-        if let Some(session) = link.session() {
+    if let ServerTransport::Http(transport) = &connection.transport {
+        version = transport.version();
+        if let Some(session) = transport.session() {
             span.set_session(&session);
         }
     }

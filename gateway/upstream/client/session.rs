@@ -58,8 +58,8 @@ impl Shared {
             Era::Modern => {
                 by_caller
                     && caller.era == Era::Legacy
-                    && self.survey.is_dual()
-                    && self.survey.offers(about.0, about.1)
+                    && self.interactive.is_dual()
+                    && self.interactive.offers(about.0, about.1)
             }
         }
     }

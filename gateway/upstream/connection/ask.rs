@@ -7,7 +7,7 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::outbound::Outbound;
 use lockgate_telemetry::ToolMetrics;
 
-use crate::call::{Conversation, ResponseSink};
+use crate::call::{ClientChannel, ResponseSink};
 use crate::voucher::Voucher;
 
 /// How long a server may work in silence on a request of the gateway itself.
@@ -25,7 +25,7 @@ pub(crate) struct Ask<'a> {
     pub(crate) capabilities: &'a [u8],
     /// `Mcp-Param-*` headers.
     pub(crate) params: &'a [(&'a str, String)],
-    pub(crate) conversation: Option<Arc<dyn Conversation>>,
+    pub(crate) channel: Option<Arc<dyn ClientChannel>>,
     /// Takes the answer when it is large.
     pub(crate) sink: Option<Arc<dyn ResponseSink>>,
     /// For whom it is; without it for whose the connection is.
@@ -46,7 +46,7 @@ impl<'a> Ask<'a> {
             outbound: Outbound { replaced, ..Outbound::default() },
             capabilities: b"{}",
             params: &[],
-            conversation: None,
+            channel: None,
             sink: None,
             voucher: None,
             tool: None,

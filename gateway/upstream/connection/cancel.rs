@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use lockgate_protocol::outbound;
 
-use crate::http::HttpLink;
+use crate::http::HttpTransport;
 use crate::voucher::Voucher;
 
 /// Tells a legacy server that nobody waits for its answer any more.
 pub(super) struct CancelOnDrop<'a> {
     /// Gone once the answer is there.
-    pub(super) link: Option<&'a Arc<HttpLink>>,
+    pub(super) transport: Option<&'a Arc<HttpTransport>>,
     pub(super) id: u64,
     /// Who waits no more.
     pub(super) voucher: Option<&'a Arc<dyn Voucher>>,
@@ -18,11 +18,11 @@ pub(super) struct CancelOnDrop<'a> {
 
 impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
-        if let Some(link) = self.link
+        if let Some(transport) = self.transport
             && tokio::runtime::Handle::try_current().is_ok()
         {
             let text = outbound::cancelled(self.id, "the caller does not wait any more");
-            link.notify(text.into(), self.voucher.map(|voucher| &**voucher));
+            transport.notify(text.into(), self.voucher.map(|voucher| &**voucher));
         }
     }
 }

@@ -8,7 +8,7 @@ use lockgate_protocol::jsonrpc::Response;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::call::Conversation;
+use crate::call::ClientChannel;
 use crate::failure::{Failure, Kind};
 
 /// What an answer is sent through.
@@ -17,7 +17,7 @@ type Answer = oneshot::Sender<Result<Response, Failure>>;
 /// What a pending request is for.
 pub(super) enum Role {
     /// Somebody's call, with the way back to them.
-    Call(Option<Arc<dyn Conversation>>),
+    Call(Option<Arc<dyn ClientChannel>>),
     /// A subscription that stays open.
     Listen,
 }
@@ -64,7 +64,7 @@ struct State {
 }
 
 impl State {
-    /// To be dropped outside the lock, because nobody knows what a conversation does when it goes.
+    /// To be dropped outside the lock: nobody knows what a client channel does when it goes.
     fn take(&mut self, id: u64) -> Option<(Answer, Role)> {
         let taken = self.pending.remove(&id)?;
         if matches!(taken.1, Role::Call(_)) {
@@ -74,12 +74,12 @@ impl State {
     }
 
     /// The only call in flight: a server's message that names none can only be for that one.
-    fn only(&self) -> Option<(u64, Option<&Arc<dyn Conversation>>)> {
+    fn only(&self) -> Option<(u64, Option<&Arc<dyn ClientChannel>>)> {
         if self.calls != 1 {
             return None;
         }
         self.pending.iter().find_map(|(id, (_, role))| match role {
-            Role::Call(conversation) => Some((*id, conversation.as_ref())),
+            Role::Call(channel) => Some((*id, channel.as_ref())),
             Role::Listen => None,
         })
     }
@@ -109,8 +109,8 @@ impl Calls {
     pub(super) fn leave(&self, id: u64) -> bool {
         let mut state = self.0.lock();
         let taken = state.take(id);
-        if let Some((_, Role::Call(conversation))) = &taken {
-            let principal = conversation.as_ref().map(|conversation| conversation.principal());
+        if let Some((_, Role::Call(channel))) = &taken {
+            let principal = channel.as_ref().map(|channel| channel.principal());
             state.unanswered = state.unanswered.and(principal);
         }
         drop(state);
@@ -131,9 +131,9 @@ impl Calls {
     }
 
     /// The way back for one call.
-    pub(super) fn conversation(&self, id: u64) -> Option<Arc<dyn Conversation>> {
+    pub(super) fn channel(&self, id: u64) -> Option<Arc<dyn ClientChannel>> {
         match self.0.lock().pending.get(&id) {
-            Some((_, Role::Call(conversation))) => conversation.clone(),
+            Some((_, Role::Call(channel))) => channel.clone(),
             _ => None,
         }
     }
@@ -143,17 +143,17 @@ impl Calls {
         self.0.lock().only().map(|(id, _)| id)
     }
 
-    /// The conversation of the only call in flight, where what names no call can only be about it:
+    /// The client channel of the only call in flight: what names no call can only be about it,
     /// not after another principal's call was left, of which the server may still tell.
-    pub(super) fn running(&self) -> Option<Arc<dyn Conversation>> {
+    pub(super) fn running(&self) -> Option<Arc<dyn ClientChannel>> {
         let state = self.0.lock();
-        let conversation = state.only()?.1?;
+        let channel = state.only()?.1?;
         let is_certain = match state.unanswered {
             Unanswered::Nobodys => true,
-            Unanswered::Of(principal) => principal == conversation.principal(),
+            Unanswered::Of(principal) => principal == channel.principal(),
             Unanswered::Several => false,
         };
-        is_certain.then(|| Arc::clone(conversation))
+        is_certain.then(|| Arc::clone(channel))
     }
 
     pub(super) fn is_over(&self) -> bool {

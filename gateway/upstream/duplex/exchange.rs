@@ -1,6 +1,6 @@
-//! What comes in over one connection, and where it goes: answers to calls, progress to
-//! conversations, the rest to the inbox. What makes no sense is dropped and counted; it never ends
-//! the connection.
+//! What comes in over one connection, and where it goes: answers to calls, progress to client
+//! channels, the rest to the inbox. What makes no sense is dropped and counted; it never ends the
+//! connection.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use tokio::task::AbortHandle;
 use super::calls::{Calls, Found};
 use super::line::{Addressee, Ends, Line, number};
 use crate::failure::{Failure, Kind};
+use crate::inbox::Inbox;
 use crate::incoming::Intake;
-use crate::link::Inbox;
 use crate::open_questions::OpenQuestions;
 use crate::voucher::Voucher;
 
@@ -273,9 +273,9 @@ impl Exchange {
                 // Progress of a finished call belongs to nobody.
                 if let Some(token) = note.param("progressToken")
                     && let Some(id) = number(token)
-                    && let Some(conversation) = self.calls.conversation(id)
+                    && let Some(channel) = self.calls.channel(id)
                 {
-                    conversation.progress(&note);
+                    channel.progress(&note);
                 }
             }
             Method::Cancelled if self.questions.take_back(&note) => {}

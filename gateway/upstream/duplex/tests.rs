@@ -14,22 +14,22 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::{Bounds, Duplex};
-use crate::call::{Conversation, QuestionError};
+use crate::call::{ClientChannel, QuestionError};
 use crate::failure::{Failure, Kind};
 use crate::future::BoxFuture;
+use crate::inbox::Inbox;
 use crate::incoming::Intake;
-use crate::link::Inbox;
 
 const SOON: Duration = Duration::from_secs(5);
 const BOUNDS: Bounds = Bounds { message_bytes: 2000, depth: 16, outgoing: 4 };
 
-/// What reached the inbox or a conversation, as one line of text.
+/// What reached the inbox or a client channel, as one line of text.
 type Log = mpsc::UnboundedSender<String>;
 
 struct Recorder(Log);
 
 impl Inbox for Recorder {
-    fn notification(&self, note: Request, running: Option<Arc<dyn Conversation>>) {
+    fn notification(&self, note: Request, running: Option<Arc<dyn ClientChannel>>) {
         if let Some(running) = &running {
             running.log(&note);
         }
@@ -39,7 +39,7 @@ impl Inbox for Recorder {
     fn question(
         &self,
         question: Request,
-        running: Option<Arc<dyn Conversation>>,
+        running: Option<Arc<dyn ClientChannel>>,
     ) -> BoxFuture<'static, Bytes> {
         self.0.send(format!("question {} {}", question.method_name(), running.is_some())).ok();
         let id = question.id_bytes();
@@ -68,7 +68,7 @@ impl Drop for Over {
 
 struct Client(&'static str, Log);
 
-impl Conversation for Client {
+impl ClientChannel for Client {
     /// Names that begin alike are of one principal.
     fn principal(&self) -> u64 {
         self.0.as_bytes()[0].into()
@@ -133,13 +133,11 @@ impl Wire {
         id: u64,
         client: Option<&'static str>,
     ) -> JoinHandle<Result<Response, Failure>> {
-        let conversation =
-            client.map(|name| Arc::new(Client(name, self.log.clone())) as Arc<dyn Conversation>);
+        let channel =
+            client.map(|name| Arc::new(Client(name, self.log.clone())) as Arc<dyn ClientChannel>);
         let duplex = self.duplex.clone();
         let call =
-            tokio::spawn(
-                async move { duplex.request(id, request(id), conversation, None, true).await },
-            );
+            tokio::spawn(async move { duplex.request(id, request(id), channel, None, true).await });
         assert_eq!(self.heard().await, String::from_utf8_lossy(&request(id)));
         call
     }

@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use http::Version;
 use lockgate_protocol::modern::SESSION_HEADER;
 
-use super::HttpLink;
+use super::HttpTransport;
 
-impl HttpLink {
+impl HttpTransport {
     /// The legacy session at the server.
     pub(crate) fn session(&self) -> Option<String> {
         let base = self.base.load();

@@ -8,8 +8,8 @@ use lockgate_egress::Payload;
 use lockgate_protocol::jsonrpc::Response;
 use lockgate_protocol::outbound;
 
-use super::{Extra, HttpLink};
-use crate::call::{Conversation, ResponseSink};
+use super::{Extra, HttpTransport};
+use crate::call::{ClientChannel, ResponseSink};
 use crate::voucher::Voucher;
 
 /// One message to post.
@@ -17,7 +17,7 @@ pub(crate) struct Post<'a> {
     /// The id of the request in `message`; `None` for notifications and responses.
     pub(crate) id: Option<u64>,
     pub(crate) message: Box<Request<Payload>>,
-    pub(crate) conversation: Option<&'a Arc<dyn Conversation>>,
+    pub(crate) channel: Option<&'a Arc<dyn ClientChannel>>,
     /// Takes the answer when it is large and comes in a plain body.
     pub(crate) sink: Option<&'a dyn ResponseSink>,
     /// For whom it is; without it for whose the connection is.
@@ -27,7 +27,7 @@ pub(crate) struct Post<'a> {
 impl Post<'_> {
     /// A message that nobody answers.
     pub(crate) fn note(message: Box<Request<Payload>>) -> Self {
-        Self { id: None, message, conversation: None, sink: None, voucher: None }
+        Self { id: None, message, channel: None, sink: None, voucher: None }
     }
 }
 
@@ -39,13 +39,13 @@ pub(crate) struct Posted {
     pub(crate) response: Option<Response>,
 }
 
-impl HttpLink {
+impl HttpTransport {
     /// Posts a notification in the background, for a caller or else for whose the connection is.
     pub(crate) fn notify(self: &Arc<Self>, text: Bytes, voucher: Option<&dyn Voucher>) {
-        let link = Arc::clone(self);
+        let transport = Arc::clone(self);
         let message = self.message(Extra::new(), outbound::whole(text), voucher);
         tokio::spawn(async move {
-            if let Err(failure) = link.post(Post::note(message)).await {
+            if let Err(failure) = transport.post(Post::note(message)).await {
                 tracing::debug!(%failure, "a notification did not reach the server");
             }
         });

@@ -321,22 +321,22 @@ mod served {
     use lockgate_protocol::jsonrpc::Request;
 
     use super::*;
-    use crate::call::Conversation;
+    use crate::call::ClientChannel;
     use crate::duplex::{Bounds, Duplex};
     use crate::failure::Kind;
     use crate::future::BoxFuture;
+    use crate::inbox::Inbox;
     use crate::incoming::Intake;
-    use crate::link::Inbox;
 
     struct Nothing;
 
     impl Inbox for Nothing {
-        fn notification(&self, _note: Request, _running: Option<Arc<dyn Conversation>>) {}
+        fn notification(&self, _note: Request, _running: Option<Arc<dyn ClientChannel>>) {}
 
         fn question(
             &self,
             _: Request,
-            _: Option<Arc<dyn Conversation>>,
+            _: Option<Arc<dyn ClientChannel>>,
         ) -> BoxFuture<'static, Bytes> {
             Box::pin(std::future::pending())
         }

@@ -160,7 +160,7 @@ async fn call(client: &Client) -> Result<Answer, Failure> {
         replaced: &[],
         caller: &caller,
         caller_view: None,
-        conversation: None,
+        channel: None,
         sink: None,
         tool: None,
         trace: None,

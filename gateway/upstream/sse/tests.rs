@@ -17,12 +17,12 @@ use tokio::time::timeout;
 use url::Url;
 
 use super::connect;
-use crate::call::Conversation;
+use crate::call::ClientChannel;
 use crate::duplex::{Bounds, Duplex};
 use crate::failure::{Failure, Kind};
 use crate::future::BoxFuture;
+use crate::inbox::Inbox;
 use crate::incoming::Intake;
-use crate::link::Inbox;
 use crate::voucher::{Identification, Voucher};
 
 const SOON: Duration = Duration::from_secs(5);
@@ -31,14 +31,14 @@ const BOUNDS: Bounds = Bounds { message_bytes: 2000, depth: 16, outgoing: 4 };
 struct Recorder(mpsc::UnboundedSender<String>);
 
 impl Inbox for Recorder {
-    fn notification(&self, note: Request, _running: Option<Arc<dyn Conversation>>) {
+    fn notification(&self, note: Request, _running: Option<Arc<dyn ClientChannel>>) {
         self.0.send(format!("note {}", note.method_name())).ok();
     }
 
     fn question(
         &self,
         question: Request,
-        _running: Option<Arc<dyn Conversation>>,
+        _running: Option<Arc<dyn ClientChannel>>,
     ) -> BoxFuture<'static, Bytes> {
         Box::pin(async move { write::result(question.id(), b"{}").into() })
     }

@@ -66,7 +66,7 @@ async fn call(
     let mut made = crate::database::build(&config(Vec::new(), Some(folder)), &about()).unwrap();
     let at = made.tools.iter().position(|made| made.spec().name == tool).unwrap();
     let Value::Object(arguments) = arguments else { panic!("no arguments") };
-    let client = Client { conversation: None, caller_view: Some(person) };
+    let client = Client { channel: None, caller_view: Some(person) };
     made.tools
         .remove(at)
         .run(Arguments(arguments), client)
@@ -214,12 +214,9 @@ async fn imports_at_the_same_time_wait_for_each_other() {
                 unreachable!()
             };
             let person = with(csv);
-            tool.run(
-                Arguments(arguments),
-                Client { conversation: None, caller_view: Some(&person) },
-            )
-            .await
-            .map(|_| ())
+            tool.run(Arguments(arguments), Client { channel: None, caller_view: Some(&person) })
+                .await
+                .map(|_| ())
         })
     });
     for import in imports.collect::<Vec<_>>() {

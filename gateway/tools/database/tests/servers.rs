@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// Ends the server when its standard input ends, which it does with the test, however that goes.
 const WATCH: &str = "\"$@\" & pid=$!; read _; kill -INT $pid 2>/dev/null; sleep 0.2; kill -TERM $pid 2>/dev/null; wait $pid";
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 static TOLD: Once = Once::new();
 
 pub(crate) struct Server {
@@ -91,7 +91,7 @@ fn start(command: &Command, folder: tempfile::TempDir, port: u16) -> Server {
     let began = Instant::now();
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
         let log = || std::fs::read_to_string(server.folder.path().join("log")).unwrap_or_default();
-        assert!(began.elapsed() < PATIENCE, "the server did not start: {}", log());
+        assert!(began.elapsed() < TIMEOUT, "the server did not start: {}", log());
         std::thread::sleep(Duration::from_millis(50));
     }
     server

@@ -14,7 +14,7 @@ impl Directory {
     /// Waits until it is known and merged what servers offer to clients of this era that can be
     /// asked things, at most for the deadline. The servers are those that a member of the
     /// organisation sees.
-    pub(crate) async fn survey(
+    pub(crate) async fn wait_for_interactive(
         &self,
         organisation: &str,
         servers: &Servers,
@@ -23,11 +23,11 @@ impl Directory {
     ) {
         let mut changes = self.changes.subscribe(organisation);
         let known = async {
-            let mut surveys = Vec::with_capacity(servers.len());
+            let mut waits = Vec::with_capacity(servers.len());
             for server in servers.values() {
-                surveys.push(server.survey(era));
+                waits.push(server.wait_for_interactive(era));
             }
-            futures_util::future::join_all(surveys).await;
+            futures_util::future::join_all(waits).await;
             while servers.values().any(|server| self.is_behind(&**server)) {
                 if let Err(broadcast::error::RecvError::Closed) = changes.recv().await {
                     return;
@@ -47,20 +47,24 @@ impl Directory {
 
     /// The same for modern clients, once for each catalog. `true` when there was something to wait
     /// for, so that views may be others now.
-    pub(crate) async fn survey_for_modern(&self, organisation: &str, deadline: Duration) -> bool {
+    pub(crate) async fn wait_for_interactive_modern(
+        &self,
+        organisation: &str,
+        deadline: Duration,
+    ) -> bool {
         let own = self.organisation(organisation);
-        let shared = self.survey_source(organisation, None, deadline);
+        let shared = self.wait_for_interactive_of(organisation, None, deadline);
         match own {
             None => shared.await,
             Some(own) => {
-                let own = self.survey_source(organisation, Some(&own), deadline);
+                let own = self.wait_for_interactive_of(organisation, Some(&own), deadline);
                 let (shared, own) = tokio::join!(shared, own);
                 shared || own
             }
         }
     }
 
-    async fn survey_source(
+    async fn wait_for_interactive_of(
         &self,
         organisation: &str,
         own: Option<&Organisation>,
@@ -68,12 +72,12 @@ impl Directory {
     ) -> bool {
         let set = self.set_of(own);
         let before = self.version_of(own);
-        if set.surveyed.load(Ordering::Acquire) == before {
+        if set.interactive_known.load(Ordering::Acquire) == before {
             return false;
         }
-        self.survey(organisation, &set.get(), Era::Modern, deadline).await;
+        self.wait_for_interactive(organisation, &set.get(), Era::Modern, deadline).await;
         let after = self.version_of(own);
-        set.surveyed.store(after, Ordering::Release);
+        set.interactive_known.store(after, Ordering::Release);
         before != after
     }
 

@@ -18,7 +18,7 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// How far the gateway is in finding out.
 #[derive(Default)]
-pub(crate) struct Survey {
+pub(crate) struct InteractiveState {
     pub(crate) wanted: AtomicBool,
     pub(crate) begin: Notify,
     /// A modern server that offers a legacy era as well, which legacy clients that can be asked
@@ -29,13 +29,13 @@ pub(crate) struct Survey {
     pub(crate) settling: Notify,
     /// The lists have to be read again.
     pub(crate) stale: Arc<Notify>,
-    pub(crate) scout: Mutex<Option<Arc<Connection>>>,
-    /// The lists that everybody gets, and those that the scout got.
+    pub(crate) probe: Mutex<Option<Arc<Connection>>>,
+    /// The lists that everybody gets, and those that the probe got.
     pub(crate) plain: Mutex<Option<Catalog>>,
     pub(crate) full: Mutex<Option<Catalog>>,
 }
 
-impl Survey {
+impl InteractiveState {
     /// Adds what is known to the lists that everybody gets.
     pub(crate) fn complete(&self, plain: &mut Catalog) {
         *self.plain.lock() = Some(plain.clone());
@@ -56,7 +56,7 @@ impl Survey {
         self.dual.load(Ordering::Acquire)
     }
 
-    /// Whether the lists that the scout got have what a call is about.
+    /// Whether the lists that the probe got have what a call is about.
     pub(crate) fn offers(&self, method: Method, target: &str) -> bool {
         let full = self.full.lock();
         let Some(full) = &*full else { return false };
@@ -79,9 +79,9 @@ impl Survey {
 
     /// Ends the connection, if there is one.
     pub(crate) async fn end(&self) {
-        let scout = self.scout.lock().take();
-        if let Some(scout) = scout {
-            scout.close(GRACE).await;
+        let probe = self.probe.lock().take();
+        if let Some(probe) = probe {
+            probe.close(GRACE).await;
         }
     }
 }

@@ -17,17 +17,14 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::call::{Call, Conversation, QuestionError, ResponseSink};
+use crate::call::{Call, ClientChannel, QuestionError, ResponseSink};
 use crate::failure::{Failure, Kind};
 use crate::future::BoxFuture;
 use crate::shared::Shared;
 
-/// The way back to the client, if there is one.
-pub(crate) type Talk = Option<Arc<dyn Conversation>>;
-
 /// A call that runs: the way back to its client, and where its place is kept.
 pub(super) struct Turn {
-    pub(super) conversation: Talk,
+    pub(super) channel: Option<Arc<dyn ClientChannel>>,
     clock: Option<Arc<Clock>>,
 }
 
@@ -58,20 +55,20 @@ pub(super) async fn within<T, F: Future<Output = Result<T, Failure>>>(
     work: impl FnOnce(Turn) -> F,
 ) -> Result<T, Failure> {
     let sink = call.sink.as_deref();
-    if let Some(conversation) = call.conversation.clone().filter(|_| call.caller.interactive) {
+    if let Some(channel) = call.channel.clone().filter(|_| call.caller.interactive) {
         let clock = Arc::new(Clock::new(limit));
         let watched = Arc::new(Watched {
-            inner: conversation,
+            inner: channel,
             clock: Arc::clone(&clock),
             shared: Arc::clone(shared),
             caller: call.caller.id,
         });
-        let conversation = Arc::clone(&watched) as Arc<dyn Conversation>;
-        let turn = Turn { conversation: Some(conversation), clock: Some(clock) };
+        let channel = Arc::clone(&watched) as Arc<dyn ClientChannel>;
+        let turn = Turn { channel: Some(channel), clock: Some(clock) };
         return Box::pin(beside_questions(watched, sink, work(turn))).await;
     }
     // Pinned here, because a future that is handed on is kept twice.
-    let turn = Turn { conversation: call.conversation.clone(), clock: None };
+    let turn = Turn { channel: call.channel.clone(), clock: None };
     let mut work = std::pin::pin!(work(turn));
     let start = Instant::now();
     let mut until = start + limit;
@@ -228,7 +225,7 @@ impl Drop for Vacate {
 }
 
 struct Watched {
-    inner: Arc<dyn Conversation>,
+    inner: Arc<dyn ClientChannel>,
     clock: Arc<Clock>,
     shared: Arc<Shared>,
     caller: CallerId,
@@ -328,7 +325,7 @@ impl Drop for Returning<'_> {
     }
 }
 
-impl Conversation for Watched {
+impl ClientChannel for Watched {
     fn principal(&self) -> u64 {
         self.caller.principal()
     }

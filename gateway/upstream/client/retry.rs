@@ -4,26 +4,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Shared;
 use super::outcome::no_header_mismatch;
-use super::{Shared, patience};
-use crate::call::{Answer, Call};
+use crate::call::{Answer, Call, ClientChannel};
 use crate::connection::Connection;
 use crate::failure::{Failure, Kind};
 
 impl Shared {
     /// What may be done after a first attempt that did not work out.
-    pub(super) async fn again(
+    pub(super) async fn retry(
         &self,
         first: Result<Answer, Failure>,
         connection: &Arc<Connection>,
         call: &Call<'_>,
-        conversation: patience::Talk,
+        channel: Option<Arc<dyn ClientChannel>>,
     ) -> Result<Answer, Failure> {
         let Err(failure) = first else {
             // It refused the headers that we made from an older definition, so nothing ran.
             self.stale.notify_one();
             tokio::time::sleep(Duration::from_millis(500)).await;
-            return self.send(connection, call, conversation).await.and_then(no_header_mismatch);
+            return self.send(connection, call, channel).await.and_then(no_header_mismatch);
         };
         if call.sink.as_ref().is_some_and(|sink| sink.has_begun()) {
             return Err(failure);
@@ -46,6 +46,6 @@ impl Shared {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
         let connection = self.connection_for(call.caller, (call.method, call.target)).await?;
-        self.send(&connection, call, conversation).await
+        self.send(&connection, call, channel).await
     }
 }

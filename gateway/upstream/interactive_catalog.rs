@@ -11,7 +11,7 @@ use lockgate_protocol::revision::Era;
 
 use crate::call::BackChannel;
 use crate::config::EraChoice;
-use crate::connection::{Connection, Link};
+use crate::connection::{Connection, ServerTransport};
 use crate::open::{Role, follow_session, open};
 use crate::receiver::Over;
 use crate::reread::Rereading;
@@ -43,7 +43,7 @@ impl Shared {
             return BackChannel::None;
         }
         if let Some(live) = &*self.live.load() {
-            return back_channel(live.era(), matches!(live.link, Link::Http(_)));
+            return back_channel(live.era(), matches!(live.transport, ServerTransport::Http(_)));
         }
         // One that rests is as it was found, or its first call could ask nothing.
         match &self.status.load().peer {
@@ -56,25 +56,25 @@ impl Shared {
 
     /// Waits until it is known what is only offered to clients of this era that can be asked, or
     /// cannot be known now.
-    pub(crate) async fn survey(&self, era: Era) {
-        let survey = &self.survey;
+    pub(crate) async fn wait_for_interactive(&self, era: Era) {
+        let state = &self.interactive;
         match &*self.live.load() {
             Some(live) if !self.may_ask(live, era) => return,
             // Which era it has is not known, and modern clients wait for its lists no longer.
             None if era == Era::Modern => return,
             _ => {}
         }
-        if !survey.wanted.swap(true, Ordering::AcqRel) {
-            survey.begin.notify_one();
+        if !state.wanted.swap(true, Ordering::AcqRel) {
+            state.begin.notify_one();
         }
         loop {
-            let settling = survey.settling.notified();
+            let settling = state.settling.notified();
             let changed = self.changed.notified();
             let hopeless = !matches!(
                 self.status.load().state,
                 State::Pending | State::Connected | State::Unresponsive
             );
-            if hopeless || survey.settled.load(Ordering::Acquire) {
+            if hopeless || state.settled.load(Ordering::Acquire) {
                 return;
             }
             tokio::select! {
@@ -95,43 +95,43 @@ fn back_channel(era: Era, is_http: bool) -> BackChannel {
 
 /// Keeps what is known up to date, for as long as it is polled.
 pub(crate) async fn keep(shared: &Shared, connection: &Connection) {
-    let survey = &shared.survey;
+    let state = &shared.interactive;
     let is_modern = connection.era() == Era::Modern;
     if !is_modern {
-        survey.dual.store(false, Ordering::Release);
+        state.dual.store(false, Ordering::Release);
     }
     if !shared.may_ask(connection, Era::Legacy) {
-        survey.settle();
+        state.settle();
         return std::future::pending().await;
     }
-    while !survey.wanted.load(Ordering::Acquire) {
-        survey.begin.notified().await;
+    while !state.wanted.load(Ordering::Acquire) {
+        state.begin.notified().await;
     }
     let mut pause = FIRST_PAUSE;
     loop {
         let began = Instant::now();
         let limit = shared.config.load().start_timeout;
-        match tokio::time::timeout(limit, open(shared, Role::Scout)).await {
-            Ok(Ok((scout, over))) => {
-                survey.dual.store(is_modern, Ordering::Release);
-                let scout = Arc::new(scout);
-                *survey.scout.lock() = Some(Arc::clone(&scout));
-                follow_session(&scout).await;
-                let words = watch(shared, &scout, &over).await;
+        match tokio::time::timeout(limit, open(shared, Role::Probe)).await {
+            Ok(Ok((probe, over))) => {
+                state.dual.store(is_modern, Ordering::Release);
+                let probe = Arc::new(probe);
+                *state.probe.lock() = Some(Arc::clone(&probe));
+                follow_session(&probe).await;
+                let words = watch(shared, &probe, &over).await;
                 tracing::debug!(server = %shared.id, words, "the connection that reads lists for \
                     interactive clients is over");
-                survey.end().await;
+                state.end().await;
             }
             Ok(Err(refused)) if is_modern => {
                 tracing::debug!(server = %shared.id, trouble = %refused.trouble, "it is modern \
                     alone");
-                survey.dual.store(false, Ordering::Release);
-                *survey.full.lock() = None;
-                let plain = survey.plain.lock().clone();
+                state.dual.store(false, Ordering::Release);
+                *state.full.lock() = None;
+                let plain = state.plain.lock().clone();
                 if let Some(plain) = plain {
                     shared.publish(plain);
                 }
-                survey.settle();
+                state.settle();
                 return std::future::pending().await;
             }
             Ok(Err(refused)) => {
@@ -140,7 +140,7 @@ pub(crate) async fn keep(shared: &Shared, connection: &Connection) {
             }
             Err(_) => tracing::info!(server = %shared.id, "no second connection in time"),
         }
-        survey.settle();
+        state.settle();
         if began.elapsed() > STABLE {
             pause = FIRST_PAUSE;
         }
@@ -151,37 +151,39 @@ pub(crate) async fn keep(shared: &Shared, connection: &Connection) {
 
 /// Reads the lists, now and whenever they change, until the connection is over; gives the words
 /// why.
-async fn watch(shared: &Shared, scout: &Connection, over: &Over) -> String {
+async fn watch(shared: &Shared, probe: &Connection, over: &Over) -> String {
     let mut rereading = Rereading::new();
     loop {
         let began = Instant::now();
         let config = shared.config.load_full();
-        let reading = lists::read(scout, &config.limits, b"{}", shared.hold_lists());
+        let reading = lists::read(probe, &config.limits, b"{}", shared.hold_lists());
         match tokio::time::timeout(config.start_timeout, reading).await {
-            Ok(Ok(full)) => *shared.survey.full.lock() = Some(full),
+            Ok(Ok(full)) => *shared.interactive.full.lock() = Some(full),
             Ok(Err(failure)) => return failure.words.to_string(),
             Err(_) => return "the lists were not read in time".to_owned(),
         }
-        let plain = shared.survey.plain.lock().clone();
+        let plain = shared.interactive.plain.lock().clone();
         if let Some(plain) = plain {
             shared.publish(plain);
         }
-        shared.survey.settle();
+        shared.interactive.settle();
         rereading.read(began, Instant::now());
         // A process is not kept for that alone.
-        if matches!(scout.link, Link::Duplex(_)) && scout.peer.transport == "stdio" {
-            shared.survey.end().await;
-            shared.survey.stale.notified().await;
+        if matches!(probe.transport, ServerTransport::Duplex(_))
+            && probe.peer.transport_name == "stdio"
+        {
+            shared.interactive.end().await;
+            shared.interactive.stale.notified().await;
             return "it has read what there is".to_owned();
         }
         let due = async {
-            shared.survey.stale.notified().await;
+            shared.interactive.stale.notified().await;
             rereading.announce(Instant::now());
             rereading.wait().await;
         };
         tokio::select! {
             words = over.wait() => return words,
-            words = scout.exit() => return words,
+            words = probe.exit() => return words,
             () = due => {}
         }
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::Shared;
 use crate::failure::{Failure, Kind};
-use crate::status::{Load, State};
+use crate::status::{State, Stats};
 
 impl Shared {
     /// Why no call can be made now.
@@ -20,10 +20,10 @@ impl Shared {
         Failure::new(kind, words).retry_after(Duration::from_secs(1))
     }
 
-    pub(super) fn load(&self) -> Load {
+    pub(super) fn stats(&self) -> Stats {
         let config = self.config.load();
         let limits = &config.limits;
-        Load {
+        Stats {
             start_timeout: config.start_timeout,
             call_timeout: config.call_timeout,
             tool_timeouts: config
