@@ -76,8 +76,8 @@ async fn open_page<A: Approvals>(
     Path(id): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Response {
-    let mut pairs = query.as_deref().unwrap_or_default().split('&');
-    let token = pairs.find_map(|pair| pair.strip_prefix("token=")).unwrap_or_default();
+    let mut pairs = query.as_deref().unwrap_or("").split('&');
+    let token = pairs.find_map(|pair| pair.strip_prefix("token=")).unwrap_or("");
     match approvals.opens(&id, token) {
         true => page_response("text/html", PAGE),
         false => refuse(StatusCode::NOT_FOUND, "this link is not valid, or has expired"),

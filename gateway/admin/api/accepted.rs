@@ -43,7 +43,7 @@ impl Accepted {
     /// # Errors
     /// The request asks for something that the operation does not know.
     pub(crate) fn check(&self, request: &Request) -> Result<(), Problem> {
-        let query = request.uri().query().unwrap_or_default();
+        let query = request.uri().query().unwrap_or("");
         for (name, _) in form_urlencoded::parse(query.as_bytes()) {
             if !self.query.contains(&*name) {
                 return Err(refuse_parameter(&name));

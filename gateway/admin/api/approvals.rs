@@ -24,7 +24,10 @@ pub(crate) struct WaitingApproval {
 
 impl WaitingApproval {
     fn id(&self) -> &str {
-        self.call.get("id").and_then(Value::as_str).unwrap_or_default()
+        match self.call.get("id") {
+            Some(Value::String(id)) => id,
+            _ => "",
+        }
     }
 }
 

@@ -121,45 +121,53 @@ struct Filter {
 impl Filter {
     fn fits(&self, record: &Members) -> bool {
         let query = &self.query;
-        let decision = query.decision.map(|decision| match decision {
-            DecisionName::Allow => "allow",
-            DecisionName::Deny => "deny",
-        });
+        let decision = match query.decision {
+            Some(DecisionName::Allow) => Some("allow"),
+            Some(DecisionName::Deny) => Some("deny"),
+            None => None,
+        };
         let wanted = [
             ("kind", query.kind.as_deref()),
             ("name", query.tool.as_deref()),
             ("server", query.server.as_deref()),
             ("decision", decision),
         ];
-        let is_wanted = wanted.iter().all(|(name, wanted)| {
-            wanted.is_none_or(|wanted| self.reader.text(record, name) == wanted)
-        });
-        is_wanted && self.is_by(record) && self.is_of_organisation(record)
+        for (name, wanted) in wanted {
+            if let Some(wanted) = wanted
+                && self.reader.text(record, name) != wanted
+            {
+                return false;
+            }
+        }
+        self.is_by(record) && self.is_of_organisation(record)
     }
 
     fn is_by(&self, record: &Members) -> bool {
         let Some(wanted) = &self.query.principal else { return true };
         let who = text(record, "who");
-        wanted == who
-            || wanted
-                .split_once('|')
-                .is_some_and(|(issuer, subject)| subject == who && issuer == text(record, "issuer"))
+        match wanted.split_once('|') {
+            _ if wanted == who => true,
+            Some((issuer, subject)) => subject == who && issuer == text(record, "issuer"),
+            None => false,
+        }
     }
 
     fn is_of_organisation(&self, record: &Members) -> bool {
         let Some(wanted) = &self.organisation else { return true };
-        let organisation = record.get("organisation").and_then(Value::as_str);
-        match text(record, "kind") {
-            "decision" => organisation.unwrap_or(DEFAULT_ORGANISATION) == wanted,
-            // Without one it is of what all share.
-            "change" => organisation.is_some_and(|organisation| organisation == wanted),
+        match (text(record, "kind"), record.get("organisation")) {
+            ("decision" | "change", Some(Value::String(organisation))) => organisation == wanted,
+            ("decision", _) => DEFAULT_ORGANISATION == wanted,
+            // A change without one is of what all share.
             _ => false,
         }
     }
 }
 
 fn text<'a>(record: &'a Members, name: &str) -> &'a str {
-    record.get(name).and_then(Value::as_str).unwrap_or_default()
+    match record.get(name) {
+        Some(Value::String(text)) => text,
+        _ => "",
+    }
 }
 
 /// Who reads the trail.
@@ -238,7 +246,7 @@ pub(crate) async fn search_audit(
     }
     let actor = make_actor(&caller, query.organization_id.as_deref())?;
     let is_of_all = caller.role == Role::Operator && query.organization_id.is_none();
-    let organisation = (!is_of_all).then(|| actor.organisation.to_string());
+    let organisation = if is_of_all { None } else { Some(actor.organisation.to_string()) };
     let Some(path) = state.operations.audit_file() else {
         let detail = "the trail of this gateway is not in a file: ask who collects its output";
         return Err(Problem::new(StatusCode::CONFLICT, "NO_AUDIT_FILE", detail));
@@ -257,12 +265,18 @@ pub(crate) async fn search_audit(
     let reader = Reader::new(&caller);
     let found = run_search(path, filter, (before, limit), place).await?;
     let next = find_next(&found, before);
-    let integrity = (caller.role == Role::Operator).then_some(Integrity {
-        whole: found.unreadable == 0 && found.gaps == 0,
-        unreadable: found.unreadable,
-        gaps: found.gaps,
-    });
-    let items = found.records.iter().map(|record| reader.show(record)).collect();
+    let integrity = match caller.role {
+        Role::Operator => Some(Integrity {
+            whole: found.unreadable == 0 && found.gaps == 0,
+            unreadable: found.unreadable,
+            gaps: found.gaps,
+        }),
+        Role::Admin | Role::User => None,
+    };
+    let mut items = Vec::with_capacity(found.records.len());
+    for record in &found.records {
+        items.push(reader.show(record));
+    }
     let next = next.and_then(|seq| state.gateway.seal_cursor(LIST, &caller.principal, seq));
     Ok(Json(AuditPage {
         items,
@@ -275,8 +289,7 @@ pub(crate) async fn search_audit(
 /// The number of the record before which the next page begins, if there may be one.
 fn find_next(found: &Found, before: Option<u64>) -> Option<u64> {
     if found.has_more {
-        let last = found.records.last()?;
-        return last.get("seq").and_then(Value::as_u64);
+        return found.records.last()?.get("seq")?.as_u64();
     }
     match (found.is_complete, found.last, before) {
         (true, ..) => None,

@@ -71,7 +71,7 @@ fn parse<T: DeserializeOwned>(headers: &HeaderMap, text: &Bytes) -> Result<T, Pr
     read.map_err(|error| {
         let pointer = write_pointer(error.path());
         let words = error.into_inner().to_string();
-        let words = words.split(" at line ").next().unwrap_or_default().to_owned();
+        let words = words.split(" at line ").next().unwrap_or("").to_owned();
         Problem::in_body(&pointer, words)
     })
 }
@@ -79,7 +79,7 @@ fn parse<T: DeserializeOwned>(headers: &HeaderMap, text: &Bytes) -> Result<T, Pr
 fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
     let given = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let essence = given.and_then(|given| given.split(';').next()).map(str::trim);
-    if essence.is_some_and(|essence| essence.eq_ignore_ascii_case("application/json")) {
+    if matches!(essence, Some(essence) if essence.eq_ignore_ascii_case("application/json")) {
         return Ok(());
     }
     let detail = "Content-Type must be application/json";

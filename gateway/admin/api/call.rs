@@ -71,7 +71,10 @@ impl From<Problem> for CallError {
 
 /// A value as a parameter.
 pub(crate) fn param(value: &Value) -> Result<Box<RawValue>, Problem> {
-    to_raw_value(value).map_err(|_| broken())
+    match to_raw_value(value) {
+        Ok(raw) => Ok(raw),
+        Err(_) => Err(broken()),
+    }
 }
 
 /// Sends one request of the REST API. Dropping the future cancels it.
@@ -86,7 +89,10 @@ pub(crate) async fn call(
     params: Params,
 ) -> Result<CallResult, Problem> {
     let answer = send(state, caller, sent, Transport::Rest, method, params).await;
-    answer.map_err(|error| error.problem)
+    match answer {
+        Ok(answer) => Ok(answer),
+        Err(error) => Err(error.problem),
+    }
 }
 
 /// Sends one request in the name of a caller. Dropping the future cancels it.
@@ -106,7 +112,7 @@ pub(crate) async fn send(
     let own = json!({meta::PROTOCOL_VERSION: revision, meta::CLIENT_CAPABILITIES: {}});
     params.insert("_meta".to_owned(), param(&own)?);
     let message = Message { jsonrpc: "2.0", id: 1, method: method.as_str(), params: &params };
-    let message = serde_json::to_vec(&message).map_err(|_| broken())?;
+    let Ok(message) = serde_json::to_vec(&message) else { return Err(broken().into()) };
     let exchange = Exchange {
         endpoint: Endpoint::All,
         transport,
@@ -138,7 +144,7 @@ pub(crate) async fn send(
 
 /// Says which integration of the caller's organisation has failed, if one has.
 fn name_integration(state: &ApiState, caller: &Caller, problem: Problem, error: &Value) -> Problem {
-    let Some(slug) = error.pointer("/data/upstream").and_then(Value::as_str) else {
+    let Some(Value::String(slug)) = error.pointer("/data/upstream") else {
         return problem;
     };
     let Some(registry) = state.operations.registry() else { return problem };
@@ -170,7 +176,8 @@ fn write_headers(sent: &HeaderMap, method: Method, params: &Params) -> Result<He
     let name = target.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
     if let Some(name) = name {
         let value = HeaderValue::from_str(&header::encode_value(&name));
-        headers.insert(NAME_HEADER, value.map_err(|_| broken())?);
+        let Ok(value) = value else { return Err(broken()) };
+        headers.insert(NAME_HEADER, value);
     }
     Ok(headers)
 }

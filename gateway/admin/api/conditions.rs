@@ -44,7 +44,7 @@ pub(crate) struct TrialQuery {
 
 impl TrialQuery {
     pub(crate) fn is_trial(&self) -> bool {
-        self.dry_run.unwrap_or_default()
+        self.dry_run.unwrap_or(false)
     }
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct OrganisationQuery {
 
 impl ChangeQuery {
     pub(crate) fn is_trial(&self) -> bool {
-        self.dry_run.unwrap_or_default()
+        self.dry_run.unwrap_or(false)
     }
 
     /// # Errors

@@ -111,7 +111,7 @@ pub(crate) async fn follow_events(
     headers: HeaderMap,
     Query(query): Query<EventsQuery>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
-    let wants_decisions = query.decisions.unwrap_or_default();
+    let wants_decisions = query.decisions.unwrap_or(false);
     if wants_decisions {
         check_permission(Permission::AtLeast(Role::Admin), Some(&caller))?;
     }

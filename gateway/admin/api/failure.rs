@@ -11,7 +11,10 @@ use super::problem::Problem;
 /// An error object of JSON-RPC, with the status that came with it.
 pub(crate) fn describe_failure(status: StatusCode, error: &Value) -> Problem {
     let code = error.get("code").and_then(Value::as_i64).unwrap_or(code::INTERNAL);
-    let message = error.get("message").and_then(Value::as_str).unwrap_or("the call failed");
+    let message = match error.get("message") {
+        Some(Value::String(message)) => message,
+        _ => "the call failed",
+    };
     let data = error.get("data");
     let server = data.and_then(|data| data.get("upstream")).and_then(Value::as_str);
     let reason = data.and_then(|data| data.get("reason")).and_then(Value::as_str);

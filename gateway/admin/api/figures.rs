@@ -51,7 +51,11 @@ pub(crate) fn list_recent(
     if !may_see_figures(caller, server) {
         return Vec::new();
     }
-    gateway.recent_calls_of(server).into_iter().map(RecentStep::from).collect()
+    let mut steps = Vec::new();
+    for calls in gateway.recent_calls_of(server) {
+        steps.push(RecentStep::from(calls));
+    }
+    steps
 }
 
 /// What became of the calls of a tool.
@@ -114,14 +118,14 @@ impl From<ToolFigures> for ToolMetrics {
 
 /// Whether a caller may see what becomes of the calls of a server that it sees.
 pub(crate) fn may_see_figures(caller: &Caller, server: &dyn Upstream) -> bool {
-    let is_own = server.organisation().is_some_and(|own| **own == *caller.organisation());
+    let is_own = matches!(server.organisation(), Some(own) if **own == *caller.organisation());
     caller.role == Role::Operator || is_own
 }
 
 /// RFC 3339.
 pub(crate) fn write_time(time: SystemTime) -> String {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    date::of_seconds(i64::try_from(since.as_secs()).unwrap_or_default())
+    date::of_seconds(i64::try_from(since.as_secs()).unwrap_or(0))
 }
 
 /// With microseconds.
@@ -136,5 +140,8 @@ pub(crate) fn rank_number(number: u64) -> String {
 
 /// The same of milliseconds; nothing comes first.
 pub(crate) fn rank_ms(ms: Option<f64>) -> String {
-    ms.map(|ms| format!("{ms:020.3}")).unwrap_or_default()
+    match ms {
+        Some(ms) => format!("{ms:020.3}"),
+        None => String::new(),
+    }
 }

@@ -43,7 +43,7 @@ pub(crate) fn is_of_other_origin(uri: &Uri, headers: &HeaderMap) -> bool {
     let Some((_, authority)) = authority else { return true };
     let host = headers.get(HOST).and_then(|host| host.to_str().ok());
     let own = uri.authority().map(axum::http::uri::Authority::as_str).or(host);
-    own.is_none_or(|own| !own.eq_ignore_ascii_case(authority))
+    !matches!(own, Some(own) if own.eq_ignore_ascii_case(authority))
 }
 
 /// A refusal of the listener or of the request path, in the form of the API.

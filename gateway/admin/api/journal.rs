@@ -190,7 +190,10 @@ impl Events {
 
     /// The number after the newest.
     fn end(&self) -> u64 {
-        self.events.back().map_or(self.first, |newest| newest.number + 1)
+        match self.events.back() {
+            Some(newest) => newest.number + 1,
+            None => self.first,
+        }
     }
 }
 

@@ -101,7 +101,7 @@ impl PageQuery {
             all.retain(|item| key(item).contains(search.as_str()));
         }
         let total = all.len();
-        let descending = sorting.is_some_and(|sorting| sorting.descending);
+        let descending = matches!(sorting, Some(sorting) if sorting.descending);
         let mut placed = Vec::with_capacity(total);
         for item in all {
             let rank = match sorting {
@@ -123,7 +123,10 @@ impl PageQuery {
             Some(_) => format!("{rank}|{key}"),
             None => key.clone(),
         });
-        let items = placed.into_iter().map(|(_, item)| item).collect();
+        let mut items = Vec::with_capacity(placed.len());
+        for (_, item) in placed {
+            items.push(item);
+        }
         Ok(Page { items, total, next_cursor })
     }
 }
@@ -139,7 +142,7 @@ impl Part {
     /// # Errors
     /// A limit out of range, or a cursor of nobody's.
     pub(crate) fn read(limit: Option<usize>, cursor: Option<&str>) -> Result<Self, Problem> {
-        if limit.is_some_and(|limit| !(1..=MOST).contains(&limit)) {
+        if matches!(limit, Some(limit) if !(1..=MOST).contains(&limit)) {
             return Err(invalid("`limit`: must be from 1 to 200"));
         }
         let offset = match cursor.map(str::parse) {
@@ -155,7 +158,8 @@ impl Part {
         let items: Vec<U> = found.items.into_iter().map(show).collect();
         let next = self.offset.saturating_add(items.len());
         let has_more = next < found.total && !items.is_empty();
-        Page { items, total: found.total, next_cursor: has_more.then(|| next.to_string()) }
+        let next_cursor = if has_more { Some(next.to_string()) } else { None };
+        Page { items, total: found.total, next_cursor }
     }
 }
 
@@ -189,8 +193,10 @@ pub(crate) fn find_named<T>(
     name_of: impl Fn(&T) -> &str,
     (code, words): (&'static str, &'static str),
 ) -> Result<T, Problem> {
-    let found = all.into_iter().find(|item| name_of(item) == name);
-    found.ok_or_else(|| Problem::not_found(code, words))
+    match all.into_iter().find(|item| name_of(item) == name) {
+        Some(item) => Ok(item),
+        None => Err(Problem::not_found(code, words)),
+    }
 }
 
 /// Of equal ranks the keys go up, whichever way the ranks go.

@@ -98,7 +98,10 @@ pub(crate) struct PinsQuery {
 
 impl PinsQuery {
     fn admits(&self, suspect: &Suspect) -> bool {
-        self.server.as_ref().is_none_or(|server| *server == suspect.slug)
+        match &self.server {
+            Some(server) => *server == suspect.slug,
+            None => true,
+        }
     }
 
     fn into_page(self) -> PageQuery {
@@ -172,8 +175,11 @@ pub(crate) async fn list_pins(
     }
     all.extend(state.gateway.suspects_of(&actor.organisation));
     all.retain(|suspect| query.admits(suspect));
-    let pins = all.into_iter().map(Pin::new).collect();
-    query.into_page().cut(pins, |pin| &pin.name).map(Json)
+    let mut pins = Vec::with_capacity(all.len());
+    for suspect in all {
+        pins.push(Pin::new(suspect));
+    }
+    Ok(Json(query.into_page().cut(pins, |pin| &pin.name)?))
 }
 
 /// How tools differ from what was approved.
@@ -200,7 +206,7 @@ pub(crate) async fn list_pin_differences(
             all.push(PinDifference { pin: Pin::new(suspect), changes, before, after });
         }
     }
-    query.into_page().cut(all, |one| &one.pin.name).map(Json)
+    Ok(Json(query.into_page().cut(all, |one| &one.pin.name)?))
 }
 
 /// Approves tools as somebody has looked at them: all that are named, or none.
@@ -231,14 +237,14 @@ pub(crate) async fn approve_pins(
     }
     let actor = make_actor(&caller, query.organization_id.as_deref())?;
     let chosen = choose(&list_changes(&state, &caller, &actor)?, &body.tools)?;
-    let approved = body.tools.into_iter().map(|tool| tool.name).collect();
+    let mut approved = Vec::with_capacity(body.tools.len());
+    for tool in body.tools {
+        approved.push(tool.name);
+    }
     if options.dry_run {
         return Ok(Json(ApprovedTools { approved, dry_run: true }));
     }
-    let place = state.gateway.reserve_change().map_err(|unwritable| {
-        let detail = unwritable.to_string();
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "AUDIT_UNAVAILABLE", detail)
-    })?;
+    let place = reserve_change(&state)?;
     // By itself: whoever leaves now must not leave a change without a record.
     let made = tokio::spawn(async move {
         let operations = Arc::clone(&state.operations);
@@ -254,7 +260,21 @@ pub(crate) async fn approve_pins(
             Err(_) => Err(unwritable()),
         }
     });
-    made.await.unwrap_or_else(|_| Err(unwritable()))
+    match made.await {
+        Ok(made) => made,
+        Err(_) => Err(unwritable()),
+    }
+}
+
+/// Room for the record of the change.
+fn reserve_change(state: &ApiState) -> Result<Option<audit::ChangePlace>, Problem> {
+    match state.gateway.reserve_change() {
+        Ok(place) => Ok(place),
+        Err(unwritable) => {
+            let detail = unwritable.to_string();
+            Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "AUDIT_UNAVAILABLE", detail))
+        }
+    }
 }
 
 fn describe_error(error: ApprovalError) -> Problem {
@@ -285,8 +305,10 @@ fn list_changes(
         let detail = "nothing is pinned here: the configuration names no `pins.file`";
         return Err(Problem::new(StatusCode::CONFLICT, "NOTHING_PINNED", detail));
     };
-    if caller.role == Role::Operator {
-        all.extend(state.gateway.pin_changes(None).unwrap_or_default());
+    if caller.role == Role::Operator
+        && let Some(shared) = state.gateway.pin_changes(None)
+    {
+        all.extend(shared);
     }
     Ok(all)
 }
@@ -302,8 +324,9 @@ fn choose(all: &[PinChange], wanted: &[ToolToApprove]) -> Result<Vec<ApprovedPin
         for change in all {
             if name(&change.suspect.slug, &change.suspect.tool) == tool.name {
                 is_there = true;
-                found =
-                    found.or((change.suspect.fingerprint == tool.fingerprint).then_some(change));
+                if found.is_none() && change.suspect.fingerprint == tool.fingerprint {
+                    found = Some(change);
+                }
             }
         }
         let Some(change) = found else {
@@ -361,10 +384,16 @@ async fn wait_until_approved(state: &ApiState, chosen: &[ApprovedPin]) {
 }
 
 fn still_waits(state: &ApiState, approved: &ApprovedPin) -> bool {
-    let all = state.gateway.pin_changes(approved.organisation.as_deref()).unwrap_or_default();
-    all.iter().any(|one| {
-        one.lock_server == approved.server
+    let Some(all) = state.gateway.pin_changes(approved.organisation.as_deref()) else {
+        return false;
+    };
+    for one in all {
+        if one.lock_server == approved.server
             && one.suspect.tool == approved.tool
             && one.pin.fingerprint == approved.pin.fingerprint
-    })
+        {
+            return true;
+        }
+    }
+    false
 }

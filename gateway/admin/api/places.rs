@@ -26,7 +26,7 @@ impl Places {
 
     pub(crate) fn enter(self: &Arc<Self>, organisation: &Arc<str>) -> Option<Place> {
         let mut taken = self.taken.lock();
-        let own = taken.get(organisation).copied().unwrap_or_default();
+        let own = taken.get(organisation).copied().unwrap_or(0);
         if own >= self.of_each || taken.values().sum::<usize>() >= self.of_all {
             return None;
         }

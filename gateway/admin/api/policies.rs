@@ -162,8 +162,11 @@ pub(crate) async fn explain_decision(
         arguments,
     };
     let explained = state.gateway.explain(&caller.principal, asked).await;
-    let explained = explained.map_err(|busy| overloaded(&busy))?;
-    let explained = explained.map_err(|words| Problem::in_body("", words))?;
+    let explained = match explained {
+        Ok(Ok(explained)) => explained,
+        Ok(Err(words)) => return Err(Problem::in_body("", words)),
+        Err(busy) => return Err(overloaded(&busy)),
+    };
     Ok(Json(Explanation {
         decision: explained.decision,
         rule: explained.rule,
@@ -190,7 +193,10 @@ pub(crate) async fn test_cases(
         return Err(Problem::in_body("/cases", "has more than 200 cases: send them in parts"));
     }
     let tried = state.gateway.try_cases(&caller.principal, cases).await;
-    let tried = tried.map_err(|busy| overloaded(&busy))?;
+    let tried = match tried {
+        Ok(tried) => tried,
+        Err(busy) => return Err(overloaded(&busy)),
+    };
     let mut results = Vec::new();
     for (name, differences) in tried {
         results.push(TestedCase { name, passed: differences.is_empty(), differences });

@@ -23,7 +23,7 @@ impl<S: Sync, T: DeserializeOwned + IntoParams> FromRequestParts<S> for Query<T>
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        let query = parts.uri.query().unwrap_or_default();
+        let query = parts.uri.query().unwrap_or("");
         check_lengths(&T::into_params(|| None), query)?;
         parse(query).map(Self)
     }

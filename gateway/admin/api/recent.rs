@@ -73,7 +73,7 @@ pub(crate) async fn show_figures(State(state): Shared, caller: Caller) -> Json<F
 
 /// Steps of several servers as those of one. All of them end with the step that goes on.
 fn add_up(all: Vec<Vec<RecentCalls>>) -> Vec<RecentCalls> {
-    let longest = all.iter().map(Vec::len).max().unwrap_or_default();
+    let longest = all.iter().map(Vec::len).max().unwrap_or(0);
     let mut sums = vec![Sum::default(); longest];
     for steps in all {
         let first = longest - steps.len();

@@ -110,7 +110,10 @@ impl Server {
             false => None,
         };
         let last_good = match status.state {
-            ServerState::Connected => last_heard.clone().or_else(|| Some(status.since_text())),
+            ServerState::Connected => match &last_heard {
+                Some(heard) => Some(heard.clone()),
+                None => Some(status.since_text()),
+            },
             _ => status.last_good.map(write_time),
         };
         let operator = match caller.role {
@@ -254,7 +257,8 @@ pub(crate) enum ServerSort {
 
 impl ServersQuery {
     fn admits(&self, server: &dyn Upstream) -> bool {
-        let wanted = self.state.map(|state| match state {
+        let Some(state) = self.state else { return true };
+        let wanted = match state {
             StateName::Pending => ServerState::Pending,
             StateName::Connected => ServerState::Connected,
             StateName::Unresponsive => ServerState::Unresponsive,
@@ -262,8 +266,8 @@ impl ServersQuery {
             StateName::Failed => ServerState::Failed,
             StateName::Disabled => ServerState::Disabled,
             StateName::Resting => ServerState::Resting,
-        });
-        wanted.is_none_or(|wanted| server.status().state == wanted)
+        };
+        server.status().state == wanted
     }
 
     fn cut(self, all: Vec<Server>) -> Result<Page<Server>, Problem> {
@@ -273,7 +277,8 @@ impl ServersQuery {
             Sorting { rank: Box::new(move |server: &Server| server.rank(sort)), descending };
         let page = PageQuery { limit: self.limit, cursor: self.cursor, search: self.search };
         let is_plain = matches!(sort, ServerSort::Name) && !descending;
-        page.cut_sorted(all, |server| &server.name, (!is_plain).then_some(&sorting))
+        let sorting = if is_plain { None } else { Some(&sorting) };
+        page.cut_sorted(all, |server| &server.name, sorting)
     }
 }
 
@@ -322,9 +327,11 @@ pub(crate) fn find_server(
     caller: &Caller,
     name: &str,
 ) -> Result<Arc<dyn Upstream>, Problem> {
-    let servers = visible_servers(state, caller).into_iter();
-    let mut named = servers.filter(|server| server.slug() == name);
-    named.next().ok_or_else(unknown_server)
+    let mut servers = visible_servers(state, caller).into_iter();
+    match servers.find(|server| server.slug() == name) {
+        Some(server) => Ok(server),
+        None => Err(unknown_server()),
+    }
 }
 
 pub(crate) fn unknown_server() -> Problem {
@@ -362,7 +369,7 @@ pub(crate) async fn list_servers(
             all.push(Server::new(&state, &caller, &*server));
         }
     }
-    Ok((tag, query.cut(all).map(Json)?))
+    Ok((tag, Json(query.cut(all)?)))
 }
 
 /// One server.

@@ -126,7 +126,7 @@ fn find_controlled(
 /// Lets those pass who may change how a server that they see is: operators, and administrators of
 /// the organisation that it belongs to.
 pub(crate) fn require_control(caller: &Caller, server: &dyn Upstream) -> Result<(), Problem> {
-    let is_own = server.organisation().is_some_and(|own| **own == *caller.organisation());
+    let is_own = matches!(server.organisation(), Some(own) if **own == *caller.organisation());
     if caller.role == Role::Operator || is_own && caller.role == Role::Admin {
         return Ok(());
     }

@@ -87,7 +87,10 @@ impl Gate {
             Method::HEAD => "get".to_owned(),
             ref other => other.as_str().to_ascii_lowercase(),
         };
-        self.accepted.get(&method).map_or(Ok(()), |accepted| accepted.check(request))
+        match self.accepted.get(&method) {
+            Some(accepted) => accepted.check(request),
+            None => Ok(()),
+        }
     }
 }
 

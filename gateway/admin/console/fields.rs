@@ -33,7 +33,10 @@ impl Fields {
     /// The same as it was typed.
     pub(crate) fn get_exact(&self, name: &str) -> &str {
         let found = self.0.iter().find(|(key, _)| key == name);
-        found.map_or("", |(_, value)| value)
+        match found {
+            Some((_, value)) => value,
+            None => "",
+        }
     }
 
     /// Every value of this name, as it was sent.
@@ -51,7 +54,7 @@ impl<S: Sync> FromRequestParts<S> for QueryFields {
     type Rejection = PageError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, PageError> {
-        Ok(Self(Fields::parse(parts.uri.query().unwrap_or_default().as_bytes())))
+        Ok(Self(Fields::parse(parts.uri.query().unwrap_or("").as_bytes())))
     }
 }
 

@@ -60,7 +60,7 @@ pub(crate) async fn check_form(
 /// not believed.
 pub(crate) fn is_of_own_page(uri: &Uri, headers: &HeaderMap) -> bool {
     let says = headers.contains_key(ORIGIN) || headers.contains_key(SEC_FETCH_SITE);
-    let is_typed = headers.get(SEC_FETCH_SITE).is_some_and(|site| site == "none");
+    let is_typed = matches!(headers.get(SEC_FETCH_SITE), Some(site) if site == "none");
     says && !is_typed && !is_of_other_origin(uri, headers)
 }
 
@@ -68,16 +68,16 @@ pub(crate) fn is_of_own_page(uri: &Uri, headers: &HeaderMap) -> bool {
 /// it would take places of streams and searches that are theirs. Links are followed.
 fn is_hidden_use(headers: &HeaderMap) -> bool {
     let site = headers.get(SEC_FETCH_SITE);
-    let is_elsewhere = site.is_some_and(|site| site != "same-origin" && site != "none");
+    let is_elsewhere = matches!(site, Some(site) if site != "same-origin" && site != "none");
     let mode = headers.get(SEC_FETCH_MODE);
-    is_elsewhere && mode.is_some_and(|mode| mode != "navigate")
+    is_elsewhere && matches!(mode, Some(mode) if mode != "navigate")
 }
 
 /// Whether a body is a form's.
 pub(crate) fn is_form(headers: &HeaderMap) -> bool {
     let given = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let essence = given.and_then(|given| given.split(';').next()).map(str::trim);
-    essence.is_some_and(|essence| essence == "application/x-www-form-urlencoded")
+    essence == Some("application/x-www-form-urlencoded")
 }
 
 async fn read_form(

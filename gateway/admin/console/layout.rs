@@ -141,7 +141,7 @@ impl Layout {
     /// Where the visitor may go.
     pub(crate) fn sections(&self) -> Vec<Section> {
         let Some(who) = &self.who else { return Vec::new() };
-        let path = self.address.split('?').next().unwrap_or_default();
+        let path = self.address.split('?').next().unwrap_or("");
         let mut sections = Vec::new();
         for (address, label, least) in SECTIONS {
             if who.role >= least {
@@ -163,7 +163,7 @@ impl Layout {
     }
 
     fn has_role(&self, least: Role) -> bool {
-        self.who.as_ref().is_some_and(|who| who.role >= least)
+        matches!(&self.who, Some(who) if who.role >= least)
     }
 }
 
@@ -176,7 +176,7 @@ fn find_section(path: &str) -> Option<&'static str> {
     let mut found: Option<&'static str> = None;
     for (address, ..) in SECTIONS {
         let rest = path.strip_prefix(address);
-        let is_below = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        let is_below = matches!(rest, Some(rest) if rest.is_empty() || rest.starts_with('/'));
         if is_below && found.is_none_or(|found| found.len() < address.len()) {
             found = Some(address);
         }

@@ -101,7 +101,7 @@ async fn take_back(
     to: &SignIn,
     parts: &Parts,
 ) -> ProviderStep {
-    let query = parts.uri.query().unwrap_or_default();
+    let query = parts.uri.query().unwrap_or("");
     let pairs = form_urlencoded::parse(query.as_bytes()).into_owned();
     let Some(answer) = Answer::read(pairs) else {
         return refuse(&SignInError::Malformed, "/console");
@@ -150,7 +150,7 @@ impl Arrival {
 /// As the browser says; one that says nothing is of before there was anything to say.
 fn comes_from_elsewhere(headers: &HeaderMap) -> bool {
     let site = headers.get(SEC_FETCH_SITE);
-    site.is_some_and(|site| site != "same-origin" && site != "none")
+    matches!(site, Some(site) if site != "same-origin" && site != "none")
 }
 
 fn refuse(error: &SignInError, next: &str) -> ProviderStep {

@@ -25,7 +25,7 @@ impl Offer {
 
 fn host_of(issuer: &str) -> String {
     let Ok(url) = Url::parse(issuer) else { return String::new() };
-    url.host_str().unwrap_or_default().to_owned()
+    url.host_str().unwrap_or("").to_owned()
 }
 
 /// What the form says of an error. Nothing for a word that is none of ours.

@@ -17,9 +17,9 @@ pub(crate) const SIGN_IN: &str = "/console/sign-in";
 /// be begun without anybody having asked for it.
 pub(crate) fn own_address(given: &str) -> &str {
     let is_plain = given.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
-    let path = given.split(['?', '#']).next().unwrap_or_default();
+    let path = given.split(['?', '#']).next().unwrap_or("");
     let rest = path.strip_prefix("/console");
-    let is_own = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    let is_own = matches!(rest, Some(rest) if rest.is_empty() || rest.starts_with('/'));
     let is_way_in = path.starts_with(SIGN_IN);
     if is_plain && is_own && !is_way_in && is_as_browsers_read(path) { given } else { "/console" }
 }
@@ -31,7 +31,7 @@ fn is_as_browsers_read(path: &str) -> bool {
 }
 
 pub(crate) fn find_next(uri: &Uri) -> String {
-    let fields = Fields::parse(uri.query().unwrap_or_default().as_bytes());
+    let fields = Fields::parse(uri.query().unwrap_or("").as_bytes());
     own_address(fields.get("next")).to_owned()
 }
 

@@ -111,7 +111,7 @@ pub(crate) fn console_router(
 /// at.
 async fn answer_root(method: Method, headers: HeaderMap) -> Response {
     let accepted = headers.get(ACCEPT).and_then(|accepted| accepted.to_str().ok());
-    if method == Method::GET && accepted.is_some_and(|accepted| accepted.contains("text/html")) {
+    if method == Method::GET && matches!(accepted, Some(kinds) if kinds.contains("text/html")) {
         return redirect("/console");
     }
     answer_nothing()

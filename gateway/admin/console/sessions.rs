@@ -134,12 +134,12 @@ impl Sessions {
 
     /// Whether a visitor had a session, and has it no more.
     pub(crate) fn has_ended(&self, visitor: &Visitor) -> bool {
-        visitor.session.is_some_and(|key| !self.is_open(&key))
+        matches!(visitor.session, Some(key) if !self.is_open(&key))
     }
 
     fn is_open(&self, key: &SessionKey) -> bool {
         let open = self.open.lock();
-        open.get(key).is_some_and(|session| !session.is_over(Instant::now()))
+        matches!(open.get(key), Some(session) if !session.is_over(Instant::now()))
     }
 
     /// Begins a session; gives what its cookie has.

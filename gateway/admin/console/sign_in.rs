@@ -163,7 +163,7 @@ pub fn sign_in_redirect(parts: &Parts) -> Response {
         (false, _) => None,
     };
     let mut query = form_urlencoded::Serializer::new(String::new());
-    query.append_pair("next", own_address(page.as_deref().unwrap_or_default()));
+    query.append_pair("next", own_address(page.as_deref().unwrap_or("")));
     let address = format!("{SIGN_IN}?{}", query.finish());
     if parts.uri.path() == EVENTS {
         let head = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-store")];
@@ -194,9 +194,12 @@ pub(crate) async fn show_sign_in(
     QueryFields(fields): QueryFields,
 ) -> PageResult {
     let next = own_address(fields.get("next"));
-    let mistake = refusal.as_ref().map_or("", |Extension(SignInRefusal(words))| words);
+    let mistake = match &refusal {
+        Some(Extension(SignInRefusal(words))) => words,
+        None => "",
+    };
     let provider = offer.as_ref().and_then(|Extension(offer)| offer.provider.as_deref());
-    let ends_sessions = offer.as_ref().is_some_and(|Extension(offer)| offer.ends_sessions);
+    let ends_sessions = matches!(&offer, Some(Extension(offer)) if offer.ends_sessions);
     let page = SignInPage {
         layout: &layout,
         next,
@@ -205,7 +208,7 @@ pub(crate) async fn show_sign_in(
         failure: &explain(fields.get("why"), provider.unwrap_or_default()),
         is_out: fields.has("out"),
         may_end: fields.get("out") == "account" && ends_sessions,
-        takes_keys: offer.as_ref().is_none_or(|Extension(offer)| offer.takes_keys),
+        takes_keys: !matches!(&offer, Some(Extension(offer)) if !offer.takes_keys),
     };
     match mistake {
         "" => show(&page),

@@ -2,7 +2,7 @@
 //! schema describes beyond plain fields is written as JSON; whether arguments are good is for the
 //! gateway and the server to say.
 
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Value};
 
 use super::fields::Fields;
 use super::shown::show_text;
@@ -36,15 +36,20 @@ pub(crate) enum FieldKind {
 impl FieldKind {
     fn of(schema: &Value) -> Self {
         if let Some(Value::Array(values)) = schema.get("enum") {
-            let texts: Vec<&str> = values.iter().filter_map(Value::as_str).collect();
+            let mut texts = Vec::with_capacity(values.len());
+            for value in values {
+                if let Value::String(text) = value {
+                    texts.push(text.clone());
+                }
+            }
             if !texts.is_empty() && texts.len() == values.len() {
-                return Self::Choice(texts.into_iter().map(str::to_owned).collect());
+                return Self::Choice(texts);
             }
         }
-        match schema.get("type").and_then(Value::as_str) {
-            Some("string") => Self::Text,
-            Some("integer" | "number") => Self::Number,
-            Some("boolean") => Self::Choice(vec!["true".into(), "false".into()]),
+        match text(schema, "type") {
+            "string" => Self::Text,
+            "integer" | "number" => Self::Number,
+            "boolean" => Self::Choice(vec!["true".into(), "false".into()]),
             _ => Self::Json,
         }
     }
@@ -66,14 +71,15 @@ impl ToolField {
             FieldKind::Choice(_) if is_flag => Ok(Some(Value::Bool(text == "true"))),
             FieldKind::Text | FieldKind::Choice(_) => Ok(Some(text.into())),
             FieldKind::Number => {
-                let number: Result<Number, _> = serde_json::from_str(text.trim());
-                let number = number.map_err(|_| "This must be a number.".to_owned())?;
+                let Ok(number) = serde_json::from_str(text.trim()) else {
+                    return Err("This must be a number.".into());
+                };
                 Ok(Some(Value::Number(number)))
             }
-            FieldKind::Json => {
-                let value = serde_json::from_str(text);
-                value.map(Some).map_err(|error| format!("This must be JSON: {error}."))
-            }
+            FieldKind::Json => match serde_json::from_str(text) {
+                Ok(value) => Ok(Some(value)),
+                Err(error) => Err(format!("This must be JSON: {error}.")),
+            },
         }
     }
 }
@@ -83,10 +89,9 @@ pub(crate) fn make_fields(schema: &Value, typed: &Fields) -> Vec<ToolField> {
     let Some(Value::Object(properties)) = schema.get("properties") else { return Vec::new() };
     let mut fields = Vec::new();
     for (name, property) in properties.iter().take(MAX_FIELDS) {
-        let description = property.get("description").and_then(Value::as_str);
         let mut field = ToolField {
             kind: FieldKind::of(property),
-            description: show_text(description.unwrap_or_default()),
+            description: show_text(text(property, "description")),
             is_required: is_required(schema, name),
             value: write_default(property.get("default")),
             mistake: String::new(),
@@ -101,8 +106,21 @@ pub(crate) fn make_fields(schema: &Value, typed: &Fields) -> Vec<ToolField> {
 }
 
 fn is_required(schema: &Value, name: &str) -> bool {
-    let required = schema.get("required").and_then(Value::as_array);
-    required.is_some_and(|required| required.iter().any(|given| given == name))
+    let Some(Value::Array(required)) = schema.get("required") else { return false };
+    required.iter().any(|given| given == name)
+}
+
+/// A member of a schema, empty where it is no text.
+fn text<'a>(schema: &'a Value, name: &str) -> &'a str {
+    match schema.get(name) {
+        Some(Value::String(text)) => text,
+        _ => "",
+    }
+}
+
+/// The type of an argument, if its schema says one.
+fn type_of<'a>(schema: &'a Value, argument: &str) -> Option<&'a Value> {
+    schema.get("properties")?.get(argument)?.get("type")
 }
 
 fn write_default(default: Option<&Value>) -> String {
@@ -118,9 +136,9 @@ pub(crate) fn read_arguments(schema: &Value, fields: &mut [ToolField]) -> Option
     let mut arguments = Map::new();
     let mut is_good = true;
     for field in fields {
-        let property = schema.get("properties").and_then(|all| all.get(&field.name));
-        let is_flag = property.and_then(|property| property.get("type"))
-            == Some(&Value::String("boolean".into()));
+        let is_flag = matches!(
+            type_of(schema, &field.name), Some(Value::String(kind)) if kind == "boolean"
+        );
         match field.read(is_flag) {
             Ok(Some(value)) => {
                 arguments.insert(field.name.clone(), value);
@@ -132,7 +150,7 @@ pub(crate) fn read_arguments(schema: &Value, fields: &mut [ToolField]) -> Option
             }
         }
     }
-    is_good.then_some(Value::Object(arguments))
+    if is_good { Some(Value::Object(arguments)) } else { None }
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ pub(crate) fn is_on_https(headers: &HeaderMap) -> bool {
 /// Whether the browser addresses this machine by one of its own names.
 pub(crate) fn is_loopback_host(headers: &HeaderMap) -> bool {
     let host = headers.get(HOST).and_then(|host| host.to_str().ok());
-    is_loopback_authority(host.unwrap_or_default())
+    is_loopback_authority(host.unwrap_or(""))
 }
 
 /// The same of a host with or without a port.
@@ -58,12 +58,12 @@ pub(crate) fn is_loopback_authority(authority: &str) -> bool {
     if let Some(rest) = authority.strip_prefix('[') {
         return rest.starts_with("::1]");
     }
-    let name = authority.split(':').next().unwrap_or_default();
+    let name = authority.split(':').next().unwrap_or("");
     if name.eq_ignore_ascii_case("localhost") {
         return true;
     }
     let address: Result<std::net::Ipv4Addr, _> = name.parse();
-    address.is_ok_and(|address| address.is_loopback())
+    matches!(address, Ok(address) if address.is_loopback())
 }
 
 fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {

@@ -115,7 +115,10 @@ pub(crate) fn answer_one(answered: &Answered) -> Response {
 pub(crate) fn answer_batch(all: &[Answered]) -> Response {
     let mut headers = HeaderMap::new();
     let mut pieces = vec![Bytes::from_static(b"[")];
-    let mut status = all.first().map_or(StatusCode::OK, Answered::status);
+    let mut status = match all.first() {
+        Some(first) => first.status(),
+        None => StatusCode::OK,
+    };
     for answered in all {
         if answered.status() != status {
             status = StatusCode::MULTI_STATUS;

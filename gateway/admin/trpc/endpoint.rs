@@ -65,7 +65,7 @@ pub(crate) async fn answer(State(state): State<Arc<ApiState>>, request: Request)
 /// Whether it is a subscription that asks, going by what only those want.
 fn is_event_source(parts: &Parts) -> bool {
     let accepted = parts.headers.get(ACCEPT);
-    parts.method == Method::GET && accepted.is_some_and(|kind| kind == "text/event-stream")
+    parts.method == Method::GET && matches!(accepted, Some(kind) if kind == "text/event-stream")
 }
 
 /// A request that is right as a whole.

@@ -57,7 +57,7 @@ impl Query {
     pub(crate) fn parse(uri: &Uri) -> Self {
         let mut query = Self::default();
         let mut has_batch = false;
-        for (name, value) in form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()) {
+        for (name, value) in form_urlencoded::parse(uri.query().unwrap_or("").as_bytes()) {
             match &*name {
                 // The first of several counts.
                 "batch" if !has_batch => {
@@ -116,7 +116,7 @@ impl Envelope {
         body: &Bytes,
     ) -> Result<Inputs, Failure> {
         let text = match *verb {
-            Method::GET => query.input.as_deref().unwrap_or_default(),
+            Method::GET => query.input.as_deref().unwrap_or(""),
             _ => match from_utf8(body) {
                 Ok(text) => text,
                 Err(_) => return Err(Failure::bad_request("the body is not UTF-8")),
@@ -147,7 +147,10 @@ impl Envelope {
 }
 
 fn keep(text: &str) -> Result<Box<RawValue>, Failure> {
-    RawValue::from_string(text.to_owned()).map_err(|error| Failure::bad_request(error.to_string()))
+    match RawValue::from_string(text.to_owned()) {
+        Ok(raw) => Ok(raw),
+        Err(error) => Err(Failure::bad_request(error.to_string())),
+    }
 }
 
 /// The path below `/trpc/`, decoded once and as a whole.
@@ -157,7 +160,13 @@ pub(crate) fn read_path(uri: &Uri) -> Result<String, Failure> {
     let below = below.strip_prefix('/').unwrap_or(below);
     let decoded = percent::decode_strictly(below);
     let decoded = decoded.and_then(|bytes| String::from_utf8(bytes).ok());
-    decoded.ok_or_else(|| Failure::bad_request(format!("Invalid URL-encoding in path \"{below}\"")))
+    match decoded {
+        Some(decoded) => Ok(decoded),
+        None => {
+            let words = format!("Invalid URL-encoding in path \"{below}\"");
+            Err(Failure::bad_request(words))
+        }
+    }
 }
 
 /// Media types are compared without their parameters. What a form or a file would be has no
@@ -197,6 +206,6 @@ fn wants_lines(headers: &HeaderMap) -> bool {
     if let Some(wanted) = headers.get("trpc-accept") {
         return wanted == JSON_LINES;
     }
-    let accepted = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let accepted = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("");
     accepted.split(',').any(|kind| kind.trim() == JSON_LINES)
 }

@@ -131,7 +131,7 @@ impl Form {
             }
             (Self::Some(names), Some(Value::Array(all))) => {
                 for (at, value) in all.iter().enumerate() {
-                    if !value.as_str().is_some_and(|text| names.contains(&text)) {
+                    if !matches!(value.as_str(), Some(text) if names.contains(&text)) {
                         issues.push(invalid_option(names, &[json!(name), json!(at)]));
                     }
                 }

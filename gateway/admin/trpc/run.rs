@@ -60,7 +60,7 @@ pub(crate) async fn run(
         Action::Status => write(state, &describe_status(state, caller).await).await,
         Action::ListTools => list_tools(state, caller, &members).await,
         Action::ExecuteTool => {
-            let name = read_text(&members, "name").unwrap_or_default();
+            let name = read_text(&members, "name").unwrap_or("");
             call.execute(name, find_arguments(input)?).await
         }
         Action::Tool(tool, names) => {
@@ -78,7 +78,7 @@ pub(crate) async fn run(
 }
 
 fn read_text<'a>(members: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
-    members.get(name).and_then(Value::as_str)
+    members.get(name)?.as_str()
 }
 
 /// A value as text that counts until it is written.
@@ -135,7 +135,10 @@ fn find_category(state: &ApiState, caller: &Caller, category: &str) -> Option<bo
     let server = servers.iter().find(|server| server.slug() == category)?;
     let status = server.status();
     // One that is not connected yet has said nothing of itself.
-    let is_builtin = status.peer.as_ref().is_none_or(|peer| peer.transport == "builtin");
+    let is_builtin = match &status.peer {
+        Some(peer) => peer.transport == "builtin",
+        None => true,
+    };
     Some(is_builtin && server.organisation().is_none())
 }
 
@@ -163,7 +166,10 @@ fn rename(members: Map<String, Value>, names: &[(&str, &str)]) -> Value {
             continue;
         }
         let other = names.iter().find(|(own, _)| *own == name);
-        let name = other.map_or(name, |(_, other)| (*other).to_owned());
+        let name = match other {
+            Some((_, other)) => (*other).to_owned(),
+            None => name,
+        };
         arguments.insert(name, value);
     }
     Value::Object(arguments)

@@ -68,7 +68,10 @@ fn write_operation(page: &mut String, path: &str, method: &str, operation: &Valu
 }
 
 fn read_text<'a>(of: &'a Value, name: &str) -> &'a str {
-    of.get(name).and_then(Value::as_str).unwrap_or_default()
+    match of.get(name) {
+        Some(Value::String(text)) => text,
+        _ => "",
+    }
 }
 
 fn escape(text: &str) -> String {

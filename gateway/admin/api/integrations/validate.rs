@@ -261,9 +261,7 @@ async fn try_candidate(
     let hidden = candidate.is_predefined.then(|| candidate.url.clone());
     let tried = state.operations.probe(candidate).await;
     Ok(tried.map_err(|failure| match &hidden {
-        Some(url) => {
-            failure.without(url.host_str().unwrap_or_default(), url.port_or_known_default())
-        }
+        Some(url) => failure.without(url.host_str().unwrap_or(""), url.port_or_known_default()),
         None => failure,
     }))
 }

@@ -54,7 +54,10 @@ impl ApiKey {
 }
 
 pub(super) fn read_clock() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs())
+    match SystemTime::now().duration_since(UNIX_EPOCH) {
+        Ok(since) => since.as_secs(),
+        Err(_) => 0,
+    }
 }
 
 /// The key as a change would leave it.

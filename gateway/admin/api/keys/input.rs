@@ -114,7 +114,7 @@ fn check_end(state: &ApiState, caller: &Caller, key: &Key) -> Result<(), Problem
     let keys = state.operations.keys();
     let own = keys.iter().find(|own| *own.id == *caller.principal.subject);
     let Some(end) = own.and_then(|own| own.expires) else { return Ok(()) };
-    if key.expires.is_some_and(|expires| expires <= end) {
+    if matches!(key.expires, Some(expires) if expires <= end) {
         return Ok(());
     }
     let end = write_time(end);
@@ -158,7 +158,7 @@ pub(super) fn role_of(state: &ApiState, key: &Key) -> Role {
 }
 
 fn check_text(pointer: &str, text: &str) -> Result<(), Problem> {
-    if (1..=MAX_TEXT).contains(&text.len()) && !text.chars().any(char::is_control) {
+    if (1..=MAX_TEXT).contains(&text.len()) && !text.contains(char::is_control) {
         return Ok(());
     }
     Err(Problem::in_body(pointer, "must be 1 to 256 bytes without control characters"))

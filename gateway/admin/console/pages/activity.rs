@@ -65,7 +65,7 @@ pub(crate) async fn show_activity(
 
 fn write_now() -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    date::of_seconds(i64::try_from(now.as_secs()).unwrap_or_default())
+    date::of_seconds(i64::try_from(now.as_secs()).unwrap_or(0))
 }
 
 fn write_other(server: &str, decision: &str, is_live: bool) -> String {

@@ -68,7 +68,10 @@ struct RecordPage<'a> {
 
 impl AuditRecord {
     pub(crate) fn get(&self, name: &str) -> &str {
-        self.0.get(name).and_then(Value::as_str).unwrap_or_default()
+        match self.0.get(name) {
+            Some(Value::String(text)) => text,
+            _ => "",
+        }
     }
 
     /// The page of the record, which is found by its time.

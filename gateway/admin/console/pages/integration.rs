@@ -105,9 +105,9 @@ impl IntegrationPage<'_> {
         let integration = &self.integration;
         match field {
             "name" => &integration.name,
-            "serverUrl" => integration.server_url.as_deref().unwrap_or_default(),
+            "serverUrl" => integration.server_url.as_deref().unwrap_or(""),
             "authMethod" => &integration.auth_method,
-            _ => integration.header_name.as_deref().unwrap_or_default(),
+            _ => integration.header_name.as_deref().unwrap_or(""),
         }
     }
 }

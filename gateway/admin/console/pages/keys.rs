@@ -76,7 +76,7 @@ struct RevokePage<'a> {
 impl ApiKey {
     /// Whether it ends before a time, both as RFC 3339 in UTC.
     pub(crate) fn ends_before(&self, time: &str) -> bool {
-        self.expires_at.as_deref().is_some_and(|ends| ends < time)
+        matches!(self.expires_at.as_deref(), Some(ends) if ends < time)
     }
 
     pub(crate) fn severity(&self) -> Severity {

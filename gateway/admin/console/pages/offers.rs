@@ -31,7 +31,7 @@ impl Offer {
     /// The first line of what its server says of it.
     pub(crate) fn first_line(&self) -> &str {
         let words = self.description.as_deref().or(self.title.as_deref()).unwrap_or(&self.name);
-        words.lines().next().unwrap_or_default()
+        words.lines().next().unwrap_or("")
     }
 }
 

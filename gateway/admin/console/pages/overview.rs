@@ -147,13 +147,13 @@ async fn add_changed(matters: &mut Vec<Matter>, api: &ApiClient) -> Result<(), A
 fn add_keys(matters: &mut Vec<Matter>, keys: &[ApiKey]) {
     let soon = SystemTime::now() + KEY_NOTICE;
     let soon = soon.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-    let soon = date::of_seconds(i64::try_from(soon).unwrap_or_default());
+    let soon = date::of_seconds(i64::try_from(soon).unwrap_or(0));
     let ending = keys.iter().filter(|key| key.state == "active" && key.ends_before(&soon));
     for key in ending.take(MAX_SHOWN) {
         matters.push(Matter {
             severity: Severity::Waiting,
             title: format!("The key {} expires soon.", key.name),
-            detail: format!("On {}.", key.expires_at.as_deref().unwrap_or_default()),
+            detail: format!("On {}.", key.expires_at.as_deref().unwrap_or("")),
             address: "/console/keys".to_owned(),
             action: "See the keys",
         });

@@ -144,7 +144,7 @@ async fn show_pins(
         suspects: Vec::new(),
         next: None,
         is_unpinned: false,
-        approved: fields.get("approved").parse().unwrap_or_default(),
+        approved: fields.get("approved").parse().unwrap_or(0),
         refusal,
     };
     match api.get::<List<Pin>>(&path).await {

@@ -90,7 +90,10 @@ fn list_limits(load: &Value) -> Vec<(&'static str, String)> {
 }
 
 fn read_number(load: &Value, name: &str) -> u64 {
-    load.get(name).and_then(Value::as_u64).unwrap_or_default()
+    match load.get(name) {
+        Some(figure) => figure.as_u64().unwrap_or(0),
+        None => 0,
+    }
 }
 
 /// Ends the connection and connects anew.

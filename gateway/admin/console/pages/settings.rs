@@ -48,7 +48,10 @@ struct SettingsPage<'a> {
 impl Setting {
     /// The part of its key after the section.
     fn name(&self) -> &str {
-        self.key.split_once('.').map_or(&self.key, |(_, name)| name)
+        match self.key.split_once('.') {
+            Some((_, name)) => name,
+            None => &self.key,
+        }
     }
 
     fn value_text(&self) -> String {
@@ -97,7 +100,7 @@ pub(crate) async fn show_settings(
 fn divide(settings: Vec<Setting>) -> Vec<Section> {
     let mut sections: Vec<Section> = Vec::new();
     for setting in settings {
-        let name = setting.key.split('.').next().unwrap_or_default();
+        let name = setting.key.split('.').next().unwrap_or("");
         match sections.last_mut() {
             Some(section) if section.name == name => section.settings.push(setting),
             _ => sections.push(Section { name: name.to_owned(), settings: vec![setting] }),

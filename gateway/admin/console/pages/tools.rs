@@ -37,8 +37,8 @@ struct ToolsPage<'a> {
 impl ToolSummary {
     /// The first line of what its server says of it.
     pub(crate) fn first_line(&self) -> &str {
-        let description = self.description.as_deref().unwrap_or_default();
-        description.lines().next().unwrap_or_default()
+        let description = self.description.as_deref().unwrap_or("");
+        description.lines().next().unwrap_or("")
     }
 
     pub(crate) fn address(&self) -> String {
