@@ -13,8 +13,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 use lockgate_authn::Outside;
+use lockgate_egress::ClientCertificate;
 use lockgate_telemetry::Config;
-use lockgate_telemetry::audit::{AuditCounters, Output};
+use lockgate_telemetry::audit::{AuditCounters, ClientFiles, Output};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -65,12 +66,14 @@ impl Forwarding {
         let Output::File(trail) = &audit.output else { return Ok(forwarding) };
         let mut forwarders = Vec::new();
         if let Some(syslog) = &audit.forward.syslog {
-            let collector = Collector::new(syslog, outside).context("audit.syslog.address")?;
+            let way = way_for(&syslog.client, outside).context("audit.syslog.client_cert")?;
+            let collector = Collector::new(syslog, &way).context("audit.syslog.address")?;
             let backlog = Backlog::open(trail, "syslog", counters).context("audit.syslog")?;
             forwarders.push(Forwarder::new("syslog", Receiver::Syslog(collector), backlog));
         }
         if let Some(webhook) = &audit.forward.webhook {
-            let poster = Poster::new(webhook, outside)?;
+            let way = way_for(&webhook.client, outside).context("audit.webhook.client_cert")?;
+            let poster = Poster::new(webhook, &way)?;
             let backlog = Backlog::open(trail, "webhook", counters).context("audit.webhook")?;
             forwarders.push(Forwarder::new("webhook", Receiver::Webhook(poster), backlog));
         }
@@ -87,6 +90,18 @@ impl Forwarding {
         self.tasks.close();
         self.tasks.wait().await;
     }
+}
+
+/// The way to a receiver, with what it is shown when it asks for a client certificate.
+fn way_for(client: &Option<ClientFiles>, outside: &Outside) -> anyhow::Result<Outside> {
+    let connector = match client {
+        None => Arc::clone(&outside.connector),
+        Some(ClientFiles { cert, key }) => {
+            let files = ClientCertificate { cert: cert.clone(), key: key.clone() };
+            Arc::new(outside.connector.with_client_certificate(files)?)
+        }
+    };
+    Ok(Outside { connector, config: outside.config.clone() })
 }
 
 impl Forwarder {

@@ -20,6 +20,8 @@ const HIDDEN: &str = "(not shown)";
 
 /// Keys below sensitive ones that hold no secret.
 const OPEN: &[&[&str]] = &[
+    &["audit", "webhook", "client_cert"],
+    &["audit", "webhook", "client_key"],
     &["builtin", "database", "connections", "*", "file"],
     &["builtin", "database", "connections", "*", "tls"],
     &["builtin", "database", "connections", "*", "functions"],

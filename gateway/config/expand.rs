@@ -35,6 +35,10 @@ const FILE_KEYS: &[&[&str]] = &[
 /// Keys whose value is a path: relative ones are relative to `base`.
 const PATH_KEYS: &[&[&str]] = &[
     &["audit", "file"],
+    &["audit", "syslog", "client_cert"],
+    &["audit", "syslog", "client_key"],
+    &["audit", "webhook", "client_cert"],
+    &["audit", "webhook", "client_key"],
     &["pins", "file"],
     &["builtin", "database", "connections", "*", "file"],
     &["builtin", "database", "embedded", "folder"],

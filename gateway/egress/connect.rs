@@ -19,6 +19,7 @@ use url::Host;
 
 use crate::address::Policy;
 use crate::authorities_file::AuthoritiesFile;
+use crate::client_certificate::{ClientCertificate, OwnCertificate};
 use crate::config::Config;
 use crate::error::{ConnectError, SetupError};
 use crate::proxy::Proxy;
@@ -35,6 +36,7 @@ const MAX_ATTEMPTS: usize = 8;
 pub struct Connector {
     resolver: Arc<dyn Resolve>,
     tls: Arc<ClientConfig>,
+    own: Option<Arc<OwnCertificate>>,
     authorities: Arc<[CertificateDer<'static>]>,
     file: Arc<AuthoritiesFile>,
     route: Option<Arc<Route>>,
@@ -48,7 +50,8 @@ impl Connector {
         let authorities = tls::authorities(config)?;
         Ok(Self {
             resolver: Arc::new(System),
-            tls: tls::client(&authorities)?,
+            tls: tls::client(&authorities, None)?,
+            own: None,
             authorities: authorities.into(),
             file: Arc::default(),
             route: config.route.clone().map(Arc::new),
@@ -56,12 +59,27 @@ impl Connector {
         })
     }
 
-    /// The same for the servers of one organisation, whose lookups take turns.
+    /// The same for the servers of one organisation, whose lookups take turns, and who are shown
+    /// no certificate.
     #[must_use]
     pub fn for_organisation(&self) -> Self {
+        Self { resolver: Arc::new(OfOrganisation::new()), own: None, ..self.share() }
+    }
+
+    /// The same for servers that are shown a certificate when they ask for one. Blocks on files.
+    ///
+    /// # Errors
+    /// It cannot be used.
+    pub fn with_client_certificate(&self, files: ClientCertificate) -> Result<Self, SetupError> {
+        let own = OwnCertificate::load(files, Arc::clone(&self.authorities))?;
+        Ok(Self { own: Some(Arc::new(own)), ..self.share() })
+    }
+
+    fn share(&self) -> Self {
         Self {
-            resolver: Arc::new(OfOrganisation::new()),
+            resolver: Arc::clone(&self.resolver),
             tls: Arc::clone(&self.tls),
+            own: self.own.clone(),
             authorities: Arc::clone(&self.authorities),
             file: Arc::clone(&self.file),
             route: self.route.clone(),
@@ -142,7 +160,7 @@ impl Connector {
         name: ServerName<'static>,
         tcp: TcpStream,
     ) -> Result<Stream, ConnectError> {
-        let mut config = ClientConfig::clone(&self.tls);
+        let mut config = ClientConfig::clone(&*self.tls().await);
         config.alpn_protocols.clear();
         shake_hands(Arc::new(config), name, tcp).await
     }
@@ -181,7 +199,15 @@ impl Connector {
         let Some(name) = target.name().cloned() else {
             return Ok(Stream::plain(tcp));
         };
-        timeout_at(deadline, shake_hands(self.tls.clone(), name, tcp)).await?
+        let secure = async { shake_hands(self.tls().await, name, tcp).await };
+        timeout_at(deadline, secure).await?
+    }
+
+    async fn tls(&self) -> Arc<ClientConfig> {
+        match &self.own {
+            Some(own) => own.config().await,
+            None => Arc::clone(&self.tls),
+        }
     }
 
     pub(crate) async fn dial(

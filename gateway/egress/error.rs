@@ -2,7 +2,9 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::path::PathBuf;
 
+use lockgate_text::pem::FileError;
 use tokio::time::error::Elapsed;
 
 /// A connector or an origin that cannot be built from its configuration.
@@ -14,9 +16,23 @@ pub enum SetupError {
     /// TLS cannot be set up at all.
     #[error("TLS: {0}")]
     Tls(#[from] rustls::Error),
+    /// The certificate that servers are to be shown cannot be used.
+    #[error("client certificate: {0}")]
+    Certificate(#[from] CertificateError),
     /// The URL is not one that the gateway connects to.
     #[error("URL: {0}")]
     Url(&'static str),
+}
+
+/// Why a client certificate cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum CertificateError {
+    #[error(transparent)]
+    Cert(FileError),
+    #[error(transparent)]
+    Key(FileError),
+    #[error("{cert} and {key} do not go together: {cause}")]
+    Pair { cert: PathBuf, key: PathBuf, cause: rustls::Error },
 }
 
 /// No connection was made. The request has not left.
@@ -35,7 +51,7 @@ pub enum ConnectError {
     #[error("the proxy failed: {0}")]
     Proxy(io::Error),
     /// The certificate is not valid for this name, or the handshake failed.
-    #[error("TLS handshake failed: {}", tls_words(.0))]
+    #[error("TLS handshake failed: {}", describe(.0))]
     Tls(io::Error),
     /// Lookup, connect and handshake together took longer than allowed.
     #[error("no connection within the time allowed")]
@@ -74,17 +90,22 @@ impl SendError {
     }
 }
 
-/// What the library calls by the names of its own parts.
-fn tls_words(error: &io::Error) -> String {
-    use rustls::{CertificateError, Error, InvalidMessage};
+/// What failed in a connection, where TLS calls it by the names of its own parts. What the other
+/// side has against a client's certificate comes after the handshake, with TLS 1.3.
+#[must_use]
+pub fn describe(error: &io::Error) -> String {
+    use rustls::{AlertDescription, CertificateError as Invalid, Error, InvalidMessage};
     match error.get_ref().and_then(|cause| cause.downcast_ref()) {
         Some(Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
             "the server does not speak TLS here (is it an http:// address?)".into()
         }
-        Some(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+        Some(Error::InvalidCertificate(Invalid::UnknownIssuer)) => {
             "invalid peer certificate: it is from an authority that is not known here (name it in \
                 egress.ca_file)"
                 .into()
+        }
+        Some(Error::AlertReceived(AlertDescription::CertificateRequired)) => {
+            "it asks for a client certificate".into()
         }
         _ => error.to_string(),
     }

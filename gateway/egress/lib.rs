@@ -5,6 +5,7 @@
 mod address;
 mod authorities_file;
 mod body;
+mod client_certificate;
 mod config;
 mod connect;
 mod error;
@@ -25,9 +26,10 @@ mod url_check;
 
 pub use address::{Class, Policy, classify};
 pub use body::{Body, BodyError};
+pub use client_certificate::ClientCertificate;
 pub use config::Config;
 pub use connect::Connector;
-pub use error::{Cause, ConnectError, SendError, SetupError};
+pub use error::{Cause, CertificateError, ConnectError, SendError, SetupError, describe};
 pub use guard::Guard;
 pub use guarded_client::{GuardedClient, GuardedError, ResponseBody};
 pub use payload::Payload;

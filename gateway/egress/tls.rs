@@ -5,9 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use lockgate_text::pem;
+use rustls::client::Resumption;
 use rustls::{ClientConfig, RootCertStore};
-use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::config::Config;
 use crate::error::SetupError;
@@ -15,17 +16,33 @@ use crate::error::SetupError;
 /// More than any authority bundle holds (Mozilla's has about 150).
 const MAX_AUTHORITIES: usize = 4096;
 
-/// Client settings shared by all connections, so that session resumption works across them.
+/// A certificate with its chain, and its key.
+#[derive(PartialEq, Eq)]
+pub(crate) struct Pair {
+    pub(crate) chain: Vec<CertificateDer<'static>>,
+    pub(crate) key: PrivateKeyDer<'static>,
+}
+
+/// Client settings shared by all connections, so that session resumption works across them; `own`
+/// is shown to servers that ask for a certificate, in each handshake: some that ask (OpenSSL's,
+/// unless told how) refuse sessions that are resumed.
 pub(crate) fn client(
     authorities: &[CertificateDer<'static>],
-) -> Result<Arc<ClientConfig>, SetupError> {
+    own: Option<&Pair>,
+) -> Result<Arc<ClientConfig>, rustls::Error> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(authorities.iter().cloned());
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut config = ClientConfig::builder_with_provider(provider)
+    let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+        .with_root_certificates(roots);
+    let mut config = match own {
+        Some(own) => builder.with_client_auth_cert(own.chain.clone(), own.key.clone_key())?,
+        None => builder.with_no_client_auth(),
+    };
+    if own.is_some() {
+        config.resumption = Resumption::disabled();
+    }
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use lockgate_authn::Outside;
-use lockgate_egress::{Connector, Policy, SetupError, Stream, Target};
+use lockgate_egress::{Connector, Policy, SetupError, Stream, Target, describe};
 use lockgate_telemetry::audit::{Sender, Syslog};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, timeout};
@@ -173,5 +173,5 @@ fn lost(error: &io::Error) -> Trouble {
     if error.kind() == io::ErrorKind::UnexpectedEof {
         return Trouble::new(&CLOSED);
     }
-    Trouble::new(&format!("the connection was lost: {error}"))
+    Trouble::new(&format!("the connection was lost: {}", describe(error)))
 }

@@ -8,29 +8,21 @@ use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
 use lockgate_authn::{Certificate, ClientCertificateError, read_expiry};
-use lockgate_text::pem as pem_error;
+use lockgate_text::pem::{self, read_certificates, read_chain, read_key};
 use parking_lot::Mutex;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig, ServerConnection};
-use rustls_pki_types::pem::{self, PemObject};
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use rustls_pki_types::CertificateDer;
 use tokio_rustls::TlsAcceptor;
 
 use crate::config::{Clients, Tls};
 
-/// More than any file of certificates holds.
-const MAX_CERTIFICATES: usize = 4096;
-
 /// Why a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    #[error("cannot use {path}: {}", pem_error::describe(cause))]
-    File { path: PathBuf, cause: pem::Error },
-    #[error("cannot use {path}: it holds no certificate")]
-    Empty { path: PathBuf },
-    #[error("cannot use {path}: it holds no private key, or one behind a password")]
-    NoKey { path: PathBuf },
+    #[error(transparent)]
+    File(#[from] pem::FileError),
     #[error("{cert} and {key} do not go together: {cause}")]
     Pair { cert: PathBuf, key: PathBuf, cause: rustls::Error },
     #[error("{path} holds no authorities of clients: {cause}")]
@@ -145,10 +137,7 @@ fn take_stamp(path: &Path) -> FileStamp {
 }
 
 fn load_material(files: &Tls) -> Result<Material, TlsError> {
-    let certificates = read_certificates(&files.cert)?;
-    if certificates.is_empty() {
-        return Err(TlsError::Empty { path: files.cert.clone() });
-    }
+    let certificates = read_chain(&files.cert)?;
     let mut expiry =
         CertificateExpiry { server: find_first_expiry(&certificates), client_authorities: None };
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -166,17 +155,6 @@ fn load_material(files: &Tls) -> Result<Material, TlsError> {
 
 fn find_first_expiry(certificates: &[CertificateDer<'_>]) -> Option<i64> {
     certificates.iter().filter_map(|certificate| read_expiry(certificate)).min()
-}
-
-fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-    match PrivateKeyDer::from_pem_file(path) {
-        Ok(key) => Ok(key),
-        // The lines by which older programs say how a key is encrypted are no base64.
-        Err(pem::Error::NoItemsFound | pem::Error::Base64Decode(_)) => {
-            Err(TlsError::NoKey { path: path.to_owned() })
-        }
-        Err(cause) => Err(TlsError::File { path: path.to_owned(), cause }),
-    }
 }
 
 fn make_config(
@@ -202,13 +180,6 @@ fn make_config(
     };
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)
-}
-
-fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    match CertificateDer::pem_file_iter(path).and_then(|all| all.take(MAX_CERTIFICATES).collect()) {
-        Ok(certificates) => Ok(certificates),
-        Err(cause) => Err(TlsError::File { path: path.to_owned(), cause }),
-    }
 }
 
 fn make_verifier(

@@ -25,7 +25,7 @@ pub mod verify;
 mod writer;
 
 pub use change::{Change, ChangePlace};
-pub use config::{Config, Forward, OnFull, Output, Redact, Syslog, Webhook};
+pub use config::{ClientFiles, Config, Forward, OnFull, Output, Redact, Syslog, Webhook};
 pub use counters::AuditCounters;
 pub use cursor::{Cursor, Saved};
 pub use event::{Approval, Arguments, Asked, Decision, DryRunDenial, MAX_TEXT, Refused};

@@ -1,5 +1,5 @@
 //! What texts are made of, for every layer alike: characters that nobody sees, escapes, hexadecimal
-//! digits, dates, errors of PEM, and JSON that has one reading. A rule about them stands here once,
+//! digits, dates, files of PEM, and JSON that has one reading. A rule about them stands here once,
 //! so that it cannot differ from place to place. It knows no protocol.
 
 pub mod date;

@@ -1,6 +1,61 @@
-//! What is wrong with a file of PEM, in words.
+//! Certificates and keys in files of PEM, and what is wrong with such a file, in words.
 
-use rustls_pki_types::pem::Error;
+use std::path::{Path, PathBuf};
+
+use rustls_pki_types::pem::{Error, PemObject};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+
+/// More than any file of certificates holds.
+const MAX_CERTIFICATES: usize = 4096;
+
+/// Why a file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    #[error("cannot use {path}: {}", describe(cause))]
+    Broken { path: PathBuf, cause: Error },
+    #[error("cannot use {path}: it holds no certificate")]
+    NoCertificate { path: PathBuf },
+    #[error("cannot use {path}: it holds no private key, or one behind a password")]
+    NoKey { path: PathBuf },
+}
+
+/// The certificates of a file, in their order; perhaps none.
+///
+/// # Errors
+/// It cannot be read, or is no PEM.
+pub fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, FileError> {
+    match CertificateDer::pem_file_iter(path).and_then(|all| all.take(MAX_CERTIFICATES).collect()) {
+        Ok(certificates) => Ok(certificates),
+        Err(cause) => Err(FileError::Broken { path: path.to_owned(), cause }),
+    }
+}
+
+/// A certificate and those that it leads to.
+///
+/// # Errors
+/// It cannot be read, or there is none.
+pub fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, FileError> {
+    let chain = read_certificates(path)?;
+    if chain.is_empty() {
+        return Err(FileError::NoCertificate { path: path.to_owned() });
+    }
+    Ok(chain)
+}
+
+/// A private key.
+///
+/// # Errors
+/// It cannot be read, or there is none that can be used.
+pub fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, FileError> {
+    match PrivateKeyDer::from_pem_file(path) {
+        Ok(key) => Ok(key),
+        // The lines by which older programs say how a key is encrypted are no base64.
+        Err(Error::NoItemsFound | Error::Base64Decode(_)) => {
+            Err(FileError::NoKey { path: path.to_owned() })
+        }
+        Err(cause) => Err(FileError::Broken { path: path.to_owned(), cause }),
+    }
+}
 
 /// For a message that names the file already.
 #[must_use]

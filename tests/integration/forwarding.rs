@@ -12,8 +12,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::{CertificateParams, KeyPair};
 use rustix::process::Signal;
-use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -24,7 +25,7 @@ use crate::rig::client::Request;
 use crate::rig::gate::command;
 use crate::rig::upstream::modern;
 use crate::rig::{Gate, Heard, Say, Upstream, Value, json, signal};
-use crate::tls::authority;
+use crate::tls::{Authority, authority, write_server};
 
 /// Longest wait; pauses between attempts grow to 10 s.
 const LONG: Duration = Duration::from_secs(90);
@@ -302,15 +303,30 @@ fn verify(folder: &Path, records: &[String]) {
 }
 
 /// What a receiver of that authority shows.
-fn acceptor(by: &crate::tls::Authority) -> TlsAcceptor {
+fn acceptor(by: &Authority) -> TlsAcceptor {
+    acceptor_for(by, None)
+}
+
+/// The same; it asks for a client certificate of another authority, if there is one.
+fn acceptor_for(by: &Authority, clients: Option<&Authority>) -> TlsAcceptor {
     let key = KeyPair::generate().unwrap();
     let made = CertificateParams::new(vec!["localhost".into()]).unwrap().signed_by(&key, by);
     let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let verifier = match clients {
+        None => WebPkiClientVerifier::no_client_auth(),
+        Some(clients) => {
+            let mut roots = RootCertStore::empty();
+            roots.add(clients.der().clone()).unwrap();
+            let roots = Arc::new(roots);
+            let builder = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider));
+            builder.build().unwrap()
+        }
+    };
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
-        .with_no_client_auth()
+        .with_client_cert_verifier(verifier)
         .with_single_cert(vec![made.unwrap().der().clone()], key)
         .unwrap();
     TlsAcceptor::from(Arc::new(config))
@@ -347,6 +363,92 @@ async fn every_record_arrives_once_over_tls_and_verifies() {
     assert!(denied[0].contains(" decision - {\"seq\":"), "{denied:?}");
     let allowed = messages.iter().filter(|text| text.starts_with("<158>1 20")).count();
     assert!(allowed >= 200, "{allowed}");
+}
+
+/// A receiver of syslog and a webhook that ask for a client certificate: none is shown, then one
+/// of another authority, and then, from the same files and without a restart, one of theirs.
+#[tokio::test]
+async fn receivers_that_ask_for_a_client_certificate_are_shown_it() {
+    let by = authority("logs");
+    let clients = authority("clients");
+    let tls = acceptor_for(&by, Some(&clients));
+    let syslog = Receiver::start(Some(tls.clone()), Manner::SaysGoodbye).await;
+    let webhook = Upstream::http(|_| Say::Status(204, Vec::new(), Value::Null)).await;
+    let (port, _front) = put_tls_before(webhook.address, tls).await;
+    let folder = tempfile::tempdir().unwrap();
+    let ca = folder.path().join("ca.pem");
+    std::fs::write(&ca, by.pem()).unwrap();
+    write_server(folder.path(), &by);
+    let mut audit = json!({
+        "syslog": {"address": format!("tls://localhost:{}", syslog.address.port())},
+        "webhook": webhook_of(&webhook),
+    });
+    audit["webhook"]["url"] = json!(format!("https://localhost:{port}/in"));
+    let more = json!({"egress": {"ca_file": ca}});
+    let mut rig = Rig::start(audit.clone(), more.clone()).await;
+    rig.call(20).await;
+    both_fail(&rig).await;
+    eventually("it is said what they want", async || {
+        rig.gate.log().contains("it asks for a client certificate").then_some(())
+    })
+    .await;
+    rig.end().await;
+    assert_eq!(syslog.records().len() + webhook.heard().len(), 0);
+    for receiver in ["syslog", "webhook"] {
+        audit[receiver]["client_cert"] = json!(folder.path().join("cert.pem"));
+        audit[receiver]["client_key"] = json!(folder.path().join("key.pem"));
+        rig.config["audit"][receiver] = audit[receiver].clone();
+    }
+    rig.gate = Gate::start(rig.config.clone()).await;
+    rig.call(20).await;
+    both_fail(&rig).await;
+    assert_eq!(syslog.records().len() + webhook.heard().len(), 0);
+    write_server(folder.path(), &clients);
+    eventually("they take everything", async || {
+        let mut behind = 0;
+        for to in ["syslog", "webhook"] {
+            behind += rig.metric(&format!("lockgate_audit_forward_failing{{to=\"{to}\"}}")).await;
+            behind += rig.metric(&format!("lockgate_audit_forward_behind{{to=\"{to}\"}}")).await;
+        }
+        (behind == 0).then_some(())
+    })
+    .await;
+    assert!(rig.gate.log().contains("client certificate loaded again"));
+    rig.end().await;
+    assert!(are_all_there(&syslog.records(), &rig.lines()));
+    assert_eq!(posted(&webhook.heard()), rig.lines());
+    verify(folder.path(), &syslog.records());
+}
+
+async fn both_fail(rig: &Rig) {
+    for to in ["syslog", "webhook"] {
+        let failing = format!("lockgate_audit_forward_failing{{to=\"{to}\"}}");
+        eventually("it is counted as failing", async || {
+            (rig.metric(&failing).await == 1).then_some(())
+        })
+        .await;
+        let taken = format!("lockgate_audit_forwarded_total{{to=\"{to}\"}}");
+        assert_eq!(rig.metric(&taken).await, 0);
+    }
+}
+
+/// A port where TLS is spoken for an address that does not.
+async fn put_tls_before(address: SocketAddr, tls: TlsAcceptor) -> (u16, JoinSet<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        let mut connections = JoinSet::new();
+        while let Ok((socket, _)) = listener.accept().await {
+            let tls = tls.clone();
+            connections.spawn(async move {
+                let Ok(mut socket) = tls.accept(socket).await else { return };
+                let mut behind = TcpStream::connect(address).await.unwrap();
+                let _ = tokio::io::copy_bidirectional(&mut socket, &mut behind).await;
+            });
+        }
+    });
+    (port, tasks)
 }
 
 /// Who cuts the connection cannot say the last word of TLS.

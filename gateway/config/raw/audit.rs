@@ -48,6 +48,11 @@ pub struct Syslog {
     pub address: Option<Text>,
     /// `audit` (13), `auth`, `authpriv`, or `local0` to `local7`.
     pub facility: Facility,
+    /// PEM file of the certificate chain that a receiver is shown when it asks for one, with
+    /// `tls://`; relative to this file, and read again for each connection.
+    pub client_cert: Option<Text>,
+    /// PEM file of its private key; relative to this file.
+    pub client_key: Option<Text>,
 }
 
 #[derive(Default, Deserialize, JsonSchema)]
@@ -61,6 +66,11 @@ pub struct Webhook {
     pub secret: Option<Text>,
     /// Headers for the receiver, such as `Authorization: "Splunk ${HEC_TOKEN}"`; at most 32.
     pub headers: BTreeMap<String, Text>,
+    /// PEM file of the certificate chain that a receiver is shown when it asks for one, with
+    /// `https://`; relative to this file, and read again for each connection.
+    pub client_cert: Option<Text>,
+    /// PEM file of its private key; relative to this file.
+    pub client_key: Option<Text>,
 }
 
 #[derive(Clone, Copy, Default, Deserialize, Serialize, JsonSchema)]

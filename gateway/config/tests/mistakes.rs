@@ -40,7 +40,12 @@ fn what_is_no_pem_is_told_with_its_file() {
     let (cert, key) = super::certificate();
     let (_, other) = super::certificate();
     let garbage = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
-    let config = "http: { tls: { cert: c.pem, key: k.pem, client_ca: a.pem } }\negress: { ca_file: e.pem }\n";
+    let config = "http: { tls: { cert: c.pem, key: k.pem, client_ca: a.pem } }\negress: { ca_file: e.pem }
+audit:
+  file: a.jsonl
+  syslog: { address: 'tls://logs', client_cert: s.pem, client_key: t.pem }
+  webhook: { url: 'https://siem/in', secret: '${W:-whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=}', client_cert: w.pem, client_key: x.pem }
+";
     for (file, text, words) in [
         ("c.pem", "this is no PEM", "c.pem: it holds no certificate"),
         ("c.pem", garbage, "c.pem and "),
@@ -52,6 +57,15 @@ fn what_is_no_pem_is_told_with_its_file() {
         ("a.pem", garbage, "a.pem holds a certificate that cannot be an authority"),
         ("e.pem", "", "egress.ca_file: cannot be used: no certificate in this file"),
         ("e.pem", garbage, "egress.ca_file: cannot be used: "),
+        ("s.pem", "no PEM", "audit.syslog.client_cert: cannot use FOLDER/s.pem: it holds no cert"),
+        (
+            "t.pem",
+            "no PEM",
+            "audit.syslog.client_key: cannot use FOLDER/t.pem: it holds no private",
+        ),
+        ("t.pem", &other, "client_cert: FOLDER/s.pem and FOLDER/t.pem do not go together"),
+        ("w.pem", garbage, "audit.webhook.client_cert: FOLDER/w.pem and FOLDER/x.pem do not go"),
+        ("x.pem", ENCRYPTED, "audit.webhook.client_key: cannot use FOLDER/x.pem: it holds no"),
     ] {
         let mut files = vec![
             ("lockgate.yaml", config),
@@ -59,6 +73,10 @@ fn what_is_no_pem_is_told_with_its_file() {
             ("k.pem", &key),
             ("a.pem", &cert),
             ("e.pem", &cert),
+            ("s.pem", &cert),
+            ("t.pem", &key),
+            ("w.pem", &cert),
+            ("x.pem", &key),
         ];
         assert_eq!(Given::files(&files).messages(), Vec::<String>::new());
         for known in &mut files {
@@ -66,7 +84,9 @@ fn what_is_no_pem_is_told_with_its_file() {
                 known.1 = text;
             }
         }
-        let told = Given::files(&files).messages().join("\n");
+        let given = Given::files(&files);
+        let folder = given.path().display().to_string();
+        let told = given.messages().join("\n").replace(&folder, "FOLDER");
         assert!(told.contains(words), "{file}: {told}");
         assert_eq!(told.lines().count(), 1, "{told}");
     }

@@ -1,8 +1,9 @@
 //! `audit`: where the trail goes by default, that a file is named when one is wanted, and who else
 //! gets its records. It opens nothing.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use lockgate_egress::{CertificateError, ClientCertificate};
 use lockgate_telemetry::audit;
 use url::Url;
 
@@ -10,6 +11,7 @@ use super::headers::is_framing;
 use super::{Check, is_local};
 use crate::raw::audit::{Arguments, Audit, Facility, OnFull, Output, Syslog, Webhook};
 use crate::raw::given::text_or;
+use crate::raw::leaf::Text;
 
 /// Ports of syslog over TLS (RFC 5425) and over TCP alone (RFC 6587).
 const TLS_PORT: u16 = 6514;
@@ -107,11 +109,13 @@ impl Check<'_> {
         let path = ["audit", "webhook", "headers"];
         let headers = self.headers_for_receiver(&path, &raw.headers, is_own_header);
         let url = url?;
+        let is_tls = url.scheme() == "https";
+        let client = self.client_files("webhook", &raw.client_cert, &raw.client_key, is_tls);
         if is_open(&url) {
             let what = "records cross the network unencrypted";
             self.warning(&["audit", "webhook", "url"], what, "use https://");
         }
-        Some(audit::Webhook { url, secret: secret?, headers })
+        Some(audit::Webhook { url, secret: secret?, headers, client })
     }
 
     fn syslog(&mut self, raw: &Syslog) -> Option<audit::Syslog> {
@@ -132,7 +136,50 @@ impl Check<'_> {
             Facility::Authpriv => audit::Facility::Authpriv,
             local => audit::Facility::Local(local as u8 - Facility::Local0 as u8),
         };
-        Some(audit::Syslog { address, facility })
+        let is_tls = address.scheme() == "https";
+        let client = self.client_files("syslog", &raw.client_cert, &raw.client_key, is_tls);
+        Some(audit::Syslog { address, facility, client })
+    }
+
+    /// What a receiver is shown when it asks for a client certificate: both files or none.
+    fn client_files(
+        &mut self,
+        receiver: &str,
+        cert: &Option<Text>,
+        key: &Option<Text>,
+        is_tls: bool,
+    ) -> Option<audit::ClientFiles> {
+        let files = match (cert, key) {
+            (Some(cert), Some(key)) => {
+                ClientCertificate { cert: PathBuf::from(&cert.0), key: PathBuf::from(&key.0) }
+            }
+            (None, None) => return None,
+            (None, Some(_)) => return self.missing_client_file(receiver, "client_cert"),
+            (Some(_), None) => return self.missing_client_file(receiver, "client_key"),
+        };
+        if !is_tls {
+            let what = "is not shown without TLS";
+            let hint = "use tls:// or https://, or take it out";
+            self.error(&["audit", receiver, "client_cert"], what, hint);
+        }
+        if let Err(error) = files.check() {
+            let wrong = match &error {
+                CertificateError::Key(_) => "client_key",
+                _ => "client_cert",
+            };
+            let hint = "name PEM files: a certificate with its chain, and its key";
+            self.error(&["audit", receiver, wrong], error.to_string(), hint);
+        }
+        Some(audit::ClientFiles { cert: files.cert, key: files.key })
+    }
+
+    fn missing_client_file<T>(&mut self, receiver: &str, name: &str) -> Option<T> {
+        let path = ["audit", receiver, name];
+        if !self.layers.damaged(&path) {
+            let what = "must be given: it needs both `client_cert` and `client_key`";
+            self.error(&path, what, "name a PEM file");
+        }
+        None
     }
 }
 

@@ -47,6 +47,15 @@ pub struct Syslog {
     /// With the scheme `https` where TLS is spoken, else `http`.
     pub address: Url,
     pub facility: Facility,
+    /// What it is shown when it asks for a client certificate.
+    pub client: Option<ClientFiles>,
+}
+
+/// PEM files of a certificate with its chain, and of its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientFiles {
+    pub cert: PathBuf,
+    pub key: PathBuf,
 }
 
 /// A receiver of signed HTTP requests.
@@ -56,6 +65,8 @@ pub struct Webhook {
     pub secret: Vec<u8>,
     /// Further headers of each, with names in lower case; not those of the signature.
     pub headers: BTreeMap<String, String>,
+    /// What it is shown when it asks for a client certificate.
+    pub client: Option<ClientFiles>,
 }
 
 /// The address may be a secret, too, and headers mostly are.

@@ -17,3 +17,19 @@ fn each_mistake_is_told_in_words() {
         assert!(describe(&error).contains(words), "{text:?}: {}", describe(&error));
     }
 }
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_cannot_be_used_is_named() {
+    for (file, chain, key) in [
+        ("/none/x.pem", "/none/x.pem: No such file", "/none/x.pem: No such file"),
+        ("/dev/null", "/dev/null: it holds no certificate", "/dev/null: it holds no private key"),
+    ] {
+        let file = Path::new(file);
+        let error = read_chain(file).unwrap_err().to_string();
+        assert!(error.contains(chain), "{error}");
+        let error = read_key(file).unwrap_err().to_string();
+        assert!(error.contains(key), "{error}");
+    }
+    assert!(read_certificates(Path::new("/dev/null")).unwrap().is_empty());
+}

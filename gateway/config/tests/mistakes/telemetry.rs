@@ -58,6 +58,22 @@ const CASES: &[Case] = &[
     ),
     (
         "lockgate.yaml",
+        "audit:\n  file: a.jsonl\n  syslog: { address: 'tls://logs', client_cert: c.pem }\n  webhook: { url: 'https://siem/in', secret: '${W:-whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=}', client_key: k.pem }\n",
+        &[
+            "lockgate.yaml:3:3: audit.syslog.client_key: must be given: it needs both `client_cert` and `client_key` — name a PEM file",
+            "lockgate.yaml:4:3: audit.webhook.client_cert: must be given: it needs both `client_cert` and `client_key` — name a PEM file",
+        ],
+    ),
+    (
+        "lockgate.yaml",
+        "audit:\n  file: a.jsonl\n  syslog: { address: 'tcp://127.0.0.1', client_cert: c.pem, client_key: k.pem }\n",
+        &[
+            "lockgate.yaml:3:54: audit.syslog.client_cert: is not shown without TLS — use tls:// or https://, or take it out",
+            "lockgate.yaml:3:54: audit.syslog.client_cert: cannot use FOLDER/c.pem: No such file or directory (os error 2) — name PEM files: a certificate with its chain, and its key",
+        ],
+    ),
+    (
+        "lockgate.yaml",
         "log: { level: inof }\ntelemetry: { otlp: 'https://c.example/v1/traces', headers: { X-Api-Key: k, X-Team: a, X-Key: '${A:-k}' } }\n",
         &[
             "lockgate.yaml:1:15: log.level: must be `off`, `error`, `warn`, `info`, `debug` or `trace` (it is `inof`) — did you mean `info`?",

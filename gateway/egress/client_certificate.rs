@@ -1,0 +1,124 @@
+//! The gateway's own certificate, for servers that ask their clients for one: two PEM files, read
+//! again for each handshake, so that a new pair needs no restart. A pair that does not load leaves
+//! the one in use in place.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use lockgate_text::pem::{read_chain, read_key};
+use parking_lot::Mutex;
+use rustls::ClientConfig;
+use rustls_pki_types::CertificateDer;
+
+use crate::error::CertificateError;
+use crate::tls::{self, Pair};
+
+/// Where a certificate and its key are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientCertificate {
+    /// With its chain.
+    pub cert: PathBuf,
+    pub key: PathBuf,
+}
+
+impl ClientCertificate {
+    /// Whether the files can be used as they are now.
+    ///
+    /// # Errors
+    /// The file that cannot, and why.
+    pub fn check(&self) -> Result<(), CertificateError> {
+        self.make_config(&[], &self.read()?)?;
+        Ok(())
+    }
+
+    fn read(&self) -> Result<Pair, CertificateError> {
+        let chain = match read_chain(&self.cert) {
+            Ok(chain) => chain,
+            Err(error) => return Err(CertificateError::Cert(error)),
+        };
+        match read_key(&self.key) {
+            Ok(key) => Ok(Pair { chain, key }),
+            Err(error) => Err(CertificateError::Key(error)),
+        }
+    }
+
+    fn make_config(
+        &self,
+        authorities: &[CertificateDer<'static>],
+        pair: &Pair,
+    ) -> Result<Arc<ClientConfig>, CertificateError> {
+        match tls::client(authorities, Some(pair)) {
+            Ok(config) => Ok(config),
+            Err(cause) => {
+                let cert = self.cert.clone();
+                Err(CertificateError::Pair { cert, key: self.key.clone(), cause })
+            }
+        }
+    }
+}
+
+/// A certificate in use.
+pub(crate) struct OwnCertificate {
+    files: ClientCertificate,
+    authorities: Arc<[CertificateDer<'static>]>,
+    current: Mutex<Current>,
+}
+
+struct Current {
+    pair: Pair,
+    config: Arc<ClientConfig>,
+    /// Why what the files hold now is not in use; empty while it is.
+    trouble: String,
+}
+
+impl OwnCertificate {
+    pub(crate) fn load(
+        files: ClientCertificate,
+        authorities: Arc<[CertificateDer<'static>]>,
+    ) -> Result<Self, CertificateError> {
+        let pair = files.read()?;
+        let config = files.make_config(&authorities, &pair)?;
+        let current = Mutex::new(Current { pair, config, trouble: String::new() });
+        Ok(Self { files, authorities, current })
+    }
+
+    /// What a handshake goes by that begins now. Reads files, away from the threads that serve.
+    pub(crate) async fn config(self: &Arc<Self>) -> Arc<ClientConfig> {
+        let own = Arc::clone(self);
+        match tokio::task::spawn_blocking(move || own.read_again()).await {
+            Ok(config) => config,
+            // The process ends.
+            Err(_) => Arc::clone(&self.current.lock().config),
+        }
+    }
+
+    fn read_again(&self) -> Arc<ClientConfig> {
+        let mut current = self.current.lock();
+        if let Err(error) = self.take_over(&mut current) {
+            let words = error.to_string();
+            if current.trouble != words {
+                tracing::warn!(
+                    error = words,
+                    "client certificate not loaded: the previous one stays in use"
+                );
+                current.trouble = words;
+            }
+        }
+        Arc::clone(&current.config)
+    }
+
+    fn take_over(&self, current: &mut Current) -> Result<(), CertificateError> {
+        let pair = self.files.read()?;
+        if current.pair != pair {
+            current.config = self.files.make_config(&self.authorities, &pair)?;
+            current.pair = pair;
+            let cert = self.files.cert.display();
+            tracing::info!(%cert, "client certificate loaded again");
+        }
+        current.trouble.clear();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
