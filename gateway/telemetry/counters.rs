@@ -107,7 +107,10 @@ impl ToolMetrics {
         let now = self.now();
         let baseline = self.baseline.lock();
         let last = self.last.load(Relaxed);
-        let last = (last > 0).then(|| self.made.time + Duration::from_micros(last));
+        let last = match last {
+            0 => None,
+            micros => Some(self.made.time + Duration::from_micros(micros)),
+        };
         Some(match &*baseline {
             Some(baseline) => now.figures_since(baseline, last),
             None => now.figures_since(&Baseline::new(self.made.time), last),
@@ -210,7 +213,11 @@ impl ServerMetrics {
     }
 
     fn count_failed(&self) -> u64 {
-        self.failures.iter().map(|count| count.load(Relaxed)).sum()
+        let mut all = 0;
+        for count in &self.failures {
+            all += count.load(Relaxed);
+        }
+        all
     }
 
     /// What became of the calls of its tools.

@@ -4,6 +4,7 @@
 //! Observable instruments read the atomics in callbacks; their names begin with `lockgate_`. What
 //! they cannot say is read by `readings`.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -33,17 +34,26 @@ pub(crate) struct Exporter {
 impl Exporter {
     pub(crate) fn new(numbers: &Arc<Numbers>) -> Self {
         let registry = Registry::new();
-        let provider = provider(&registry, numbers).map_err(|error| error.to_string());
+        let provider = match provider(&registry, numbers) {
+            Ok(provider) => Ok(provider),
+            Err(error) => Err(error.to_string()),
+        };
         Self { registry, provider }
     }
 
     pub(crate) fn render(&self) -> String {
         if let Err(error) = &self.provider {
-            return format!("# metrics are not available: {error}\n");
+            return say_unavailable(error);
         }
-        let text = TextEncoder::new().encode_to_string(&self.registry.gather());
-        text.unwrap_or_else(|error| format!("# metrics are not available: {error}\n"))
+        match TextEncoder::new().encode_to_string(&self.registry.gather()) {
+            Ok(text) => text,
+            Err(error) => say_unavailable(&error),
+        }
     }
+}
+
+fn say_unavailable(error: &dyn fmt::Display) -> String {
+    format!("# metrics are not available: {error}\n")
 }
 
 fn provider(
@@ -234,8 +244,12 @@ fn audit(meter: &Meter, numbers: &Numbers) {
 
 /// The labels of a server and further ones.
 fn attributes<const N: usize>(server: &ServerLabel, further: [KeyValue; N]) -> Vec<KeyValue> {
-    let own = server.pairs().map(|(name, value)| KeyValue::new(name, value.to_owned()));
-    own.chain(further).collect()
+    let mut all = Vec::with_capacity(N + 2);
+    for (name, value) in server.pairs() {
+        all.push(KeyValue::new(name, value.to_owned()));
+    }
+    all.extend(further);
+    all
 }
 
 /// Observes one number of each server.

@@ -76,7 +76,7 @@ impl Counts {
 
     /// None where nothing was observed.
     pub(crate) fn average(&self) -> Option<Duration> {
-        self.sum.checked_div(self.count()).map(Duration::from_micros)
+        Some(Duration::from_micros(self.sum.checked_div(self.count())?))
     }
 
     /// At or below which so many of a hundred observations are: estimated within a bucket, as if
@@ -93,7 +93,7 @@ impl Counts {
             let many = u128::from(many);
             if below + many >= wanted {
                 let width = u128::from(upper - lower);
-                let inside = u64::try_from(width * (wanted - below) / many).unwrap_or_default();
+                let inside = u64::try_from(width * (wanted - below) / many).unwrap_or(0);
                 return Some(Duration::from_micros(lower + inside));
             }
             below += many;

@@ -38,7 +38,7 @@ pub enum LogError {
 pub fn init(config: &Config) -> Result<Guard, LogError> {
     let (filter, level) = reload::Layer::new(EnvFilter::try_new(&config.level)?);
     let output = layer(config.format, io::stderr().is_terminal(), io::stderr);
-    let exported = config.otlp_logs.is_some().then(LogExport::new);
+    let exported = if config.otlp_logs.is_some() { Some(LogExport::new()) } else { None };
     let subscriber = tracing_subscriber::registry()
         .with(filter)
         .with(output)
@@ -56,7 +56,10 @@ impl Guard {
     /// Replaces the filter; a wrong one changes nothing.
     pub fn set_level(&self, level: &str) -> Result<(), LogError> {
         let filter = EnvFilter::try_new(level)?;
-        self.level.reload(filter).map_err(|_| LogError::Twice)
+        match self.level.reload(filter) {
+            Ok(()) => Ok(()),
+            Err(_) => Err(LogError::Twice),
+        }
     }
 
     /// Starts to send lines to their collector, on the current runtime, if there is one: those too
@@ -135,7 +138,8 @@ struct TextLines<W>(W);
 
 impl<W: Write> Write for TextLines<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.write_all(line).map(|()| line.len())
+        self.write_all(line)?;
+        Ok(line.len())
     }
 
     fn write_all(&mut self, line: &[u8]) -> io::Result<()> {
@@ -157,7 +161,8 @@ struct JsonLines<W>(W);
 
 impl<W: Write> Write for JsonLines<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.write_all(line).map(|()| line.len())
+        self.write_all(line)?;
+        Ok(line.len())
     }
 
     fn write_all(&mut self, line: &[u8]) -> io::Result<()> {

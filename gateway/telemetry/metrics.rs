@@ -79,7 +79,7 @@ impl Metrics {
         let server = Arc::clone(&entry.server);
         let is_alone = !entry.is_other;
         drop(servers);
-        is_alone.then(|| server.figures())
+        if is_alone { Some(server.figures()) } else { None }
     }
 
     /// What became of the calls of a server's tools of late, from the oldest step to the one that

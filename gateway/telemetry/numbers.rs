@@ -175,7 +175,10 @@ impl Servers {
     pub(crate) fn has_too_many_tools(&self, organisation: Option<&str>, most: usize) -> bool {
         let counted = self.tools[usize::from(organisation.is_some())];
         let Some(organisation) = organisation else { return counted >= most };
-        let own: usize = self.of(organisation).map(|entry| entry.tools.len()).sum();
+        let mut own = 0;
+        for entry in self.of(organisation) {
+            own += entry.tools.len();
+        }
         counted >= most || own >= (most / SHARES).max(1)
     }
 
@@ -196,12 +199,16 @@ impl Servers {
     }
 
     pub(crate) fn each_server(&self, mut see: impl FnMut(&ServerLabel, &ServerMetrics)) {
-        self.by_label.iter().for_each(|(label, entry)| see(label, &entry.server));
+        for (label, entry) in &self.by_label {
+            see(label, &entry.server);
+        }
     }
 
     pub(crate) fn each_tool(&self, mut see: impl FnMut(&ServerLabel, &str, &ToolMetrics)) {
         for (label, entry) in &self.by_label {
-            entry.tools.iter().for_each(|(tool, metrics)| see(label, tool, metrics));
+            for (tool, metrics) in &entry.tools {
+                see(label, tool, metrics);
+            }
             if let Some(other) = &entry.other {
                 see(label, OTHER, other);
             }

@@ -118,8 +118,11 @@ impl OperationSpan {
     /// The id of the request, as JSON text.
     pub fn set_request_id(&mut self, id: &[u8]) {
         let id = String::from_utf8_lossy(id);
-        let text = id.strip_prefix('"').and_then(|id| id.strip_suffix('"'));
-        self.set_text("jsonrpc.request.id", text.unwrap_or(&id));
+        let text = match id.strip_prefix('"') {
+            Some(text) => text.strip_suffix('"').unwrap_or(&id),
+            None => &id,
+        };
+        self.set_text("jsonrpc.request.id", text);
     }
 
     /// The revision of the protocol that is spoken.
@@ -205,16 +208,27 @@ impl OperationSpan {
             return;
         }
         let value = value.into();
-        match self.attributes.iter_mut().find(|known| known.key.as_str() == key) {
-            Some(known) => known.value = value,
-            None => self.attributes.push(KeyValue::new(key, value)),
+        for known in &mut self.attributes {
+            if known.key.as_str() == key {
+                known.value = value;
+                return;
+            }
         }
+        self.attributes.push(KeyValue::new(key, value));
     }
 
     fn data(&mut self, duration: Duration) -> SpanData {
         let context = &self.context;
-        let state = context.tracestate().and_then(|state| state.parse::<TraceState>().ok());
-        let parent = self.parent.as_ref().map(|parent| SpanId::from(parent.span_id()));
+        let mut state = TraceState::NONE;
+        if let Some(text) = context.tracestate()
+            && let Ok(said) = text.parse()
+        {
+            state = said;
+        }
+        let parent = match &self.parent {
+            Some(parent) => SpanId::from(parent.span_id()),
+            None => SpanId::INVALID,
+        };
         let name = match self.name.take() {
             Some(name) => Cow::Owned(name),
             None => Cow::Borrowed(self.method),
@@ -225,10 +239,10 @@ impl OperationSpan {
                 SpanId::from(context.span_id()),
                 TraceFlags::SAMPLED,
                 false,
-                state.unwrap_or_default(),
+                state,
             ),
-            parent_span_id: parent.unwrap_or(SpanId::INVALID),
-            parent_span_is_remote: parent.is_some() && self.kind == SpanKind::Server,
+            parent_span_id: parent,
+            parent_span_is_remote: self.parent.is_some() && self.kind == SpanKind::Server,
             span_kind: self.kind.clone(),
             name,
             start_time: self.start,
@@ -282,5 +296,5 @@ impl Note {
 }
 
 fn cut(text: &str) -> &str {
-    text.get(..text.floor_char_boundary(MAX_TEXT)).unwrap_or_default()
+    text.get(..text.floor_char_boundary(MAX_TEXT)).unwrap_or("")
 }

@@ -46,7 +46,8 @@ impl RecentSteps {
 
     /// The steps from the oldest to the one that goes on.
     pub(crate) fn list(&self, calls: &Counts, failed: u64) -> Vec<RecentCalls> {
-        let mut all: Vec<RecentCalls> = self.over.iter().copied().collect();
+        let mut all = Vec::with_capacity(self.over.len() + 1);
+        all.extend(&self.over);
         all.push(self.going_on(calls, failed));
         all
     }

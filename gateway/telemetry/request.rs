@@ -48,8 +48,11 @@ impl Tag {
     /// from anywhere.
     #[must_use]
     pub fn new(given: Option<&[u8]>, arrival: Option<Arrival>) -> Self {
-        let given = given.filter(|id| is_usable(id));
-        let given = given.and_then(|id| std::str::from_utf8(id).ok()).map(Into::into);
+        let given = match given {
+            Some(id) if is_usable(id) => str::from_utf8(id).ok(),
+            _ => None,
+        };
+        let given = given.map(Into::into);
         let number = NUMBER.fetch_add(1, Relaxed);
         Self { given, arrival, number, rpc: Cell::new((0, [0; MAX_RPC])), trace: Cell::new(None) }
     }

@@ -34,8 +34,10 @@ impl TraceContext {
             (_, Some(next)) if *next != b'-' => return None,
             _ => {}
         }
-        if [2, 35, 52].iter().any(|&at| bytes.get(at) != Some(&b'-')) {
-            return None;
+        for at in [2, 35, 52] {
+            if bytes.get(at) != Some(&b'-') {
+                return None;
+            }
         }
         let trace = hex(bytes.get(3..35)?)?;
         let span = u64::try_from(hex(bytes.get(36..52)?)?).ok()?;
@@ -43,7 +45,10 @@ impl TraceContext {
         if trace == 0 || span == 0 {
             return None;
         }
-        let state = tracestate.filter(|text| valid_state(text)).map(Arc::from);
+        let state = match tracestate {
+            Some(text) if valid_state(text) => Some(Arc::from(text)),
+            _ => None,
+        };
         Some(Self { trace, span, flags, state })
     }
 
@@ -60,7 +65,10 @@ impl TraceContext {
 
     /// A child of the client's context, or a new sampled trace when the client had none.
     pub fn continued(parent: Option<&Self>) -> Self {
-        parent.map_or_else(|| Self::root(true), Self::child)
+        match parent {
+            Some(parent) => parent.child(),
+            None => Self::root(true),
+        }
     }
 
     pub fn is_sampled(&self) -> bool {
@@ -115,7 +123,7 @@ pub struct TraceParent([u8; 55]);
 
 impl TraceParent {
     pub fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.0).unwrap_or_default()
+        std::str::from_utf8(&self.0).unwrap_or("")
     }
 
     pub fn as_bytes(&self) -> &[u8] {
@@ -155,11 +163,11 @@ fn valid_state(text: &str) -> bool {
         return false;
     }
     let mut keys: Vec<&str> = Vec::new();
-    for member in text
-        .split(',')
-        .map(|member| member.trim_matches([' ', '\t']))
-        .filter(|member| !member.is_empty())
-    {
+    for member in text.split(',') {
+        let member = member.trim_matches([' ', '\t']);
+        if member.is_empty() {
+            continue;
+        }
         let Some((key, value)) = member.split_once('=') else {
             return false;
         };

@@ -59,18 +59,24 @@ impl Hex {
     /// Nothing but 64 digits in lower case is one.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let digits = text.as_bytes().try_into().ok()?;
-        text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')).then_some(Self(digits))
+        if !text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
+            return None;
+        }
+        Some(Self(digits))
     }
 
     pub(super) fn as_str(&self) -> &str {
         // Digits are text.
-        std::str::from_utf8(&self.0).unwrap_or_default()
+        std::str::from_utf8(&self.0).unwrap_or("")
     }
 }
 
 impl Seal {
     pub(super) fn new(key: Option<&str>) -> Self {
-        Self(key.map(|key| blake3::derive_key(CONTEXT, key.as_bytes())))
+        match key {
+            Some(key) => Self(Some(blake3::derive_key(CONTEXT, key.as_bytes()))),
+            None => Self(None),
+        }
     }
 
     pub(super) fn is_keyed(&self) -> bool {
@@ -89,7 +95,10 @@ impl Seal {
     pub(super) fn check(&self, lines: &[u8]) -> Option<Hex> {
         let (hashed, claimed) = split(lines)?;
         let hash = hex(&self.digest(hashed));
-        (hash == *claimed).then_some(Hex(hash))
+        if hash != *claimed {
+            return None;
+        }
+        Some(Hex(hash))
     }
 }
 
@@ -120,7 +129,7 @@ impl Chain {
         self.bytes.extend_from_slice(b",\"prev\":\"");
         self.bytes.extend_from_slice(&self.tip.hash.0);
         self.bytes.push(b'"');
-        let hash = hex(&self.seal.digest(self.bytes.get(self.open..).unwrap_or_default()));
+        let hash = hex(&self.seal.digest(self.bytes.get(self.open..).unwrap_or(&[])));
         self.bytes.extend_from_slice(HASH);
         self.bytes.extend_from_slice(&hash);
         self.bytes.push(b'"');
@@ -154,12 +163,13 @@ impl Chain {
 pub(super) fn hex(hash: &blake3::Hash) -> [u8; DIGITS] {
     let mut digits = [0; DIGITS];
     for (pair, byte) in digits.chunks_exact_mut(2).zip(hash.as_bytes()) {
-        pair.copy_from_slice(
-            &[byte >> 4, byte & 15]
-                .map(|half| if half < 10 { b'0' + half } else { b'a' - 10 + half }),
-        );
+        pair.copy_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
     }
     digits
+}
+
+fn digit(half: u8) -> u8 {
+    if half < 10 { b'0' + half } else { b'a' - 10 + half }
 }
 
 /// Whether a line without its break carries a hash.

@@ -269,7 +269,7 @@ pub(super) fn escaped(out: &mut Vec<u8>, name: &str, value: &str, most: usize) {
     while !value.is_char_boundary(end) {
         end -= 1;
     }
-    for c in value.get(..end).unwrap_or_default().chars() {
+    for c in value.get(..end).unwrap_or("").chars() {
         match c {
             '"' | '\\' => {
                 out.push(b'\\');
@@ -314,7 +314,7 @@ const SECONDS: usize = 19;
 /// The beginning of a second since 1970 as text.
 fn write_second(second: u64) -> [u8; 27] {
     let mut out = *b"0000-00-00T00:00:00.000000Z";
-    let text = date::of_seconds(i64::try_from(second).unwrap_or_default());
+    let text = date::of_seconds(i64::try_from(second).unwrap_or(0));
     for (place, byte) in out.iter_mut().zip(text.bytes()).take(SECONDS) {
         *place = byte;
     }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::chain::{Hex, MAX_LINE, Seal, Tip};
 use super::config::Config;
 use super::pieces::{
-    End, MAX_ZEROS, Range, aside, beginning, beside, end, gone, numbered, open, replace,
+    End, MAX_ZEROS, Range, aside, beginning, beside, end, gone, number, numbered, open, replace,
     without_zeros,
 };
 use super::verify::Anchor;
@@ -82,16 +82,21 @@ impl LogFile {
         let aside = aside(path)?;
         let mut found = Found::default();
         let mut tip = find_tip(&mut file, path, &aside, seal, &mut found)?;
-        if let Some(head) = read_head(path)?.filter(|head| head.seq > tip.seq) {
+        if let Some(head) = read_head(path)?
+            && head.seq > tip.seq
+        {
             found.missing = Some((tip.seq + 1, head.seq));
             tip = head;
         }
         file.set_permissions(fs::Permissions::from_mode(0o600))?;
         let meta = file.metadata()?;
         let begin = beginning(&mut file, seal)?;
-        let current = (meta.len() > 0).then_some(&begin);
+        let current = if meta.len() > 0 { Some(&begin) } else { None };
         found.gone = gone(path, &aside, current, tip.seq, seal)?;
-        let first = begin.map_or(tip.seq + 1, |begin| begin.seq);
+        let first = match begin {
+            Some(begin) => begin.seq,
+            None => tip.seq + 1,
+        };
         let file = Self {
             path: path.to_owned(),
             len: meta.len(),
@@ -120,12 +125,15 @@ impl LogFile {
     }
 
     pub(super) fn is_due(&self) -> bool {
-        let old = self.since.elapsed().is_ok_and(|age| age >= self.rotate_age);
+        let old = matches!(self.since.elapsed(), Ok(age) if age >= self.rotate_age);
         self.len > 0 && (self.len >= self.rotate_bytes || old)
     }
 
     pub(super) fn oldest(&self) -> u64 {
-        self.aside.first().copied().unwrap_or(self.first)
+        match self.aside.first() {
+            Some(first) => *first,
+            None => self.first,
+        }
     }
 
     /// Every step can be done again after a failure of a later one.
@@ -139,9 +147,8 @@ impl LogFile {
         self.next_file(tip)
     }
 
-    #[allow(clippy::disallowed_methods, reason = "the trail's own file")]
     fn next_file(&mut self, tip: &Tip) -> io::Result<()> {
-        if fs::symlink_metadata(&self.path).is_ok_and(|there| there.is_symlink()) {
+        if is_link(&self.path) {
             return Err(io::Error::other("somebody put a link in its place"));
         }
         self.file = open(&self.path, OpenOptions::new().read(true).append(true).create(true))?;
@@ -162,7 +169,8 @@ impl LogFile {
             _ if self.aside.last() == Some(&self.first) => None,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Some("removed"),
             Ok(there) if (there.dev(), there.ino()) != (own.dev(), own.ino()) => Some("replaced"),
-            _ => (own.len() < self.len).then_some("truncated"),
+            _ if own.len() < self.len => Some("truncated"),
+            _ => None,
         }
     }
 
@@ -176,17 +184,20 @@ impl LogFile {
             Ok(left) if !left.is_file() => return Err(io::Error::other("it is no file")),
             Ok(left) if left.len() > 0 => {
                 let mut left = open(&self.path, OpenOptions::new().read(true).append(true))?;
-                let begin = beginning(&mut left, seal)?.map(|begin| begin.seq);
-                let later = begin.filter(|begin| (from + 1..=tip.seq).contains(begin));
-                let name = later.unwrap_or(from);
+                let mut name = from;
+                if let Some(begin) = beginning(&mut left, seal)?
+                    && (from + 1..=tip.seq).contains(&begin.seq)
+                {
+                    name = begin.seq;
+                    to = name - 1;
+                }
                 fs::rename(&self.path, numbered(&self.path, name))?;
                 self.aside.push(name);
-                to = later.map_or(to, |later| later - 1);
             }
             _ => {}
         }
         self.next_file(tip)?;
-        Ok((from <= to).then_some((from, to)))
+        Ok(if from <= to { Some((from, to)) } else { None })
     }
 
     /// Removes the oldest files. The trail has to say first, on the disk, that they are not kept
@@ -211,12 +222,21 @@ impl LogFile {
 /// Where the file is, behind a link: what stands beside it, and takes its name in rotation, is
 /// there.
 pub(super) fn real_path(path: &Path) -> io::Result<PathBuf> {
-    if !fs::symlink_metadata(path).is_ok_and(|there| there.is_symlink()) {
+    if !is_link(path) {
         return Ok(path.to_owned());
     }
-    fs::canonicalize(path).map_err(|error| {
-        io::Error::other(format!("it is a link to what is no file yet: make that one ({error})"))
-    })
+    match fs::canonicalize(path) {
+        Ok(path) => Ok(path),
+        Err(error) => {
+            let words = format!("it is a link to what is no file yet: make that one ({error})");
+            Err(io::Error::other(words))
+        }
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "the trail's own file")]
+fn is_link(path: &Path) -> bool {
+    matches!(fs::symlink_metadata(path), Ok(there) if there.is_symlink())
 }
 
 /// The end of the chain: in the file, or in the last one that was set aside. What no hash is over
@@ -236,13 +256,18 @@ fn find_tip(
     found.torn = cut_first(file)?;
     let Some(first) = aside.last() else { return Ok(Tip::default()) };
     let mut before = open(&numbered(path, *first), OpenOptions::new().read(true))?;
-    let end = end(&mut before)?.ok_or_else(|| io::Error::other(UNVERIFIED))?;
+    let Some(end) = end(&mut before)? else {
+        return Err(io::Error::other(UNVERIFIED));
+    };
     read_tip(&end, seal, found)
 }
 
 /// When a file was begun, as far as the file system knows.
 fn begun_at(meta: &fs::Metadata) -> SystemTime {
-    meta.created().or_else(|_| meta.modified()).unwrap_or_else(|_| SystemTime::now())
+    match meta.created().or(meta.modified()) {
+        Ok(time) => time,
+        Err(_) => SystemTime::now(),
+    }
 }
 
 /// Waits a little: a process that ends, or a child that is just being started, may still hold it.
@@ -299,7 +324,7 @@ fn is_half_a_record(bytes: &[u8]) -> bool {
     if whole || !begin_alike(bytes, BEGIN) {
         return false;
     }
-    let number = bytes.strip_prefix(BEGIN).unwrap_or_default();
+    let number = bytes.strip_prefix(BEGIN).unwrap_or(&[]);
     match number.iter().position(|b| !b.is_ascii_digit()) {
         Some(end) => begin_alike(number.split_at(end).1, TIME),
         None => true,
@@ -317,10 +342,11 @@ fn read_tip(end: &End, seal: &Seal, found: &mut Found) -> io::Result<Tip> {
     let Some((record, hash)) = end.record(seal) else {
         return Err(io::Error::other(UNVERIFIED));
     };
-    let Some(seq) = record.get("seq").and_then(Value::as_u64) else {
+    let Some(seq) = number(&record, "seq") else {
         return Err(io::Error::other(UNVERIFIED));
     };
-    found.unclean = !matches!(record.get("kind").and_then(Value::as_str), Some("close" | "rotate"));
+    let is_clean = matches!(record.get("kind"), Some(kind) if kind == "close" || kind == "rotate");
+    found.unclean = !is_clean;
     Ok(Tip { seq, hash })
 }
 
@@ -333,13 +359,14 @@ fn read_head(path: &Path) -> io::Result<Option<Tip>> {
     };
     let mut text = String::new();
     file.take(MAX_LINE as u64).read_to_string(&mut text)?;
-    let anchor: Option<Anchor> = text.parse().ok();
-    let tip = anchor.and_then(|Anchor { seq, hash }| Some(Tip { seq, hash: Hex::parse(&hash)? }));
-    match tip.filter(|tip| tip.seq <= MAX_SEQ) {
-        Some(tip) => Ok(Some(tip)),
-        None => Err(io::Error::other(
-            "the last anchor, in the file beside it whose name ends in `.head`, is none: somebody \
-                changed it; run `lockgate audit verify`, then move it away",
-        )),
+    if let Ok(Anchor { seq, hash }) = text.parse()
+        && let Some(hash) = Hex::parse(&hash)
+        && seq <= MAX_SEQ
+    {
+        return Ok(Some(Tip { seq, hash }));
     }
+    Err(io::Error::other(
+        "the last anchor, in the file beside it whose name ends in `.head`, is none: somebody \
+            changed it; run `lockgate audit verify`, then move it away",
+    ))
 }

@@ -1,6 +1,7 @@
 //! The files of a trail as they lie there: their names, their first and last records, and which
 //! records are missing from them. A line that does not verify says nothing.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -65,25 +66,37 @@ pub(super) fn replace(path: &Path, end: &str, text: &Value) -> io::Result<()> {
 /// First records of the files that were set aside, in order.
 #[allow(clippy::disallowed_methods, reason = "the folder of the trail's own files")]
 pub(super) fn aside(path: &Path) -> io::Result<Vec<u64>> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let own =
-        path.file_name().map(|name| format!("{}.", name.to_string_lossy())).unwrap_or_default();
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let own = match path.file_name() {
+        Some(name) => format!("{}.", name.to_string_lossy()),
+        None => String::new(),
+    };
     let mut all = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        let name = entry.file_name();
-        let number = name
-            .to_str()
-            .and_then(|name| name.strip_prefix(&own))
-            .filter(|end| end.len() == DIGITS);
-        let number = number.filter(|end| end.bytes().all(|b| b.is_ascii_digit()));
-        let number = number.and_then(|digits| digits.parse::<u64>().ok());
         // Anything else with such a name is nobody's file of the trail, and opening it may take
         // forever.
-        all.extend(number.filter(|_| entry.file_type().is_ok_and(|kind| kind.is_file())));
+        if let Some(number) = read_name(&entry.file_name(), &own)
+            && let Ok(kind) = entry.file_type()
+            && kind.is_file()
+        {
+            all.push(number);
+        }
     }
     all.sort_unstable();
     Ok(all)
+}
+
+/// The number that stands behind the trail's own name in that of a file that was set aside.
+fn read_name(name: &OsStr, own: &str) -> Option<u64> {
+    let number = name.to_str()?.strip_prefix(own)?;
+    if number.len() != DIGITS || !number.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    number.parse().ok()
 }
 
 /// The last record of a file that carries a hash.
@@ -100,7 +113,7 @@ impl End {
     /// The last record and its hash, if that is the right one.
     pub(super) fn record(&self, seal: &Seal) -> Option<(Value, Hex)> {
         let hash = seal.check(&self.lines)?;
-        let last = self.lines.rsplit(|b| *b == b'\n').next().unwrap_or_default();
+        let last = self.lines.rsplit(|b| *b == b'\n').next()?;
         Some((serde_json::from_slice(last).ok()?, hash))
     }
 }
@@ -122,9 +135,16 @@ pub(super) fn end(file: &mut File) -> io::Result<Option<End>> {
             (before, last) = (last, Some(at));
         }
     }
-    let Some(last) = last.filter(|last| bytes.len() - last < MAX_SPAN) else { return Ok(None) };
-    let Some(begin) = before.or((skipped == 0).then_some(0)) else { return Ok(None) };
-    let lines = bytes.get(begin..last).unwrap_or_default();
+    let Some(last) = last else { return Ok(None) };
+    if bytes.len() - last >= MAX_SPAN {
+        return Ok(None);
+    }
+    let begin = match before {
+        Some(before) => before,
+        None if skipped == 0 => 0,
+        None => return Ok(None),
+    };
+    let lines = bytes.get(begin..last).unwrap_or(&[]);
     let unbroken = !lines.ends_with(b"\n");
     let lines = without_break(lines).to_vec();
     Ok(Some(End { lines, at: skipped + last as u64, unbroken }))
@@ -166,18 +186,34 @@ pub(super) fn beginning(file: &mut File, seal: &Seal) -> io::Result<Option<Begin
         if !is_closed(without_break(line)) {
             continue;
         }
-        let lines = without_break(bytes.get(begin..at).unwrap_or_default());
+        let lines = without_break(bytes.get(begin..at).unwrap_or(&[]));
         if seal.check(lines).is_some() {
-            let record = lines.split(|b| *b == b'\n').next().unwrap_or_default();
-            let record: Value = serde_json::from_slice(record).unwrap_or_default();
-            let opens = begin == 0 && record.get("kind").and_then(Value::as_str) == Some("open");
-            let oldest = record.get("oldest").and_then(Value::as_u64).filter(|_| opens);
-            let seq = record.get("seq").and_then(Value::as_u64);
-            return Ok(seq.map(|seq| Beginning { seq, opens, oldest }));
+            return Ok(read_beginning(lines, begin == 0));
         }
         begin = at;
     }
     Ok(None)
+}
+
+/// What the first of these lines says; `is_first` where it is the first one of its file.
+fn read_beginning(lines: &[u8], is_first: bool) -> Option<Beginning> {
+    let line = lines.split(|b| *b == b'\n').next()?;
+    let record: Value = serde_json::from_slice(line).ok()?;
+    let opens = is_first && matches!(record.get("kind"), Some(kind) if kind == "open");
+    let oldest = if opens { number(&record, "oldest") } else { None };
+    Some(Beginning { seq: number(&record, "seq")?, opens, oldest })
+}
+
+/// A number in a record.
+pub(super) fn number(record: &Value, key: &str) -> Option<u64> {
+    record.get(key)?.as_u64()
+}
+
+/// The number of the last record of a file that a right hash is over.
+fn last_number(file: &mut File, seal: &Seal) -> io::Result<Option<u64>> {
+    let Some(end) = end(file)? else { return Ok(None) };
+    let Some((record, _)) = end.record(seal) else { return Ok(None) };
+    Ok(number(&record, "seq"))
 }
 
 /// What is missing between the beginning of the oldest file and that of the current one, if that
@@ -196,38 +232,51 @@ pub(super) fn gone(
     for name in aside {
         let mut file = open(&numbered(path, *name), OpenOptions::new().read(true))?;
         let begin = beginning(&mut file, seal)?;
-        if !begin.as_ref().is_some_and(|begin| begin.opens && begin.seq == *name) {
+        if !matches!(&begin, Some(begin) if begin.opens && begin.seq == *name) {
             tracing::warn!(
                 name,
                 "a file beside the audit file does not begin as its name says, and counts among \
                     those kept"
             );
         }
-        said = begin.as_ref().and_then(|begin| begin.oldest).or(said);
+        said = oldest(begin.as_ref()).or(said);
         holes = union(holes, hole(begin.as_ref(), next, *name));
-        let last = end(&mut file)?.and_then(|end| end.record(seal)?.0.get("seq")?.as_u64());
-        next = Some(last.map_or(*name, |last| last.saturating_add(1)));
+        next = match last_number(&mut file, seal)? {
+            Some(last) => Some(last.saturating_add(1)),
+            None => Some(*name),
+        };
     }
     if let Some(begin) = current {
-        said = begin.as_ref().and_then(|begin| begin.oldest).or(said);
+        said = oldest(begin.as_ref()).or(said);
         holes = union(holes, hole(begin.as_ref(), next, tip));
     }
     let said = said.unwrap_or(1);
-    let holes = holes.map(|(from, to)| (from.max(said), to)).filter(|(from, to)| from <= to);
+    let holes = match holes {
+        Some((from, to)) if from.max(said) <= to => Some((from.max(said), to)),
+        _ => None,
+    };
     let first = match (aside.first(), current) {
         (Some(first), _) => Some(*first),
         (None, Some(Some(begin))) => Some(begin.seq),
         _ => None,
     };
-    let before = first.filter(|first| said < *first).map(|first| (said, first - 1));
+    let before = match first {
+        Some(first) if said < first => Some((said, first - 1)),
+        _ => None,
+    };
     Ok(union(holes, before))
+}
+
+/// The first record that is kept, as the beginning of a file says.
+fn oldest(begin: Option<&Beginning>) -> Option<u64> {
+    begin?.oldest
 }
 
 /// What is missing before a file, the last one before which ends where `next` would follow.
 fn hole(begin: Option<&Beginning>, next: Option<u64>, name: u64) -> Option<Range> {
     let from = next.unwrap_or(1);
     let Some(begin) = begin else { return Some((from, name.max(from))) };
-    if begin.opens && next.is_none_or(|next| next == begin.seq) {
+    if begin.opens && next.unwrap_or(begin.seq) == begin.seq {
         return None;
     }
     Some((from, begin.seq.saturating_sub(1).max(from)))

@@ -157,7 +157,7 @@ impl Batch {
     pub(super) fn records(&self) -> impl Iterator<Item = Draft<'_>> {
         let mut begin = 0;
         self.records.iter().map(move |Piece { end, at, held }| {
-            let members = self.bytes.get(begin..*end).unwrap_or_default();
+            let members = self.bytes.get(begin..*end).unwrap_or(&[]);
             begin = *end;
             Draft { at: *at, members, held: held.as_deref() }
         })

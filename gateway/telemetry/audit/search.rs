@@ -11,11 +11,9 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
 use super::chain::MAX_LINE;
 use super::pieces::{aside, numbered, open};
-use start::find_start;
+use start::{find_start, is_after};
 pub use wanted::{Members, Search};
 use wanted::{number_of, text};
 
@@ -100,11 +98,12 @@ fn list_files(path: &Path, before: Option<u64>) -> io::Result<Vec<PathBuf>> {
     let mut files = vec![path.to_owned()];
     let mut is_behind = true;
     for first in aside(path)?.into_iter().rev() {
-        if is_behind && before.is_some_and(|before| first >= before) {
+        let is_later = matches!(before, Some(before) if first >= before);
+        if is_behind && is_later {
             // Nothing newer than this one is of use.
             files.clear();
         }
-        is_behind = before.is_some_and(|before| first >= before);
+        is_behind = is_later;
         files.push(numbered(path, first));
     }
     Ok(files)
@@ -133,11 +132,11 @@ impl SearchState {
             self.found.unreadable += 1;
             return Step::On;
         };
-        if self.found.last.is_some_and(|newer| newer != seq + 1) {
+        if matches!(self.found.last, Some(newer) if newer != seq + 1) {
             self.found.gaps += 1;
         }
         self.found.last = Some(seq);
-        if wanted.from.is_some_and(|from| text(&record, "time") < from) {
+        if matches!(wanted.from, Some(from) if text(&record, "time") < from) {
             self.found.is_complete = true;
             return Step::Enough;
         }
@@ -147,29 +146,29 @@ impl SearchState {
             "open" => {
                 self.found.gaps += u64::from(record.contains_key("gone_from"));
                 self.outcomes.clear();
-                return self.offer(seq, record, wanted);
+                return self.offer(record, wanted);
             }
             "gap" => {
                 self.found.gaps += 1;
-                return self.offer(seq, record, wanted);
+                return self.offer(record, wanted);
             }
             _ => {
                 self.add_outcome(&mut record);
-                return self.offer(seq, record, wanted);
+                return self.offer(record, wanted);
             }
         }
         Step::On
     }
 
     fn keep_outcome(&mut self, record: Members) {
-        let Some(call) = record.get("call").and_then(Value::as_u64) else { return };
+        let Some(call) = call_of(&record) else { return };
         if self.outcomes.len() < MAX_OUTCOMES {
             self.outcomes.insert(call, record);
         }
     }
 
     fn add_outcome(&mut self, record: &mut Members) {
-        let Some(call) = record.get("call").and_then(Value::as_u64) else { return };
+        let Some(call) = call_of(record) else { return };
         let Some(outcome) = self.outcomes.remove(&call) else { return };
         for name in ["outcome", "duration_us"] {
             if let Some(value) = outcome.get(name) {
@@ -178,10 +177,8 @@ impl SearchState {
         }
     }
 
-    fn offer(&mut self, seq: u64, record: Members, wanted: &Search<'_>) -> Step {
-        let is_before = wanted.before.is_none_or(|before| seq < before)
-            && wanted.to.is_none_or(|to| text(&record, "time") < to);
-        if !is_before || !(wanted.fits)(&record) {
+    fn offer(&mut self, record: Members, wanted: &Search<'_>) -> Step {
+        if is_after(&record, wanted) || !(wanted.fits)(&record) {
             return Step::On;
         }
         if self.found.records.len() == wanted.limit {
@@ -191,6 +188,11 @@ impl SearchState {
         self.found.records.push(record);
         Step::On
     }
+}
+
+/// The call that a record is of.
+fn call_of(record: &Members) -> Option<u64> {
+    record.get("call")?.as_u64()
 }
 
 /// The lines of a file without their breaks, the last one first.
@@ -233,7 +235,7 @@ impl LinesFromEnd {
             if self.at == 0 {
                 self.is_unended = std::mem::take(&mut self.is_fresh);
                 let line = std::mem::take(&mut self.rest);
-                return Ok((!line.is_empty()).then(|| line.into()));
+                return Ok(if line.is_empty() { None } else { Some(line.into()) });
             }
             // A line that is longer than any record is given in pieces.
             if self.rest.len() >= MAX_LINE {

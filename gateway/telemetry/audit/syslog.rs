@@ -69,7 +69,10 @@ impl Sender {
 
     /// Adds the messages of some records, one behind the other.
     pub fn write(&self, out: &mut Vec<u8>, lines: &[u8]) {
-        for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        for line in lines.split(|byte| *byte == b'\n') {
+            if line.is_empty() {
+                continue;
+            }
             let head = self.write_head(line);
             // Writing into memory does not fail.
             let _ = write!(out, "{} {head}", head.len() + line.len());

@@ -94,9 +94,10 @@ impl Tail {
         // Opened before the others are listed: if rotation sets it aside meanwhile, it is there.
         let written = open_if_there(&self.path)?;
         let mut names = aside(&self.path)?;
-        names.retain(|name| self.finished.is_none_or(|finished| *name > finished));
-        let before = names.iter().rev().find(|name| **name <= self.next);
-        let name = before.or(names.first()).copied();
+        if let Some(finished) = self.finished {
+            names.retain(|name| *name > finished);
+        }
+        let name = choose(&names, self.next);
         let file = match name {
             Some(name) => open_if_there(&numbered(&self.path, name))?,
             None => written,
@@ -112,6 +113,17 @@ impl Tail {
     }
 }
 
+/// Which of these files, by their first records in order, has a record or the first one after it.
+fn choose(names: &[u64], number: u64) -> Option<u64> {
+    let mut chosen = *names.first()?;
+    for name in names {
+        if *name <= number {
+            chosen = *name;
+        }
+    }
+    Some(chosen)
+}
+
 impl Piece {
     /// Reads on; whether there was more.
     fn fill(&mut self) -> io::Result<bool> {
@@ -124,8 +136,8 @@ impl Piece {
     fn take(&mut self, next: &mut u64) -> Records {
         let mut records = Records::default();
         let end = find_end(&self.rest);
-        for line in self.rest.get(..end).unwrap_or_default().split_inclusive(|byte| *byte == b'\n')
-        {
+        let lines = self.rest.get(..end).unwrap_or(&[]);
+        for line in lines.split_inclusive(|byte| *byte == b'\n') {
             let Some(number) = number_of(line) else { continue };
             self.name.get_or_insert(number);
             if number < *next {
@@ -153,7 +165,9 @@ fn find_end(bytes: &[u8]) -> usize {
     let mut at = 0;
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         at += line.len();
-        if line.strip_suffix(b"\n").is_some_and(is_closed) {
+        if let Some(line) = line.strip_suffix(b"\n")
+            && is_closed(line)
+        {
             end = at;
         }
     }
@@ -171,7 +185,12 @@ fn find_first(file: &mut File) -> io::Result<Option<u64>> {
     file.seek(SeekFrom::Start(0))?;
     let mut bytes = Vec::new();
     file.take(LOOK).read_to_end(&mut bytes)?;
-    Ok(bytes.split_inclusive(|byte| *byte == b'\n').find_map(number_of))
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        if let Some(number) = number_of(line) {
+            return Ok(Some(number));
+        }
+    }
+    Ok(None)
 }
 
 /// The beginning of a line that is not behind that record: numbers go up, so that halving finds it.
@@ -187,7 +206,9 @@ fn find_line(file: &mut File, number: u64) -> io::Result<u64> {
         let mut found = None;
         for (place, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
             // The first one most likely began before.
-            found = number_of(line).filter(|_| place > 0);
+            if place > 0 {
+                found = number_of(line);
+            }
             if found.is_some() {
                 break;
             }

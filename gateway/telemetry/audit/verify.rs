@@ -27,10 +27,13 @@ pub fn verify(
     anchors: &[Anchor],
     extent: Extent,
 ) -> io::Result<Report> {
-    let anchors = anchors.iter().map(|anchor| Held { anchor, met: false, other: None }).collect();
+    let mut held = Vec::with_capacity(anchors.len());
+    for anchor in anchors {
+        held.push(Held { anchor, met: false, other: None });
+    }
     let mut verifier = Verifier {
         seal: Seal::new(key),
-        anchors,
+        anchors: held,
         extent,
         span: Span::default(),
         tip: None,
@@ -43,7 +46,10 @@ pub fn verify(
         gone_from: u64::MAX,
         report: Report::default(),
     };
-    let mut placed = parts.into_iter().map(Placed::new).collect::<io::Result<Vec<_>>>()?;
+    let mut placed = Vec::with_capacity(parts.len());
+    for part in parts {
+        placed.push(Placed::new(part)?);
+    }
     // Of a stream every process has a record 1; in a file there is one, and clocks are set back now
     // and then.
     placed.sort_by_key(|part| part.seq.unwrap_or(u64::MAX));
@@ -53,7 +59,10 @@ pub fn verify(
     verifier.report.files = placed.len();
     // The last one first: a gateway that runs may set it aside at any time, under a name that is
     // not among these.
-    let last = placed.pop().map(Placed::open).transpose()?;
+    let last = match placed.pop() {
+        Some(last) => Some(last.open()?),
+        None => None,
+    };
     for part in placed {
         if !verifier.read(part.open()?)? {
             return Ok(verifier.report);
@@ -144,12 +153,14 @@ impl Verifier<'_> {
         let Some(record) = Record::parse(whole) else {
             return Err(broken_at(place, None, "this is no record"));
         };
-        let Some(seq) = record.number("seq").filter(|seq| *seq > 0) else {
+        let Some(seq @ 1..) = record.number("seq") else {
             return Err(broken_at(place, None, "the record has no number"));
         };
         self.seen = self.seen.or(Some(seq));
         if !self.renews(&record) {
-            self.follows(seq, &record).map_err(|why| broken_at(place, Some(seq), &why))?;
+            if let Err(why) = self.follows(seq, &record) {
+                return Err(broken_at(place, Some(seq), &why));
+            }
         } else if !self.span.records.is_empty() {
             return Err(self.span.unhashed());
         }
@@ -210,16 +221,21 @@ impl Verifier<'_> {
             }
             _ => {}
         }
-        let end = last.number("seq").unwrap_or_default();
+        let end = last.number("seq").unwrap_or(0);
         for record in &span.records {
             let seq = record.number("seq");
-            for held in self.anchors.iter_mut().filter(|held| Some(held.anchor.seq) == seq) {
+            for held in &mut self.anchors {
+                if Some(held.anchor.seq) != seq {
+                    continue;
+                }
                 // Only the last one has a hash, whatever the others say.
                 held.met |= held.anchor.seq == end && held.anchor.hash == hash.as_str();
                 let why = "an anchor has another hash for this record: the chain was written anew";
                 held.other.get_or_insert_with(|| span.broken(why.into()));
             }
-            self.count(record).map_err(|why| span.broken(why))?;
+            if let Err(why) = self.note(record) {
+                return Err(span.broken(why));
+            }
         }
         self.report.last_hash = Some(hash.as_str().to_owned());
         self.tip = Some(Tip { seq: end, hash });
@@ -235,7 +251,7 @@ impl Verifier<'_> {
             self.report.notes.push(format!("{words} cannot be verified: {why}"));
             return Ok(());
         }
-        let last = span.first().unwrap_or_default().saturating_sub(1);
+        let last = span.first().unwrap_or(0).saturating_sub(1);
         let why = format!(
             "records up to {last} are missing at the beginning, or {words} were changed; give all \
                 files of the trail, or `--part` if others are kept elsewhere"
@@ -244,7 +260,7 @@ impl Verifier<'_> {
     }
 
     /// Takes what a record says that a hash is over.
-    fn count(&mut self, record: &Record) -> Result<(), String> {
+    fn note(&mut self, record: &Record) -> Result<(), String> {
         let kind = record.text("kind");
         if kind == "open" {
             if record.has("missing_from") {
@@ -263,10 +279,12 @@ impl Verifier<'_> {
         report.first = report.first.or(seq);
         report.records += 1;
         report.closed = kind == "close";
-        report.lost += record.number("lost").filter(|_| kind == "gap").unwrap_or(0);
+        if kind == "gap" {
+            report.lost += record.number("lost").unwrap_or(0);
+        }
         (report.last, report.last_time) = (seq, Some(record.text("time").to_owned()));
         if record.is("unclean") {
-            let seq = seq.unwrap_or_default();
+            let seq = seq.unwrap_or(0);
             report.notes.push(format!("before record {seq} the writer ended without saying so"));
         }
         Ok(())
@@ -274,7 +292,7 @@ impl Verifier<'_> {
 
     /// Holds the first record against what the trail says of its beginning.
     fn begin(&mut self) {
-        let Some(first) = self.seen.filter(|first| *first > 1) else { return };
+        let Some(first @ 2..) = self.seen else { return };
         let last = first - 1;
         let wanted = self.kept_from.unwrap_or(u64::MAX).min(self.gone_from);
         if self.extent == Extent::Whole && (wanted < first || !self.begun) {
@@ -316,6 +334,16 @@ impl Verifier<'_> {
         }
     }
 
+    /// What the trail has in the place of an anchor.
+    fn find_other(&mut self) -> Option<BrokenRecord> {
+        for held in &mut self.anchors {
+            if !held.met && held.other.is_some() {
+                return held.other.take();
+            }
+        }
+        None
+    }
+
     fn end(mut self) -> Report {
         self.begin();
         self.finish();
@@ -323,24 +351,30 @@ impl Verifier<'_> {
         if self.report.broken.is_none()
             && (self.extent == Extent::Whole || self.stream == Some(false))
         {
-            self.report.broken =
-                self.anchors.iter_mut().filter(|held| !held.met).find_map(|held| held.other.take());
+            self.report.broken = self.find_other();
         }
-        let last = self.tip.as_ref().map_or(0, |tip| tip.seq);
+        let last = match &self.tip {
+            Some(tip) => tip.seq,
+            None => 0,
+        };
+        let mut met = 0;
+        // The furthest that is not here.
+        let mut anchor = 0;
+        for held in &self.anchors {
+            if held.met {
+                met += 1;
+            } else {
+                anchor = anchor.max(held.anchor.seq);
+            }
+        }
         let report = &mut self.report;
-        let missed = self.anchors.iter().filter(|held| !held.met);
-        let furthest = missed.map(|held| held.anchor.seq).max();
-        if let Some(anchor) = furthest
-            && anchor > last
-            && self.extent == Extent::Whole
-            && report.broken.is_none()
-        {
+        if anchor > last && self.extent == Extent::Whole && report.broken.is_none() {
             let next = last + 1;
             let why =
                 format!("records {next} to {anchor} are missing at the end: an anchor knows them");
             report.broken = Some(BrokenRecord { seq: Some(next), why, ..BrokenRecord::default() });
         }
-        report.anchors = self.anchors.iter().filter(|held| held.met).count();
+        report.anchors = met;
         if report.broken.is_none() && report.anchors < self.anchors.len() {
             let many = self.anchors.len() - report.anchors;
             report.notes.push(format!("anchors of records that are not in these files: {many}"));
@@ -353,10 +387,8 @@ impl Verifier<'_> {
             );
         }
         if report.lost > 0 {
-            report.notes.push(format!(
-                "{} records could not be written; the trail says where",
-                report.lost
-            ));
+            let lost = report.lost;
+            report.notes.push(format!("{lost} records could not be written; the trail says where"));
         }
         report.intact = report.broken.is_none() && report.records > 0;
         if report.records == 0 {

@@ -236,15 +236,16 @@ impl Writer {
         self.chain.close();
         let mut attempts = 0;
         while self.written < self.chain.bytes().len() {
-            let rest = self.chain.bytes().get(self.written..).unwrap_or_default();
+            let rest = self.chain.bytes().get(self.written..).unwrap_or(&[]);
             match self.sink.write(rest) {
                 Ok(written) if written > 0 => self.written += written,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 result => {
                     if attempts == 0 {
-                        let error = result
-                            .err()
-                            .map_or_else(|| "nothing was written".to_owned(), |e| e.to_string());
+                        let error = match result {
+                            Ok(_) => "nothing was written".to_owned(),
+                            Err(error) => error.to_string(),
+                        };
                         tracing::error!(error, "the audit trail cannot be written; trying again");
                     }
                     attempts += 1;
@@ -282,9 +283,10 @@ impl Writer {
     /// would be lost.
     fn look(&mut self) -> bool {
         self.looked = Instant::now();
-        let Some(why) = self.sink.harm().filter(|_| self.chain.bytes().is_empty()) else {
+        let Some(why) = self.sink.harm() else { return false };
+        if !self.chain.bytes().is_empty() {
             return false;
-        };
+        }
         let gone = loop {
             match self.sink.renew(self.chain.tip(), self.chain.seal()) {
                 Ok(gone) => break gone,

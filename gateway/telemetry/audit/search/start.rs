@@ -40,7 +40,9 @@ pub(super) fn find_start(
         };
         let length = file.metadata()?.len();
         let first = find_record(&mut file, 0, length.min(LOOK), true)?;
-        if first.is_some_and(|first| is_after(&first, wanted)) {
+        if let Some(first) = first
+            && is_after(&first, wanted)
+        {
             continue;
         }
         let at = bisect(&mut file, length, wanted)?.saturating_add(slack);
@@ -48,8 +50,8 @@ pub(super) fn find_start(
             return Ok(Some(Start { file: place, at: find_break(&mut file, at)? }));
         };
         // The rest of the slack is in the file after this one.
-        let newer = place.checked_sub(1).and_then(|newer| Some((newer, files.get(newer)?)));
-        if let Some((newer, path)) = newer
+        if let Some(newer) = place.checked_sub(1)
+            && let Some(path) = files.get(newer)
             && let Ok(mut file) = open(path, OpenOptions::new().read(true))
         {
             return Ok(Some(Start { file: newer, at: find_break(&mut file, more)? }));
@@ -60,10 +62,13 @@ pub(super) fn find_start(
 }
 
 /// Whether a record, and all behind it, is none that is wanted.
-fn is_after(record: &Members, wanted: &Search<'_>) -> bool {
-    let number = number_of(record).unwrap_or_default();
-    wanted.before.is_some_and(|before| number >= before)
-        || wanted.to.is_some_and(|to| text(record, "time") >= to)
+pub(super) fn is_after(record: &Members, wanted: &Search<'_>) -> bool {
+    if let Some(before) = wanted.before
+        && number_of(record).unwrap_or(0) >= before
+    {
+        return true;
+    }
+    matches!(wanted.to, Some(to) if text(record, "time") >= to)
 }
 
 /// A place behind which no record is wanted.
@@ -115,6 +120,9 @@ fn find_break(file: &mut File, at: u64) -> io::Result<u64> {
     file.seek(SeekFrom::Start(at))?;
     let mut bytes = Vec::new();
     file.take(LOOK).read_to_end(&mut bytes)?;
-    let end = bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |found| found + 1);
+    let end = match bytes.iter().position(|byte| *byte == b'\n') {
+        Some(found) => found + 1,
+        None => bytes.len(),
+    };
     Ok(at + end as u64)
 }

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use serde_json::Value;
 
 use super::super::chain::GENESIS;
+use super::super::pieces::number;
 
 /// A number and a hash that were kept somewhere else.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,15 +20,15 @@ impl FromStr for Anchor {
     /// `SEQ:HASH`, or the text of a `.head` file.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if let Ok(head) = serde_json::from_str::<Value>(text) {
-            let seq = head.get("seq").and_then(Value::as_u64);
-            let hash = head.get("hash").and_then(Value::as_str);
-            return match (seq, hash) {
-                (Some(seq), Some(hash)) => Ok(Self { seq, hash: hash.to_owned() }),
+            return match (number(&head, "seq"), head.get("hash")) {
+                (Some(seq), Some(Value::String(hash))) => Ok(Self { seq, hash: hash.clone() }),
                 _ => Err("it has no `seq` and `hash`"),
             };
         }
-        let (seq, hash) = text.trim().split_once(':').ok_or("it is not SEQ:HASH")?;
-        let seq = seq.parse().map_err(|_| "SEQ is no number")?;
+        let Some((seq, hash)) = text.trim().split_once(':') else {
+            return Err("it is not SEQ:HASH");
+        };
+        let Ok(seq) = seq.parse() else { return Err("SEQ is no number") };
         if hash.len() != GENESIS.len() || !hash.bytes().all(|b| b.is_ascii_hexdigit()) {
             return Err("HASH has not 64 hexadecimal digits");
         }

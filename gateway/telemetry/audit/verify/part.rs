@@ -40,12 +40,17 @@ pub(super) struct Lines<'a> {
 impl<'a> Placed<'a> {
     pub(super) fn new(part: Part<'a>) -> io::Result<Self> {
         let lines = Lines::open(&part)?;
-        let first = lines.record();
-        let seq = first.as_ref().and_then(|record| record.number("seq"));
-        let time = first.as_ref().map(|record| record.text("time").to_owned()).unwrap_or_default();
-        let begins_stream = first.is_some_and(|record| record.begins_stream());
-        let held = part.once.then_some(lines);
-        Ok(Self { part, time, seq, begins_stream, held })
+        let mut placed =
+            Self { part, time: String::new(), seq: None, begins_stream: false, held: None };
+        if let Some(first) = lines.record() {
+            placed.time = first.text("time").to_owned();
+            placed.seq = first.number("seq");
+            placed.begins_stream = first.begins_stream();
+        }
+        if placed.part.once {
+            placed.held = Some(lines);
+        }
+        Ok(placed)
     }
 
     /// Opens it to be read. It must still be what was put in order: rotation may have given its
@@ -55,7 +60,10 @@ impl<'a> Placed<'a> {
             return Ok(held);
         }
         let lines = Lines::open(&self.part)?;
-        let seq = lines.record().and_then(|record| record.number("seq"));
+        let seq = match lines.record() {
+            Some(record) => record.number("seq"),
+            None => None,
+        };
         if self.seq.is_some() && self.seq != seq {
             let why = "another file took its place meanwhile: verify again";
             return Err(named(&lines.name, &io::Error::other(why)));
@@ -66,14 +74,17 @@ impl<'a> Placed<'a> {
 
 impl<'a> Lines<'a> {
     fn open(part: &Part<'a>) -> io::Result<Self> {
-        let text = (part.open)().map_err(|error| named(&part.name, &error))?;
+        let text = match (part.open)() {
+            Ok(text) => text,
+            Err(error) => return Err(named(&part.name, &error)),
+        };
         let mut lines = Self { name: part.name.clone(), text, first: None };
         lines.first = lines.next()?;
         Ok(lines)
     }
 
     fn record(&self) -> Option<Record> {
-        self.first.as_deref().and_then(Record::parse)
+        Record::parse(self.first.as_deref()?)
     }
 
     /// One line with its break; without one when it is the last and cut off, or too long.
@@ -83,8 +94,10 @@ impl<'a> Lines<'a> {
         }
         let mut line = Vec::new();
         let read = (&mut self.text).take(MAX_LINE as u64).read_until(b'\n', &mut line);
-        read.map_err(|error| named(&self.name, &error))?;
-        Ok((!line.is_empty()).then_some(line))
+        if let Err(error) = read {
+            return Err(named(&self.name, &error));
+        }
+        Ok(if line.is_empty() { None } else { Some(line) })
     }
 }
 

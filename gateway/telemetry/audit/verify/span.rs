@@ -34,11 +34,14 @@ impl Record {
     }
 
     pub(super) fn text(&self, key: &str) -> &str {
-        self.0.get(key).and_then(Value::as_str).unwrap_or_default()
+        match self.0.get(key) {
+            Some(Value::String(text)) => text,
+            _ => "",
+        }
     }
 
     pub(super) fn number(&self, key: &str) -> Option<u64> {
-        self.0.get(key).and_then(Value::as_u64)
+        self.0.get(key)?.as_u64()
     }
 
     pub(super) fn is(&self, key: &str) -> bool {
@@ -107,7 +110,7 @@ impl Span {
 
     /// What the hash of the last line is over, and that hash.
     pub(super) fn lines(&self) -> &[u8] {
-        self.lines.strip_suffix(b"\n").unwrap_or_default()
+        self.lines.strip_suffix(b"\n").unwrap_or(&[])
     }
 
     pub(super) fn first(&self) -> Option<u64> {
@@ -120,7 +123,7 @@ impl Span {
 
     /// Whether the records before it may be what is missing, and not one of its own wrong.
     pub(super) fn lacks_beginning(&self) -> bool {
-        self.records.first().is_some_and(|record| record.text("kind") != "open")
+        matches!(self.records.first(), Some(record) if record.text("kind") != "open")
     }
 
     /// Their numbers.
