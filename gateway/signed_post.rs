@@ -85,17 +85,23 @@ impl SignedPost {
         media_type: &'static str,
         body: &Bytes,
     ) -> Result<Answer, String> {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         let request = self.write_request(id, since.as_secs(), media_type, body)?;
         let answer = tokio::time::timeout(PATIENCE, async {
-            let response = self.origin.send(request).await.map_err(|error| error.to_string())?;
+            let response = match self.origin.send(request).await {
+                Ok(response) => response,
+                Err(error) => return Err(error.to_string()),
+            };
             let status = response.status();
             let retry_after = retry_after(response.headers());
             // Read, so that the connection can be used again.
             let _ = response.into_body().collect_limited(MAX_ANSWER).await;
             Ok(Answer { status, retry_after })
         });
-        answer.await.unwrap_or_else(|_| Err("no answer in time".into()))
+        match answer.await {
+            Ok(answer) => answer,
+            Err(_) => Err("no answer in time".into()),
+        }
     }
 
     fn write_request(

@@ -128,16 +128,23 @@ impl Backlog {
 
     /// The next records, if there are any.
     pub(super) async fn next(&mut self) -> Result<Option<Records>, Trouble> {
-        let mut tail = match self.tail.take() {
-            Some(tail) => tail,
-            None => Tail::new(&self.path, self.read).map_err(|error| Trouble::new(&error))?,
+        let tail = match self.tail.take() {
+            Some(tail) => Ok(tail),
+            None => Tail::new(&self.path, self.read),
+        };
+        let mut tail = match tail {
+            Ok(tail) => tail,
+            Err(error) => return Err(Trouble::new(&error)),
         };
         let read = tokio::task::spawn_blocking(move || {
             let read = tail.read();
             (tail, read)
         });
         let (tail, read) = read.await.map_err(|error| Trouble::new(&error))?;
-        let records = read.map_err(|error| Trouble::new(&format!("its file: {error}")))?;
+        let records = match read {
+            Ok(records) => records,
+            Err(error) => return Err(Trouble::new(&format!("its file: {error}"))),
+        };
         self.tail = Some(tail);
         if let Some(records) = &records {
             self.read = records.last;

@@ -65,13 +65,15 @@ impl Poster {
     }
 
     async fn send(&self, body: &Body) -> Result<(), Trouble> {
-        let answer = self.post.send(&body.id, MEDIA_TYPE, &body.lines).await;
-        let answer = answer.map_err(|error| Trouble::new(&error))?;
+        let answer = match self.post.send(&body.id, MEDIA_TYPE, &body.lines).await {
+            Ok(answer) => answer,
+            Err(words) => return Err(Trouble::new(&words)),
+        };
         if answer.status.is_success() {
             return Ok(());
         }
         let words = format!("it answered {}", answer.status);
-        let asked = answer.retry_after.unwrap_or_default().min(MOST_ASKED);
+        let asked = answer.retry_after.unwrap_or(Duration::ZERO).min(MOST_ASKED);
         if answer.may_pass() {
             return Err(Trouble { words, pause: asked });
         }
@@ -84,9 +86,12 @@ impl Body {
     fn new(records: Records) -> Self {
         let Records { first, last, lines, .. } = records;
         let line = lines.trim_ascii_end().rsplit(|byte| *byte == b'\n').next();
-        let record: Value = serde_json::from_slice(line.unwrap_or_default()).unwrap_or_default();
-        let hash = record.get("hash").and_then(Value::as_str).unwrap_or_default();
-        let id = format!("{first}-{last}-{}", hash.get(..DIGITS).unwrap_or_default());
+        let record: Value = serde_json::from_slice(line.unwrap_or(&[])).unwrap_or(Value::Null);
+        let hash = match record.get("hash") {
+            Some(Value::String(hash)) => hash.get(..DIGITS).unwrap_or(""),
+            _ => "",
+        };
+        let id = format!("{first}-{last}-{hash}");
         Self { id, lines: lines.into() }
     }
 }
