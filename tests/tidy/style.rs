@@ -75,28 +75,12 @@ struct Counts {
     long_lines: usize,
 }
 
-/// What each crate has at most: combinators for 1,000 lines, dense statements, bound closures, bound
-/// tuples, long lines. These numbers only sink. Counted in the same way, hyper has 6 combinators for
-/// 1,000 lines, axum 10, reqwest 16: the goal is 15.
-const AT_MOST: [(&str, [usize; 5]); 17] = [
-    ("admin", [37, 0, 0, 0, 0]),
-    ("admission", [17, 0, 0, 0, 0]),
-    ("authn", [65, 0, 0, 0, 0]),
-    ("config", [57, 0, 0, 0, 0]),
-    ("egress", [40, 0, 0, 0, 0]),
-    ("limits", [30, 0, 0, 0, 0]),
-    ("listener", [29, 0, 0, 0, 0]),
-    ("policy", [49, 0, 0, 0, 0]),
-    ("protocol", [46, 0, 0, 0, 0]),
-    ("proxy", [44, 0, 14, 0, 0]),
-    ("registry", [33, 0, 0, 0, 0]),
-    ("root", [60, 0, 0, 0, 0]),
-    ("store", [46, 0, 0, 0, 0]),
-    ("telemetry", [42, 0, 0, 0, 0]),
-    ("text", [53, 0, 0, 0, 0]),
-    ("tools", [51, 0, 0, 0, 0]),
-    ("upstream", [29, 0, 6, 0, 0]),
-];
+/// What a crate has at most: combinators for 1,000 lines. Counted in the same way, hyper has 6, axum
+/// 10, reqwest 16.
+const AT_MOST: usize = 15;
+
+/// The crates that have more. These numbers only sink.
+const ABOVE: [(&str, usize); 2] = [("admin", 26), ("root", 23)];
 
 impl Counts {
     fn of(text: &str) -> Self {
@@ -181,20 +165,24 @@ fn statements_stay_plain() {
     for (name, counts) in counts() {
         println!("{name}: {counts:?}");
         all.add(counts);
-        let now =
-            [counts.density(), counts.dense, counts.closures, counts.tuples, counts.long_lines];
-        let Some((_, at_most)) = AT_MOST.iter().find(|(known, _)| *known == name) else {
-            offences.push(format!("{name} is not in the table"));
-            continue;
-        };
-        if now.iter().zip(at_most).any(|(now, at_most)| now > at_most) {
-            offences.push(format!("{name}: {now:?}, at most {at_most:?}"));
+        let at_most =
+            ABOVE.iter().find(|(known, _)| *known == name).map_or(AT_MOST, |above| above.1);
+        if counts.density() > at_most {
+            offences.push(format!("{name}: {} combinators for 1,000 lines", counts.density()));
+        }
+        for (count, what) in [
+            (counts.dense, "statements with more than two combinators"),
+            (counts.closures, "closures bound by `let`"),
+            (counts.tuples, "tuples bound by `let`"),
+            (counts.long_lines, "lines over 100 columns"),
+        ] {
+            if count > 0 {
+                offences.push(format!("{name}: {count} {what}"));
+            }
         }
     }
     println!("all: {all:?}");
-    let what =
-        "combinators for 1,000 lines, dense statements, bound closures, bound tuples, long lines";
-    assert!(offences.is_empty(), "more than there were ({what}):\n{}", offences.join("\n"));
+    assert!(offences.is_empty(), "{}", offences.join("\n"));
 }
 
 #[test]

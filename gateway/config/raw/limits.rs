@@ -42,7 +42,8 @@ pub struct Limits {
     pub streams_per_principal: Whole<1, 10_000, 64>,
     /// Resources that one session may subscribe to, 1–10000.
     pub subscriptions: Whole<1, 10_000, 256>,
-    /// Messages kept for a client that reads slowly or resumes later, per stream, 1–10000.
+    /// Messages kept for a client that reads slowly or resumes later, per stream, 1–10000; 4 MiB
+    /// of them at most, and always the newest. The oldest go first.
     pub stream_buffer: Whole<1, 10_000, 256>,
     /// Rounds of questions to a client within one call, 1–100.
     pub question_rounds: Whole<1, 100, 10>,
