@@ -8,6 +8,7 @@ mod applications;
 mod approvals;
 mod config;
 pub mod console;
+mod headers;
 mod life;
 mod router;
 mod trpc;

@@ -30,10 +30,11 @@ impl Accepted {
         let mut accepted = Self::default();
         let Some(Value::Array(parameters)) = described.get("parameters") else { return accepted };
         for parameter in parameters {
-            let Some(name) = parameter.get("name").and_then(Value::as_str) else { continue };
-            match parameter.get("in").and_then(Value::as_str) {
-                Some("query") => drop(accepted.query.insert(name.to_owned())),
-                Some("header") => drop(accepted.headers.insert(name.to_ascii_lowercase())),
+            let Some(Value::String(name)) = parameter.get("name") else { continue };
+            let Some(Value::String(place)) = parameter.get("in") else { continue };
+            match place.as_str() {
+                "query" => drop(accepted.query.insert(name.clone())),
+                "header" => drop(accepted.headers.insert(name.to_ascii_lowercase())),
                 _ => {}
             }
         }

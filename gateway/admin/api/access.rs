@@ -106,7 +106,9 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        let caller = parts.extensions.get::<Arc<Self>>();
-        caller.map(|caller| (**caller).clone()).ok_or_else(unknown_caller)
+        match parts.extensions.get::<Arc<Self>>() {
+            Some(caller) => Ok((**caller).clone()),
+            None => Err(unknown_caller()),
+        }
     }
 }

@@ -87,20 +87,25 @@ pub(crate) async fn read_answer(
         let Ok(turn) = gateway.apart().turn(caller).await else { return Err(no_memory()) };
         turn.run(move || parse(&text)).await
     };
-    read.ok_or_else(broken)
+    match read {
+        Some(answer) => Ok(answer),
+        None => Err(broken()),
+    }
 }
 
 fn parse(text: &Bytes) -> Option<GatewayAnswer> {
     let envelope: Envelope<'_> = serde_json::from_slice(text).ok()?;
     let Some(result) = envelope.result else {
-        return parse_error(envelope.error?).map(GatewayAnswer::Error);
+        return Some(GatewayAnswer::Error(parse_error(envelope.error?)?));
     };
     let mut input_requests = None;
     if let Ok(outcome) = serde_json::from_str::<Outcome<'_>>(result.get())
         && outcome.result_type.as_deref() == Some("input_required")
     {
-        let asked = outcome.input_requests.map(|asked| serde_json::from_str(asked.get()));
-        input_requests = Some(asked.and_then(Result::ok).unwrap_or_default());
+        input_requests = match outcome.input_requests {
+            Some(asked) => Some(serde_json::from_str(asked.get()).unwrap_or(Value::Null)),
+            None => Some(Value::Null),
+        };
     }
     Some(GatewayAnswer::Result { text: text.slice_ref(result.get().as_bytes()), input_requests })
 }

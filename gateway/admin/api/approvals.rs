@@ -44,9 +44,11 @@ pub(crate) async fn list_approvals(
     caller: Caller,
     Query(query): Query<PageQuery>,
 ) -> Result<Json<Page<WaitingApproval>>, Problem> {
-    let waiting = state.gateway.list_approvals(&caller.principal).into_iter();
-    let waiting = waiting.map(|call| WaitingApproval { call }).collect();
-    query.cut(waiting, WaitingApproval::id).map(Json)
+    let mut waiting = Vec::new();
+    for call in state.gateway.list_approvals(&caller.principal) {
+        waiting.push(WaitingApproval { call });
+    }
+    Ok(Json(query.cut(waiting, WaitingApproval::id)?))
 }
 
 /// One call that the caller may approve.
@@ -114,12 +116,13 @@ fn answer(
     id: &str,
     approve: bool,
 ) -> Result<Json<Value>, Problem> {
-    let answered = state.gateway.answer_approval(&caller.principal, id, approve);
-    answered.map(Json).map_err(|error| {
-        let (status, code) = match error.is_unknown {
-            true => (StatusCode::NOT_FOUND, "APPROVAL_NOT_FOUND"),
-            false => (StatusCode::CONFLICT, "APPROVAL_NOT_COUNTED"),
-        };
-        Problem::new(status, code, error.to_string())
-    })
+    let error = match state.gateway.answer_approval(&caller.principal, id, approve) {
+        Ok(answered) => return Ok(Json(answered)),
+        Err(error) => error,
+    };
+    let (status, code) = match error.is_unknown {
+        true => (StatusCode::NOT_FOUND, "APPROVAL_NOT_FOUND"),
+        false => (StatusCode::CONFLICT, "APPROVAL_NOT_COUNTED"),
+    };
+    Err(Problem::new(status, code, error.to_string()))
 }

@@ -106,7 +106,7 @@ pub(crate) async fn list_assigned(
     let actor = make_actor(&caller, query.organization_id.as_deref())?;
     let found = state.registry()?.list_assigned(&actor, &id)?;
     let states = States::of(&state, &actor.organisation);
-    query.cut(found, |stored| Integration::new(&states, stored, caller.role)).map(Json)
+    Ok(Json(query.cut(found, |stored| Integration::new(&states, stored, caller.role))?))
 }
 
 /// The integrations that can be assigned to an agent: enabled, and not assigned yet.
@@ -126,7 +126,7 @@ pub(crate) async fn list_available(
     let actor = make_actor(&caller, query.organization_id.as_deref())?;
     let found = state.registry()?.list_available(&actor, &id)?;
     let states = States::of(&state, &actor.organisation);
-    query.cut(found, |stored| Integration::new(&states, stored, caller.role)).map(Json)
+    Ok(Json(query.cut(found, |stored| Integration::new(&states, stored, caller.role))?))
 }
 
 /// Assigns an integration to an agent.

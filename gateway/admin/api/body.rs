@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use axum::body::{Bytes, to_bytes};
 use axum::extract::{FromRequest, Request};
-use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use lockgate_admission::CallerId;
 use lockgate_authn::Principal;
@@ -15,6 +14,7 @@ use serde_path_to_error::{Path, Segment};
 
 use super::problem::Problem;
 use super::state::ApiState;
+use crate::headers::is_json;
 
 /// Deepest nesting of a body.
 const MAX_DEPTH: usize = 64;
@@ -37,17 +37,18 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<ApiState>> for Body<T
             None => CallerId::alone(0),
         };
         // Whoever let the request in has read it within its bounds.
-        let read = to_bytes(request.into_body(), usize::MAX).await;
-        let text = read.map_err(|_| Problem::in_body("", "the body broke off"))?;
+        let Ok(text) = to_bytes(request.into_body(), usize::MAX).await else {
+            return Err(Problem::in_body("", "the body broke off"));
+        };
         if text.len() <= LARGE {
-            return parse(&headers, &text).map(Self);
+            return Ok(Self(parse(&headers, &text)?));
         }
         let Ok(turn) = state.gateway.apart().turn(caller).await else {
             let detail = "too many large bodies are read now: try again in a moment";
             let busy = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", detail);
             return Err(busy.retry_after(1));
         };
-        turn.run(move || parse(&headers, &text)).await.map(Self)
+        Ok(Self(turn.run(move || parse(&headers, &text)).await?))
     }
 }
 
@@ -59,27 +60,28 @@ fn parse<T: DeserializeOwned>(headers: &HeaderMap, text: &Bytes) -> Result<T, Pr
             text
         }
     };
-    let value = READER.check(text);
-    let value =
-        value.map_err(|words| Problem::in_body("", format!("the body is not JSON: {words}")))?;
+    let value = match READER.check(text) {
+        Ok(value) => value,
+        Err(words) => return Err(Problem::in_body("", format!("the body is not JSON: {words}"))),
+    };
     if !value.is_object() {
         return Err(Problem::in_body("", "the body must be a JSON object"));
     }
     // From the text, so that what is passed on as it is stays as it was written.
     let mut reader = serde_json::Deserializer::from_slice(text);
-    let read = serde_path_to_error::deserialize(&mut reader);
-    read.map_err(|error| {
-        let pointer = write_pointer(error.path());
-        let words = error.into_inner().to_string();
-        let words = words.split(" at line ").next().unwrap_or("").to_owned();
-        Problem::in_body(&pointer, words)
-    })
+    match serde_path_to_error::deserialize(&mut reader) {
+        Ok(read) => Ok(read),
+        Err(error) => {
+            let pointer = write_pointer(error.path());
+            let words = error.into_inner().to_string();
+            let words = words.split(" at line ").next().unwrap_or("").to_owned();
+            Err(Problem::in_body(&pointer, words))
+        }
+    }
 }
 
 fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
-    let given = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let essence = given.and_then(|given| given.split(';').next()).map(str::trim);
-    if matches!(essence, Some(essence) if essence.eq_ignore_ascii_case("application/json")) {
+    if is_json(headers) {
         return Ok(());
     }
     let detail = "Content-Type must be application/json";

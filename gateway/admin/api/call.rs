@@ -172,14 +172,18 @@ fn write_headers(sent: &HeaderMap, method: Method, params: &Params) -> Result<He
             headers.insert(name, value.clone());
         }
     }
-    let target = method.target().and_then(|key| params.get(key));
-    let name = target.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
-    if let Some(name) = name {
+    if let Some(name) = read_target(method, params) {
         let value = HeaderValue::from_str(&header::encode_value(&name));
         let Ok(value) = value else { return Err(broken()) };
         headers.insert(NAME_HEADER, value);
     }
     Ok(headers)
+}
+
+/// What a request is about, such as a tool's name, if its method has that.
+fn read_target(method: Method, params: &Params) -> Option<String> {
+    let target = params.get(method.target()?)?;
+    serde_json::from_str(target.get()).ok()
 }
 
 /// The last message of a stream is the answer; those before it are for clients that can use them.

@@ -121,7 +121,7 @@ impl Change {
 }
 
 fn describe<T: Serialize>(thing: &T) -> String {
-    let mut value = serde_json::to_value(thing).unwrap_or_default();
+    let mut value = serde_json::to_value(thing).unwrap_or(Value::Null);
     hide_secrets(&mut value);
     value.to_string()
 }

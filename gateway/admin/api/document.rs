@@ -48,7 +48,7 @@ pub(crate) async fn show_page(State(state): Shared) -> impl IntoResponse {
 
 /// The whole document: what the routes say, and what the table says of them.
 pub(crate) fn describe(description: &OpenApi, operations: &[Operation]) -> Value {
-    let mut document = serde_json::to_value(description).unwrap_or_default();
+    let mut document = serde_json::to_value(description).unwrap_or(Value::Null);
     document["openapi"] = "3.1.0".into();
     document["info"] = json!({
         "title": "Lockgate",
@@ -100,7 +100,7 @@ fn describe_operation(described: &mut Value, permission: Permission) {
 
 /// A parameter that takes the rest of a path is one like others to readers.
 fn rename_wildcards(document: &mut Value) {
-    let Some(paths) = document.get_mut("paths").and_then(Value::as_object_mut) else { return };
+    let Some(Value::Object(paths)) = document.get_mut("paths") else { return };
     let mut renamed = Map::new();
     for (path, item) in std::mem::take(paths) {
         renamed.insert(path.replace("{*", "{"), item);

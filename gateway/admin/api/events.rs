@@ -25,6 +25,7 @@ use super::problem::Problem;
 use super::query::{Query, flag};
 use super::servers::visible_servers;
 use super::state::{ApiState, Shared};
+use crate::headers::read_header;
 
 /// Between two comments on a silent stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -115,7 +116,7 @@ pub(crate) async fn follow_events(
     if wants_decisions {
         check_permission(Permission::AtLeast(Role::Admin), Some(&caller))?;
     }
-    let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
+    let last = read_header(&headers, "last-event-id");
     let mut follower = Follower::new(state, caller, last)?;
     if wants_decisions {
         follower.listen_to_decisions();
@@ -150,10 +151,13 @@ impl Follower {
         caller: Caller,
         last: Option<&str>,
     ) -> Result<Self, Problem> {
-        let place = state.gateway.stream(&caller.principal).map_err(|too_many| {
-            let detail = too_many.to_string();
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", detail)
-        })?;
+        let place = match state.gateway.stream(&caller.principal) {
+            Ok(place) => place,
+            Err(too_many) => {
+                let detail = too_many.to_string();
+                return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", detail));
+            }
+        };
         state.journal.follow(&state.gateway);
         let newest = state.journal.subscribe();
         let now = *newest.borrow();
@@ -173,7 +177,10 @@ impl Follower {
 
     /// Has an administrator hear of decisions too.
     fn listen_to_decisions(&mut self) {
-        let own = (self.caller.role < Role::Operator).then(|| self.caller.organisation());
+        let own = match self.caller.role {
+            Role::Operator => None,
+            Role::Admin | Role::User => Some(self.caller.organisation()),
+        };
         let news = self.state.gateway.activity(own);
         self.decisions = Some(Decisions { news, due: None, told: None });
     }
@@ -290,8 +297,12 @@ async fn hear(decisions: &mut Option<Decisions>) {
             if decisions.news.changed().await.is_err() {
                 return std::future::pending().await;
             }
-            let paced = decisions.told.map_or_else(Instant::now, |told| told + PACE);
-            *decisions.due.insert(paced.max(Instant::now() + SETTLE))
+            let settled = Instant::now() + SETTLE;
+            let due = match decisions.told {
+                Some(told) => settled.max(told + PACE),
+                None => settled,
+            };
+            *decisions.due.insert(due)
         }
     };
     sleep_until(due).await;

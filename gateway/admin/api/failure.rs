@@ -10,15 +10,16 @@ use super::problem::Problem;
 
 /// An error object of JSON-RPC, with the status that came with it.
 pub(crate) fn describe_failure(status: StatusCode, error: &Value) -> Problem {
-    let code = error.get("code").and_then(Value::as_i64).unwrap_or(code::INTERNAL);
+    let code = match error.get("code") {
+        Some(code) => code.as_i64().unwrap_or(code::INTERNAL),
+        None => code::INTERNAL,
+    };
     let message = match error.get("message") {
         Some(Value::String(message)) => message,
         _ => "the call failed",
     };
     let data = error.get("data");
-    let server = data.and_then(|data| data.get("upstream")).and_then(Value::as_str);
-    let reason = data.and_then(|data| data.get("reason")).and_then(Value::as_str);
-    let problem = match (server, reason) {
+    let problem = match (read_text(data, "upstream"), read_text(data, "reason")) {
         // A server that keeps failing is left alone for a while.
         (Some(server), Some("unavailable")) if is_left_alone(data) => {
             describe_server(server, "unavailable", StatusCode::SERVICE_UNAVAILABLE, message)
@@ -26,11 +27,19 @@ pub(crate) fn describe_failure(status: StatusCode, error: &Value) -> Problem {
         (Some(server), Some(reason)) => describe_server(server, reason, status_of(reason), message),
         _ => describe_request(status, code, message, error),
     };
-    let wait = data.and_then(|data| data.get("retryAfterMs")).and_then(Value::as_u64);
-    match wait {
+    match read_wait(data) {
         Some(wait) => problem.retry_after(wait.div_ceil(1000)),
         None => problem,
     }
+}
+
+fn read_text<'a>(data: Option<&'a Value>, name: &str) -> Option<&'a str> {
+    data?.get(name)?.as_str()
+}
+
+/// Milliseconds until it may be tried again.
+fn read_wait(data: Option<&Value>) -> Option<u64> {
+    data?.get("retryAfterMs")?.as_u64()
 }
 
 /// A server that is connected, and that nobody asks for some time.

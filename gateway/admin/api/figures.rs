@@ -84,7 +84,7 @@ pub(crate) struct ToolMetrics {
 impl From<RecentCalls> for RecentStep {
     fn from(step: RecentCalls) -> Self {
         let RecentCalls { calls, failed, average } = step;
-        Self { calls, failed, average_ms: average.map(to_ms) }
+        Self { calls, failed, average_ms: to_ms(average) }
     }
 }
 
@@ -94,8 +94,8 @@ impl From<ServerFigures> for ServerMetrics {
             since: write_time(figures.since),
             calls: figures.calls,
             errors: figures.errors,
-            p50_ms: figures.p50.map(to_ms),
-            p95_ms: figures.p95.map(to_ms),
+            p50_ms: to_ms(figures.p50),
+            p95_ms: to_ms(figures.p95),
         }
     }
 }
@@ -109,8 +109,8 @@ impl From<ToolFigures> for ToolMetrics {
             successes: figures.successes,
             failures: figures.failures,
             cancelled: figures.cancelled,
-            average_ms: figures.average.map(to_ms),
-            p95_ms: figures.p95.map(to_ms),
+            average_ms: to_ms(figures.average),
+            p95_ms: to_ms(figures.p95),
             last_invoked_at,
         }
     }
@@ -124,13 +124,13 @@ pub(crate) fn may_see_figures(caller: &Caller, server: &dyn Upstream) -> bool {
 
 /// RFC 3339.
 pub(crate) fn write_time(time: SystemTime) -> String {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
     date::of_seconds(i64::try_from(since.as_secs()).unwrap_or(0))
 }
 
 /// With microseconds.
-fn to_ms(time: Duration) -> f64 {
-    time.as_micros() as f64 / 1e3
+fn to_ms(time: Option<Duration>) -> Option<f64> {
+    Some(time?.as_micros() as f64 / 1e3)
 }
 
 /// A rank that sorts numbers as texts.

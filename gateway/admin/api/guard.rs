@@ -10,6 +10,7 @@ use axum::response::IntoResponse;
 use serde_json::Value;
 
 use super::problem::Problem;
+use crate::headers::read_header;
 
 /// Longest path and query, in bytes.
 const MAX_URL: usize = 8 * 1024;
@@ -39,18 +40,22 @@ pub(crate) fn is_of_other_origin(uri: &Uri, headers: &HeaderMap) -> bool {
         return true;
     }
     let Some(origin) = headers.get(ORIGIN) else { return false };
-    let authority = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
-    let Some((_, authority)) = authority else { return true };
-    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
-    let own = uri.authority().map(axum::http::uri::Authority::as_str).or(host);
+    let Ok(origin) = origin.to_str() else { return true };
+    let Some((_, authority)) = origin.split_once("://") else { return true };
+    let own = match uri.authority() {
+        Some(own) => Some(own.as_str()),
+        None => read_header(headers, HOST),
+    };
     !matches!(own, Some(own) if own.eq_ignore_ascii_case(authority))
 }
 
 /// A refusal of the listener or of the request path, in the form of the API.
 pub(crate) fn describe_refusal(answer: &Response<Bytes>) -> Problem {
-    let error: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
-    let message = error.pointer("/error/message").and_then(Value::as_str);
-    let detail = message.unwrap_or("the request was refused").to_owned();
+    let error: Value = serde_json::from_slice(answer.body()).unwrap_or(Value::Null);
+    let detail = match error.pointer("/error/message") {
+        Some(Value::String(message)) => message.clone(),
+        _ => "the request was refused".to_owned(),
+    };
     let status = answer.status();
     let code = match status {
         StatusCode::UNAUTHORIZED => "UNAUTHENTICATED",
@@ -62,8 +67,9 @@ pub(crate) fn describe_refusal(answer: &Response<Bytes>) -> Problem {
     };
     let challenge = answer.headers().get(WWW_AUTHENTICATE).cloned();
     let mut problem = Problem::new(status, code, detail).challenge(challenge);
-    let wait = answer.headers().get(RETRY_AFTER).and_then(|wait| wait.to_str().ok());
-    if let Some(seconds) = wait.and_then(|wait| wait.parse().ok()) {
+    if let Some(wait) = read_header(answer.headers(), RETRY_AFTER)
+        && let Ok(seconds) = wait.parse()
+    {
         problem = problem.retry_after(seconds);
     }
     problem

@@ -101,9 +101,10 @@ impl Journal {
         let kept = self.kept.lock();
         let own = kept.own.get(organisation);
         for events in own.into_iter().chain([&kept.shared]) {
-            let mut known = events.events.iter().map(|event| event.number);
-            if let Some(number) = known.find(|number| self.id_of(*number) == id) {
-                return Some(number + 1);
+            for event in &events.events {
+                if self.id_of(event.number) == id {
+                    return Some(event.number + 1);
+                }
             }
         }
         None
@@ -118,12 +119,19 @@ impl Journal {
     ) -> Result<Option<Arc<Recorded>>, u64> {
         let kept = self.kept.lock();
         let own = kept.own.get(organisation);
-        let first = kept.shared.first.max(own.map_or(kept.first, |own| own.first));
+        let own_first = match own {
+            Some(own) => own.first,
+            None => kept.first,
+        };
+        let first = kept.shared.first.max(own_first);
         if number < first {
             return Err(first);
         }
         let shared = kept.shared.find(number);
-        let own = own.and_then(|own| own.find(number));
+        let own = match own {
+            Some(own) => own.find(number),
+            None => None,
+        };
         Ok(match (shared, own) {
             (Some(shared), Some(own)) if own.number < shared.number => Some(own),
             (Some(shared), _) => Some(shared),
@@ -165,7 +173,8 @@ impl Kept {
     /// Makes room: the organisation goes of which there was nothing new for longest.
     fn forget_one(&mut self) {
         let quietest = self.own.iter().min_by_key(|(_, events)| events.end());
-        let Some(name) = quietest.map(|(name, _)| Arc::clone(name)) else { return };
+        let Some((name, _)) = quietest else { return };
+        let name = Arc::clone(name);
         if let Some(gone) = self.own.remove(&name) {
             self.first = self.first.max(gone.end());
         }
@@ -185,7 +194,7 @@ impl Events {
     /// The first from this number on.
     fn find(&self, number: u64) -> Option<Arc<Recorded>> {
         let at = self.events.partition_point(|event| event.number < number);
-        self.events.get(at).cloned()
+        Some(Arc::clone(self.events.get(at)?))
     }
 
     /// The number after the newest.

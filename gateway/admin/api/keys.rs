@@ -56,7 +56,7 @@ pub(crate) async fn list_keys(
             keys.push(ApiKey::new(key.clone(), now));
         }
     }
-    query.cut(keys, |key| &key.id).map(Json)
+    Ok(Json(query.cut(keys, |key| &key.id)?))
 }
 
 fn may_see(caller: &Caller, key: &Key) -> bool {
@@ -91,10 +91,13 @@ pub(crate) async fn create_key(
     let now = read_clock();
     let expires = body.read_expiry(now)?;
     let organisation = body.find_organisation(&caller)?;
-    let minted = Key::mint(now).map_err(|error| {
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "NO_RANDOMNESS", error.to_string())
-    });
-    let (mut key, text) = minted?;
+    let (mut key, text) = match Key::mint(now) {
+        Ok(minted) => minted,
+        Err(error) => {
+            let status = StatusCode::SERVICE_UNAVAILABLE;
+            return Err(Problem::new(status, "NO_RANDOMNESS", error.to_string()));
+        }
+    };
     key.name = body.name;
     key.organisation = organisation;
     key.roles = body.roles;

@@ -44,5 +44,5 @@ pub(crate) async fn list_organisations(
 ) -> Result<Json<Page<Organisation>>, Problem> {
     let stored = state.registry()?.organisations();
     let all = stored.into_iter().map(Organisation::new).collect();
-    query.cut(all, |organisation| &organisation.id).map(Json)
+    Ok(Json(query.cut(all, |organisation| &organisation.id)?))
 }

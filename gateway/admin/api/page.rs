@@ -118,11 +118,10 @@ impl PageQuery {
         }
         let more = placed.len() > limit;
         placed.truncate(limit);
-        let last = placed.last().filter(|_| more);
-        let next_cursor = last.map(|((rank, key), _)| match sorting {
-            Some(_) => format!("{rank}|{key}"),
-            None => key.clone(),
-        });
+        let next_cursor = match placed.last() {
+            Some((place, _)) if more => Some(write_cursor(place, sorting.is_some())),
+            _ => None,
+        };
         let mut items = Vec::with_capacity(placed.len());
         for (_, item) in placed {
             items.push(item);
@@ -204,6 +203,13 @@ fn in_order(one: &Place, other: &Place, descending: bool) -> Ordering {
     let ranks = one.0.cmp(&other.0);
     let ranks = if descending { ranks.reverse() } else { ranks };
     ranks.then_with(|| one.1.cmp(&other.1))
+}
+
+fn write_cursor((rank, key): &Place, has_rank: bool) -> String {
+    match has_rank {
+        true => format!("{rank}|{key}"),
+        false => key.clone(),
+    }
 }
 
 fn read_cursor(cursor: &str, has_rank: bool) -> Result<Place, Problem> {

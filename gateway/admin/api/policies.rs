@@ -108,7 +108,9 @@ impl Explain {
         ];
         let mut given = Vec::new();
         for (kind, name) in named {
-            given.extend(name.as_deref().map(|name| (kind, name)));
+            if let Some(name) = name {
+                given.push((kind, name.as_str()));
+            }
         }
         match given.as_slice() {
             [one] => Ok(*one),
@@ -154,11 +156,15 @@ pub(crate) async fn explain_decision(
 ) -> Result<Json<Explanation>, Problem> {
     let (kind, name) = question.asked()?;
     let arguments = question.arguments.as_ref().map(ToString::to_string);
+    let subject = match &question.subject {
+        Some(subject) => subject.clone(),
+        None => own_subject(&caller),
+    };
     let asked = DecisionQuestion {
         kind,
         name: name.to_owned(),
-        endpoint: question.at.clone().unwrap_or_else(|| "/mcp".to_owned()),
-        subject: question.subject.clone().unwrap_or_else(|| own_subject(&caller)),
+        endpoint: question.at.as_deref().unwrap_or("/mcp").to_owned(),
+        subject,
         arguments,
     };
     let explained = state.gateway.explain(&caller.principal, asked).await;
@@ -171,7 +177,7 @@ pub(crate) async fn explain_decision(
         decision: explained.decision,
         rule: explained.rule,
         words: explained.words,
-        policies: serde_json::to_value(&explained.policies).unwrap_or_default(),
+        policies: serde_json::to_value(&explained.policies).unwrap_or(Value::Null),
         changes: explained.changes,
     }))
 }
@@ -197,12 +203,16 @@ pub(crate) async fn test_cases(
         Ok(tried) => tried,
         Err(busy) => return Err(overloaded(&busy)),
     };
-    let mut results = Vec::new();
+    let mut tested = Tested { passed: 0, failed: 0, cases: Vec::new() };
     for (name, differences) in tried {
-        results.push(TestedCase { name, passed: differences.is_empty(), differences });
+        let passed = differences.is_empty();
+        match passed {
+            true => tested.passed += 1,
+            false => tested.failed += 1,
+        }
+        tested.cases.push(TestedCase { name, passed, differences });
     }
-    let failed = results.iter().filter(|result| !result.passed).count();
-    Ok(Json(Tested { passed: results.len() - failed, failed, cases: results }))
+    Ok(Json(tested))
 }
 
 fn overloaded(busy: &TooManyJudgements) -> Problem {

@@ -25,7 +25,7 @@ impl<S: Sync, T: DeserializeOwned + IntoParams> FromRequestParts<S> for Query<T>
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let query = parts.uri.query().unwrap_or("");
         check_lengths(&T::into_params(|| None), query)?;
-        parse(query).map(Self)
+        Ok(Self(parse(query)?))
     }
 }
 
@@ -33,8 +33,8 @@ impl<S: Sync, T: DeserializeOwned + IntoParams> FromRequestParts<S> for Query<T>
 fn check_lengths(parameters: &[Parameter], query: &str) -> Result<(), Problem> {
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
         let known = parameters.iter().find(|parameter| parameter.name == name);
-        let schema = known.and_then(|parameter| parameter.schema.as_ref());
-        let Some(RefOr::T(Schema::Object(schema))) = schema else { continue };
+        let Some(parameter) = known else { continue };
+        let Some(RefOr::T(Schema::Object(schema))) = &parameter.schema else { continue };
         let most = schema.max_length.unwrap_or(usize::MAX);
         if value.chars().nth(most).is_some() {
             return Err(invalid(format!("`{name}`: must not have more than {most} characters")));
@@ -51,12 +51,15 @@ fn parse<T: DeserializeOwned>(query: &str) -> Result<T, Problem> {
             return Err(invalid(format!("the parameter `{name}` stands twice")));
         }
     }
-    serde_path_to_error::deserialize(Value::Object(all)).map_err(|error| {
-        let path = error.path().to_string();
-        let words = error.into_inner().to_string();
-        let name: String = path.chars().take(64).collect();
-        invalid(if path == "." { words } else { format!("`{name}`: {words}") })
-    })
+    match serde_path_to_error::deserialize(Value::Object(all)) {
+        Ok(read) => Ok(read),
+        Err(error) => {
+            let path = error.path().to_string();
+            let words = error.into_inner().to_string();
+            let name: String = path.chars().take(64).collect();
+            Err(invalid(if path == "." { words } else { format!("`{name}`: {words}") }))
+        }
+    }
 }
 
 fn invalid(detail: String) -> Problem {
@@ -70,7 +73,10 @@ where
     T: FromStr<Err: Display>,
 {
     let text = String::deserialize(deserializer)?;
-    text.parse().map(Some).map_err(|error| D::Error::custom(format_args!("{error}")))
+    match text.parse() {
+        Ok(value) => Ok(Some(value)),
+        Err(error) => Err(D::Error::custom(error)),
+    }
 }
 
 /// A `true` or `false` that a query has as text.

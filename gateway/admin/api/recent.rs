@@ -67,7 +67,10 @@ pub(crate) async fn show_figures(State(state): Shared, caller: Caller) -> Json<F
         }
     }
     let servers = counted.len();
-    let recent = add_up(counted).into_iter().map(RecentStep::from).collect();
+    let mut recent = Vec::new();
+    for step in add_up(counted) {
+        recent.push(RecentStep::from(step));
+    }
     Json(Figures { servers, recent })
 }
 

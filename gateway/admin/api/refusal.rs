@@ -16,10 +16,11 @@ impl ApiState {
     /// # Errors
     /// There is none where the gateway serves one client alone.
     pub(crate) fn registry(&self) -> Result<Arc<Registry>, Problem> {
-        self.operations.registry().ok_or_else(|| {
-            let detail = "this gateway has no store: organisations have nothing of their own here";
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "STORE_UNAVAILABLE", detail)
-        })
+        if let Some(registry) = self.operations.registry() {
+            return Ok(registry);
+        }
+        let detail = "this gateway has no store: organisations have nothing of their own here";
+        Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "STORE_UNAVAILABLE", detail))
     }
 }
 

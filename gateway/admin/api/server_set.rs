@@ -94,6 +94,12 @@ pub(crate) enum ServerAction {
     Deleted,
 }
 
+impl ServerChange {
+    fn new(slug: String, action: ServerAction) -> Self {
+        Self { slug, action, id: None, name: None, affected_agents: None }
+    }
+}
+
 impl WantedServer {
     fn read(self) -> Result<WantedIntegration, Problem> {
         let source = match (self.server_url, self.predefined) {
@@ -149,7 +155,10 @@ pub(crate) async fn replace_servers(
 ) -> Result<Response, Problem> {
     let mut wanted = Vec::with_capacity(body.servers.len());
     for (at, server) in body.servers.into_iter().enumerate() {
-        wanted.push(server.read().map_err(|problem| problem.within(&format!("/servers/{at}")))?);
+        match server.read() {
+            Ok(server) => wanted.push(server),
+            Err(problem) => return Err(problem.within(&format!("/servers/{at}"))),
+        }
     }
     let changed = change
         .make("replace mcp-integrations", |terms| async move {
@@ -182,14 +191,23 @@ fn describe_change(change: &Change, changed: Changed<IntegrationSet>) -> ServerS
     }
     let mut servers = Vec::with_capacity(all.len());
     for (slug, (action, integration)) in all {
-        let concerned = integration.as_ref().filter(|_| is_dry_run);
-        let affected_agents = concerned.map(|integration| change.agents_with(&integration.id));
-        let is_new = is_dry_run && matches!(action, ServerAction::Created);
-        let name = integration.as_ref().map(|integration| integration.name.clone());
-        let id = integration.filter(|_| !is_new).map(|integration| integration.id);
-        servers.push(ServerChange { slug, action, id, name, affected_agents });
+        let mut server = ServerChange::new(slug, action);
+        if let Some(integration) = integration {
+            if is_dry_run {
+                server.affected_agents = Some(change.agents_with(&integration.id));
+            }
+            // What would be made has no id yet.
+            if !is_dry_run || !matches!(action, ServerAction::Created) {
+                server.id = Some(integration.id);
+            }
+            server.name = Some(integration.name);
+        }
+        servers.push(server);
     }
-    let warnings = changed.warnings.into_iter().map(name_place).collect();
+    let mut warnings = Vec::with_capacity(changed.warnings.len());
+    for said in changed.warnings {
+        warnings.push(name_place(said));
+    }
     ServerSetChange { servers, warnings, dry_run: is_dry_run }
 }
 

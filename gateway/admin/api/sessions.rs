@@ -78,7 +78,7 @@ pub(crate) async fn list_sessions(
             sessions.push(ConsoleSession::new(session));
         }
     }
-    query.cut(sessions, |session| &session.place).map(Json)
+    Ok(Json(query.cut(sessions, |session| &session.place)?))
 }
 
 /// Ends a session.

@@ -108,5 +108,5 @@ pub(crate) async fn list_settings(
     }
     let SettingsQuery { limit, cursor, search, .. } = query;
     let page = PageQuery { limit, cursor, search };
-    page.cut(settings, |setting| &setting.key).map(Json)
+    Ok(Json(page.cut(settings, |setting| &setting.key)?))
 }

@@ -102,7 +102,8 @@ impl ToolsQuery {
             Sorting { rank: Box::new(move |tool: &SeenTool| tool.rank(sort)), descending };
         let page = PageQuery { limit: self.limit, cursor: self.cursor, search: self.search };
         let is_plain = matches!(sort, ToolSort::Name) && !descending;
-        page.cut_sorted(all, |tool| &tool.tool.exposed, (!is_plain).then_some(&sorting))
+        let sorting = if is_plain { None } else { Some(&sorting) };
+        page.cut_sorted(all, |tool| &tool.tool.exposed, sorting)
     }
 }
 
@@ -132,7 +133,7 @@ impl SeenTool {
             (ToolSort::Average, Some(metrics)) => rank_ms(metrics.average_ms),
             (ToolSort::P95, Some(metrics)) => rank_ms(metrics.p95_ms),
             (ToolSort::LastInvoked, Some(metrics)) => {
-                metrics.last_invoked_at.clone().unwrap_or_default()
+                metrics.last_invoked_at.as_deref().unwrap_or("").to_owned()
             }
         }
     }
@@ -176,7 +177,7 @@ impl Tool {
             server: tool.server.slug().to_owned(),
             title: read_text(definition.remove("title")),
             description: read_text(definition.remove("description")),
-            input_schema: definition.remove("inputSchema").unwrap_or_default(),
+            input_schema: definition.remove("inputSchema").unwrap_or(Value::Null),
             output_schema: definition.remove("outputSchema"),
             annotations: definition.remove("annotations"),
             metrics,
@@ -200,8 +201,10 @@ async fn find_tool(state: &ApiState, caller: &Caller, name: &str) -> Result<Seen
 
 fn show(tool: SeenTool) -> Result<Json<Tool>, Problem> {
     let detail = "the definition of this tool cannot be read";
-    let tool = Tool::new(tool);
-    tool.map(Json).ok_or_else(|| Problem::not_found("TOOL_NOT_FOUND", detail))
+    match Tool::new(tool) {
+        Some(tool) => Ok(Json(tool)),
+        None => Err(Problem::not_found("TOOL_NOT_FOUND", detail)),
+    }
 }
 
 /// The tools that the caller may use.
@@ -219,13 +222,17 @@ pub(crate) async fn list_tools(
 ) -> Result<Json<Page<Tool>>, Problem> {
     let mut all = Vec::new();
     for tool in state.gateway.visible_tools(&caller.principal).await {
-        if query.server.as_deref().is_none_or(|server| server == tool.server.slug()) {
-            all.push(SeenTool::new(&caller, tool));
+        if matches!(&query.server, Some(server) if server != tool.server.slug()) {
+            continue;
         }
+        all.push(SeenTool::new(&caller, tool));
     }
-    let Page { items, total, next_cursor } = query.cut(all)?;
-    let items = items.into_iter().filter_map(Tool::new).collect();
-    Ok(Json(Page { items, total, next_cursor }))
+    let page = query.cut(all)?;
+    let mut items = Vec::with_capacity(page.items.len());
+    for tool in page.items {
+        items.extend(Tool::new(tool));
+    }
+    Ok(Json(Page { items, total: page.total, next_cursor: page.next_cursor }))
 }
 
 /// One tool.

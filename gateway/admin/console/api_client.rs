@@ -108,6 +108,15 @@ impl ApiPath {
         self
     }
 
+    /// A link to a page about something of this organisation, which may be empty; `otherwise`
+    /// where there can be none.
+    pub(crate) fn link(segments: &[&str], organisation: &str, otherwise: &str) -> String {
+        match Self::new(segments) {
+            Ok(path) => path.with("organisation", organisation).as_str().to_owned(),
+            Err(_) => otherwise.to_owned(),
+        }
+    }
+
     /// As a link of a page has it.
     pub(crate) fn as_str(&self) -> &str {
         &self.0[Position::BeforePath..]
@@ -164,7 +173,8 @@ impl ApiClient {
     pub(crate) async fn open(&self, path: &ApiPath) -> axum::response::Response {
         match self.request(Method::GET, path, None, None) {
             Ok(request) => {
-                self.routes.clone().oneshot(request).await.unwrap_or_else(|no| match no {})
+                let Ok(answer) = self.routes.clone().oneshot(request).await;
+                answer
             }
             Err(error) => axum::response::IntoResponse::into_response(PageError::from(error)),
         }
@@ -178,12 +188,14 @@ impl ApiClient {
         version: Option<&str>,
     ) -> Result<Bytes, ApiError> {
         let request = self.request(method, path, body, version)?;
-        let answer = self.routes.clone().oneshot(request).await.unwrap_or_else(|no| match no {});
+        let Ok(answer) = self.routes.clone().oneshot(request).await;
         let status = answer.status();
         if answer.body().size_hint().lower() > MAX_ANSWER as u64 {
             return Err(too_large(path));
         }
-        let text = to_bytes(answer.into_body(), MAX_ANSWER).await.map_err(|_| unreadable())?;
+        let Ok(text) = to_bytes(answer.into_body(), MAX_ANSWER).await else {
+            return Err(unreadable());
+        };
         match status.is_success() {
             true => Ok(text),
             false => Err(ApiError::read(status, &text)),
@@ -197,16 +209,20 @@ impl ApiClient {
         body: Option<&Value>,
         version: Option<&str>,
     ) -> Result<Request, ApiError> {
-        let content = body.map_or_else(Body::empty, |body| Body::from(body.to_string()));
+        let content = match body {
+            Some(body) => Body::from(body.to_string()),
+            None => Body::empty(),
+        };
         let request = Request::builder().method(method).uri(path.as_str()).body(content);
-        let mut request = request.map_err(|_| unreadable())?;
+        let Ok(mut request) = request else { return Err(unreadable()) };
         *request.headers_mut() = self.headers.clone();
         if body.is_some() {
             let json = HeaderValue::from_static("application/json");
             request.headers_mut().insert(CONTENT_TYPE, json);
         }
         if let Some(version) = version {
-            let tag = HeaderValue::from_str(&format!("\"{version}\"")).map_err(|_| unreadable())?;
+            let tag = HeaderValue::from_str(&format!("\"{version}\""));
+            let Ok(tag) = tag else { return Err(unreadable()) };
             request.headers_mut().insert(IF_MATCH, tag);
         }
         request.extensions_mut().insert(self.principal.clone());
@@ -311,7 +327,9 @@ impl<S: Sync> FromRequestParts<S> for ApiClient {
     type Rejection = PageError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, PageError> {
-        let client = parts.extensions.get::<Self>();
-        client.cloned().ok_or_else(PageError::signed_out)
+        match parts.extensions.get::<Self>() {
+            Some(client) => Ok(client.clone()),
+            None => Err(PageError::signed_out()),
+        }
     }
 }

@@ -132,9 +132,9 @@ fn show_parts(result: &Value) -> Vec<String> {
             texts.push(REST.trim_start().to_owned());
             break;
         }
-        let text = match part.get("text").and_then(Value::as_str) {
-            Some(text) => show_text(text),
-            None => show_json(part),
+        let text = match part.get("text") {
+            Some(Value::String(text)) => show_text(text),
+            _ => show_json(part),
         };
         shown += text.len();
         texts.push(text);

@@ -134,6 +134,29 @@ fn compare(rows: &mut Vec<Row>, depth: usize, head: &str, before: &Value, after:
     }
 }
 
+/// How many items two lists have in common at either end; none counts twice.
+struct Ends {
+    first: usize,
+    last: usize,
+}
+
+impl Ends {
+    fn of<T: PartialEq>(before: &[T], after: &[T]) -> Self {
+        let shorter = before.len().min(after.len());
+        let mut first = 0;
+        while first < shorter && before[first] == after[first] {
+            first += 1;
+        }
+        let mut last = 0;
+        while last < shorter - first
+            && before[before.len() - 1 - last] == after[after.len() - 1 - last]
+        {
+            last += 1;
+        }
+        Self { first, last }
+    }
+}
+
 fn same(line: Line) -> Row {
     Row { kind: RowKind::Same, before: Some(line.clone()), after: Some(line) }
 }
@@ -141,17 +164,10 @@ fn same(line: Line) -> Row {
 /// Lines of either side: equal ones at both ends stand beside each other, those between do as far
 /// as there are as many.
 fn pair(rows: &mut Vec<Row>, before: &[Line], after: &[Line]) {
-    let shorter = before.len().min(after.len());
-    let mut first = 0;
-    while first < shorter && before[first] == after[first] {
-        first += 1;
+    let Ends { first, last } = Ends::of(before, after);
+    for line in &before[..first] {
+        rows.push(same(line.clone()));
     }
-    let mut last = 0;
-    while last < shorter - first && before[before.len() - 1 - last] == after[after.len() - 1 - last]
-    {
-        last += 1;
-    }
-    rows.extend(before[..first].iter().cloned().map(same));
     let old = &before[first..before.len() - last];
     let new = &after[first..after.len() - last];
     for at in 0..old.len().max(new.len()) {
@@ -164,23 +180,16 @@ fn pair(rows: &mut Vec<Row>, before: &[Line], after: &[Line]) {
             },
         });
     }
-    rows.extend(after[after.len() - last..].iter().cloned().map(same));
+    for line in &after[after.len() - last..] {
+        rows.push(same(line.clone()));
+    }
 }
 
 /// Two lines that differ, with the words between the first and the last difference in the middle.
 fn mark(old: &Line, new: &Line) -> Row {
     let before: Vec<&str> = old.start.split_inclusive(' ').collect();
     let after: Vec<&str> = new.start.split_inclusive(' ').collect();
-    let shorter = before.len().min(after.len());
-    let mut first = 0;
-    while first < shorter && before[first] == after[first] {
-        first += 1;
-    }
-    let mut last = 0;
-    while last < shorter - first && before[before.len() - 1 - last] == after[after.len() - 1 - last]
-    {
-        last += 1;
-    }
+    let Ends { first, last } = Ends::of(&before, &after);
     Row {
         kind: RowKind::Changed,
         before: Some(old.divide(&before, first, last)),

@@ -32,11 +32,12 @@ impl Fields {
 
     /// The same as it was typed.
     pub(crate) fn get_exact(&self, name: &str) -> &str {
-        let found = self.0.iter().find(|(key, _)| key == name);
-        match found {
-            Some((_, value)) => value,
-            None => "",
+        for (key, value) in &self.0 {
+            if key == name {
+                return value;
+            }
         }
+        ""
     }
 
     /// Every value of this name, as it was sent.
@@ -62,7 +63,9 @@ impl<S: Sync> FromRequestParts<S> for FormFields {
     type Rejection = PageError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, PageError> {
-        let fields = parts.extensions.get::<Fields>();
-        Ok(Self(fields.cloned().unwrap_or_default()))
+        match parts.extensions.get::<Fields>() {
+            Some(fields) => Ok(Self(fields.clone())),
+            None => Ok(Self(Fields::default())),
+        }
     }
 }

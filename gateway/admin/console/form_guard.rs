@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
-use axum::http::header::{CONTENT_TYPE, ORIGIN};
+use axum::http::header::ORIGIN;
 use axum::http::{HeaderMap, HeaderName, Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -16,6 +16,7 @@ use super::layout::ConsoleState;
 use super::sent_forms::{FormKey, SentForms};
 use super::visitor::Visitor;
 use crate::api::guard::is_of_other_origin;
+use crate::headers::read_media_type;
 
 /// Largest form, in bytes.
 const MAX_FORM: usize = 1 << 20;
@@ -75,9 +76,7 @@ fn is_hidden_use(headers: &HeaderMap) -> bool {
 
 /// Whether a body is a form's.
 pub(crate) fn is_form(headers: &HeaderMap) -> bool {
-    let given = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let essence = given.and_then(|given| given.split(';').next()).map(str::trim);
-    essence == Some("application/x-www-form-urlencoded")
+    read_media_type(headers) == Some("application/x-www-form-urlencoded")
 }
 
 async fn read_form(

@@ -128,12 +128,19 @@ impl Layout {
             (Some(visitor), Some(caller)) => Some(Who::new(visitor, caller.role)),
             _ => None,
         };
-        let token = visitor.map(|visitor| state.sessions.form_token(visitor));
+        let token = match visitor {
+            Some(visitor) => state.sessions.form_token(visitor),
+            None => String::new(),
+        };
+        let address = match uri.path_and_query() {
+            Some(whole) => whole.as_str(),
+            None => "",
+        };
         Some(Self {
             nonce: hex::encode(&random::<16>().ok()?),
-            token: token.unwrap_or_default(),
+            token,
             who,
-            address: uri.path_and_query().map_or("", |whole| whole.as_str()).to_owned(),
+            address: address.to_owned(),
             assets: &ADDRESSES,
         })
     }
@@ -211,8 +218,10 @@ pub(crate) async fn put_around(
 
 /// What went wrong, as a page. A part of a page that is loaded anew stays as it was.
 pub(crate) fn show_error(layout: &Layout, error: &PageError) -> Response {
-    let page = render(error.status, &ErrorPage { layout, error });
-    let mut response = page.unwrap_or_else(|error| error.status.into_response());
+    let mut response = match render(error.status, &ErrorPage { layout, error }) {
+        Ok(page) => page,
+        Err(error) => error.status.into_response(),
+    };
     let headers = response.headers_mut();
     headers.insert(HeaderName::from_static("hx-reswap"), HeaderValue::from_static("none"));
     response
@@ -242,6 +251,9 @@ impl<S: Sync> FromRequestParts<S> for Layout {
     type Rejection = PageError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, PageError> {
-        parts.extensions.get::<Self>().cloned().ok_or_else(PageError::signed_out)
+        match parts.extensions.get::<Self>() {
+            Some(layout) => Ok(layout.clone()),
+            None => Err(PageError::signed_out()),
+        }
     }
 }

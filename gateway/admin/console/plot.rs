@@ -63,7 +63,10 @@ impl Plot {
         let first = BARS.saturating_sub(self.values.len());
         let mut bars = Vec::new();
         for (at, value) in self.values.iter().enumerate() {
-            let Some(value) = value.filter(|value| *value > 0.0 && most > 0.0) else { continue };
+            let value = match *value {
+                Some(value) if value > 0.0 && most > 0.0 => value,
+                _ => continue,
+            };
             let height = (value / most * HEIGHT).max(LEAST);
             bars.push(Bar { x: (first + at) as f64 * STEP, y: HEIGHT - height, height });
         }
@@ -90,14 +93,17 @@ impl Plot {
 
     /// The step that goes on.
     pub(crate) fn last_text(&self) -> String {
-        self.write(self.values.last().copied().flatten())
+        match self.values.last() {
+            Some(last) => self.write(*last),
+            None => self.write(None),
+        }
     }
 
     /// Each step with something in it, the newest first: how long ago it began, and its figure.
     pub(crate) fn rows(&self) -> Vec<(String, String)> {
         let mut rows = Vec::new();
         for (back, value) in self.values.iter().rev().enumerate() {
-            if value.is_some_and(|value| value > 0.0) {
+            if matches!(value, Some(value) if *value > 0.0) {
                 let ago = match back {
                     0 => "now".to_owned(),
                     _ => format!("{} min {} s ago", back / 2, back % 2 * 30),

@@ -29,6 +29,7 @@ use super::sessions::Sessions;
 use super::sign_in::{show_sign_in, sign_out};
 use crate::api::access::{Permission, identify_caller};
 use crate::api::state::ApiState;
+use crate::headers::read_header;
 use crate::router::answer_nothing;
 
 const USER: Permission = Permission::AtLeast(Role::User);
@@ -110,7 +111,7 @@ pub(crate) fn console_router(
 /// Where a browser begins. To programs there is nothing here, as at every address that nothing is
 /// at.
 async fn answer_root(method: Method, headers: HeaderMap) -> Response {
-    let accepted = headers.get(ACCEPT).and_then(|accepted| accepted.to_str().ok());
+    let accepted = read_header(&headers, ACCEPT);
     if method == Method::GET && matches!(accepted, Some(kinds) if kinds.contains("text/html")) {
         return redirect("/console");
     }

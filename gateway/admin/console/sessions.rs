@@ -156,7 +156,7 @@ impl Sessions {
             hasher.update(&(part.len() as u64).to_le_bytes());
             hasher.update(part.as_bytes());
         }
-        hasher.update(&visitor.session.unwrap_or_default());
+        hasher.update(&visitor.session.unwrap_or([0; 32]));
         hasher.finalize().to_hex().to_string()
     }
 
@@ -202,14 +202,14 @@ fn find_largest(open: &HashMap<SessionKey, Session>, one_more: &str) -> Option<S
     for session in open.values() {
         *counts.entry(session.principal.organisation()).or_default() += 1;
     }
-    let largest = counts.into_iter().max_by_key(|(_, count)| *count);
-    largest.map(|(organisation, _)| organisation.to_owned())
+    let (largest, _) = counts.into_iter().max_by_key(|(_, count)| *count)?;
+    Some(largest.to_owned())
 }
 
 fn remove_idlest(open: &mut HashMap<SessionKey, Session>, is_candidate: impl Fn(&Session) -> bool) {
     let candidates = open.iter().filter(|(_, session)| is_candidate(session));
     let idlest = candidates.min_by_key(|(_, session)| session.used);
-    if let Some(key) = idlest.map(|(key, _)| *key) {
+    if let Some((&key, _)) = idlest {
         open.remove(&key);
     }
 }

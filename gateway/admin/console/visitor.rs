@@ -5,6 +5,8 @@ use axum::http::HeaderMap;
 use axum::http::header::{COOKIE, HOST};
 use lockgate_authn::Principal;
 
+use crate::headers::read_header;
+
 /// The session's cookie over https: browsers keep it for this very host, and send it encrypted.
 pub(crate) const SECURE_COOKIE: &str = "__Host-lockgate";
 /// The same on this machine, where there may be no https.
@@ -49,8 +51,7 @@ pub(crate) fn is_on_https(headers: &HeaderMap) -> bool {
 
 /// Whether the browser addresses this machine by one of its own names.
 pub(crate) fn is_loopback_host(headers: &HeaderMap) -> bool {
-    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
-    is_loopback_authority(host.unwrap_or(""))
+    is_loopback_authority(read_header(headers, HOST).unwrap_or(""))
 }
 
 /// The same of a host with or without a port.
@@ -67,8 +68,12 @@ pub(crate) fn is_loopback_authority(authority: &str) -> bool {
 }
 
 fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    let found = cookies(headers).find(|(key, _)| *key == name);
-    found.map(|(_, value)| value)
+    for (key, value) in cookies(headers) {
+        if key == name {
+            return Some(value);
+        }
+    }
+    None
 }
 
 /// All cookies of a request, each with its name.

@@ -19,11 +19,12 @@ use super::code::Code;
 use super::envelope::{Call, Envelope, Inputs, MAX_CALLS, Query, read_path};
 use super::failure::Failure;
 use super::procedures::{Action, Kind, Procedure};
-use super::run::run;
+use super::run::{check_input, parse_input, run};
 use super::subscription::{follow_events, refuse as refuse_subscription};
 use crate::api::access::Caller;
 use crate::api::guard::is_of_other_origin;
 use crate::api::state::ApiState;
+use crate::headers::read_header;
 
 /// Longest path and query, in bytes.
 pub(crate) const MAX_URL: usize = 16 * 1024;
@@ -75,10 +76,11 @@ struct Opened {
 }
 
 fn open(state: Arc<ApiState>, parts: Parts, body: &Bytes) -> Result<Opened, Failure> {
-    let Some(caller) = parts.extensions.get::<Arc<Caller>>().cloned() else {
+    let Some(caller) = parts.extensions.get::<Arc<Caller>>() else {
         let words = "show who you are, with `Authorization: Bearer` and a key or token";
         return Err(Failure::new(Code::UNAUTHORIZED, words));
     };
+    let caller = Arc::clone(caller);
     if parts.uri.to_string().len() > MAX_URL {
         let words = "the path and the query together may have 16384 bytes: set `maxURLLength` of \
             the link to 14000";
@@ -98,8 +100,10 @@ fn open(state: Arc<ApiState>, parts: Parts, body: &Bytes) -> Result<Opened, Fail
     let envelope = Envelope::parse(&parts.method, &parts.uri, &query, &parts.headers)?;
     let inputs = envelope.read_inputs(&parts.method, &query, body);
     let is_batch = envelope.is_batch;
-    let header = parts.headers.get("last-event-id").and_then(|id| id.to_str().ok());
-    let last_event_id = header.map(str::to_owned).or(query.last_event_id);
+    let last_event_id = match read_header(&parts.headers, "last-event-id") {
+        Some(id) => Some(id.to_owned()),
+        None => query.last_event_id,
+    };
     let exchange = Arc::new(Exchange { state, caller, parts, is_batch, inputs, last_event_id });
     Ok(Opened { envelope, exchange })
 }
@@ -146,12 +150,21 @@ impl Exchange {
         if procedure.kind == Kind::Subscription {
             return Err(Failure::bad_request("Cannot batch subscription calls"));
         }
-        let input = match (procedure.action, &self.inputs) {
-            (Action::Status, _) => None,
-            (_, Err(failure)) => return Err(failure.clone()),
-            (_, Ok(inputs)) => inputs.get(&at).map(|input| -> &RawValue { input }),
+        let input = match procedure.action {
+            Action::Status => None,
+            _ => self.find_input(at)?,
         };
         run(&self.state, &self.caller, &self.parts.headers, procedure, input).await
+    }
+
+    /// The input of the call of this number, if it has one.
+    fn find_input(&self, at: usize) -> Result<Option<&RawValue>, Failure> {
+        let inputs = match &self.inputs {
+            Ok(inputs) => inputs,
+            Err(failure) => return Err(failure.clone()),
+        };
+        let Some(input) = inputs.get(&at) else { return Ok(None) };
+        Ok(Some(input))
     }
 }
 
@@ -169,27 +182,28 @@ impl Exchange {
     }
 
     fn subscribe(&self, procedure: &Procedure, path: &str) -> Response {
-        let opened = self
-            .read_subscription(procedure)
-            .and_then(|input| follow_events(Arc::clone(&self.state), &self.caller, &input, path));
-        opened.unwrap_or_else(|failure| refuse_subscription(&failure, Some(path)))
+        match self.open_subscription(procedure, path) {
+            Ok(opened) => opened,
+            Err(failure) => refuse_subscription(&failure, Some(path)),
+        }
+    }
+
+    fn open_subscription(&self, procedure: &Procedure, path: &str) -> Result<Response, Failure> {
+        let input = self.read_subscription(procedure)?;
+        follow_events(Arc::clone(&self.state), &self.caller, &input, path)
     }
 
     /// The input of a subscription, with the event after which it goes on.
     fn read_subscription(&self, procedure: &Procedure) -> Result<Map<String, Value>, Failure> {
         self.check_verb(procedure)?;
-        let inputs = self.inputs.as_ref().map_err(Clone::clone)?;
-        let given = inputs.get(&0).map(|input| serde_json::from_str(input.get()));
-        let given: Option<Value> =
-            given.transpose().map_err(|error| Failure::bad_request(error.to_string()))?;
-        let mut given = given;
+        let mut given = parse_input(self.find_input(0)?)?;
         if let Some(id) = &self.last_event_id {
             let members = given.get_or_insert_with(|| json!({}));
             if let Value::Object(members) = members {
                 members.insert("lastEventId".to_owned(), id.as_str().into());
             }
         }
-        procedure.input.check(given).map_err(Failure::of_issues)
+        check_input(procedure, given)
     }
 }
 

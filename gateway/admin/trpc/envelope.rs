@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 use super::code::Code;
 use super::failure::Failure;
 use super::procedures::{self, Procedure};
+use crate::headers::{is_json, read_header};
 
 /// Most procedures of a batch.
 pub(crate) const MAX_CALLS: usize = 32;
@@ -126,7 +127,10 @@ impl Envelope {
         if text.is_empty() {
             return Ok(inputs);
         }
-        let value = READER.check(text.as_bytes()).map_err(Failure::bad_request)?;
+        let value = match READER.check(text.as_bytes()) {
+            Ok(value) => value,
+            Err(words) => return Err(Failure::bad_request(words)),
+        };
         if !self.is_batch {
             inputs.insert(0, keep(text)?);
             return Ok(inputs);
@@ -135,8 +139,9 @@ impl Envelope {
         if !value.is_object() {
             return Err(Failure::bad_request(words));
         }
-        let all: BTreeMap<String, &RawValue> =
-            serde_json::from_str(text).map_err(|_| Failure::bad_request(words))?;
+        let Ok(all) = serde_json::from_str::<BTreeMap<String, &RawValue>>(text) else {
+            return Err(Failure::bad_request(words));
+        };
         for at in 0..self.calls.len() {
             if let Some(input) = all.get(&at.to_string()) {
                 inputs.insert(at, (*input).to_owned());
@@ -158,37 +163,33 @@ pub(crate) fn read_path(uri: &Uri) -> Result<String, Failure> {
     let path = uri.path();
     let below = path.strip_prefix("/trpc").unwrap_or(path);
     let below = below.strip_prefix('/').unwrap_or(below);
-    let decoded = percent::decode_strictly(below);
-    let decoded = decoded.and_then(|bytes| String::from_utf8(bytes).ok());
-    match decoded {
-        Some(decoded) => Ok(decoded),
-        None => {
-            let words = format!("Invalid URL-encoding in path \"{below}\"");
-            Err(Failure::bad_request(words))
-        }
+    if let Some(bytes) = percent::decode_strictly(below)
+        && let Ok(decoded) = String::from_utf8(bytes)
+    {
+        return Ok(decoded);
     }
+    let words = format!("Invalid URL-encoding in path \"{below}\"");
+    Err(Failure::bad_request(words))
 }
 
 /// Media types are compared without their parameters. What a form or a file would be has no
 /// procedure here.
 fn check_content_type(verb: &Method, headers: &HeaderMap) -> Result<(), Failure> {
-    let given = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let essence = given.and_then(|given| given.split(';').next()).map(str::trim);
-    match (essence, given) {
-        (Some(essence), _) if essence.eq_ignore_ascii_case("application/json") => Ok(()),
-        _ if verb == Method::GET => Ok(()),
-        (_, Some(given)) => {
-            let words = format!("Unsupported content-type \"{given:.128}");
-            Err(Failure::new(Code::UNSUPPORTED_MEDIA_TYPE, words))
-        }
-        (_, None) => Err(Failure::new(Code::UNSUPPORTED_MEDIA_TYPE, "Missing content-type header")),
+    if verb == Method::GET || is_json(headers) {
+        return Ok(());
     }
+    let words = match read_header(headers, CONTENT_TYPE) {
+        Some(given) => format!("Unsupported content-type \"{given:.128}"),
+        None => "Missing content-type header".to_owned(),
+    };
+    Err(Failure::new(Code::UNSUPPORTED_MEDIA_TYPE, words))
 }
 
 /// All calls of a request are of one kind; unknown ones do not count.
 fn check_kinds(calls: &[Call]) -> Result<(), Failure> {
     let mut kinds = Vec::new();
-    for procedure in calls.iter().filter_map(|call| call.procedure) {
+    for call in calls {
+        let Some(procedure) = call.procedure else { continue };
         let kind = procedure.kind.as_str();
         if !kinds.contains(&kind) {
             kinds.push(kind);
@@ -206,6 +207,6 @@ fn wants_lines(headers: &HeaderMap) -> bool {
     if let Some(wanted) = headers.get("trpc-accept") {
         return wanted == JSON_LINES;
     }
-    let accepted = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("");
+    let accepted = read_header(headers, ACCEPT).unwrap_or("");
     accepted.split(',').any(|kind| kind.trim() == JSON_LINES)
 }

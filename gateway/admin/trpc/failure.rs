@@ -114,14 +114,12 @@ impl From<CallError> for Failure {
         let failure = Self::from(error.problem);
         let Some(given) = error.error else { return failure };
         let mut failure = failure;
-        let data = given.get("data");
-        for name in ["reason", "rule"] {
-            if let Some(value) = data.and_then(|data| data.get(name)) {
-                failure = failure.with(name, value.clone());
+        if let Some(data) = given.get("data") {
+            for (name, member) in [("reason", "reason"), ("rule", "rule"), ("server", "upstream")] {
+                if let Some(value) = data.get(member) {
+                    failure = failure.with(name, value.clone());
+                }
             }
-        }
-        if let Some(server) = data.and_then(|data| data.get("upstream")) {
-            failure = failure.with("server", server.clone());
         }
         let is_about_arguments = given["code"] == code::INVALID_PARAMS;
         if is_about_arguments && failure.0.code == Code::BAD_REQUEST {

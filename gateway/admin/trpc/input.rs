@@ -91,13 +91,21 @@ fn find_unknown(given: &Map<String, Value>, fields: &[Field]) -> Option<Value> {
             unknown.push(name.as_str());
         }
     }
-    let quoted: Vec<String> = unknown.iter().map(|name| format!("\"{name}\"")).collect();
+    let quoted = quote(&unknown);
     let message = match unknown.len() {
         0 => return None,
         1 => format!("Unrecognized key: {}", quoted.concat()),
         _ => format!("Unrecognized keys: {}", quoted.join(", ")),
     };
     Some(json!({"code": "unrecognized_keys", "keys": unknown, "path": [], "message": message}))
+}
+
+fn quote(names: &[&str]) -> Vec<String> {
+    let mut quoted = Vec::with_capacity(names.len());
+    for name in names {
+        quoted.push(format!("\"{name}\""));
+    }
+    quoted
 }
 
 impl Form {
@@ -195,7 +203,7 @@ fn invalid_type(expected: &str, given: Option<&Value>, path: &[Value]) -> Value 
 }
 
 fn invalid_option(names: &[&str], path: &[Value]) -> Value {
-    let quoted: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
+    let quoted = quote(names);
     let message = format!("Invalid option: expected one of {}", quoted.join("|"));
     json!({"code": "invalid_value", "values": names, "path": path, "message": message})
 }

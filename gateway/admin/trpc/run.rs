@@ -49,11 +49,10 @@ pub(crate) async fn run(
             words,
         )));
     }
-    let given = input.map(|input| serde_json::from_str(input.get()));
-    let given = given.transpose().map_err(|error| Failure::bad_request(error.to_string()))?;
+    let given = parse_input(input)?;
     let members = match procedure.action {
         Action::Status => Map::new(),
-        _ => procedure.input.check(given).map_err(Failure::of_issues)?,
+        _ => check_input(procedure, given)?,
     };
     let call = ToolCalls { state, caller, headers };
     match procedure.action {
@@ -64,12 +63,12 @@ pub(crate) async fn run(
             call.execute(name, find_arguments(input)?).await
         }
         Action::Tool(tool, names) => {
-            let server = read_text(&members, "server").map(str::to_owned);
+            let server = copy_text(&members, "server");
             let arguments = rename(members, names);
             call.execute_of_category(tool, server.as_deref(), arguments).await
         }
         Action::FetchPage => {
-            let server = read_text(&members, "server").map(str::to_owned);
+            let server = copy_text(&members, "server");
             let arguments = describe_page(members);
             call.execute_of_category("web/fetch", server.as_deref(), arguments).await
         }
@@ -77,8 +76,32 @@ pub(crate) async fn run(
     }
 }
 
-fn read_text<'a>(members: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
+/// The tree of an input, if there is one.
+pub(super) fn parse_input(input: Option<&RawValue>) -> Result<Option<Value>, Failure> {
+    let Some(input) = input else { return Ok(None) };
+    match serde_json::from_str(input.get()) {
+        Ok(value) => Ok(Some(value)),
+        Err(error) => Err(Failure::bad_request(error.to_string())),
+    }
+}
+
+/// The members of an input that is what its procedure takes.
+pub(super) fn check_input(
+    procedure: &Procedure,
+    given: Option<Value>,
+) -> Result<Map<String, Value>, Failure> {
+    match procedure.input.check(given) {
+        Ok(members) => Ok(members),
+        Err(issues) => Err(Failure::of_issues(issues)),
+    }
+}
+
+pub(super) fn read_text<'a>(members: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
     members.get(name)?.as_str()
+}
+
+fn copy_text(members: &Map<String, Value>, name: &str) -> Option<String> {
+    Some(read_text(members, name)?.to_owned())
 }
 
 /// A value as text that counts until it is written.
@@ -114,7 +137,7 @@ async fn list_tools(state: &ApiState, caller: &Caller, members: &Map<String, Val
         let is_there = find_category(state, caller, category) == Some(true);
         visible.retain(|item| is_there && item.server.slug() == category);
     }
-    let cursor = read_text(members, "cursor").map(str::to_owned);
+    let cursor = copy_text(members, "cursor");
     let query = PageQuery { limit: Some(PAGE), cursor, search: None };
     let page = query.cut(visible, |item| &item.exposed)?;
     let mut tools = Vec::new();
@@ -149,12 +172,14 @@ fn find_arguments(input: Option<&RawValue>) -> Result<Box<RawValue>, Failure> {
         #[serde(default)]
         arguments: Option<Box<RawValue>>,
     }
-    let given = input.map_or("{}", RawValue::get);
-    let read: Execution =
-        serde_json::from_str(given).map_err(|error| Failure::bad_request(error.to_string()))?;
-    match read.arguments {
-        Some(arguments) => Ok(arguments),
-        None => Ok(param(&json!({}))?),
+    let given = match input {
+        Some(input) => input.get(),
+        None => "{}",
+    };
+    match serde_json::from_str(given) {
+        Ok(Execution { arguments: Some(arguments) }) => Ok(arguments),
+        Ok(Execution { arguments: None }) => Ok(param(&json!({}))?),
+        Err(error) => Err(Failure::bad_request(error.to_string())),
     }
 }
 
@@ -247,11 +272,14 @@ impl ToolCalls<'_> {
         if self.caller.role == Role::Operator {
             all.extend(gateway.suspects());
         }
-        all.iter().any(|suspect| {
+        for suspect in &all {
             let is_meant = suspect.exposed == name
                 || name == lockgate_policy::pin::name(&suspect.slug, &suspect.tool);
-            suspect.quarantined && is_meant
-        })
+            if suspect.quarantined && is_meant {
+                return true;
+            }
+        }
+        false
     }
 }
 

@@ -18,6 +18,7 @@ use tokio::time::timeout;
 
 use super::code::Code;
 use super::failure::Failure;
+use super::run::read_text;
 use crate::api::access::Caller;
 use crate::api::events::{Follower, Told};
 use crate::api::state::ApiState;
@@ -37,9 +38,12 @@ pub(crate) fn follow_events(
     input: &serde_json::Map<String, Value>,
     path: &str,
 ) -> Result<Response, Failure> {
-    let last = input.get("lastEventId").and_then(Value::as_str);
+    let last = read_text(input, "lastEventId");
     let follower = Follower::new(state, caller.clone(), last)?;
-    let kinds = input.get("types").and_then(Value::as_array).cloned();
+    let kinds = match input.get("types") {
+        Some(Value::Array(kinds)) => Some(kinds.clone()),
+        _ => None,
+    };
     let stream = EventStream { follower, kinds, path: path.to_owned(), has_ended: false };
     let events = unfold(stream, |mut stream| async move {
         let text = stream.next_text().await?;
@@ -95,8 +99,10 @@ impl EventStream {
 
     /// Whoever has lost something is told so, whatever else it wants to hear.
     fn wants(&self, kind: &str) -> bool {
-        kind == "missed"
-            || self.kinds.as_ref().is_none_or(|kinds| kinds.iter().any(|wanted| wanted == kind))
+        match &self.kinds {
+            Some(kinds) => kind == "missed" || kinds.iter().any(|wanted| wanted == kind),
+            None => true,
+        }
     }
 }
 

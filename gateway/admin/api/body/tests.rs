@@ -1,5 +1,6 @@
 //! Tests of `body`.
 
+use axum::http::header::CONTENT_TYPE;
 use serde::Deserialize;
 
 use super::*;

@@ -26,25 +26,33 @@ pub(super) fn write_page(document: &Value) -> String {
         escape(read_text(info, "description")),
         escape(read_text(info, "version")),
     );
-    for (path, item) in document.get("paths").and_then(Value::as_object).into_iter().flatten() {
-        for (method, operation) in item.as_object().into_iter().flatten() {
-            write_operation(&mut page, path, method, operation);
+    if let Some(Value::Object(paths)) = document.get("paths") {
+        for (path, item) in paths {
+            write_path(&mut page, path, item);
         }
     }
     page.push_str("<h2>Schemas</h2>");
-    let schemas = document.pointer("/components/schemas").and_then(Value::as_object);
-    for (name, schema) in schemas.into_iter().flatten() {
-        let text = serde_json::to_string_pretty(schema).unwrap_or_default();
-        let _ = write!(
-            page,
-            "<details id=\"{}\"><summary>{}</summary><pre>{}</pre></details>",
-            escape(name),
-            escape(name),
-            escape(&text),
-        );
+    if let Some(Value::Object(schemas)) = document.pointer("/components/schemas") {
+        for (name, schema) in schemas {
+            write_schema(&mut page, name, schema);
+        }
     }
     page.push_str("</body></html>");
     page
+}
+
+fn write_path(page: &mut String, path: &str, item: &Value) {
+    let Value::Object(operations) = item else { return };
+    for (method, operation) in operations {
+        write_operation(page, path, method, operation);
+    }
+}
+
+fn write_schema(page: &mut String, name: &str, schema: &Value) {
+    let name = escape(name);
+    let text = escape(&format!("{schema:#}"));
+    let _ =
+        write!(page, "<details id=\"{name}\"><summary>{name}</summary><pre>{text}</pre></details>");
 }
 
 fn write_operation(page: &mut String, path: &str, method: &str, operation: &Value) {
@@ -60,8 +68,8 @@ fn write_operation(page: &mut String, path: &str, method: &str, operation: &Valu
     );
     for name in ["parameters", "requestBody", "responses"] {
         if let Some(part) = operation.get(name) {
-            let part = serde_json::to_string_pretty(part).unwrap_or_default();
-            let _ = write!(page, "<p>{name}</p><pre>{}</pre>", escape(&part));
+            let part = escape(&format!("{part:#}"));
+            let _ = write!(page, "<p>{name}</p><pre>{part}</pre>");
         }
     }
     page.push_str("</details>");

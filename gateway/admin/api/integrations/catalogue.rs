@@ -66,7 +66,7 @@ pub(crate) async fn list_catalogue(
     for (slug, entry) in &*catalogue {
         all.push(PredefinedIntegration::new(slug, entry));
     }
-    query.cut(all, |entry| &entry.slug).map(Json)
+    Ok(Json(query.cut(all, |entry| &entry.slug)?))
 }
 
 /// Adds an integration from the operator's catalogue.

@@ -85,7 +85,7 @@ pub(crate) async fn validate_integration(
     let Some(integration) = integrations.find(|integration| *integration.id == *id) else {
         return Err(RegistryError::IntegrationNotFound.into());
     };
-    validate_snapshot(&state, &actor.organisation, integration).await.map(Json)
+    Ok(Json(validate_snapshot(&state, &actor.organisation, integration).await?))
 }
 
 /// Whether what the organisation has works: of one integration.
@@ -258,10 +258,13 @@ async fn try_candidate(
         let busy = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", detail);
         return Err(busy.retry_after(RETRY));
     };
-    let hidden = candidate.is_predefined.then(|| candidate.url.clone());
+    let hidden = if candidate.is_predefined { Some(candidate.url.clone()) } else { None };
     let tried = state.operations.probe(candidate).await;
-    Ok(tried.map_err(|failure| match &hidden {
-        Some(url) => failure.without(url.host_str().unwrap_or(""), url.port_or_known_default()),
-        None => failure,
-    }))
+    match (tried, hidden) {
+        (Err(failure), Some(url)) => {
+            let host = url.host_str().unwrap_or("");
+            Ok(Err(failure.without(host, url.port_or_known_default())))
+        }
+        (tried, _) => Ok(tried),
+    }
 }

@@ -35,7 +35,8 @@ pub(super) async fn rehearse(state: &ApiState, change: KeyChange) -> Result<(), 
     let operations = Arc::clone(&state.operations);
     let tried = tokio::task::spawn_blocking(move || operations.rehearse_key_change(&change)).await;
     match tried {
-        Ok(tried) => tried.map_err(describe),
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(describe(error)),
         Err(_) => Err(describe(KeyChangeError::Unwritable("reading it failed".to_owned()))),
     }
 }
@@ -57,7 +58,8 @@ pub(super) async fn change_keys(
         let record = describe_change(&key, &written);
         let made = tokio::task::spawn_blocking(move || operations.change_keys(&written)).await;
         match made {
-            Ok(made) => made.map_err(describe)?,
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(describe(error)),
             Err(_) => {
                 let error = KeyChangeError::Unwritable("writing it failed".to_owned());
                 return Err(describe(error));

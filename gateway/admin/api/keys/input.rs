@@ -82,16 +82,16 @@ impl NewKey {
 
     /// The organisation of the key, if this caller may make keys there.
     pub(super) fn find_organisation(&self, caller: &Caller) -> Result<Option<String>, Problem> {
-        let own = caller.principal.named_organisation();
-        match &self.organization_id {
-            None => Ok(own.map(str::to_owned)),
-            Some(wanted) if wanted == caller.organisation() => Ok(own.map(str::to_owned)),
-            Some(wanted) if caller.role == Role::Operator => Ok(Some(wanted.clone())),
-            Some(_) => {
-                let detail = "only operators make keys of another organisation than theirs";
-                Err(forbidden("/organizationId", detail))
+        if let Some(wanted) = &self.organization_id
+            && wanted != caller.organisation()
+        {
+            if caller.role == Role::Operator {
+                return Ok(Some(wanted.clone()));
             }
+            let detail = "only operators make keys of another organisation than theirs";
+            return Err(forbidden("/organizationId", detail));
         }
+        Ok(caller.principal.named_organisation().map(str::to_owned))
     }
 }
 
@@ -113,11 +113,11 @@ fn check_end(state: &ApiState, caller: &Caller, key: &Key) -> Result<(), Problem
     }
     let keys = state.operations.keys();
     let own = keys.iter().find(|own| *own.id == *caller.principal.subject);
-    let Some(end) = own.and_then(|own| own.expires) else { return Ok(()) };
-    if matches!(key.expires, Some(expires) if expires <= end) {
+    let Some(Key { expires: Some(end), .. }) = own else { return Ok(()) };
+    if matches!(key.expires, Some(expires) if expires <= *end) {
         return Ok(());
     }
-    let end = write_time(end);
+    let end = write_time(*end);
     let detail = format!("your own key ends at {end}: give an end that is not later");
     Err(Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail).at("/expiresAt"))
 }

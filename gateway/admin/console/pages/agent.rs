@@ -17,6 +17,7 @@ use crate::console::layout::Layout;
 use crate::console::redirect::redirect;
 use crate::console::sign_in::IsSecure;
 use crate::console::visitor::is_on_https;
+use crate::headers::read_header;
 
 /// One line of the card: an integration, and whether the agent has it.
 pub(crate) struct Switch {
@@ -63,10 +64,10 @@ pub(crate) async fn show_agent(
         switches.push(Switch { integration, is_on: false });
     }
     switches.sort_by(|one, other| one.integration.name.cmp(&other.integration.name));
-    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
     let is_secure = is_secure.is_some() || is_on_https(&headers);
+    let host = read_header(&headers, HOST).unwrap_or("localhost");
     let scheme = if is_secure { "https" } else { "http" };
-    let address = format!("{scheme}://{}{}", host.unwrap_or("localhost"), agent.endpoint);
+    let address = format!("{scheme}://{host}{}", agent.endpoint);
     show(&AgentPage { layout: &layout, agent, address, switches })
 }
 

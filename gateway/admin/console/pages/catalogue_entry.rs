@@ -31,9 +31,7 @@ struct EntryPage<'a> {
 impl EntryPage<'_> {
     /// Where the form goes.
     fn action(&self) -> String {
-        let path = ApiPath::new(&["console", "catalogue", &self.entry.slug]);
-        let path = path.map(|path| path.with("organisation", self.organisation));
-        path.map_or_else(|_| String::new(), |path| path.as_str().to_owned())
+        ApiPath::link(&["console", "catalogue", &self.entry.slug], self.organisation, "")
     }
 
     fn name(&self) -> &str {
@@ -46,8 +44,10 @@ impl EntryPage<'_> {
 
 async fn find_entry(api: &ApiClient, slug: &str) -> Result<CatalogueEntry, PageError> {
     let found = load_catalogue(api, slug).await?;
-    let found = found.items.into_iter().find(|entry| entry.slug == slug);
-    found.ok_or_else(|| PageError::not_found("The catalogue has no such server."))
+    match found.items.into_iter().find(|entry| entry.slug == slug) {
+        Some(entry) => Ok(entry),
+        None => Err(PageError::not_found("The catalogue has no such server.")),
+    }
 }
 
 /// The form, with what an address gives it.

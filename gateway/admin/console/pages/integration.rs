@@ -90,9 +90,7 @@ impl Integration {
     }
 
     pub(crate) fn address(&self, organisation: &str) -> String {
-        let path = ApiPath::new(&["console", "integrations", &self.id]);
-        let path = path.map(|path| path.with("organisation", organisation));
-        path.map_or_else(|_| "/console/servers".to_owned(), |path| path.as_str().to_owned())
+        ApiPath::link(&["console", "integrations", &self.id], organisation, "/console/servers")
     }
 }
 

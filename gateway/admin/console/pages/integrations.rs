@@ -49,15 +49,11 @@ struct NewIntegrationPage<'a> {
 impl NewIntegrationPage<'_> {
     /// Where the form goes.
     fn action(&self) -> String {
-        let path = ApiPath::new(&["console", "integrations", "new"]);
-        let path = path.map(|path| path.with("organisation", self.organisation));
-        path.map_or_else(|_| String::new(), |path| path.as_str().to_owned())
+        ApiPath::link(&["console", "integrations", "new"], self.organisation, "")
     }
 
     fn entry_address(&self, entry: &CatalogueEntry) -> String {
-        let path = ApiPath::new(&["console", "catalogue", &entry.slug]);
-        let path = path.map(|path| path.with("organisation", self.organisation));
-        path.map_or_else(|_| String::new(), |path| path.as_str().to_owned())
+        ApiPath::link(&["console", "catalogue", &entry.slug], self.organisation, "")
     }
 }
 

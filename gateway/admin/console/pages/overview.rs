@@ -46,8 +46,13 @@ struct Figures {
 impl Figures {
     /// Calls and failed ones of the step that goes on and the one before it.
     fn last_minute(&self) -> (u64, u64) {
-        let last = self.recent.iter().rev().take(2);
-        last.fold((0, 0), |sum, step| (sum.0 + step.calls, sum.1 + step.failed))
+        let mut calls = 0;
+        let mut failed = 0;
+        for step in self.recent.iter().rev().take(2) {
+            calls += step.calls;
+            failed += step.failed;
+        }
+        (calls, failed)
     }
 }
 

@@ -52,11 +52,16 @@ pub(crate) async fn show_server(
         true => find_pins(&api, &name).await?,
         false => (0, None),
     };
-    let load = server.operator.as_ref().and_then(|internals| internals.load.as_ref());
+    let mut limits = Vec::new();
+    if let Some(internals) = &server.operator
+        && let Some(load) = &internals.load
+    {
+        limits = list_limits(load);
+    }
     show(&ServerPage {
         reason: sentence(find_cause(&server.reason)),
         next_step: server.next_step(layout.is_operator()),
-        load: load.map_or_else(Vec::new, list_limits),
+        load: limits,
         tools,
         prompts: load_prompts(&api, &name).await?,
         resources: load_resources(&api, &name).await?,
@@ -79,12 +84,12 @@ fn list_limits(load: &Value) -> Vec<(&'static str, String)> {
         ("Time for a call", format!("{} s", read_number(load, "timeoutMs") / 1000)),
         ("Time to start", format!("{} s", read_number(load, "startTimeoutMs") / 1000)),
     ];
-    let state = load.pointer("/breaker/state").and_then(Value::as_str);
-    let why = load.pointer("/breaker/why").and_then(Value::as_str);
-    match (state, why) {
-        (Some(state), Some(why)) => limits.push(("Breaker", format!("{state}: {why}"))),
-        (Some(state), None) => limits.push(("Breaker", state.to_owned())),
-        (None, _) => {}
+    if let Some(Value::String(state)) = load.pointer("/breaker/state") {
+        let words = match load.pointer("/breaker/why") {
+            Some(Value::String(why)) => format!("{state}: {why}"),
+            _ => state.clone(),
+        };
+        limits.push(("Breaker", words));
     }
     limits
 }

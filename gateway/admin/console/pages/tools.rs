@@ -42,8 +42,7 @@ impl ToolSummary {
     }
 
     pub(crate) fn address(&self) -> String {
-        let path = ApiPath::new(&["console", "tools", &self.name]);
-        path.map_or_else(|_| "/console/tools".to_owned(), |path| path.as_str().to_owned())
+        ApiPath::link(&["console", "tools", &self.name], "", "/console/tools")
     }
 }
 
