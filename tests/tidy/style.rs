@@ -79,8 +79,8 @@ struct Counts {
 /// 10, reqwest 16.
 const AT_MOST: usize = 15;
 
-/// The crates that have more. These numbers only sink.
-const ABOVE: [(&str, usize); 2] = [("admin", 26), ("root", 23)];
+/// The crates that have more; `root` is the program's own files. These numbers only sink.
+const ABOVE: [(&str, usize); 1] = [("root", 22)];
 
 impl Counts {
     fn of(text: &str) -> Self {
