@@ -98,7 +98,8 @@ fn with_slashes(uri: &str) -> String {
 }
 
 /// What lenient servers make of a URI: without tabs and line ends, up to a NUL, without the
-/// parameters of its segments (`/a;x/b`), and without the dot segments that come of that.
+/// parameters of its segments (`/a;x/b`), and without the dot segments that come of that. What
+/// parsers drop at the end of a URI is dropped at the end of its path too: its query may go first.
 fn simplified(uri: &str) -> String {
     // What parsers drop in front goes first: behind it a NUL would end all of the text.
     let text = uri.trim_start_matches(|c: char| c <= ' ');
@@ -122,7 +123,9 @@ fn simplified(uri: &str) -> String {
         }
     }
     let colon = &path[scheme.len()..path.len() - rest.len()];
-    [scheme, colon, &rest[..slashes], &segments.join("/"), tail].concat()
+    let below = segments.join("/");
+    let below = below.trim_end_matches(|c: char| c <= ' ');
+    [scheme, colon, &rest[..slashes], below, tail].concat()
 }
 
 /// The same below other hosts: with the host as part of the path and the other way round, without
