@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 
 use backlog::Backlog;
 use syslog::Collector;
-use trouble::Trouble;
+use trouble::ForwardError;
 use webhook::Poster;
 
 /// How long the end of the gateway waits for receivers to take what is left.
@@ -163,7 +163,7 @@ impl Forwarder {
         }
     }
 
-    fn is_away(&mut self, trouble: &Trouble) {
+    fn is_away(&mut self, trouble: &ForwardError) {
         self.backlog.counters.set_failing(true);
         if self.trouble != trouble.words {
             let behind = self.backlog.waiting();

@@ -25,7 +25,7 @@ use axum::routing::{any, get};
 use crate::api::access::identify_caller;
 use crate::api::guard::describe_refusal;
 use crate::api::state::ApiState;
-use failure::Failure;
+use failure::TrpcError;
 
 /// The procedures as types for TypeScript: the same of every gateway of this version.
 const TYPES: &str = include_str!("trpc/lockgate.d.ts");
@@ -56,7 +56,7 @@ pub(crate) fn is_path(path: &str) -> bool {
 /// The answer to somebody who was not let in, or whose body was not taken, as tRPC's clients read
 /// it.
 pub(crate) fn answer_refusal(parts: &Parts, answer: &axum::http::Response<Bytes>) -> Response {
-    endpoint::refuse_all(parts, &Failure::from(describe_refusal(answer)))
+    endpoint::refuse_all(parts, &TrpcError::from(describe_refusal(answer)))
 }
 
 #[cfg(test)]

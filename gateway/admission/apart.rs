@@ -4,7 +4,7 @@
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
-use crate::{Bounds, CallerId, Charge, ConcurrencyLimit, Permit, Refused};
+use crate::{Bounds, CallerId, Charge, ConcurrencyError, ConcurrencyLimit, Permit};
 
 /// See the module.
 pub struct Apart(Arc<ConcurrencyLimit>);
@@ -23,8 +23,8 @@ impl Apart {
     /// Waits for the caller's turn.
     ///
     /// # Errors
-    /// [`Refused`]: too many wait.
-    pub async fn turn(&self, caller: CallerId) -> Result<Turn, Refused> {
+    /// [`ConcurrencyError`]: too many wait.
+    pub async fn turn(&self, caller: CallerId) -> Result<Turn, ConcurrencyError> {
         let _permit = self.0.acquire(caller).await?;
         Ok(Turn { _permit })
     }

@@ -16,7 +16,7 @@ use tokio::sync::{Notify, oneshot};
 use crate::caller_id::CallerId;
 use crate::hungry::{Hungry, Queue};
 use crate::member::{Freed, Membership};
-pub use bounds::{Bounds, Charge, Refused};
+pub use bounds::{Bounds, Charge, ConcurrencyError};
 use callers::Callers;
 use turns::{RUNNING, Rules, State, WAITING};
 use waiter::{Answer, Notice, Waiter};
@@ -72,8 +72,8 @@ impl ConcurrencyLimit {
     /// queue.
     ///
     /// # Errors
-    /// [`Refused`], at once or while it waits.
-    pub async fn acquire(&self, caller: CallerId) -> Result<Permit, Refused> {
+    /// [`ConcurrencyError`], at once or while it waits.
+    pub async fn acquire(&self, caller: CallerId) -> Result<Permit, ConcurrencyError> {
         match self.enter(caller)? {
             Entered::Running(permit) => Ok(permit),
             // Boxed, so that a call that need not wait stays small.
@@ -157,7 +157,7 @@ impl ConcurrencyLimit {
         }
     }
 
-    fn enter(&self, caller: CallerId) -> Result<Entered<'_>, Refused> {
+    fn enter(&self, caller: CallerId) -> Result<Entered<'_>, ConcurrencyError> {
         let now = Instant::now();
         let mut state = self.state.lock();
         state.meet(caller, now);
@@ -185,9 +185,9 @@ impl ConcurrencyLimit {
         Ok(Entered::Waiting(Waiting { limit: self, caller, ticket, answer: Some(receiver) }))
     }
 
-    fn permit(&self, caller: CallerId, since: Instant) -> Result<Permit, Refused> {
+    fn permit(&self, caller: CallerId, since: Instant) -> Result<Permit, ConcurrencyError> {
         // It cannot be gone while it is borrowed.
-        let limit = self.itself.upgrade().ok_or(Refused::Full)?;
+        let limit = self.itself.upgrade().ok_or(ConcurrencyError::Full)?;
         Ok(Permit { limit, caller, since })
     }
 
@@ -265,13 +265,13 @@ struct Waiting<'a> {
 }
 
 impl Waiting<'_> {
-    async fn turn(mut self) -> Result<Permit, Refused> {
+    async fn turn(mut self) -> Result<Permit, ConcurrencyError> {
         let answer = match &mut self.answer {
             Some(answer) => answer.await,
-            None => Ok(Err(Refused::Full)),
+            None => Ok(Err(ConcurrencyError::Full)),
         };
         self.answer = None;
-        answer.unwrap_or(Err(Refused::Full))?;
+        answer.unwrap_or(Err(ConcurrencyError::Full))?;
         self.limit.permit(self.caller, Instant::now())
     }
 }

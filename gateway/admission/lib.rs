@@ -14,6 +14,6 @@ mod readers;
 
 pub use apart::{Apart, Turn};
 pub use caller_id::CallerId;
-pub use concurrency::{Bounds, Charge, ConcurrencyLimit, Permit, Promise, Refused};
+pub use concurrency::{Bounds, Charge, ConcurrencyError, ConcurrencyLimit, Permit, Promise};
 pub use member::Membership;
 pub use pool::{Pool, Pools};

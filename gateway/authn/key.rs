@@ -12,7 +12,7 @@ use time::format_description::well_known::Rfc3339;
 
 use crate::identity::{DEFAULT_ORGANISATION, Identity, KEY, share};
 use crate::principal::Principal;
-use crate::refusal::{Refused, Unknown};
+use crate::refusal::{AuthnError, RefusedCaller};
 
 /// What every key begins with.
 pub const PREFIX: &str = "lg_";
@@ -177,7 +177,7 @@ impl Ring {
         text: &str,
         hash: blake3::Hash,
         now: impl FnOnce() -> u64,
-    ) -> Result<Principal, Refused> {
+    ) -> Result<Principal, RefusedCaller> {
         let id = match text.strip_prefix(PREFIX) {
             Some(rest) => rest.get(..ID_BYTES * 2).unwrap_or(""),
             None => "",
@@ -191,7 +191,7 @@ impl Ring {
         let is_proved = hash == kept;
         match held {
             Some(held) if is_proved => held.admit(now),
-            _ => Err(Unknown::Invalid.into()),
+            _ => Err(AuthnError::Invalid.into()),
         }
     }
 
@@ -204,12 +204,12 @@ impl Ring {
 
 impl Held {
     /// The holder, who has shown the key, if it is still good.
-    fn admit(&self, now: impl FnOnce() -> u64) -> Result<Principal, Refused> {
+    fn admit(&self, now: impl FnOnce() -> u64) -> Result<Principal, RefusedCaller> {
         if self.revoked {
-            return Err(Refused::known(Unknown::Revoked, &self.principal));
+            return Err(RefusedCaller::known(AuthnError::Revoked, &self.principal));
         }
         if self.is_over(now) {
-            return Err(Refused::known(Unknown::Expired, &self.principal));
+            return Err(RefusedCaller::known(AuthnError::Expired, &self.principal));
         }
         Ok(self.principal.clone())
     }

@@ -34,7 +34,7 @@ pub use jsonwebtoken::Algorithm;
 pub use jwks::KeySetState;
 pub use principal::Principal;
 pub use provider::{Answer, Attempt, SignInError};
-pub use refusal::{Refused, Unknown};
+pub use refusal::{AuthnError, RefusedCaller};
 pub use resource::{Resource, WELL_KNOWN};
 pub use role::{Role, RoleHolders};
 pub use scope::is_scope;
@@ -137,18 +137,18 @@ impl Authenticator {
     /// connection began.
     ///
     /// # Errors
-    /// [`Refused`].
+    /// [`RefusedCaller`].
     pub async fn authenticate(
         &self,
         credentials: &Credentials,
         at: Resource<'_>,
-    ) -> Result<Principal, Refused> {
+    ) -> Result<Principal, RefusedCaller> {
         let certificate = credentials.certificate.as_ref();
         if let Some(certificate) = certificate
             && !certificate.is_in_date(clock::now())
         {
             let who = Principal::new(Arc::clone(&certificate.identity));
-            return Err(Refused::known(Unknown::Expired, &who));
+            return Err(RefusedCaller::known(AuthnError::Expired, &who));
         }
         let principal = match (credentials.peer, &credentials.bearer) {
             (Peer::Stdio, _) => return Ok(self.local.clone()),
@@ -164,16 +164,16 @@ impl Authenticator {
                     return Ok(self.local.clone());
                 }
                 _ if self.open[1] => self.anonymous.clone(),
-                _ => return Err(Unknown::Missing.into()),
+                _ => return Err(AuthnError::Missing.into()),
             },
         };
         match self.needs.base(&principal) {
             true => Ok(principal.on(certificate)),
-            false => Err(Refused::known(lacks_scopes(&principal), &principal)),
+            false => Err(RefusedCaller::known(lacks_scopes(&principal), &principal)),
         }
     }
 
-    async fn bearer(&self, bearer: &str, shown: Shown<'_>) -> Result<Principal, Refused> {
+    async fn bearer(&self, bearer: &str, shown: Shown<'_>) -> Result<Principal, RefusedCaller> {
         let digest = blake3::hash(bearer.as_bytes());
         if self.single == Some(digest) {
             return Ok(self.holder.clone());
@@ -183,7 +183,7 @@ impl Authenticator {
         }
         match &self.tokens {
             Some(tokens) => tokens.holder(bearer, digest.as_bytes(), &self.needs, shown).await,
-            None => Err(Unknown::Invalid.into()),
+            None => Err(AuthnError::Invalid.into()),
         }
     }
 
@@ -279,7 +279,7 @@ impl Authenticator {
 
     /// The value of `WWW-Authenticate` for a refusal at an endpoint.
     #[must_use]
-    pub fn challenge(&self, unknown: Unknown, at: Resource<'_>) -> String {
+    pub fn challenge(&self, unknown: AuthnError, at: Resource<'_>) -> String {
         let words = unknown.to_string();
         let words = words.split(':').next().unwrap_or("");
         let error = error_with(unknown, words);
@@ -296,7 +296,7 @@ impl Authenticator {
     /// challenge with all of them.
     ///
     /// # Errors
-    /// [`Unknown::Scope`], or [`Unknown::Missing`] of a caller that has shown nothing, with
+    /// [`AuthnError::Scope`], or [`AuthnError::Missing`] of a caller that has shown nothing, with
     /// `WWW-Authenticate`.
     pub fn may_call(
         &self,
@@ -304,7 +304,7 @@ impl Authenticator {
         slug: &str,
         own: &str,
         at: Resource<'_>,
-    ) -> Result<(), (Unknown, String)> {
+    ) -> Result<(), (AuthnError, String)> {
         let Some(scopes) = self.needs.lacking(caller, slug, own) else { return Ok(()) };
         let scopes = scopes.join(" ");
         let words = "this call needs more scopes";
@@ -347,14 +347,14 @@ fn start_provider(config: &Config, outside: &Outside, tokens: Option<&Tokens>) -
 }
 
 /// The error of a challenge, if it has one, with words of ours.
-fn error_with(why: Unknown, words: &str) -> Option<(&'static str, &str)> {
+fn error_with(why: AuthnError, words: &str) -> Option<(&'static str, &str)> {
     Some((error_of(why)?, words))
 }
 
 /// What a caller without a scope that it needs is told. Who has shown nothing is asked to sign in,
 /// not for more.
-fn lacks_scopes(caller: &Principal) -> Unknown {
-    if &*caller.issuer == ANONYMOUS { Unknown::Missing } else { Unknown::Scope }
+fn lacks_scopes(caller: &Principal) -> AuthnError {
+    if &*caller.issuer == ANONYMOUS { AuthnError::Missing } else { AuthnError::Scope }
 }
 
 /// Never shows the bearer token.

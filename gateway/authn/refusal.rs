@@ -4,7 +4,7 @@ use crate::principal::Principal;
 
 /// Why a caller is nobody, or not let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unknown {
+pub enum AuthnError {
     #[error("credentials are required: send `Authorization: Bearer …`")]
     Missing,
     #[error("the bearer credential is not valid")]
@@ -24,20 +24,20 @@ pub enum Unknown {
 /// A caller who is not let in, and who that is: known when the credential was proved, and only
 /// something else is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
-    pub why: Unknown,
+pub struct RefusedCaller {
+    pub why: AuthnError,
     /// For records, never for a decision.
     pub who: Option<Principal>,
 }
 
-impl Refused {
-    pub(crate) fn known(why: Unknown, who: &Principal) -> Self {
+impl RefusedCaller {
+    pub(crate) fn known(why: AuthnError, who: &Principal) -> Self {
         Self { why, who: Some(who.clone()) }
     }
 }
 
-impl From<Unknown> for Refused {
-    fn from(why: Unknown) -> Self {
+impl From<AuthnError> for RefusedCaller {
+    fn from(why: AuthnError) -> Self {
         Self { why, who: None }
     }
 }

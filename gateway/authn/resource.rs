@@ -6,7 +6,7 @@ use serde_json::json;
 use url::Url;
 
 use crate::config::Config;
-use crate::refusal::Unknown;
+use crate::refusal::AuthnError;
 
 /// Where metadata documents are, before the path of the resource.
 pub const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
@@ -146,13 +146,13 @@ fn is_slug(slug: &str) -> bool {
 }
 
 /// The error of RFC 6750 for a refusal. A request without credentials gets none.
-pub(crate) fn error_of(unknown: Unknown) -> Option<&'static str> {
+pub(crate) fn error_of(unknown: AuthnError) -> Option<&'static str> {
     match unknown {
-        Unknown::Missing | Unknown::Unavailable => None,
-        Unknown::Invalid | Unknown::Expired | Unknown::Revoked | Unknown::Audience => {
+        AuthnError::Missing | AuthnError::Unavailable => None,
+        AuthnError::Invalid | AuthnError::Expired | AuthnError::Revoked | AuthnError::Audience => {
             Some("invalid_token")
         }
-        Unknown::Scope => Some("insufficient_scope"),
+        AuthnError::Scope => Some("insufficient_scope"),
     }
 }
 

@@ -17,7 +17,7 @@ pub(crate) fn outside() -> Outside {
     Outside { connector: Arc::new(lockgate_egress::Connector::new(&config).unwrap()), config }
 }
 
-async fn ask(config: &Config, peer: Peer, bearer: Option<&str>) -> Result<String, Unknown> {
+async fn ask(config: &Config, peer: Peer, bearer: Option<&str>) -> Result<String, AuthnError> {
     let authenticator = Authenticator::start(config, &outside(), None).unwrap();
     let credentials = Credentials { peer, bearer: bearer.map(Into::into), certificate: None };
     authenticator
@@ -86,10 +86,10 @@ async fn without_any_credential_only_this_machine_may_call() {
         assert_eq!(ask(&config, at(loopback), None).await.unwrap(), "local", "{loopback}");
     }
     for other in OTHERS {
-        assert_eq!(ask(&config, at(other), None).await, Err(Unknown::Missing), "{other}");
+        assert_eq!(ask(&config, at(other), None).await, Err(AuthnError::Missing), "{other}");
         assert_eq!(
             ask(&config, at(other), Some("anything")).await,
-            Err(Unknown::Missing),
+            Err(AuthnError::Missing),
             "{other}"
         );
     }
@@ -99,10 +99,10 @@ async fn without_any_credential_only_this_machine_may_call() {
 #[tokio::test]
 async fn with_a_key_everybody_over_tcp_needs_it() {
     let config = with_key();
-    assert_eq!(ask(&config, at("127.0.0.1"), None).await, Err(Unknown::Missing));
-    assert_eq!(ask(&config, at("127.0.0.1"), Some("wrong")).await, Err(Unknown::Invalid));
+    assert_eq!(ask(&config, at("127.0.0.1"), None).await, Err(AuthnError::Missing));
+    assert_eq!(ask(&config, at("127.0.0.1"), Some("wrong")).await, Err(AuthnError::Invalid));
     assert_eq!(ask(&config, at("10.0.0.1"), config.key.as_deref()).await.unwrap(), "key");
-    assert_eq!(ask(&config, at("127.0.0.1"), Some("")).await, Err(Unknown::Invalid));
+    assert_eq!(ask(&config, at("127.0.0.1"), Some("")).await, Err(AuthnError::Invalid));
     assert_eq!(ask(&config, Peer::Stdio, None).await.unwrap(), "local");
 }
 
@@ -110,9 +110,9 @@ async fn with_a_key_everybody_over_tcp_needs_it() {
 async fn who_comes_without_a_credential_is_configured() {
     let config = |anonymous| Config { anonymous, ..with_key() };
     for (anonymous, here, elsewhere) in [
-        (Anonymous::Default, Err(Unknown::Missing), Err(Unknown::Missing)),
-        (Anonymous::Never, Err(Unknown::Missing), Err(Unknown::Missing)),
-        (Anonymous::Loopback, Ok("local".to_owned()), Err(Unknown::Missing)),
+        (Anonymous::Default, Err(AuthnError::Missing), Err(AuthnError::Missing)),
+        (Anonymous::Never, Err(AuthnError::Missing), Err(AuthnError::Missing)),
+        (Anonymous::Loopback, Ok("local".to_owned()), Err(AuthnError::Missing)),
         (Anonymous::Everywhere, Ok("local".to_owned()), Ok("anonymous".to_owned())),
     ] {
         let config = config(anonymous);
@@ -121,12 +121,12 @@ async fn who_comes_without_a_credential_is_configured() {
         // A credential that is not good is not overlooked.
         assert_eq!(
             ask(&config, at(HERE[0]), Some("wrong")).await,
-            Err(Unknown::Invalid),
+            Err(AuthnError::Invalid),
             "{anonymous:?}"
         );
     }
     let never = Config { anonymous: Anonymous::Never, ..Config::default() };
-    assert_eq!(ask(&never, at(HERE[0]), None).await, Err(Unknown::Missing));
+    assert_eq!(ask(&never, at(HERE[0]), None).await, Err(AuthnError::Missing));
 }
 
 #[tokio::test]
@@ -146,8 +146,8 @@ async fn keys_of_the_file_are_principals_of_their_own() {
     let single = who("a-long-enough-key-0123").await.unwrap();
     assert!(first != second && first != single && second != single);
     assert!(first.has_scope("narrow") && !second.has_scope("narrow"));
-    assert_eq!(who("lg_0123456789abcdef_00").await, Err(Unknown::Invalid));
-    assert_eq!(who("a.b.c").await, Err(Unknown::Invalid));
+    assert_eq!(who("lg_0123456789abcdef_00").await, Err(AuthnError::Invalid));
+    assert_eq!(who("a.b.c").await, Err(AuthnError::Invalid));
 }
 
 /// Who has proved to hold a key is known, though it is not let in; who has not is nobody.
@@ -167,11 +167,14 @@ async fn a_refusal_says_whose_good_secret_it_was() {
         let refused = authenticator.authenticate(&credentials, Resource::All).await.unwrap_err();
         (refused.why, refused.who.map(|who| format!("{}:{}", who.issuer, who.subject)))
     };
-    assert_eq!(who(&first).await, (Unknown::Revoked, Some(format!("key:{}", ids[0]))));
-    assert_eq!(who(&second).await, (Unknown::Expired, Some(format!("key:{}", ids[1]))));
-    assert_eq!(who("a-long-enough-key-0123").await, (Unknown::Scope, Some("key:default".into())));
+    assert_eq!(who(&first).await, (AuthnError::Revoked, Some(format!("key:{}", ids[0]))));
+    assert_eq!(who(&second).await, (AuthnError::Expired, Some(format!("key:{}", ids[1]))));
+    assert_eq!(
+        who("a-long-enough-key-0123").await,
+        (AuthnError::Scope, Some("key:default".into()))
+    );
     let guess = format!("lg_{}_{}", ids[0], "0".repeat(64));
-    assert_eq!(who(&guess).await, (Unknown::Invalid, None));
+    assert_eq!(who(&guess).await, (AuthnError::Invalid, None));
 }
 
 #[tokio::test]
@@ -180,7 +183,7 @@ async fn scopes_that_every_request_needs_are_asked_of_everybody_but_the_local_us
     let mut config =
         Config { keys: Some(vec![key]), anonymous: Anonymous::Loopback, ..Config::default() };
     config.scopes.required = vec!["mcp:call".into()];
-    assert_eq!(ask(&config, at(HERE[0]), Some(&text)).await, Err(Unknown::Scope));
+    assert_eq!(ask(&config, at(HERE[0]), Some(&text)).await, Err(AuthnError::Scope));
     assert_eq!(ask(&config, at(HERE[0]), None).await.unwrap(), "local");
     config.keys.as_mut().unwrap()[0].scopes = config.scopes.required.clone();
     assert_eq!(ask(&config, at(HERE[0]), Some(&text)).await.unwrap(), "key");
@@ -192,8 +195,11 @@ async fn who_has_shown_nothing_is_asked_to_sign_in_and_not_for_more_scopes() {
     let open = Config { anonymous: Anonymous::Everywhere, ..with_key() };
     let mut required = open.clone();
     required.scopes.required = vec!["mcp:call".into()];
-    assert_eq!(ask(&required, at(OTHERS[0]), None).await, Err(Unknown::Missing));
-    assert_eq!(ask(&required, at(OTHERS[0]), required.key.as_deref()).await, Err(Unknown::Scope));
+    assert_eq!(ask(&required, at(OTHERS[0]), None).await, Err(AuthnError::Missing));
+    assert_eq!(
+        ask(&required, at(OTHERS[0]), required.key.as_deref()).await,
+        Err(AuthnError::Scope)
+    );
     let mut tools = open;
     tools.scopes.tools =
         vec![ToolScopes { tools: vec!["a/*".into()], scopes: vec!["wide".into()] }];
@@ -203,14 +209,14 @@ async fn who_has_shown_nothing_is_asked_to_sign_in_and_not_for_more_scopes() {
     };
     assert_eq!(
         call(&tools, ANONYMOUS),
-        Err((Unknown::Missing, "Bearer scope=\"wide\"".to_owned()))
+        Err((AuthnError::Missing, "Bearer scope=\"wide\"".to_owned()))
     );
     let (why, challenge) = call(&tools, KEY).unwrap_err();
-    assert!(why == Unknown::Scope && challenge.contains("insufficient_scope"), "{challenge}");
+    assert!(why == AuthnError::Scope && challenge.contains("insufficient_scope"), "{challenge}");
     tools.public_url = Some("https://gw.test".parse().unwrap());
     tools.issuers = vec![token::tests::issuer("http://127.0.0.1:1")];
     let (why, challenge) = call(&tools, ANONYMOUS).unwrap_err();
-    assert!(why == Unknown::Missing && !challenge.contains("error"), "{challenge}");
+    assert!(why == AuthnError::Missing && !challenge.contains("error"), "{challenge}");
     assert!(
         challenge.contains("scope=\"wide\"") && challenge.contains("resource_metadata="),
         "{challenge}"
@@ -237,13 +243,13 @@ async fn a_certificate_is_a_principal_where_it_is_asked_for() {
     let holder = who(&config, config.key.as_deref()).await.unwrap();
     assert_eq!(&*holder.issuer, KEY);
     assert_eq!(holder.certificate().unwrap().fingerprint, certificate.fingerprint);
-    assert_eq!(who(&config, Some("wrong")).await, Err(Unknown::Invalid));
-    assert_eq!(who(&config, Some("")).await, Err(Unknown::Invalid));
+    assert_eq!(who(&config, Some("wrong")).await, Err(AuthnError::Invalid));
+    assert_eq!(who(&config, Some("")).await, Err(AuthnError::Invalid));
     let certificates_alone =
         Config { certificates: true, anonymous: Anonymous::Everywhere, ..Config::default() };
     assert!(who(&certificates_alone, None).await.is_ok());
-    assert_eq!(who(&certificates_alone, Some("anything")).await, Err(Unknown::Invalid));
-    assert_eq!(who(&with_key(), None).await, Err(Unknown::Missing));
+    assert_eq!(who(&certificates_alone, Some("anything")).await, Err(AuthnError::Invalid));
+    assert_eq!(who(&with_key(), None).await, Err(AuthnError::Missing));
 }
 
 /// TLS looks at the dates once; connections, and sessions that are resumed, last longer.
@@ -269,7 +275,7 @@ async fn a_certificate_that_is_out_of_date_is_never_overlooked() {
             if let Some(refused) = refused {
                 assert_eq!(
                     (refused.why, &*refused.who.unwrap().subject),
-                    (Unknown::Expired, "dns:ci.test")
+                    (AuthnError::Expired, "dns:ci.test")
                 );
             }
         }
@@ -279,8 +285,8 @@ async fn a_certificate_that_is_out_of_date_is_never_overlooked() {
 #[tokio::test]
 async fn without_tokens_a_challenge_is_plain() {
     let authenticator = Authenticator::start(&with_key(), &outside(), None).unwrap();
-    assert_eq!(authenticator.challenge(Unknown::Missing, Resource::All), "Bearer");
-    let invalid = authenticator.challenge(Unknown::Invalid, Resource::All);
+    assert_eq!(authenticator.challenge(AuthnError::Missing, Resource::All), "Bearer");
+    let invalid = authenticator.challenge(AuthnError::Invalid, Resource::All);
     assert_eq!(
         invalid,
         "Bearer error=\"invalid_token\", error_description=\"the bearer credential is not valid\""

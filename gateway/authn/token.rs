@@ -23,7 +23,7 @@ use crate::clock::now;
 use crate::fetch::Outside;
 use crate::jwks::{Issuer, KeySetState};
 use crate::principal::Principal;
-use crate::refusal::{Refused, Unknown};
+use crate::refusal::{AuthnError, RefusedCaller};
 use crate::resource::{Names, Resource};
 use crate::scope::Needs;
 
@@ -112,7 +112,7 @@ impl Tokens {
         digest: &[u8; 32],
         needs: &Needs,
         shown: Shown<'_>,
-    ) -> Result<Principal, Refused> {
+    ) -> Result<Principal, RefusedCaller> {
         if let Some(known) = self.verified.get(digest)
             && known.is_current()
         {
@@ -130,23 +130,25 @@ impl Tokens {
         &self,
         token: &Verified,
         Shown { resource, certificate }: Shown<'_>,
-    ) -> Result<Principal, Refused> {
+    ) -> Result<Principal, RefusedCaller> {
         if let Some(bound) = token.bound
             && !matches!(certificate, Some(held) if held.digest == bound)
         {
-            return Err(Unknown::Invalid.into());
+            return Err(AuthnError::Invalid.into());
         }
         let meant = token.everywhere
             || token.audiences.iter().any(|audience| self.names.is(audience, resource));
         if meant {
             Ok(token.principal.clone())
         } else {
-            Err(Refused::known(Unknown::Audience, &token.principal))
+            Err(RefusedCaller::known(AuthnError::Audience, &token.principal))
         }
     }
 
-    async fn verify(&self, token: &str, needs: &Needs) -> Result<Verified, Refused> {
-        let Some((parts, issuer)) = self.read(token) else { return Err(Unknown::Invalid.into()) };
+    async fn verify(&self, token: &str, needs: &Needs) -> Result<Verified, RefusedCaller> {
+        let Some((parts, issuer)) = self.read(token) else {
+            return Err(AuthnError::Invalid.into());
+        };
         let generation = parts.check_signature(issuer).await?;
         parts.accept(issuer, generation, needs)
     }
@@ -166,22 +168,22 @@ impl Parts<'_> {
         issuer: &Arc<Issuer>,
         generation: u64,
         needs: &Needs,
-    ) -> Result<Verified, Refused> {
+    ) -> Result<Verified, RefusedCaller> {
         let config = &issuer.config;
         let identity = claims::identity(&self.claims, &config.issuer, &config.claims, needs);
         let expires = match self.check_times(issuer) {
             Ok(expires) => expires,
             Err(TimeFault::Over) => {
                 let who = identity.map(Principal::new);
-                return Err(Refused { why: Unknown::Expired, who });
+                return Err(RefusedCaller { why: AuthnError::Expired, who });
             }
-            Err(TimeFault::Early | TimeFault::Unreadable) => return Err(Unknown::Invalid.into()),
+            Err(TimeFault::Early | TimeFault::Unreadable) => return Err(AuthnError::Invalid.into()),
         };
         let Some(audiences) = audiences(self.claims.get("aud")) else {
-            return Err(Unknown::Audience.into());
+            return Err(AuthnError::Audience.into());
         };
         let bound = self.bound()?;
-        let Some(identity) = identity else { return Err(Unknown::Invalid.into()) };
+        let Some(identity) = identity else { return Err(AuthnError::Invalid.into()) };
         Ok(Verified {
             principal: Principal::new(identity),
             bound,
@@ -194,11 +196,11 @@ impl Parts<'_> {
     }
 
     /// The certificate that its sender has to hold, if it has to hold one.
-    fn bound(&self) -> Result<Option<[u8; 32]>, Unknown> {
+    fn bound(&self) -> Result<Option<[u8; 32]>, AuthnError> {
         let Some(cnf) = self.claims.get("cnf") else { return Ok(None) };
         match thumbprint(cnf) {
             Some(digest) => Ok(Some(digest)),
-            None => Err(Unknown::Invalid),
+            None => Err(AuthnError::Invalid),
         }
     }
 }

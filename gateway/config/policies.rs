@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use globset::GlobMatcher;
 use lockgate_policy::cases::Cases;
 use lockgate_policy::file::{Effect, File, Policy as Written, What, Who};
-use lockgate_policy::{Config, Document, Entry, Mistake, Policy};
+use lockgate_policy::{Config, Document, Entry, Policy, PolicyError};
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
@@ -109,8 +109,8 @@ pub fn load(paths: &[PathBuf], cwd: &Path) -> Result<Config, Report> {
     Ok(config)
 }
 
-fn describe(mistake: Mistake, read: &Read) -> Problem {
-    let Mistake { at, path, what, hint } = mistake;
+fn describe(mistake: PolicyError, read: &Read) -> Problem {
+    let PolicyError { at, path, what, hint } = mistake;
     if let Some(at) = at
         && let Some(problem) = read.problem(at, &path, &what, &hint)
     {

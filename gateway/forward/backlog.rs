@@ -10,7 +10,7 @@ use lockgate_telemetry::audit::{AuditCounters, Cursor, ForwardCounters, Records,
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::trouble::Trouble;
+use super::trouble::ForwardError;
 
 /// Between two looks at whether there is more.
 const LOOK: Duration = Duration::from_millis(200);
@@ -127,23 +127,23 @@ impl Backlog {
     }
 
     /// The next records, if there are any.
-    pub(super) async fn next(&mut self) -> Result<Option<Records>, Trouble> {
+    pub(super) async fn next(&mut self) -> Result<Option<Records>, ForwardError> {
         let tail = match self.tail.take() {
             Some(tail) => Ok(tail),
             None => Tail::new(&self.path, self.read),
         };
         let mut tail = match tail {
             Ok(tail) => tail,
-            Err(error) => return Err(Trouble::new(&error)),
+            Err(error) => return Err(ForwardError::new(&error)),
         };
         let read = tokio::task::spawn_blocking(move || {
             let read = tail.read();
             (tail, read)
         });
-        let (tail, read) = read.await.map_err(|error| Trouble::new(&error))?;
+        let (tail, read) = read.await.map_err(|error| ForwardError::new(&error))?;
         let records = match read {
             Ok(records) => records,
-            Err(error) => return Err(Trouble::new(&format!("its file: {error}"))),
+            Err(error) => return Err(ForwardError::new(&format!("its file: {error}"))),
         };
         self.tail = Some(tail);
         if let Some(records) = &records {

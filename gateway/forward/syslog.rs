@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::backlog::Backlog;
-use super::trouble::Trouble;
+use super::trouble::ForwardError;
 
 /// How long a connection is used; what is sent again after a failure is at most so old.
 const ROUND: Duration = Duration::from_secs(30);
@@ -67,13 +67,13 @@ impl Collector {
         &mut self,
         backlog: &mut Backlog,
         ending: &CancellationToken,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), ForwardError> {
         let delivered = match self.use_connection(backlog, ending).await {
             Ok(End::Said) => {
                 self.has_said = true;
                 Ok(())
             }
-            Ok(End::Bare) if self.has_said => Err(Trouble::new(&CUT)),
+            Ok(End::Bare) if self.has_said => Err(ForwardError::new(&CUT)),
             Ok(End::Bare) => Ok(()),
             Err(trouble) => Err(trouble),
         };
@@ -89,9 +89,9 @@ impl Collector {
         &self,
         backlog: &mut Backlog,
         ending: &CancellationToken,
-    ) -> Result<End, Trouble> {
+    ) -> Result<End, ForwardError> {
         let connected = self.connector.connect_without_alpn(&self.target, Policy::Operator).await;
-        let mut stream = connected.map_err(|error| Trouble::new(&error))?;
+        let mut stream = connected.map_err(|error| ForwardError::new(&error))?;
         let end = Instant::now() + if self.is_proven { ROUND } else { Duration::ZERO };
         let mut bytes = 0;
         loop {
@@ -118,7 +118,7 @@ impl Collector {
     }
 }
 
-async fn write(stream: &mut Stream, messages: &[u8]) -> Result<(), Trouble> {
+async fn write(stream: &mut Stream, messages: &[u8]) -> Result<(), ForwardError> {
     let written = timeout(PATIENCE, async {
         stream.write_all(messages).await?;
         stream.flush().await
@@ -126,16 +126,16 @@ async fn write(stream: &mut Stream, messages: &[u8]) -> Result<(), Trouble> {
     match written.await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => Err(lost(&error)),
-        Err(_) => Err(Trouble::new(&"it does not read what it is sent")),
+        Err(_) => Err(ForwardError::new(&"it does not read what it is sent")),
     }
 }
 
 /// Waits for the end of a connection that should go on; receivers of syslog say nothing.
-async fn watch(stream: &mut Stream) -> Trouble {
+async fn watch(stream: &mut Stream) -> ForwardError {
     let mut said = [0; 256];
     loop {
         match stream.read(&mut said).await {
-            Ok(0) => return Trouble::new(&CLOSED),
+            Ok(0) => return ForwardError::new(&CLOSED),
             Ok(_) => {}
             Err(error) => return lost(&error),
         }
@@ -143,12 +143,12 @@ async fn watch(stream: &mut Stream) -> Trouble {
 }
 
 /// Ends our side, and waits for the other one to have read everything and end its own.
-async fn finish(mut stream: Stream) -> Result<End, Trouble> {
+async fn finish(mut stream: Stream) -> Result<End, ForwardError> {
     let mut said = [0; 256];
     // Whoever has ended it before us has not read to our end.
     while let Some(read) = stream.read(&mut said).now_or_never() {
         if read.map_err(|error| lost(&error))? == 0 {
-            return Err(Trouble::new(&CLOSED));
+            return Err(ForwardError::new(&CLOSED));
         }
     }
     let ended = timeout(PATIENCE, async {
@@ -165,13 +165,13 @@ async fn finish(mut stream: Stream) -> Result<End, Trouble> {
     match ended.await {
         Ok(Ok(end)) => Ok(end),
         Ok(Err(error)) => Err(lost(&error)),
-        Err(_) => Err(Trouble::new(&"it does not end a connection that we have ended")),
+        Err(_) => Err(ForwardError::new(&"it does not end a connection that we have ended")),
     }
 }
 
-fn lost(error: &io::Error) -> Trouble {
+fn lost(error: &io::Error) -> ForwardError {
     if error.kind() == io::ErrorKind::UnexpectedEof {
-        return Trouble::new(&CLOSED);
+        return ForwardError::new(&CLOSED);
     }
-    Trouble::new(&format!("the connection was lost: {}", describe(error)))
+    ForwardError::new(&format!("the connection was lost: {}", describe(error)))
 }

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 #[derive(Debug)]
-pub(super) struct Trouble {
+pub(super) struct ForwardError {
     pub(super) words: String,
     /// What is waited at least before the next attempt.
     pub(super) pause: Duration,
 }
 
-impl Trouble {
+impl ForwardError {
     pub(super) fn new(words: &impl ToString) -> Self {
         Self { words: words.to_string(), pause: Duration::ZERO }
     }

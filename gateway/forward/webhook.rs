@@ -12,7 +12,7 @@ use lockgate_telemetry::audit::{Records, Webhook};
 use serde_json::Value;
 
 use super::backlog::Backlog;
-use super::trouble::Trouble;
+use super::trouble::ForwardError;
 use crate::signed_post::SignedPost;
 
 const MEDIA_TYPE: &str = "application/x-ndjson";
@@ -46,7 +46,7 @@ impl Poster {
     }
 
     /// Sends what waits, one body after the other.
-    pub(super) async fn deliver(&mut self, backlog: &mut Backlog) -> Result<(), Trouble> {
+    pub(super) async fn deliver(&mut self, backlog: &mut Backlog) -> Result<(), ForwardError> {
         loop {
             let body = match self.held.take() {
                 Some(body) => body,
@@ -64,10 +64,10 @@ impl Poster {
         }
     }
 
-    async fn send(&self, body: &Body) -> Result<(), Trouble> {
+    async fn send(&self, body: &Body) -> Result<(), ForwardError> {
         let answer = match self.post.send(&body.id, MEDIA_TYPE, &body.lines).await {
             Ok(answer) => answer,
-            Err(words) => return Err(Trouble::new(&words)),
+            Err(words) => return Err(ForwardError::new(&words)),
         };
         if answer.status.is_success() {
             return Ok(());
@@ -75,9 +75,9 @@ impl Poster {
         let words = format!("it answered {}", answer.status);
         let asked = answer.retry_after.unwrap_or(Duration::ZERO).min(MOST_ASKED);
         if answer.may_pass() {
-            return Err(Trouble { words, pause: asked });
+            return Err(ForwardError { words, pause: asked });
         }
-        Err(Trouble { words: format!("{words}: mend it there"), pause: asked.max(REFUSED) })
+        Err(ForwardError { words: format!("{words}: mend it there"), pause: asked.max(REFUSED) })
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct Connection {
 
 /// Why there is no connection any more.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Trouble {
+pub(crate) enum RedisError {
     #[error(transparent)]
     Connect(#[from] ConnectError),
     #[error("the connection was lost: {0}")]
@@ -51,7 +51,7 @@ pub(crate) struct Report {
 }
 
 impl Connection {
-    pub(crate) async fn open(connector: &Connector, config: &Config) -> Result<Self, Trouble> {
+    pub(crate) async fn open(connector: &Connector, config: &Config) -> Result<Self, RedisError> {
         let stream = connector.connect_without_alpn(&config.target, Policy::Operator).await?;
         let mut connection = Self { stream, input: BytesMut::new(), script: Vec::new() };
         if let Some(password) = &config.password {
@@ -75,7 +75,7 @@ impl Connection {
         &mut self,
         prefix: &str,
         reports: &[Report],
-    ) -> Result<Vec<i64>, Trouble> {
+    ) -> Result<Vec<i64>, RedisError> {
         let mut output = BytesMut::new();
         for report in reports {
             let name = format!("{prefix}:rate:{}", lockgate_text::hex::encode(&report.name));
@@ -97,7 +97,7 @@ impl Connection {
         for reply in self.exchange(&output, reports.len()).await? {
             match reply {
                 Reply::Number(number) => left.push(number),
-                Reply::Error(words) => return Err(Trouble::Refused(words)),
+                Reply::Error(words) => return Err(RedisError::Refused(words)),
                 Reply::Text(_) => return Err(Malformed.into()),
             }
         }
@@ -105,25 +105,25 @@ impl Connection {
     }
 
     /// Whether somebody is still there.
-    pub(crate) async fn ping(&mut self) -> Result<(), Trouble> {
+    pub(crate) async fn ping(&mut self) -> Result<(), RedisError> {
         self.ask(&["PING"]).await?;
         Ok(())
     }
 
     /// One command.
-    pub(crate) async fn ask(&mut self, words: &[&str]) -> Result<Reply, Trouble> {
+    pub(crate) async fn ask(&mut self, words: &[&str]) -> Result<Reply, RedisError> {
         let mut output = BytesMut::new();
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         write_command(&mut output, &words);
         match self.exchange(&output, 1).await?.pop() {
-            Some(Reply::Error(words)) => Err(Trouble::Refused(words)),
+            Some(Reply::Error(words)) => Err(RedisError::Refused(words)),
             Some(reply) => Ok(reply),
             None => Err(Malformed.into()),
         }
     }
 
     /// Sends commands, and reads as many answers.
-    async fn exchange(&mut self, output: &[u8], count: usize) -> Result<Vec<Reply>, Trouble> {
+    async fn exchange(&mut self, output: &[u8], count: usize) -> Result<Vec<Reply>, RedisError> {
         let exchange = async {
             self.stream.write_all(output).await?;
             self.stream.flush().await?;
@@ -134,7 +134,7 @@ impl Connection {
                     None => {
                         if self.stream.read_buf(&mut self.input).await? == 0 {
                             let ended = std::io::ErrorKind::UnexpectedEof;
-                            return Err(Trouble::Lost(ended.into()));
+                            return Err(RedisError::Lost(ended.into()));
                         }
                     }
                 }
@@ -143,7 +143,7 @@ impl Connection {
         };
         match tokio::time::timeout(TIMEOUT, exchange).await {
             Ok(replies) => replies,
-            Err(_) => Err(Trouble::Timeout),
+            Err(_) => Err(RedisError::Timeout),
         }
     }
 }

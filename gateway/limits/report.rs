@@ -7,7 +7,7 @@ use std::time::Duration;
 use lockgate_egress::Connector;
 
 use crate::config::Config;
-use crate::connection::{Connection, Report, Trouble};
+use crate::connection::{Connection, RedisError, Report};
 use crate::counts::Counts;
 
 /// Allowances in one report.
@@ -51,7 +51,7 @@ struct Log<'a> {
 }
 
 impl Log<'_> {
-    fn away(&mut self, trouble: &Trouble) {
+    fn away(&mut self, trouble: &RedisError) {
         let words = trouble.to_string();
         if words != *self.last {
             tracing::warn!(
@@ -77,7 +77,7 @@ async fn follow(
     connector: &Connector,
     config: &Config,
     log: &mut Log<'_>,
-) -> Result<std::convert::Infallible, Trouble> {
+) -> Result<std::convert::Infallible, RedisError> {
     let mut connection = Connection::open(connector, config).await?;
     connection.report(&config.prefix, &[PROBE]).await?;
     counts.set_away(false);

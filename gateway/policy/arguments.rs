@@ -55,14 +55,14 @@ enum Set {
 }
 
 /// A mistake in the rules: the key below `arguments`, and what is wrong.
-pub(crate) type Mistake = (Vec<String>, String);
+pub(crate) type ArgumentsError = (Vec<String>, String);
 
 impl Arguments {
     pub(crate) fn compile(
         rules: &BTreeMap<String, file::Argument>,
         others: Option<Others>,
         effect: Effect,
-    ) -> Result<Option<Self>, Vec<Mistake>> {
+    ) -> Result<Option<Self>, Vec<ArgumentsError>> {
         if rules.is_empty() {
             return match others {
                 Some(_) => {

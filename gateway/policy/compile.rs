@@ -25,7 +25,7 @@ const MAX_NAME: usize = 64;
 
 /// Something wrong with a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mistake {
+pub struct PolicyError {
     /// Which document of the configuration, and which policy in it; `None` for the lists of the
     /// configuration file.
     pub at: Option<(usize, usize)>,
@@ -36,7 +36,7 @@ pub struct Mistake {
 }
 
 /// Every policy of a configuration, in the order of their names.
-pub(crate) fn rules(config: &Config) -> Result<Vec<Rule>, Vec<Mistake>> {
+pub(crate) fn rules(config: &Config) -> Result<Vec<Rule>, Vec<PolicyError>> {
     let mut rules = Vec::new();
     let mut mistakes = Vec::new();
     let mut names: HashMap<String, String> = HashMap::new();
@@ -63,7 +63,7 @@ pub(crate) fn rules(config: &Config) -> Result<Vec<Rule>, Vec<Mistake>> {
             let hint = "leave the key out where anything fits; docs/policy.md says how names are \
                 written";
             for (path, what) in names::check(&entry.policy) {
-                found.push(Mistake { at: None, path, what, hint: hint.into() });
+                found.push(PolicyError { at: None, path, what, hint: hint.into() });
             }
             if is_reserved(&entry.policy.name) {
                 let what = "stands for something else in records and answers: `default`, `pins` \
@@ -78,13 +78,13 @@ pub(crate) fn rules(config: &Config) -> Result<Vec<Rule>, Vec<Mistake>> {
                 ));
             }
             for mistake in found {
-                mistakes.push(Mistake { at: Some((document, at)), ..mistake });
+                mistakes.push(PolicyError { at: Some((document, at)), ..mistake });
             }
         }
     }
     if rules.len() > MAX_POLICIES {
         let what = format!("there are more than {MAX_POLICIES} policies");
-        mistakes.push(Mistake {
+        mistakes.push(PolicyError {
             path: vec!["policy".into(), "files".into()],
             ..mistake(&[], what, "join some of them")
         });
@@ -94,12 +94,12 @@ pub(crate) fn rules(config: &Config) -> Result<Vec<Rule>, Vec<Mistake>> {
 }
 
 /// A mistake in the policy that a list stands for, by the key of the list and that of the mistake.
-fn mistake_of_list(name: &str, mistake: Mistake) -> Mistake {
+fn mistake_of_list(name: &str, mistake: PolicyError) -> PolicyError {
     let mut path = names::split_keys(name);
     if let Some(key) = mistake.path.last() {
         path.push(key.clone());
     }
-    Mistake { at: None, path, ..mistake }
+    PolicyError { at: None, path, ..mistake }
 }
 
 /// Names of what decides besides policies: silence, the lock file, the lists of the configuration.
@@ -107,15 +107,15 @@ fn is_reserved(name: &str) -> bool {
     name == DEFAULT || name == "pins" || name.starts_with("policy.")
 }
 
-fn mistake(keys: &[&str], what: impl Into<String>, hint: impl Into<String>) -> Mistake {
+fn mistake(keys: &[&str], what: impl Into<String>, hint: impl Into<String>) -> PolicyError {
     let mut path = Vec::with_capacity(keys.len());
     for key in keys {
         path.push((*key).to_owned());
     }
-    Mistake { at: None, path, what: what.into(), hint: hint.into() }
+    PolicyError { at: None, path, what: what.into(), hint: hint.into() }
 }
 
-fn rule(policy: &file::Policy, place: String) -> Result<Rule, Vec<Mistake>> {
+fn rule(policy: &file::Policy, place: String) -> Result<Rule, Vec<PolicyError>> {
     let mut mistakes = Vec::new();
     if !is_name(&policy.name) {
         let what = format!("must be 1 to {MAX_NAME} letters, digits, `.`, `_` and `-`");
@@ -162,7 +162,7 @@ fn is_name(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
 }
 
-fn condition(policy: &file::Policy, mistakes: &mut Vec<Mistake>) -> Option<Condition> {
+fn condition(policy: &file::Policy, mistakes: &mut Vec<PolicyError>) -> Option<Condition> {
     match Condition::compile(policy.when.as_deref()?) {
         Ok(when) => Some(when),
         Err(what) => {
@@ -173,7 +173,7 @@ fn condition(policy: &file::Policy, mistakes: &mut Vec<Mistake>) -> Option<Condi
     }
 }
 
-fn arguments(policy: &file::Policy, mistakes: &mut Vec<Mistake>) -> Option<Arguments> {
+fn arguments(policy: &file::Policy, mistakes: &mut Vec<PolicyError>) -> Option<Arguments> {
     match Arguments::compile(&policy.arguments, policy.other_arguments, policy.effect) {
         Ok(arguments) => arguments,
         Err(found) => {
@@ -184,7 +184,7 @@ fn arguments(policy: &file::Policy, mistakes: &mut Vec<Mistake>) -> Option<Argum
     }
 }
 
-fn response(policy: &file::Policy, mistakes: &mut Vec<Mistake>) -> Option<Response> {
+fn response(policy: &file::Policy, mistakes: &mut Vec<PolicyError>) -> Option<Response> {
     match Response::compile(policy.response.as_ref()?) {
         Ok(response) => Some(response),
         Err(found) => {
@@ -200,16 +200,16 @@ fn push_below(
     part: &str,
     found: Vec<(Vec<String>, String)>,
     hint: &str,
-    mistakes: &mut Vec<Mistake>,
+    mistakes: &mut Vec<PolicyError>,
 ) {
     for (keys, what) in found {
         let path = [vec![part.to_owned()], keys].concat();
-        mistakes.push(Mistake { at: None, path, what, hint: hint.to_owned() });
+        mistakes.push(PolicyError { at: None, path, what, hint: hint.to_owned() });
     }
 }
 
 /// Who may approve what the policy asks about.
-fn approvers(policy: &file::Policy, mistakes: &mut Vec<Mistake>) -> Option<Who> {
+fn approvers(policy: &file::Policy, mistakes: &mut Vec<PolicyError>) -> Option<Who> {
     for (path, what) in approval::check(policy) {
         let hint = "such as approval: { by: { roles: [approver] }, approvals: 2, expires: 300 }";
         mistakes.push(mistake(&path, what, hint));
@@ -229,7 +229,7 @@ fn approvers(policy: &file::Policy, mistakes: &mut Vec<Mistake>) -> Option<Who> 
 }
 
 /// What a rate may be, and what may not stand beside it.
-fn rates(policy: &file::Policy, when: Option<&Condition>, mistakes: &mut Vec<Mistake>) {
+fn rates(policy: &file::Policy, when: Option<&Condition>, mistakes: &mut Vec<PolicyError>) {
     let Some(rate) = &policy.rate else { return };
     for (key, what) in rate::check(rate) {
         let hint = "such as rate: { per_minute: 60, by: [principal] }";
@@ -250,7 +250,7 @@ fn rates(policy: &file::Policy, when: Option<&Condition>, mistakes: &mut Vec<Mis
 }
 
 /// A policy about methods limits them and nothing else.
-fn methods(rule: &Rule, mistakes: &mut Vec<Mistake>) {
+fn methods(rule: &Rule, mistakes: &mut Vec<PolicyError>) {
     if rule.what.methods.is_none() {
         return;
     }
@@ -278,7 +278,7 @@ fn methods(rule: &Rule, mistakes: &mut Vec<Mistake>) {
 
 /// Whoever writes a bound and not what it is about means the bound, and not that everything is
 /// allowed.
-fn bounds_of_everything(policy: &file::Policy, mistakes: &mut Vec<Mistake>) {
+fn bounds_of_everything(policy: &file::Policy, mistakes: &mut Vec<PolicyError>) {
     let key = match (&policy.rate, &policy.response) {
         (Some(_), _) => "rate",
         (None, Some(_)) => "response",
@@ -296,7 +296,7 @@ fn bounds_of_everything(policy: &file::Policy, mistakes: &mut Vec<Mistake>) {
     }
 }
 
-fn who(spec: &file::Who, mistakes: &mut Vec<Mistake>) -> Who {
+fn who(spec: &file::Who, mistakes: &mut Vec<PolicyError>) -> Who {
     Who {
         principals: globs(["who", "principals"], &spec.principals, mistakes),
         roles: globs(["who", "roles"], &spec.roles, mistakes),
@@ -308,7 +308,7 @@ fn who(spec: &file::Who, mistakes: &mut Vec<Mistake>) -> Who {
     }
 }
 
-fn what(spec: &file::What, mistakes: &mut Vec<Mistake>) -> What {
+fn what(spec: &file::What, mistakes: &mut Vec<PolicyError>) -> What {
     let what = What {
         words: word_list("words", spec.words.as_deref(), mistakes),
         not_words: word_list("not_words", spec.not_words.as_deref(), mistakes),
@@ -330,7 +330,7 @@ fn what(spec: &file::What, mistakes: &mut Vec<Mistake>) -> What {
 }
 
 /// Whether each pattern fits a method at all.
-fn methods_there_are(methods: &[Glob], mistakes: &mut Vec<Mistake>) {
+fn methods_there_are(methods: &[Glob], mistakes: &mut Vec<PolicyError>) {
     for (at, method) in methods.iter().enumerate() {
         if rate::methods(&[method.glob().to_owned()]) == 0 {
             let hint = format!("there are {}", rate::METHODS.join(", "));
@@ -339,7 +339,11 @@ fn methods_there_are(methods: &[Glob], mistakes: &mut Vec<Mistake>) {
     }
 }
 
-fn word_list(key: &str, list: Option<&[String]>, mistakes: &mut Vec<Mistake>) -> Option<Vec<Word>> {
+fn word_list(
+    key: &str,
+    list: Option<&[String]>,
+    mistakes: &mut Vec<PolicyError>,
+) -> Option<Vec<Word>> {
     let hint = "such as delete, force push, ^add, push$, workflow* or \"{create,update} tag\"; \
         other patterns belong into `tools`";
     let mut all = Vec::new();
@@ -359,7 +363,7 @@ fn word_list(key: &str, list: Option<&[String]>, mistakes: &mut Vec<Mistake>) ->
 fn globs(
     [part, key]: [&str; 2],
     list: &Option<Vec<String>>,
-    mistakes: &mut Vec<Mistake>,
+    mistakes: &mut Vec<PolicyError>,
 ) -> Option<Vec<Glob>> {
     let list = list.as_deref()?;
     if list.len() > MAX_PATTERNS {

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::arguments::{self, Pass};
 use crate::condition::World;
 use crate::file::Effect;
-use crate::policy::{Denied, DenyReason, Passed, Policy, Question};
+use crate::policy::{DenyReason, Passed, Policy, PolicyDenial, Question};
 use crate::rule::DEFAULT;
 use crate::rule::Rule;
 use crate::verdict::{Dry, Hidden, Judged, State, Verdict};
@@ -30,7 +30,7 @@ impl Policy {
         verdict: &Verdict,
         question: &Question<'_>,
         arguments: Option<&[u8]>,
-    ) -> Result<Passed, Denied> {
+    ) -> Result<Passed, PolicyDenial> {
         let dry = verdict.dry.as_deref();
         match &verdict.state {
             State::Open(at) => {
@@ -89,7 +89,7 @@ impl Policy {
         question: &Question<'_>,
         mut pass: Pass,
         arguments: impl FnOnce() -> Result<Value, Refusal>,
-    ) -> Option<Denied> {
+    ) -> Option<PolicyDenial> {
         let dry = dry?;
         if let Some(hidden) = &dry.denies {
             return Some(self.denied(hidden));
@@ -97,16 +97,18 @@ impl Policy {
         let first = self.name(*dry.guards.first()?);
         match arguments() {
             Ok(mut arguments) => self.guard(&dry.guards, question, &mut arguments, &mut pass).err(),
-            Err(refusal) => Some(Denied { rule: first, reason: DenyReason::Arguments(refusal) }),
+            Err(refusal) => {
+                Some(PolicyDenial { rule: first, reason: DenyReason::Arguments(refusal) })
+            }
         }
     }
 
-    fn denied(&self, hidden: &Hidden) -> Denied {
+    fn denied(&self, hidden: &Hidden) -> PolicyDenial {
         let reason = match &hidden.failure {
             Some(words) => DenyReason::Failure(words.clone()),
             None => DenyReason::Hidden,
         };
-        Denied { rule: self.name_or_default(hidden.rule), reason }
+        PolicyDenial { rule: self.name_or_default(hidden.rule), reason }
     }
 
     fn decide(
@@ -115,12 +117,12 @@ impl Policy {
         dry: Option<&Dry>,
         question: &Question<'_>,
         text: Option<&[u8]>,
-    ) -> Result<Passed, Denied> {
+    ) -> Result<Passed, PolicyDenial> {
         let mut arguments = match arguments::read(text) {
             Ok(arguments) => arguments,
             Err(refusal) => {
                 let rule = self.name_or_default(judged.first());
-                return Err(Denied { rule, reason: DenyReason::Arguments(refusal) });
+                return Err(PolicyDenial { rule, reason: DenyReason::Arguments(refusal) });
             }
         };
         let mut pass = Pass::of(question.target);
@@ -136,7 +138,7 @@ impl Policy {
         }
         match arguments::write(text, &pass.edits) {
             Some(text) => Ok(Passed { rule, arguments: Some(text), dry_run, approvals }),
-            None => Err(Denied {
+            None => Err(PolicyDenial {
                 rule,
                 reason: DenyReason::Failure("the arguments could not be written anew".into()),
             }),
@@ -167,7 +169,7 @@ impl Policy {
         question: &Question<'_>,
         arguments: &mut Value,
         pass: &mut Pass,
-    ) -> Result<Arc<str>, Denied> {
+    ) -> Result<Arc<str>, PolicyDenial> {
         let mut refused = None;
         for rule in self.rules_at(allows) {
             let mut own = arguments.clone();
@@ -175,7 +177,7 @@ impl Policy {
             let checked = match rule.undisguised(arguments) {
                 Err(refusal) => Err(refusal),
                 Ok(()) => match (self.holds(rule, question, arguments), &rule.arguments) {
-                    (Err(reason), _) => return Err(Denied::by(rule, reason)),
+                    (Err(reason), _) => return Err(PolicyDenial::by(rule, reason)),
                     (Ok(false), _) => {
                         Err(Refusal("its condition does not hold for these arguments".into()))
                     }
@@ -190,11 +192,11 @@ impl Policy {
                 }
                 Err(refusal) => {
                     pass.edits.truncate(before);
-                    refused.get_or_insert(Denied::by(rule, DenyReason::Arguments(refusal)));
+                    refused.get_or_insert(PolicyDenial::by(rule, DenyReason::Arguments(refusal)));
                 }
             }
         }
-        Err(refused.unwrap_or(Denied { rule: DEFAULT.into(), reason: DenyReason::Hidden }))
+        Err(refused.unwrap_or(PolicyDenial { rule: DEFAULT.into(), reason: DenyReason::Hidden }))
     }
 
     /// What has to be approved before the call is made. What a policy that asks holds against
@@ -205,7 +207,7 @@ impl Policy {
         question: &Question<'_>,
         arguments: &mut Value,
         pass: &mut Pass,
-    ) -> Result<Vec<Arc<ApprovalRule>>, Denied> {
+    ) -> Result<Vec<Arc<ApprovalRule>>, PolicyDenial> {
         let mut needed = Vec::new();
         for rule in self.rules_at(asks) {
             let holds = match rule.undisguised(arguments) {
@@ -215,7 +217,7 @@ impl Policy {
             match holds {
                 Ok(true) => {}
                 Ok(false) => continue,
-                Err(reason) => return Err(Denied::by(rule, reason)),
+                Err(reason) => return Err(PolicyDenial::by(rule, reason)),
             }
             let before = pass.edits.len();
             let mut own = arguments.clone();
@@ -238,15 +240,15 @@ impl Policy {
         question: &Question<'_>,
         arguments: &mut Value,
         pass: &mut Pass,
-    ) -> Result<(), Denied> {
+    ) -> Result<(), PolicyDenial> {
         for rule in self.rules_at(guards) {
             if let Err(refusal) = rule.undisguised(arguments) {
-                return Err(Denied::by(rule, DenyReason::Arguments(refusal)));
+                return Err(PolicyDenial::by(rule, DenyReason::Arguments(refusal)));
             }
             match self.holds(rule, question, arguments) {
                 Ok(true) => {}
                 Ok(false) => continue,
-                Err(reason) => return Err(Denied::by(rule, reason)),
+                Err(reason) => return Err(PolicyDenial::by(rule, reason)),
             }
             let checked = match &rule.arguments {
                 Some(rules) => rules.check(arguments, pass),
@@ -254,9 +256,11 @@ impl Policy {
             };
             match (checked, rule.effect) {
                 (Ok(()), _) => {}
-                (Err(_), Effect::Ask) => return Err(Denied::by(rule, DenyReason::Unapproved)),
+                (Err(_), Effect::Ask) => {
+                    return Err(PolicyDenial::by(rule, DenyReason::Unapproved));
+                }
                 (Err(refusal), _) => {
-                    return Err(Denied::by(rule, DenyReason::Arguments(refusal)));
+                    return Err(PolicyDenial::by(rule, DenyReason::Arguments(refusal)));
                 }
             }
         }

@@ -39,7 +39,7 @@ mod words;
 
 pub use approval::ApprovalRule;
 pub use class::Class;
-pub use compile::{MAX_POLICIES, Mistake};
+pub use compile::{MAX_POLICIES, PolicyError};
 pub use config::{Allow, Config, Document, Entry, Lists, differences};
 pub use evaluate::ALWAYS_QUICK;
 pub use explain::{Explanation, Step};
@@ -47,7 +47,7 @@ pub use file::WhenAway;
 pub use limit_key::LimitKey;
 pub use limiter::{Allowance, Held, Limiter, Local, Quota, Reached};
 pub use overlap::Overlap;
-pub use policy::{Denied, DenyReason, Passed, Policy, Question};
+pub use policy::{DenyReason, Passed, Policy, PolicyDenial, Question};
 pub use rate::Limited;
 pub use refusal::Refusal;
 pub use rule::DEFAULT;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::class::{Class, Classes};
-use crate::compile::{self, Mistake};
+use crate::compile::{self, PolicyError};
 use crate::condition::World;
 use crate::config::Config;
 use crate::file::Effect;
@@ -49,20 +49,20 @@ pub struct Passed {
     /// The arguments that the server gets instead of those that were sent, as JSON text.
     pub arguments: Option<Vec<u8>>,
     /// How a policy in dry run would have denied it.
-    pub dry_run: Option<Denied>,
+    pub dry_run: Option<PolicyDenial>,
     /// What has to be approved before it is made.
     pub approvals: Vec<Arc<ApprovalRule>>,
 }
 
 /// A call that may not be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Denied {
+pub struct PolicyDenial {
     /// The policy that denies it, or [`DEFAULT`].
     pub rule: Arc<str>,
     pub reason: DenyReason,
 }
 
-impl Denied {
+impl PolicyDenial {
     pub(crate) fn by(rule: &Rule, reason: DenyReason) -> Self {
         Self { rule: Arc::clone(&rule.name), reason }
     }
@@ -87,13 +87,13 @@ pub enum DenyReason {
 impl Policy {
     /// # Errors
     /// Every mistake in the policies.
-    pub fn compile(config: &Config) -> Result<Self, Vec<Mistake>> {
+    pub fn compile(config: &Config) -> Result<Self, Vec<PolicyError>> {
         static VERSION: AtomicU64 = AtomicU64::new(1);
         let rules = compile::rules(config)?;
         let index = match Index::new(&rules) {
             Ok(index) => index,
             Err(words) => {
-                return Err(vec![Mistake {
+                return Err(vec![PolicyError {
                     at: None,
                     path: vec!["policy".into(), "files".into()],
                     what: format!("the patterns are too large together: {words}"),

@@ -62,7 +62,7 @@ impl Response {
     /// # Errors
     /// Everything that is wrong: the keys that lead to it below the rule, and words for whoever
     /// wrote it.
-    pub fn compile(spec: &Spec) -> Result<Self, Vec<Mistake>> {
+    pub fn compile(spec: &Spec) -> Result<Self, Vec<ResponseError>> {
         let mut mistakes = Vec::new();
         if *spec == Spec::default() {
             let what = "says nothing: leave it out, or say what may come back";
@@ -189,9 +189,9 @@ impl Response {
 }
 
 /// The keys that lead to a mistake below the rule, and words for whoever wrote it.
-type Mistake = (Vec<String>, String);
+type ResponseError = (Vec<String>, String);
 
-fn mistake(keys: &[&str], what: impl Into<String>) -> Mistake {
+fn mistake(keys: &[&str], what: impl Into<String>) -> ResponseError {
     let mut path = Vec::with_capacity(keys.len());
     for key in keys {
         path.push((*key).to_owned());
@@ -199,7 +199,10 @@ fn mistake(keys: &[&str], what: impl Into<String>) -> Mistake {
     (path, what.into())
 }
 
-fn compile_patterns(redact: &[Redact], mistakes: &mut Vec<Mistake>) -> Vec<(regex::Regex, String)> {
+fn compile_patterns(
+    redact: &[Redact],
+    mistakes: &mut Vec<ResponseError>,
+) -> Vec<(regex::Regex, String)> {
     if redact.len() > MAX_PATTERNS {
         mistakes.push(mistake(&["redact"], format!("has more than {MAX_PATTERNS} patterns")));
     }
@@ -213,7 +216,7 @@ fn compile_patterns(redact: &[Redact], mistakes: &mut Vec<Mistake>) -> Vec<(rege
     patterns
 }
 
-fn compile_schemes(all: &[String], mistakes: &mut Vec<Mistake>) -> Vec<String> {
+fn compile_schemes(all: &[String], mistakes: &mut Vec<ResponseError>) -> Vec<String> {
     if all.len() > MAX_SCHEMES {
         mistakes.push(mistake(&["link_schemes"], format!("has more than {MAX_SCHEMES} schemes")));
     }

@@ -85,7 +85,7 @@ impl From<Unspecified> for SecretError {
 /// A token that does not open. All refusals read alike; [`Self::reason`] is for the log.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("invalid or expired token")]
-pub struct Refused(Reason);
+pub struct UnsealError(Reason);
 
 /// Why a token did not open. Never tell the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +114,7 @@ impl Reason {
     }
 }
 
-impl Refused {
+impl UnsealError {
     /// For the log alone.
     #[must_use]
     pub const fn reason(self) -> Reason {
@@ -122,9 +122,9 @@ impl Refused {
     }
 }
 
-impl fmt::Debug for Refused {
+impl fmt::Debug for UnsealError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Refused")
+        f.write_str("UnsealError")
     }
 }
 
@@ -227,37 +227,37 @@ impl Sealer {
     /// (Unix seconds).
     ///
     /// # Errors
-    /// [`Refused`].
+    /// [`UnsealError`].
     pub fn open(
         &self,
         purpose: Purpose,
         bind: &[&[u8]],
         now: u64,
         token: &str,
-    ) -> Result<Vec<u8>, Refused> {
+    ) -> Result<Vec<u8>, UnsealError> {
         if token.len() > MAX_TOKEN {
-            return Err(Refused(Reason::TooLong));
+            return Err(UnsealError(Reason::TooLong));
         }
         let Some((key_id, sealed)) = split(token) else {
-            return Err(Refused(Reason::Malformed));
+            return Err(UnsealError(Reason::Malformed));
         };
-        let Some(key) = self.find_key(key_id) else { return Err(Refused(Reason::UnknownKey)) };
+        let Some(key) = self.find_key(key_id) else { return Err(UnsealError(Reason::UnknownKey)) };
         let Ok(mut sealed) = URL_SAFE_NO_PAD.decode(sealed) else {
-            return Err(Refused(Reason::Malformed));
+            return Err(UnsealError(Reason::Malformed));
         };
         let Some((nonce, content)) = sealed.split_first_chunk_mut::<NONCE_LEN>() else {
-            return Err(Refused(Reason::Malformed));
+            return Err(UnsealError(Reason::Malformed));
         };
         let nonce = Nonce::from(&*nonce);
         let aad = Aad::from(associated(key, purpose, bind));
         let Ok(opened) = key.of(purpose).open_in_place(nonce, aad, content) else {
-            return Err(Refused(Reason::Forged));
+            return Err(UnsealError(Reason::Forged));
         };
         let Some((expires, plain)) = opened.split_first_chunk::<EXPIRES_LEN>() else {
-            return Err(Refused(Reason::Malformed));
+            return Err(UnsealError(Reason::Malformed));
         };
         if u64::from_be_bytes(*expires) <= now {
-            return Err(Refused(Reason::Expired));
+            return Err(UnsealError(Reason::Expired));
         }
         Ok(plain.to_vec())
     }

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use http::StatusCode;
-use lockgate_authn::{Principal, Unknown};
+use lockgate_authn::{AuthnError, Principal};
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::{Request, Response};
 use lockgate_protocol::revision::Era;
@@ -40,10 +40,10 @@ impl Gateway {
     }
 
     /// Somebody who is not let in.
-    pub(crate) fn unknown(&self, caller: &lockgate_authn::Refused, endpoint: &Endpoint) {
+    pub(crate) fn unknown(&self, caller: &lockgate_authn::RefusedCaller, endpoint: &Endpoint) {
         let why = match caller.why {
-            Unknown::Scope => Rejection::Forbidden,
-            Unknown::Unavailable => Rejection::Overloaded,
+            AuthnError::Scope => Rejection::Forbidden,
+            AuthnError::Unavailable => Rejection::Overloaded,
             _ => Rejection::Unauthenticated,
         };
         self.refused(why, caller.why.to_string(), caller.who.as_ref(), Some(endpoint));

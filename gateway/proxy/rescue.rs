@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, StatusCode};
-use lockgate_authn::Unknown;
+use lockgate_authn::AuthnError;
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::MessageError;
 use lockgate_protocol::modern;
@@ -252,15 +252,15 @@ impl RequestError {
     }
 
     /// The caller is nobody, or lacks what every request needs.
-    pub(crate) fn unauthenticated(unknown: Unknown, challenge: &str) -> Self {
+    pub(crate) fn unauthenticated(unknown: AuthnError, challenge: &str) -> Self {
         let (code, status) = match unknown {
-            Unknown::Scope => (code::FORBIDDEN, StatusCode::FORBIDDEN),
-            Unknown::Unavailable => (code::OVERLOADED, StatusCode::SERVICE_UNAVAILABLE),
+            AuthnError::Scope => (code::FORBIDDEN, StatusCode::FORBIDDEN),
+            AuthnError::Unavailable => (code::OVERLOADED, StatusCode::SERVICE_UNAVAILABLE),
             _ => (code::UNAUTHENTICATED, StatusCode::UNAUTHORIZED),
         };
         let mut problem = Self::new(code, unknown.to_string()).status(status);
         match unknown {
-            Unknown::Unavailable => problem.retry_after = Some(Duration::from_secs(5)),
+            AuthnError::Unavailable => problem.retry_after = Some(Duration::from_secs(5)),
             _ => problem.challenge = HeaderValue::from_str(challenge).ok(),
         }
         problem

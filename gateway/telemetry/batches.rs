@@ -11,7 +11,7 @@ use prost::bytes::Bytes;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use crate::collector::{Collector, Failure};
+use crate::collector::{Collector, ExportFailure};
 
 /// What waits for the exporter at most; something further is lost.
 pub(crate) const QUEUE: usize = 2048;
@@ -214,7 +214,7 @@ impl Exporter {
     }
 
     /// Once, until it is better.
-    fn tell_failure<S: Signal>(&mut self, failure: &Failure) {
+    fn tell_failure<S: Signal>(&mut self, failure: &ExportFailure) {
         if !self.is_failing {
             let collector = self.collector.address();
             tracing::warn!(collector, error = failure.words, "{}", S::FAILED);

@@ -71,7 +71,7 @@ pub(crate) struct Collector {
 
 /// Why a batch was not taken.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct ExportFailure {
     /// For people.
     pub(crate) words: String,
     /// The same may be taken later.
@@ -114,13 +114,13 @@ impl Collector {
     }
 
     /// Posts one batch as protobuf; any 2xx means that it was taken.
-    pub(crate) async fn post(&self, batch: Bytes) -> Result<(), Failure> {
+    pub(crate) async fn post(&self, batch: Bytes) -> Result<(), ExportFailure> {
         let request = self.client.post(self.endpoint.clone());
         let request = request.header(CONTENT_TYPE, "application/x-protobuf").body(batch);
         let answer = match request.send().await {
             Ok(answer) => answer,
             Err(error) => {
-                return Err(Failure { words: in_words(error), is_passing: true, wait: None });
+                return Err(ExportFailure { words: in_words(error), is_passing: true, wait: None });
             }
         };
         let status = answer.status();
@@ -135,7 +135,7 @@ impl Collector {
                 | StatusCode::GATEWAY_TIMEOUT
         );
         let wait = read_wait(answer.headers());
-        Err(Failure { words: format!("it answered {status}"), is_passing, wait })
+        Err(ExportFailure { words: format!("it answered {status}"), is_passing, wait })
     }
 }
 

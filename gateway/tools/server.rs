@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use lockgate_admission::{Bounds, Charge, ConcurrencyLimit, Permit, Refused};
+use lockgate_admission::{Bounds, Charge, ConcurrencyError, ConcurrencyLimit, Permit};
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::jsonrpc::{self, Message, Outcome, SentBy};
 use lockgate_protocol::method::Method;
@@ -20,9 +20,9 @@ use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::scan::MAX_DEPTH;
 use lockgate_protocol::write;
 use lockgate_upstream::{
-    Answer, AnswerKind, BoxFuture, Call, Caller, Catalog, Event, Events, Failure, FailureKind,
-    Instance, Item, ListKind, Peer, ServerId, Stage, State, Status, Subscription, Trouble,
-    Upstream,
+    Answer, AnswerKind, BoxFuture, Call, Caller, Catalog, Event, Events, Instance, Item, ListKind,
+    Peer, ServerId, Stage, StageError, State, Status, Subscription, Upstream, UpstreamError,
+    UpstreamErrorKind,
 };
 use parking_lot::Mutex;
 
@@ -33,7 +33,7 @@ use crate::provider::{ChangeListener, ChangeNotifier, Provider};
 use crate::registry::{Entry, Registry};
 use crate::tool::{MAX_TIMEOUT, TIMEOUT, Tool};
 pub(crate) use backing::Backing;
-use payload::{Rejection, build_item};
+use payload::{PayloadError, build_item};
 
 /// Most resources of one server that somebody is subscribed to.
 const SUBSCRIPTIONS: usize = 1000;
@@ -92,7 +92,7 @@ impl Server {
         };
         if let Some(words) = trouble {
             status.state = State::Failed;
-            status.trouble = Some(Trouble { stage: Stage::Start, words, stderr: Vec::new() });
+            status.trouble = Some(StageError { stage: Stage::Start, words, stderr: Vec::new() });
         }
         let mut by_name = HashMap::with_capacity(tools.len());
         for entry in &tools {
@@ -163,7 +163,7 @@ impl Server {
         &self,
         call: &Call<'_>,
         limit: Duration,
-    ) -> Result<Option<Permit>, Failure> {
+    ) -> Result<Option<Permit>, UpstreamError> {
         if call.method == Method::ToolsCall
             && let Some(entry) = self.by_name.get(call.target)
             && entry.spec.asks_servers
@@ -176,22 +176,23 @@ impl Server {
         match tokio::time::timeout(limit, Box::pin(self.calls.acquire(call.caller.id))).await {
             Ok(Ok(permit)) => Ok(Some(permit)),
             Ok(Err(refused)) => Err(self.overload_failure(refused)),
-            Err(_) => Err(self.overload_failure(Refused::Full)),
+            Err(_) => Err(self.overload_failure(ConcurrencyError::Full)),
         }
     }
 
-    fn overload_failure(&self, refused: Refused) -> Failure {
+    fn overload_failure(&self, refused: ConcurrencyError) -> UpstreamError {
         let words = match refused {
-            Refused::Displaced => {
+            ConcurrencyError::Displaced => {
                 "too many calls of this caller or its organisation wait for it, and others wait \
                     as well"
                     .to_owned()
             }
-            Refused::Full | Refused::PoolFull => {
+            ConcurrencyError::Full | ConcurrencyError::PoolFull => {
                 format!("{} calls run and {} wait already", CALLS.running, CALLS.waiting)
             }
         };
-        Failure::new(FailureKind::Overloaded, words).retry_after(self.calls.expected_wait())
+        UpstreamError::new(UpstreamErrorKind::Overloaded, words)
+            .retry_after(self.calls.expected_wait())
     }
 }
 
@@ -230,7 +231,7 @@ impl Upstream for Server {
         &self.calls
     }
 
-    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer, Failure>> {
+    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer, UpstreamError>> {
         Box::pin(async move {
             let limit = call.timeout.unwrap_or(TIMEOUT).min(MAX_TIMEOUT);
             let _permit = self.acquire_permit(&call, limit).await?;
@@ -241,13 +242,15 @@ impl Upstream for Server {
                     Ok(answer) => answer,
                     Err(_) => {
                         let words = format!("it did not end within {} s", limit.as_secs_f64());
-                        return Err(Failure::new(FailureKind::Timeout, words).after_send());
+                        return Err(
+                            UpstreamError::new(UpstreamErrorKind::Timeout, words).after_send()
+                        );
                     }
                 },
             };
             let text = match answer {
                 Ok(result) => write::result(b"0", result.to_string().as_bytes()),
-                Err(Rejection { code, words }) => write::error(Some(b"0"), code, &words, None),
+                Err(PayloadError { code, words }) => write::error(Some(b"0"), code, &words, None),
             };
             let text = Bytes::from(text);
             match jsonrpc::parse(text.clone(), MAX_DEPTH, SentBy::Server) {
@@ -256,8 +259,8 @@ impl Upstream for Server {
                     let kind = if error { AnswerKind::Error } else { AnswerKind::Complete };
                     Ok(Answer { text, outcome: response.outcome, kind })
                 }
-                _ => Err(Failure::new(
-                    FailureKind::Garbage,
+                _ => Err(UpstreamError::new(
+                    UpstreamErrorKind::Garbage,
                     "a built-in tool gave a result that is not a message",
                 )),
             }
@@ -268,13 +271,13 @@ impl Upstream for Server {
         &'a self,
         uri: &'a str,
         _caller: &'a Caller,
-    ) -> BoxFuture<'a, Result<Subscription, Failure>> {
+    ) -> BoxFuture<'a, Result<Subscription, UpstreamError>> {
         Box::pin(async move {
             // What cannot be read cannot be subscribed to either, and is not there, whatever is
             // wrong with it.
             let Some(provider) = &self.provider else {
                 let words = "the server does not offer subscriptions";
-                return Err(Failure::new(FailureKind::NotFound, words));
+                return Err(UpstreamError::new(UpstreamErrorKind::NotFound, words));
             };
             let mut all = self.subscriptions.lock();
             if let Some(count) = all.get_mut(uri) {
@@ -282,13 +285,13 @@ impl Upstream for Server {
                 return Ok(Subscription::Shared);
             }
             if all.len() >= SUBSCRIPTIONS {
-                return Err(Failure::new(
-                    FailureKind::Overloaded,
+                return Err(UpstreamError::new(
+                    UpstreamErrorKind::Overloaded,
                     "too many resources are subscribed to",
                 ));
             }
             if let Err(words) = provider.subscribe(uri) {
-                return Err(Failure::new(FailureKind::NotFound, words));
+                return Err(UpstreamError::new(UpstreamErrorKind::NotFound, words));
             }
             all.insert(uri.to_owned(), 1);
             Ok(Subscription::Shared)

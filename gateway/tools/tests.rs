@@ -13,8 +13,8 @@ use lockgate_protocol::jsonrpc::{self, Message, Outcome, Request, SentBy};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use lockgate_upstream::{
-    Answer, BoxFuture, Call, Caller, CallerView, ClientChannel, Event, Failure, ListKind,
-    QuestionError, VisibleItem,
+    Answer, BoxFuture, Call, Caller, CallerView, ClientChannel, Event, ListKind, QuestionError,
+    UpstreamError, VisibleItem,
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -129,7 +129,7 @@ impl Rig {
         replaced: &[(&str, Option<Vec<u8>>)],
         channel: Option<Arc<dyn ClientChannel>>,
         timeout: Option<Duration>,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<Answer, UpstreamError> {
         let caller = somebody();
         let (server, method) = (self.server(slug), request.method);
         server

@@ -31,11 +31,11 @@ use crate::call::{Answer, BackChannel, Call, Caller, ClientChannel, Subscription
 use crate::catalog::Catalog;
 use crate::config::{Config, Transport};
 use crate::connection::{Ask, Connection};
-use crate::failure::{Failure, Kind};
+use crate::failure::{Kind, UpstreamError};
 use crate::future::BoxFuture;
 use crate::instance::Instance;
 use crate::known_lists::CatalogMemory;
-use crate::shared::{Shared, Surroundings, Unusable};
+use crate::shared::{ServerSetupError, Shared, Surroundings};
 use crate::status::{State, Stats, Status};
 use crate::{Upstream, supervise};
 
@@ -51,7 +51,7 @@ impl Client {
     ///
     /// # Errors
     /// The URL or a header cannot be used.
-    pub fn new(config: Config, around: Surroundings) -> Result<Arc<Self>, Unusable> {
+    pub fn new(config: Config, around: Surroundings) -> Result<Arc<Self>, ServerSetupError> {
         Self::make(config, around, None)
     }
 
@@ -63,7 +63,7 @@ impl Client {
         config: Config,
         around: Surroundings,
         memory: Arc<dyn CatalogMemory>,
-    ) -> Result<Arc<Self>, Unusable> {
+    ) -> Result<Arc<Self>, ServerSetupError> {
         Self::make(config, around, Some(memory))
     }
 
@@ -71,7 +71,7 @@ impl Client {
         config: Config,
         around: Surroundings,
         memory: Option<Arc<dyn CatalogMemory>>,
-    ) -> Result<Arc<Self>, Unusable> {
+    ) -> Result<Arc<Self>, ServerSetupError> {
         let shared = Arc::new(Shared::new(config, around, memory)?);
         if let Some(part) = &shared.around.part {
             let server: Weak<Shared> = Arc::downgrade(&shared);
@@ -132,18 +132,18 @@ impl Client {
 
 impl Shared {
     /// The connection that everybody shares; waits a little for one that is just coming up.
-    pub(crate) async fn shared_connection(&self) -> Result<Arc<Connection>, Failure> {
+    pub(crate) async fn shared_connection(&self) -> Result<Arc<Connection>, UpstreamError> {
         match self.live.load_full() {
             Some(connection) => Ok(connection),
             None => Box::pin(self.coming_up()).await,
         }
     }
 
-    async fn run(self: &Arc<Self>, call: &Call<'_>) -> Result<Answer, Failure> {
+    async fn run(self: &Arc<Self>, call: &Call<'_>) -> Result<Answer, UpstreamError> {
         self.record_use();
         if let Err(wait) = self.breaker.admit(Instant::now()) {
             let words = "the server keeps failing; it is left alone for a while";
-            return Err(Failure::new(Kind::Unavailable, words).retry_after(wait));
+            return Err(UpstreamError::new(Kind::Unavailable, words).retry_after(wait));
         }
         let verdict = Verdict(Some(&self.breaker));
         let limit = call.timeout.unwrap_or_else(|| self.timeout_of(call));
@@ -179,7 +179,7 @@ impl Shared {
         &self,
         call: &Call<'_>,
         channel: Option<Arc<dyn ClientChannel>>,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<Answer, UpstreamError> {
         let connection = self.connection_for(call.caller, (call.method, call.target)).await?;
         match self.send(&connection, call, channel.clone()).await {
             Ok(answer) if !(connection.takes_param_headers() && is_header_mismatch(&answer)) => {
@@ -195,7 +195,7 @@ impl Shared {
         connection: &Connection,
         call: &Call<'_>,
         channel: Option<Arc<dyn ClientChannel>>,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<Answer, UpstreamError> {
         let modern = connection.era() == Era::Modern;
         if let Some(level) = call.caller.log_level
             && !modern
@@ -312,7 +312,7 @@ impl Upstream for Client {
         matches!(self.shared.config.load().transport, Transport::Http { .. })
     }
 
-    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer, Failure>> {
+    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer, UpstreamError>> {
         Box::pin(async move { self.shared.run(&call).await })
     }
 
@@ -320,7 +320,7 @@ impl Upstream for Client {
         &'a self,
         uri: &'a str,
         caller: &'a Caller,
-    ) -> BoxFuture<'a, Result<Subscription, Failure>> {
+    ) -> BoxFuture<'a, Result<Subscription, UpstreamError>> {
         Box::pin(self.shared.subscribe(uri, caller))
     }
 
@@ -328,7 +328,7 @@ impl Upstream for Client {
         Box::pin(self.shared.unsubscribe(uri, given))
     }
 
-    fn watch_task<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), Failure>> {
+    fn watch_task<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), UpstreamError>> {
         Box::pin(self.shared.watch_task(id))
     }
 

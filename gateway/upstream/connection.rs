@@ -29,7 +29,7 @@ use tokio::sync::oneshot;
 
 use crate::call::LogLevel;
 use crate::duplex::Duplex;
-use crate::failure::{Failure, Kind};
+use crate::failure::{Kind, UpstreamError};
 use crate::http::{Extra, HttpTransport, Post, status_failure};
 use crate::outstanding::Outstanding;
 use crate::process::Child;
@@ -210,7 +210,7 @@ impl Connection {
     pub(crate) fn ask<'a>(
         &'a self,
         ask: Ask<'_>,
-    ) -> impl Future<Output = Result<Response, Failure>> + Send + use<'a> {
+    ) -> impl Future<Output = Result<Response, UpstreamError>> + Send + use<'a> {
         let id = ask.id.unwrap_or_else(|| self.mint_id());
         let modern = self.era() == Era::Modern;
         let revision = self.peer.revision.as_str();
@@ -267,7 +267,7 @@ impl Connection {
     }
 
     /// A request of the gateway itself whose result is wanted as JSON text.
-    pub(crate) async fn simple(&self, ask: Ask<'_>) -> Result<(Response, Bytes), Failure> {
+    pub(crate) async fn simple(&self, ask: Ask<'_>) -> Result<(Response, Bytes), UpstreamError> {
         let method = ask.method;
         let response = self.ask(ask).await?;
         match &response.outcome {
@@ -326,7 +326,7 @@ async fn post_for(
     transport: &Arc<HttpTransport>,
     post: Post<'_>,
     mut cancel: CancelOnDrop<'_>,
-) -> Result<Response, Failure> {
+) -> Result<Response, UpstreamError> {
     let posted = transport.post(post).await;
     cancel.transport = None;
     let posted = posted?;
@@ -350,10 +350,10 @@ fn headers(ask: &Ask<'_>, modern: bool) -> Extra {
 }
 
 /// The server refused one of our own requests.
-pub(crate) fn refused(method: Method, error: ErrorObject, text: &[u8]) -> Failure {
+pub(crate) fn refused(method: Method, error: ErrorObject, text: &[u8]) -> UpstreamError {
     let message: String =
         error.message(text).chars().filter(|c| !c.is_control()).take(200).collect();
-    Failure::new(
+    UpstreamError::new(
         Kind::Garbage,
         format!("the server refused {}: {} ({message})", method.as_str(), error.code),
     )

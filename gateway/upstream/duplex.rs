@@ -17,7 +17,7 @@ use lockgate_protocol::write;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
 use crate::call::ClientChannel;
-use crate::failure::{Failure, Kind};
+use crate::failure::{Kind, UpstreamError};
 use crate::inbox::Inbox;
 use crate::incoming::Intake;
 use crate::voucher::Voucher;
@@ -74,14 +74,14 @@ impl Duplex {
         channel: Option<Arc<dyn ClientChannel>>,
         voucher: Option<Arc<dyn Voucher>>,
         cancellable: bool,
-    ) -> Result<Response, Failure> {
+    ) -> Result<Response, UpstreamError> {
         self.ask(id, text, Role::Call(channel), voucher, cancellable).await
     }
 
     /// Like [`Self::request`], for a request that stays open as long as the connection does
     /// (`subscriptions/listen`): it does not count as a call in flight when a message of the server
     /// is attributed to the only one. Cancellable.
-    pub(crate) async fn listen(&self, id: u64, text: Bytes) -> Result<Response, Failure> {
+    pub(crate) async fn listen(&self, id: u64, text: Bytes) -> Result<Response, UpstreamError> {
         self.ask(id, text, Role::Listen, None, true).await
     }
 
@@ -92,7 +92,7 @@ impl Duplex {
         role: Role,
         voucher: Option<Arc<dyn Voucher>>,
         cancellable: bool,
-    ) -> Result<Response, Failure> {
+    ) -> Result<Response, UpstreamError> {
         let answer = self.exchange.calls.enter(id, role)?;
         let mut waiting =
             Waiting { exchange: &self.exchange, id, voucher: voucher.clone(), cancellable: false };
@@ -101,7 +101,7 @@ impl Duplex {
         let answer = answer.await;
         drop(waiting);
         answer.unwrap_or_else(|_| {
-            Err(Failure::new(Kind::Lost, "the connection to the server is over").after_send())
+            Err(UpstreamError::new(Kind::Lost, "the connection to the server is over").after_send())
         })
     }
 
@@ -111,7 +111,7 @@ impl Duplex {
         &self,
         text: Bytes,
         voucher: Option<Arc<dyn Voucher>>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), UpstreamError> {
         self.exchange.outgoing.send(None, text, voucher)
     }
 

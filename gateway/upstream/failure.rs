@@ -10,7 +10,7 @@ use lockgate_egress::SendError;
 /// No answer. `sent` is what decides whether anybody may try again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind}: {words}")]
-pub struct Failure {
+pub struct UpstreamError {
     pub kind: Kind,
     /// The request may have reached the server.
     pub sent: bool,
@@ -81,7 +81,7 @@ impl Kind {
 }
 
 /// A request that got no answer.
-impl From<SendError> for Failure {
+impl From<SendError> for UpstreamError {
     fn from(error: SendError) -> Self {
         let kind = if error.sent { Kind::Lost } else { Kind::Unavailable };
         let failure = Self::new(kind, error.to_string());
@@ -89,13 +89,13 @@ impl From<SendError> for Failure {
     }
 }
 
-impl From<NoMemory> for Failure {
+impl From<NoMemory> for UpstreamError {
     fn from(_: NoMemory) -> Self {
         Self::no_memory()
     }
 }
 
-impl Failure {
+impl UpstreamError {
     #[must_use]
     pub fn new(kind: Kind, words: impl Into<Cow<'static, str>>) -> Self {
         Self { kind, sent: false, words: words.into(), retry_after: None }

@@ -19,9 +19,9 @@ use serde_json::Value;
 
 use crate::config::EraChoice;
 use crate::connection::{Peer, ServerTransport};
-use crate::failure::{Failure, Kind};
+use crate::failure::{Kind, UpstreamError};
 use crate::http::{Extra, HttpTransport, Post, Posted, status_failure};
-use crate::status::{Stage, Trouble};
+use crate::status::{Stage, StageError};
 
 /// How long one probe may take before its silence is read as an answer (stdio) or as a failure
 /// (HTTP).
@@ -42,19 +42,19 @@ enum Probe {
     Modern(Revision, Box<Discovery>),
     Legacy,
     /// It does not answer in the protocol: legacy, if it is an MCP server at all.
-    Foreign(Failure),
+    Foreign(UpstreamError),
     /// The child ended when it saw a modern request (servers on older SDKs do).
     Gone,
     /// It says nothing about the era; the words say why.
-    Nothing(Failure),
+    Nothing(UpstreamError),
     /// It contradicts itself or refuses something of ours; ask once more before giving up.
     Again(String),
     Incompatible(String),
 }
 
 /// A handshake that failed.
-pub(crate) struct Refused {
-    pub(crate) trouble: Trouble,
+pub(crate) struct HandshakeError {
+    pub(crate) trouble: StageError,
     pub(crate) needs_auth: bool,
     /// Start it again and open with `initialize` at once.
     pub(crate) retry_legacy: bool,
@@ -64,15 +64,15 @@ pub(crate) struct Refused {
     pub(crate) modern: bool,
 }
 
-impl Refused {
+impl HandshakeError {
     pub(crate) fn new(stage: Stage, words: impl Into<String>) -> Self {
-        let trouble = Trouble { stage, words: words.into(), stderr: Vec::new() };
+        let trouble = StageError { stage, words: words.into(), stderr: Vec::new() };
         Self { trouble, needs_auth: false, retry_legacy: false, maybe_sse: false, modern: false }
     }
 }
 
-impl From<Failure> for Refused {
-    fn from(failure: Failure) -> Self {
+impl From<UpstreamError> for HandshakeError {
+    fn from(failure: UpstreamError) -> Self {
         let stage = if failure.sent { Stage::Handshake } else { Stage::Connect };
         let needs_auth = failure.kind == Kind::NeedsAuth;
         Self { needs_auth, ..Self::new(stage, failure.words) }
@@ -85,7 +85,7 @@ pub(crate) async fn open(
     choice: EraChoice,
     transport_name: &'static str,
     intro: &Introduction,
-) -> Result<Peer, Refused> {
+) -> Result<Peer, HandshakeError> {
     if choice != EraChoice::Legacy {
         let first = probe(transport, intro, 1).await;
         let probed =
@@ -100,23 +100,23 @@ pub(crate) async fn open(
                     "{}, which no modern server says: check the address, or leave out `era`",
                     failure.words
                 );
-                return Err(Refused::new(Stage::Handshake, words));
+                return Err(HandshakeError::new(Stage::Handshake, words));
             }
             Probe::Legacy => {
-                return Err(Refused::new(
+                return Err(HandshakeError::new(
                     Stage::Handshake,
                     "the server speaks legacy revisions only; set `era: auto` or `era: legacy`",
                 ));
             }
             Probe::Gone => {
                 let words = "the server ended when it was asked for its revisions";
-                let mut refused = Refused::new(Stage::Handshake, words);
+                let mut refused = HandshakeError::new(Stage::Handshake, words);
                 refused.retry_legacy = choice == EraChoice::Auto;
                 return Err(refused);
             }
             Probe::Nothing(failure) => return Err(failure.into()),
             Probe::Again(words) | Probe::Incompatible(words) => {
-                return Err(Refused::new(Stage::Handshake, words));
+                return Err(HandshakeError::new(Stage::Handshake, words));
             }
         }
     }
@@ -190,7 +190,7 @@ async fn probe(transport: &ServerTransport, intro: &Introduction, id: u64) -> Pr
             let post = Post { id: Some(id), ..Post::note(transport.message(headers, text, None)) };
             match tokio::time::timeout(PROBE, transport.post(post)).await {
                 Err(_) => Probe::Nothing(
-                    Failure::new(Kind::Timeout, "the server did not answer within 10 s")
+                    UpstreamError::new(Kind::Timeout, "the server did not answer within 10 s")
                         .after_send(),
                 ),
                 // Not an answer to what was asked: a server of another era may say anything.
@@ -271,7 +271,10 @@ fn shown(versions: &[String]) -> String {
     shown.join(", ")
 }
 
-async fn initialize(transport: &ServerTransport, intro: &Introduction) -> Result<Welcome, Refused> {
+async fn initialize(
+    transport: &ServerTransport,
+    intro: &Introduction,
+) -> Result<Welcome, HandshakeError> {
     let info = serde_json::from_slice(&intro.info).unwrap_or(Value::Null);
     let params = legacy::initialize_params(Revision::NEWEST_LEGACY, &intro.capabilities, &info);
     let mut text = b"{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"initialize\",\"params\":".to_vec();
@@ -297,18 +300,21 @@ async fn initialize(transport: &ServerTransport, intro: &Introduction) -> Result
         }
     };
     if response.text.len() > MAX_ANSWER {
-        return Err(Refused::new(Stage::Handshake, "initialize: the answer is longer than 1 MiB"));
+        return Err(HandshakeError::new(
+            Stage::Handshake,
+            "initialize: the answer is longer than 1 MiB",
+        ));
     }
     let welcome = match &response.outcome {
         Outcome::Result(span, _) => match legacy::read_welcome(span.of(&response.text)) {
             Ok(welcome) => welcome,
             Err(error) => {
-                return Err(Refused::new(Stage::Handshake, format!("initialize: {error}")));
+                return Err(HandshakeError::new(Stage::Handshake, format!("initialize: {error}")));
             }
         },
         Outcome::Error(error) => {
             let failure = crate::connection::refused(Method::Initialize, *error, &response.text);
-            let mut refused = Refused::new(Stage::Handshake, failure.words);
+            let mut refused = HandshakeError::new(Stage::Handshake, failure.words);
             refused.modern = error.code == code::UNSUPPORTED_VERSION;
             return Err(refused);
         }
@@ -334,8 +340,8 @@ async fn confirm(transport: &ServerTransport) {
     }
 }
 
-fn refused_status(posted: &Posted) -> Refused {
-    let mut refused = Refused::from(status_failure(posted, false));
+fn refused_status(posted: &Posted) -> HandshakeError {
+    let mut refused = HandshakeError::from(status_failure(posted, false));
     refused.maybe_sse = matches!(posted.status.as_u16(), 400..500)
         && !matches!(posted.status.as_u16(), 401 | 403 | 407 | 408 | 429);
     refused

@@ -10,7 +10,7 @@ use lockgate_protocol::revision::Era;
 
 use crate::config::Health;
 use crate::connection::{Ask, Connection, ServerTransport};
-use crate::failure::Failure;
+use crate::failure::UpstreamError;
 use crate::settings::Settings;
 
 /// The longest time for a sign of life that a server gets by being ended again and again.
@@ -215,7 +215,7 @@ impl<'a> Check<'a> {
     }
 }
 
-fn refusal(failure: &Failure) -> String {
+fn refusal(failure: &UpstreamError) -> String {
     format!("a health check failed: {}", failure.words)
 }
 

@@ -26,7 +26,7 @@ use smallvec::SmallVec;
 use tokio::task::JoinSet;
 
 use crate::call::ClientChannel;
-use crate::failure::{Failure, Kind};
+use crate::failure::{Kind, UpstreamError};
 use crate::inbox::Inbox;
 use crate::incoming::{self, EventReader, Intake, ReadBody};
 use crate::open_questions::OpenQuestions;
@@ -137,7 +137,7 @@ impl HttpTransport {
     }
 
     /// Posts one message and waits for its response.
-    pub(crate) async fn post(self: &Arc<Self>, post: Post<'_>) -> Result<Posted, Failure> {
+    pub(crate) async fn post(self: &Arc<Self>, post: Post<'_>) -> Result<Posted, UpstreamError> {
         let Post { id, message, channel, sink, voucher } = post;
         let response = self.origin.send(message).await?;
         self.inbox.heard();
@@ -169,7 +169,7 @@ impl HttpTransport {
         text: Bytes,
         id: Option<u64>,
         status: StatusCode,
-    ) -> Result<Option<Response>, Failure> {
+    ) -> Result<Option<Response>, UpstreamError> {
         if text.is_empty() {
             return Ok(None);
         }
@@ -181,15 +181,16 @@ impl HttpTransport {
             {
                 Ok(Some(response))
             }
-            Ok(_) if status.is_success() => Err(Failure::new(
+            Ok(_) if status.is_success() => Err(UpstreamError::new(
                 Kind::Garbage,
                 "the server answered another request than the one it was sent",
             )
             .after_send()),
-            Err(_) if status.is_success() => {
-                Err(Failure::new(Kind::Garbage, "the server's answer is not a JSON-RPC message")
-                    .after_send())
-            }
+            Err(_) if status.is_success() => Err(UpstreamError::new(
+                Kind::Garbage,
+                "the server's answer is not a JSON-RPC message",
+            )
+            .after_send()),
             _ => Ok(None),
         }
     }
@@ -202,7 +203,7 @@ impl HttpTransport {
         id: u64,
         channel: Option<&Arc<dyn ClientChannel>>,
         voucher: Option<&dyn Voucher>,
-    ) -> Result<Response, Failure> {
+    ) -> Result<Response, UpstreamError> {
         let mut reading = self.read_events(body);
         let mut questions = JoinSet::new();
         let mut resumes = 0;
@@ -226,14 +227,14 @@ impl HttpTransport {
                     };
                     let last = match reading.last_id.clone() {
                         Some(last) if resumes <= MAX_RESUMES => last,
-                        _ => return Err(Failure::new(Kind::Lost, words).after_send()),
+                        _ => return Err(UpstreamError::new(Kind::Lost, words).after_send()),
                     };
                     if let Some(channel) = channel {
                         channel.waiting();
                     }
                     tokio::time::sleep(reading.retry).await;
                     let Some(body) = self.open(Some(&last), voucher).await? else {
-                        return Err(Failure::new(Kind::Lost, words).after_send());
+                        return Err(UpstreamError::new(Kind::Lost, words).after_send());
                     };
                     reading.resume(body);
                 }
@@ -247,7 +248,7 @@ impl HttpTransport {
     }
 
     /// The message in an event, if there is one.
-    async fn read_event(&self, event: sse::Event) -> Result<Option<Message>, Failure> {
+    async fn read_event(&self, event: sse::Event) -> Result<Option<Message>, UpstreamError> {
         if event.data.is_empty() {
             return Ok(None);
         }
@@ -256,7 +257,7 @@ impl HttpTransport {
             Ok(message) => Ok(Some(message)),
             Err(_) => {
                 let words = "the server sent an event that is not a JSON-RPC message";
-                Err(Failure::new(Kind::Garbage, words).after_send())
+                Err(UpstreamError::new(Kind::Garbage, words).after_send())
             }
         }
     }
@@ -312,7 +313,7 @@ impl HttpTransport {
         &self,
         last_id: Option<&str>,
         voucher: Option<&dyn Voucher>,
-    ) -> Result<Option<Body>, Failure> {
+    ) -> Result<Option<Body>, UpstreamError> {
         let mut extra = Extra::new();
         extra.push((ACCEPT, HeaderValue::from_static("text/event-stream")));
         if let Some(value) = last_id.and_then(|id| HeaderValue::from_str(id).ok()) {
@@ -323,14 +324,18 @@ impl HttpTransport {
         let response = self.origin.send(request).await?;
         let streams = response.status() == StatusCode::OK && is_event_stream(response.headers());
         if response.status() == StatusCode::NOT_FOUND && self.has_session() {
-            return Err(Failure::new(Kind::SessionLost, "the server has forgotten the session"));
+            let words = "the server has forgotten the session";
+            return Err(UpstreamError::new(Kind::SessionLost, words));
         }
         Ok(if streams { Some(response.into_body()) } else { None })
     }
 
     /// Follows the stream of a legacy session, reopening it when it breaks, until the session is
     /// lost or the server has no such stream. `opened` is called each time a stream stands.
-    pub(crate) async fn listen(self: &Arc<Self>, mut opened: impl FnMut(bool) + Send) -> Failure {
+    pub(crate) async fn listen(
+        self: &Arc<Self>,
+        mut opened: impl FnMut(bool) + Send,
+    ) -> UpstreamError {
         let mut questions = JoinSet::new();
         let mut last_id = None::<String>;
         let mut wait = Duration::from_millis(500);
@@ -344,9 +349,7 @@ impl HttpTransport {
                     let mut reading = self.read_events(body);
                     while let Ok(Some(event)) = reading.next().await {
                         match self.read_event(event).await {
-                            Ok(Some(message)) => {
-                                drop(self.take(message, None, None, &mut questions))
-                            }
+                            Ok(Some(note)) => drop(self.take(note, None, None, &mut questions)),
                             Ok(None) => {}
                             Err(_) => break,
                         }
@@ -355,7 +358,7 @@ impl HttpTransport {
                     wait = wait.max(reading.retry);
                 }
                 Ok(None) if first => {
-                    return Failure::new(Kind::Unavailable, "the server offers no stream");
+                    return UpstreamError::new(Kind::Unavailable, "the server offers no stream");
                 }
                 Err(failure) if failure.kind == Kind::SessionLost => return failure,
                 Ok(None) | Err(_) => wait = (wait * 2).min(Duration::from_secs(30)),

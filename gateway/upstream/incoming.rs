@@ -17,7 +17,7 @@ use lockgate_protocol::jsonrpc::{self, Message, MessageError, SentBy};
 use lockgate_protocol::sse::{Assembly, Decoder, Event};
 
 use crate::call::{ResponseSink, SinkError};
-use crate::failure::{Failure, Kind};
+use crate::failure::{Kind, UpstreamError};
 use crate::inbox::Inbox;
 use crate::server_id::ServerId;
 
@@ -71,14 +71,14 @@ impl Intake {
         &self,
         text: Bytes,
         depth: usize,
-    ) -> Result<Result<Message, MessageError>, Failure> {
+    ) -> Result<Result<Message, MessageError>, UpstreamError> {
         if text.len() <= LARGE {
             return Ok(jsonrpc::parse(text, depth, SentBy::Server));
         }
         // Boxed, as is everything that is rare, so that the future of a call stays small.
         Box::pin(async move {
             let Ok(turn) = self.apart.turn(self.server).await else {
-                return Err(Failure::no_turn());
+                return Err(UpstreamError::no_turn());
             };
             Ok(turn.run(move || jsonrpc::parse(text, depth, SentBy::Server)).await)
         })
@@ -101,7 +101,7 @@ pub(crate) async fn read_body(
     budget: &Arc<Budget>,
     inbox: &dyn Inbox,
     mut destination: Option<(&dyn ResponseSink, u64)>,
-) -> Result<ReadBody, Failure> {
+) -> Result<ReadBody, UpstreamError> {
     let announced = http_body::Body::size_hint(&body).lower();
     if announced > max as u64 {
         return Err(too_large(max));
@@ -142,7 +142,7 @@ pub(crate) async fn read_body(
         next = if reader.is_known() {
             tokio::select! {
                 biased;
-                _ = reader.told() => return Err(Failure::no_memory()),
+                _ = reader.told() => return Err(UpstreamError::no_memory()),
                 piece = next_piece(&mut body) => piece?,
             }
         } else {
@@ -158,28 +158,30 @@ async fn stream_rest(
     mut left: usize,
     inbox: &dyn Inbox,
     sink: &dyn ResponseSink,
-) -> Result<ReadBody, Failure> {
+) -> Result<ReadBody, UpstreamError> {
     while let Some(piece) = next_piece(&mut body).await? {
         inbox.heard();
         let Some(rest) = left.checked_sub(piece.len()) else {
             let words = "the server's answer is larger than allowed (limits.response_bytes)";
-            return Err(Failure::new(Kind::TooLarge, words).after_send());
+            return Err(UpstreamError::new(Kind::TooLarge, words).after_send());
         };
         left = rest;
         match sink.write(piece).await {
             Ok(()) => {}
             Err(SinkError::ClientGone) => return Ok(ReadBody::Streamed),
-            Err(error) => return Err(Failure::new(Kind::Garbage, error.to_string()).after_send()),
+            Err(error) => {
+                return Err(UpstreamError::new(Kind::Garbage, error.to_string()).after_send());
+            }
         }
     }
     match sink.finish().await {
         Ok(()) | Err(SinkError::ClientGone) => Ok(ReadBody::Streamed),
-        Err(error) => Err(Failure::new(Kind::Garbage, error.to_string()).after_send()),
+        Err(error) => Err(UpstreamError::new(Kind::Garbage, error.to_string()).after_send()),
     }
 }
 
 /// The next bytes of a body; `None` at its end.
-async fn next_piece(body: &mut Body) -> Result<Option<Bytes>, Failure> {
+async fn next_piece(body: &mut Body) -> Result<Option<Bytes>, UpstreamError> {
     loop {
         match body.data().await {
             Ok(Some(piece)) if piece.is_empty() => {}
@@ -252,21 +254,21 @@ impl EventReader {
 
     /// The next event; `None` at the end of the stream. Its data count until the last part of them
     /// is gone.
-    pub(crate) async fn next(&mut self) -> Result<Option<Event>, Failure> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Event>, UpstreamError> {
         loop {
             match self.decoder.next() {
                 Ok(Some(event)) => return Ok(Some(self.count(event))),
                 Ok(None) => {}
                 Err(_) => {
                     let words = "the server sent an event larger than allowed (limits.event_bytes)";
-                    return Err(Failure::new(Kind::TooLarge, words).after_send());
+                    return Err(UpstreamError::new(Kind::TooLarge, words).after_send());
                 }
             }
             let Some(body) = self.body.as_mut() else { return Ok(None) };
             let piece = if self.reader.is_known() {
                 tokio::select! {
                     biased;
-                    _ = self.reader.told() => return Err(Failure::no_memory()),
+                    _ = self.reader.told() => return Err(UpstreamError::no_memory()),
                     piece = next_piece(body) => piece?,
                 }
             } else {
@@ -309,15 +311,15 @@ fn decoder(max: usize) -> Decoder<Lines> {
     Decoder::within(max, Lines { buffer: Buffer::new(max), max })
 }
 
-fn too_large(max: usize) -> Failure {
+fn too_large(max: usize) -> UpstreamError {
     body_failure(&BodyError::TooLarge(max))
 }
 
 /// What a body that broke off or is too long means.
-pub(crate) fn body_failure(error: &BodyError) -> Failure {
+pub(crate) fn body_failure(error: &BodyError) -> UpstreamError {
     let words = error.to_string();
     match error {
-        BodyError::TooLarge(_) => Failure::new(Kind::TooLarge, words).after_send(),
-        BodyError::Broken(_) => Failure::new(Kind::Lost, words).after_send(),
+        BodyError::TooLarge(_) => UpstreamError::new(Kind::TooLarge, words).after_send(),
+        BodyError::Broken(_) => UpstreamError::new(Kind::Lost, words).after_send(),
     }
 }

@@ -62,7 +62,7 @@ pub use caller_view::{CallerView, VisibleItem};
 pub use catalog::{Catalog, Item, Kind as ListKind};
 pub use client::Client;
 pub use config::{Breaker, Config, EraChoice, Health, Limits, Sessions, Transport};
-pub use failure::{Failure, Kind as FailureKind};
+pub use failure::{Kind as UpstreamErrorKind, UpstreamError};
 pub use future::BoxFuture;
 pub use http::HTTP_STATUS;
 pub use instance::Instance;
@@ -73,7 +73,7 @@ pub use process::{Group, guard, outlive_signals};
 pub use server_id::ServerId;
 pub use shared::Surroundings;
 pub use sole::SoleClient;
-pub use status::{BreakerState, Peer, Stage, State, Stats, Status, Trouble};
+pub use status::{BreakerState, Peer, Stage, StageError, State, Stats, Status};
 pub use voucher::{IDENTITY_HEADER, Voucher};
 
 use std::sync::Arc;
@@ -120,7 +120,7 @@ pub trait Upstream: Send + Sync + 'static {
     }
 
     /// Calls it. Dropping the future cancels the call in the server's way.
-    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer, Failure>>;
+    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer, UpstreamError>>;
 
     /// Asks to be told when a resource of its own changes: on the connection that the caller's
     /// calls take, because servers keep subscriptions for each session. On one that all share it is
@@ -129,16 +129,16 @@ pub trait Upstream: Send + Sync + 'static {
         &'a self,
         uri: &'a str,
         caller: &'a Caller,
-    ) -> BoxFuture<'a, Result<Subscription, Failure>>;
+    ) -> BoxFuture<'a, Result<Subscription, UpstreamError>>;
 
     /// Takes one subscription back that [`Self::subscribe`] gave.
     fn unsubscribe<'a>(&'a self, uri: &'a str, given: Subscription) -> BoxFuture<'a, ()>;
 
     /// Asks to be told when one of its own tasks has news (tasks extension); counted, as
     /// [`Self::subscribe`].
-    fn watch_task<'a>(&'a self, _id: &'a str) -> BoxFuture<'a, Result<(), Failure>> {
-        Box::pin(std::future::ready(Err(Failure::new(
-            FailureKind::Garbage,
+    fn watch_task<'a>(&'a self, _id: &'a str) -> BoxFuture<'a, Result<(), UpstreamError>> {
+        Box::pin(std::future::ready(Err(UpstreamError::new(
+            UpstreamErrorKind::Garbage,
             "the server has no tasks",
         ))))
     }

@@ -14,7 +14,7 @@ use lockgate_protocol::scan::{self, Member, Span};
 use crate::catalog::{Catalog, Item, Kind};
 use crate::config::Limits;
 use crate::connection::{Ask, Connection};
-use crate::failure::{self, Failure};
+use crate::failure::{self, UpstreamError};
 use crate::list_memory::{ListHold, NoRoom};
 use crate::screen;
 
@@ -42,7 +42,7 @@ pub(crate) async fn read(
     limits: &Limits,
     capabilities: &[u8],
     mut memory: ListHold,
-) -> Result<Catalog, Failure> {
+) -> Result<Catalog, UpstreamError> {
     let offers = connection.peer.offers;
     let mut catalog = Catalog {
         instructions: connection.peer.instructions.as_deref().map(Arc::from),
@@ -102,7 +102,7 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    async fn read_pages(mut self) -> Result<Vec<Item>, Failure> {
+    async fn read_pages(mut self) -> Result<Vec<Item>, UpstreamError> {
         let mut cursor: Option<Bytes> = None;
         for page in 0.. {
             if page >= self.limits.list_pages {
@@ -126,7 +126,10 @@ impl Reading<'_> {
     }
 
     /// One page; `None` when the answer cannot be read, which ends the list.
-    async fn ask_for_page(&mut self, cursor: Option<&Bytes>) -> Result<Option<Response>, Failure> {
+    async fn ask_for_page(
+        &mut self,
+        cursor: Option<&Bytes>,
+    ) -> Result<Option<Response>, UpstreamError> {
         let params = [("cursor", cursor.map(|cursor| cursor.to_vec()))];
         let mut ask = Ask::own(method(self.kind), &params);
         ask.capabilities = self.capabilities;
@@ -142,7 +145,11 @@ impl Reading<'_> {
     }
 
     /// Takes one page. Gives the cursor of the next one, if the list goes on.
-    fn take_page(&mut self, text: &Bytes, members: &[Member]) -> Result<Option<Bytes>, Failure> {
+    fn take_page(
+        &mut self,
+        text: &Bytes,
+        members: &[Member],
+    ) -> Result<Option<Bytes>, UpstreamError> {
         let ttl = scan::find(members, text, "ttlMs");
         let scope = scan::find(members, text, "cacheScope");
         note_cache(self.catalog, ttl.map(|span| span.of(text)), scope.map(|span| span.of(text)));
@@ -168,7 +175,7 @@ impl Reading<'_> {
     }
 
     /// Takes the items of one page. Gives true when the list is full.
-    fn take_items(&mut self, text: &Bytes, array: Span) -> Result<bool, Failure> {
+    fn take_items(&mut self, text: &Bytes, array: Span) -> Result<bool, UpstreamError> {
         let items = list::items(text, array, self.kind.form(), self.limits.depth);
         let (raw, bad) = match items {
             Ok(items) => items,
@@ -197,7 +204,7 @@ impl Reading<'_> {
                 }
                 Err(NoRoom::OfAll) => {
                     let words = "there is no memory for its lists";
-                    return Err(Failure::new(failure::Kind::NoMemory, words).after_send());
+                    return Err(UpstreamError::new(failure::Kind::NoMemory, words).after_send());
                 }
             }
         }
@@ -246,8 +253,8 @@ impl Reading<'_> {
     }
 }
 
-fn broken(words: String) -> Failure {
-    Failure::new(failure::Kind::Garbage, words).after_send()
+fn broken(words: String) -> UpstreamError {
+    UpstreamError::new(failure::Kind::Garbage, words).after_send()
 }
 
 fn note_cache(catalog: &mut Catalog, ttl: Option<&[u8]>, scope: Option<&[u8]>) {

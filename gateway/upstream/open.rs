@@ -13,7 +13,7 @@ use crate::config::{Config, EraChoice, Transport};
 use crate::connection::{Connection, ServerTransport};
 use crate::duplex::{Bounds, Duplex};
 use crate::failure::Kind;
-use crate::handshake::{self, Introduction, Refused};
+use crate::handshake::{self, HandshakeError, Introduction};
 use crate::http::HttpTransport;
 use crate::inbox::Inbox;
 use crate::incoming::Intake;
@@ -56,7 +56,10 @@ fn bridged() -> Value {
 }
 
 /// Opens one connection. What goes wrong on the way to a server says where that is.
-pub(crate) async fn open(shared: &Shared, role: Role) -> Result<(Connection, Over), Refused> {
+pub(crate) async fn open(
+    shared: &Shared,
+    role: Role,
+) -> Result<(Connection, Over), HandshakeError> {
     let opened = open_there(shared, role).await;
     opened.map_err(|mut refused| {
         let config = shared.config.load();
@@ -74,7 +77,7 @@ pub(crate) async fn open(shared: &Shared, role: Role) -> Result<(Connection, Ove
     })
 }
 
-async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), Refused> {
+async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), HandshakeError> {
     let over = Over::default();
     let config = shared.config.load_full();
     // Only the legacy era has connections of their own for clients.
@@ -171,7 +174,7 @@ async fn carry(
     shared: &Shared,
     inbox: &Arc<dyn Inbox>,
     identification: Option<Identification>,
-) -> Result<(ServerTransport, &'static str, Option<process::Child>), Refused> {
+) -> Result<(ServerTransport, &'static str, Option<process::Child>), HandshakeError> {
     let config = shared.config.load_full();
     match &config.transport {
         Transport::Stdio { command, args, env, cwd, has_network } => {
@@ -186,7 +189,10 @@ async fn carry(
             let (child, stdin, stdout) = match started {
                 Ok(started) => started,
                 Err(trouble) => {
-                    return Err(Refused { trouble, ..Refused::new(Stage::Start, "") });
+                    return Err(HandshakeError {
+                        trouble,
+                        ..HandshakeError::new(Stage::Start, "")
+                    });
                 }
             };
             let bounds = bounds(&config);
@@ -195,7 +201,7 @@ async fn carry(
         }
         Transport::Http { .. } if !shared.known_sse.load(Ordering::Relaxed) => {
             let Some((origin, headers)) = &shared.origin else {
-                return Err(Refused::new(Stage::Connect, "no URL"));
+                return Err(HandshakeError::new(Stage::Connect, "no URL"));
             };
             let transport = HttpTransport::new(
                 origin.clone(),
@@ -218,20 +224,20 @@ async fn sse_transport(
     shared: &Shared,
     inbox: &Arc<dyn Inbox>,
     identification: Option<Identification>,
-) -> Result<Arc<Duplex>, Refused> {
+) -> Result<Arc<Duplex>, HandshakeError> {
     let config = shared.config.load_full();
     let (Transport::Http { url, .. } | Transport::Sse { url, .. }) = &config.transport else {
-        return Err(Refused::new(Stage::Connect, "no URL"));
+        return Err(HandshakeError::new(Stage::Connect, "no URL"));
     };
     let Some((origin, headers)) = &shared.origin else {
-        return Err(Refused::new(Stage::Connect, "no URL"));
+        return Err(HandshakeError::new(Stage::Connect, "no URL"));
     };
     let bounds = bounds(&config);
     let inbox = Arc::clone(inbox);
     let intake = intake(shared);
     let opened = sse::connect(origin, url, headers, bounds, inbox, intake, identification).await;
     opened.map_err(|failure| {
-        let mut refused = Refused::new(Stage::Connect, failure.words.clone());
+        let mut refused = HandshakeError::new(Stage::Connect, failure.words.clone());
         refused.needs_auth = failure.kind == Kind::NeedsAuth;
         refused
     })

@@ -28,7 +28,7 @@ use tokio::process::ChildStdout;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
-use crate::status::{Stage, Trouble};
+use crate::status::{Stage, StageError};
 pub use group::Group;
 pub use guard::{guard, outlive_signals};
 use guarded::{Guarded, Started};
@@ -84,7 +84,7 @@ pub(crate) async fn spawn(
     args: &[String],
     env: &BTreeMap<String, String>,
     cwd: Option<&Path>,
-) -> Result<(Child, pipe::Sender, ChildStdout), Trouble> {
+) -> Result<(Child, pipe::Sender, ChildStdout), StageError> {
     if let Some(cwd) = cwd
         && let Some(words) = unusable(cwd)
     {
@@ -289,8 +289,8 @@ fn is_inherited(name: &OsStr) -> bool {
     INHERITED.contains(&name) || name.starts_with("LC_")
 }
 
-fn trouble(words: String) -> Trouble {
-    Trouble { stage: Stage::Start, words, stderr: Vec::new() }
+fn trouble(words: String) -> StageError {
+    StageError { stage: Stage::Start, words, stderr: Vec::new() }
 }
 
 /// Why a directory cannot be worked in, if it cannot.

@@ -32,7 +32,7 @@ use crate::server_id::ServerId;
 use crate::session_connections::Sessions;
 use crate::settings::Settings;
 use crate::sole::SoleClient;
-use crate::status::{State, Status, Trouble};
+use crate::status::{StageError, State, Status};
 use crate::topics::{SessionTopics, Wanted};
 use crate::voucher::{Identification, Voucher};
 use crate::{Event, Events};
@@ -131,7 +131,7 @@ pub(crate) struct Shared {
 /// A configuration that no client can be made from.
 #[derive(Debug, thiserror::Error)]
 #[error("server {slug}: {words}")]
-pub struct Unusable {
+pub struct ServerSetupError {
     pub slug: String,
     pub words: String,
 }
@@ -185,10 +185,10 @@ impl Shared {
         config: Config,
         around: Surroundings,
         memory: Option<Arc<dyn CatalogMemory>>,
-    ) -> Result<Self, Unusable> {
+    ) -> Result<Self, ServerSetupError> {
         let origin = match find_origin(&config, &around) {
             Ok(origin) => origin,
-            Err(words) => return Err(Unusable { slug: config.slug, words }),
+            Err(words) => return Err(ServerSetupError { slug: config.slug, words }),
         };
         let bounds = bounds_of_calls(&config);
         let part = match &around.part {
@@ -300,8 +300,9 @@ impl Shared {
         let _ = self.events().send(Event::Changed { server: self.id.clone() });
     }
 
-    pub(crate) fn fail(&self, state: State, trouble: &Trouble) {
-        let trouble = Trouble { words: self.hide_credentials(&trouble.words), ..trouble.clone() };
+    pub(crate) fn fail(&self, state: State, trouble: &StageError) {
+        let trouble =
+            StageError { words: self.hide_credentials(&trouble.words), ..trouble.clone() };
         tracing::warn!(
             server = %self.id,
             state = state.as_str(),

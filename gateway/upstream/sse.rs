@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use url::{Position, Url};
 
 use crate::duplex::{Bounds, Duplex, Exchange};
-use crate::failure::{Failure, Kind};
+use crate::failure::{Kind, UpstreamError};
 use crate::inbox::Inbox;
 use crate::incoming::{EventReader, Intake};
 use crate::voucher::Identification;
@@ -44,7 +44,7 @@ pub(crate) async fn connect(
     inbox: Arc<dyn Inbox>,
     intake: Intake,
     identification: Option<Identification>,
-) -> Result<Arc<Duplex>, Failure> {
+) -> Result<Arc<Duplex>, UpstreamError> {
     let mut get = make_request(Method::GET, place(url)?, headers, Bytes::new());
     get.headers_mut().insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
     get.headers_mut().remove(CONTENT_TYPE);
@@ -57,7 +57,7 @@ pub(crate) async fn connect(
         return Err(read_status(status));
     }
     if !is_event_stream(response.headers()) {
-        return Err(Failure::new(
+        return Err(UpstreamError::new(
             Kind::Garbage,
             "the server answered with something that is not an event stream",
         ));
@@ -65,7 +65,7 @@ pub(crate) async fn connect(
     let mut stream =
         EventReader::new(response.into_body(), bounds.message_bytes, &intake.budget, &inbox);
     let Ok(first) = timeout(ENDPOINT_WAIT, next_event(&mut stream)).await else {
-        return Err(Failure::new(
+        return Err(UpstreamError::new(
             Kind::Timeout,
             "the server opened an event stream but did not say where to POST",
         ));
@@ -73,12 +73,12 @@ pub(crate) async fn connect(
     let endpoint = match first {
         Ok(Some(event)) => endpoint(url, &event)?,
         Ok(None) => {
-            return Err(Failure::new(
+            return Err(UpstreamError::new(
                 Kind::Lost,
                 "the event stream ended before it said where to POST",
             ));
         }
-        Err(ended) => return Err(Failure::new(Kind::Lost, ended.words)),
+        Err(ended) => return Err(UpstreamError::new(Kind::Lost, ended.words)),
     };
     let mut headers = headers.clone();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -97,7 +97,7 @@ pub(crate) async fn connect(
 }
 
 /// The place to POST to, which the first event names.
-fn endpoint(url: &Url, event: &Event) -> Result<Uri, Failure> {
+fn endpoint(url: &Url, event: &Event) -> Result<Uri, UpstreamError> {
     let is_endpoint = event.event.as_deref() == Some("endpoint");
     let text = std::str::from_utf8(&event.data).unwrap_or("").trim();
     let words = match url.join(text) {
@@ -114,15 +114,15 @@ fn endpoint(url: &Url, event: &Event) -> Result<Uri, Failure> {
         }
         Ok(endpoint) => return place(&endpoint),
     };
-    Err(Failure::new(Kind::Garbage, words))
+    Err(UpstreamError::new(Kind::Garbage, words))
 }
 
 /// Path and query, which is all of a URL that a request line holds.
-fn place(url: &Url) -> Result<Uri, Failure> {
+fn place(url: &Url) -> Result<Uri, UpstreamError> {
     let text = &url[Position::BeforePath..Position::AfterQuery];
     match text.parse() {
         Ok(place) => Ok(place),
-        Err(_) => Err(Failure::new(Kind::Garbage, "the URL cannot be put into a request")),
+        Err(_) => Err(UpstreamError::new(Kind::Garbage, "the URL cannot be put into a request")),
     }
 }
 
@@ -134,7 +134,7 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
 }
 
 /// The next event that has data.
-async fn next_event(stream: &mut EventReader) -> Result<Option<Event>, Failure> {
+async fn next_event(stream: &mut EventReader) -> Result<Option<Event>, UpstreamError> {
     loop {
         match stream.next().await? {
             Some(event) if event.data.is_empty() => {}

@@ -16,7 +16,7 @@ pub struct Status {
     /// What was found at the last handshake.
     pub peer: Option<Peer>,
     /// Why it is not connected, when it is not.
-    pub trouble: Option<Trouble>,
+    pub trouble: Option<StageError>,
     /// Starts and connects after the first one.
     pub restarts: u64,
     /// When it was last connected, of one that is not now.
@@ -52,7 +52,7 @@ pub struct Peer {
 
 /// The stage that failed, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble {
+pub struct StageError {
     pub stage: Stage,
     pub words: String,
     /// The last lines of the child's stderr, if it is a child.
@@ -203,7 +203,7 @@ const REASONS: &[(&str, &str, Option<&str>)] = &[
     ("ended", "its process ended", None),
 ];
 
-impl Trouble {
+impl StageError {
     /// Why, for those who may not read the words: they can hold addresses, commands and what the
     /// server itself said.
     #[must_use]
@@ -262,7 +262,7 @@ impl Status {
     }
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for StageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} failed: {}", self.stage.as_str(), self.words)
     }

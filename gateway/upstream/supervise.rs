@@ -13,15 +13,15 @@ use serde_json::json;
 
 use crate::catalog::Catalog;
 use crate::connection::{Ask, Connection, ServerTransport};
-use crate::failure::{Failure, Kind};
-use crate::handshake::Refused;
+use crate::failure::{Kind, UpstreamError};
+use crate::handshake::HandshakeError;
 use crate::interactive_catalog;
 use crate::open::{Role, open};
 use crate::receiver::Over;
 use crate::refresh::{CARRIED, refresh};
 use crate::reread::Rereading;
 use crate::shared::Shared;
-use crate::status::{self, Stage, State, Trouble};
+use crate::status::{self, Stage, StageError, State};
 use crate::{Event, health, lists};
 
 /// Pause before the first restart; doubles up to the longest.
@@ -90,7 +90,7 @@ fn pause(failures: u32) -> Duration {
     base + base.mul_f64(f64::from(random[0]) / 1024.0)
 }
 
-fn report(shared: &Shared, refused: &Refused) {
+fn report(shared: &Shared, refused: &HandshakeError) {
     if refused.retry_legacy {
         shared.known_legacy.store(true, Ordering::Relaxed);
     } else {
@@ -102,7 +102,7 @@ fn report(shared: &Shared, refused: &Refused) {
 
 /// How a connection ended.
 enum Ended {
-    Lost(Refused),
+    Lost(HandshakeError),
     /// Nobody used the server: it rests now.
     Unused,
 }
@@ -134,7 +134,7 @@ async fn cycle(shared: &Arc<Shared>) -> Ended {
     shared.live.store(None);
     shared.interactive.end().await;
     let child = connection.child.lock().take();
-    let mut refused = Refused::new(Stage::Run, words);
+    let mut refused = HandshakeError::new(Stage::Run, words);
     if let Some(child) = child {
         let exit = child.close(grace).await;
         // It may have been given up for its end.
@@ -147,16 +147,16 @@ async fn cycle(shared: &Arc<Shared>) -> Ended {
 }
 
 /// Connects, reads the lists, and lets calls through.
-async fn connect(shared: &Arc<Shared>) -> Result<(Arc<Connection>, Over), Refused> {
+async fn connect(shared: &Arc<Shared>) -> Result<(Arc<Connection>, Over), HandshakeError> {
     let _start = match shared.admit_start().await {
         Ok(start) => start,
-        Err(words) => return Err(Refused::new(Stage::Start, words)),
+        Err(words) => return Err(HandshakeError::new(Stage::Start, words)),
     };
     let limit = shared.config.load().start_timeout;
     let Ok(up) = tokio::time::timeout(limit, bring_up(shared)).await else {
         let seconds = limit.as_secs();
         let words = format!("the server was not ready within {seconds} s (start_timeout)");
-        return Err(Refused::new(Stage::Start, words));
+        return Err(HandshakeError::new(Stage::Start, words));
     };
     let (connection, catalog, over) = up?;
     if let Some(catalog) = catalog {
@@ -204,7 +204,7 @@ fn tell_health(shared: &Shared, why: Option<&str>) {
             let stderr = shared.stderr_tail();
             shared.fail(
                 State::Unresponsive,
-                &Trouble { stage: Stage::Run, words: words.to_owned(), stderr },
+                &StageError { stage: Stage::Run, words: words.to_owned(), stderr },
             );
         }
         None => {
@@ -220,7 +220,7 @@ fn tell_health(shared: &Shared, why: Option<&str>) {
 /// Without lists where there is no memory for them: the old ones stay.
 async fn bring_up(
     shared: &Arc<Shared>,
-) -> Result<(Arc<Connection>, Option<Catalog>, Over), Refused> {
+) -> Result<(Arc<Connection>, Option<Catalog>, Over), HandshakeError> {
     let (connection, over) = match open(shared, Role::Shared).await {
         Err(refused) if refused.retry_legacy => {
             shared.known_legacy.store(true, Ordering::Relaxed);
@@ -237,14 +237,14 @@ async fn bring_up(
             None
         }
         Err(failure) => {
-            return Err(Refused {
+            return Err(HandshakeError {
                 needs_auth: failure.kind == Kind::NeedsAuth,
-                trouble: Trouble {
+                trouble: StageError {
                     stage: Stage::Discovery,
                     words: failure.words.to_string(),
                     stderr: connection.stderr_tail(),
                 },
-                ..Refused::new(Stage::Discovery, "")
+                ..HandshakeError::new(Stage::Discovery, "")
             });
         }
     };
@@ -367,7 +367,7 @@ async fn listen(shared: &Arc<Shared>, connection: &Arc<Connection>) {
 }
 
 /// A stream that ends when it is dropped.
-struct Held(tokio::task::JoinHandle<Result<bool, Failure>>);
+struct Held(tokio::task::JoinHandle<Result<bool, UpstreamError>>);
 
 impl Drop for Held {
     fn drop(&mut self) {
@@ -382,7 +382,7 @@ async fn hold(
     id: u64,
     uris: Vec<String>,
     tasks: Vec<String>,
-) -> Result<bool, Failure> {
+) -> Result<bool, UpstreamError> {
     let mut filter = json!({
         "toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true,
         "resourceSubscriptions": uris,

@@ -10,7 +10,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use lockgate_admission::budget::Budget;
 use lockgate_admission::reader::{NoMemory, Reader};
-use lockgate_admission::{Apart, CallerId, Refused};
+use lockgate_admission::{Apart, CallerId, ConcurrencyError};
 use tokio::sync::Mutex;
 
 use super::error::PageError;
@@ -79,8 +79,8 @@ impl From<NoMemory> for ReadError {
     }
 }
 
-impl From<Refused> for ReadError {
-    fn from(_: Refused) -> Self {
+impl From<ConcurrencyError> for ReadError {
+    fn from(_: ConcurrencyError) -> Self {
         Self::Busy
     }
 }

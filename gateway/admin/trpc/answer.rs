@@ -14,7 +14,7 @@ use futures_util::stream::{FuturesUnordered, iter, once, unfold};
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::failure::Failure;
+use super::failure::TrpcError;
 
 /// Between two blanks on a silent answer, which find out whether its client is still there.
 const PING: Duration = Duration::from_secs(1);
@@ -24,7 +24,7 @@ const SLICE: usize = 64 << 10;
 
 /// What a call gave: a value as JSON, which counts in the account of bytes in flight, or
 /// `undefined`.
-pub(crate) type Outcome = Result<Option<Bytes>, Failure>;
+pub(crate) type Outcome = Result<Option<Bytes>, TrpcError>;
 
 /// One call of a request with what it gave.
 pub(crate) struct Answered {
@@ -99,7 +99,7 @@ impl Iterator for OneLine {
 }
 
 /// The answer to a request that is wrong as a whole.
-pub(crate) fn refuse(failure: &Failure) -> Response {
+pub(crate) fn refuse(failure: &TrpcError) -> Response {
     let text = json!({"error": failure.shape(None)}).to_string();
     respond(failure.http_status(), failure.headers().clone(), Body::from(text))
 }

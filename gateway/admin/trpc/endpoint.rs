@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 use super::answer::{Answered, Outcome, answer_batch, answer_lines, answer_one, refuse};
 use super::code::Code;
 use super::envelope::{Call, Envelope, Inputs, MAX_CALLS, Query, read_path};
-use super::failure::Failure;
+use super::failure::TrpcError;
 use super::procedures::{Action, Kind, Procedure};
 use super::run::{check_input, parse_input, run};
 use super::subscription::{follow_events, refuse as refuse_subscription};
@@ -39,7 +39,7 @@ struct Exchange {
     caller: Arc<Caller>,
     parts: Parts,
     is_batch: bool,
-    inputs: Result<Inputs, Failure>,
+    inputs: Result<Inputs, TrpcError>,
     /// The last event that a subscription has seen.
     last_event_id: Option<String>,
 }
@@ -52,7 +52,7 @@ pub(crate) async fn answer(State(state): State<Arc<ApiState>>, request: Request)
     }
     // Whoever let the request in has read its body within its bounds.
     let Ok(body) = to_bytes(body, usize::MAX).await else {
-        return refuse(&Failure::bad_request("the body broke off"));
+        return refuse(&TrpcError::bad_request("the body broke off"));
     };
     let is_event_source = is_event_source(&parts);
     match open(state, parts, &body) {
@@ -75,27 +75,27 @@ struct Opened {
     exchange: Arc<Exchange>,
 }
 
-fn open(state: Arc<ApiState>, parts: Parts, body: &Bytes) -> Result<Opened, Failure> {
+fn open(state: Arc<ApiState>, parts: Parts, body: &Bytes) -> Result<Opened, TrpcError> {
     let Some(caller) = parts.extensions.get::<Arc<Caller>>() else {
         let words = "show who you are, with `Authorization: Bearer` and a key or token";
-        return Err(Failure::new(Code::UNAUTHORIZED, words));
+        return Err(TrpcError::new(Code::UNAUTHORIZED, words));
     };
     let caller = Arc::clone(caller);
     if parts.uri.to_string().len() > MAX_URL {
         let words = "the path and the query together may have 16384 bytes: set `maxURLLength` of \
             the link to 14000";
-        let failure = Failure::new(Code::PAYLOAD_TOO_LARGE, words);
+        let failure = TrpcError::new(Code::PAYLOAD_TOO_LARGE, words);
         return Err(failure.status(StatusCode::URI_TOO_LONG));
     }
     if is_of_other_origin(&parts.uri, &parts.headers) {
         let words = "web pages of other origins may not call the gateway: call it from a program";
         let path = format!("{} {}", parts.method, parts.uri.path());
         state.gateway.record_forbidden(words, Some(&caller.principal), &path);
-        return Err(Failure::new(Code::FORBIDDEN, words));
+        return Err(TrpcError::new(Code::FORBIDDEN, words));
     }
     let query = Query::parse(&parts.uri);
     if query.has_connection_params {
-        return Err(Failure::new(Code::UNAUTHORIZED, CONNECTION_PARAMS));
+        return Err(TrpcError::new(Code::UNAUTHORIZED, CONNECTION_PARAMS));
     }
     let envelope = Envelope::parse(&parts.method, &parts.uri, &query, &parts.headers)?;
     let inputs = envelope.read_inputs(&parts.method, &query, body);
@@ -144,11 +144,11 @@ impl Exchange {
         let path = &call.path;
         let Some(procedure) = call.procedure else {
             let words = format!("No procedure found on path \"{path}\"");
-            return Err(Failure::new(Code::NOT_FOUND, words));
+            return Err(TrpcError::new(Code::NOT_FOUND, words));
         };
         self.check_verb(procedure)?;
         if procedure.kind == Kind::Subscription {
-            return Err(Failure::bad_request("Cannot batch subscription calls"));
+            return Err(TrpcError::bad_request("Cannot batch subscription calls"));
         }
         let input = match procedure.action {
             Action::Status => None,
@@ -158,7 +158,7 @@ impl Exchange {
     }
 
     /// The input of the call of this number, if it has one.
-    fn find_input(&self, at: usize) -> Result<Option<&RawValue>, Failure> {
+    fn find_input(&self, at: usize) -> Result<Option<&RawValue>, TrpcError> {
         let inputs = match &self.inputs {
             Ok(inputs) => inputs,
             Err(failure) => return Err(failure.clone()),
@@ -169,7 +169,7 @@ impl Exchange {
 }
 
 impl Exchange {
-    fn check_verb(&self, procedure: &Procedure) -> Result<(), Failure> {
+    fn check_verb(&self, procedure: &Procedure) -> Result<(), TrpcError> {
         let verb = &self.parts.method;
         let kind = procedure.kind;
         if verb.as_str() == kind.verb() {
@@ -178,7 +178,7 @@ impl Exchange {
         let name = kind.as_str();
         let path = procedure.path;
         let words = format!("Unsupported {verb}-request to {name} procedure at path \"{path}\"");
-        Err(Failure::new(Code::METHOD_NOT_SUPPORTED, words).allow(kind.verb()))
+        Err(TrpcError::new(Code::METHOD_NOT_SUPPORTED, words).allow(kind.verb()))
     }
 
     fn subscribe(&self, procedure: &Procedure, path: &str) -> Response {
@@ -188,13 +188,13 @@ impl Exchange {
         }
     }
 
-    fn open_subscription(&self, procedure: &Procedure, path: &str) -> Result<Response, Failure> {
+    fn open_subscription(&self, procedure: &Procedure, path: &str) -> Result<Response, TrpcError> {
         let input = self.read_subscription(procedure)?;
         follow_events(Arc::clone(&self.state), &self.caller, &input, path)
     }
 
     /// The input of a subscription, with the event after which it goes on.
-    fn read_subscription(&self, procedure: &Procedure) -> Result<Map<String, Value>, Failure> {
+    fn read_subscription(&self, procedure: &Procedure) -> Result<Map<String, Value>, TrpcError> {
         self.check_verb(procedure)?;
         let mut given = parse_input(self.find_input(0)?)?;
         if let Some(id) = &self.last_event_id {
@@ -209,10 +209,10 @@ impl Exchange {
 
 /// The answer to somebody who was not let in: per call, as it would be answered otherwise, and
 /// without a look at which procedures there are.
-pub(crate) fn refuse_all(parts: &Parts, failure: &Failure) -> Response {
+pub(crate) fn refuse_all(parts: &Parts, failure: &TrpcError) -> Response {
     let query = Query::parse(&parts.uri);
     if is_event_source(parts) {
-        let of_url = Failure::new(Code::UNAUTHORIZED, CONNECTION_PARAMS);
+        let of_url = TrpcError::new(Code::UNAUTHORIZED, CONNECTION_PARAMS);
         let failure = if query.has_connection_params { &of_url } else { failure };
         return refuse_subscription(failure, None);
     }

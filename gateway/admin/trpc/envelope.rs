@@ -13,7 +13,7 @@ use lockgate_text::percent;
 use serde_json::value::RawValue;
 
 use super::code::Code;
-use super::failure::Failure;
+use super::failure::TrpcError;
 use super::procedures::{self, Procedure};
 use crate::headers::{is_json, read_header};
 
@@ -85,14 +85,14 @@ impl Envelope {
         uri: &Uri,
         query: &Query,
         headers: &HeaderMap,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, TrpcError> {
         let path = read_path(uri)?;
         check_content_type(verb, headers)?;
         let is_batch = query.is_batch;
         let mut calls = Vec::new();
         let parts = if is_batch { path.split(',').collect() } else { vec![path.as_str()] };
         if parts.len() > MAX_CALLS {
-            return Err(Failure::bad_request("Batch call exceeds maximum size"));
+            return Err(TrpcError::bad_request("Batch call exceeds maximum size"));
         }
         for part in parts {
             calls.push(Call { path: part.to_owned(), procedure: procedures::find(part) });
@@ -101,7 +101,7 @@ impl Envelope {
         let takes_lines = wants_lines(headers);
         if takes_lines && !is_batch {
             let words = "Streaming requests must be batched (you can do a batch of 1)";
-            return Err(Failure::bad_request(words));
+            return Err(TrpcError::bad_request(words));
         }
         Ok(Self { calls, is_batch, takes_lines })
     }
@@ -115,12 +115,12 @@ impl Envelope {
         verb: &Method,
         query: &Query,
         body: &Bytes,
-    ) -> Result<Inputs, Failure> {
+    ) -> Result<Inputs, TrpcError> {
         let text = match *verb {
             Method::GET => query.input.as_deref().unwrap_or(""),
             _ => match from_utf8(body) {
                 Ok(text) => text,
-                Err(_) => return Err(Failure::bad_request("the body is not UTF-8")),
+                Err(_) => return Err(TrpcError::bad_request("the body is not UTF-8")),
             },
         };
         let mut inputs = Inputs::new();
@@ -129,7 +129,7 @@ impl Envelope {
         }
         let value = match READER.check(text.as_bytes()) {
             Ok(value) => value,
-            Err(words) => return Err(Failure::bad_request(words)),
+            Err(words) => return Err(TrpcError::bad_request(words)),
         };
         if !self.is_batch {
             inputs.insert(0, keep(text)?);
@@ -137,10 +137,10 @@ impl Envelope {
         }
         let words = "\"input\" needs to be an object when doing a batch call";
         if !value.is_object() {
-            return Err(Failure::bad_request(words));
+            return Err(TrpcError::bad_request(words));
         }
         let Ok(all) = serde_json::from_str::<BTreeMap<String, &RawValue>>(text) else {
-            return Err(Failure::bad_request(words));
+            return Err(TrpcError::bad_request(words));
         };
         for at in 0..self.calls.len() {
             if let Some(input) = all.get(&at.to_string()) {
@@ -151,15 +151,15 @@ impl Envelope {
     }
 }
 
-fn keep(text: &str) -> Result<Box<RawValue>, Failure> {
+fn keep(text: &str) -> Result<Box<RawValue>, TrpcError> {
     match RawValue::from_string(text.to_owned()) {
         Ok(raw) => Ok(raw),
-        Err(error) => Err(Failure::bad_request(error.to_string())),
+        Err(error) => Err(TrpcError::bad_request(error.to_string())),
     }
 }
 
 /// The path below `/trpc/`, decoded once and as a whole.
-pub(crate) fn read_path(uri: &Uri) -> Result<String, Failure> {
+pub(crate) fn read_path(uri: &Uri) -> Result<String, TrpcError> {
     let path = uri.path();
     let below = path.strip_prefix("/trpc").unwrap_or(path);
     let below = below.strip_prefix('/').unwrap_or(below);
@@ -169,12 +169,12 @@ pub(crate) fn read_path(uri: &Uri) -> Result<String, Failure> {
         return Ok(decoded);
     }
     let words = format!("Invalid URL-encoding in path \"{below}\"");
-    Err(Failure::bad_request(words))
+    Err(TrpcError::bad_request(words))
 }
 
 /// Media types are compared without their parameters. What a form or a file would be has no
 /// procedure here.
-fn check_content_type(verb: &Method, headers: &HeaderMap) -> Result<(), Failure> {
+fn check_content_type(verb: &Method, headers: &HeaderMap) -> Result<(), TrpcError> {
     if verb == Method::GET || is_json(headers) {
         return Ok(());
     }
@@ -182,11 +182,11 @@ fn check_content_type(verb: &Method, headers: &HeaderMap) -> Result<(), Failure>
         Some(given) => format!("Unsupported content-type \"{given:.128}"),
         None => "Missing content-type header".to_owned(),
     };
-    Err(Failure::new(Code::UNSUPPORTED_MEDIA_TYPE, words))
+    Err(TrpcError::new(Code::UNSUPPORTED_MEDIA_TYPE, words))
 }
 
 /// All calls of a request are of one kind; unknown ones do not count.
-fn check_kinds(calls: &[Call]) -> Result<(), Failure> {
+fn check_kinds(calls: &[Call]) -> Result<(), TrpcError> {
     let mut kinds = Vec::new();
     for call in calls {
         let Some(procedure) = call.procedure else { continue };
@@ -197,7 +197,7 @@ fn check_kinds(calls: &[Call]) -> Result<(), Failure> {
     }
     if kinds.len() > 1 {
         let words = format!("Cannot mix procedure types in call: {}", kinds.join(", "));
-        return Err(Failure::bad_request(words));
+        return Err(TrpcError::bad_request(words));
     }
     Ok(())
 }

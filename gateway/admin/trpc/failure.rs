@@ -14,7 +14,7 @@ use crate::api::problem::Problem;
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub(crate) struct Failure(Box<Parts>);
+pub(crate) struct TrpcError(Box<Parts>);
 
 #[derive(Clone, Debug)]
 struct Parts {
@@ -25,7 +25,7 @@ struct Parts {
     headers: HeaderMap,
 }
 
-impl Failure {
+impl TrpcError {
     pub(crate) fn new(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
         let message = message.into();
         let status = code.status;
@@ -98,7 +98,7 @@ impl Failure {
     }
 }
 
-impl From<Problem> for Failure {
+impl From<Problem> for TrpcError {
     fn from(problem: Problem) -> Self {
         let mut failure = Self::new(Code::of_status(problem.status()), problem.detail().to_owned())
             .status(problem.status());
@@ -109,7 +109,7 @@ impl From<Problem> for Failure {
     }
 }
 
-impl From<CallError> for Failure {
+impl From<CallError> for TrpcError {
     fn from(error: CallError) -> Self {
         let failure = Self::from(error.problem);
         let Some(given) = error.error else { return failure };

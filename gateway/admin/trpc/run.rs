@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::answer::Outcome;
 use super::code::Code;
-use super::failure::Failure;
+use super::failure::TrpcError;
 use super::procedures::{Action, Procedure};
 use crate::api::access::Caller;
 use crate::api::answer::{count, estimate_tree};
@@ -43,7 +43,7 @@ pub(crate) async fn run(
         && held.hold(estimate_tree(input.get().as_bytes())).await.is_err()
     {
         let words = "there is no memory for this input now (limits.bytes_in_flight)";
-        return Err(Failure::from(Problem::new(
+        return Err(TrpcError::from(Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "OVERLOADED",
             words,
@@ -77,11 +77,11 @@ pub(crate) async fn run(
 }
 
 /// The tree of an input, if there is one.
-pub(super) fn parse_input(input: Option<&RawValue>) -> Result<Option<Value>, Failure> {
+pub(super) fn parse_input(input: Option<&RawValue>) -> Result<Option<Value>, TrpcError> {
     let Some(input) = input else { return Ok(None) };
     match serde_json::from_str(input.get()) {
         Ok(value) => Ok(Some(value)),
-        Err(error) => Err(Failure::bad_request(error.to_string())),
+        Err(error) => Err(TrpcError::bad_request(error.to_string())),
     }
 }
 
@@ -89,10 +89,10 @@ pub(super) fn parse_input(input: Option<&RawValue>) -> Result<Option<Value>, Fai
 pub(super) fn check_input(
     procedure: &Procedure,
     given: Option<Value>,
-) -> Result<Map<String, Value>, Failure> {
+) -> Result<Map<String, Value>, TrpcError> {
     match procedure.input.check(given) {
         Ok(members) => Ok(members),
-        Err(issues) => Err(Failure::of_issues(issues)),
+        Err(issues) => Err(TrpcError::of_issues(issues)),
     }
 }
 
@@ -107,7 +107,7 @@ fn copy_text(members: &Map<String, Value>, name: &str) -> Option<String> {
 /// A value as text that counts until it is written.
 async fn write(state: &ApiState, value: &impl Serialize) -> Outcome {
     let Ok(text) = serde_json::to_vec(value) else {
-        return Err(Failure::new(Code::INTERNAL_SERVER_ERROR, "no value to be written"));
+        return Err(TrpcError::new(Code::INTERNAL_SERVER_ERROR, "no value to be written"));
     };
     Ok(Some(count(&state.gateway, text.len(), || text.into()).await?))
 }
@@ -166,7 +166,7 @@ fn find_category(state: &ApiState, caller: &Caller, category: &str) -> Option<bo
 }
 
 /// The arguments of `mcp.executeTool` as they were written.
-fn find_arguments(input: Option<&RawValue>) -> Result<Box<RawValue>, Failure> {
+fn find_arguments(input: Option<&RawValue>) -> Result<Box<RawValue>, TrpcError> {
     #[derive(Deserialize)]
     struct Execution {
         #[serde(default)]
@@ -179,7 +179,7 @@ fn find_arguments(input: Option<&RawValue>) -> Result<Box<RawValue>, Failure> {
     match serde_json::from_str(given) {
         Ok(Execution { arguments: Some(arguments) }) => Ok(arguments),
         Ok(Execution { arguments: None }) => Ok(param(&json!({}))?),
-        Err(error) => Err(Failure::bad_request(error.to_string())),
+        Err(error) => Err(TrpcError::bad_request(error.to_string())),
     }
 }
 
@@ -236,7 +236,7 @@ impl ToolCalls<'_> {
         let meant = find_category(self.state, self.caller, category);
         if server.is_none() && meant == Some(false) {
             // What else has this name is not what was meant.
-            return Err(Failure::new(Code::NOT_FOUND, format!("unknown tool: {tool}")));
+            return Err(TrpcError::new(Code::NOT_FOUND, format!("unknown tool: {tool}")));
         }
         self.execute(&name, arguments).await
     }
@@ -253,7 +253,7 @@ impl ToolCalls<'_> {
             Err(error) if self.may_approve(&error, name) => {
                 let words = "the tool is not as it was approved: GET /api/pins/diff says what is \
                     different, POST /api/pins/approve approves it";
-                Err(Failure::new(Code::PRECONDITION_FAILED, words))
+                Err(TrpcError::new(Code::PRECONDITION_FAILED, words))
             }
             Err(error) => Err(error.into()),
         }
@@ -288,7 +288,7 @@ fn check_complete(result: CallResult) -> Outcome {
     match result.input_requests {
         Some(asked) => {
             let words = "the tool asks its caller something first: call it over MCP";
-            let failure = Failure::new(Code::PRECONDITION_REQUIRED, words);
+            let failure = TrpcError::new(Code::PRECONDITION_REQUIRED, words);
             Err(failure.with("inputRequests", asked))
         }
         None => Ok(Some(result.text)),

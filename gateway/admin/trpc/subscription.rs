@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::code::Code;
-use super::failure::Failure;
+use super::failure::TrpcError;
 use super::run::read_text;
 use crate::api::access::Caller;
 use crate::api::events::{Follower, Told};
@@ -37,7 +37,7 @@ pub(crate) fn follow_events(
     caller: &Caller,
     input: &serde_json::Map<String, Value>,
     path: &str,
-) -> Result<Response, Failure> {
+) -> Result<Response, TrpcError> {
     let last = read_text(input, "lastEventId");
     let follower = Follower::new(state, caller.clone(), last)?;
     let kinds = match input.get("types") {
@@ -53,7 +53,7 @@ pub(crate) fn follow_events(
 }
 
 /// A subscription that is not begun.
-pub(crate) fn refuse(failure: &Failure, path: Option<&str>) -> Response {
+pub(crate) fn refuse(failure: &TrpcError, path: Option<&str>) -> Response {
     respond(iter([connected(), describe_error(failure, path)]))
 }
 
@@ -87,7 +87,7 @@ impl EventStream {
                 Told::Stopping => return None,
                 Told::Revoked => {
                     self.has_ended = true;
-                    let failure = Failure::new(Code::UNAUTHORIZED, "the key is good no more");
+                    let failure = TrpcError::new(Code::UNAUTHORIZED, "the key is good no more");
                     return Some(describe_error(&failure, Some(&self.path)));
                 }
             };
@@ -110,7 +110,7 @@ fn connected() -> String {
     format!("event: connected\ndata: {{\"reconnectAfterInactivityMs\":{RECONNECT_AFTER}}}\n\n")
 }
 
-fn describe_error(failure: &Failure, path: Option<&str>) -> String {
+fn describe_error(failure: &TrpcError, path: Option<&str>) -> String {
     format!("event: serialized-error\ndata: {}\n\n", failure.shape(path))
 }
 

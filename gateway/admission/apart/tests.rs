@@ -17,7 +17,7 @@ async fn work_is_done_on_another_thread_and_one_piece_at_a_time() {
     while apart.limit().waiting() == 0 {
         tokio::task::yield_now().await;
     }
-    assert!(matches!(apart.turn(CallerId::alone(2)).await, Err(Refused::Full)));
+    assert!(matches!(apart.turn(CallerId::alone(2)).await, Err(ConcurrencyError::Full)));
     assert_eq!(first.run(|| 1).await, 1);
     assert_eq!(second.await.unwrap(), 2);
 }

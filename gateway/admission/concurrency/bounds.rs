@@ -18,7 +18,7 @@ pub enum Charge {
 
 /// Why there is no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum ConcurrencyError {
     /// As many wait here as may.
     Full,
     /// As many wait in all limits of the pool as may.

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::*;
 
-type Wait<'a> = Pin<Box<dyn Future<Output = Result<Permit, Refused>> + Send + 'a>>;
+type Wait<'a> = Pin<Box<dyn Future<Output = Result<Permit, ConcurrencyError>> + Send + 'a>>;
 
 /// One of the callers of one organisation.
 fn caller(number: u64) -> CallerId {
@@ -17,16 +17,22 @@ fn limit(running: usize, waiting: usize) -> Arc<ConcurrencyLimit> {
 }
 
 /// Asks for a place; gives it, or the place in the queue.
-fn ask(limit: &ConcurrencyLimit, number: u64) -> (Option<Result<Permit, Refused>>, Wait<'_>) {
+fn ask(
+    limit: &ConcurrencyLimit,
+    number: u64,
+) -> (Option<Result<Permit, ConcurrencyError>>, Wait<'_>) {
     ask_as(limit, caller(number))
 }
 
-fn ask_as(limit: &ConcurrencyLimit, id: CallerId) -> (Option<Result<Permit, Refused>>, Wait<'_>) {
+fn ask_as(
+    limit: &ConcurrencyLimit,
+    id: CallerId,
+) -> (Option<Result<Permit, ConcurrencyError>>, Wait<'_>) {
     let mut wait: Wait<'_> = Box::pin(limit.acquire(id));
     (poll(&mut wait), wait)
 }
 
-fn poll(wait: &mut Wait<'_>) -> Option<Result<Permit, Refused>> {
+fn poll(wait: &mut Wait<'_>) -> Option<Result<Permit, ConcurrencyError>> {
     match wait.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => Some(result),
         Poll::Pending => None,
@@ -48,7 +54,7 @@ fn one_more_than_may_run_waits_and_one_more_than_may_wait_is_refused() {
     let limit = limit(2, 1);
     let (first, _second) = (now(&limit, 1), now(&limit, 1));
     let mut third = queue(&limit, 1);
-    assert!(matches!(ask(&limit, 1).0, Some(Err(Refused::Full))));
+    assert!(matches!(ask(&limit, 1).0, Some(Err(ConcurrencyError::Full))));
     assert_eq!((limit.running(), limit.waiting()), (2, 1));
     drop(first);
     let third = poll(&mut third).unwrap().unwrap();
@@ -94,11 +100,14 @@ fn a_full_queue_loses_the_newest_of_whoever_has_most_in_it() {
     let _running = now(&limit, 1);
     let mut greedy = [queue(&limit, 1), queue(&limit, 1), queue(&limit, 1)];
     let _polite = queue(&limit, 2);
-    assert!(matches!(poll(&mut greedy[2]), Some(Err(Refused::Displaced))));
+    assert!(matches!(poll(&mut greedy[2]), Some(Err(ConcurrencyError::Displaced))));
     assert!(poll(&mut greedy[0]).is_none());
-    assert!(matches!(ask(&limit, 1).0, Some(Err(Refused::Full))), "who has most displaces nobody");
     assert!(
-        matches!(ask(&limit, 2).0, Some(Err(Refused::Full))),
+        matches!(ask(&limit, 1).0, Some(Err(ConcurrencyError::Full))),
+        "who has most displaces nobody"
+    );
+    assert!(
+        matches!(ask(&limit, 2).0, Some(Err(ConcurrencyError::Full))),
         "nor does who would have as many"
     );
     assert_eq!(limit.waiting(), 3);
@@ -207,12 +216,15 @@ fn other() -> CallerId {
 fn an_organisation_with_many_callers_locks_no_other_one_out() {
     let limit = limit(32, 128);
     let (mut running, mut waiting) = flood(&limit);
-    assert!(matches!(ask(&limit, 1000).0, Some(Err(Refused::Full))), "its own are full");
+    assert!(matches!(ask(&limit, 1000).0, Some(Err(ConcurrencyError::Full))), "its own are full");
     let mut others: Vec<_> = (0..4).map(|_| ask_as(&limit, other()).1).collect();
     assert_eq!(limit.waiting(), 128);
     for displaced in waiting.drain(124..) {
         let mut displaced = displaced;
-        assert!(matches!(poll(&mut displaced), Some(Err(Refused::Displaced))), "the newest went");
+        assert!(
+            matches!(poll(&mut displaced), Some(Err(ConcurrencyError::Displaced))),
+            "the newest went"
+        );
     }
     let mut served = Vec::new();
     for turn in 0..8 {
@@ -258,7 +270,7 @@ fn within_an_organisation_callers_share_what_it_gets() {
     let mut polite = queue(&limit, 2);
     let mut its = ask_as(&limit, other()).1;
     let mut newcomer = queue(&limit, 3);
-    assert!(matches!(poll(&mut greedy[5]), Some(Err(Refused::Displaced))), "of its own");
+    assert!(matches!(poll(&mut greedy[5]), Some(Err(ConcurrencyError::Displaced))), "of its own");
     drop(running);
     let first = poll(&mut greedy[0]).expect("first come among equals").unwrap();
     drop(first);

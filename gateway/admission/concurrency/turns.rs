@@ -5,7 +5,7 @@ use std::sync::Weak;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use super::bounds::{Bounds, Charge, Refused};
+use super::bounds::{Bounds, Charge, ConcurrencyError};
 use super::callers::{Callers, Reach};
 use super::waiter::Notice;
 use crate::caller_id::CallerId;
@@ -150,19 +150,23 @@ impl Rules {
         &self,
         state: &mut State,
         caller: CallerId,
-    ) -> Result<Option<Notice>, Refused> {
+    ) -> Result<Option<Notice>, ConcurrencyError> {
         let refused = if state.waiting >= self.bounds().waiting {
-            Refused::Full
+            ConcurrencyError::Full
         } else if self.lend(WAITING) {
             return Ok(None);
         } else {
-            Refused::PoolFull
+            ConcurrencyError::PoolFull
         };
         let longest = state.callers.find_displaced(caller).ok_or(refused)?;
         let waiter = state.callers.pop_newest(longest).ok_or(refused)?;
         state.waiting -= 1;
         // The newcomer takes over what the other one had borrowed.
-        Ok(Some(Notice { caller: longest, to: waiter.answer, answer: Err(Refused::Displaced) }))
+        Ok(Some(Notice {
+            caller: longest,
+            to: waiter.answer,
+            answer: Err(ConcurrencyError::Displaced),
+        }))
     }
 
     /// Gives a free place to the caller whose turn it is. `limit` is whose rules these are: where

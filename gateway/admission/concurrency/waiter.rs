@@ -2,10 +2,10 @@
 
 use tokio::sync::oneshot;
 
-use super::bounds::Refused;
+use super::bounds::ConcurrencyError;
 use crate::caller_id::CallerId;
 
-pub(super) type Answer = Result<(), Refused>;
+pub(super) type Answer = Result<(), ConcurrencyError>;
 
 /// Whoever waits in a queue.
 pub(super) struct Waiter {

@@ -70,7 +70,7 @@ async fn places_to_wait_are_shared_alike() {
         assert!(futures_poll(&mut one).is_none());
         queue.push(one);
     }
-    assert!(matches!(a.acquire(CallerId::alone(1)).await, Err(crate::Refused::PoolFull)));
+    assert!(matches!(a.acquire(CallerId::alone(1)).await, Err(crate::ConcurrencyError::PoolFull)));
     let mut other = Box::pin(b.acquire(CallerId::alone(1)));
     assert!(futures_poll(&mut other).is_none(), "the other member's share");
     drop(queue);

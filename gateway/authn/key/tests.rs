@@ -6,7 +6,7 @@ fn ring(keys: &[Key]) -> Ring {
     Ring::new(keys, |scopes| scopes.iter().map(|s| s.as_str().into()).collect())
 }
 
-fn find(ring: &Ring, text: &str, now: u64) -> Result<Principal, Unknown> {
+fn find(ring: &Ring, text: &str, now: u64) -> Result<Principal, AuthnError> {
     ring.find(text, blake3::hash(text.as_bytes()), || now).map_err(|refused| refused.why)
 }
 
@@ -49,7 +49,7 @@ fn anything_but_the_whole_key_is_refused() {
         &format!("lg_{}_{}", key.id, hex::encode(&key.hash)),
     ];
     for case in cases {
-        assert_eq!(find(&ring, case, 10).err(), Some(Unknown::Invalid), "{case}");
+        assert_eq!(find(&ring, case, 10).err(), Some(AuthnError::Invalid), "{case}");
     }
 }
 
@@ -60,12 +60,12 @@ fn expiry_and_revocation_are_told_to_the_holder_alone() {
     let wrong = format!("lg_{}_{}", key.id, "0".repeat(64));
     let ring_of = |key: &Key| ring(std::slice::from_ref(key));
     assert!(find(&ring_of(&key), &text, 99).is_ok());
-    assert_eq!(find(&ring_of(&key), &text, 100).err(), Some(Unknown::Expired));
-    assert_eq!(find(&ring_of(&key), &wrong, 100).err(), Some(Unknown::Invalid));
+    assert_eq!(find(&ring_of(&key), &text, 100).err(), Some(AuthnError::Expired));
+    assert_eq!(find(&ring_of(&key), &wrong, 100).err(), Some(AuthnError::Invalid));
     assert_eq!((key.state(99), key.state(100)), ("active", "expired"));
     key.revoked = Some(50);
-    assert_eq!(find(&ring_of(&key), &text, 10).err(), Some(Unknown::Revoked));
-    assert_eq!(find(&ring_of(&key), &wrong, 10).err(), Some(Unknown::Invalid));
+    assert_eq!(find(&ring_of(&key), &text, 10).err(), Some(AuthnError::Revoked));
+    assert_eq!(find(&ring_of(&key), &wrong, 10).err(), Some(AuthnError::Invalid));
     assert_eq!(key.state(10), "revoked");
 }
 

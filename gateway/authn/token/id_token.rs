@@ -10,7 +10,7 @@ use crate::claims;
 use crate::identity::Identity;
 use crate::jwks::Issuer;
 use crate::provider::SignInError;
-use crate::refusal::Unknown;
+use crate::refusal::AuthnError;
 use crate::scope::Needs;
 
 /// What an ID token has to say to be for this attempt.
@@ -37,7 +37,7 @@ pub(crate) async fn verify(
     }
     match parts.check_signature(issuer).await {
         Ok(_) => {}
-        Err(Unknown::Unavailable) => return Err(SignInError::NoKeys),
+        Err(AuthnError::Unavailable) => return Err(SignInError::NoKeys),
         Err(_) => return Err(SignInError::Token),
     }
     match parts.check_times(issuer) {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::clock::now;
 use crate::jwks::{self, Issuer};
-use crate::refusal::Unknown;
+use crate::refusal::AuthnError;
 
 /// Longest token.
 pub(super) const MAX_TOKEN: usize = 16 * 1024;
@@ -85,10 +85,10 @@ impl<'a> Parts<'a> {
 
     /// Whether a key of the issuer has signed it, with an algorithm that the issuer may use. Gives
     /// the generation of its keys.
-    pub(super) async fn check_signature(&self, issuer: &Issuer) -> Result<u64, Unknown> {
+    pub(super) async fn check_signature(&self, issuer: &Issuer) -> Result<u64, AuthnError> {
         let algorithm = self.header.alg;
         if !issuer.config.algorithms.contains(&algorithm) {
-            return Err(Unknown::Invalid);
+            return Err(AuthnError::Invalid);
         }
         let mut may_ask = true;
         loop {
@@ -96,9 +96,9 @@ impl<'a> Parts<'a> {
             let generation = issuer.generation();
             let keys = issuer.keys();
             let id = self.header.kid.as_deref();
-            let mut unknown = Unknown::Unavailable;
+            let mut unknown = AuthnError::Unavailable;
             if let Some(keys) = &keys {
-                unknown = Unknown::Invalid;
+                unknown = AuthnError::Invalid;
                 let fitting = jwks::fitting(keys, id, algorithm);
                 if !fitting.is_empty() {
                     return match fitting.iter().any(|key| self.is_signed_by(key, algorithm)) {

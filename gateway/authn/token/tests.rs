@@ -122,11 +122,11 @@ fn tokens(issuers: &[(&str, Value)]) -> Tokens {
     Tokens::with(made.collect(), Names::new(&config).unwrap(), 100)
 }
 
-async fn ask(tokens: &Tokens, token: &str, at: Resource<'_>) -> Result<Principal, Unknown> {
+async fn ask(tokens: &Tokens, token: &str, at: Resource<'_>) -> Result<Principal, AuthnError> {
     ask_on(tokens, token, Shown { resource: at, certificate: None }).await
 }
 
-async fn ask_on(tokens: &Tokens, token: &str, shown: Shown<'_>) -> Result<Principal, Unknown> {
+async fn ask_on(tokens: &Tokens, token: &str, shown: Shown<'_>) -> Result<Principal, AuthnError> {
     let needs = Needs::compile(&Scopes::default()).unwrap();
     tokens
         .holder(token, blake3::hash(token.as_bytes()).as_bytes(), &needs, shown)
@@ -134,7 +134,7 @@ async fn ask_on(tokens: &Tokens, token: &str, shown: Shown<'_>) -> Result<Princi
         .map_err(|refused| refused.why)
 }
 
-async fn refusal(tokens: &Tokens, token: &str) -> Unknown {
+async fn refusal(tokens: &Tokens, token: &str) -> AuthnError {
     ask(tokens, token, Resource::All).await.expect_err(token)
 }
 
@@ -167,7 +167,7 @@ async fn an_endpoint_takes_only_tokens_that_are_meant_for_it() {
     let token = pair.good("a", |_| {});
     assert!(ask(&tokens, &token, Resource::All).await.is_ok());
     // From memory too.
-    assert_eq!(ask(&tokens, &token, Resource::Server("one")).await, Err(Unknown::Audience));
+    assert_eq!(ask(&tokens, &token, Resource::Server("one")).await, Err(AuthnError::Audience));
     for aud in [
         json!("https://other.test/mcp"),
         json!("https://gx.test/mcp"),
@@ -179,37 +179,37 @@ async fn an_endpoint_takes_only_tokens_that_are_meant_for_it() {
         json!({"a": 1}),
     ] {
         let token = pair.good("a", |claims| claims["aud"] = aud.clone());
-        assert_eq!(refusal(&tokens, &token).await, Unknown::Audience, "{aud}");
+        assert_eq!(refusal(&tokens, &token).await, AuthnError::Audience, "{aud}");
     }
     let none = pair.good("a", |claims| drop(claims.as_object_mut().unwrap().remove("aud")));
-    assert_eq!(refusal(&tokens, &none).await, Unknown::Audience);
+    assert_eq!(refusal(&tokens, &none).await, AuthnError::Audience);
     let many: Vec<String> = (0..=MAX_AUDIENCES).map(|n| n.to_string()).collect();
     let many = pair.good("a", |claims| claims["aud"] = json!(many));
-    assert_eq!(refusal(&tokens, &many).await, Unknown::Audience);
+    assert_eq!(refusal(&tokens, &many).await, AuthnError::Audience);
 }
 
 #[tokio::test]
 async fn times_are_required_and_checked() {
     let pair = Pair::ec();
     let tokens = tokens(&[(ISSUER, set(&[pair.jwk("a")]))]);
-    let edits: [(&str, Value, Option<Unknown>); 10] = [
-        ("exp", json!(now() - 31), Some(Unknown::Expired)),
+    let edits: [(&str, Value, Option<AuthnError>); 10] = [
+        ("exp", json!(now() - 31), Some(AuthnError::Expired)),
         ("exp", json!(now() - 10), None),
-        ("exp", json!(0), Some(Unknown::Expired)),
-        ("exp", json!("soon"), Some(Unknown::Invalid)),
-        ("exp", json!(-1), Some(Unknown::Invalid)),
-        ("exp", json!(null), Some(Unknown::Invalid)),
-        ("nbf", json!(now() + 60), Some(Unknown::Invalid)),
+        ("exp", json!(0), Some(AuthnError::Expired)),
+        ("exp", json!("soon"), Some(AuthnError::Invalid)),
+        ("exp", json!(-1), Some(AuthnError::Invalid)),
+        ("exp", json!(null), Some(AuthnError::Invalid)),
+        ("nbf", json!(now() + 60), Some(AuthnError::Invalid)),
         ("nbf", json!(now() + 10), None),
-        ("nbf", json!("later"), Some(Unknown::Invalid)),
-        ("iat", json!(now() + 3600), Some(Unknown::Invalid)),
+        ("nbf", json!("later"), Some(AuthnError::Invalid)),
+        ("iat", json!(now() + 3600), Some(AuthnError::Invalid)),
     ];
     for (claim, value, refused) in edits {
         let token = pair.good("a", |claims| claims[claim] = value.clone());
         assert_eq!(ask(&tokens, &token, Resource::All).await.err(), refused, "{claim} {value}");
     }
     let none = pair.good("a", |claims| drop(claims.as_object_mut().unwrap().remove("exp")));
-    assert_eq!(refusal(&tokens, &none).await, Unknown::Invalid);
+    assert_eq!(refusal(&tokens, &none).await, AuthnError::Invalid);
 }
 
 #[tokio::test]
@@ -253,7 +253,7 @@ async fn forged_signatures_and_algorithms_are_refused() {
         rsa.token(&json!({"alg": "PS256", "kid": "r"}), &claims()),
     ];
     for case in cases {
-        assert_eq!(refusal(&tokens, &case).await, Unknown::Invalid, "{case}");
+        assert_eq!(refusal(&tokens, &case).await, AuthnError::Invalid, "{case}");
     }
     assert!(ask(&tokens, &good, Resource::All).await.is_ok());
 }
@@ -276,7 +276,7 @@ async fn keys_that_a_token_brings_along_are_not_looked_at() {
     for header in headers {
         assert_eq!(
             refusal(&tokens, &evil.token(&header, &claims())).await,
-            Unknown::Invalid,
+            AuthnError::Invalid,
             "{header}"
         );
     }
@@ -301,10 +301,10 @@ async fn keys_of_one_name_are_all_tried() {
         // Without a name it would be anybody's guess.
         assert_eq!(
             refusal(&tokens, &pair.token(&json!({"alg": "ES256"}), &claims())).await,
-            Unknown::Invalid
+            AuthnError::Invalid
         );
     }
-    assert_eq!(refusal(&tokens, &stranger.good("a", |_| {})).await, Unknown::Invalid);
+    assert_eq!(refusal(&tokens, &stranger.good("a", |_| {})).await, AuthnError::Invalid);
 }
 
 #[tokio::test]
@@ -333,7 +333,7 @@ async fn headers_that_change_the_meaning_are_refused() {
         header.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         assert_eq!(
             refusal(&tokens, &pair.token(&header, &claims())).await,
-            Unknown::Invalid,
+            AuthnError::Invalid,
             "{header}"
         );
     }
@@ -376,8 +376,8 @@ async fn a_token_that_is_bound_to_a_certificate_is_good_on_its_connections_alone
     // The second time from memory.
     for _ in 0..2 {
         assert!(ask_on(&tokens, &token, on(Some(&own))).await.is_ok());
-        assert_eq!(ask_on(&tokens, &token, on(Some(&other))).await, Err(Unknown::Invalid));
-        assert_eq!(ask_on(&tokens, &token, on(None)).await, Err(Unknown::Invalid));
+        assert_eq!(ask_on(&tokens, &token, on(Some(&other))).await, Err(AuthnError::Invalid));
+        assert_eq!(ask_on(&tokens, &token, on(None)).await, Err(AuthnError::Invalid));
     }
     // What cannot be checked binds to something that nobody has shown.
     for cnf in [
@@ -394,7 +394,7 @@ async fn a_token_that_is_bound_to_a_certificate_is_good_on_its_connections_alone
     ] {
         assert_eq!(
             ask_on(&tokens, &bound(cnf.clone()), on(Some(&own))).await,
-            Err(Unknown::Invalid),
+            Err(AuthnError::Invalid),
             "{cnf}"
         );
     }
@@ -416,17 +416,21 @@ async fn issuers_do_not_share_key_ids() {
     for (pair, named) in [(&two, ISSUER), (&one, "https://two.test")] {
         assert_eq!(
             refusal(&tokens, &pair.good("same", of(named))).await,
-            Unknown::Invalid,
+            AuthnError::Invalid,
             "{named}"
         );
     }
     for iss in
         ["https://issuer.test/", "HTTPS://issuer.test", "https://three.test", "", "local", "key"]
     {
-        assert_eq!(refusal(&tokens, &one.good("same", of(iss))).await, Unknown::Invalid, "{iss}");
+        assert_eq!(
+            refusal(&tokens, &one.good("same", of(iss))).await,
+            AuthnError::Invalid,
+            "{iss}"
+        );
     }
     let list = one.good("same", |claims| claims["iss"] = json!([ISSUER]));
-    assert_eq!(refusal(&tokens, &list).await, Unknown::Invalid);
+    assert_eq!(refusal(&tokens, &list).await, AuthnError::Invalid);
 }
 
 #[tokio::test]
@@ -449,14 +453,14 @@ async fn garbage_and_huge_tokens_are_refused() {
         &deep,
         &"A".repeat(1 << 20),
     ] {
-        assert_eq!(refusal(&tokens, case).await, Unknown::Invalid);
+        assert_eq!(refusal(&tokens, case).await, AuthnError::Invalid);
     }
     let good = pair.good("a", |_| {});
     for at in 0..good.len() {
         let mut bytes = good.clone().into_bytes();
         bytes[at] = if bytes[at] == b'!' { b'"' } else { b'!' };
         let altered = String::from_utf8(bytes).unwrap();
-        assert_eq!(refusal(&tokens, &altered).await, Unknown::Invalid, "{at}");
+        assert_eq!(refusal(&tokens, &altered).await, AuthnError::Invalid, "{at}");
     }
 }
 
@@ -470,7 +474,7 @@ async fn what_was_verified_with_a_key_that_is_gone_is_forgotten() {
     assert!(ask(&tokens, &token, Resource::All).await.is_ok());
     assert!(ask(&tokens, &new.good("b", |_| {}), Resource::All).await.is_ok());
     tokens.issuers[0].put(set(&[new.jwk("b")]));
-    assert_eq!(refusal(&tokens, &token).await, Unknown::Invalid);
+    assert_eq!(refusal(&tokens, &token).await, AuthnError::Invalid);
 }
 
 #[tokio::test]

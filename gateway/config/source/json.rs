@@ -59,14 +59,14 @@ impl Reader<'_> {
         }
         match self.value(text, depth) {
             Ok(value) => Ok(Node::new(value, place)),
-            Err(Failure::Known(problem)) => Err(problem),
-            Err(Failure::Syntax(error)) => {
+            Err(JsonError::Known(problem)) => Err(problem),
+            Err(JsonError::Syntax(error)) => {
                 Err(Problem::error(place, "", format!("not valid JSON: {}", plain(&error))))
             }
         }
     }
 
-    fn value(&self, text: &str, depth: usize) -> Result<Value, Failure> {
+    fn value(&self, text: &str, depth: usize) -> Result<Value, JsonError> {
         Ok(match text.as_bytes().first() {
             Some(b'{') => Value::Map(self.entries(text, depth)?),
             Some(b'[') => {
@@ -86,7 +86,7 @@ impl Reader<'_> {
         })
     }
 
-    fn entries(&self, text: &str, depth: usize) -> Result<BTreeMap<String, Entry>, Failure> {
+    fn entries(&self, text: &str, depth: usize) -> Result<BTreeMap<String, Entry>, JsonError> {
         let entries: Entries<'_> = serde_json::from_str(text)?;
         let mut map = BTreeMap::new();
         for (key, raw) in entries.0 {
@@ -103,18 +103,18 @@ impl Reader<'_> {
     }
 }
 
-enum Failure {
+enum JsonError {
     Syntax(serde_json::Error),
     Known(Problem),
 }
 
-impl From<serde_json::Error> for Failure {
+impl From<serde_json::Error> for JsonError {
     fn from(error: serde_json::Error) -> Self {
         Self::Syntax(error)
     }
 }
 
-impl From<Problem> for Failure {
+impl From<Problem> for JsonError {
     fn from(problem: Problem) -> Self {
         Self::Known(problem)
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use lockgate_authn as authn;
 use lockgate_policy::file::Who;
-use lockgate_policy::{Config, Document, Lists, Mistake, Policy};
+use lockgate_policy::{Config, Document, Lists, Policy, PolicyError};
 
 use super::Check;
 use crate::policies::{self, Read};
@@ -106,8 +106,8 @@ impl Check<'_> {
         files
     }
 
-    fn mistake(&mut self, mistake: Mistake, read: &Read) {
-        let Mistake { at, path, what, hint } = mistake;
+    fn mistake(&mut self, mistake: PolicyError, read: &Read) {
+        let PolicyError { at, path, what, hint } = mistake;
         if let Some(at) = at
             && let Some(problem) = read.problem(at, &path, &what, &hint)
         {

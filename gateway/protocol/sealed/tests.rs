@@ -24,7 +24,7 @@ fn reason(
     now: u64,
     token: &str,
 ) -> Option<Reason> {
-    sealer.open(purpose, bind, now, token).err().map(Refused::reason)
+    sealer.open(purpose, bind, now, token).err().map(UnsealError::reason)
 }
 
 #[test]
@@ -195,9 +195,9 @@ fn neither_debug_nor_errors_tell_anything() {
     assert_eq!(shown, format!("Sealer {{ key_ids: [\"{}\"], .. }}", sealer.newest.id));
     let refused =
         [Reason::TooLong, Reason::Malformed, Reason::UnknownKey, Reason::Forged, Reason::Expired]
-            .map(Refused);
+            .map(UnsealError);
     for error in refused {
-        assert_eq!(format!("{error} {error:?}"), "invalid or expired token Refused");
+        assert_eq!(format!("{error} {error:?}"), "invalid or expired token UnsealError");
     }
     assert_eq!(
         refused.map(|r| r.reason().as_str()).into_iter().collect::<HashSet<_>>().len(),

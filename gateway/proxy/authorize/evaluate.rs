@@ -1,7 +1,7 @@
 //! What policy says of a request for something that is in the view: how often, then with which
 //! arguments; and the answer where it says no.
 
-use lockgate_policy::{Denied, DenyReason, Held, Kind, Target, Verdict};
+use lockgate_policy::{DenyReason, Held, Kind, PolicyDenial, Target, Verdict};
 use lockgate_protocol::method::Method;
 
 use super::permitted::{Judgement, describe_reason};
@@ -78,7 +78,11 @@ fn evaluate_target(
 
 /// The answer to arguments that policy refuses: for a tool a result that the model reads and can
 /// mend, as the specification has it for input that does not validate; for anything else an error.
-fn write_denial(context: &RequestContext, target: &Target<'_>, denied: Denied) -> RequestError {
+fn write_denial(
+    context: &RequestContext,
+    target: &Target<'_>,
+    denied: PolicyDenial,
+) -> RequestError {
     let rule = &*denied.rule;
     if let DenyReason::Failure(failure) | DenyReason::Unjudged(failure, _) = &denied.reason {
         tracing::warn!(

@@ -13,8 +13,8 @@ use lockgate_protocol::revision::Era;
 use lockgate_protocol::scan;
 use lockgate_telemetry::{CallTrace, ToolMetrics};
 use lockgate_upstream::{
-    Answer, AnswerKind, BackChannel, Call, Caller, ClientChannel, Failure, ListKind, ServerId,
-    Upstream,
+    Answer, AnswerKind, BackChannel, Call, Caller, ClientChannel, ListKind, ServerId, Upstream,
+    UpstreamError,
 };
 use serde_json::{Map, Value, json};
 use tokio_util::task::AbortOnDropHandle;
@@ -45,7 +45,7 @@ struct OwnedCall {
 }
 
 impl OwnedCall {
-    async fn run(&self, channel: Option<Arc<dyn ClientChannel>>) -> Result<Answer, Failure> {
+    async fn run(&self, channel: Option<Arc<dyn ClientChannel>>) -> Result<Answer, UpstreamError> {
         let call = Call {
             method: self.method,
             target: &self.target,
@@ -89,7 +89,7 @@ pub(super) async fn make_call(
     permitted: &mut Permitted,
     channel: Option<Arc<CallChannel>>,
     trace: Option<CallTrace>,
-) -> Result<Result<Answer, Failure>, RequestError> {
+) -> Result<Result<Answer, UpstreamError>, RequestError> {
     let call = match permitted.take_parked() {
         Some(parked) => resume(gateway, &parked, channel)?,
         None => match begin(gateway, context, permitted, channel.clone(), trace.clone()) {
@@ -182,7 +182,7 @@ async fn call_alone(
     permitted: &Permitted,
     channel: Option<Arc<CallChannel>>,
     trace: Option<CallTrace>,
-) -> Result<Answer, Failure> {
+) -> Result<Answer, UpstreamError> {
     let caller = Caller { interactive: false, ..context.caller.clone() };
     own(context, permitted, caller, trace).run(channel.map(|channel| channel as _)).await
 }

@@ -7,7 +7,9 @@ use lockgate_protocol::jsonrpc;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use lockgate_telemetry::Outcome;
-use lockgate_upstream::{Answer, AnswerKind, Call, ClientChannel, Failure, ResponseSink, Upstream};
+use lockgate_upstream::{
+    Answer, AnswerKind, Call, ClientChannel, ResponseSink, Upstream, UpstreamError,
+};
 
 use super::record::CallRecord;
 use super::{converted_task, parking, task};
@@ -179,7 +181,7 @@ async fn make_call(
     }
 }
 
-fn report(server: &dyn Upstream, failure: &Failure, record: &CallRecord<'_>) -> RequestError {
+fn report(server: &dyn Upstream, failure: &UpstreamError, record: &CallRecord<'_>) -> RequestError {
     let ms = record.began.elapsed().as_millis();
     if failure.is_refusal() {
         // Told once for many by whoever refuses: a crowd that asks again at once must not fill the

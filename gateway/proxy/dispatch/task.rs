@@ -16,7 +16,7 @@ use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::scan::{self, MAX_DEPTH};
 use lockgate_protocol::write;
 use lockgate_upstream::{
-    Answer, AnswerKind, Call, Caller, ClientChannel, Failure, FailureKind, Upstream,
+    Answer, AnswerKind, Call, Caller, ClientChannel, Upstream, UpstreamError, UpstreamErrorKind,
 };
 use serde_json::{Map, Value, json};
 
@@ -197,7 +197,7 @@ impl<'a> FollowedTask<'a> {
     async fn pause(&self, answer: &Answer) -> Result<(), RequestError> {
         if self.began.elapsed() > LONGEST {
             let words = "the task has not ended within an hour, and is cancelled";
-            let failure = Failure::new(FailureKind::Timeout, words);
+            let failure = UpstreamError::new(UpstreamErrorKind::Timeout, words);
             return Err(RequestError::failed(self.server.slug(), &failure));
         }
         let pause = wanted_pause(answer).unwrap_or(PAUSE);
@@ -315,7 +315,7 @@ async fn call(
     own: &str,
     request: &Request,
     channel: Option<&Arc<CallChannel>>,
-) -> Result<Answer, Failure> {
+) -> Result<Answer, UpstreamError> {
     let channel = channel.map(|channel| Arc::clone(channel) as Arc<dyn ClientChannel>);
     let call = Call {
         method: request.method,

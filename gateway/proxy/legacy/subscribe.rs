@@ -9,7 +9,7 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::uri;
 use lockgate_protocol::write;
 use lockgate_telemetry::Outcome;
-use lockgate_upstream::{Caller, ClientSession, FailureKind, ServerId, Upstream};
+use lockgate_upstream::{Caller, ClientSession, ServerId, Upstream, UpstreamErrorKind};
 use serde_json::json;
 
 use crate::authorize::{Permitted, authorize};
@@ -109,7 +109,7 @@ async fn subscribe_to(
     };
     match outcome.wait().await {
         Ok(()) => Ok(()),
-        Err(failure) if failure.kind == FailureKind::NotFound => {
+        Err(failure) if failure.kind == UpstreamErrorKind::NotFound => {
             Err(RequestError::unknown_resource(exposed, context.era()))
         }
         Err(failure) => Err(RequestError::of_call(&**server, &failure)),

@@ -10,7 +10,7 @@ use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::question;
 use lockgate_protocol::revision::Revision;
-use lockgate_upstream::{Answer, BoxFuture, ClientChannel, Failure, QuestionError, ServerId};
+use lockgate_upstream::{Answer, BoxFuture, ClientChannel, QuestionError, ServerId, UpstreamError};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
@@ -47,7 +47,7 @@ struct State {
     channel: Option<Arc<CallChannel>>,
     asked: BTreeMap<u64, Asked>,
     next: u64,
-    answer: Option<Result<Answer, Failure>>,
+    answer: Option<Result<Answer, UpstreamError>>,
     /// Where the call is kept between two requests.
     parked: Option<(Weak<ParkedCalls>, Box<str>)>,
     is_closed: bool,
@@ -98,13 +98,13 @@ impl Bridge {
     }
 
     /// The server has answered.
-    pub(crate) fn finish(&self, answer: Result<Answer, Failure>) {
+    pub(crate) fn finish(&self, answer: Result<Answer, UpstreamError>) {
         self.state.lock().answer = Some(answer);
         self.news.notify_waiters();
     }
 
     /// Waits until the server has answered; nothing when it wants answers itself.
-    pub(crate) async fn step(&self) -> Option<Result<Answer, Failure>> {
+    pub(crate) async fn step(&self) -> Option<Result<Answer, UpstreamError>> {
         loop {
             let news = self.news.notified();
             if let Some(answer) = self.state.lock().answer.take() {

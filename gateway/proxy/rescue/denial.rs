@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lockgate_authn::Unknown;
+use lockgate_authn::AuthnError;
 use lockgate_policy::{Limited, Reached};
 use lockgate_protocol::code;
 use lockgate_protocol::method::Method;
@@ -17,10 +17,10 @@ const SCOPES: &str = "scopes";
 impl RequestError {
     /// The caller may see this, but its credential, if it has shown one, was not given the scopes
     /// that the call needs.
-    pub(crate) fn insufficient_scope(why: Unknown, challenge: &str) -> Self {
+    pub(crate) fn insufficient_scope(why: AuthnError, challenge: &str) -> Self {
         let mut problem = Self::unauthenticated(why, challenge);
         problem.message = match why {
-            Unknown::Missing => {
+            AuthnError::Missing => {
                 "this call needs a credential with scopes: WWW-Authenticate names them all"
             }
             _ => {

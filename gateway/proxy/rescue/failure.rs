@@ -6,16 +6,17 @@ use std::time::Duration;
 use http::StatusCode;
 use lockgate_protocol::code;
 use lockgate_telemetry::{FailureType, Outcome};
-use lockgate_upstream::{Failure, FailureKind, State, Status, Upstream};
+use lockgate_upstream::{State, Status, Upstream, UpstreamError, UpstreamErrorKind};
 use serde_json::json;
 
 use super::RequestError;
 
 impl RequestError {
     /// A server gave no answer to a call, or cannot be called as it is.
-    pub(crate) fn of_call(server: &dyn Upstream, failure: &Failure) -> Self {
+    pub(crate) fn of_call(server: &dyn Upstream, failure: &UpstreamError) -> Self {
         let problem = Self::failed(server.slug(), failure);
-        let is_of_state = matches!(failure.kind, FailureKind::Unavailable | FailureKind::NeedsAuth);
+        let is_of_state =
+            matches!(failure.kind, UpstreamErrorKind::Unavailable | UpstreamErrorKind::NeedsAuth);
         let status = server.status();
         match (status.state, failure.retry_after) {
             _ if failure.sent || !is_of_state => problem,
@@ -31,7 +32,7 @@ impl RequestError {
 
     /// A tool or prompt that may be one of a server whose lists nobody has read yet.
     pub(crate) fn not_there_yet(server: &dyn Upstream) -> Self {
-        let mut failure = Failure::new(FailureKind::Unavailable, "");
+        let mut failure = UpstreamError::new(UpstreamErrorKind::Unavailable, "");
         failure.retry_after = Some(Duration::from_secs(1));
         Self::of_call(server, &failure)
     }
@@ -66,7 +67,7 @@ impl RequestError {
     }
 
     /// A server gave no answer.
-    pub(crate) fn failed(slug: &str, failure: &Failure) -> Self {
+    pub(crate) fn failed(slug: &str, failure: &UpstreamError) -> Self {
         let mut data = json!({"upstream": slug, "reason": reason(failure.kind)});
         // Refused in the middle: whoever obeys would have what has been done already done again.
         let is_begun = failure.sent && failure.is_refusal();
@@ -74,28 +75,28 @@ impl RequestError {
         if let Some(wait) = retry_after {
             data["retryAfterMs"] = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).into();
         }
-        let outcome = if failure.sent && failure.kind != FailureKind::NoMemory {
+        let outcome = if failure.sent && failure.kind != UpstreamErrorKind::NoMemory {
             "; the outcome is unknown"
         } else {
             ""
         };
         let mut problem =
             Self::new(code::INTERNAL, format!("server {slug}: {}{outcome}", words(failure)));
-        if failure.kind == FailureKind::Busy && !is_begun {
+        if failure.kind == UpstreamErrorKind::Busy && !is_begun {
             // Not the server's doing: whoever spreads requests over gateways can send this one
             // elsewhere.
             problem.code = code::OVERLOADED;
             problem.status = Some(StatusCode::SERVICE_UNAVAILABLE);
         }
         problem.data = Some(data);
-        if failure.kind == FailureKind::NoMemory {
+        if failure.kind == UpstreamErrorKind::NoMemory {
             problem.code = code::OVERLOADED;
             // Without `Retry-After`: the call was made.
             problem.status = Some(StatusCode::SERVICE_UNAVAILABLE);
         }
         problem.outcome = match failure.kind {
-            FailureKind::Timeout => Outcome::Timeout,
-            FailureKind::Garbage | FailureKind::TooLarge => Outcome::ProtocolError,
+            UpstreamErrorKind::Timeout => Outcome::Timeout,
+            UpstreamErrorKind::Garbage | UpstreamErrorKind::TooLarge => Outcome::ProtocolError,
             _ => Outcome::Unavailable,
         };
         problem.retry_after = retry_after;
@@ -135,29 +136,29 @@ pub fn classify_failure(reason: &str) -> FailureType {
     }
 }
 
-fn reason(kind: FailureKind) -> &'static str {
+fn reason(kind: UpstreamErrorKind) -> &'static str {
     match kind {
-        FailureKind::Unavailable => "unavailable",
-        FailureKind::Lost => "connection_lost",
-        FailureKind::Timeout => "timeout",
-        FailureKind::Garbage => "bad_response",
-        FailureKind::TooLarge => "too_large",
-        FailureKind::NoMemory => "memory",
-        FailureKind::Overloaded => "overloaded",
-        FailureKind::Stalled => "stalled",
-        FailureKind::Busy => "gateway_overloaded",
-        FailureKind::NeedsAuth => "needs_auth",
-        FailureKind::SessionLost => "session_lost",
-        FailureKind::NotFound => "not_found",
+        UpstreamErrorKind::Unavailable => "unavailable",
+        UpstreamErrorKind::Lost => "connection_lost",
+        UpstreamErrorKind::Timeout => "timeout",
+        UpstreamErrorKind::Garbage => "bad_response",
+        UpstreamErrorKind::TooLarge => "too_large",
+        UpstreamErrorKind::NoMemory => "memory",
+        UpstreamErrorKind::Overloaded => "overloaded",
+        UpstreamErrorKind::Stalled => "stalled",
+        UpstreamErrorKind::Busy => "gateway_overloaded",
+        UpstreamErrorKind::NeedsAuth => "needs_auth",
+        UpstreamErrorKind::SessionLost => "session_lost",
+        UpstreamErrorKind::NotFound => "not_found",
     }
 }
 
 /// What a client may read of a failure: no addresses, no commands.
-fn words(failure: &Failure) -> Cow<'static, str> {
+fn words(failure: &UpstreamError) -> Cow<'static, str> {
     match failure.kind {
-        FailureKind::Unavailable => "not available at the moment".into(),
-        FailureKind::Lost => "the connection to the server was lost during the call".into(),
-        FailureKind::NeedsAuth => {
+        UpstreamErrorKind::Unavailable => "not available at the moment".into(),
+        UpstreamErrorKind::Lost => "the connection to the server was lost during the call".into(),
+        UpstreamErrorKind::NeedsAuth => {
             "the server wants credentials that the gateway does not have".into()
         }
         _ => failure.words.clone(),

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use lockgate_upstream::{Failure, ServerId, Subscription, Upstream};
+use lockgate_upstream::{ServerId, Subscription, Upstream, UpstreamError};
 use tokio::sync::watch;
 
 use super::Session;
@@ -20,12 +20,12 @@ pub(crate) enum Subscribed {
 /// A subscription that is to be made at its server.
 pub(crate) struct NewSubscription {
     number: u64,
-    outcome: watch::Sender<Option<Result<(), Failure>>>,
+    outcome: watch::Sender<Option<Result<(), UpstreamError>>>,
 }
 
 /// What came of making a subscription; nothing as long as its server has not said.
 #[derive(Clone, Debug)]
-pub(crate) struct Outcome(watch::Receiver<Option<Result<(), Failure>>>);
+pub(crate) struct Outcome(watch::Receiver<Option<Result<(), UpstreamError>>>);
 
 impl NewSubscription {
     pub(crate) fn outcome(&self) -> Outcome {
@@ -33,14 +33,14 @@ impl NewSubscription {
     }
 
     /// Tells everybody who waits.
-    pub(crate) fn settle(&self, made: Result<(), Failure>) {
+    pub(crate) fn settle(&self, made: Result<(), UpstreamError>) {
         self.outcome.send_replace(Some(made));
     }
 }
 
 impl Outcome {
     /// Waits until the server has confirmed the subscription, or has not.
-    pub(crate) async fn wait(mut self) -> Result<(), Failure> {
+    pub(crate) async fn wait(mut self) -> Result<(), UpstreamError> {
         let Ok(settled) = self.0.wait_for(Option::is_some).await else { return Ok(()) };
         settled.clone().unwrap_or(Ok(()))
     }

@@ -109,7 +109,7 @@ impl Embedded {
         uri: &str,
         sheet: &Sheet,
         mode: Mode,
-    ) -> Result<Value, Failure> {
+    ) -> Result<Value, EmbeddedError> {
         let path = self.path(owner);
         if let Err(error) = self.make(&path) {
             return Err(self.report_unwritable(&error).into());
@@ -152,7 +152,7 @@ impl Embedded {
     }
 
     /// What an owner has imported. Blocks.
-    pub(super) fn list(&self, owner: &Owner) -> Result<Vec<Value>, Failure> {
+    pub(super) fn list(&self, owner: &Owner) -> Result<Vec<Value>, EmbeddedError> {
         let mut imports = Vec::new();
         let Some(path) = self.file(owner) else { return Ok(imports) };
         let connection = self.open(&path)?;
@@ -170,7 +170,7 @@ impl Embedded {
     }
 
     /// Forgets an imported table. Blocks.
-    pub(super) fn drop_table(&self, owner: &Owner, table: &str) -> Result<(), Failure> {
+    pub(super) fn drop_table(&self, owner: &Owner, table: &str) -> Result<(), EmbeddedError> {
         let Some(file) = self.file(owner) else { return Err(unknown_table(table).into()) };
         let mut connection = self.open(&file)?;
         let transaction = writing(&mut connection)?;
@@ -215,9 +215,9 @@ impl Embedded {
 }
 
 /// Why work on an embedded database failed: SQLite, or a rule of ours.
-pub(super) struct Failure(ToolError);
+pub(super) struct EmbeddedError(ToolError);
 
-impl From<rusqlite::Error> for Failure {
+impl From<rusqlite::Error> for EmbeddedError {
     fn from(error: rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => {
@@ -234,14 +234,14 @@ impl From<rusqlite::Error> for Failure {
     }
 }
 
-impl From<ToolError> for Failure {
+impl From<ToolError> for EmbeddedError {
     fn from(error: ToolError) -> Self {
         Self(error)
     }
 }
 
-impl From<Failure> for ToolError {
-    fn from(failure: Failure) -> Self {
+impl From<EmbeddedError> for ToolError {
+    fn from(failure: EmbeddedError) -> Self {
         failure.0
     }
 }
@@ -265,7 +265,7 @@ fn create_ledger(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
 }
 
 /// Another table may be imported.
-fn check_room(transaction: &Transaction<'_>) -> Result<(), Failure> {
+fn check_room(transaction: &Transaction<'_>) -> Result<(), EmbeddedError> {
     let count = usize::try_from(count_rows(transaction, LEDGER)?).unwrap_or(0);
     if count >= MAX_TABLES {
         let words = format!("there are {MAX_TABLES} imported tables: drop one first");
@@ -337,7 +337,7 @@ fn columns(transaction: &Transaction<'_>, table: &str) -> rusqlite::Result<Vec<(
 }
 
 /// Rows are appended to a table of the same columns only, and only where each value stays as it is.
-fn fits(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> Result<(), Failure> {
+fn fits(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> Result<(), EmbeddedError> {
     let columns = columns(transaction, table)?;
     let mut names = Vec::with_capacity(columns.len());
     for (name, _) in &columns {
@@ -358,7 +358,7 @@ fn fits(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> Result<(),
     Ok(())
 }
 
-fn fill(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> Result<(), Failure> {
+fn fill(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> Result<(), EmbeddedError> {
     let marks = vec!["?"; sheet.names().len()].join(", ");
     let insert = format!("INSERT INTO {} VALUES ({marks})", quoted(table));
     let mut statement = transaction.prepare(&insert)?;

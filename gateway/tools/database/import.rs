@@ -13,7 +13,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::connections::{EMBEDDED, Shared, columns_schema};
 use super::csv::Sheet;
-use super::embedded::{Embedded, Failure, Mode, Owner};
+use super::embedded::{Embedded, EmbeddedError, Mode, Owner};
 use crate::tool::{
     Arguments, Client, Effect, Output, STRICT, Tool, ToolError, ToolSpec, first_chars, list_schema,
 };
@@ -48,7 +48,7 @@ fn table(arguments: &Arguments) -> Result<&str, ToolError> {
 async fn blocking<T: Send + 'static>(
     embedded: &Embedded,
     place: OwnedSemaphorePermit,
-    work: impl FnOnce(&Embedded) -> Result<T, Failure> + Send + 'static,
+    work: impl FnOnce(&Embedded) -> Result<T, EmbeddedError> + Send + 'static,
 ) -> Result<T, ToolError> {
     let embedded = embedded.clone();
     let done = tokio::task::spawn_blocking(move || {

@@ -22,7 +22,7 @@ use super::config::{Limits, Network};
 use crate::tool::ToolError;
 use exchange::{clean, forget, forgotten, own, parameter, row};
 use held::Held;
-use wire::{Session, Trouble};
+use wire::{Session, WireError};
 
 /// How long a caller waits for a place in the pool.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -143,7 +143,7 @@ impl Postgres {
     }
 
     /// A new session, and what its role may do beyond reading tables where that matters.
-    async fn look(&self) -> Result<(Session, String), Trouble> {
+    async fn look(&self) -> Result<(Session, String), WireError> {
         let mut session = Session::open(&self.connector, &self.network).await?;
         if self.network.privileged {
             return Ok((session, String::new()));
@@ -157,12 +157,12 @@ impl Postgres {
         Ok((session, "unknown".into()))
     }
 
-    fn report_unreachable(&self, trouble: &Trouble) -> ToolError {
+    fn report_unreachable(&self, trouble: &WireError) -> ToolError {
         let Network { database, host, .. } = &self.network;
         tracing::warn!(%database, %host, ?trouble, "no connection");
         let words = match trouble {
-            Trouble::Lost(words) | Trouble::Refused { message: words, .. } => words,
-            Trouble::Large => "an answer to its first question is too large",
+            WireError::Lost(words) | WireError::Refused { message: words, .. } => words,
+            WireError::Large => "an answer to its first question is too large",
         };
         *self.refusal.lock() = Some(self.network.without_password(words));
         unreachable(words)
@@ -182,7 +182,7 @@ impl Postgres {
         session.max_message = ask.max_bytes.saturating_add(1 << 16);
         let columns = match self.begin(session, ask).await {
             Ok(columns) => Ok(columns),
-            Err(Trouble::Lost(_)) if reused => {
+            Err(WireError::Lost(_)) if reused => {
                 held.session = None;
                 return None;
             }
@@ -190,7 +190,7 @@ impl Postgres {
         };
         let done = match columns {
             Ok(columns) => self.finish(session, ask, columns).await,
-            Err(lost @ (Trouble::Lost(_) | Trouble::Large)) => Err(lost),
+            Err(lost @ (WireError::Lost(_) | WireError::Large)) => Err(lost),
             Err(refused) => match clean(session).await {
                 Ok(()) => Err(refused),
                 Err(lost) => Err(lost),
@@ -204,7 +204,7 @@ impl Postgres {
                 }
                 Some(Ok(answer))
             }
-            Err(Trouble::Refused { code, message }) => {
+            Err(WireError::Refused { code, message }) => {
                 self.idle.lock().extend(held.session.take());
                 // The same code is used when somebody else cancels it.
                 if code == CANCELED && began.elapsed() >= ask.timeout {
@@ -214,16 +214,20 @@ impl Postgres {
                     "PostgreSQL refuses the statement: {message} [{code}]"
                 ))))
             }
-            Err(Trouble::Lost(words)) => {
+            Err(WireError::Lost(words)) => {
                 tracing::warn!(database = %self.network.database, words, "a connection was lost");
                 Some(Err(ToolError::new("the connection to the database was lost: try again")))
             }
-            Err(Trouble::Large) => Some(Err(ask.large())),
+            Err(WireError::Large) => Some(Err(ask.large())),
         }
     }
 
     /// Opens the transaction and prepares the statement in it, in one round trip.
-    async fn begin(&self, session: &mut Session, ask: &Ask) -> Result<Vec<(u32, Column)>, Trouble> {
+    async fn begin(
+        &self,
+        session: &mut Session,
+        ask: &Ask,
+    ) -> Result<Vec<(u32, Column)>, WireError> {
         session.add("BEGIN TRANSACTION READ ONLY")?;
         session.prepare("", SETTINGS)?;
         session.bind("", &[milliseconds(ask.timeout), milliseconds(self.limits.lock_timeout)])?;
@@ -237,7 +241,7 @@ impl Postgres {
                 Ok(Message::NoData) => described = None,
                 Ok(Message::ReadyForQuery(body)) => break body.status(),
                 Ok(_) => {}
-                Err(lost @ (Trouble::Lost(_) | Trouble::Large)) => return Err(lost),
+                Err(lost @ (WireError::Lost(_) | WireError::Large)) => return Err(lost),
                 Err(refused) => {
                     session.ready().await?;
                     return Err(refused);
@@ -245,10 +249,10 @@ impl Postgres {
             }
         };
         if status != b'T' {
-            return Err(Trouble::Lost("there is no transaction".into()));
+            return Err(WireError::Lost("there is no transaction".into()));
         }
         let Some(described) = described else {
-            return Err(Trouble::Refused {
+            return Err(WireError::Refused {
                 code: "-".into(),
                 message: "the statement gives no rows".into(),
             });
@@ -260,7 +264,7 @@ impl Postgres {
         &self,
         session: &mut Session,
         rows: &RowDescriptionBody,
-    ) -> Result<Vec<(u32, Column)>, Trouble> {
+    ) -> Result<Vec<(u32, Column)>, WireError> {
         let mut fields = Vec::new();
         let mut all = rows.fields();
         while let Some(field) = all.next()? {
@@ -310,7 +314,7 @@ impl Postgres {
         session: &mut Session,
         ask: &Ask,
         columns: Vec<(u32, Column)>,
-    ) -> Result<(Answer, bool), Trouble> {
+    ) -> Result<(Answer, bool), WireError> {
         let parameters: Vec<Option<String>> = ask.parameters.iter().map(parameter).collect();
         session.bind("caller", &parameters)?;
         session.execute(i32::try_from(ask.max_rows + 1).unwrap_or(i32::MAX))?;
@@ -331,7 +335,7 @@ impl Postgres {
                 }
                 Ok(Message::ReadyForQuery(_)) => break,
                 Ok(_) => {}
-                Err(lost @ (Trouble::Lost(_) | Trouble::Large)) => return Err(lost),
+                Err(lost @ (WireError::Lost(_) | WireError::Large)) => return Err(lost),
                 Err(words) => refused = refused.or(Some(words)),
             }
         }

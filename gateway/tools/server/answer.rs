@@ -9,7 +9,7 @@ use lockgate_upstream::Call;
 use serde_json::{Value, json};
 
 use super::Server;
-use super::payload::{Rejection, build_result, read_object, text_of, timeout_error};
+use super::payload::{PayloadError, build_result, read_object, text_of, timeout_error};
 use crate::provider::{CompletionRequest, CompletionTarget};
 use crate::registry::{CallOutcome, Entry};
 use crate::schema;
@@ -19,7 +19,7 @@ use crate::tool::{Arguments, Client, MAX_TIMEOUT, ToolError};
 const VALUES: usize = 100;
 
 impl Server {
-    pub(super) async fn answer_call(&self, call: &Call<'_>) -> Result<Value, Rejection> {
+    pub(super) async fn answer_call(&self, call: &Call<'_>) -> Result<Value, PayloadError> {
         let client = Client { channel: call.channel.clone(), caller_view: call.caller_view };
         match call.method {
             Method::ToolsCall => Ok(self.call_tool(call, client).await?),
@@ -28,7 +28,7 @@ impl Server {
             Method::Complete => Ok(self.complete_argument(call)?),
             other => {
                 let words = format!("method not found: {}", other.as_str());
-                Err(Rejection { code: code::METHOD_NOT_FOUND, words })
+                Err(PayloadError { code: code::METHOD_NOT_FOUND, words })
             }
         }
     }
@@ -64,7 +64,11 @@ impl Server {
         provider.prompt(call.target, &arguments, client).await
     }
 
-    async fn read_resource(&self, call: &Call<'_>, client: Client<'_>) -> Result<Value, Rejection> {
+    async fn read_resource(
+        &self,
+        call: &Call<'_>,
+        client: Client<'_>,
+    ) -> Result<Value, PayloadError> {
         let read = match &self.provider {
             Some(provider) => provider.read(call.target, client).await,
             None => Ok(None),
@@ -72,7 +76,7 @@ impl Server {
         match read {
             Ok(Some(contents)) => Ok(contents.result()),
             Ok(None) => Err("resource not found".to_owned().into()),
-            Err(words) => Err(Rejection { code: code::INTERNAL, words }),
+            Err(words) => Err(PayloadError { code: code::INTERNAL, words }),
         }
     }
 

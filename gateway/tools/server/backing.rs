@@ -4,7 +4,7 @@
 use std::sync::{Arc, Weak};
 use std::time::SystemTime;
 
-use lockgate_upstream::{Event, ServerId, Stage, State, Status, Trouble};
+use lockgate_upstream::{Event, ServerId, Stage, StageError, State, Status};
 use tokio::sync::watch;
 
 use super::Server;
@@ -36,7 +36,7 @@ impl Server {
         };
         self.status.rcu(|old| {
             let mut new = Status::clone(old);
-            new.trouble = words.map(|words| Trouble {
+            new.trouble = words.map(|words| StageError {
                 stage: Stage::Run,
                 words: words.clone(),
                 stderr: Vec::new(),

@@ -10,13 +10,13 @@ use serde_json::{Map, Value, json};
 use crate::tool::{Effect, Output, STRICT, ToolError, ToolSpec};
 
 /// What is wrong with a request: a code of JSON-RPC, and a sentence.
-pub(super) struct Rejection {
+pub(super) struct PayloadError {
     pub(super) code: i64,
     pub(super) words: String,
 }
 
 /// What is not said otherwise is wrong in the parameters.
-impl From<String> for Rejection {
+impl From<String> for PayloadError {
     fn from(words: String) -> Self {
         Self { code: code::INVALID_PARAMS, words }
     }

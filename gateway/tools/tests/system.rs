@@ -2,7 +2,7 @@
 
 use lockgate_protocol::capabilities::Offers;
 use lockgate_upstream::{
-    Catalog, Instance, Item, Peer, Stage, State, Status, Subscription, Trouble,
+    Catalog, Instance, Item, Peer, Stage, StageError, State, Status, Subscription,
 };
 
 use super::*;
@@ -87,7 +87,7 @@ impl Upstream for Failing {
     fn status(&self) -> Arc<Status> {
         let words = format!("connecting to https://user:{SECRET}@10.1.2.3/ failed");
         let trouble =
-            Trouble { stage: Stage::Connect, words, stderr: vec![format!("TOKEN={SECRET}")] };
+            StageError { stage: Stage::Connect, words, stderr: vec![format!("TOKEN={SECRET}")] };
         let peer = Peer {
             era: Era::Modern,
             revision: lockgate_protocol::revision::Revision::V2026_07_28,
@@ -121,7 +121,7 @@ impl Upstream for Failing {
         unreachable!("nobody calls it")
     }
 
-    fn call<'a>(&'a self, _: Call<'a>) -> BoxFuture<'a, Result<Answer, Failure>> {
+    fn call<'a>(&'a self, _: Call<'a>) -> BoxFuture<'a, Result<Answer, UpstreamError>> {
         Box::pin(std::future::pending())
     }
 
@@ -129,7 +129,7 @@ impl Upstream for Failing {
         &'a self,
         _: &'a str,
         _: &'a Caller,
-    ) -> BoxFuture<'a, Result<Subscription, Failure>> {
+    ) -> BoxFuture<'a, Result<Subscription, UpstreamError>> {
         Box::pin(std::future::pending())
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::connection::Connection;
-use crate::failure::Failure;
+use crate::failure::UpstreamError;
 use crate::shared::Shared;
 use crate::status::State;
 
@@ -15,7 +15,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const RETRY_TIMEOUT: Duration = Duration::from_secs(2);
 impl Shared {
     /// The connection that everybody shares, once there is one.
-    pub(super) async fn coming_up(&self) -> Result<Arc<Connection>, Failure> {
+    pub(super) async fn coming_up(&self) -> Result<Arc<Connection>, UpstreamError> {
         self.called.notify_one();
         let failed = self.recovery.failed();
         let deadline =

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::call::{Call, ClientChannel, QuestionError, ResponseSink};
-use crate::failure::{Failure, Kind};
+use crate::failure::{Kind, UpstreamError};
 use crate::future::BoxFuture;
 use crate::shared::Shared;
 
@@ -48,12 +48,12 @@ const LOOK: Duration = Duration::from_millis(100);
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Runs `work` for at most `limit`, not counting the time in which the client is asked something.
-pub(super) async fn within<T, F: Future<Output = Result<T, Failure>>>(
+pub(super) async fn within<T, F: Future<Output = Result<T, UpstreamError>>>(
     shared: &Arc<Shared>,
     limit: Duration,
     call: &Call<'_>,
     work: impl FnOnce(Turn) -> F,
-) -> Result<T, Failure> {
+) -> Result<T, UpstreamError> {
     let sink = call.sink.as_deref();
     if let Some(channel) = call.channel.clone().filter(|_| call.caller.interactive) {
         let clock = Arc::new(Clock::new(limit));
@@ -85,9 +85,9 @@ pub(super) async fn within<T, F: Future<Output = Result<T, Failure>>>(
     }
 }
 
-fn late(limit: Duration) -> Failure {
+fn late(limit: Duration) -> UpstreamError {
     let words = format!("the server did not answer within {} s", limit.as_secs());
-    Failure::new(Kind::Timeout, words).after_send()
+    UpstreamError::new(Kind::Timeout, words).after_send()
 }
 
 /// The time in which the client did not read its answer, which is not the server's.
@@ -98,8 +98,8 @@ fn client_wait(sink: Option<&dyn ResponseSink>) -> Duration {
 async fn beside_questions<T>(
     watched: Arc<Watched>,
     sink: Option<&dyn ResponseSink>,
-    work: impl Future<Output = Result<T, Failure>>,
-) -> Result<T, Failure> {
+    work: impl Future<Output = Result<T, UpstreamError>>,
+) -> Result<T, UpstreamError> {
     let clock = &watched.clock;
     let _vacate = Vacate(Arc::clone(clock));
     let mut work = std::pin::pin!(work);
@@ -155,7 +155,7 @@ struct ClockState {
     /// The call's place among those that run at the server.
     place: Option<Permit>,
     /// Why there was no further place.
-    refusal: Option<Failure>,
+    refusal: Option<UpstreamError>,
 }
 
 impl Clock {
@@ -195,12 +195,12 @@ impl Clock {
         self.start + self.limit + state.total + asked
     }
 
-    fn refuse(&self, refusal: Failure) {
+    fn refuse(&self, refusal: UpstreamError) {
         self.state.lock().refusal = Some(refusal);
         self.news.notify_one();
     }
 
-    async fn refused(&self) -> Failure {
+    async fn refused(&self) -> UpstreamError {
         loop {
             let refusal = self.state.lock().refusal.take();
             if let Some(refusal) = refusal {

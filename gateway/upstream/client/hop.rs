@@ -7,7 +7,7 @@ use lockgate_telemetry::{CallTrace, Network, Note, OperationSpan, Target, TraceC
 use crate::call::{Answer, Call};
 use crate::config::Transport;
 use crate::connection::{Connection, ServerTransport};
-use crate::failure::Failure;
+use crate::failure::UpstreamError;
 use crate::shared::Shared;
 
 /// The request `id` goes out on `connection`: the context to send with it.
@@ -30,7 +30,7 @@ pub(super) fn begin(
 }
 
 /// How it ended.
-pub(super) fn end(trace: &CallTrace, result: &Result<Answer, Failure>) {
+pub(super) fn end(trace: &CallTrace, result: &Result<Answer, UpstreamError>) {
     trace.end(|span| match result {
         Ok(answer) => match &answer.outcome {
             Outcome::Error(error) => {

@@ -8,16 +8,16 @@ use lockgate_protocol::scan;
 
 use crate::breaker::Breaker;
 use crate::call::{Answer, AnswerKind};
-use crate::failure::{Failure, Kind};
+use crate::failure::{Kind, UpstreamError};
 use crate::server_id::ServerId;
 
 pub(super) fn is_header_mismatch(answer: &Answer) -> bool {
     matches!(answer.outcome, Outcome::Error(error) if error.code == code::HEADER_MISMATCH)
 }
 
-pub(super) fn no_header_mismatch(answer: Answer) -> Result<Answer, Failure> {
+pub(super) fn no_header_mismatch(answer: Answer) -> Result<Answer, UpstreamError> {
     if is_header_mismatch(&answer) {
-        return Err(Failure::new(
+        return Err(UpstreamError::new(
             Kind::Garbage,
             "the server does not accept the headers that its own tool definition asks for",
         ));
@@ -26,7 +26,7 @@ pub(super) fn no_header_mismatch(answer: Answer) -> Result<Answer, Failure> {
 }
 
 /// Sorts an answer by its `resultType`.
-pub(super) fn read(response: Response, modern: bool) -> Result<Answer, Failure> {
+pub(super) fn read(response: Response, modern: bool) -> Result<Answer, UpstreamError> {
     let kind = match &response.outcome {
         Outcome::Error(_) => AnswerKind::Error,
         Outcome::Result(..) if !modern => AnswerKind::Complete,
@@ -38,7 +38,7 @@ pub(super) fn read(response: Response, modern: bool) -> Result<Answer, Failure> 
                 Some(b"\"input_required\"") => AnswerKind::InputRequired,
                 Some(b"\"task\"") => AnswerKind::Task,
                 Some(_) => {
-                    return Err(Failure::new(
+                    return Err(UpstreamError::new(
                         Kind::Garbage,
                         "the server answered with a kind of result that was not agreed on",
                     )
@@ -54,7 +54,7 @@ pub(super) fn read(response: Response, modern: bool) -> Result<Answer, Failure> 
 pub(super) struct Verdict<'a>(pub(super) Option<&'a Breaker>);
 
 impl Verdict<'_> {
-    pub(super) fn pass(mut self, result: &Result<Answer, Failure>, server: &ServerId) {
+    pub(super) fn pass(mut self, result: &Result<Answer, UpstreamError>, server: &ServerId) {
         let Some(breaker) = self.0.take() else { return };
         match result {
             Err(failure) if failure.is_transport() => {

@@ -5,24 +5,24 @@ use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use lockgate_admission::{CallerId, Permit, Refused};
+use lockgate_admission::{CallerId, ConcurrencyError, Permit};
 
 use super::Shared;
-use crate::failure::{Failure, Kind};
+use crate::failure::{Kind, UpstreamError};
 
 /// How often the log says that calls are turned away, in milliseconds.
 const QUIET_MS: u64 = 10_000;
 
 impl Shared {
     /// A place among the calls that run at once, at once or after waiting for it.
-    pub(super) async fn enter(&self, caller: CallerId) -> Result<Permit, Failure> {
+    pub(super) async fn enter(&self, caller: CallerId) -> Result<Permit, UpstreamError> {
         match self.calls.try_acquire(caller) {
             Some(permit) => Ok(permit),
             None => Box::pin(self.queue(caller)).await,
         }
     }
 
-    async fn queue(&self, caller: CallerId) -> Result<Permit, Failure> {
+    async fn queue(&self, caller: CallerId) -> Result<Permit, UpstreamError> {
         let mut turn = pin!(self.calls.acquire(caller));
         loop {
             let stalled = self.stalled_for();
@@ -52,7 +52,7 @@ impl Shared {
         full.min(self.last_heard.get().elapsed())
     }
 
-    fn stalled(&self, silent: Duration) -> Failure {
+    fn stalled(&self, silent: Duration) -> UpstreamError {
         self.note_refusal(
             "its queue is given up: it has said nothing while all its places are taken",
         );
@@ -63,7 +63,7 @@ impl Shared {
                 sent to it \
              (servers.NAME.stall_timeout)"
         );
-        Failure::new(Kind::Stalled, words).retry_after(self.config.load().stall_timeout)
+        UpstreamError::new(Kind::Stalled, words).retry_after(self.config.load().stall_timeout)
     }
 
     /// One line for all that are turned away within [`QUIET_MS`].
@@ -86,11 +86,11 @@ impl Shared {
         }
     }
 
-    fn refused(&self, refused: Refused) -> Failure {
+    fn refused(&self, refused: ConcurrencyError) -> UpstreamError {
         self.note_refusal("calls are turned away: too many run and wait");
         let bounds = self.calls.bounds();
         let (kind, words) = match refused {
-            Refused::Full => {
+            ConcurrencyError::Full => {
                 let words = format!(
                     "{} calls run and {} wait already (servers.NAME.concurrency, \
                         servers.NAME.queue)",
@@ -98,17 +98,17 @@ impl Shared {
                 );
                 (Kind::Overloaded, words)
             }
-            Refused::Displaced => {
+            ConcurrencyError::Displaced => {
                 let words = "too many calls of this caller or its organisation wait for it, and \
                     others wait as well (servers.NAME.queue)";
                 (Kind::Overloaded, words.to_owned())
             }
-            Refused::PoolFull => (
+            ConcurrencyError::PoolFull => (
                 Kind::Busy,
                 "too many calls wait for servers of this gateway (limits.queued_requests)"
                     .to_owned(),
             ),
         };
-        Failure::new(kind, words).retry_after(self.calls.expected_wait())
+        UpstreamError::new(kind, words).retry_after(self.calls.expected_wait())
     }
 }

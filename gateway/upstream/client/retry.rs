@@ -8,17 +8,17 @@ use super::Shared;
 use super::outcome::no_header_mismatch;
 use crate::call::{Answer, Call, ClientChannel};
 use crate::connection::Connection;
-use crate::failure::{Failure, Kind};
+use crate::failure::{Kind, UpstreamError};
 
 impl Shared {
     /// What may be done after a first attempt that did not work out.
     pub(super) async fn retry(
         &self,
-        first: Result<Answer, Failure>,
+        first: Result<Answer, UpstreamError>,
         connection: &Arc<Connection>,
         call: &Call<'_>,
         channel: Option<Arc<dyn ClientChannel>>,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<Answer, UpstreamError> {
         let Err(failure) = first else {
             // It refused the headers that we made from an older definition, so nothing ran.
             self.stale.notify_one();
@@ -34,7 +34,7 @@ impl Shared {
                 if !call.method.is_safe() {
                     let words = "the server had lost the session; it is renewed now, and the call \
                         was not repeated";
-                    return Err(Failure::new(Kind::Lost, words));
+                    return Err(UpstreamError::new(Kind::Lost, words));
                 }
             }
             Kind::Lost if call.method.is_safe() => {}

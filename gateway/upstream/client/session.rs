@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::call::{Call, Caller, ClientSession};
 use crate::config::{self, Transport};
 use crate::connection::Connection;
-use crate::failure::{Failure, Kind};
+use crate::failure::{Kind, UpstreamError};
 use crate::health;
 use crate::health::SilentEnds;
 use crate::open::{Role, SessionRole, follow_session, open};
@@ -25,7 +25,7 @@ impl Shared {
         &self,
         caller: &Caller,
         about: (Method, &str),
-    ) -> Result<Arc<Connection>, Failure> {
+    ) -> Result<Arc<Connection>, UpstreamError> {
         let shared = self.shared_connection().await?;
         match &caller.session {
             Some(session)
@@ -69,7 +69,7 @@ impl Shared {
         session: &Arc<dyn ClientSession>,
         caller: &Caller,
         shared: Arc<Connection>,
-    ) -> Result<Arc<Connection>, Failure> {
+    ) -> Result<Arc<Connection>, UpstreamError> {
         let most = match self.config.load().transport {
             Transport::Stdio { .. } => MAX_PROCESSES,
             Transport::Http { .. } | Transport::Sse { .. } => MAX_SESSIONS,
@@ -77,7 +77,7 @@ impl Shared {
         let Some(slot) = self.sessions.slot(session.key(), caller.id.principal(), most) else {
             if self.config.load().sessions == config::Sessions::Client {
                 let words = format!("{most} clients have a connection of their own already");
-                return Err(Failure::new(Kind::Overloaded, words));
+                return Err(UpstreamError::new(Kind::Overloaded, words));
             }
             // Without a question it is answered there as well.
             tracing::info!(server = %self.id, most, "a client shares the connection of all: too \
@@ -89,7 +89,7 @@ impl Shared {
             // The client ended its session while the connection was opened.
             let gone = Arc::clone(connection);
             tokio::spawn(async move { gone.close(GRACE).await });
-            return Err(Failure::new(Kind::Lost, "the client's session has ended"));
+            return Err(UpstreamError::new(Kind::Lost, "the client's session has ended"));
         }
         if connection.is_open() {
             return Ok(Arc::clone(connection));
@@ -97,7 +97,7 @@ impl Shared {
         self.sessions.remove(session.key(), connection);
         let lost = Arc::clone(connection);
         tokio::spawn(async move { lost.close(GRACE).await });
-        Err(Failure::new(
+        Err(UpstreamError::new(
             Kind::Lost,
             "the server's connection for this session has ended; the next call opens a new one",
         ))
@@ -107,7 +107,7 @@ impl Shared {
         &self,
         session: &Arc<dyn ClientSession>,
         caller: &Caller,
-    ) -> Result<Arc<Connection>, Failure> {
+    ) -> Result<Arc<Connection>, UpstreamError> {
         let mut capabilities: Value =
             serde_json::from_slice(&caller.capabilities).unwrap_or(Value::Null);
         if let Some(Value::Object(roots)) = capabilities.get_mut("roots")
@@ -123,7 +123,7 @@ impl Shared {
         });
         let (connection, _) = open(self, role).await.map_err(|refused| {
             let kind = if refused.needs_auth { Kind::NeedsAuth } else { Kind::Unavailable };
-            Failure::new(kind, refused.trouble.to_string())
+            UpstreamError::new(kind, refused.trouble.to_string())
         })?;
         let connection = Arc::new(connection);
         follow_session(&connection).await;

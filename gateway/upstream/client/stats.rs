@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use super::Shared;
-use crate::failure::{Failure, Kind};
+use crate::failure::{Kind, UpstreamError};
 use crate::status::{State, Stats};
 
 impl Shared {
     /// Why no call can be made now.
-    pub(super) fn unavailable(&self) -> Failure {
+    pub(super) fn unavailable(&self) -> UpstreamError {
         let status = self.status.load();
         let words = match (&status.trouble, status.state) {
             (_, State::Disabled) => "the server is switched off".to_owned(),
@@ -17,7 +17,7 @@ impl Shared {
         };
         let kind =
             if status.state == State::NeedsAuth { Kind::NeedsAuth } else { Kind::Unavailable };
-        Failure::new(kind, words).retry_after(Duration::from_secs(1))
+        UpstreamError::new(kind, words).retry_after(Duration::from_secs(1))
     }
 
     pub(super) fn stats(&self) -> Stats {

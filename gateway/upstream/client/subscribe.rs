@@ -13,7 +13,7 @@ use lockgate_protocol::write;
 
 use crate::call::{Caller, Subscription};
 use crate::connection::{Ask, Connection, refused};
-use crate::failure::{Failure, Kind};
+use crate::failure::{Kind, UpstreamError};
 use crate::shared::Shared;
 use crate::topics::{SessionTopics, Topic, Wanted};
 
@@ -32,7 +32,7 @@ impl Shared {
         self: &Arc<Self>,
         uri: &str,
         caller: &Caller,
-    ) -> Result<Subscription, Failure> {
+    ) -> Result<Subscription, UpstreamError> {
         let subscribing = self.subscribe_there(uri, caller);
         let limit = self.config.load().call_timeout;
         match tokio::time::timeout(limit, subscribing).await {
@@ -45,7 +45,7 @@ impl Shared {
         self: &Arc<Self>,
         uri: &str,
         caller: &Caller,
-    ) -> Result<Subscription, Failure> {
+    ) -> Result<Subscription, UpstreamError> {
         let connection = match self.connection_for(caller, (Method::Subscribe, uri)).await {
             // Nothing was asked on the one that has ended.
             Err(failure) if failure.kind == Kind::Lost => {
@@ -54,7 +54,10 @@ impl Shared {
             other => other?,
         };
         if !connection.peer.offers.subscribe {
-            return Err(Failure::new(Kind::Garbage, "the server does not offer subscriptions"));
+            return Err(UpstreamError::new(
+                Kind::Garbage,
+                "the server does not offer subscriptions",
+            ));
         }
         match connection.session_key() {
             Some(session) => {
@@ -68,7 +71,11 @@ impl Shared {
         }
     }
 
-    async fn subscribe_shared(&self, uri: &str, connection: &Connection) -> Result<(), Failure> {
+    async fn subscribe_shared(
+        &self,
+        uri: &str,
+        connection: &Connection,
+    ) -> Result<(), UpstreamError> {
         let claim = Claim::new(&self.wanted, Topic::Resource(uri.to_owned()));
         match connection.era() {
             Era::Legacy => subscribe_confirmed(connection, uri, claim.first).await?,
@@ -86,7 +93,7 @@ impl Shared {
         caller: &Caller,
         connection: &Arc<Connection>,
         session: u64,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), UpstreamError> {
         let added = self.session_topics.add(session, uri);
         let claim = SessionClaim { topics: &self.session_topics, session, uri, is_kept: false };
         if let Some(over) = added.begun {
@@ -112,14 +119,14 @@ impl Shared {
         connection.tell_updated();
     }
 
-    pub(super) async fn watch_task(&self, id: &str) -> Result<(), Failure> {
+    pub(super) async fn watch_task(&self, id: &str) -> Result<(), UpstreamError> {
         let connection = self.shared_connection().await?;
         let offers = &connection.peer.offers;
         match connection.era() {
             // It tells of them without being asked.
             Era::Legacy if offers.legacy_tasks => return Ok(()),
             Era::Modern if offers.tasks => {}
-            _ => return Err(Failure::new(Kind::Garbage, "the server has no tasks")),
+            _ => return Err(UpstreamError::new(Kind::Garbage, "the server has no tasks")),
         }
         let claim = Claim::new(&self.wanted, Topic::Task(id.to_owned()));
         self.acknowledged(&claim.topic, claim.first).await?;
@@ -133,7 +140,7 @@ impl Shared {
         }
     }
 
-    async fn acknowledged(&self, topic: &Topic, first: bool) -> Result<(), Failure> {
+    async fn acknowledged(&self, topic: &Topic, first: bool) -> Result<(), UpstreamError> {
         if first {
             self.wanted.changed.notify_one();
         }
@@ -150,7 +157,7 @@ impl Shared {
             Ok(acknowledged) => Ok(acknowledged),
             Err(_) => {
                 let words = "the server did not acknowledge the subscription";
-                Err(Failure::new(Kind::Timeout, words))
+                Err(UpstreamError::new(Kind::Timeout, words))
             }
         }
     }
@@ -278,18 +285,18 @@ async fn subscribe_confirmed(
     connection: &Connection,
     uri: &str,
     is_first: bool,
-) -> Result<(), Failure> {
+) -> Result<(), UpstreamError> {
     if !is_first && connection.subscribed.lock().contains(uri) {
         return Ok(());
     }
     subscribe_legacy(connection, uri).await
 }
 
-fn not_confirmed() -> Failure {
-    Failure::new(Kind::Timeout, "the server did not confirm the subscription")
+fn not_confirmed() -> UpstreamError {
+    UpstreamError::new(Kind::Timeout, "the server did not confirm the subscription")
 }
 
-async fn subscribe_legacy(connection: &Connection, uri: &str) -> Result<(), Failure> {
+async fn subscribe_legacy(connection: &Connection, uri: &str) -> Result<(), UpstreamError> {
     let params = [("uri", Some(write::quoted(uri)))];
     let asking = connection.ask(Ask::own(Method::Subscribe, &params));
     let Ok(answered) = tokio::time::timeout(ACKNOWLEDGE, asking).await else {

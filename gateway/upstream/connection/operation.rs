@@ -8,7 +8,7 @@ use lockgate_protocol::jsonrpc::{Outcome, Response};
 use lockgate_protocol::scan;
 use lockgate_telemetry::{Ending, OperationLabels, ServerMetrics, TOOL_ERROR, ToolMetrics};
 
-use crate::failure::Failure;
+use crate::failure::UpstreamError;
 
 /// See the module.
 pub(super) struct ClientOperation {
@@ -31,7 +31,7 @@ impl ClientOperation {
         Self { server, tool, labels, began: Instant::now(), limit, is_over: false }
     }
 
-    pub(super) fn end(mut self, answer: &Result<Response, Failure>) {
+    pub(super) fn end(mut self, answer: &Result<Response, UpstreamError>) {
         self.is_over = true;
         self.labels.ending = match answer {
             Ok(response) => match &response.outcome {

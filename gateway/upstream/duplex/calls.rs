@@ -9,10 +9,10 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::call::ClientChannel;
-use crate::failure::{Failure, Kind};
+use crate::failure::{Kind, UpstreamError};
 
 /// What an answer is sent through.
-type Answer = oneshot::Sender<Result<Response, Failure>>;
+type Answer = oneshot::Sender<Result<Response, UpstreamError>>;
 
 /// What a pending request is for.
 pub(super) enum Role {
@@ -91,11 +91,14 @@ impl Calls {
         &self,
         id: u64,
         role: Role,
-    ) -> Result<oneshot::Receiver<Result<Response, Failure>>, Failure> {
+    ) -> Result<oneshot::Receiver<Result<Response, UpstreamError>>, UpstreamError> {
         let (answer, receiver) = oneshot::channel();
         let mut state = self.0.lock();
         if state.over || state.pending.contains_key(&id) {
-            return Err(Failure::new(Kind::Unavailable, "the connection to the server is over"));
+            return Err(UpstreamError::new(
+                Kind::Unavailable,
+                "the connection to the server is over",
+            ));
         }
         state.highest = state.highest.max(Some(id));
         if matches!(role, Role::Call(_)) {
@@ -118,7 +121,7 @@ impl Calls {
     }
 
     /// Gives an answer to whoever waits for it.
-    pub(super) fn settle(&self, id: u64, answer: Result<Response, Failure>) -> Found {
+    pub(super) fn settle(&self, id: u64, answer: Result<Response, UpstreamError>) -> Found {
         let mut state = self.0.lock();
         let Some((waiting, _role)) = state.take(id) else {
             return if state.highest >= Some(id) { Found::Late } else { Found::Never };

@@ -19,7 +19,7 @@ use tokio::task::AbortHandle;
 
 use super::calls::{Calls, Found};
 use super::line::{Addressee, Ends, Line, number};
-use crate::failure::{Failure, Kind};
+use crate::failure::{Kind, UpstreamError};
 use crate::inbox::Inbox;
 use crate::incoming::Intake;
 use crate::open_questions::OpenQuestions;
@@ -50,7 +50,7 @@ pub(crate) trait Outgoing: Send + Sync + 'static {
         id: Option<u64>,
         text: Bytes,
         voucher: Option<Arc<dyn Voucher>>,
-    ) -> Result<(), Failure>;
+    ) -> Result<(), UpstreamError>;
     /// Takes a request back; true when nothing of it has left or ever will.
     fn withdraw(&self, id: u64) -> bool;
     /// Takes nothing more; what it has taken still leaves.
@@ -64,14 +64,14 @@ pub(crate) trait Outgoing: Send + Sync + 'static {
 ///
 /// # Errors
 /// There is no memory for it; nothing was sent.
-pub(crate) fn count_outgoing(text: Bytes, budget: &Arc<Budget>) -> Result<Bytes, Failure> {
+pub(crate) fn count_outgoing(text: Bytes, budget: &Arc<Budget>) -> Result<Bytes, UpstreamError> {
     if text.len() <= FREE {
         return Ok(text);
     }
     let mut hold = Hold::none(Arc::clone(budget));
     match hold.admit(text.len()) {
         Ok(()) => Ok(counted(text, hold)),
-        Err(Full) => Err(Failure::new(
+        Err(Full) => Err(UpstreamError::new(
             Kind::Overloaded,
             "there is no memory for the request (limits.bytes_in_flight)",
         )),
@@ -158,8 +158,10 @@ impl Exchange {
         let waiting = self.calls.end();
         let unsent = self.outgoing.end();
         for (id, answer) in waiting {
-            let failure =
-                Failure::new(Kind::Lost, "the connection to the server broke before it answered");
+            let failure = UpstreamError::new(
+                Kind::Lost,
+                "the connection to the server broke before it answered",
+            );
             let _ =
                 answer.send(Err(if unsent.contains(&id) { failure } else { failure.after_send() }));
         }
@@ -171,12 +173,12 @@ impl Exchange {
     }
 
     /// Fails one call, if it still waits.
-    pub(crate) fn fail(&self, id: u64, failure: Failure) {
+    pub(crate) fn fail(&self, id: u64, failure: UpstreamError) {
         self.calls.settle(id, Err(failure));
     }
 
     /// Fails the only call in flight, if there is exactly one.
-    pub(crate) fn fail_only(&self, failure: Failure) {
+    pub(crate) fn fail_only(&self, failure: UpstreamError) {
         if let Some(id) = self.calls.only() {
             self.fail(id, failure);
         }
@@ -205,7 +207,7 @@ impl Exchange {
     }
 
     /// A message that there is no memory or no time for, of which only the start is known.
-    fn give_up(&self, ends: &Ends, failure: Failure) {
+    fn give_up(&self, ends: &Ends, failure: UpstreamError) {
         let id = match ends.addressee() {
             Addressee::Call(id) => Some(id),
             Addressee::Unknown => self.calls.only(),
@@ -226,7 +228,7 @@ impl Exchange {
         };
         if let Some(id) = id {
             let words = "the server's answer is larger than allowed";
-            self.calls.settle(id, Err(Failure::new(Kind::TooLarge, words).after_send()));
+            self.calls.settle(id, Err(UpstreamError::new(Kind::TooLarge, words).after_send()));
         }
         if !complete {
             self.drop_message("a message larger than allowed", ends);
@@ -237,7 +239,7 @@ impl Exchange {
         match line {
             Line::Text(text) => self.message(text).await,
             Line::TooLong(ends) => self.too_large(&ends, false),
-            Line::NoMemory(ends) => self.give_up(&ends, Failure::no_memory()),
+            Line::NoMemory(ends) => self.give_up(&ends, UpstreamError::no_memory()),
             Line::Skipped(ends) => self.too_large(&ends, true),
         }
     }
@@ -325,7 +327,7 @@ impl Exchange {
         let ends = Ends::of(text);
         if let Addressee::Call(id) = ends.addressee() {
             let words = format!("the server's answer is not a valid message ({refusal})");
-            self.calls.settle(id, Err(Failure::new(Kind::Garbage, words).after_send()));
+            self.calls.settle(id, Err(UpstreamError::new(Kind::Garbage, words).after_send()));
         }
         self.drop_message("something that is not a message", &ends);
     }

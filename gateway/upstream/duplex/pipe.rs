@@ -16,7 +16,7 @@ use tokio::io::AsyncWrite;
 use tokio::sync::Notify;
 
 use super::exchange::{Exchange, Outgoing, count_outgoing};
-use crate::failure::{Failure, Kind};
+use crate::failure::{Kind, UpstreamError};
 use crate::voucher::Voucher;
 
 /// Messages that go into one write.
@@ -156,15 +156,21 @@ impl<W: AsyncWrite + Unpin + Send + 'static> Outgoing for Pipe<W> {
         id: Option<u64>,
         text: Bytes,
         _: Option<Arc<dyn Voucher>>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), UpstreamError> {
         let text = one_line(count_outgoing(text, &self.budget)?);
         let mut state = self.state.lock();
         if state.closing || state.writer.is_none() {
-            return Err(Failure::new(Kind::Unavailable, "the connection to the server is closed"));
+            return Err(UpstreamError::new(
+                Kind::Unavailable,
+                "the connection to the server is closed",
+            ));
         }
         let idle = state.queue.is_empty();
         if !idle && (state.queue.len() >= self.capacity || state.bytes + text.len() > MAX_QUEUED) {
-            return Err(Failure::new(Kind::Overloaded, "the server does not read what it is sent"));
+            return Err(UpstreamError::new(
+                Kind::Overloaded,
+                "the server does not read what it is sent",
+            ));
         }
         state.bytes += text.len();
         state.queue.push_back(Item { id, text });

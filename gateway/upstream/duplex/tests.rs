@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use super::{Bounds, Duplex};
 use crate::call::{ClientChannel, QuestionError};
-use crate::failure::{Failure, Kind};
+use crate::failure::{Kind, UpstreamError};
 use crate::future::BoxFuture;
 use crate::inbox::Inbox;
 use crate::incoming::Intake;
@@ -132,7 +132,7 @@ impl Wire {
         &mut self,
         id: u64,
         client: Option<&'static str>,
-    ) -> JoinHandle<Result<Response, Failure>> {
+    ) -> JoinHandle<Result<Response, UpstreamError>> {
         let channel =
             client.map(|name| Arc::new(Client(name, self.log.clone())) as Arc<dyn ClientChannel>);
         let duplex = self.duplex.clone();
@@ -175,7 +175,9 @@ fn answer(id: u64) -> String {
     format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"of\":{id}}}}}\n")
 }
 
-async fn result(call: JoinHandle<Result<Response, Failure>>) -> Result<String, Failure> {
+async fn result(
+    call: JoinHandle<Result<Response, UpstreamError>>,
+) -> Result<String, UpstreamError> {
     let response = timeout(SOON, call).await.expect("no answer").unwrap()?;
     match response.outcome {
         Outcome::Result(span, _) => {
@@ -185,7 +187,7 @@ async fn result(call: JoinHandle<Result<Response, Failure>>) -> Result<String, F
     }
 }
 
-async fn failure(call: JoinHandle<Result<Response, Failure>>) -> (Kind, bool) {
+async fn failure(call: JoinHandle<Result<Response, UpstreamError>>) -> (Kind, bool) {
     let failure = result(call).await.unwrap_err();
     (failure.kind, failure.sent)
 }

@@ -13,7 +13,7 @@ use tokio::process::ChildStdout;
 use tokio::time::timeout;
 
 use super::{Child, inherited, spawn};
-use crate::status::{Stage, Trouble};
+use crate::status::{Stage, StageError};
 
 const SOON: Duration = Duration::from_secs(10);
 const GRACE: Duration = Duration::from_millis(300);
@@ -29,7 +29,7 @@ fn guard() -> PathBuf {
 async fn start(
     command: &str,
     args: &[&str],
-) -> Result<(Child, pipe::Sender, ChildStdout), Trouble> {
+) -> Result<(Child, pipe::Sender, ChildStdout), StageError> {
     let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
     spawn(&guard(), "test", command, &args, &BTreeMap::new(), None).await
 }

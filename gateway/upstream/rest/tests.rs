@@ -19,8 +19,8 @@ use tokio::net::{TcpListener, TcpStream};
 use super::*;
 use crate::organisations::{Organisations, Sizes};
 use crate::{
-    Answer, Call, Caller, CatalogMemory, Client, Config, EraChoice, Failure, Sessions,
-    Surroundings, Transport, Upstream,
+    Answer, Call, Caller, CatalogMemory, Client, Config, EraChoice, Sessions, Surroundings,
+    Transport, Upstream, UpstreamError,
 };
 
 const SOON: Duration = Duration::from_secs(10);
@@ -137,7 +137,7 @@ fn start(config: Config) -> Arc<Client> {
     client
 }
 
-async fn call(client: &Client) -> Result<Answer, Failure> {
+async fn call(client: &Client) -> Result<Answer, UpstreamError> {
     let text = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
         "params": {"name": "t", "arguments": {}}})
     .to_string();

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use super::request::{make_request, read_status};
 use crate::duplex::{Exchange, Outgoing, count_outgoing};
-use crate::failure::{Failure, Kind};
+use crate::failure::{Kind, UpstreamError};
 use crate::voucher::{Identification, Voucher};
 
 /// Requests that are posted at once.
@@ -82,16 +82,22 @@ impl Outgoing for Posts {
         id: Option<u64>,
         text: Bytes,
         voucher: Option<Arc<dyn Voucher>>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), UpstreamError> {
         let text = count_outgoing(text, &self.budget)?;
         let mut state = self.state.lock();
         if state.closing {
-            return Err(Failure::new(Kind::Unavailable, "the connection to the server is closed"));
+            return Err(UpstreamError::new(
+                Kind::Unavailable,
+                "the connection to the server is closed",
+            ));
         }
         if state.queue.len() >= self.capacity
             || !state.queue.is_empty() && state.bytes + text.len() > MAX_QUEUED
         {
-            return Err(Failure::new(Kind::Overloaded, "the server does not take what it is sent"));
+            return Err(UpstreamError::new(
+                Kind::Overloaded,
+                "the server does not take what it is sent",
+            ));
         }
         state.bytes += text.len();
         state.queue.push_back(Item { id, text, voucher });
@@ -171,18 +177,18 @@ async fn deliver_within(
     wait: Duration,
     origin: &Origin,
     message: http::Request<Payload>,
-) -> Result<(), Failure> {
+) -> Result<(), UpstreamError> {
     match timeout(wait, deliver(origin, message)).await {
         Ok(delivered) => delivered,
         Err(_) => {
             let words = "the server did not accept the message in time";
-            Err(Failure::new(Kind::Timeout, words).after_send())
+            Err(UpstreamError::new(Kind::Timeout, words).after_send())
         }
     }
 }
 
 /// Posts one message; any 2xx is an acceptance.
-async fn deliver(origin: &Origin, message: http::Request<Payload>) -> Result<(), Failure> {
+async fn deliver(origin: &Origin, message: http::Request<Payload>) -> Result<(), UpstreamError> {
     let response = origin.send(message).await?;
     let status = response.status();
     // Read to its end so that the connection can be used again.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Request, StatusCode, Uri};
 use lockgate_egress::Payload;
 
-use crate::failure::{Failure, Kind};
+use crate::failure::{Kind, UpstreamError};
 
 pub(super) fn make_request(
     method: Method,
@@ -23,20 +23,20 @@ pub(super) fn make_request(
 }
 
 /// What a status other than 2xx means. A refused message has not run; anything else may have.
-pub(super) fn read_status(status: StatusCode) -> Failure {
+pub(super) fn read_status(status: StatusCode) -> UpstreamError {
     let words = format!("the server answered with HTTP status {}", status.as_u16());
     match status.as_u16() {
-        401 | 403 | 407 => Failure::new(Kind::NeedsAuth, words),
-        404 | 410 => Failure::new(
+        401 | 403 | 407 => UpstreamError::new(Kind::NeedsAuth, words),
+        404 | 410 => UpstreamError::new(
             Kind::SessionLost,
             format!("{words}: it does not know the session or the path"),
         ),
         300..=399 => {
-            Failure::new(Kind::Garbage, format!("{words}, a redirect, which is not followed"))
+            UpstreamError::new(Kind::Garbage, format!("{words}, a redirect, which is not followed"))
         }
-        429 | 503 => {
-            Failure::new(Kind::Unavailable, words).after_send().retry_after(Duration::from_secs(1))
-        }
-        _ => Failure::new(Kind::Garbage, words).after_send(),
+        429 | 503 => UpstreamError::new(Kind::Unavailable, words)
+            .after_send()
+            .retry_after(Duration::from_secs(1)),
+        _ => UpstreamError::new(Kind::Garbage, words).after_send(),
     }
 }

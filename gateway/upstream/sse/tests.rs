@@ -19,7 +19,7 @@ use url::Url;
 use super::connect;
 use crate::call::ClientChannel;
 use crate::duplex::{Bounds, Duplex};
-use crate::failure::{Failure, Kind};
+use crate::failure::{Kind, UpstreamError};
 use crate::future::BoxFuture;
 use crate::inbox::Inbox;
 use crate::incoming::Intake;
@@ -96,7 +96,7 @@ impl Server {
 
     fn connect(
         &self,
-    ) -> (JoinHandle<Result<Arc<Duplex>, Failure>>, mpsc::UnboundedReceiver<String>) {
+    ) -> (JoinHandle<Result<Arc<Duplex>, UpstreamError>>, mpsc::UnboundedReceiver<String>) {
         let config = Config {
             ca_file: None,
             from_environment: false,
@@ -130,7 +130,7 @@ impl Server {
     }
 
     /// What connecting gives when the server answers the GET with `text`.
-    async fn refuses(&mut self, text: &str) -> Failure {
+    async fn refuses(&mut self, text: &str) -> UpstreamError {
         let (connecting, _seen) = self.connect();
         let mut get = self.next().await;
         get.reply(text).await;
@@ -179,12 +179,14 @@ fn request(id: u64) -> Bytes {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{}}}}"#).into()
 }
 
-fn ask(duplex: &Arc<Duplex>, id: u64) -> JoinHandle<Result<Response, Failure>> {
+fn ask(duplex: &Arc<Duplex>, id: u64) -> JoinHandle<Result<Response, UpstreamError>> {
     let duplex = duplex.clone();
     tokio::spawn(async move { duplex.request(id, request(id), None, None, true).await })
 }
 
-async fn result(call: JoinHandle<Result<Response, Failure>>) -> Result<Response, Failure> {
+async fn result(
+    call: JoinHandle<Result<Response, UpstreamError>>,
+) -> Result<Response, UpstreamError> {
     timeout(SOON, call).await.expect("no answer").unwrap()
 }
 

@@ -13,7 +13,7 @@ fn a_server_that_wants_credentials_is_not_taken_for_another_kind_of_server() {
         (502, "it answered that it is broken or busy"),
     ] {
         let words = format!("the server answered with HTTP status {status}");
-        let trouble = Trouble { stage: Stage::Handshake, words, stderr: Vec::new() };
+        let trouble = StageError { stage: Stage::Handshake, words, stderr: Vec::new() };
         assert_eq!(trouble.reason(), reason, "{status}");
     }
 }
@@ -30,7 +30,7 @@ fn the_step_that_failed_is_as_precise_as_the_words() {
         (Stage::Discovery, "tools/list: HTTP status 500", "list"),
         (Stage::Run, "the process ended", "run"),
     ] {
-        let trouble = Trouble { stage, words: words.to_owned(), stderr: Vec::new() };
+        let trouble = StageError { stage, words: words.to_owned(), stderr: Vec::new() };
         assert_eq!(trouble.step(), step, "{words}");
     }
 }

@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 
 use super::catalogue::{CatalogueEntry, load_catalogue};
-use super::integrations::{Added, Mistake, is_of_script, open_added};
+use super::integrations::{Added, FormError, is_of_script, open_added};
 use crate::console::api_client::{ApiClient, ApiError, ApiPath};
 use crate::console::diagnosis::Severity;
 use crate::console::error::{PageError, PageResult, render, show};
@@ -20,7 +20,7 @@ struct EntryPage<'a> {
     layout: &'a Layout,
     entry: &'a CatalogueEntry,
     typed: &'a Fields,
-    mistake: Mistake,
+    mistake: FormError,
     /// The form was tried and would be accepted.
     tried: Option<Added>,
     /// What was typed stays where it is.
@@ -61,7 +61,7 @@ pub(crate) async fn show_form(
         layout: &layout,
         entry: &find_entry(&api, &slug).await?,
         typed: &typed,
-        mistake: Mistake::default(),
+        mistake: FormError::default(),
         tried: None,
         is_script: false,
         organisation: typed.get("organisation"),
@@ -91,7 +91,7 @@ pub(crate) async fn create(
         layout: &layout,
         entry: &entry,
         typed: &typed,
-        mistake: Mistake::default(),
+        mistake: FormError::default(),
         tried: None,
         is_script: is_of_script(&headers),
         organisation,

@@ -7,7 +7,7 @@ use axum::http::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::integrations::Mistake;
+use super::integrations::FormError;
 use crate::console::api_client::{ApiClient, ApiError, ApiPath, List, sentence};
 use crate::console::diagnosis::{Severity, find_cause, say_state};
 use crate::console::error::{PageError, PageResult, render, show};
@@ -62,7 +62,7 @@ struct IntegrationPage<'a> {
     integration: Integration,
     /// What was typed, if anything was.
     typed: &'a Fields,
-    mistake: Mistake,
+    mistake: FormError,
     trial: Option<Trial>,
     /// The query of links to the same organisation.
     query: String,
@@ -157,7 +157,7 @@ pub(crate) async fn show_integration(
         layout: &layout,
         integration,
         typed: &Fields::default(),
-        mistake: Mistake::default(),
+        mistake: FormError::default(),
         trial: None,
         query: write_query(&query),
     })
@@ -182,12 +182,12 @@ pub(crate) async fn change_integration(
     let integration: Integration = api.get(&path).await?;
     let is_outdated = error.status == StatusCode::PRECONDITION_FAILED;
     let mistake = match is_outdated {
-        true => Mistake::new(
+        true => FormError::new(
             "",
             "Somebody else has changed this server since you opened the form. What you typed is \
              still here: send it again to put it in place of theirs.",
         ),
-        false => Mistake::from(error),
+        false => FormError::from(error),
     };
     render(
         StatusCode::UNPROCESSABLE_ENTITY,
@@ -237,7 +237,7 @@ pub(crate) async fn try_integration(
         layout: &layout,
         integration,
         typed: &Fields::default(),
-        mistake: Mistake::default(),
+        mistake: FormError::default(),
         trial: Some(trial),
         query: write_query(&query),
     })

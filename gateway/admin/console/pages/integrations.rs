@@ -34,7 +34,7 @@ pub(super) struct Warning {
 struct NewIntegrationPage<'a> {
     layout: &'a Layout,
     typed: &'a Fields,
-    mistake: Mistake,
+    mistake: FormError,
     /// The form was tried and would be accepted.
     tried: Option<Added>,
     /// What was typed stays where it is.
@@ -59,14 +59,14 @@ impl NewIntegrationPage<'_> {
 
 /// What is wrong, and at which field; none where that is empty.
 #[derive(Default)]
-pub(super) struct Mistake {
+pub(super) struct FormError {
     field: String,
     pub(super) words: String,
     /// The stage of the server that failed.
     pub(super) stage: String,
 }
 
-impl Mistake {
+impl FormError {
     pub(super) fn new(field: &str, words: &str) -> Self {
         Self { field: field.to_owned(), words: words.to_owned(), stage: String::new() }
     }
@@ -92,7 +92,7 @@ impl Mistake {
     }
 }
 
-impl From<ApiError> for Mistake {
+impl From<ApiError> for FormError {
     fn from(error: ApiError) -> Self {
         let mut field = error.pointer.trim_start_matches('/');
         if field.is_empty() {
@@ -120,7 +120,7 @@ pub(crate) async fn show_form(
     show(&NewIntegrationPage {
         layout: &layout,
         typed: &typed,
-        mistake: Mistake::default(),
+        mistake: FormError::default(),
         tried: None,
         is_script: false,
         organisation: typed.get("organisation"),
@@ -149,7 +149,7 @@ pub(crate) async fn create(
     let mut page = NewIntegrationPage {
         layout: &layout,
         typed: &typed,
-        mistake: Mistake::default(),
+        mistake: FormError::default(),
         tried: None,
         is_script: is_of_script(&headers),
         organisation,

@@ -8,7 +8,8 @@ use lockgate_policy::pin::Pins;
 use lockgate_protocol::name::{Naming, Slug};
 use lockgate_telemetry::Metrics;
 use lockgate_upstream::{
-    Answer, BoxFuture, Call, Caller, Failure, Instance, Item, State, Status, Subscription, Upstream,
+    Answer, BoxFuture, Call, Caller, Instance, Item, State, Status, Subscription, Upstream,
+    UpstreamError,
 };
 
 use super::*;
@@ -60,7 +61,7 @@ impl Upstream for Scripted {
         unreachable!("nobody calls it")
     }
 
-    fn call<'a>(&'a self, _: Call<'a>) -> BoxFuture<'a, Result<Answer, Failure>> {
+    fn call<'a>(&'a self, _: Call<'a>) -> BoxFuture<'a, Result<Answer, UpstreamError>> {
         Box::pin(std::future::pending())
     }
 
@@ -68,7 +69,7 @@ impl Upstream for Scripted {
         &'a self,
         _: &'a str,
         _: &'a Caller,
-    ) -> BoxFuture<'a, Result<Subscription, Failure>> {
+    ) -> BoxFuture<'a, Result<Subscription, UpstreamError>> {
         Box::pin(std::future::pending())
     }
 

@@ -9,8 +9,8 @@ use lockgate_protocol::jsonrpc::{self, Message, SentBy};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_upstream::{
-    Answer, AnswerKind, BoxFuture, Call, Caller, Event, Failure, Instance, Item, ServerId, State,
-    Status, Subscription, Upstream,
+    Answer, AnswerKind, BoxFuture, Call, Caller, Event, Instance, Item, ServerId, State, Status,
+    Subscription, Upstream, UpstreamError,
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -159,7 +159,7 @@ impl Upstream for Named {
         &self.calls
     }
 
-    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer, Failure>> {
+    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer, UpstreamError>> {
         Box::pin(async move {
             let result = self.answer(&call);
             let kind = match result["resultType"].as_str() {
@@ -180,7 +180,7 @@ impl Upstream for Named {
         &'a self,
         _: &'a str,
         _: &'a Caller,
-    ) -> BoxFuture<'a, Result<Subscription, Failure>> {
+    ) -> BoxFuture<'a, Result<Subscription, UpstreamError>> {
         Box::pin(std::future::ready(Ok(Subscription::Shared)))
     }
 
@@ -188,7 +188,7 @@ impl Upstream for Named {
         Box::pin(std::future::ready(()))
     }
 
-    fn watch_task<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<(), Failure>> {
+    fn watch_task<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<(), UpstreamError>> {
         Box::pin(std::future::ready(Ok(())))
     }
 

@@ -6,11 +6,11 @@ use postgres_protocol::message::backend::{DataRowBody, Message};
 use serde_json::Value;
 
 use super::value;
-use super::wire::{Session, Trouble};
+use super::wire::{Session, WireError};
 
 /// Ends the transaction without a trace, and all that outlives transactions: locks, prepared
 /// statements, settings.
-pub(super) fn forget(session: &mut Session) -> Result<(), Trouble> {
+pub(super) fn forget(session: &mut Session) -> Result<(), WireError> {
     session.add("ROLLBACK")?;
     session.sync();
     session.add("DISCARD ALL")?;
@@ -18,27 +18,27 @@ pub(super) fn forget(session: &mut Session) -> Result<(), Trouble> {
     Ok(())
 }
 
-pub(super) async fn forgotten(session: &mut Session) -> Result<(), Trouble> {
+pub(super) async fn forgotten(session: &mut Session) -> Result<(), WireError> {
     let ended = match session.ready().await {
         Ok(_) => session.ready().await,
         refused => refused,
     };
     match ended {
         Ok(b'I') => Ok(()),
-        Ok(_) => Err(Trouble::Lost("the transaction did not end".into())),
+        Ok(_) => Err(WireError::Lost("the transaction did not end".into())),
         Err(trouble) => Err(lose_session(trouble)),
     }
 }
 
 /// A session that refuses to be cleaned is not used again.
-fn lose_session(trouble: Trouble) -> Trouble {
+fn lose_session(trouble: WireError) -> WireError {
     match trouble {
-        Trouble::Refused { message, .. } => Trouble::Lost(message),
-        lost @ (Trouble::Lost(_) | Trouble::Large) => lost,
+        WireError::Refused { message, .. } => WireError::Lost(message),
+        lost @ (WireError::Lost(_) | WireError::Large) => lost,
     }
 }
 
-pub(super) async fn clean(session: &mut Session) -> Result<(), Trouble> {
+pub(super) async fn clean(session: &mut Session) -> Result<(), WireError> {
     forget(session)?;
     forgotten(session).await
 }
@@ -48,7 +48,7 @@ pub(super) async fn own(
     session: &mut Session,
     sql: &str,
     values: &[Option<String>],
-) -> Result<Vec<Vec<Option<String>>>, Trouble> {
+) -> Result<Vec<Vec<Option<String>>>, WireError> {
     session.prepare("", sql)?;
     session.bind("", values)?;
     session.execute(0)?;
@@ -56,7 +56,7 @@ pub(super) async fn own(
     let mut rows = Vec::new();
     loop {
         let message = match session.next().await {
-            Err(refused @ Trouble::Refused { .. }) => {
+            Err(refused @ WireError::Refused { .. }) => {
                 session.ready().await?;
                 return Err(refused);
             }
@@ -76,7 +76,7 @@ pub(super) async fn own(
     }
 }
 
-fn texts(body: &DataRowBody) -> Result<Vec<Option<&str>>, Trouble> {
+fn texts(body: &DataRowBody) -> Result<Vec<Option<&str>>, WireError> {
     let mut ranges = body.ranges();
     let mut texts = Vec::new();
     loop {
@@ -87,12 +87,12 @@ fn texts(body: &DataRowBody) -> Result<Vec<Option<&str>>, Trouble> {
             }
             Ok(Some(None)) => texts.push(None),
             Ok(None) => return Ok(texts),
-            Err(_) => return Err(Trouble::Lost("a row is damaged".into())),
+            Err(_) => return Err(WireError::Lost("a row is damaged".into())),
         }
     }
 }
 
-pub(super) fn row(body: &DataRowBody, oids: &[u32]) -> Result<Vec<Value>, Trouble> {
+pub(super) fn row(body: &DataRowBody, oids: &[u32]) -> Result<Vec<Value>, WireError> {
     let mut row = Vec::with_capacity(oids.len());
     for (oid, text) in oids.iter().zip(texts(body)?) {
         row.push(match text {

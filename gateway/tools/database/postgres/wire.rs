@@ -21,7 +21,7 @@ const MAX_MESSAGE: usize = 1 << 20;
 
 /// What went wrong.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(super) enum WireError {
     /// The session is lost or of no use.
     Lost(String),
     /// A message is larger than the limit: what follows it cannot be read, so that the session is
@@ -32,14 +32,14 @@ pub(super) enum Trouble {
 }
 
 /// What reading and writing may end in.
-impl From<io::Error> for Trouble {
+impl From<io::Error> for WireError {
     fn from(error: io::Error) -> Self {
         lost(error)
     }
 }
 
-fn lost(error: impl std::fmt::Display) -> Trouble {
-    Trouble::Lost(error.to_string())
+fn lost(error: impl std::fmt::Display) -> WireError {
+    WireError::Lost(error.to_string())
 }
 
 /// How to reach a server again, to ask it to stop a statement.
@@ -60,7 +60,7 @@ pub(super) struct Session {
 
 impl Session {
     /// Connects and logs in.
-    pub(super) async fn open(connector: &Connector, network: &Network) -> Result<Self, Trouble> {
+    pub(super) async fn open(connector: &Connector, network: &Network) -> Result<Self, WireError> {
         let stream = dial(connector, network).await?;
         let handle = Handle { process: 0, secret: 0 };
         let input = BytesMut::with_capacity(8192);
@@ -86,7 +86,7 @@ impl Session {
         }
     }
 
-    async fn log_in(&mut self, network: &Network) -> Result<(), Trouble> {
+    async fn log_in(&mut self, network: &Network) -> Result<(), WireError> {
         let password = network.password.as_bytes();
         let mut scram = None;
         loop {
@@ -126,7 +126,7 @@ impl Session {
     }
 
     /// Puts one statement without parameters and without rows into the output.
-    pub(super) fn add(&mut self, sql: &str) -> Result<(), Trouble> {
+    pub(super) fn add(&mut self, sql: &str) -> Result<(), WireError> {
         frontend::parse("", sql, [], &mut self.output)?;
         self.bind("", &[])?;
         frontend::execute("", 0, &mut self.output)?;
@@ -134,7 +134,7 @@ impl Session {
     }
 
     /// Prepares a statement and asks what it takes and gives.
-    pub(super) fn prepare(&mut self, name: &str, sql: &str) -> Result<(), Trouble> {
+    pub(super) fn prepare(&mut self, name: &str, sql: &str) -> Result<(), WireError> {
         frontend::parse(name, sql, [], &mut self.output)?;
         frontend::describe(b'S', name, &mut self.output)?;
         Ok(())
@@ -145,7 +145,7 @@ impl Session {
         &mut self,
         statement: &str,
         values: &[Option<String>],
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), WireError> {
         let output = &mut self.output;
         match frontend::bind("", statement, [0], values, write_parameter, [0], output) {
             Ok(()) => Ok(()),
@@ -153,7 +153,7 @@ impl Session {
         }
     }
 
-    pub(super) fn execute(&mut self, max_rows: i32) -> Result<(), Trouble> {
+    pub(super) fn execute(&mut self, max_rows: i32) -> Result<(), WireError> {
         frontend::execute("", max_rows, &mut self.output)?;
         Ok(())
     }
@@ -163,7 +163,7 @@ impl Session {
     }
 
     /// Sends what is in the output and gives the next message that means something.
-    pub(super) async fn next(&mut self) -> Result<Message, Trouble> {
+    pub(super) async fn next(&mut self) -> Result<Message, WireError> {
         if !self.output.is_empty() {
             self.stream.write_all(&self.output).await?;
             self.stream.flush().await?;
@@ -171,9 +171,11 @@ impl Session {
         }
         loop {
             if let Some(header) = Header::parse(&self.input)? {
-                let Ok(length) = usize::try_from(header.len()) else { return Err(Trouble::Large) };
+                let Ok(length) = usize::try_from(header.len()) else {
+                    return Err(WireError::Large);
+                };
                 if length > self.max_message {
-                    return Err(Trouble::Large);
+                    return Err(WireError::Large);
                 }
                 match Message::parse(&mut self.input)? {
                     Some(Message::NoticeResponse(_) | Message::NotificationResponse(_)) => continue,
@@ -189,7 +191,7 @@ impl Session {
     }
 
     /// Reads on to the end of what was synced; gives the first refusal on the way.
-    pub(super) async fn ready(&mut self) -> Result<u8, Trouble> {
+    pub(super) async fn ready(&mut self) -> Result<u8, WireError> {
         let mut first = None;
         loop {
             match self.next().await {
@@ -200,7 +202,7 @@ impl Session {
                     };
                 }
                 Ok(_) => {}
-                Err(lost @ (Trouble::Lost(_) | Trouble::Large)) => return Err(lost),
+                Err(lost @ (WireError::Lost(_) | WireError::Large)) => return Err(lost),
                 Err(refused) => first = first.or(Some(refused)),
             }
         }
@@ -232,7 +234,7 @@ impl Handle {
     }
 }
 
-async fn dial(connector: &Connector, network: &Network) -> Result<Stream, Trouble> {
+async fn dial(connector: &Connector, network: &Network) -> Result<Stream, WireError> {
     let host = if network.host.contains(':') {
         format!("[{}]", network.host)
     } else {
@@ -262,7 +264,7 @@ fn write_parameter(
     })
 }
 
-fn refused(mut fields: ErrorFields<'_>) -> Trouble {
+fn refused(mut fields: ErrorFields<'_>) -> WireError {
     let mut code = String::new();
     let mut message = String::new();
     let mut hint = String::new();
@@ -278,5 +280,5 @@ fn refused(mut fields: ErrorFields<'_>) -> Trouble {
     if !hint.is_empty() {
         message = format!("{message} ({hint})");
     }
-    Trouble::Refused { code, message }
+    WireError::Refused { code, message }
 }

@@ -1,7 +1,7 @@
 //! Files as resources: listed, read, and told of when they change.
 
 use lockgate_protocol::method::Method;
-use lockgate_upstream::{Event, FailureKind, ListKind, Subscription};
+use lockgate_upstream::{Event, ListKind, Subscription, UpstreamErrorKind};
 
 use super::*;
 use crate::tests::somebody;
@@ -68,7 +68,7 @@ async fn resources_outside_are_none() {
     ] {
         assert_eq!(read(uri.clone()).await, Err("-32602 resource not found".into()), "{uri}");
         let failure = server.subscribe(&uri, &somebody()).await.unwrap_err();
-        assert_eq!(failure.kind, FailureKind::NotFound, "{uri}");
+        assert_eq!(failure.kind, UpstreamErrorKind::NotFound, "{uri}");
     }
 }
 
