@@ -193,6 +193,7 @@ fn a_resource_that_is_denied_is_denied_wherever_its_host_stands() {
         "\0\0note:\\\\private\\a",
         "note://private/a\u{4};x?",
         "https:/u@docs.example.com./private/plan\u{4}\u{1}?\0\0",
+        "note://private/;\0x/a?b",
         "note://private/b/..;/a",
         "note:x/..;/private/a",
         "https://docs.example.com./private/plan",

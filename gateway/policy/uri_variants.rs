@@ -54,9 +54,13 @@ fn variants(uri: &str) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     let mut text = Cow::Borrowed(uri);
     for _ in 0..=DECODINGS {
-        let mut shapes = BTreeSet::from([text.to_string(), simplified(&text)]);
-        // To some a backslash ends a segment and what its parameter hides, to others it is text.
-        shapes.insert(simplified(&with_slashes(&text)));
+        let mut shapes = BTreeSet::from([text.to_string()]);
+        // To some a NUL ends the text, to others it goes with the parameter that it stands in. To
+        // some a backslash ends a segment and what its parameter hides, to others it is text.
+        for text in [&*text, before_nul(&text)] {
+            shapes.insert(simplified(text));
+            shapes.insert(simplified(&with_slashes(text)));
+        }
         for shape in &shapes {
             if let Ok(usual) = Url::parse(shape) {
                 add_readings(plain(usual.as_str()), &mut all);
@@ -97,14 +101,16 @@ fn with_slashes(uri: &str) -> String {
     [&path.replace('\\', "/"), tail].concat()
 }
 
-/// What lenient servers make of a URI: without tabs and line ends, up to a NUL, without the
-/// parameters of its segments (`/a;x/b`), and without the dot segments that come of that. What
-/// parsers drop at the end of a URI is dropped at the end of its path too: its query may go first.
+/// A URI up to its first NUL behind what parsers drop in front.
+fn before_nul(uri: &str) -> &str {
+    uri.trim_start_matches(|c: char| c <= ' ').split('\0').next().unwrap_or("")
+}
+
+/// What lenient servers make of a URI: without tabs and line ends, without the parameters of its
+/// segments (`/a;x/b`), and without the dot segments that come of that. What parsers drop at the
+/// end of a URI is dropped at the end of its path too: its query may go first.
 fn simplified(uri: &str) -> String {
-    // What parsers drop in front goes first: behind it a NUL would end all of the text.
-    let text = uri.trim_start_matches(|c: char| c <= ' ');
-    let text = text.split('\0').next().unwrap_or("");
-    let text = text.replace(['\t', '\n', '\r'], "");
+    let text = uri.replace(['\t', '\n', '\r'], "");
     let text = text.trim_matches(|c: char| c <= ' ');
     let (path, tail) = text.split_at(end_of_path(text));
     let (scheme, rest) = path.split_once(':').unwrap_or(("", path));
