@@ -10,6 +10,7 @@ use crate::expand::Expand;
 use crate::loaded::{Config, Loaded, Sources, Transport};
 use crate::problem::{Place, Problem, Problems, Report};
 use crate::raw::leaf::List;
+use crate::source::decode::decode;
 use crate::source::environment::find_set;
 use crate::source::layer::{Layer, Layers};
 use crate::source::node::{Node, Value};
@@ -181,7 +182,7 @@ impl Loading<'_> {
         let mut paths: Vec<(PathBuf, Place, bool)> = Vec::new();
         let named = strongest_first.iter().find_map(|layer| layer.root.get(&["import"]));
         if let Some(node) = named {
-            let List(named) = node.to_figment().deserialize().unwrap_or_default();
+            let List(named) = decode(&node.to_figment()).unwrap_or_default();
             for (at, name) in named.into_iter().enumerate() {
                 let item = node.get(&[at.to_string()]).unwrap_or(node);
                 let base = self.base_of(&item.place);

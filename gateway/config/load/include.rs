@@ -10,6 +10,7 @@ use super::{Loading, is_definition, same, unreadable};
 use crate::policies;
 use crate::problem::{Place, Problem, Problems};
 use crate::raw::leaf::List;
+use crate::source::decode::decode;
 use crate::source::display_path;
 use crate::source::layer::Layer;
 use crate::source::node::{Entry, Node, Value, is_one_of};
@@ -164,7 +165,7 @@ fn items(node: Option<&Node>) -> Vec<Node> {
     if let Value::List(list) = &node.value {
         return list.clone();
     }
-    let List(texts) = node.to_figment().deserialize().unwrap_or_default();
+    let List(texts) = decode(&node.to_figment()).unwrap_or_default();
     let mut items = Vec::with_capacity(texts.len());
     for text in texts {
         items.push(Node { value: Value::Text(text), ..node.clone() });

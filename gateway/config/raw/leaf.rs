@@ -143,16 +143,29 @@ impl<'de, U: Unit, const MIN: u64, const MAX: u64, const DEFAULT: u64> Deseriali
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let number = deserializer.deserialize_any(Number::<U>(PhantomData))?;
         if number < i128::from(MIN) || number > i128::from(MAX) {
-            let hint = match DEFAULT {
-                0 if MIN > 0 => "leave it out for none".to_string(),
-                _ => format!("the default is {}", U::say(DEFAULT)),
-            };
-            let min = U::say(MIN);
-            let max = U::say(MAX);
-            return Err(de::Error::custom(format!("must be from {min} to {max}{HINT}{hint}")));
+            return Err(de::Error::custom(out_of_range(MIN, MAX, DEFAULT, U::say)));
         }
         Ok(Self { value: u64::try_from(number).unwrap_or(MAX), unit: PhantomData })
     }
+}
+
+/// Returns the message about a number outside its bounds. Not generic, like [`number_schema`]: a
+/// hundred kinds of numbers share its code.
+fn out_of_range(min: u64, max: u64, default: u64, say: fn(u64) -> String) -> String {
+    let hint = match default {
+        0 if min > 0 => "leave it out for none".to_string(),
+        _ => format!("the default is {}", say(default)),
+    };
+    format!("must be from {} to {}{HINT}{hint}", say(min), say(max))
+}
+
+fn number_schema(min: u64, max: u64, pattern: &str) -> Schema {
+    json_schema!({
+        "anyOf": [
+            { "type": "integer", "minimum": min, "maximum": max },
+            { "type": "string", "pattern": pattern },
+        ],
+    })
 }
 
 struct Number<U>(PhantomData<U>);
@@ -209,12 +222,7 @@ impl<U: Unit, const MIN: u64, const MAX: u64, const DEFAULT: u64> JsonSchema
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "anyOf": [
-                { "type": "integer", "minimum": MIN, "maximum": MAX },
-                { "type": "string", "pattern": U::PATTERN },
-            ],
-        })
+        number_schema(MIN, MAX, U::PATTERN)
     }
 }
 

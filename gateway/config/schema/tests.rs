@@ -45,8 +45,9 @@ fn defaults_are_values_that_the_gateway_takes() {
         for name in place.rev() {
             document = serde_json::json!({ name: document });
         }
-        let parsed =
-            figment::value::Value::serialize(&document).unwrap().deserialize::<crate::raw::Root>();
+        let parsed = crate::source::decode::decode::<crate::raw::Root>(
+            &figment::value::Value::serialize(&document).unwrap(),
+        );
         assert!(parsed.is_ok(), "{}: {default}", key.path.join("."));
     }
 }

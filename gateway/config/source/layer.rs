@@ -7,6 +7,7 @@ use figment::value::{Dict, Map};
 use figment::{Figment, Metadata, Profile, Provider};
 use serde::de::DeserializeOwned;
 
+use super::decode::decode;
 use super::node::{Node, Value};
 use crate::problem::{HINT, MOST, Place, Problem, Problems};
 use crate::raw::Root;
@@ -46,7 +47,7 @@ impl Layer {
         problems: &mut Problems,
     ) -> Option<T> {
         for _ in 0..MOST {
-            let error = match self.root.to_figment().deserialize::<T>() {
+            let error = match decode(&self.root.to_figment()) {
                 Ok(value) => return Some(value),
                 Err(error) => error,
             };
@@ -249,7 +250,7 @@ impl Layers {
         for layer in &self.0 {
             all = all.merge(layer);
         }
-        Ok(all.extract()?)
+        Ok(decode(&all.find_value("")?)?)
     }
 
     /// The value at `path` of the strongest layer that has it.
