@@ -90,6 +90,8 @@ impl Collector {
         export: &Export,
         way: &Way,
     ) -> Result<Self, ExportError> {
+        // reqwest uses the provider of the process; it may be set already.
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let client = reqwest::Client::builder()
             .default_headers(read_headers(&export.headers)?)
             .redirect(reqwest::redirect::Policy::none())

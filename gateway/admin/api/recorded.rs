@@ -4,6 +4,7 @@
 use axum::http::StatusCode;
 use lockgate_authn::Principal;
 use lockgate_telemetry::audit;
+use lockgate_upstream::BoxFuture;
 
 use super::problem::Problem;
 use super::state::ApiState;
@@ -35,7 +36,9 @@ pub(crate) async fn make_recorded<T: Send + 'static>(
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "AUDIT_UNAVAILABLE", detail)
     })?;
     let principal = principal.clone();
-    // By itself: whoever leaves now must not leave a change without a record.
+    // Boxed, so that the runtime's code for a task is generated once for all changes of a type.
+    let making: BoxFuture<'static, _> = Box::pin(making);
+    // A task of its own: a client that leaves now must not leave a change without a record.
     let made = tokio::spawn(async move {
         let (made, record) = making.await?;
         if let Some(record) = record {

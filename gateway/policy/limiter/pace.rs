@@ -138,7 +138,7 @@ impl Pace {
 
     /// Since the start.
     fn now(&self) -> u64 {
-        self.clock.now().duration_since(self.start).as_u64()
+        Reference::duration_since(&self.clock.now(), self.start).as_u64()
     }
 
     /// # Errors
