@@ -95,7 +95,7 @@ def bom(dependencies, program, epoch):
         "metadata": {
             "timestamp": datetime.fromtimestamp(epoch, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "component": main,
-            "properties": [{"name": "cargo:profile", "value": "release"}],
+            "properties": [{"name": "cargo:profile", "value": "dist"}],
         },
         "components": [component(dependencies, package) for package in parts],
         "dependencies": [{"ref": ref, "dependsOn": to} for ref, to in sorted(edges.items())],

@@ -10,7 +10,7 @@ use crate::faces::{MERGED, faces, is_gateway};
 use crate::idle::{self, Idle};
 use crate::latency;
 use crate::proxy::{self, Gateway, Server};
-use crate::report::{DIRECT, Line};
+use crate::report::{DIRECT, Kind, Line, MAX_ALLOCATIONS};
 use crate::run::progress;
 use crate::wire::{Era, Face};
 
@@ -71,6 +71,7 @@ impl Figures<'_> {
             value: value.map_err(|error| format!("{error:#}")),
             limit: is_gateway(face).then_some(limit),
             required: true,
+            kind: Kind::Noisy,
         });
     }
 
@@ -90,6 +91,7 @@ impl Figures<'_> {
                 value: found.as_ref().map(figure).map_err(Clone::clone),
                 limit,
                 required: true,
+                kind: Kind::Noisy,
             });
         };
         let of = format!("of {sessions} idle legacy sessions, proportional size");
@@ -134,19 +136,20 @@ impl Figures<'_> {
         let counted = allocations::count(program, COUNTED, self.folder).await;
         let counted = counted.map_err(|error| format!("{error:#}"));
         for (at, era) in Era::BOTH.into_iter().enumerate() {
-            let mut add = |what: &str, unit, figure: fn(&PerCall) -> f64| {
+            let mut add = |what: &str, unit, limit: Option<f64>, figure: fn(&PerCall) -> f64| {
                 let of_era = |eras: &[PerCall; 2]| figure(&eras[at]);
                 self.lines.push(Line {
                     target: program.name,
                     what: format!("{what}, {}", era.word()),
                     unit,
                     value: counted.as_ref().map(of_era).map_err(Clone::clone),
-                    limit: None,
+                    limit: limit.filter(|_| program.name == MERGED.name),
                     required: true,
+                    kind: Kind::Exact,
                 });
             };
-            add("allocations per call", "", |per_call| per_call.allocations);
-            add("bytes allocated per call", "B", |per_call| per_call.bytes);
+            add("allocations per call", "", Some(MAX_ALLOCATIONS), |call| call.allocations);
+            add("bytes allocated per call", "B", None, |call| call.bytes);
         }
     }
 }
