@@ -19,14 +19,17 @@ if (process.argv[2] === '--pictures') {
   endWorld();
   process.exit(0);
 }
-try {
-  await openBrowser();
-  await checkNewcomer();
-  await checkSignIn();
-  const world = await startWorld();
-  await checkTasks(world);
-  await checkFaults(world);
-  // A call that waits, for the page that decides on it.
+const isFull = process.argv.includes('--full');
+
+/** A part of the suites, with how long it took. */
+async function time(name, work) {
+  const start = Date.now();
+  await work();
+  console.log(`     ${name}: ${Math.round((Date.now() - start) / 1000)} s`);
+}
+
+/** A call that waits, for the page that decides on it. */
+async function leaveCallWaiting(world) {
   const caller = await world.gateway.key('caller');
   callTool(`${world.gateway.origin}/mcp`, caller, 'tracker__reopen_issue', { id: 9 }).catch(() => {});
   world.approvalPath = await until('the call waits', async () => {
@@ -34,9 +37,30 @@ try {
     const { items } = JSON.parse((await send(world.gateway.origin, 'GET', '/api/approvals', headers)).text);
     return items.length && `/console/approvals/${items[0].id}`;
   });
-  await checkPages(world);
+}
+
+/** Parts that share nothing run beside each other: those by mouse and those by keyboard have a gateway each. */
+async function byKeyboard() {
+  await time('newcomer', checkNewcomer);
+  const world = await startWorld();
+  await time('tasks by keyboard', () => checkTasks(world, 'keyboard'));
+  await time('faults', () => checkFaults(world));
+}
+
+async function byMouse() {
+  await time('sign-in', checkSignIn);
+  const world = await startWorld();
+  await time('tasks by mouse', () => checkTasks(world, 'mouse'));
+  await leaveCallWaiting(world);
+  await time('pages', () => checkPages(world, isFull));
+}
+
+const told = (error) => check('the suites run', () => { throw error; });
+try {
+  await openBrowser();
+  await Promise.all([byKeyboard, byMouse].map((part) => part().catch(told)));
 } catch (error) {
-  await check('the suites run', () => { throw error; });
+  await told(error);
 } finally {
   await closeBrowser();
   endAll();

@@ -63,48 +63,54 @@ function listWide() {
   return [`${scrollWidth} of ${clientWidth} px`, ...wide.slice(0, 8).map((element) => element.outerHTML.slice(0, 120))];
 }
 
-export async function checkPages(world) {
-  const pages = await listPages(world);
-  for (const scheme of SCHEMES) {
-    const profile = await openProfile(world.gateway, { colorScheme: scheme, timezoneId: 'UTC' });
-    const page = await profile.context.newPage();
-    await check(`sign-in, ${scheme}: no violation`, async () => {
-      await page.goto('/console/sign-in');
-      for (const width of WIDTHS) {
-        await page.setViewportSize({ width, height: 800 });
-        await takePicture(page, `sign-in-${width}-${scheme}`);
-      }
-      equal(await findViolations(page), []);
-    });
-    await signIn(page, world.key);
-    for (const [name, path] of Object.entries(pages)) {
-      await check(`${name}, ${scheme}: no violation, no error, nothing wider than a phone`, async () => {
-        await page.goto(path);
-        for (const width of WIDTHS) {
-          await page.setViewportSize({ width, height: 800 });
-          await takePicture(page, `${name}-${width}-${scheme}`);
-          let wide = await page.evaluate(listWide);
-          if (wide.length > 0) {
-            // The browser sometimes keeps a layout that it made for a picture: what is wide by itself stays so.
-            await page.reload();
-            wide = await page.evaluate(listWide);
-          }
-          equal(wide, [], `${name} is wider than ${width} px`);
-          if (width !== 1024) equal(await findViolations(page), []);
-        }
-      });
+/** Without `isFull`, dark pages are looked at in one width: what depends on the scheme are colours. */
+async function checkScheme(world, pages, scheme, isFull) {
+  const widths = isFull || scheme === 'light' ? WIDTHS : [1680];
+  const isPictured = (width) => isFull || width === (scheme === 'light' ? 360 : 1680);
+  const profile = await openProfile(world.gateway, { colorScheme: scheme, timezoneId: 'UTC' });
+  const page = await profile.context.newPage();
+  await check(`sign-in, ${scheme}: no violation`, async () => {
+    await page.goto('/console/sign-in');
+    for (const width of widths) {
+      await page.setViewportSize({ width, height: 800 });
+      if (isPictured(width)) await takePicture(page, `sign-in-${width}-${scheme}`);
     }
-    await check(`${scheme}: no error of a script, and no request off the origin`, () => equal(profile.faults, []));
-    await profile.context.close();
-  }
-  await check('every page shows without scripts', async () => {
-    const profile = await openProfile(world.gateway, { javaScriptEnabled: false });
-    const page = await profile.context.newPage();
-    await signIn(page, world.key);
-    for (const [name, path] of Object.entries(pages)) {
-      await page.goto(path);
-      holds(await page.locator('main h1').count() === 1, `${name} has one heading`);
-    }
-    await profile.context.close();
+    equal(await findViolations(page), []);
   });
+  await signIn(page, world.key);
+  for (const [name, path] of Object.entries(pages)) {
+    await check(`${name}, ${scheme}: no violation, no error, nothing wider than a phone`, async () => {
+      await page.goto(path);
+      for (const width of widths) {
+        await page.setViewportSize({ width, height: 800 });
+        if (isPictured(width)) await takePicture(page, `${name}-${width}-${scheme}`);
+        let wide = await page.evaluate(listWide);
+        if (wide.length > 0) {
+          // The browser sometimes keeps a layout that it made for a picture: what is wide by itself stays so.
+          await page.reload();
+          wide = await page.evaluate(listWide);
+        }
+        equal(wide, [], `${name} is wider than ${width} px`);
+        if (width !== 1024) equal(await findViolations(page), []);
+      }
+    });
+  }
+  await check(`${scheme}: no error of a script, and no request off the origin`, () => equal(profile.faults, []));
+  await profile.context.close();
 }
+
+export async function checkPages(world, isFull) {
+  const pages = await listPages(world);
+  await Promise.all([...SCHEMES.map((scheme) => checkScheme(world, pages, scheme, isFull)), checkWithoutScripts(world, pages)]);
+}
+
+const checkWithoutScripts = (world, pages) => check('every page shows without scripts', async () => {
+  const profile = await openProfile(world.gateway, { javaScriptEnabled: false });
+  const page = await profile.context.newPage();
+  await signIn(page, world.key);
+  for (const [name, path] of Object.entries(pages)) {
+    await page.goto(path);
+    holds(await page.locator('main h1').count() === 1, `${name} has one heading`);
+  }
+  await profile.context.close();
+});

@@ -320,27 +320,28 @@ export const callTool = (endpoint, key, name, given = {}) => (
   ask(endpoint, key, 'tools/call', { name, arguments: given }, { 'mcp-name': name })
 );
 
-export async function checkTasks(world) {
-  for (const [mark, Hands] of Object.entries({ mouse: MouseHands, keyboard: KeyboardHands })) {
-    const profile = await openProfile(world.gateway);
-    const page = await profile.context.newPage();
-    const hands = new Hands(page);
-    await page.goto('/console/sign-in');
-    await hands.type('API key', world.key);
-    await hands.press('button', 'Sign in');
-    await hands.see('Overview');
-    for (const [name, perform] of Object.entries(TASKS)) {
-      await check(`${name}, by ${mark}`, async () => {
-        try {
-          await perform(hands, world, mark);
-        } catch (error) {
-          const text = await page.locator('body').innerText().catch(() => '');
-          error.stack += `\n     at ${page.url()}:\n${text.slice(0, 2000)}`;
-          throw error;
-        }
-      });
-    }
-    await check(`by ${mark}: no error of a script, and no request off the origin`, () => equal(profile.faults, []));
-    await profile.context.close();
+export async function checkTasks(world, mark) {
+  const Hands = { mouse: MouseHands, keyboard: KeyboardHands }[mark];
+  const profile = await openProfile(world.gateway);
+  const page = await profile.context.newPage();
+  const hands = new Hands(page);
+  await page.goto('/console/sign-in');
+  await hands.type('API key', world.key);
+  await hands.press('button', 'Sign in');
+  await hands.see('Overview');
+  for (const [name, perform] of Object.entries(TASKS)) {
+    const began = Date.now();
+    await check(`${name}, by ${mark}`, async () => {
+      try {
+        await perform(hands, world, mark);
+      } catch (error) {
+        const text = await page.locator('body').innerText().catch(() => '');
+        error.stack += `\n     at ${page.url()}:\n${text.slice(0, 2000)}`;
+        throw error;
+      }
+    });
+    console.log(`     ${((Date.now() - began) / 1000).toFixed(1)} s`);
   }
+  await check(`by ${mark}: no error of a script, and no request off the origin`, () => equal(profile.faults, []));
+  await profile.context.close();
 }
