@@ -17,6 +17,8 @@ from .processes import START_SECONDS, fixture_binary, running
 class Fixture:
     name: str
     program: Callable[[Cache], list[str]]
+    # A server of one era alone asks in the way of that era, whatever the tool; else it is no aim for a bridge.
+    asks_both_ways: bool = True
 
     def over_stdio(self, cache: Cache, era: str) -> dict:
         """As a server in a gateway's configuration."""
@@ -49,17 +51,23 @@ def python(cache: Cache) -> list[str]:
     return [str(cache.python), str(HERE / "fixtures" / "python_server.py")]
 
 
+def python_sdk(cache: Cache) -> list[str]:
+    return [str(cache.python), str(HERE / "fixtures" / "python_sdk.py")]
+
+
 def typescript(cache: Cache) -> list[str]:
     return [str(cache.node), str(HERE / "fixtures" / "typescript_server.mjs"), str(cache.folder)]
 
 
-# `own` asks in the way of its client's era, whatever the tool. The others are as the examples of their SDK are.
+# `own` asks in the way of its client's era, whatever the tool. `python-sdk` is the SDK's own. The others are ours, and in the
+# manner of the examples of their SDK.
 FIXTURES = {
     fixture.name: fixture
     for fixture in (
         Fixture("own", own),
         Fixture("rmcp", rmcp),
         Fixture("python", python),
+        Fixture("python-sdk", python_sdk, asks_both_ways=False),
         Fixture("typescript", typescript),
     )
 }

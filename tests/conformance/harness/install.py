@@ -7,6 +7,10 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent.parent
@@ -14,6 +18,9 @@ ROOT = HERE.parent.parent
 SUITES = ("conformance-0.1", "conformance-0.2")
 MANIFESTS = ("package.json", "package-lock.json")
 REQUIREMENTS = "requirements.txt"
+# The source distribution that holds the Python SDK's own conformance server.
+SOURCE = "requirements-source.txt"
+EVERYTHING = "examples/servers/everything-server/mcp_everything_server/"
 
 
 class Cache:
@@ -34,11 +41,18 @@ def prepare() -> Cache:
     base = os.environ.get("LOCKGATE_CACHE")
     folder = (Path(base) / "conformance") if base else HERE / ".cache"
     cache = Cache(folder)
-    if not _is_current(folder, MANIFESTS, folder / "installed"):
-        _install_npm(folder)
+    began = time.monotonic()
+    with ThreadPoolExecutor(2) as pool:
+        done = []
+        if not _is_current(folder, MANIFESTS, folder / "installed"):
+            done.append(pool.submit(_install_npm, folder))
+        if not _is_current(folder / "python", (REQUIREMENTS, SOURCE), folder / "python" / "installed"):
+            done.append(pool.submit(_install_python, folder / "python"))
+        for one in done:
+            one.result()
+    if done:
+        print(f"packages: {time.monotonic() - began:.0f} s", flush=True)
     cache.node.chmod(0o755)
-    if not _is_current(folder / "python", (REQUIREMENTS,), folder / "python" / "installed"):
-        _install_python(folder / "python")
     return cache
 
 
@@ -65,7 +79,24 @@ def _install_python(folder: Path) -> None:
     pins = shutil.copy(HERE / REQUIREMENTS, folder / REQUIREMENTS)
     pip = [str(folder / "bin" / "pip"), "install", "-q", "--disable-pip-version-check"]
     _run([*pip, "--no-deps", "-r", str(pins)], folder)
+    _unpack_everything(folder)
     (folder / "installed").write_text("")
+
+
+def _unpack_everything(folder: Path) -> None:
+    """Puts the SDK's own server, which no wheel holds, beside the installed packages."""
+    pins = shutil.copy(HERE / SOURCE, folder / SOURCE)
+    packages = next((folder / "lib").glob("python*/site-packages"))
+    with tempfile.TemporaryDirectory() as scratch:
+        pip = [str(folder / "bin" / "pip"), "download", "-q", "--disable-pip-version-check", "--no-deps"]
+        _run([*pip, "--no-binary", ":all:", "-d", scratch, "-r", str(pins)], folder)
+        with tarfile.open(next(Path(scratch).glob("*.tar.gz"))) as archive:
+            for member in archive:
+                inside = member.name.split("/", 1)[-1]
+                if member.isfile() and inside.startswith(EVERYTHING):
+                    target = packages / "mcp_everything_server" / inside.removeprefix(EVERYTHING)
+                    target.parent.mkdir(exist_ok=True)
+                    target.write_bytes(archive.extractfile(member).read())
 
 
 def _run(command: list[str], folder: Path) -> None:

@@ -63,6 +63,7 @@ class Report:
         self.allowed = expected(section)
         self.used: set[Expected] = set()
         self.legs: set[str] = set()
+        self.failed: set[str] = set()
         self.rows = [columns]
         self.problems: list[str] = []
         self.known: list[str] = []
@@ -86,10 +87,10 @@ class Report:
     def _judge(self, leg: str, lost: Counter, outcome: Outcome) -> None:
         self.legs.add(leg)
         if outcome.error:
-            self.problems.append(f"{leg}: {outcome.error}")
-        for (scenario, check, name), times in sorted(lost.items()):
-            words = outcome.words.get((scenario, check, name), "not reported as passed")
-            line = f"{leg}: {scenario}:{check} ({name}) x{times}: {words}"
+            self._fail(leg, outcome.error)
+        for (scenario, check), times in sorted(lost.items()):
+            words = outcome.words.get((scenario, check), "not reported as passed")
+            line = f"{scenario}:{check} x{times}: {words}"
             covering = [
                 entry for entry in self.allowed if entry.covers(leg, f"{scenario}:{check}")
             ]
@@ -99,13 +100,16 @@ class Report:
             checks.add(f"{scenario}:{check}")
             legs.add(leg)
             if covering:
-                self.known.append(f"{line} [{covering[0].reason}]")
+                self.known.append(f"{leg}: {line} [{covering[0].reason}]")
             else:
-                self.problems.append(line)
+                self._fail(leg, line)
 
-    def finish(self, whole: bool = True) -> int:
-        """Prints everything; the exit status. `whole` is false for a part of the legs: what is not lost there may be
-        lost elsewhere."""
+    def _fail(self, leg: str, words: str) -> None:
+        self.failed.add(leg)
+        self.problems.append(f"{leg}: {words}")
+
+    def print(self, whole: bool) -> None:
+        """Prints everything. `whole` is false for a part of the legs: what is not lost there may be lost elsewhere."""
         widths = [max(len(row[i]) for row in self.rows) for i in range(len(self.rows[0]))]
         for row in self.rows:
             print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
@@ -118,5 +122,4 @@ class Report:
                 print(f"\n{title}:")
                 for line in lines:
                     print(f"  - {line}")
-        print(f"\n{'FAILED' if self.problems else 'ok'}")
-        return 1 if self.problems else 0
+        print()

@@ -8,12 +8,41 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from .fixtures import FIXTURES, Fixture
-from .suite import SERVER_LEGS, Leg
+from .suite import NOTICES, SERVER_LEGS, Leg
 
-SLUG = "fixture"
-ENDPOINTS = {"one": f"/servers/{SLUG}/mcp", "merged": "/mcp"}
-# With the fixtures of the SDKs, the two revisions that people meet most and our own checks; `--all` runs every leg.
-SHORT_LEGS = ("2025-11-25", "2026-07-28", "notices 2025-11-25", "notices 2026-07-28")
+ENDPOINTS = {"one": "/servers/{slug}/mcp", "merged": "/mcp"}
+
+# What runs without `--full`, by fixture and by era, upstream and endpoint of the server: each way through the gateway
+# once. The README says what each is for.
+SHORT = {
+    "own": {
+        "legacy stdio one": (
+            *("notices 2026-07-28", "notices 2025-11-25", "0.1.16 all", "2025-06-18"),
+            *("2025-11-25", "2026-07-28"),
+        ),
+        "legacy http one": ("notices 2026-07-28", "2025-11-25", "2026-07-28"),
+        "modern http one": ("notices 2025-11-25", "2025-11-25", "requirements"),
+        "both http one": ("2025-03-26", "2025-06-18"),
+        "both http merged": ("notices 2025-11-25", "notices 2026-07-28", "2025-11-25", "requirements"),
+    },
+    "rmcp": {
+        "both http one": ("notices 2025-11-25", "notices 2026-07-28", "2025-11-25", "2026-07-28"),
+        "legacy http one": ("2026-07-28",),
+    },
+    "python": {
+        "legacy http one": ("notices 2026-07-28", "2026-07-28"),
+        "modern http one": ("2025-11-25",),
+    },
+    "python-sdk": {
+        "both http one": ("notices 2025-11-25", "notices 2026-07-28", "2025-11-25", "2026-07-28"),
+        "legacy stdio one": ("notices 2025-11-25",),
+    },
+    "typescript": {
+        "both http one": ("notices 2025-11-25", "notices 2026-07-28", "2025-11-25", "2026-07-28"),
+        "legacy http one": ("2026-07-28",),
+        "modern http one": ("2025-11-25",),
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -25,22 +54,30 @@ class Run:
     endpoint: str
 
     @property
+    def slug(self) -> str:
+        """The fixture's name in its gateway, which has it in every form."""
+        return self.era if self.upstream == "http" else f"{self.era}-{self.upstream}"
+
+    @property
     def base(self) -> tuple[Leg, Fixture, str]:
         """What to run directly, to compare with."""
         return self.leg, self.fixture, self.era if self.era in self.leg.eras else self.leg.eras[0]
 
     @property
-    def base_names(self) -> tuple[str, str, str]:
-        leg, fixture, era = self.base
-        return leg.name, fixture.name, era
+    def base_name(self) -> str:
+        return name_of_base(*self.base)
 
     @property
     def path(self) -> str:
-        return ENDPOINTS[self.endpoint]
+        return ENDPOINTS[self.endpoint].format(slug=self.slug)
 
     @property
     def name(self) -> str:
         return f"{self.leg.name} {self.fixture.name} {self.era} {self.upstream} {self.path}"
+
+
+def name_of_base(leg: Leg, fixture: Fixture, era: str) -> str:
+    return f"{leg.name} {fixture.name} {era}"
 
 
 FILTERS = ("leg", "fixture", "era", "upstream", "endpoint")
@@ -52,12 +89,21 @@ def is_whole(arguments) -> bool:
 
 
 def runs(arguments) -> list[Run]:
-    return [run for run in (everything() if arguments.all else short()) if is_wanted(run, arguments)]
+    return [run for run in (everything() if arguments.full else short()) if is_wanted(run, arguments)]
+
+
+def lanes(wanted: list[Run]) -> list[list[Run]]:
+    """The runs of each gateway, the longest lane first: all legs of one fixture, one after another. Our own checks are the
+    first at a server, because they begin with two calls at once."""
+    by_fixture: dict[str, list[Run]] = {}
+    for run in sorted(wanted, key=lambda run: run.leg.suite != NOTICES):
+        by_fixture.setdefault(run.fixture.name, []).append(run)
+    return sorted(by_fixture.values(), key=len, reverse=True)
 
 
 def is_wanted(run: Run, arguments) -> bool:
     is_called = (run.leg.name, run.fixture.name, run.era, run.upstream, run.endpoint)
-    patterns = [getattr(arguments, name) for name in FILTERS]
+    patterns = [getattr(arguments, name, "*") for name in FILTERS]
     return all(fnmatchcase(name, pattern) for name, pattern in zip(is_called, patterns))
 
 
@@ -67,7 +113,8 @@ def everything() -> Iterator[Run]:
     which no legacy server can have."""
     eras = ("legacy", "modern", "both")
     for leg, fixture, era in itertools.product(SERVER_LEGS, FIXTURES.values(), eras):
-        if leg.name == "requirements" and era not in leg.eras:
+        is_bridge = era not in leg.eras
+        if is_bridge and (leg.name == "requirements" or not fixture.asks_both_ways):
             continue
         yield Run(leg, fixture, era, "http", "one")
         yield Run(leg, fixture, era, "http", "merged")
@@ -75,14 +122,11 @@ def everything() -> Iterator[Run]:
 
 
 def short() -> Iterator[Run]:
-    """What CI runs."""
-    for leg in SERVER_LEGS:
-        for era, endpoint in itertools.product(leg.eras, ENDPOINTS):
-            yield Run(leg, FIXTURES["own"], era, "http", endpoint)
-    for run in everything():
-        plain = run.upstream == "http" and run.endpoint == "one"
-        if plain and run.fixture.name != "own" and run.leg.name in SHORT_LEGS:
-            yield run
+    legs = {leg.name: leg for leg in SERVER_LEGS}
+    for fixture, forms in SHORT.items():
+        for form, names in forms.items():
+            for name in names:
+                yield Run(legs[name], FIXTURES[fixture], *form.split())
 
 
 def direct(arguments) -> list[tuple[Leg, Fixture, str]]:

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -17,10 +18,12 @@ from .install import ROOT
 START_SECONDS = 20
 STOP_SECONDS = 5
 _children: set[subprocess.Popen] = set()
+_is_over = threading.Event()
 
 
 def end_children(*_signal) -> None:
-    """For SIGTERM and SIGINT: blocks in other threads would not get to end their children."""
+    """For SIGTERM and SIGINT: blocks in other threads would not get to end their children, and would start more."""
+    _is_over.set()
     for child in list(_children):
         if child.poll() is None:
             child.kill()
@@ -53,6 +56,8 @@ def _environment() -> dict[str, str]:
 def running(command: list[str], log: Path, output=None):
     """A child process, with its standard error, and its output unless it is wanted, in `log`.
     It ends with the block."""
+    if _is_over.is_set():
+        raise RuntimeError("interrupted")
     with log.open("wb") as errors:
         child = subprocess.Popen(
             command,
@@ -84,7 +89,9 @@ def gateway(servers: dict, folder: Path):
     listen = f"127.0.0.1:{port}"
     config = folder / "lockgate.yaml"
     # JSON is YAML.
-    config.write_text(json.dumps({"listen": listen, "servers": servers}, indent=2) + "\n")
+    # A gateway under test has nobody to lead elsewhere when it stops.
+    settings = {"listen": listen, "http": {"drain": 0}, "servers": servers}
+    config.write_text(json.dumps(settings, indent=2) + "\n")
     command = [str(gateway_binary()), "serve", "--config", str(config), "--listen", listen]
     log = folder / "gateway.log"
     with running(command, log) as child:
@@ -144,4 +151,4 @@ def _modern_call(url: str, method: str) -> dict:
 
 
 def scratch():
-    return tempfile.TemporaryDirectory(prefix="lockgate-conformance-")
+    return tempfile.TemporaryDirectory(prefix="lockgate-conformance-", ignore_cleanup_errors=True)

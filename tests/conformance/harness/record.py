@@ -6,7 +6,7 @@ from .losses import Report
 from .plan import ENDPOINTS
 
 FILE = HERE / "README.md"
-BEGIN, END = "<!-- measured by `run --all --record` -->\n", "<!-- end of what was measured -->\n"
+BEGIN, END = "<!-- measured by `run server --full --record` -->\n", "<!-- end of what was measured -->\n"
 
 
 def write(report: Report, results: list) -> None:

@@ -1,9 +1,10 @@
-"""The legs of the suite, and running one of them. A check counts by scenario, id and name; only SUCCESS and
-FAILURE count, as the suite itself counts."""
+"""The legs of the suite, and running one of them. A check counts by scenario and id; only SUCCESS and FAILURE count, as
+the suite itself counts."""
 
 import json
 import re
 import subprocess
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,6 +88,9 @@ CLIENT_LEGS = tuple(
     for scenario in scenarios
 )
 
+# Without `--full`: the scenarios of the two revisions that stand for an era.
+SHORT_CLIENT_LEGS = tuple(leg for leg in CLIENT_LEGS if leg[1] in ("2025-11-25", "2026-07-28"))
+
 # Client scenarios that are not run, by prefix of their name.
 EXCLUDED_CLIENT = {
     "auth/": "the gateway as an OAuth client is a later capability",
@@ -103,6 +107,7 @@ class Outcome:
     words: dict = field(default_factory=dict)
     scenarios: set = field(default_factory=set)
     error: str | None = None
+    seconds: float = 0
 
     def passing_scenarios(self, prefix: str = "") -> int:
         broken = {key[0] for key in self.failed}
@@ -117,7 +122,7 @@ class Outcome:
     def add(self, scenario: str, checks: list) -> None:
         self.scenarios.add(scenario)
         for check in checks:
-            key = (scenario, check["id"], check.get("name", ""))
+            key = (scenario, check["id"])
             if check["status"] == "SUCCESS":
                 self.passed[key] += 1
             elif check["status"] == "FAILURE":
@@ -156,6 +161,7 @@ def _run(command: list, folder: Path, kind: str, seconds: int) -> Outcome:
     results.mkdir(parents=True)
     log = folder / "suite.log"
     outcome = Outcome()
+    began = time.monotonic()
     with log.open("wb") as output:
         try:
             words = [*map(str, command), "--output-dir", str(results)]
@@ -163,6 +169,7 @@ def _run(command: list, folder: Path, kind: str, seconds: int) -> Outcome:
                 child.wait(seconds)
         except subprocess.TimeoutExpired:
             outcome.error = f"the suite did not end within {seconds} s"
+    outcome.seconds = time.monotonic() - began
     return _read(folder, kind, outcome)
 
 
