@@ -23,7 +23,7 @@ def config_text(servers: dict[str, Server], listen: str) -> str:
     """The configuration as YAML; scalars and lists in it are JSON, which YAML contains."""
     # Only the servers under test, and patience: on a busy machine Python servers need longer than the default.
     lines = [f"listen: {listen}", "builtin: { system: false }", "limits: { discovery_deadline: 30 }",
-             "http: { sse: true }", "servers:"]
+             "http: { sse: true, drain: 0 }", "servers:"]
     for server in servers.values():
         lines.append(f"  {server.slug}:")
         if server.url:

@@ -20,6 +20,7 @@ START_LIMIT = 30  # seconds
 
 CONFIG = """listen: {listen}
 builtin: {{ system: false }}
+http: {{ drain: 0 }}
 egress: {{ organisations: local }}
 store: {{ keys: [a-key-of-the-ring-that-is-long-enough] }}
 """

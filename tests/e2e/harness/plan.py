@@ -4,6 +4,7 @@ A session needs one connection, one set of answers and one way of naming; cases 
 """
 
 import json
+import re
 from dataclasses import dataclass, field
 
 from .cases import Case
@@ -16,6 +17,34 @@ WHERE = ("direct", "merged", "own", "stdio", "agent")
 AGENT_SERVERS = ("everything-http", "time")
 AGENT_CLIENTS = ("py-legacy", "py-auto", "ts-legacy", "ts-modern")
 ALL_ERAS = ("legacy", "modern")
+ASKED = "elicitation|sampling"
+# Without `--full`: who plays which `SERVER CASE` at which endpoint, as regular expressions. One client of each era plays
+# everything at `/mcp` and one everything at the servers' own endpoints; the other libraries play what they do differently.
+SHORT = {
+    ("merged", "py-legacy"): "",
+    ("merged", "ts-modern"): "",
+    ("merged", "py-auto"): "^everything-http (tools answer|elicitation, accepted)",
+    ("merged", "ts-auto"): "^everything-http (tools answer|elicitation, accepted)",
+    ("merged", "sdk-legacy"): "^everything-http (?!resource updates|list changes|log|no log)",
+    ("merged", "sdk-sse"): "^everything-http (?!resource updates|list changes|log|no log)",
+    ("merged", "inspector-modern"): "^everything-http (lists|tools answer|prompts)",
+    ("merged", "inspector-legacy"): "^everything-http tools answer",
+    ("own", "ts-legacy"): "",
+    ("own", "py-modern"): "^(everything|everything-http|time|fetch) ",
+    ("own", "sdk-legacy"): "^everything-http (unknown|wrong|elicitation required)",
+    ("own", "inspector-auto"): "^time time: tools answer",
+    ("own", "py-sse"): "^everything-http (tools answer|progress|elicitation, accepted|resource updates$)",
+    ("own", "ts-sse"): "^everything-http (tools answer|cancellation|sampling)",
+    ("stdio", "py-modern"): f"^(?!.*({ASKED}))|elicitation, accepted",
+    ("stdio", "ts-legacy"): f"^(?!.*({ASKED}))|sampling",
+    ("agent", "ts-modern"): "",
+    ("agent", "py-legacy"): "^time |^everything-http (lists|tools answer|elicitation, accepted)",
+}
+
+
+def is_short(where: str, client: str, slug: str, case: str) -> bool:
+    pattern = SHORT.get((where, client))
+    return pattern is not None and bool(re.search(pattern, f"{slug} {case}"))
 
 
 @dataclass
