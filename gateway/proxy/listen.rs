@@ -32,7 +32,7 @@ use crate::context::RequestContext;
 use crate::directory::{Change, ChangeReceiver};
 use crate::dispatch::{audit_denial, audit_listen};
 use crate::gateway::Gateway;
-use crate::modern_clients::Listening;
+use crate::modern_clients::{LaneError, Listening};
 use crate::notify::announced_lists;
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
@@ -123,6 +123,7 @@ fn listener(gateway: &Arc<Gateway>, context: &RequestContext) -> Result<Listener
         Ok(open) => open,
         Err(too_many) => return Err(RequestError::too_many_streams(too_many)),
     };
+    let lane = find_lane(gateway, context).map_err(RequestError::no_lane)?;
     audit_listen(gateway, context)?;
     let wanted = authorize_resources(gateway, context, uris);
     let offers = &context.view.offers;
@@ -141,7 +142,7 @@ fn listener(gateway: &Arc<Gateway>, context: &RequestContext) -> Result<Listener
         wanted,
         tasks,
         caller: context.caller.clone(),
-        lane: find_lane(gateway, context),
+        lane,
         revision: context.revision,
         lists_notified: context.view.marks(false),
         changes: gateway.directory.changes.subscribe(context.principal.organisation()),
@@ -178,13 +179,14 @@ fn authorize_resources(
 }
 
 /// The lane on which the calls of a client go that can be asked things.
-fn find_lane(gateway: &Gateway, context: &RequestContext) -> Option<Listening> {
+fn find_lane(gateway: &Gateway, context: &RequestContext) -> Result<Option<Listening>, LaneError> {
     if !context.caller.interactive {
-        return None;
+        return Ok(None);
     }
     let declared = (context.principal.clone(), context.caller.capabilities.clone());
     let most = context.snapshot.config.limits.sessions;
-    gateway.modern_clients.listen(declared, most, || gateway.sessions.next_key())
+    let next_key = || gateway.sessions.next_key();
+    gateway.modern_clients.listen(declared, most, next_key).map(Some)
 }
 
 impl Listener {

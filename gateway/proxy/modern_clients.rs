@@ -1,9 +1,9 @@
 //! What stands for modern clients towards legacy servers that ask things: such a server keeps a
 //! connection for each client, and a modern client has no session to keep it for. Requests of one
-//! principal that declare the same capabilities share one, unless a server cannot tell which call
-//! it asks about.
+//! principal that declare the same capabilities share lanes, one connection at each server; where a
+//! question may name no call, a lane carries one call at a time, from the first one on.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -16,38 +16,29 @@ use parking_lot::Mutex;
 
 /// Different capabilities that the requests of one principal declare.
 const PROFILES: usize = 16;
-/// Connections of one client at a server that asks, and cannot tell which call it asks about.
-const LANES: usize = 8;
-/// Servers that are remembered to have asked.
-const ASKERS: usize = 4096;
+/// Lanes that made room for others and are remembered until their connections are closed. The
+/// connections of the rest are closed when a server needs room.
+const DISPLACED: usize = 4096;
+/// Lanes of one client.
+const LANES: usize = 1024;
 
 /// See the module.
 #[derive(Default)]
 pub(crate) struct ModernClients {
     lanes: Mutex<HashMap<Declared, Vec<Arc<Lane>>>>,
-    askers: Arc<Askers>,
+    /// Lanes that made room for others since the last [`ModernClients::expire`].
+    displaced: Mutex<Vec<(Principal, u64)>>,
 }
 
-/// Servers that have asked something without saying which call it is about.
-#[derive(Default)]
-struct Askers(Mutex<HashSet<ServerId>>);
-
-impl Askers {
-    fn record(&self, server: &ServerId) {
-        let mut all = self.0.lock();
-        if all.contains(server) {
-            return;
-        }
-        // Whoever is forgotten asks again.
-        if all.len() >= ASKERS {
-            all.clear();
-        }
-        all.insert(server.clone());
-    }
-
-    fn contains(&self, server: &ServerId) -> bool {
-        self.0.lock().contains(server)
-    }
+/// Why a call of a modern client has no lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LaneError {
+    /// Too many sets of capabilities that the requests of one principal declare are in use.
+    Profiles,
+    /// Too many clients are in use.
+    Clients,
+    /// Too many calls of this client are in use.
+    Calls,
 }
 
 /// Who it is, and the capabilities that were declared as JSON text.
@@ -58,7 +49,6 @@ struct Lane {
     key: u64,
     /// There is one before it.
     is_further: bool,
-    askers: Arc<Askers>,
     state: Mutex<LaneState>,
 }
 
@@ -85,59 +75,89 @@ pub(crate) struct Listening {
 }
 
 impl ModernClients {
-    /// The lane on which a client subscribes, which is that of its calls as long as none runs
-    /// beside another one. `None` as for calls.
+    /// Returns the lane on which a client subscribes, which is that of its calls as long as none
+    /// runs beside another one.
     pub(crate) fn listen(
         self: &Arc<Self>,
         declared: Declared,
         most: usize,
         next_key: impl FnOnce() -> u64,
-    ) -> Option<Listening> {
+    ) -> Result<Listening, LaneError> {
         let mut all = self.lanes.lock();
-        let lanes = find_lanes(&mut all, declared.clone(), most)?;
+        let lanes = self.find_lanes(&mut all, declared.clone(), most)?;
         let lane = match lanes.first() {
             Some(lane) => Arc::clone(lane),
-            None => add_lane(lanes, next_key(), &self.askers),
+            None => add_lane(lanes, next_key()),
         };
         lane.state.lock().listeners += 1;
         drop(all);
-        Some(Listening { clients: Arc::clone(self), declared, lane })
+        Ok(Listening { clients: Arc::clone(self), declared, lane })
     }
 
-    /// A lane for a call at a server: one of its own, if that server has asked without saying
-    /// about which call. `None` when there are as many as one client or one principal may have, or
-    /// `most` in all.
+    /// Returns a lane for a call at a server: one without another call there if it has to be
+    /// `alone`.
     pub(crate) fn lease(
         &self,
         declared: Declared,
-        server: &ServerId,
+        (server, is_alone): (&ServerId, bool),
         way_back: Weak<dyn ClientChannel>,
         most: usize,
         next_key: impl FnOnce() -> u64,
-    ) -> Option<Lease> {
-        let is_alone = self.askers.contains(server);
+    ) -> Result<Lease, LaneError> {
         let mut all = self.lanes.lock();
-        let lanes = find_lanes(&mut all, declared, most)?;
+        let lanes = self.find_lanes(&mut all, declared, most)?;
         let free = lanes.iter().find(|lane| !is_alone || lane.is_free(server));
         let lane = match free {
             Some(lane) => Arc::clone(lane),
-            None if lanes.len() >= LANES => return None,
-            None => add_lane(lanes, next_key(), &self.askers),
+            None if lanes.len() >= LANES => return Err(LaneError::Calls),
+            None => add_lane(lanes, next_key()),
         };
         lane.enter(server, &way_back);
-        Some(Lease { lane, server: server.clone(), way_back })
+        Ok(Lease { lane, server: server.clone(), way_back })
     }
 
-    /// A server has asked something: from now on its calls run alone, where that is needed to tell
-    /// whose question it is.
-    pub(crate) fn record_asker(&self, server: &ServerId) {
-        self.askers.record(server);
+    /// Returns the lanes of a client. A new one may take the place of one that is idle.
+    fn find_lanes<'a>(
+        &self,
+        all: &'a mut HashMap<Declared, Vec<Arc<Lane>>>,
+        declared: Declared,
+        most: usize,
+    ) -> Result<&'a mut Vec<Arc<Lane>>, LaneError> {
+        if !all.contains_key(&declared) {
+            let own = all.keys().filter(|(principal, _)| *principal == declared.0).count();
+            if own >= PROFILES {
+                self.displace(all, |principal| *principal == declared.0)
+                    .ok_or(LaneError::Profiles)?;
+            } else if all.len() >= most {
+                self.displace(all, |_| true).ok_or(LaneError::Clients)?;
+            }
+        }
+        Ok(all.entry(declared).or_default())
+    }
+
+    /// Forgets the client that has been idle for longest, of those that match.
+    fn displace(
+        &self,
+        all: &mut HashMap<Declared, Vec<Arc<Lane>>>,
+        matches: impl Fn(&Principal) -> bool,
+    ) -> Option<()> {
+        let idle = all.iter().filter(|((principal, _), lanes)| {
+            matches(principal) && lanes.iter().all(|lane| lane.is_idle(Duration::ZERO))
+        });
+        let idlest = idle.min_by_key(|(_, lanes)| lanes.iter().map(|lane| lane.used()).max());
+        let idlest = idlest.map(|(declared, _)| declared.clone())?;
+        let lanes = all.remove(&idlest)?;
+        let keys = lanes.iter().map(|lane| (idlest.0.clone(), lane.key));
+        let mut displaced = self.displaced.lock();
+        let room = DISPLACED.saturating_sub(displaced.len());
+        displaced.extend(keys.take(room));
+        Some(())
     }
 
     /// Forgets the lanes that nothing has run on for so long, and gives whose they were and their
     /// keys.
     pub(crate) fn expire(&self, idle: Duration) -> Vec<(Principal, u64)> {
-        let mut expired = Vec::new();
+        let mut expired = std::mem::take(&mut *self.displaced.lock());
         self.lanes.lock().retain(|(principal, _), lanes| {
             lanes.retain(|lane| {
                 let is_idle = lane.is_idle(idle);
@@ -152,31 +172,20 @@ impl ModernClients {
     }
 }
 
-/// The lanes of a client; nothing when there may be no further client.
-fn find_lanes(
-    all: &mut HashMap<Declared, Vec<Arc<Lane>>>,
-    declared: Declared,
-    most: usize,
-) -> Option<&mut Vec<Arc<Lane>>> {
-    if !all.contains_key(&declared) {
-        let own = all.keys().filter(|(principal, _)| *principal == declared.0).count();
-        if own >= PROFILES || all.len() >= most {
-            return None;
-        }
-    }
-    Some(all.entry(declared).or_default())
-}
-
-fn add_lane(lanes: &mut Vec<Arc<Lane>>, key: u64, askers: &Arc<Askers>) -> Arc<Lane> {
-    let lane = Arc::new(Lane::new(key, !lanes.is_empty(), askers));
+fn add_lane(lanes: &mut Vec<Arc<Lane>>, key: u64) -> Arc<Lane> {
+    let lane = Arc::new(Lane::new(key, !lanes.is_empty()));
     lanes.push(Arc::clone(&lane));
     lane
 }
 
 impl Lane {
-    fn new(key: u64, is_further: bool, askers: &Arc<Askers>) -> Self {
+    fn new(key: u64, is_further: bool) -> Self {
         let state = LaneState { running: HashMap::new(), listeners: 0, used: Instant::now() };
-        Self { key, is_further, askers: Arc::clone(askers), state: Mutex::new(state) }
+        Self { key, is_further, state: Mutex::new(state) }
+    }
+
+    fn used(&self) -> Instant {
+        self.state.lock().used
     }
 
     fn is_free(&self, server: &ServerId) -> bool {
@@ -185,7 +194,7 @@ impl Lane {
 
     fn is_idle(&self, idle: Duration) -> bool {
         let state = self.state.lock();
-        state.running.is_empty() && state.listeners == 0 && state.used.elapsed() > idle
+        state.running.is_empty() && state.listeners == 0 && state.used.elapsed() >= idle
     }
 
     fn enter(&self, server: &ServerId, way_back: &Weak<dyn ClientChannel>) {
@@ -261,8 +270,7 @@ impl ClientSession for Lane {
     /// A modern client hears only what belongs to one of its requests.
     fn log(&self, _server: &ServerId, _note: &Request) {}
 
-    /// A question that names no call: it is about the only one that runs. From now on no other
-    /// runs beside one that may be asked about.
+    /// A question that names no call: it is about the only one that runs.
     fn ask<'a>(
         &'a self,
         server: &'a ServerId,
@@ -270,7 +278,6 @@ impl ClientSession for Lane {
         params: Bytes,
     ) -> BoxFuture<'a, Result<Bytes, QuestionError>> {
         Box::pin(async move {
-            self.askers.record(server);
             match self.only(server) {
                 Some(call) => call.ask(method, params).await,
                 None => Err(QuestionError::Gone),

@@ -26,6 +26,7 @@ use serde_json::{Value, json};
 pub(crate) use approval::ApprovalError;
 pub use failure::classify_failure;
 
+use crate::modern_clients::LaneError;
 use crate::session::TooMany;
 use crate::streams::TooManyStreams;
 use crate::transport::{Reply, Text};
@@ -239,6 +240,23 @@ impl RequestError {
             "the server has a question, but too many calls wait for answers (limits.{limit}); \
                 answer or let go of some, or try again later"
         );
+        let mut problem =
+            Self::new(code::OVERLOADED, words).status(StatusCode::SERVICE_UNAVAILABLE);
+        problem.data = Some(json!({"reason": limit}));
+        problem.retry_after = Some(Duration::from_secs(5));
+        problem
+    }
+
+    /// The call of a client that can be asked has no lane.
+    pub(crate) fn no_lane(refused: LaneError) -> Self {
+        let (limit, words) = match refused {
+            LaneError::Profiles => (
+                "client_profiles",
+                "calls of this caller that declare 16 other sets of client capabilities run or wait",
+            ),
+            LaneError::Clients => ("sessions", "too many clients make calls (limits.sessions)"),
+            LaneError::Calls => ("client_calls", "1,024 calls of this client run or wait"),
+        };
         let mut problem =
             Self::new(code::OVERLOADED, words).status(StatusCode::SERVICE_UNAVAILABLE);
         problem.data = Some(json!({"reason": limit}));

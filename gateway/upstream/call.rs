@@ -163,7 +163,7 @@ pub enum BackChannel {
     None,
     /// Each question comes with the call that it belongs to.
     PerCall,
-    /// A question names no call, so that a connection can carry one such call at a time.
+    /// A question may name no call, so that a connection can carry one such call at a time.
     PerConnection,
 }
 

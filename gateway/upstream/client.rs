@@ -26,6 +26,7 @@ use lockgate_telemetry::TraceContext;
 use parking_lot::Mutex;
 
 use outcome::{Verdict, is_header_mismatch, read};
+use session::Route;
 
 use crate::call::{Answer, BackChannel, Call, Caller, ClientChannel, Subscription};
 use crate::catalog::Catalog;
@@ -147,9 +148,12 @@ impl Shared {
         }
         let verdict = Verdict(Some(&self.breaker));
         let limit = call.timeout.unwrap_or_else(|| self.timeout_of(call));
+        let about = (call.method, call.target);
         let result = deadline::within(self, limit, call, |turn| async move {
+            // A caller waits for a connection of its own before it takes a place.
+            let own = self.own_connection_for(call.caller, about).await?;
             let _permit = turn.keep(self.enter(call.caller.id).await?);
-            self.attempt(call, turn.channel).await
+            self.attempt(call, own.as_ref(), turn.channel).await
         })
         .await;
         if let Some(trace) = &call.trace {
@@ -178,9 +182,13 @@ impl Shared {
     async fn attempt(
         &self,
         call: &Call<'_>,
+        own: Option<&Route<'_>>,
         channel: Option<Arc<dyn ClientChannel>>,
     ) -> Result<Answer, UpstreamError> {
-        let connection = self.connection_for(call.caller, (call.method, call.target)).await?;
+        let connection = match own {
+            Some(own) => Arc::clone(&own.connection),
+            None => self.shared_connection().await?,
+        };
         match self.send(&connection, call, channel.clone()).await {
             Ok(answer) if !(connection.takes_param_headers() && is_header_mismatch(&answer)) => {
                 Ok(answer)

@@ -71,8 +71,7 @@ pub enum EraChoice {
 /// Who shares a connection to a legacy server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sessions {
-    /// Over HTTP, a client session with interactive capabilities gets its own; everybody else
-    /// shares. Over stdio all share.
+    /// A client that can be asked has its own; the others share one.
     Auto,
     /// One connection for everybody; the server may not ask clients anything.
     Shared,
@@ -95,6 +94,8 @@ pub struct Limits {
     pub concurrency: usize,
     /// Calls that wait for a place.
     pub queue: usize,
+    /// Connections that belong to one client each.
+    pub client_connections: usize,
     /// Items of each list.
     pub list_items: usize,
     /// Pages of each list.
@@ -102,6 +103,11 @@ pub struct Limits {
     /// Bytes of one description or title of an item, also within its schemas.
     pub description_bytes: usize,
 }
+
+/// Default of [`Limits::client_connections`] where each is a process.
+pub const CLIENT_PROCESSES: usize = 16;
+/// Default of [`Limits::client_connections`] over HTTP.
+pub const CLIENT_CONNECTIONS: usize = 1024;
 
 /// Opens after `failures` transport failures in a row; tries again after `cooldown`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -202,6 +208,7 @@ impl Config {
                 depth: 64,
                 concurrency: 32,
                 queue: 128,
+                client_connections: CLIENT_CONNECTIONS,
                 list_items: 5000,
                 list_pages: 100,
                 description_bytes: 32 << 10,

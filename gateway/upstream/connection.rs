@@ -9,7 +9,7 @@ mod request_headers;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -61,6 +61,9 @@ pub(crate) struct Connection {
     receiver: Arc<Receiver>,
     began: Instant,
     pub(crate) outstanding: Outstanding,
+    /// Legacy, over HTTP: the server refused a stream of its own, so that whatever it asks comes
+    /// with a call.
+    pub(crate) has_no_stream: AtomicBool,
     /// Legacy: the level last set with `logging/setLevel`, plus one; 0 when none was.
     level: AtomicU8,
     /// Legacy: URIs subscribed to on this connection.
@@ -118,6 +121,7 @@ impl Connection {
             receiver,
             began: Instant::now(),
             outstanding: Outstanding::default(),
+            has_no_stream: AtomicBool::new(false),
             level: AtomicU8::new(0),
             subscribed: Mutex::new(BTreeSet::new()),
         }

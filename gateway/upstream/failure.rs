@@ -43,6 +43,9 @@ pub enum Kind {
     /// Too many calls are running and waiting already.
     #[error("overloaded")]
     Overloaded,
+    /// All connections that clients may have of their own are in use.
+    #[error("no connection for the client")]
+    ClientConnections,
     /// Its places are all taken, and it has said nothing for a while.
     #[error("stalled")]
     Stalled,
@@ -71,6 +74,7 @@ impl Kind {
             Self::TooLarge => "response_too_large",
             Self::NoMemory => "no_memory",
             Self::Overloaded => "overloaded",
+            Self::ClientConnections => "client_connections",
             Self::Stalled => "stalled",
             Self::Busy => "busy",
             Self::NeedsAuth => "authorization_required",
@@ -130,7 +134,7 @@ impl UpstreamError {
     /// Whether there was no place for the call.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
-        matches!(self.kind, Kind::Overloaded | Kind::Stalled | Kind::Busy)
+        matches!(self.kind, Kind::Overloaded | Kind::ClientConnections | Kind::Stalled | Kind::Busy)
     }
 
     /// Whether the breaker counts it: the server's transport failed, rather than the call or our

@@ -42,15 +42,12 @@ impl Shared {
         if self.config.load().sessions == config::Sessions::Shared {
             return BackChannel::None;
         }
-        if let Some(live) = &*self.live.load() {
-            return back_channel(live.era(), matches!(live.transport, ServerTransport::Http(_)));
-        }
-        // One that rests is as it was found, or its first call could ask nothing.
-        match &self.status.load().peer {
-            Some(peer) if self.rests_after.is_some() => {
-                back_channel(peer.era, peer.transport == "http")
-            }
-            _ => BackChannel::None,
+        match &*self.live.load() {
+            Some(live) if live.era() == Era::Modern => BackChannel::None,
+            Some(live) if live.has_no_stream.load(Ordering::Relaxed) => BackChannel::PerCall,
+            None if self.config.load().era == EraChoice::Modern => BackChannel::None,
+            // One that is not connected may be any server.
+            Some(_) | None => BackChannel::PerConnection,
         }
     }
 
@@ -82,14 +79,6 @@ impl Shared {
                 () = changed => {}
             }
         }
-    }
-}
-
-fn back_channel(era: Era, is_http: bool) -> BackChannel {
-    match (era, is_http) {
-        (Era::Modern, _) => BackChannel::None,
-        (Era::Legacy, true) => BackChannel::PerCall,
-        (Era::Legacy, false) => BackChannel::PerConnection,
     }
 }
 

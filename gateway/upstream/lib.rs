@@ -61,7 +61,10 @@ pub use call::{
 pub use caller_view::{CallerView, VisibleItem};
 pub use catalog::{Catalog, Item, Kind as ListKind};
 pub use client::Client;
-pub use config::{Breaker, Config, EraChoice, Health, Limits, Sessions, Transport};
+pub use config::{
+    Breaker, CLIENT_CONNECTIONS, CLIENT_PROCESSES, Config, EraChoice, Health, Limits, Sessions,
+    Transport,
+};
 pub use failure::{Kind as UpstreamErrorKind, UpstreamError};
 pub use future::BoxFuture;
 pub use http::HTTP_STATUS;

@@ -156,7 +156,7 @@ impl Asker {
         match (&self.running, &self.session) {
             (Some(channel), _) => channel.ask(method, params).await,
             (None, Some(session)) => session.ask(&self.server, method, params).await,
-            (None, None) => Err(QuestionError::Undeclared),
+            (None, None) => Err(QuestionError::Gone),
         }
     }
 }
@@ -275,11 +275,7 @@ impl Inbox for Receiver {
                     refuse(&id, code::METHOD_NOT_FOUND, "the client cannot be asked this")
                 }
                 Err(QuestionError::Refused { code, message }) => refuse(&id, code, &message),
-                // An elicitation that nobody answers counts as cancelled; the others have no such
-                // result.
-                Err(_) if question.method == Method::Elicit => {
-                    write::result(&id, br#"{"action":"cancel"}"#).into()
-                }
+                // Never a result: only the user may decline or cancel.
                 Err(unasked) => refuse(&id, code::INTERNAL, &unasked.to_string()),
             }
         })

@@ -1,64 +1,144 @@
 //! The connections of one server that belong to one client each. When there is no room for
-//! another, the one that has been idle for longest goes.
+//! another, the one that has been idle for longest is closed at once; while all are in use, callers
+//! wait.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tokio::sync::OnceCell;
+use tokio::sync::{Notify, OnceCell};
 
 use crate::connection::Connection;
 
-/// Most connections of one server that clients have of their own.
-pub(crate) const MAX_SESSIONS: usize = 1024;
-/// The same where each is a process.
-pub(crate) const MAX_PROCESSES: usize = 16;
-/// A client that was answered just now may be about to call again.
-const SETTLED: Duration = Duration::from_secs(10);
-/// One principal's connections with subscriptions stand up to this part of all.
+/// Part of all connections that one principal may hold for subscriptions alone while others need a
+/// connection.
 const SUBSCRIBED_SHARE: usize = 4;
 /// How long a connection may take to end.
 pub(crate) const GRACE: Duration = Duration::from_secs(2);
+/// Between two attempts of a waiting caller, besides those that a released connection causes.
+const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The connections of one server that are not shared.
 #[derive(Default)]
-pub(crate) struct Sessions(Mutex<HashMap<u64, Held>>);
+pub(crate) struct Sessions {
+    held: Mutex<HashMap<u64, Held>>,
+    /// A connection is no longer in use.
+    released: Notify,
+    waiting: AtomicUsize,
+}
 
-/// A slot, and whose it is.
+/// A slot and its owner.
 struct Held {
     slot: Slot,
-    principal: u64,
-    /// When its client last asked for it.
+    owner: Owner,
+    /// When its client last requested it.
     used: Instant,
 }
 
 pub(crate) type Slot = Arc<OnceCell<Arc<Connection>>>;
 
+/// The client that a connection belongs to.
+#[derive(Clone, Copy)]
+pub(crate) struct Owner {
+    pub(crate) key: u64,
+    pub(crate) principal: u64,
+    /// It stands for calls of a modern client, each of which has a connection while it runs.
+    pub(crate) is_modern: bool,
+}
+
+/// How many connections there may be, and how callers wait for one.
+#[derive(Clone, Copy)]
+pub(crate) struct SlotLimits {
+    pub(crate) connections: usize,
+    pub(crate) waiting: usize,
+    pub(crate) wait: Duration,
+}
+
+/// A slot in use: its connection is not closed to make room for another.
+pub(crate) struct SlotUse<'a> {
+    // Dropped in this order: a caller that is woken finds the slot unused.
+    pub(crate) slot: Slot,
+    _release: Release<'a>,
+}
+
+/// Wakes the callers that wait for a slot.
+struct Release<'a>(&'a Notify);
+
+impl Drop for Release<'_> {
+    fn drop(&mut self) {
+        self.0.notify_waiters();
+    }
+}
+
+/// Counts a caller among those that wait.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Sessions {
-    /// The slot of a client; `None` when there are `most` and all of them are at work.
-    pub(crate) fn slot(&self, key: u64, principal: u64, most: usize) -> Option<Slot> {
-        let mut slots = self.0.lock();
-        if let Some(held) = slots.get_mut(&key) {
+    /// Returns the slot of a client, after waiting for one that another client no longer uses.
+    /// `None` when too many callers wait, or after the time to wait.
+    pub(crate) async fn slot(&self, owner: Owner, limits: SlotLimits) -> Option<SlotUse<'_>> {
+        if let Some(found) = self.try_slot(owner, limits.connections) {
+            return Some(found);
+        }
+        let _waiting = Waiting(&self.waiting);
+        if self.waiting.fetch_add(1, Ordering::Relaxed) >= limits.waiting {
+            return None;
+        }
+        let deadline = tokio::time::Instant::now() + limits.wait;
+        loop {
+            let mut released = std::pin::pin!(self.released.notified());
+            released.as_mut().enable();
+            if let Some(found) = self.try_slot(owner, limits.connections) {
+                return Some(found);
+            }
+            let now = tokio::time::Instant::now();
+            if now >= deadline {
+                return None;
+            }
+            let _ = tokio::time::timeout_at(deadline.min(now + RETRY_INTERVAL), released).await;
+        }
+    }
+
+    /// Returns the slot of a client without waiting.
+    fn try_slot(&self, owner: Owner, most: usize) -> Option<SlotUse<'_>> {
+        let mut slots = self.held.lock();
+        if let Some(held) = slots.get_mut(&owner.key) {
             held.used = Instant::now();
-            return Some(Arc::clone(&held.slot));
+            return Some(self.begin_use(&held.slot));
         }
         if slots.len() >= most {
-            // What nobody opens any more has failed, or was given up.
+            // Connections that failed to open, or whose opening was cancelled.
             slots.retain(|_, held| held.slot.initialized() || Arc::strong_count(&held.slot) > 1);
         }
-        if slots.len() >= most {
-            let idlest = find_idlest(&slots, (most / SUBSCRIBED_SHARE).max(1))?;
+        let own = slots.values().filter(|held| held.is_of_modern_caller(owner)).count();
+        if own >= most.div_ceil(2) {
+            let idlest = find_idlest(&slots, owner, most, |held| held.is_of_modern_caller(owner))?;
+            close(slots.remove(&idlest));
+        } else if slots.len() >= most {
+            let idlest = find_idlest(&slots, owner, most, |_| true)?;
             close(slots.remove(&idlest));
         }
         let slot = Slot::default();
-        slots.insert(key, Held { slot: Arc::clone(&slot), principal, used: Instant::now() });
-        Some(slot)
+        let used = self.begin_use(&slot);
+        slots.insert(owner.key, Held { slot, owner, used: Instant::now() });
+        Some(used)
+    }
+
+    fn begin_use(&self, slot: &Slot) -> SlotUse<'_> {
+        SlotUse { slot: Arc::clone(slot), _release: Release(&self.released) }
     }
 
     /// Ends those that their clients have not used for so long and that tell them nothing.
     pub(crate) fn close_idle(&self, longest: Duration) {
-        let mut slots = self.0.lock();
+        let mut slots = self.held.lock();
         let mut idle = Vec::new();
         for (key, held) in &mut *slots {
             if held.is_at_work() {
@@ -74,12 +154,12 @@ impl Sessions {
 
     /// Whether no client has one.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.lock().is_empty()
+        self.held.lock().is_empty()
     }
 
     /// Whether somebody waits for an answer on one of them.
     pub(crate) fn are_asked(&self) -> bool {
-        for held in self.0.lock().values() {
+        for held in self.held.lock().values() {
             if let Some(connection) = held.slot.get()
                 && connection.outstanding.is_waited_for()
             {
@@ -91,7 +171,7 @@ impl Sessions {
 
     /// All of them.
     pub(crate) fn all(&self) -> Vec<Arc<Connection>> {
-        let slots = self.0.lock();
+        let slots = self.held.lock();
         let mut all = Vec::with_capacity(slots.len());
         for held in slots.values() {
             if let Some(connection) = held.slot.get() {
@@ -103,25 +183,26 @@ impl Sessions {
 
     /// A session's connection, if there is one.
     pub(crate) fn find(&self, key: u64) -> Option<Arc<Connection>> {
-        self.0.lock().get(&key)?.slot.get().cloned()
+        self.held.lock().get(&key)?.slot.get().cloned()
     }
 
     /// Ends a session's connection in the background.
     pub(crate) fn forget(&self, key: u64) {
-        close(self.0.lock().remove(&key));
+        close(self.held.lock().remove(&key));
+        self.released.notify_waiters();
     }
 
     /// Whether this is the slot of a client still.
-    pub(crate) fn holds(&self, key: u64, slot: &Slot) -> bool {
-        match self.0.lock().get(&key) {
-            Some(known) => Arc::ptr_eq(&known.slot, slot),
+    pub(crate) fn holds(&self, key: u64, used: &SlotUse<'_>) -> bool {
+        match self.held.lock().get(&key) {
+            Some(known) => Arc::ptr_eq(&known.slot, &used.slot),
             None => false,
         }
     }
 
     /// Forgets a connection of a client, if it is this one; whoever uses it keeps it.
     pub(crate) fn remove(&self, key: u64, lost: &Arc<Connection>) {
-        let mut slots = self.0.lock();
+        let mut slots = self.held.lock();
         if let Some(held) = slots.get(&key)
             && let Some(known) = held.slot.get()
             && Arc::ptr_eq(known, lost)
@@ -132,7 +213,7 @@ impl Sessions {
 
     /// Takes all of them, to be closed.
     pub(crate) fn take(&self) -> Vec<Arc<Connection>> {
-        let mut slots = self.0.lock();
+        let mut slots = self.held.lock();
         let mut all = Vec::new();
         for (_, held) in slots.drain() {
             if let Some(connection) = held.slot.get() {
@@ -143,52 +224,53 @@ impl Sessions {
     }
 }
 
-/// The client whose connection has been idle for longest, of those on which nothing runs. A
-/// connection with subscriptions would be opened again at once, so that it goes only where its
-/// principal has more than a share, and nothing else is idle.
-fn find_idlest(slots: &HashMap<u64, Held>, share: usize) -> Option<u64> {
+/// Returns the client whose connection has been idle for longest, of those that match and that no
+/// call uses. A connection with subscriptions is closed only for another principal, when its own
+/// has more than its share of them and no other connection is idle.
+fn find_idlest(
+    slots: &HashMap<u64, Held>,
+    wanted_by: Owner,
+    most: usize,
+    matches: impl Fn(&Held) -> bool,
+) -> Option<u64> {
+    let share = (most / SUBSCRIBED_SHARE).max(1);
     let mut subscribed: HashMap<u64, usize> = HashMap::new();
-    for held in slots.values() {
-        if has_subscriptions(held) {
-            *subscribed.entry(held.principal).or_default() += 1;
-        }
+    for held in slots.values().filter(|held| held.has_subscriptions()) {
+        *subscribed.entry(held.owner.principal).or_default() += 1;
     }
-    let mut idlest: Option<((bool, Instant), u64)> = None;
-    for (key, held) in slots {
-        // One that is being opened is wanted.
-        let Some(connection) = held.slot.get() else { continue };
-        let heard = connection.last_heard();
-        if !connection.outstanding.is_empty() || heard.elapsed() <= SETTLED {
-            continue;
-        }
-        let has_subscriptions = has_subscriptions(held);
-        if has_subscriptions && subscribed.get(&held.principal).is_none_or(|n| *n <= share) {
-            continue;
-        }
-        let rank = (has_subscriptions, heard);
-        if idlest.is_none_or(|(best, _)| rank < best) {
-            idlest = Some((rank, *key));
-        }
-    }
-    idlest.map(|(_, key)| key)
+    let may_end = |held: &&Held| {
+        let principal = held.owner.principal;
+        let is_over_share = subscribed.get(&principal).is_some_and(|count| *count > share);
+        matches(held)
+            && !held.is_in_use()
+            && (!held.has_subscriptions() || principal != wanted_by.principal && is_over_share)
+    };
+    let idle = slots.values().filter(may_end);
+    idle.min_by_key(|held| (held.has_subscriptions(), held.used)).map(|held| held.owner.key)
 }
 
 impl Held {
+    /// Whether it is opened, carries a call, or waits for an answer of its client.
+    fn is_in_use(&self) -> bool {
+        let Some(connection) = self.slot.get() else { return true };
+        Arc::strong_count(&self.slot) > 1
+            || connection.outstanding.is_waited_for()
+            || connection.is_asking()
+    }
+
+    /// Whether it stands for calls of this modern caller.
+    fn is_of_modern_caller(&self, caller: Owner) -> bool {
+        self.owner.is_modern && caller.is_modern && self.owner.principal == caller.principal
+    }
+
     /// Whether something runs on it, or is told on it.
     fn is_at_work(&self) -> bool {
-        if let Some(connection) = self.slot.get()
-            && !connection.outstanding.is_empty()
-        {
-            return true;
-        }
-        has_subscriptions(self)
+        let is_busy = self.slot.get().is_some_and(|open| !open.outstanding.is_empty());
+        is_busy || self.has_subscriptions()
     }
-}
 
-fn has_subscriptions(held: &Held) -> bool {
-    match held.slot.get() {
-        Some(connection) => !connection.subscribed.lock().is_empty(),
-        None => false,
+    fn has_subscriptions(&self) -> bool {
+        self.slot.get().is_some_and(|open| !open.subscribed.lock().is_empty())
     }
 }
 

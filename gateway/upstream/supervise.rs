@@ -291,6 +291,7 @@ async fn follow(shared: &Arc<Shared>, connection: &Arc<Connection>) -> String {
             if failure.kind == Kind::SessionLost {
                 return failure.words.to_string();
             }
+            connection.has_no_stream.store(true, Ordering::Relaxed);
         }
         (Era::Legacy, ServerTransport::Duplex(_)) => {}
     }

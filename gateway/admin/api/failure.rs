@@ -51,7 +51,7 @@ fn is_left_alone(data: Option<&Value>) -> bool {
 fn status_of(reason: &str) -> StatusCode {
     match reason {
         "timeout" | "stalled" => StatusCode::GATEWAY_TIMEOUT,
-        "gateway_overloaded" | "memory" | "overloaded" | "shutdown" => {
+        "client_connections" | "gateway_overloaded" | "memory" | "overloaded" | "shutdown" => {
             StatusCode::SERVICE_UNAVAILABLE
         }
         _ => StatusCode::BAD_GATEWAY,

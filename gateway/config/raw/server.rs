@@ -42,8 +42,8 @@ pub struct Server {
     /// `false`: not connected and not listed.
     pub enabled: Toggle<true>,
     /// Legacy servers: who shares a connection: `auto` (a client that can be asked things has its
-    /// own; over stdio its own process, of which there are 16 at most), `shared` (everybody) or
-    /// `client` (each client session its own). Tools that a server offers only to clients that it
+    /// own; over stdio its own process), `shared` (everybody) or `client` (each client session its
+    /// own). Tools that a server offers only to clients that it
     /// can ask are shown to those that have their own.
     pub sessions: Sessions,
     /// Time for one call, 1–300 s.
@@ -60,6 +60,10 @@ pub struct Server {
     /// wait are turned away. Where calls usually take longer than half of it, twice their usual
     /// time, at most `timeout`.
     pub stall_timeout: Seconds<1, 300, 10>,
+    /// Connections of a legacy server that belong to one client each, 1–4096; half of them, rounded
+    /// up, may be used by the modern calls of one caller. Idle ones are closed to make room. Default:
+    /// 16 with `command`, where each is a process, 1024 with `url`.
+    pub client_connections: Option<Whole<1, 4096, 16>>,
     /// When a failing server is left alone for a while.
     pub breaker: Breaker,
     /// Whether the server is asked now and then for a sign of life.

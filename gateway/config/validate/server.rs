@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use lockgate_upstream::{Breaker, Config, EraChoice, Health, Limits, Sessions, Transport};
+use lockgate_upstream::{
+    Breaker, CLIENT_CONNECTIONS, CLIENT_PROCESSES, Config, EraChoice, Health, Limits, Sessions,
+    Transport,
+};
 
 use super::headers::is_framing;
 use super::{Check, is_http, is_slug};
@@ -104,6 +107,11 @@ impl Check<'_> {
                 depth,
                 concurrency: raw.concurrency.size(),
                 queue: raw.queue.size(),
+                client_connections: match &raw.client_connections {
+                    Some(most) => most.size(),
+                    None if raw.command.is_some() => CLIENT_PROCESSES,
+                    None => CLIENT_CONNECTIONS,
+                },
                 list_items: limits.list_items.size(),
                 list_pages: limits.list_pages.size(),
                 description_bytes: limits.description_bytes.size(),

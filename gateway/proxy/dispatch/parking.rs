@@ -13,8 +13,7 @@ use lockgate_protocol::revision::Era;
 use lockgate_protocol::scan;
 use lockgate_telemetry::{CallTrace, ToolMetrics};
 use lockgate_upstream::{
-    Answer, AnswerKind, BackChannel, Call, Caller, ClientChannel, ListKind, ServerId, Upstream,
-    UpstreamError,
+    Answer, AnswerKind, BackChannel, Call, Caller, ClientChannel, ServerId, Upstream, UpstreamError,
 };
 use serde_json::{Map, Value, json};
 use tokio_util::task::AbortOnDropHandle;
@@ -45,7 +44,7 @@ struct OwnedCall {
 }
 
 impl OwnedCall {
-    async fn run(&self, channel: Option<Arc<dyn ClientChannel>>) -> Result<Answer, UpstreamError> {
+    async fn run(&self, channel: Arc<dyn ClientChannel>) -> Result<Answer, UpstreamError> {
         let call = Call {
             method: self.method,
             target: &self.target,
@@ -53,7 +52,7 @@ impl OwnedCall {
             replaced: &self.replaced,
             caller: &self.caller,
             caller_view: None,
-            channel,
+            channel: Some(channel),
             sink: None,
             tool: self.tool.clone(),
             trace: self.trace.clone(),
@@ -92,10 +91,7 @@ pub(super) async fn make_call(
 ) -> Result<Result<Answer, UpstreamError>, RequestError> {
     let call = match permitted.take_parked() {
         Some(parked) => resume(gateway, &parked, channel)?,
-        None => match begin(gateway, context, permitted, channel.clone(), trace.clone()) {
-            Some(call) => call,
-            None => return Ok(call_alone(context, permitted, channel, trace).await),
-        },
+        None => begin(gateway, context, permitted, channel, trace)?,
     };
     match call.bridge.step().await {
         Some(answer) => Ok(answer),
@@ -110,81 +106,49 @@ pub(super) async fn make_call(
     }
 }
 
-fn own(
-    context: &RequestContext,
-    permitted: &Permitted,
-    caller: Caller,
-    trace: Option<CallTrace>,
-) -> OwnedCall {
-    OwnedCall {
-        server: Arc::clone(permitted.server()),
-        method: permitted.method(),
-        target: permitted.target().to_owned(),
-        request: context.request.clone(),
-        replaced: permitted.replaced().to_vec(),
-        caller,
-        tool: permitted.metrics(),
-        trace,
-    }
-}
-
-/// Begins a call on a connection of the client's own; nothing when it may have no further one.
+/// Begins a call on a connection that it shares with no other call which could be asked about.
 fn begin(
     gateway: &Gateway,
     context: &RequestContext,
     permitted: &Permitted,
     channel: Option<Arc<CallChannel>>,
     trace: Option<CallTrace>,
-) -> Option<ParkedCall> {
+) -> Result<ParkedCall, RequestError> {
     let server = permitted.server();
     let limits = &context.snapshot.config.limits;
-    let clients = &gateway.modern_clients;
     let capabilities = &context.caller.capabilities;
     let id = ServerId::of(&**server);
-    let is_unnamed = server.back_channel() == BackChannel::PerConnection;
-    if is_unnamed && has_interactive_items(&**server) {
-        // It is going to ask, so that no two calls share a connection from the first one on.
-        clients.record_asker(&id);
-    }
     let bridge = Bridge::new(
         id.clone(),
         capabilities.clone(),
         context.revision,
         limits.question_timeout,
-        clients,
-        is_unnamed,
         channel,
     );
-    let call: Arc<dyn ClientChannel> = bridge.clone();
+    let way_back: Arc<dyn ClientChannel> = bridge.clone();
     let declared = (context.principal.clone(), capabilities.clone());
-    let lease = clients.lease(declared, &id, Arc::downgrade(&call), limits.sessions, || {
-        gateway.sessions.next_key()
-    })?;
-    let caller = Caller { session: Some(lease.session()), ..context.caller.clone() };
-    let call = own(context, permitted, caller, trace);
-    let way_back = Arc::clone(&bridge);
+    let at = (&id, server.back_channel() == BackChannel::PerConnection);
+    let way_back = Arc::downgrade(&way_back);
+    let lease = gateway
+        .modern_clients
+        .lease(declared, at, way_back, limits.sessions, || gateway.sessions.next_key())
+        .map_err(RequestError::no_lane)?;
+    let call = OwnedCall {
+        server: Arc::clone(server),
+        method: permitted.method(),
+        target: permitted.target().to_owned(),
+        request: context.request.clone(),
+        replaced: permitted.replaced().to_vec(),
+        caller: Caller { session: Some(lease.session()), ..context.caller.clone() },
+        tool: permitted.metrics(),
+        trace,
+    };
+    let answered = Arc::clone(&bridge);
     let task = tokio::spawn(async move {
-        let answer = call.run(Some(way_back.clone())).await;
-        way_back.finish(answer);
+        let answer = call.run(answered.clone()).await;
+        answered.finish(answer);
     });
-    Some(ParkedCall::new(bridge, AbortOnDropHandle::new(task), lease))
-}
-
-/// Whether a server offers something to clients alone that it can ask things.
-fn has_interactive_items(server: &dyn Upstream) -> bool {
-    let catalog = server.catalog();
-    ListKind::ALL.into_iter().any(|kind| !catalog.asking_items(kind).is_empty())
-}
-
-/// Without a connection of the client's own, the server has nobody whom it could ask.
-async fn call_alone(
-    context: &RequestContext,
-    permitted: &Permitted,
-    channel: Option<Arc<CallChannel>>,
-    trace: Option<CallTrace>,
-) -> Result<Answer, UpstreamError> {
-    let caller = Caller { interactive: false, ..context.caller.clone() };
-    own(context, permitted, caller, trace).run(channel.map(|channel| channel as _)).await
+    Ok(ParkedCall::new(bridge, AbortOnDropHandle::new(task), lease))
 }
 
 /// Takes the answers to the call that waits for them.

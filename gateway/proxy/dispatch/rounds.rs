@@ -68,6 +68,7 @@ pub(super) async fn run_rounds(
                 Box::pin(park_call(gateway, context, &mut permitted, paths.channel, record))
                     .await?;
             let answer = settle(context, &permitted, answer, None).await?;
+            interact::check_questions(&permitted, &answer)?;
             return finish(gateway, context, permitted, answer, record).await;
         }
         let answer = make_call(context, &permitted, &paths, &eyes, record).await?;

@@ -36,13 +36,18 @@ impl Rig {
         Self { clients: ModernClients::default(), next: Cell::new(0) }
     }
 
-    fn lease(&self, who: &str, capabilities: &'static str, slug: &str) -> Option<Lease> {
-        let declared = (
-            Principal::new(Identity::new("key", who)),
-            Bytes::from_static(capabilities.as_bytes()),
-        );
+    fn lease(
+        &self,
+        who: &str,
+        capabilities: &str,
+        slug: &str,
+        is_alone: bool,
+    ) -> Result<Lease, LaneError> {
+        let declared =
+            (Principal::new(Identity::new("key", who)), Bytes::from(capabilities.to_owned()));
         let call: Arc<dyn ClientChannel> = Arc::new(SilentChannel);
-        self.clients.lease(declared, &ServerId::shared(slug), Arc::downgrade(&call), 3, || {
+        let at = (&ServerId::shared(slug), is_alone);
+        self.clients.lease(declared, at, Arc::downgrade(&call), 20, || {
             self.next.set(self.next.get() + 1);
             self.next.get()
         })
@@ -52,34 +57,58 @@ impl Rig {
 #[test]
 fn callers_and_capabilities_have_lanes_of_their_own() {
     let rig = Rig::new();
-    let ann = rig.lease("ann", "{}", "a").unwrap();
-    let more = rig.lease("ann", "{\"roots\":{}}", "a").unwrap();
-    let bob = rig.lease("bob", "{}", "a").unwrap();
+    let ann = rig.lease("ann", "{}", "a", false).unwrap();
+    let more = rig.lease("ann", "{\"roots\":{}}", "a", false).unwrap();
+    let bob = rig.lease("bob", "{}", "a", false).unwrap();
     let keys = [&ann, &more, &bob].map(|lease| lease.session().key());
     assert_eq!(keys, [1, 2, 3]);
-    assert_eq!(rig.lease("ann", "{}", "b").unwrap().session().key(), 1, "the same elsewhere");
-    assert_eq!(rig.lease("ann", "{}", "a").unwrap().session().key(), 1, "nothing was asked yet");
-    assert!(rig.lease("cid", "{}", "a").is_none(), "three are all");
+    assert_eq!(
+        rig.lease("ann", "{}", "b", false).unwrap().session().key(),
+        1,
+        "the same elsewhere"
+    );
+    let beside = rig.lease("ann", "{}", "a", false).unwrap();
+    assert_eq!(beside.session().key(), 1, "its questions name their calls");
+}
+
+/// The bounds of clients, at their edges: an idle client makes room, and a busy one does not.
+#[test]
+fn an_idle_client_makes_room_for_another() {
+    let rig = Rig::new();
+    let mut held: Vec<_> = (0..PROFILES)
+        .map(|number| rig.lease("ann", &format!("{{\"{number}\":{{}}}}"), "a", true).unwrap())
+        .collect();
+    assert_eq!(rig.lease("ann", "{}", "a", true).err(), Some(LaneError::Profiles));
+    let others: Vec<_> =
+        (0..4).map(|number| rig.lease(&format!("bob{number}"), "{}", "a", true).unwrap()).collect();
+    assert_eq!(rig.lease("cid", "{}", "a", true).err(), Some(LaneError::Clients), "20 are all");
+    held.remove(0);
+    let new = rig.lease("ann", "{}", "a", true).unwrap();
+    drop(others);
+    assert!(rig.lease("cid", "{}", "a", true).is_ok());
+    let displaced = rig.clients.expire(Duration::from_secs(60));
+    assert_eq!(displaced.len(), 2, "their connections are closed");
+    assert_eq!(displaced[0].1, 1);
+    drop(new);
 }
 
 #[test]
-fn calls_that_may_be_asked_about_run_alone() {
+fn calls_that_may_be_asked_about_run_alone_from_the_first_one_on() {
     let rig = Rig::new();
-    rig.clients.record_asker(&ServerId::shared("a"));
-    let mut held: Vec<_> = (0..LANES).map(|_| rig.lease("ann", "{}", "a").unwrap()).collect();
-    assert!(rig.lease("ann", "{}", "a").is_none());
-    assert!(rig.lease("ann", "{}", "b").is_some(), "which asks nothing");
+    let mut held: Vec<_> = (0..LANES).map(|_| rig.lease("ann", "{}", "a", true).unwrap()).collect();
+    assert_eq!(rig.lease("ann", "{}", "a", true).err(), Some(LaneError::Calls));
+    assert!(rig.lease("ann", "{}", "b", true).is_ok());
     let freed = held.pop().unwrap();
     let key = freed.session().key();
     drop(freed);
-    assert_eq!(rig.lease("ann", "{}", "a").unwrap().session().key(), key);
+    assert_eq!(rig.lease("ann", "{}", "a", true).unwrap().session().key(), key);
 }
 
 #[test]
 fn only_idle_lanes_expire() {
     let rig = Rig::new();
-    let held = rig.lease("ann", "{}", "a").unwrap();
-    drop(rig.lease("bob", "{}", "a"));
+    let held = rig.lease("ann", "{}", "a", true).unwrap();
+    drop(rig.lease("bob", "{}", "a", true));
     let expire =
         |idle| -> Vec<u64> { rig.clients.expire(idle).into_iter().map(|(_, key)| key).collect() };
     assert_eq!(expire(Duration::from_secs(60)), [0; 0]);
@@ -95,12 +124,11 @@ async fn a_question_that_names_no_call_is_about_the_only_one() {
     let clients = ModernClients::default();
     let declared = || (Principal::new(Identity::new("key", "ann")), Bytes::from_static(b"{}"));
     let call: Arc<dyn ClientChannel> = Arc::new(SilentChannel);
-    let first =
-        clients.lease(declared(), &ServerId::shared("a"), Arc::downgrade(&call), 3, || 1).unwrap();
-    let other =
-        clients.lease(declared(), &ServerId::shared("b"), Arc::downgrade(&call), 3, || 2).unwrap();
-    let second =
-        clients.lease(declared(), &ServerId::shared("a"), Arc::downgrade(&call), 3, || 3).unwrap();
+    let lease = |slug, key| {
+        let at = (&ServerId::shared(slug), false);
+        clients.lease(declared(), at, Arc::downgrade(&call), 3, || key).unwrap()
+    };
+    let (first, other, second) = (lease("a", 1), lease("b", 2), lease("a", 3));
     let session = first.session();
     assert_eq!(session.key(), second.session().key());
     assert_eq!(other.session().key(), 1, "it shares, too");
@@ -108,12 +136,4 @@ async fn a_question_that_names_no_call_is_about_the_only_one() {
     assert_eq!(ask().await, Err(QuestionError::Gone));
     drop(second);
     assert!(ask().await.is_ok());
-    assert_eq!(
-        clients
-            .lease(declared(), &ServerId::shared("a"), Arc::downgrade(&call), 3, || 4)
-            .unwrap()
-            .session()
-            .key(),
-        4
-    );
 }

@@ -16,7 +16,6 @@ use tokio::sync::{Notify, oneshot};
 
 use super::{FAREWELL, ParkedCalls};
 use crate::client_channel::CallChannel;
-use crate::modern_clients::ModernClients;
 
 /// Questions of one call that wait at once.
 const MAX_QUESTIONS: usize = 32;
@@ -33,9 +32,6 @@ pub(crate) struct Bridge {
     patience: Duration,
     /// The client gave a progress token with its first request.
     wants_progress: bool,
-    clients: Arc<ModernClients>,
-    /// The server's questions name no call.
-    is_unnamed: bool,
     state: Mutex<State>,
     /// There is a question or the answer.
     news: Notify,
@@ -67,8 +63,6 @@ impl Bridge {
         capabilities: Bytes,
         revision: Revision,
         patience: Duration,
-        clients: &Arc<ModernClients>,
-        is_unnamed: bool,
         channel: Option<Arc<CallChannel>>,
     ) -> Arc<Self> {
         let wants_progress = matches!(&channel, Some(channel) if channel.wants_progress());
@@ -78,8 +72,6 @@ impl Bridge {
             revision,
             patience,
             wants_progress,
-            clients: Arc::clone(clients),
-            is_unnamed,
             state: Mutex::new(State { channel, ..State::default() }),
             news: Notify::new(),
         })
@@ -221,9 +213,6 @@ impl ClientChannel for Bridge {
 
     fn ask(&self, method: Method, params: Bytes) -> BoxFuture<'_, Result<Bytes, QuestionError>> {
         Box::pin(async move {
-            if self.is_unnamed {
-                self.clients.record_asker(&self.server);
-            }
             if !question::may_ask(&self.capabilities, method, &params, self.revision) {
                 return Err(QuestionError::Undeclared);
             }

@@ -82,9 +82,10 @@ impl RequestError {
         };
         let mut problem =
             Self::new(code::INTERNAL, format!("server {slug}: {}{outcome}", words(failure)));
-        if failure.kind == UpstreamErrorKind::Busy && !is_begun {
-            // Not the server's doing: whoever spreads requests over gateways can send this one
-            // elsewhere.
+        let is_gateways =
+            matches!(failure.kind, UpstreamErrorKind::Busy | UpstreamErrorKind::ClientConnections);
+        if is_gateways && !is_begun {
+            // A limit of this gateway: a load balancer can send the request to another one.
             problem.code = code::OVERLOADED;
             problem.status = Some(StatusCode::SERVICE_UNAVAILABLE);
         }
@@ -145,6 +146,7 @@ fn reason(kind: UpstreamErrorKind) -> &'static str {
         UpstreamErrorKind::TooLarge => "too_large",
         UpstreamErrorKind::NoMemory => "memory",
         UpstreamErrorKind::Overloaded => "overloaded",
+        UpstreamErrorKind::ClientConnections => "client_connections",
         UpstreamErrorKind::Stalled => "stalled",
         UpstreamErrorKind::Busy => "gateway_overloaded",
         UpstreamErrorKind::NeedsAuth => "needs_auth",

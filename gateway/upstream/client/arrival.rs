@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::connection::Connection;
 use crate::failure::UpstreamError;
 use crate::shared::Shared;
-use crate::status::State;
+use crate::status::{Stage, State};
 
 /// How long a call waits for a server that is just starting or reconnecting.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -18,8 +18,11 @@ impl Shared {
     pub(super) async fn coming_up(&self) -> Result<Arc<Connection>, UpstreamError> {
         self.called.notify_one();
         let failed = self.recovery.failed();
+        let status = self.status.load_full();
+        // One that has just run starts again, as a rule.
+        let has_run = status.trouble.as_ref().is_some_and(|trouble| trouble.stage == Stage::Run);
         let deadline =
-            if self.status.load().state == State::Failed { RETRY_TIMEOUT } else { TIMEOUT };
+            if status.state == State::Failed && !has_run { RETRY_TIMEOUT } else { TIMEOUT };
         let deadline = deadline.min(self.config.load().call_timeout);
         let mut deadline = std::pin::pin!(tokio::time::sleep(deadline));
         loop {

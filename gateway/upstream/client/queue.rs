@@ -67,7 +67,7 @@ impl Shared {
     }
 
     /// One line for all that are turned away within [`QUIET_MS`].
-    fn note_refusal(&self, what: &str) {
+    pub(super) fn note_refusal(&self, what: &str) {
         let now = self.now_ms();
         let last = self.refusal_noted.load(Ordering::Relaxed);
         if last != 0 && now.saturating_sub(last) < QUIET_MS {

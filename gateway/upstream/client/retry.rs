@@ -30,7 +30,7 @@ impl Shared {
         }
         match failure.kind {
             Kind::SessionLost => {
-                self.renew(call, connection);
+                self.renew(call, connection, "the server has forgotten the session");
                 if !call.method.is_safe() {
                     let words = "the server had lost the session; it is renewed now, and the call \
                         was not repeated";
@@ -38,6 +38,10 @@ impl Shared {
                 }
             }
             Kind::Lost if call.method.is_safe() => {}
+            // It ended while it was idle: no byte of the call has left.
+            Kind::Lost | Kind::Unavailable if !failure.sent && !connection.is_open() => {
+                self.renew(call, connection, "the connection has ended");
+            }
             Kind::Unavailable if !failure.sent => {
                 self.suspect.notify_one();
                 return Err(failure);
@@ -45,7 +49,7 @@ impl Shared {
             _ => return Err(failure),
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
-        let connection = self.connection_for(call.caller, (call.method, call.target)).await?;
-        self.send(&connection, call, channel).await
+        let route = self.connection_for(call.caller, (call.method, call.target)).await?;
+        self.send(&route.connection, call, channel).await
     }
 }

@@ -8,33 +8,53 @@ use lockgate_protocol::revision::Era;
 use serde_json::Value;
 
 use crate::call::{Call, Caller, ClientSession};
-use crate::config::{self, Transport};
+use crate::config;
 use crate::connection::Connection;
 use crate::failure::{Kind, UpstreamError};
 use crate::health;
 use crate::health::SilentEnds;
 use crate::open::{Role, SessionRole, follow_session, open};
-use crate::session_connections::{GRACE, MAX_PROCESSES, MAX_SESSIONS};
+use crate::session_connections::{GRACE, Owner, SlotLimits, SlotUse};
 use crate::settings::Settings;
 use crate::shared::Shared;
 
+/// The connection for a request, which stays open until this is dropped.
+pub(super) struct Route<'a> {
+    pub(super) connection: Arc<Connection>,
+    _used: Option<SlotUse<'a>>,
+}
+
 impl Shared {
-    /// The connection for what a caller asks: the session's own where the server's configuration
-    /// and era ask for one.
+    /// Returns the connection for a caller's request: the session's own where the server's
+    /// configuration and era ask for one.
     pub(super) async fn connection_for(
         &self,
         caller: &Caller,
         about: (Method, &str),
-    ) -> Result<Arc<Connection>, UpstreamError> {
-        let shared = self.shared_connection().await?;
-        match &caller.session {
-            Some(session)
-                if !self.is_sole(&shared, caller) && self.wants_own(&shared, caller, about) =>
-            {
-                Box::pin(self.own_connection(session, caller, shared)).await
-            }
-            _ => Ok(shared),
+    ) -> Result<Route<'_>, UpstreamError> {
+        match self.own_connection_for(caller, about).await? {
+            Some(own) => Ok(own),
+            None => Ok(Route { connection: self.shared_connection().await?, _used: None }),
         }
+    }
+
+    /// Returns the session's own connection, if its requests take one.
+    pub(super) async fn own_connection_for(
+        &self,
+        caller: &Caller,
+        about: (Method, &str),
+    ) -> Result<Option<Route<'_>>, UpstreamError> {
+        let Some(session) = &caller.session else { return Ok(None) };
+        let live = self.live.load();
+        let wants_own = match &*live {
+            Some(shared) => self.wants_own(shared, caller, about),
+            None => self.wants_own(&*Box::pin(self.shared_connection()).await?, caller, about),
+        };
+        drop(live);
+        if !wants_own {
+            return Ok(None);
+        }
+        Box::pin(self.own_connection(session, caller)).await.map(Some)
     }
 
     /// Whether the shared connection is the caller's own already.
@@ -47,6 +67,9 @@ impl Shared {
 
     /// Whether a call goes out on a connection of its client's own.
     fn wants_own(&self, shared: &Connection, caller: &Caller, about: (Method, &str)) -> bool {
+        if self.is_sole(shared, caller) {
+            return false;
+        }
         let by_caller = match self.config.load().sessions {
             config::Sessions::Shared => false,
             config::Sessions::Client => true,
@@ -68,39 +91,53 @@ impl Shared {
         &self,
         session: &Arc<dyn ClientSession>,
         caller: &Caller,
-        shared: Arc<Connection>,
-    ) -> Result<Arc<Connection>, UpstreamError> {
-        let most = match self.config.load().transport {
-            Transport::Stdio { .. } => MAX_PROCESSES,
-            Transport::Http { .. } | Transport::Sse { .. } => MAX_SESSIONS,
-        };
-        let Some(slot) = self.sessions.slot(session.key(), caller.id.principal(), most) else {
-            if self.config.load().sessions == config::Sessions::Client {
-                let words = format!("{most} clients have a connection of their own already");
-                return Err(UpstreamError::new(Kind::Overloaded, words));
+    ) -> Result<Route<'_>, UpstreamError> {
+        let key = session.key();
+        let is_modern = caller.era == Era::Modern;
+        let owner = Owner { key, principal: caller.id.principal(), is_modern };
+        loop {
+            let config = self.config.load_full();
+            let limits = SlotLimits {
+                connections: config.limits.client_connections,
+                waiting: config.limits.queue,
+                wait: config.stall_timeout,
+            };
+            let Some(used) = self.sessions.slot(owner, limits).await else {
+                return Err(self.no_client_connection(limits, is_modern));
+            };
+            let opened = used.slot.get_or_try_init(|| self.open_for(session, caller)).await?;
+            let connection = Arc::clone(opened);
+            if !self.sessions.holds(key, &used) {
+                // The client ended its session while the connection was opened.
+                tokio::spawn(async move { connection.close(GRACE).await });
+                return Err(UpstreamError::new(Kind::Lost, "the client's session has ended"));
             }
-            // Without a question it is answered there as well.
-            tracing::info!(server = %self.id, most, "a client shares the connection of all: too \
-                many have their own");
-            return Ok(shared);
+            if connection.is_open() {
+                return Ok(Route { connection, _used: Some(used) });
+            }
+            // It ended while it was idle. Nothing of this request was sent on it.
+            self.sessions.remove(key, &connection);
+            tokio::spawn(async move { connection.close(GRACE).await });
+        }
+    }
+
+    fn no_client_connection(&self, limits: SlotLimits, is_modern: bool) -> UpstreamError {
+        self.note_refusal("clients are turned away: all connections of clients are in use");
+        let most = limits.connections;
+        let words = if is_modern {
+            let own = most.div_ceil(2);
+            format!(
+                "all {own} connections that the calls of one caller may use are in use, or all \
+                 {most} that clients may have (servers.NAME.client_connections); answer the \
+                 questions that are open, or try again later"
+            )
+        } else {
+            format!(
+                "all {most} connections that clients may have are in use \
+                 (servers.NAME.client_connections)"
+            )
         };
-        let connection = slot.get_or_try_init(|| self.open_for(session, caller)).await?;
-        if !self.sessions.holds(session.key(), &slot) {
-            // The client ended its session while the connection was opened.
-            let gone = Arc::clone(connection);
-            tokio::spawn(async move { gone.close(GRACE).await });
-            return Err(UpstreamError::new(Kind::Lost, "the client's session has ended"));
-        }
-        if connection.is_open() {
-            return Ok(Arc::clone(connection));
-        }
-        self.sessions.remove(session.key(), connection);
-        let lost = Arc::clone(connection);
-        tokio::spawn(async move { lost.close(GRACE).await });
-        Err(UpstreamError::new(
-            Kind::Lost,
-            "the server's connection for this session has ended; the next call opens a new one",
-        ))
+        UpstreamError::new(Kind::ClientConnections, words).retry_after(limits.wait)
     }
 
     async fn open_for(
@@ -134,16 +171,16 @@ impl Shared {
         Ok(connection)
     }
 
-    /// The server said that it has forgotten the session: the next call opens a new one.
-    pub(super) fn renew(&self, call: &Call<'_>, lost: &Arc<Connection>) {
+    /// Has the next call open a new connection in place of one that is over.
+    pub(super) fn renew(&self, call: &Call<'_>, lost: &Arc<Connection>, words: &str) {
         let shared = self.live.load();
         if shared.as_ref().is_some_and(|live| Arc::ptr_eq(live, lost)) {
-            lost.mark_lost("the server has forgotten the session");
+            lost.mark_lost(words);
             self.live.compare_and_swap(&*shared, None);
             self.set_status(|status| status.state = crate::State::Pending);
         } else if let Some(session) = &call.caller.session {
             self.sessions.remove(session.key(), lost);
-            lost.mark_lost("the server has forgotten the session");
+            lost.mark_lost(words);
         }
     }
 }

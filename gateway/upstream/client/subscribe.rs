@@ -46,13 +46,8 @@ impl Shared {
         uri: &str,
         caller: &Caller,
     ) -> Result<Subscription, UpstreamError> {
-        let connection = match self.connection_for(caller, (Method::Subscribe, uri)).await {
-            // Nothing was asked on the one that has ended.
-            Err(failure) if failure.kind == Kind::Lost => {
-                self.connection_for(caller, (Method::Subscribe, uri)).await?
-            }
-            other => other?,
-        };
+        let route = self.connection_for(caller, (Method::Subscribe, uri)).await?;
+        let connection = Arc::clone(&route.connection);
         if !connection.peer.offers.subscribe {
             return Err(UpstreamError::new(
                 Kind::Garbage,
@@ -266,7 +261,7 @@ async fn keep_connection(shared: Arc<Shared>, caller: Caller, first: Arc<Connect
         connection = loop {
             tokio::time::sleep(pause).await;
             match shared.connection_for(&caller, (Method::Subscribe, "")).await {
-                Ok(connection) if connection.session_key().is_some() => break connection,
+                Ok(route) if route.connection.session_key().is_some() => break route.connection,
                 // Its calls share a connection with others for now.
                 Ok(_) => tracing::debug!(server = %shared.id, "a session with subscriptions \
                     waits for a connection of its own"),

@@ -18,6 +18,7 @@ fn every_kind_of_failure_has_a_status_of_its_own() {
         ("unavailable", 502),
         ("connection_lost", 502),
         ("gateway_overloaded", 503),
+        ("client_connections", 503),
         ("bad_response", 502),
     ] {
         assert_eq!(status_of(&server(reason)), expected, "{reason}");
