@@ -123,50 +123,215 @@ async fn a_question_is_asked_and_answered_with_another_request() {
     assert_eq!(bob.call(tool, json!({})).await.code(), -32602);
 }
 
-/// Several calls of one client at a server that cannot say whose question it is: each gets its own.
+/// Two calls at once on a gateway that has just started, at servers that do not say which call a
+/// question is about: each call has its own question, and its own answer.
 #[tokio::test]
-async fn two_calls_at_once_have_their_own_questions() {
-    let gate = Gate::start(json!({"servers": {"f": fixture(&["--era", "legacy"])}})).await;
+async fn the_first_two_calls_have_their_own_questions() {
+    for options in [&["--era", "legacy"][..], &["--era", "legacy", "--shy"]] {
+        let gate = Gate::start(json!({"servers": {"f": fixture(options)}})).await;
+        let client = Client::new(&gate);
+        ask_two(&client, "f__test_elicitation").await;
+        ask_two(&client, "f__test_elicitation").await;
+        let sampled = client.call("f__test_sampling", json!({"arguments": {"prompt": "Hi"}})).await;
+        assert_eq!(question(&sampled.result())["method"], "sampling/createMessage");
+    }
+    let (address, serving) = serve_sse().await;
+    let servers = json!({"a": {"url": format!("http://{address}/sse"), "transport": "sse"}});
+    let gate = Gate::start(json!({"servers": servers})).await;
+    ask_two(&Client::new(&gate), "a__ask").await;
+    serving.abort();
+}
+
+async fn ask_two(client: &Client<'_>, tool: &str) {
+    let ask = |who| client.call(tool, json!({"arguments": {"message": who}}));
+    let (first, second) = tokio::join!(ask("one"), ask("two"));
+    for (asked, who, name) in [(second, "two", "Bob"), (first, "one", "Ann")] {
+        let asked = asked.result();
+        let words = question(&asked)["params"]["message"].as_str().unwrap().to_owned();
+        assert!(words.ends_with(who), "{words}");
+        let key = asked["inputRequests"].as_object().unwrap().keys().next().unwrap();
+        let answer = json!({"action": "accept", "content": {"username": name, "email": "a@b.c"}});
+        let more = json!({"arguments": {"message": who}, "requestState": asked["requestState"],
+            "inputResponses": {key: answer}});
+        let done = client.call(tool, more).await.result();
+        assert!(done.to_string().contains(name), "{done}");
+    }
+}
+
+/// A legacy server over HTTP+SSE whose tool `ask` asks on the stream of the session and answers with
+/// what it was told.
+async fn serve_sse() -> (std::net::SocketAddr, tokio::task::JoinHandle<()>) {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let serving = tokio::spawn(async move {
+        let (mut streams, mut calls) = (Vec::new(), Vec::new());
+        while let Ok((mut socket, _)) = listener.accept().await {
+            let mut bytes = Vec::new();
+            let (head, body) = loop {
+                socket.read_buf(&mut bytes).await.unwrap();
+                let text = String::from_utf8(bytes.clone()).unwrap();
+                let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+                let length = head.to_lowercase();
+                let length = length.split("content-length: ").nth(1).unwrap_or("0");
+                let length: usize = length.split("\r\n").next().unwrap().parse().unwrap();
+                if body.len() >= length {
+                    break (head.to_owned(), body.to_owned());
+                }
+            };
+            if head.starts_with("GET") {
+                let at = streams.len();
+                let text = format!(
+                    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\nevent: endpoint\n\
+                    data: /post?{at}\n\n"
+                );
+                socket.write_all(text.as_bytes()).await.unwrap();
+                streams.push(socket);
+                calls.push(Value::Null);
+                continue;
+            }
+            let done = "HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+            socket.write_all(done.as_bytes()).await.unwrap();
+            let at: usize = head[6..].split(['?', ' ']).nth(1).unwrap().parse().unwrap();
+            let body: Value = serde_json::from_str(&body).unwrap();
+            let heard =
+                Heard { verb: "POST".into(), headers: Vec::new(), text: String::new(), body };
+            let said = match heard.method() {
+                "tools/call" => {
+                    calls[at] = heard.body["id"].clone();
+                    json!({"jsonrpc": "2.0", "id": 900, "method": "elicitation/create",
+                        "params": {"message": heard.body["params"]["arguments"]["message"],
+                            "requestedSchema": {"type": "object", "properties": {
+                                "username": {"type": "string"}, "email": {"type": "string"}}}}})
+                }
+                "" => {
+                    let text = heard.body.to_string();
+                    json!({"jsonrpc": "2.0", "id": calls[at],
+                        "result": {"content": [{"type": "text", "text": text}]}})
+                }
+                _ => match legacy("2024-11-05", &["ask"])(&heard) {
+                    Say::Json(value) | Say::Status(_, _, value) => value,
+                    _ => Value::Null,
+                },
+            };
+            if !said.is_null() {
+                let event = format!("event: message\ndata: {said}\n\n");
+                streams[at].write_all(event.as_bytes()).await.unwrap();
+            }
+        }
+    });
+    (address, serving)
+}
+
+/// A question that comes on the stream of an HTTP session names no call: two calls at once have a
+/// session each, and so their own questions.
+#[tokio::test]
+async fn a_question_on_the_stream_of_a_session_reaches_its_call() {
+    let sessions = std::sync::atomic::AtomicUsize::new(0);
+    let plain = legacy("2025-11-25", &["t"]);
+    let server = Upstream::verbs(move |heard| match (heard.verb.as_str(), heard.method()) {
+        ("POST", "initialize") => {
+            let id = sessions.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            let welcome = json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                "serverInfo": {"name": "old", "version": "1"}});
+            Say::Status(200, vec![("mcp-session-id", id.to_string())], heard.result(welcome))
+        }
+        // The first one is shared by clients that cannot be asked.
+        ("GET", _) if heard.header("mcp-session-id") != Some("0") => {
+            let id: u64 = heard.header("mcp-session-id").unwrap().parse().unwrap();
+            let ask = json!({"jsonrpc": "2.0", "id": 900 + id, "method": "elicitation/create",
+                "params": {"message": "Sure?", "requestedSchema": {"type": "object",
+                    "properties": {"ok": {"type": "boolean"}}}}});
+            Say::Stream(format!("data: {ask}\n\n"))
+        }
+        ("GET", _) => Say::Stream(": open\n\n".into()),
+        ("POST", "tools/call") => {
+            Say::Late(Duration::from_secs(1), heard.result(json!({"content": []})))
+        }
+        _ => plain(heard),
+    })
+    .await;
+    let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+    let client = Client::new(&gate);
+    let (first, second) =
+        tokio::join!(client.call("a__t", json!({})), client.call("a__t", json!({})));
+    for asked in [first.result(), second.result()] {
+        let yes = json!({"action": "accept", "content": {"ok": true}});
+        let done = client.answer("a__t", &asked, yes).await.result();
+        assert_eq!(done["resultType"], "complete", "{done}");
+    }
+    let answers = server.heard().into_iter().filter(|heard| heard.body["id"].as_u64() > Some(900));
+    let answers: Vec<_> = answers.map(|heard| heard.body["result"]["action"].clone()).collect();
+    assert_eq!(answers, ["accept", "accept"]);
+}
+
+/// `servers.NAME.client_connections` at its edge: one caller's calls use half of them. Another call
+/// waits for a connection, and is refused with a reason when none is released in time.
+#[tokio::test]
+async fn calls_beyond_the_connections_of_a_server_wait_or_are_refused() {
+    let mut server = fixture(&["--era", "legacy"]);
+    (server["client_connections"], server["stall_timeout"]) = (4.into(), 2.into());
+    let gate = Gate::start(json!({"servers": {"f": server}})).await;
     let client = Client::new(&gate);
     let tool = "f__test_elicitation";
-    // From the first question on the gateway knows that it is such a server.
     let asked = client.call(tool, json!({})).await.result();
-    let (second, third) = tokio::join!(client.call(tool, json!({})), client.call(tool, json!({})));
-    let (second, third) = (second.result(), third.result());
-    for (asked, name) in [(&third, "Cid"), (&asked, "Ann"), (&second, "Bob")] {
-        let answer = json!({"action": "accept", "content": {"username": name, "email": "a@b.c"}});
-        let done = client.answer(tool, asked, answer).await.result();
-        assert!(done.to_string().contains(name), "{done}");
-    }
-    let sampled = client.call("f__test_sampling", json!({"arguments": {"prompt": "Hi"}})).await;
-    assert_eq!(question(&sampled.result())["method"], "sampling/createMessage");
+    assert_eq!(client.call(tool, json!({})).await.result()["resultType"], "input_required");
+    let refused = client.call(tool, json!({})).await;
+    assert_eq!((refused.status, refused.code()), (503, -31053), "{}", refused.text());
+    assert_eq!(refused.json()["error"]["data"]["reason"], "client_connections");
+    let (waited, done) =
+        tokio::join!(client.call(tool, json!({})), client.answer(tool, &asked, ann()));
+    assert!(done.result().to_string().contains("Ann"));
+    assert_eq!(waited.result()["resultType"], "input_required", "it had the released one");
 }
 
-/// A server that offers something to clients alone that it can ask is going to ask: its first calls
-/// have their own questions already.
+/// The same of legacy clients: idle connections make room at once, and a client for which there is
+/// none is refused. A server is never told that such a client cannot be asked.
 #[tokio::test]
-async fn the_first_calls_have_their_own_questions_where_the_server_says_that_it_asks() {
-    let gate = Gate::start(json!({"servers": {"f": fixture(&["--era", "legacy", "--shy"])}})).await;
-    let client = Client::new(&gate);
-    let tool = "f__test_elicitation";
-    let (first, second) = tokio::join!(client.call(tool, json!({})), client.call(tool, json!({})));
-    for (asked, name) in [(first.result(), "Ann"), (second.result(), "Bob")] {
-        let answer = json!({"action": "accept", "content": {"username": name, "email": "a@b.c"}});
-        let done = client.answer(tool, &asked, answer).await.result();
-        assert!(done.to_string().contains(name), "{done}");
+async fn clients_beyond_the_connections_of_a_server_wait_or_are_refused() {
+    let mut server = fixture(&["--era", "legacy"]);
+    (server["client_connections"], server["stall_timeout"]) = (2.into(), 1.into());
+    let gate = Gate::start(json!({"servers": {"f": server}})).await;
+    let able = || gate.session_with("/mcp", "2025-11-25", json!({"elicitation": {"form": {}}}));
+    let sessions = [able().await, able().await, able().await];
+    let ask = |session: &str| {
+        let call = json!({"name": "f__test_elicitation", "arguments": {"message": "Who?"}});
+        Request::legacy("/mcp", session, 5, "tools/call", &call)
+    };
+    let began = std::time::Instant::now();
+    for session in &sessions {
+        assert_eq!(session.call("f__test_simple_text").await.code(), 0, "idle ones make room");
     }
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+    let mut open = Vec::new();
+    for session in &sessions[..2] {
+        let mut stream = ask(&session.id).open(gate.address).await;
+        let asked = stream.next().await.unwrap();
+        assert_eq!(asked["method"], "elicitation/create", "{asked}");
+        open.push((session, stream, asked));
+    }
+    let refused = ask(&sessions[2].id).send(gate.address).await;
+    assert_eq!((refused.status, refused.code()), (503, -31053), "{}", refused.text());
+    assert_eq!(refused.json()["error"]["data"]["reason"], "client_connections");
+    let (session, mut stream, asked) = open.pop().unwrap();
+    let answer = json!({"jsonrpc": "2.0", "id": asked["id"], "result": ann()});
+    assert_eq!(session.post(answer.to_string()).send(gate.address).await.status, 202);
+    assert!(stream.next().await.unwrap()["result"].to_string().contains("Ann"));
+    let asked = ask(&sessions[2].id).open(gate.address).await.next().await.unwrap();
+    assert_eq!(asked["method"], "elicitation/create", "{asked}");
 }
 
-/// Nobody comes back: the server hears that the user cancelled, and the client why it is too late.
+/// An unanswered question is an error to the server, never an answer in the user's name; the client
+/// is told why it is too late.
 #[tokio::test]
-async fn what_nobody_answers_is_cancelled() {
+async fn an_unanswered_question_is_an_error() {
     let server = Upstream::http(asking()).await;
     let gate =
         Gate::start(json!({"servers": {"a": server.config()}, "limits": {"question_timeout": 1}}))
             .await;
     let client = Client::new(&gate);
     let asked = client.call("a__ask", json!({})).await.result();
-    assert_eq!(heard_answer(&server).await["result"], json!({"action": "cancel"}));
+    assert_eq!(heard_answer(&server).await["error"]["code"], -32603);
     until("the call is cancelled", async || {
         (server.count("notifications/cancelled") == 1).then_some(())
     })
@@ -190,7 +355,7 @@ async fn calls_that_wait_are_bounded() {
         let second = client.call("a__ask", json!({})).await;
         assert_eq!((second.status, second.code()), (503, -31053), "{}", second.text());
         assert_eq!(second.json()["error"]["data"]["reason"], limit);
-        assert_eq!(heard_answer(&server).await["result"], json!({"action": "cancel"}));
+        assert_eq!(heard_answer(&server).await["error"]["code"], -32603);
         let metrics = Request::bare("GET", "/metrics", "").send(gate.address).await.text();
         assert!(metrics.contains("lockgate_parked_calls 1"), "{metrics}");
     }
@@ -258,7 +423,7 @@ async fn a_question_takes_no_place() {
 }
 
 /// What a client answers goes to the server when the call has a place there again. Where there is
-/// none, the server hears that the user cancelled, and the client that there was no place.
+/// none, the server gets an error, and the client is told that there was no place.
 #[tokio::test]
 async fn an_answered_call_takes_a_place_again() {
     let yes = json!({"action": "accept", "content": {"ok": true}});
@@ -285,7 +450,7 @@ async fn an_answered_call_takes_a_place_again() {
         if queue == 0 {
             let refused = answering.await;
             assert_eq!(refused.json()["error"]["data"]["reason"], "overloaded");
-            assert_eq!(heard_answer(&server).await["result"], json!({"action": "cancel"}));
+            assert_eq!(heard_answer(&server).await["error"]["code"], -32603);
             other.abort();
             continue;
         }

@@ -324,3 +324,23 @@ async fn a_session_goes_on_where_the_secret_is_the_same() {
     let sealed = other.session("/mcp", "2025-06-18").await.id;
     assert!(sealed.starts_with("lg1.") && !sealed.contains("2025"), "{sealed}");
 }
+
+/// A child process that ends while it is idle: the next call was not sent to it, so that it goes to
+/// the new process, on the connection that all share and on a client's own.
+#[tokio::test]
+async fn the_call_after_an_idle_end_goes_to_the_new_process() {
+    let gate = Gate::start(json!({"servers": {"f": fixture(&["--era", "legacy"])}})).await;
+    let able = gate.session_with("/mcp", "2025-11-25", json!({"elicitation": {}})).await;
+    for _ in 0..3 {
+        for answer in
+            [gate.call("f__test_simple_text").await, able.call("f__test_simple_text").await]
+        {
+            assert_eq!((answer.status, answer.code()), (200, 0), "{}", answer.text());
+        }
+        let pids = gate.children();
+        assert!(pids.len() >= 2, "one is shared, one the client's own");
+        pids.iter().for_each(|&pid| signal(pid, Signal::KILL));
+        until("they are gone", async || (!pids.iter().any(|&pid| alive(pid))).then_some(())).await;
+    }
+    assert_eq!(able.call("f__test_simple_text").await.code(), 0);
+}
