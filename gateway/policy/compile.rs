@@ -16,6 +16,7 @@ use crate::pattern::{self, MAX_PATTERNS};
 use crate::rate;
 use crate::response::Response;
 use crate::rule::{DEFAULT, Rule, What};
+use crate::uri_forms::decoded;
 use crate::who::Who;
 use crate::words::{self, MAX_WORDS, Word};
 
@@ -129,6 +130,12 @@ fn rule(policy: &file::Policy, place: String) -> Result<Rule, Vec<PolicyError>> 
     {
         // Tools alone are called: it says nothing of other kinds.
         what.tools = Some(vec![every]);
+    }
+    if policy.effect == Effect::Deny {
+        for list in [&mut what.resources, &mut what.completion].into_iter().flatten() {
+            let decoded: Vec<Glob> = list.iter().filter_map(decoded_pattern).collect();
+            list.extend(decoded);
+        }
     }
     let when = condition(policy, &mut mistakes);
     let arguments = arguments(policy, &mut mistakes);
@@ -358,6 +365,19 @@ fn word_list(
         mistakes.push(mistake(&["what", key], what, "use fewer alternatives"));
     }
     Some(all)
+}
+
+/// The pattern without escapes, which the decoded form of a URI is held against; `None` when it has
+/// none.
+fn decoded_pattern(glob: &Glob) -> Option<Glob> {
+    let mut text = glob.glob().to_owned();
+    for (escape, plain) in [("2A", "*"), ("3F", "?"), ("5B", "["), ("7B", "{"), ("5C", "\\")] {
+        for escape in [escape.to_owned(), escape.to_ascii_lowercase()] {
+            text = text.replace(&format!("%{escape}"), &format!("[{plain}]"));
+        }
+    }
+    let text = decoded(&text);
+    if *text == *glob.glob() { None } else { pattern::compile(&text).ok() }
 }
 
 fn globs(

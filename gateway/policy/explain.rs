@@ -117,10 +117,10 @@ impl Policy {
     }
 }
 
-/// What a policy says; one that denies, of the URI in any reading.
+/// What a policy says; one that denies, of any form of the URI.
 fn says_of_any(rule: &Rule, question: &Question<'_>, arguments: Option<&Value>) -> Says {
     let mut says_it = says(rule, question, arguments);
-    for (exposed, own) in question.target.uri_variants() {
+    for (exposed, own) in question.target.denied_forms() {
         if rule.effect == Effect::Deny && matches!(says_it, Says::Misfits(_)) {
             let target = Target { exposed: &exposed, own: &own, ..*question.target };
             says_it = says(rule, &Question { target: &target, ..*question }, arguments);

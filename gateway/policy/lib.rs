@@ -31,7 +31,7 @@ mod rule;
 pub mod sql;
 mod subject;
 mod target;
-mod uri_variants;
+mod uri_forms;
 pub mod url;
 mod verdict;
 mod who;

@@ -205,8 +205,8 @@ impl Policy {
     pub fn verdict(&self, class: &Class, question: &Question<'_>) -> Verdict {
         let mut broken = Vec::new();
         let mut concerned = self.concerned(class, question, &mut broken);
-        let variants = if self.denies_by_uri { question.target.uri_variants() } else { Vec::new() };
-        for (exposed, own) in variants {
+        let forms = if self.denies_by_uri { question.target.denied_forms() } else { Vec::new() };
+        for (exposed, own) in forms {
             let target = Target { exposed: &exposed, own: &own, ..*question.target };
             let mut failed = Vec::new();
             let mut others =

@@ -4,7 +4,7 @@
 //! Templates (RFC 6570) are rewritten the same way. It refuses to decode or normalise what it
 //! rewrites.
 
-mod spelling;
+mod canonical;
 pub mod template;
 
 use std::borrow::Cow;
@@ -13,8 +13,8 @@ use lockgate_text::percent::decode;
 
 use crate::name::Slug;
 
-use spelling::split;
-pub use spelling::{UriError, check_spelling};
+use canonical::split;
+pub use canonical::{Form, UriError, form};
 
 /// Longest URI in bytes that [`validate`] should be asked for.
 pub const MAX_URI: usize = 8 * 1024;

@@ -53,7 +53,7 @@ const QUICK_ANSWERS: usize = 64 * 1024;
 /// Whether the decision may take so long that it has to be made apart.
 pub(crate) fn is_slow(context: &RequestContext) -> bool {
     let request = &context.request;
-    // URIs are judged in every spelling that a server may take for the same.
+    // URIs are compared with templates, and policies that deny with several forms of them.
     if bytes_of(request, "uri") > QUICK_URI
         || bytes_of(request, "ref") > QUICK_URI
         || bytes_of(request, "inputResponses") > QUICK_ANSWERS

@@ -18,7 +18,7 @@ const TARGETS: [(&str, &[&str], u8); 5] = [
     ),
     ("path", &["path/attack.txt", "path/benign.txt"], 5),
     ("url", &["url/attack.txt", "url/benign.txt"], 4),
-    ("uri", &["uri/attack.txt", "uri/benign.txt"], 10),
+    ("uri", &["uri/attack.txt", "uri/benign.txt"], 12),
     ("command", &["command/attack.txt", "command/benign.txt"], 2),
 ];
 

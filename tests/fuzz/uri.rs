@@ -1,32 +1,55 @@
-//! A resource that is denied is denied by every URI that a usual normaliser makes equal to its own,
-//! one after another in any order: WHATWG's URL, escapes, parameters of segments, backslashes, dots
-//! and slashes, host and port, query and fragment.
+//! A resource that is denied is not reached by any URI that a usual normaliser makes equal to its
+//! own, one after another in any order, nor by any that is the same to one of the models of
+//! servers: the URI is not canonical, or a policy denies it.
+
+pub mod models;
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use lockgate_policy::{
     Annotations, Config, Document, Entry, Kind, Policy, Question, Subject, Target,
 };
+use lockgate_protocol::uri::{self, Form};
 
-const DENIED: [&str; 5] = [
+const DENIED: [&str; 6] = [
     "https://docs.example.com/private/plan",
     "http://h/x",
     "note://private/a",
     "file:///srv/private/key.txt",
     "urn:secret:1",
+    "note://h/pl%C3%A4n",
+];
+/// Patterns that fit these and what is below them.
+const GLOBS: [&str; 6] = [
+    "https://docs.example.com/private/*",
+    "http://h/x*",
+    "note://private/*",
+    "file:///srv/private/**",
+    "urn:secret:*",
+    "note://h/pl\u{e4}*",
 ];
 /// Most texts that are looked at on the way, and how many steps they are made by.
 const FORMS: usize = 400;
 const STEPS: usize = 4;
 
+/// What each model makes of what is denied.
+static KEYS: LazyLock<Vec<Vec<String>>> = LazyLock::new(|| {
+    let keys = |model: fn(&str) -> Option<String>| {
+        DENIED.iter().map(|denied| model(denied).expect("a key")).collect()
+    };
+    models::MODELS.iter().map(|(_, model)| keys(*model)).collect()
+});
+
 thread_local! {
-    static POLICY: Policy = policy();
+    static EXACT: Policy = policy(&DENIED);
+    static GLOB: Policy = policy(&GLOBS);
 }
 
-fn policy() -> Policy {
+fn policy(denied: &[&str]) -> Policy {
     let file = serde_json::json!({"policies": [
         {"name": "open", "effect": "allow"},
-        {"name": "closed", "effect": "deny", "what": {"resources": DENIED}},
+        {"name": "closed", "effect": "deny", "what": {"resources": denied}},
     ]});
     let file: lockgate_policy::file::File = serde_json::from_value(file).unwrap();
     let entry = |policy| Entry { policy, line: 1, source: serde_json::Value::Null };
@@ -47,24 +70,50 @@ pub fn check(data: &[u8]) {
         0 => text.to_owned(),
         _ => edited(denied, text),
     };
-    let visible = POLICY.with(|policy| {
-        let subject = Subject::default();
-        let annotations = Annotations::default();
-        let target = Target {
-            kind: Kind::Resource,
-            server: "any",
-            organisation: None,
-            exposed: &text,
-            own: &text,
-            category: None,
-            annotations,
-        };
-        let question = Question { subject: &subject, endpoint: "/mcp", target: &target };
-        policy.verdict(&policy.class(&subject, "/mcp"), &question).is_visible()
-    });
-    if visible && let Some(denied) = reaches(&text) {
+    if passes(&text)
+        && let Some(denied) = reaches(&text)
+    {
         panic!("{text:?} is {denied} to some");
     }
+    if let Some((model, denied)) = found_by(&text)
+        && passes(&text)
+    {
+        panic!("{text:?} is {denied} to {model}");
+    }
+}
+
+/// Whether a server that does not list the URI may be asked for it: the URI is canonical, of a
+/// template if need be, and one of the policies shows it.
+pub fn passes(text: &str) -> bool {
+    uri::validate(text, uri::MAX_URI).is_ok()
+        && uri::form(text) != Form::Other
+        && (EXACT.with(|policy| shows(policy, text)) || GLOB.with(|policy| shows(policy, text)))
+}
+
+fn shows(policy: &Policy, text: &str) -> bool {
+    let subject = Subject::default();
+    let target = Target {
+        kind: Kind::Resource,
+        server: "any",
+        organisation: None,
+        exposed: text,
+        own: text,
+        category: None,
+        annotations: Annotations::default(),
+    };
+    let question = Question { subject: &subject, endpoint: "/mcp", target: &target };
+    policy.verdict(&policy.class(&subject, "/mcp"), &question).is_visible()
+}
+
+/// The first model to which the URI is one of those that are denied, and which.
+pub fn found_by(text: &str) -> Option<(&'static str, &'static str)> {
+    for ((name, model), denied) in models::MODELS.into_iter().zip(&*KEYS) {
+        let Some(key) = model(text) else { continue };
+        if let Some(at) = denied.iter().position(|denied| *denied == key) {
+            return Some((name, DENIED[at]));
+        }
+    }
+    None
 }
 
 /// Text put into a URI at each of the places that its own characters choose.
@@ -114,20 +163,9 @@ fn whatwg(text: &str) -> Option<String> {
     url::Url::parse(text).ok().map(String::from)
 }
 
-/// Every escape once, as servers do it; what is no text then is none of those that are denied.
+/// Every escape once; what is no text then is none of those that are denied.
 fn decoded(text: &str) -> Option<String> {
-    let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
-    while let Some((first, tail)) = rest.split_first() {
-        let escape = tail
-            .get(..2)
-            .filter(|_| *first == b'%')
-            .and_then(|digits| std::str::from_utf8(digits).ok());
-        let byte = escape.filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()));
-        let byte = byte.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        bytes.push(byte.unwrap_or(*first));
-        rest = if byte.is_some() { &tail[2..] } else { tail };
-    }
-    String::from_utf8(bytes).ok()
+    String::from_utf8(models::decode(text).0).ok()
 }
 
 /// Scheme with its colon and slashes, authority, path, and query with fragment.
@@ -202,3 +240,6 @@ fn trimmed(text: &str) -> Option<String> {
     let text: String = text.chars().filter(|c| !matches!(c, '\t' | '\n' | '\r')).collect();
     Some(text.trim_matches(|c: char| c <= ' ').to_owned())
 }
+
+#[cfg(test)]
+mod tests;

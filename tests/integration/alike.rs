@@ -147,12 +147,25 @@ async fn a_hidden_resource_has_no_other_spelling() {
         "note://private:80/a",
         "note:///private/a",
         "NOTE://private/a",
+        "note://private%2Fa",
+        "note://PRIVATE/a",
+        "note://private/%61;%2fx",
+        "note://x//..;/private/a",
+        "https://docs.example.com/private/pla%6e;%2fx",
+        "https://docs.example.com/a//..;/private/plan",
+        "note://public//a",
+        "note://public/a;x",
+        "note://public/a+b",
     ];
     for (path, mark) in [("/mcp", "js+"), ("/servers/js/mcp", "")] {
         let session = gate.session(path, "2025-11-25").await;
         let (nothere, odd) = (format!("{mark}a:/../b"), format!("{mark}File:/odd"));
         let read = gate.modern(path, "resources/read", json!({"uri": odd})).await;
         assert_eq!(read.result()["contents"][0]["text"], "SECRET", "{path}: {}", read.text());
+        // What a template expands to may have an encoded slash as part of a value.
+        let value =
+            gate.modern(path, "resources/read", json!({"uri": format!("{mark}note://A%2FB")}));
+        assert_eq!(value.await.result()["contents"][0]["text"], "SECRET", "{path}");
         for uri in spellings.map(|own| format!("{mark}{own}")) {
             let read = gate.modern(path, "resources/read", json!({"uri": uri})).await;
             assert_eq!((read.status, read.code()), (200, -32602), "{uri}: {}", read.text());
@@ -182,7 +195,7 @@ async fn a_hidden_resource_has_no_other_spelling() {
         .iter()
         .map(|heard| heard.body["params"]["uri"].clone())
         .collect();
-    assert_eq!(read, ["File:/odd", "File:/odd"]);
+    assert_eq!(read, ["File:/odd", "note://A%2FB", "File:/odd", "note://A%2FB"]);
     assert!(server.heard_of("resources/subscribe").is_empty());
 }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 use lockgate_config::{Loaded, Problem};
 use lockgate_policy::{Config, Kind, Policy};
-use lockgate_protocol::uri;
+use lockgate_protocol::uri::{self, Form, UriError};
 
 use super::lint_context::LintContext;
 
@@ -36,10 +36,11 @@ pub(super) fn misspelt(kind: Kind, own: &str) -> Option<String> {
     if !matches!(kind, Kind::Resource | Kind::ResourceCompletion) || own.contains('{') {
         return None;
     }
-    uri::validate(own, uri::MAX_URI)
-        .and_then(|()| uri::check_spelling(own))
-        .err()
-        .map(|bad| bad.to_string())
+    let checked = match uri::form(own) {
+        Form::Canonical | Form::Expanded => uri::validate(own, uri::MAX_URI),
+        Form::Other => uri::validate(own, uri::MAX_URI).and(Err(UriError::Spelling)),
+    };
+    checked.err().map(|bad| bad.to_string())
 }
 
 pub(super) fn compile(config: &Config) -> anyhow::Result<Policy> {

@@ -142,24 +142,44 @@ fn validation_refuses_what_servers_could_misread() {
 }
 
 #[test]
-fn one_resource_has_one_spelling() {
+fn one_resource_has_one_canonical_form() {
     for uri in [
-        "https://docs.example.com/private/plan?a='b c'#d",
-        "https://docs.example.com:8443/%70rivate/{x}",
-        "file:///srv/pl\u{e4}n%20a%2fb",
-        "file://server/share/a",
+        "https://docs.example.com/private/plan?a='b'&c=d%20e%2Ff#d",
+        "https://docs.example.com:8443/private/pl%C3%A4n%20a",
+        "https://docs.example.com/",
+        "https://[::1]:80/a",
+        "file:///srv/a%2Bb/c!$&'()*,=:@d",
+        "file:///srv/folder/",
+        "file:///C:/a",
+        "file:///",
+        "postgres://user@host:5432/table/schema",
         "note://private/a",
-        "note://me@Private:80/a//b\\c",
+        "note://me@private:80/a/b",
         "note:///private/a",
         "note:private/a",
         "note:/private/a",
         "note://a:b/c",
+        "memo://insights",
+        "ui://",
+        "db://t?q=SELECT%20%22a%22%3B%0A%20%5C",
         "urn:isbn:1",
+        "a:100%25",
         "notes/today",
         "/srv/private/plan",
         "",
     ] {
-        assert_eq!(check_spelling(uri), Ok(()), "{uri}");
+        assert_eq!(form(uri), Form::Canonical, "{uri}");
+    }
+    for uri in [
+        "repo://o/r/refs/heads/feature%2Fx/contents",
+        "note://h/what%3F",
+        "note://h/a%2F",
+        "note://h/a%23b",
+        "greeting://Alice",
+        "user://a%40b.c/profile",
+        "note://Jos%C3%A9",
+    ] {
+        assert_eq!(form(uri), Form::Expanded, "{uri}");
     }
     for uri in [
         "https:/docs.example.com/private/plan",
@@ -170,6 +190,7 @@ fn one_resource_has_one_spelling() {
         "https://docs.example.com:443/private/plan",
         "https://docs.example.com:0443/private/plan",
         "https://docs.example.com:/private/plan",
+        "https://docs.example.com./private/plan",
         "https://DOCS.example.com/private/plan",
         "HTTPS://docs.example.com/private/plan",
         "https://docs\u{3002}example.com/private/plan",
@@ -181,10 +202,36 @@ fn one_resource_has_one_spelling() {
         "https://docs.example.com/pri\tvate/plan",
         "https://docs.example.com/x/../private/plan",
         "https://docs.example.com/x/%2e%2E/private/plan",
+        "https://docs.example.com/private/pla%6e;%2fx",
+        "https://docs.example.com/a//..;/private/plan",
+        "https://docs.example.com/private/plan;v=1",
+        "https://docs.example.com/private/plan%3Bv=1",
+        "https://docs.example.com/private//plan",
+        "https://docs.example.com/private/plan//",
+        "https://docs.example.com/private/a+plan",
+        "https://docs.example.com/a?q=b+c",
+        "https://docs.example.com/private/plan.",
+        "https://docs.example.com/private/plan%20",
+        "https://docs.example.com/private%5Cplan",
+        "https://docs.example.com/private%2fplan",
+        "https://docs.example.com/private%252Fplan",
+        "https://docs.example.com/private/pl%09an",
+        "https://docs.example.com/private/pl%C2%85an",
+        "https://docs.example.com/private/pl%61n",
+        "https://docs.example.com/private/pl%c3%a4n",
+        "https://docs.example.com/private/pl\u{e4}n",
+        "https://docs.example.com/private/pla%CC%88n",
+        "https://docs.example.com/private%C0%AFplan",
+        "https://docs.example.com/private/%E0%80%AFplan",
+        "https://docs.example.com/private/%",
+        "https://docs.example.com/private/{x}",
+        "https://docs.example.com/private/[x]",
         "http:",
         "wss:a",
+        "file://server/share/a",
         "file:/srv/private/plan",
         "file:srv/private/plan",
+        "file:////srv/private/plan",
         "file://localhost/srv/private/plan",
         "file:\\\\\\srv\\private\\plan",
         "file:///srv\\private/plan",
@@ -194,12 +241,22 @@ fn one_resource_has_one_spelling() {
         "file:c:/a",
         "FILE:///srv/private/plan",
         "Note://private/a",
+        "note:////private/a",
         "note://@private/a",
         "note://private:/a",
         "note://private:080/a",
+        "note://private./a",
+        "note://u@/private/a",
+        "note://:80/private/a",
+        "note://u%40/private/a",
+        "note://private.%3A80/a",
         "note://private/x/../a",
+        "note://h/a%2F%2Fb",
+        "note://h/a%2F/b",
+        "//srv/private/plan",
+        "a//b",
     ] {
-        assert_eq!(check_spelling(uri), Err(UriError::Spelling), "{uri}");
+        assert_eq!(form(uri), Form::Other, "{uri}");
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lockgate_policy::{Annotations, Kind, Target};
 use lockgate_protocol::revision::Era;
-use lockgate_protocol::uri;
+use lockgate_protocol::uri::{self, Form};
 use lockgate_upstream::ListKind;
 
 use super::entry::{Found, category, organisation_of};
@@ -26,9 +26,13 @@ impl View {
             (self.servers.keys().next()?.clone(), uri.to_owned())
         };
         uri::validate(&own, uri::MAX_URI).ok()?;
-        // Policies are held against one spelling of a resource, and servers take many: none but
-        // their own is passed on.
-        if uri::check_spelling(&own).is_err() && !self.lists(uri) {
+        // Servers take many spellings of a resource, and policies are held against one.
+        let is_known = match uri::form(&own) {
+            Form::Canonical => true,
+            Form::Expanded => self.describes(uri),
+            Form::Other => self.lists(uri),
+        };
+        if !is_known {
             return None;
         }
         let server = self.servers.get(&slug)?;

@@ -1,0 +1,83 @@
+//! The forms of a resource's URI that policies which deny are held against. The gateway passes on
+//! canonical URIs, and what a server lists. Servers differ in whether they decode escapes and look
+//! at the query, a slash at the end, the user, port and case of a host, and the slashes behind the
+//! scheme; an `allow` is held against the URI as it stands.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use lockgate_text::percent;
+
+use crate::Target;
+use crate::target::Kind;
+
+/// Slashes between a scheme and the rest, for servers that do not tell host and path apart.
+const SLASHES: [&str; 4] = ["", "/", "//", "///"];
+
+impl Target<'_> {
+    /// The other forms of a resource, exposed and own; none of what has a name.
+    pub(crate) fn denied_forms(&self) -> Vec<(String, String)> {
+        if !matches!(self.kind, Kind::Resource | Kind::ResourceCompletion) {
+            return Vec::new();
+        }
+        let mut all = forms(self.own);
+        all.remove(self.own);
+        all.into_iter().map(|own| (self.exposes(&own), own)).collect()
+    }
+
+    /// The exposed URI, if its server's own were this one: with the mark of the server where it is
+    /// now.
+    fn exposes(&self, form: &str) -> String {
+        if let Some(mark) = self.exposed.strip_suffix(self.own) {
+            return [mark, form].concat();
+        }
+        if let Some((_, exposed)) = self.exposed.split_once("://")
+            && let Some((_, own)) = self.own.split_once("://")
+            && let Some(mark) = exposed.strip_suffix(own)
+            && let Some((scheme, rest)) = form.split_once("://")
+        {
+            return [scheme, "://", mark, rest].concat();
+        }
+        form.to_owned()
+    }
+}
+
+/// The text without one layer of escapes.
+pub(crate) fn decoded(text: &str) -> Cow<'_, str> {
+    match percent::decode(text.as_bytes()) {
+        Some(bytes) => Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()),
+        None => Cow::Borrowed(text),
+    }
+}
+
+fn forms(uri: &str) -> BTreeSet<String> {
+    let uri = decoded(uri);
+    let colon = uri.find(':').map_or(0, |at| at + 1);
+    let (scheme, rest) = uri.split_at(colon);
+    let scheme = scheme.to_ascii_lowercase();
+    let below = rest.trim_start_matches('/');
+    let has_host = rest.len() - below.len() == "//".len();
+    let path = below.split(['?', '#']).next().unwrap_or("");
+    let mut all = BTreeSet::new();
+    for tail in [below, path, path.trim_end_matches('/')] {
+        let (authority, rest) = tail.split_at(tail.find(['/', '?', '#']).unwrap_or(tail.len()));
+        let lower = authority.to_ascii_lowercase();
+        let authorities =
+            if has_host { &[authority, &lower, host(&lower)][..] } else { &[authority] };
+        for authority in authorities {
+            for slashes in SLASHES {
+                all.insert([&scheme, slashes, authority, rest].concat());
+            }
+        }
+    }
+    all
+}
+
+/// An authority without its user and port.
+fn host(authority: &str) -> &str {
+    let host = authority.rsplit('@').next().unwrap_or("");
+    match host.split_once(']') {
+        Some((address, _)) => &host[..=address.len()],
+        None => host.split(':').next().unwrap_or(""),
+    }
+}

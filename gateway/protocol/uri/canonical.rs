@@ -1,0 +1,153 @@
+//! The canonical form of a resource's URI: the only spelling of what it means, to every server that
+//! decodes escapes, parses and joins paths in one of the usual ways. A server receives another
+//! spelling only if it lists exactly that. It refuses to say what another spelling would be.
+
+use lockgate_text::percent;
+use unicode_normalization::is_nfc;
+use url::Url;
+
+/// Why a URI is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UriError {
+    #[error("the URI is empty")]
+    Empty,
+    #[error("the URI is too long")]
+    TooLong,
+    #[error("the URI has a control character or white space")]
+    Character,
+    #[error("the URI has a dot segment")]
+    DotSegment,
+    #[error("the URI has an encoded NUL")]
+    Nul,
+    #[error("the URI is not in canonical form: a server is asked for it only if it lists it so")]
+    Spelling,
+}
+
+/// How an own URI is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    Canonical,
+    /// Canonical if a template of its server expands to it: a value of the template may hold an
+    /// encoded `/`, `?` or `#`, and a host may hold upper case or escapes.
+    Expanded,
+    /// Anything else.
+    Other,
+}
+
+/// The schemes that the WHATWG's standard knows, of which it takes many spellings.
+const SPECIAL: [&str; 6] = ["file", "ftp", "http", "https", "ws", "wss"];
+
+/// The form of a URI.
+///
+/// Canonical is a URI of ASCII characters that the WHATWG's parser writes as it stands, with a
+/// scheme in lower case, at most one host, which has a name without upper case and without a dot at its end, and a path
+/// whose segments are not empty (but the last), do not end in a dot or a space, and have no `;`, `\`
+/// or `+`. Escapes have upper case, are of characters that need one, and decode once to text in
+/// NFC without control characters, separators and further escapes.
+#[must_use]
+pub fn form(uri: &str) -> Form {
+    let (scheme, rest) = split(uri).unwrap_or(("", uri));
+    let (path, tail) = rest.split_at(rest.find(['?', '#']).unwrap_or(rest.len()));
+    let below = path.trim_start_matches('/');
+    let slashes = path.len() - below.len();
+    let is_host = slashes == 2 && !scheme.is_empty();
+    let (host, _) = below.split_at(below.find('/').unwrap_or(below.len()));
+    let well_placed = match scheme {
+        "" => slashes <= 1,
+        "file" => slashes == 3,
+        known if SPECIAL.contains(&known) => is_host && !host.is_empty() && !host.contains('@'),
+        _ => slashes <= 3,
+    };
+    if !well_placed || !is_written_by_parser(uri, scheme) || !is_canonical_tail(tail) {
+        return Form::Other;
+    }
+    let (host, segments) = if is_host { below.split_at(host.len()) } else { ("", below) };
+    let legal = |c| b"!$&'()*,=:@/".contains(&c);
+    let (Some(text), true) = (decode(below, legal, b"[]", host.len()), is_path(below)) else {
+        return Form::Other;
+    };
+    if !is_path(&text) || text.contains(char::is_control) || !host.is_empty() && !is_named(&text) {
+        return Form::Other;
+    }
+    let separators = ["%2F", "%3F", "%23"].iter().any(|escape| segments.contains(escape));
+    let free = host.contains(|c: char| c.is_ascii_uppercase() || c == '%');
+    if separators || free { Form::Expanded } else { Form::Canonical }
+}
+
+/// Whether a parser that goes by the WHATWG's standard leaves the URI as it is.
+fn is_written_by_parser(uri: &str, scheme: &str) -> bool {
+    match Url::parse(uri) {
+        Ok(url) => plain(url.as_str()) == plain(uri),
+        // What the standard does not take, servers that go by it do not read at all.
+        Err(_) => !SPECIAL.contains(&scheme) && !scheme.contains(|c: char| c.is_ascii_uppercase()),
+    }
+}
+
+fn plain(uri: &str) -> Vec<u8> {
+    percent::decode(uri.as_bytes()).unwrap_or_else(|| uri.as_bytes().to_vec())
+}
+
+/// Whether the host that this begins with has a name, without a dot at its end.
+fn is_named(below: &str) -> bool {
+    let authority = below.split('/').next().unwrap_or("");
+    let host = authority.rsplit('@').next().unwrap_or("");
+    let name = host.split(':').next().unwrap_or("");
+    !name.is_empty() && !name.ends_with('.')
+}
+
+/// Whether these are segments that nothing is done to. The last one may be empty.
+fn is_path(path: &str) -> bool {
+    let path = path.strip_suffix('/').unwrap_or(path);
+    let mut segments = path.split('/');
+    path.is_empty()
+        || segments.all(|segment| {
+            !segment.is_empty() && !segment.ends_with(['.', ' ']) && !segment.contains([';', '\\'])
+        })
+}
+
+/// Whether a query and fragment are written in one way. They may hold any separator, encoded or
+/// not, and encoded line ends.
+fn is_canonical_tail(tail: &str) -> bool {
+    let text = decode(tail, |c| b"!$&'()*,=:@/?#;".contains(&c), b"", 0);
+    text.is_some_and(|text| !text.contains(|c: char| c.is_control() && !"\t\n\r".contains(c)))
+}
+
+/// Decodes the escapes once; `None` where a character is not legal, or an escape is not needed, not
+/// in upper case, not of UTF-8 in NFC, or leaves another escape behind. Up to `end`, the characters
+/// `more` are legal too.
+fn decode(text: &str, legal: impl Fn(u8) -> bool, more: &[u8], end: usize) -> Option<String> {
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut at = 0;
+    while let Some(&byte) = text.as_bytes().get(at) {
+        if byte == b'%' {
+            let digits = text.get(at + 1..at + 3)?;
+            let escaped = percent::byte(text.as_bytes(), at)?;
+            if is_unreserved(escaped) || digits.contains(|c: char| c.is_ascii_lowercase()) {
+                return None;
+            }
+            decoded.push(escaped);
+            at += 3;
+            continue;
+        }
+        if !is_unreserved(byte) && !legal(byte) && !(at < end && more.contains(&byte)) {
+            return None;
+        }
+        decoded.push(byte);
+        at += 1;
+    }
+    let decoded = String::from_utf8(decoded).ok()?;
+    let is_final = percent::decode(decoded.as_bytes()).is_none();
+    (is_final && is_nfc(&decoded)).then_some(decoded)
+}
+
+fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
+}
+
+/// Scheme and what follows its colon.
+pub(super) fn split(uri: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = uri.split_once(':')?;
+    let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.'));
+    if is_scheme { Some((scheme, rest)) } else { None }
+}
