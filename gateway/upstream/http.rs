@@ -153,9 +153,7 @@ impl HttpTransport {
             let sink = sink.filter(|_| head.status.is_success());
             let destination = sink.zip(id);
             let max = self.settings.load().limits.response_bytes;
-            match incoming::read_body(body, max, &self.intake.budget, &*self.inbox, destination)
-                .await?
-            {
+            match incoming::read_body(body, max, &self.intake, &*self.inbox, destination).await? {
                 ReadBody::Whole(text) => self.read_response(text, id, head.status).await?,
                 ReadBody::Streamed => Some(Response::taken()),
             }

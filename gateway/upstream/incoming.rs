@@ -17,6 +17,7 @@ use lockgate_protocol::jsonrpc::{self, Message, MessageError, SentBy};
 use lockgate_protocol::sse::{Assembly, Decoder, Event};
 
 use crate::call::{ResponseSink, SinkError};
+use crate::echoed::{Credentials, PieceFilter};
 use crate::failure::{Kind, UpstreamError};
 use crate::inbox::Inbox;
 use crate::server_id::ServerId;
@@ -40,6 +41,8 @@ pub(crate) struct Intake {
     apart: Arc<Apart>,
     /// As whom the server takes turns: with its organisation, or alone.
     server: CallerId,
+    /// Removed from each message; none of a server without credentials.
+    credentials: Option<Arc<Credentials>>,
 }
 
 impl Intake {
@@ -50,7 +53,11 @@ impl Intake {
             Some(organisation) => CallerId::new(organisation, hasher.finish()),
             None => CallerId::alone(hasher.finish()),
         };
-        Self { budget, apart, server }
+        Self { budget, apart, server, credentials: None }
+    }
+
+    pub(crate) fn with_credentials(self, credentials: Option<Arc<Credentials>>) -> Self {
+        Self { credentials, ..self }
     }
 
     #[cfg(test)]
@@ -72,15 +79,23 @@ impl Intake {
         text: Bytes,
         depth: usize,
     ) -> Result<Result<Message, MessageError>, UpstreamError> {
+        let credentials = self.credentials.clone();
+        let parse = move |text: Bytes| {
+            let text = match credentials {
+                Some(credentials) => credentials.hide_in(text),
+                None => text,
+            };
+            jsonrpc::parse(text, depth, SentBy::Server)
+        };
         if text.len() <= LARGE {
-            return Ok(jsonrpc::parse(text, depth, SentBy::Server));
+            return Ok(parse(text));
         }
         // Boxed, as is everything that is rare, so that the future of a call stays small.
         Box::pin(async move {
             let Ok(turn) = self.apart.turn(self.server).await else {
                 return Err(UpstreamError::no_turn());
             };
-            Ok(turn.run(move || jsonrpc::parse(text, depth, SentBy::Server)).await)
+            Ok(turn.run(move || parse(text)).await)
         })
         .await
     }
@@ -98,7 +113,7 @@ pub(crate) enum ReadBody {
 pub(crate) async fn read_body(
     mut body: Body,
     max: usize,
-    budget: &Arc<Budget>,
+    intake: &Intake,
     inbox: &dyn Inbox,
     mut destination: Option<(&dyn ResponseSink, u64)>,
 ) -> Result<ReadBody, UpstreamError> {
@@ -113,7 +128,7 @@ pub(crate) async fn read_body(
     if first.len() > max {
         return Err(too_large(max));
     }
-    let mut reader = Reader::new(budget);
+    let mut reader = Reader::new(&intake.budget);
     reader.hold(first.len()).await?;
     let Some(second) = next_piece(&mut body).await? else {
         return Ok(ReadBody::Whole(reader.finish(first, 0)));
@@ -133,11 +148,11 @@ pub(crate) async fn read_body(
         drop(piece);
         if whole.len() >= STREAMED
             && let Some((sink, id)) = destination.take()
-            && sink.begin(id, whole.as_slice())
+            && let Some(filter) = begin(intake, sink, id, whole.as_slice())
         {
             let left = max - whole.len();
             drop((whole, reader));
-            return Box::pin(stream_rest(body, left, inbox, sink)).await;
+            return Box::pin(stream_rest(body, left, inbox, sink, filter)).await;
         }
         next = if reader.is_known() {
             tokio::select! {
@@ -152,12 +167,28 @@ pub(crate) async fn read_body(
     Ok(ReadBody::Whole(reader.finish(whole.take(), 0)))
 }
 
+/// Begins to hand an answer on, if the sink takes it.
+fn begin<'a>(
+    intake: &'a Intake,
+    sink: &dyn ResponseSink,
+    id: u64,
+    start: &[u8],
+) -> Option<PieceFilter<'a>> {
+    let mut filter = PieceFilter::new(intake.credentials.as_deref());
+    let taken = match &intake.credentials {
+        Some(_) => sink.begin(id, &filter.push(Bytes::copy_from_slice(start))),
+        None => sink.begin(id, start),
+    };
+    taken.then_some(filter)
+}
+
 /// Hands the rest of an answer on, of at most `left` bytes, as fast as the client reads.
 async fn stream_rest(
     mut body: Body,
     mut left: usize,
     inbox: &dyn Inbox,
     sink: &dyn ResponseSink,
+    mut filter: PieceFilter<'_>,
 ) -> Result<ReadBody, UpstreamError> {
     while let Some(piece) = next_piece(&mut body).await? {
         inbox.heard();
@@ -166,7 +197,7 @@ async fn stream_rest(
             return Err(UpstreamError::new(Kind::TooLarge, words).after_send());
         };
         left = rest;
-        match sink.write(piece).await {
+        match sink.write(filter.push(piece)).await {
             Ok(()) => {}
             Err(SinkError::ClientGone) => return Ok(ReadBody::Streamed),
             Err(error) => {
@@ -174,7 +205,11 @@ async fn stream_rest(
             }
         }
     }
-    match sink.finish().await {
+    let last = match sink.write(filter.finish()).await {
+        Ok(()) => sink.finish().await,
+        failed => failed,
+    };
+    match last {
         Ok(()) | Err(SinkError::ClientGone) => Ok(ReadBody::Streamed),
         Err(error) => Err(UpstreamError::new(Kind::Garbage, error.to_string()).after_send()),
     }

@@ -244,7 +244,9 @@ async fn sse_transport(
 }
 
 fn intake(shared: &Shared) -> Intake {
-    Intake::new(Arc::clone(&shared.around.budget), Arc::clone(&shared.around.apart), &shared.id)
+    let around = &shared.around;
+    Intake::new(Arc::clone(&around.budget), Arc::clone(&around.apart), &shared.id)
+        .with_credentials(shared.credentials.clone())
 }
 
 fn bounds(config: &Config) -> Bounds {

@@ -21,7 +21,7 @@ use crate::breaker::Breaker;
 use crate::catalog::Catalog;
 use crate::config::{Config, Transport};
 use crate::connection::{Connection, ServerTransport};
-use crate::echoed;
+use crate::echoed::Credentials;
 use crate::health::SilentEnds;
 use crate::interactive_state::InteractiveState;
 use crate::known_lists::CatalogMemory;
@@ -75,6 +75,8 @@ pub(crate) struct Shared {
     pub(crate) metrics: Arc<ServerMetrics>,
     /// For HTTP and SSE: where to, and the configured headers.
     pub(crate) origin: Option<(Origin, HeaderMap)>,
+    /// What is removed from its messages.
+    pub(crate) credentials: Option<Arc<Credentials>>,
     pub(crate) live: ArcSwapOption<Connection>,
     pub(crate) status: ArcSwap<Status>,
     pub(crate) catalog: ArcSwap<Catalog>,
@@ -202,6 +204,7 @@ impl Shared {
                 slug: config.slug.as_str().into(),
             },
             origin,
+            credentials: Credentials::of(&config.transport).map(Arc::new),
             live: ArcSwapOption::empty(),
             status: ArcSwap::from_pointee(first_status(&config)),
             catalog: ArcSwap::default(),
@@ -317,20 +320,18 @@ impl Shared {
 
     /// A server may say in its answer what it was given; nobody is told that.
     fn hide_credentials(&self, words: &str) -> String {
-        let mut shown = words.to_owned();
-        let Some((_, configured)) = &self.origin else { return shown };
+        let Some((_, configured)) = &self.origin else { return words.to_owned() };
         let mut headers = configured.clone();
         if let (Some(audience), Some(owner)) = (&self.config.load().identity, &self.around.voucher)
         {
             Identification { audience: audience.clone(), owner: owner.clone() }
                 .add(&mut headers, None);
         }
-        for value in headers.values() {
-            if let Ok(value) = value.to_str() {
-                shown = echoed::hide(&shown, value);
-            }
+        let values = headers.values().filter_map(|value| value.to_str().ok());
+        match Credentials::new(values) {
+            Some(credentials) => credentials.hide(words),
+            None => words.to_owned(),
         }
-        shown
     }
 
     pub(crate) fn now_ms(&self) -> u64 {

@@ -445,3 +445,49 @@ async fn variables_of_the_environment_do_not_steer_traces() {
     assert!(!format!("{sent:?}").contains("mallory"), "{sent:?}");
     assert!(server.heard().iter().all(|h| !h.text.contains("service.name")));
 }
+
+/// A credential that its own server sends back is in no answer, whichever way and era it takes.
+#[tokio::test]
+async fn a_credential_that_its_server_echoes_is_redacted() {
+    const CANARY: &str = "canary/5d1c0a77e2+K9";
+    const LARGE: &str =
+        r#" canary/5d1c0a77e2+K9"}],"isError":false,"resultType":"complete"},"jsonrpc":"2.0"}"#;
+    let plain = modern(&["t"]);
+    let server = Upstream::http(move |heard: &Heard| {
+        if heard.method() != "tools/call" {
+            return plain(heard);
+        }
+        let sent = heard.header("authorization").unwrap_or_default();
+        let content = json!([{"type": "text", "text": format!("you sent {sent}")}]);
+        let result = heard.result(json!({"resultType": "complete", "content": content}));
+        match heard.body["params"]["arguments"]["by"].as_str() {
+            Some("error") => Say::Json(heard.error(-32000, &format!("bad {sent}"))),
+            Some("status") => Say::Status(400, Vec::new(), heard.error(-32000, sent)),
+            Some("stream") => Say::Sse(format!("data: {result}\n\n")),
+            Some("large") => {
+                let id = &heard.body["id"];
+                let start =
+                    format!(r#"{{"id":{id},"result":{{"content":[{{"type":"text","text":"{sent} "#);
+                Say::Long(start.into_bytes(), 2 << 20, LARGE)
+            }
+            _ => Say::Json(result),
+        }
+    })
+    .await;
+    let headers = json!({"authorization": format!("Bearer {CANARY}")});
+    let gate =
+        Gate::start(json!({"servers": {"a": server.with(json!({"headers": headers}))}})).await;
+    let session = gate.session("/mcp", "2025-11-25").await;
+    for by in ["result", "error", "status", "stream", "large"] {
+        let params = json!({"name": "a__t", "arguments": {"by": by}});
+        let modern = gate.modern("/mcp", "tools/call", params.clone()).await;
+        let legacy = session.ask("tools/call", params).await;
+        for answer in [modern, legacy] {
+            let text = answer.text();
+            let shown = &text[..text.len().min(300)];
+            assert!(!text.contains(CANARY), "{by}: {shown}");
+            assert!(text.contains("[redacted]"), "{by}: {shown}");
+        }
+    }
+    assert_eq!(server.count("tools/call"), 10);
+}
