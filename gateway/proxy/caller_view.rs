@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use lockgate_authn::Role;
 use lockgate_protocol::jsonrpc::{self, Message, Outcome, SentBy};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::scan::MAX_DEPTH;
@@ -58,6 +59,11 @@ impl CallerView for RequestCallerView<'_> {
 
     fn organisation(&self) -> Option<&str> {
         self.context.principal.named_organisation()
+    }
+
+    fn is_operator(&self) -> bool {
+        let authenticator = &self.context.snapshot.authenticator;
+        authenticator.role_of(&self.context.principal) == Role::Operator
     }
 
     fn servers(&self) -> Vec<Arc<dyn Upstream>> {

@@ -10,15 +10,17 @@ use parking_lot::RwLock;
 use crate::schema;
 use crate::tool::{Tool, ToolSpec};
 
+/// The organisation of callers that name none.
+pub(crate) const DEFAULT_ORGANISATION: &str = "default";
 /// Most tools of one category.
 const MAX_TOOLS: usize = 2000;
 
 /// What observers hear. They are called in place and must not wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
+pub(crate) enum Event<'a> {
     Registered,
     Unregistered,
-    Executed { took: Duration, ended: CallOutcome },
+    Executed { took: Duration, ended: CallOutcome, organisation: &'a str },
 }
 
 /// How a call ended.
@@ -33,7 +35,7 @@ pub(crate) enum CallOutcome {
 
 /// Hears what happens to tools.
 pub(crate) trait Observer: Send + Sync + 'static {
-    fn observe(&self, tool: &Arc<str>, event: Event);
+    fn observe(&self, tool: &Arc<str>, event: Event<'_>);
 }
 
 /// A tool and its spec.
@@ -132,10 +134,11 @@ impl Registry {
         }
     }
 
-    /// Notes the start of a run; what it gives must hear how it ended, or counts it as cancelled.
-    pub(crate) fn begin(&self, tool: &Entry) -> Run<'_> {
+    /// Notes the start of a run by a member of an organisation. What it gives must hear how it ended, or counts it as cancelled.
+    pub(crate) fn begin<'a>(&'a self, tool: &Entry, organisation: &'a str) -> Run<'a> {
         Run {
             registry: self,
+            organisation,
             tool: Arc::clone(&tool.name),
             began: Instant::now(),
             ended: CallOutcome::Cancelled,
@@ -147,7 +150,7 @@ impl Registry {
         self.entries.read().values().cloned().collect()
     }
 
-    fn tell(&self, tool: &Arc<str>, event: Event) {
+    fn tell(&self, tool: &Arc<str>, event: Event<'_>) {
         for observer in &self.observers {
             observer.observe(tool, event);
         }
@@ -157,6 +160,7 @@ impl Registry {
 /// A run of a tool. Dropped, it tells the observers.
 pub(crate) struct Run<'a> {
     registry: &'a Registry,
+    organisation: &'a str,
     tool: Arc<str>,
     began: Instant,
     pub(crate) ended: CallOutcome,
@@ -164,7 +168,8 @@ pub(crate) struct Run<'a> {
 
 impl Drop for Run<'_> {
     fn drop(&mut self) {
-        let event = Event::Executed { took: self.began.elapsed(), ended: self.ended };
+        let (ended, organisation) = (self.ended, self.organisation);
+        let event = Event::Executed { took: self.began.elapsed(), ended, organisation };
         self.registry.tell(&self.tool, event);
     }
 }
@@ -173,7 +178,7 @@ impl Drop for Run<'_> {
 pub(crate) struct EventLog;
 
 impl Observer for EventLog {
-    fn observe(&self, tool: &Arc<str>, event: Event) {
+    fn observe(&self, tool: &Arc<str>, event: Event<'_>) {
         match event {
             Event::Registered => tracing::debug!(%tool, "tool registered"),
             Event::Unregistered => tracing::info!(%tool, "tool unregistered"),

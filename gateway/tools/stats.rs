@@ -1,5 +1,6 @@
-//! How often each built-in tool ran, how that ended and how long it took. Kept for tools that are
-//! registered and for the latest runs alone, so that it never grows.
+//! How often each built-in tool ran, how that ended and how long it took, in all and for each
+//! organisation. Kept for tools that are registered, for the latest runs and for the organisations
+//! that ran a tool last, so that it never grows.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,10 +12,20 @@ use crate::registry::{CallOutcome, Event, Observer};
 
 /// How many of the latest runs the percentile is taken from.
 const KEPT: usize = 256;
+/// The same of one organisation.
+const KEPT_OF_ORGANISATION: usize = 64;
+/// Most organisations of one tool; one more takes the place of the one that ran it least lately.
+const ORGANISATIONS: usize = 256;
 
 /// See the module.
 #[derive(Default)]
-pub(crate) struct Stats(Mutex<HashMap<Arc<str>, Counters>>);
+pub(crate) struct Stats(Mutex<HashMap<Arc<str>, Runs>>);
+
+#[derive(Default)]
+struct Runs {
+    total: Counters,
+    organisations: HashMap<Box<str>, Counters>,
+}
 
 #[derive(Default)]
 struct Counters {
@@ -38,10 +49,15 @@ pub(crate) struct ToolStats {
 }
 
 impl Stats {
-    /// The figures of one tool.
-    pub(crate) fn get(&self, tool: &str) -> ToolStats {
+    /// The figures of one tool: those of an organisation, or all.
+    pub(crate) fn get(&self, tool: &str, organisation: Option<&str>) -> ToolStats {
         let counts = self.0.lock();
-        let Some(count) = counts.get(tool) else { return ToolStats::default() };
+        let runs = counts.get(tool);
+        let count = runs.and_then(|runs| match organisation {
+            Some(organisation) => runs.organisations.get(organisation),
+            None => Some(&runs.total),
+        });
+        let Some(count) = count else { return ToolStats::default() };
         let mut sorted = count.latest.clone();
         sorted.sort_unstable();
         let at = (sorted.len() * 95).div_ceil(100).saturating_sub(1);
@@ -53,7 +69,7 @@ impl Stats {
 }
 
 impl Observer for Stats {
-    fn observe(&self, tool: &Arc<str>, event: Event) {
+    fn observe(&self, tool: &Arc<str>, event: Event<'_>) {
         let mut counts = self.0.lock();
         match event {
             Event::Registered => {
@@ -62,19 +78,34 @@ impl Observer for Stats {
             Event::Unregistered => {
                 counts.remove(tool);
             }
-            Event::Executed { took, ended } => {
+            Event::Executed { took, ended, organisation } => {
                 // A run may end after its tool has gone.
-                if let Some(count) = counts.get_mut(tool) {
-                    count.add(took, ended);
+                if let Some(runs) = counts.get_mut(tool) {
+                    runs.total.add(took, ended, KEPT);
+                    runs.of(organisation).add(took, ended, KEPT_OF_ORGANISATION);
                 }
             }
         }
     }
 }
 
+impl Runs {
+    fn of(&mut self, organisation: &str) -> &mut Counters {
+        if !self.organisations.contains_key(organisation)
+            && self.organisations.len() >= ORGANISATIONS
+        {
+            let oldest = self.organisations.iter().min_by_key(|(_, count)| count.figures.last);
+            if let Some(oldest) = oldest.map(|(name, _)| name.clone()) {
+                self.organisations.remove(&oldest);
+            }
+        }
+        self.organisations.entry(organisation.into()).or_default()
+    }
+}
+
 impl Counters {
-    fn add(&mut self, took: Duration, ended: CallOutcome) {
-        let at = usize::try_from(self.figures.invocations).unwrap_or(0) % KEPT;
+    fn add(&mut self, took: Duration, ended: CallOutcome, kept: usize) {
+        let at = usize::try_from(self.figures.invocations).unwrap_or(0) % kept;
         self.figures.invocations += 1;
         match ended {
             CallOutcome::Success => self.figures.successes += 1,
@@ -89,3 +120,6 @@ impl Counters {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

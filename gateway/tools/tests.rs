@@ -27,6 +27,7 @@ pub(crate) struct Rig {
     pub(crate) heard: tokio::sync::broadcast::Receiver<Event>,
     /// What the caller may not see.
     pub(crate) hidden: Vec<&'static str>,
+    pub(crate) is_operator: bool,
 }
 
 pub(crate) fn rig(config: &Config) -> Rig {
@@ -49,7 +50,7 @@ pub(crate) fn rig(config: &Config) -> Rig {
     };
     let builtin = Builtin::new(about);
     builtin.adopt(builtin.prepare(config).unwrap());
-    Rig { builtin, heard, hidden: Vec::new() }
+    Rig { builtin, heard, hidden: Vec::new(), is_operator: false }
 }
 
 /// The servers without settings.
@@ -169,6 +170,10 @@ impl CallerView for Rig {
 
     fn organisation(&self) -> Option<&str> {
         Some("acme")
+    }
+
+    fn is_operator(&self) -> bool {
+        self.is_operator
     }
 
     fn servers(&self) -> Vec<Arc<dyn Upstream>> {

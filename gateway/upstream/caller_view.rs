@@ -21,6 +21,11 @@ pub trait CallerView: Send + Sync {
     /// The caller's organisation, if it has one.
     fn organisation(&self) -> Option<&str>;
 
+    /// Whether the caller runs the gateway.
+    fn is_operator(&self) -> bool {
+        false
+    }
+
     /// The servers that the caller can see at its endpoint.
     fn servers(&self) -> Vec<Arc<dyn Upstream>>;
 

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use lockgate_protocol::code;
 use lockgate_protocol::method::Method;
-use lockgate_upstream::Call;
+use lockgate_upstream::{Call, CallerView};
 use serde_json::{Value, json};
 
 use super::Server;
 use super::payload::{PayloadError, build_result, read_object, text_of, timeout_error};
 use crate::provider::{CompletionRequest, CompletionTarget};
-use crate::registry::{CallOutcome, Entry};
+use crate::registry::{CallOutcome, DEFAULT_ORGANISATION, Entry};
 use crate::schema;
 use crate::tool::{Arguments, Client, MAX_TIMEOUT, ToolError};
 
@@ -38,7 +38,9 @@ impl Server {
             return Err(format!("unknown tool: {}", call.target));
         };
         let mut arguments = read_object(call, "arguments")?;
-        let mut run = self.registry.begin(entry);
+        let organisation = call.caller_view.and_then(CallerView::organisation);
+        let organisation = organisation.unwrap_or(DEFAULT_ORGANISATION);
+        let mut run = self.registry.begin(entry, organisation);
         let limit = call.timeout.unwrap_or(entry.spec.timeout).min(MAX_TIMEOUT);
         let result = match schema::check_arguments(&entry.spec.input, &mut arguments) {
             Ok(()) => run_tool(entry, Arguments(arguments), client, limit).await,

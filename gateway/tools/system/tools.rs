@@ -8,7 +8,7 @@ use lockgate_upstream::{BoxFuture, CallerView, ListKind};
 use serde_json::{Value, json};
 
 use super::caller_view;
-use crate::registry::{Entry, Registry};
+use crate::registry::{DEFAULT_ORGANISATION, Entry, Registry};
 use crate::stats::Stats;
 use crate::tool::{Arguments, Client, Effect, Output, Tool, ToolError, ToolSpec, first_chars};
 
@@ -23,9 +23,10 @@ impl Tools {
         Self { registry: Arc::downgrade(registry), stats: Arc::clone(stats) }
     }
 
-    fn describe(&self, entry: &Entry, whole: bool) -> Value {
+    /// `organisation` says of whom the runs are shown; `None` for all.
+    fn describe(&self, entry: &Entry, whole: bool, organisation: Option<&str>) -> Value {
         let spec = &entry.spec;
-        let figures = self.stats.get(&entry.name);
+        let figures = self.stats.get(&entry.name, organisation);
         let mut tool = json!({
             "name": &*entry.name,
             "title": spec.title,
@@ -98,7 +99,8 @@ impl Tool for Tools {
             let Some(registry) = self.registry.upgrade() else {
                 return Err(ToolError::new("the gateway is stopping"));
             };
-            let mut shown = visible(&registry, caller_view(&client)?);
+            let view = caller_view(&client)?;
+            let mut shown = visible(&registry, view);
             let mut categories: BTreeMap<&str, usize> = BTreeMap::new();
             for entry in &shown {
                 *categories.entry(entry.spec.category()).or_default() += 1;
@@ -119,9 +121,13 @@ impl Tool for Tools {
                     )));
                 }
             }
+            let organisation = match view.is_operator() {
+                true => None,
+                false => Some(view.organisation().unwrap_or(DEFAULT_ORGANISATION)),
+            };
             let mut tools = Vec::with_capacity(shown.len());
             for entry in &shown {
-                tools.push(self.describe(entry, name.is_some()));
+                tools.push(self.describe(entry, name.is_some(), organisation));
             }
             Ok(json!({"count": tools.len(), "categories": categories, "tools": tools}).into())
         })

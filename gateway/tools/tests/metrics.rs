@@ -20,6 +20,21 @@ async fn runs_are_counted_by_tool() {
     assert!(runs["averageMs"].as_f64().unwrap() > 0.0 && runs["lastInvokedUnix"].is_u64());
 }
 
+/// `system/tools` shows what the caller's organisation ran; all of it to operators.
+#[tokio::test]
+async fn runs_are_those_of_the_callers_organisation() {
+    let mut rig = rig(&plain());
+    rig.call("example/echo", json!({"text": ""})).await.unwrap();
+    let echo = rig.builtin.registry.all();
+    let echo = echo.iter().find(|entry| &*entry.name == "example/echo").unwrap();
+    drop(rig.builtin.registry.begin(echo, "other"));
+    let listed = rig.call("system/tools", json!({"name": "example/echo"})).await.unwrap();
+    assert_eq!(listed["tools"][0]["runs"]["invocations"], json!(1));
+    rig.is_operator = true;
+    let listed = rig.call("system/tools", json!({"name": "example/echo"})).await.unwrap();
+    assert_eq!(listed["tools"][0]["runs"]["invocations"], json!(2));
+}
+
 #[tokio::test]
 async fn a_changed_configuration_touches_only_what_differs() {
     let mut rig = rig(&plain());
@@ -31,7 +46,7 @@ async fn a_changed_configuration_touches_only_what_differs() {
     assert!(Arc::ptr_eq(&system, &rig.server("system")));
     assert!(rig.heard.try_recv().is_err());
     assert!(rig.builtin.registry.all().iter().all(|entry| entry.name.starts_with("system/")));
-    assert_eq!(rig.builtin.stats.get("example/echo").invocations, 0);
+    assert_eq!(rig.builtin.stats.get("example/echo", None).invocations, 0);
     rig.apply(&plain());
     assert_eq!(
         rig.call("example/echo", json!({"text": "again"})).await,
