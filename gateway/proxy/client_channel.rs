@@ -21,6 +21,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 
 use crate::log_message::write_log_message;
+use crate::pace::LogPace;
 use crate::response::scrub;
 use crate::session::{Log, Session};
 use lockgate_admission::budget::{Budget, Hold};
@@ -72,6 +73,7 @@ pub(crate) struct CallChannel {
     label: Option<String>,
     slug: String,
     progress: Mutex<Progress>,
+    log_pace: LogPace,
     /// A place among the messages that wait, for the last progress.
     last_place: Mutex<Option<mpsc::OwnedPermit<Waiting>>>,
     /// What may come back.
@@ -109,6 +111,7 @@ impl CallChannel {
             label: if labelled { Some(slug.to_owned()) } else { None },
             slug: slug.to_owned(),
             progress: Mutex::default(),
+            log_pace: LogPace::default(),
             last_place: Mutex::new(last_place),
             response: None,
             this: Weak::new(),
@@ -311,7 +314,7 @@ impl ClientChannel for CallChannel {
 
     fn log(&self, note: &Request) {
         if let Some(level) = self.level
-            && let Some(text) = write_log_message(&self.slug, note, level)
+            && let Some(text) = write_log_message(&self.slug, note, level, &self.log_pace)
         {
             self.send(text);
         }

@@ -31,6 +31,7 @@ mod modern;
 mod modern_clients;
 mod notify;
 mod observe;
+mod pace;
 mod parked;
 mod quota;
 mod readable;

@@ -1,15 +1,24 @@
 //! Log messages of servers as clients get them.
 
+use std::time::Instant;
+
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::write::{self, Object};
 use lockgate_upstream::LogLevel;
 
+use crate::pace::LogPace;
+
 /// A log message of a server for a client that wants `level` and above; the logger names the
-/// server.
-pub(crate) fn write_log_message(slug: &str, note: &Request, level: LogLevel) -> Option<Vec<u8>> {
+/// server. `None` also if too many were sent.
+pub(crate) fn write_log_message(
+    slug: &str,
+    note: &Request,
+    level: LogLevel,
+    pace: &LogPace,
+) -> Option<Vec<u8>> {
     let severity = LogLevel::parse(&note.param_str("level")?)?;
-    if severity < level {
+    if severity < level || !pace.admits(severity, Instant::now()) {
         return None;
     }
     let mut params = Vec::with_capacity(note.text.len() + slug.len());

@@ -134,7 +134,7 @@ async fn progress_and_logs_reach_those_who_asked() {
     }
 }
 
-/// A server that says 25,000 steps of progress before its answer.
+/// A server that says 25,000 steps of progress, each with a log message, before its answer.
 fn eager(heard: &Heard) -> Say {
     if heard.method() != "tools/call" {
         return modern(&["t"])(heard);
@@ -144,19 +144,26 @@ fn eager(heard: &Heard) -> Say {
         let params = json!({"progressToken": token, "progress": step, "total": 25_000});
         json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}).to_string()
     };
-    let mut lines: Vec<String> = (1..=25_000).map(step).collect();
+    let log = |level: &str| {
+        let params = json!({"level": level, "data": "x"});
+        json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params}).to_string()
+    };
+    let mut lines: Vec<String> = (1..=25_000).flat_map(|at| [step(at), log("info")]).collect();
+    lines.push(log("error"));
     lines.push(heard.result(json!({"resultType": "complete", "content": []})).to_string());
     Say::Text("", lines.join("\n").into_bytes())
 }
 
-/// Progress without end is told at a bounded pace, rising, and the last step comes before the
-/// answer; in both eras.
+/// Progress and log messages without end pass at a bounded pace, the progress rising, and its last
+/// step comes before the answer; in both eras.
 #[tokio::test]
 async fn progress_without_end_is_told_in_steps() {
     let server = Upstream::lines(eager).await;
     let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
-    let params = json!({"name": "a__t", "arguments": {}, "_meta": {"progressToken": "p"}});
+    let meta = json!({"progressToken": "p", "io.modelcontextprotocol/logLevel": "info"});
+    let params = json!({"name": "a__t", "arguments": {}, "_meta": meta});
     let session = gate.session("/mcp", "2025-11-25").await;
+    session.ask("logging/setLevel", json!({"level": "info"})).await.result();
     let legacy = Request::legacy("/mcp", &session.id, 9, "tools/call", &params);
     for call in [Request::modern("/mcp", "tools/call", params.clone()), legacy] {
         let all = call.send(gate.address).await.events();
@@ -171,6 +178,8 @@ async fn progress_without_end_is_told_in_steps() {
         assert!((2..=300).contains(&steps.len()), "{} steps", steps.len());
         assert!(steps.windows(2).all(|pair| pair[0] < pair[1]), "{steps:?}");
         assert_eq!(steps.last(), Some(&25_000), "{steps:?}");
+        let logs = notes(&all, "notifications/message");
+        assert!((20..=1000).contains(&logs.len()), "{} log messages", logs.len());
     }
 }
 

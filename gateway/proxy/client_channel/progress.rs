@@ -3,21 +3,27 @@
 
 use std::time::{Duration, Instant};
 
+use crate::pace::Pace;
+
 /// Time between steps that are told, once there are many.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Steps that are told at once before that.
 const BURST: u32 = 20;
 
 /// See the module.
-#[derive(Default)]
 pub(super) struct Progress {
     last: Option<f64>,
-    /// When all steps that were told would have been told at the slow pace.
-    told_until: Option<Instant>,
+    pace: Pace,
     /// The newest step, as long as it has not been told.
     held: Option<Vec<u8>>,
     /// Somebody is going to look at `held` again.
     pub(super) timer: bool,
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self { last: None, pace: Pace::new(INTERVAL, BURST), held: None, timer: false }
+    }
 }
 
 impl Progress {
@@ -45,17 +51,10 @@ impl Progress {
     /// The step that is to be told now, or how long it has to wait; `None` when there is none.
     pub(super) fn due(&mut self, now: Instant) -> Option<Result<Vec<u8>, Duration>> {
         self.held.as_ref()?;
-        let told_until = match self.told_until {
-            Some(until) => until.max(now),
-            None => now,
-        };
-        let ahead = told_until.duration_since(now);
-        let most = INTERVAL * (BURST - 1);
-        if ahead > most {
-            return Some(Err(ahead - most));
+        match self.pace.admit(now) {
+            Ok(()) => self.held.take().map(Ok),
+            Err(wait) => Some(Err(wait)),
         }
-        self.told_until = Some(told_until + INTERVAL);
-        Some(Ok(self.held.take()?))
     }
 }
 

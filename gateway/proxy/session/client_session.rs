@@ -41,8 +41,9 @@ impl ClientSession for Session {
     }
 
     fn log(&self, server: &ServerId, note: &Request) {
-        if let Some(text) = write_log_message(&server.slug, note, self.wanted_level())
-            && let Some(log) = self.log(0)
+        if let Some(log) = self.log(0)
+            && let Some(text) =
+                write_log_message(&server.slug, note, self.wanted_level(), &log.pace)
         {
             log.push(text.into());
         }

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::pace::LogPace;
 use crate::transport::{Outgoing, Text};
 use lockgate_admission::budget::{Budget, Full, Hold, SMALL};
 
@@ -24,6 +25,8 @@ const MAX_BYTES: usize = 4 * 1024 * 1024;
 /// Messages of one stream.
 pub(crate) struct Log {
     pub(crate) number: u64,
+    /// The log messages of servers in it.
+    pub(crate) pace: LogPace,
     max: usize,
     inner: Mutex<Inner>,
     wake: Notify,
@@ -65,6 +68,7 @@ impl Log {
         };
         Self {
             number,
+            pace: LogPace::default(),
             max,
             inner: Mutex::new(inner),
             wake: Notify::new(),
