@@ -50,7 +50,6 @@ use std::sync::Arc;
 use axum::Router;
 use lockgate_proxy::Gateway;
 
-pub use access::role_of;
 pub use probe::{Candidate, Offered, ProbeFailure, ProbeStage};
 pub use state::{
     ApprovalError, ApprovedPin, EffectiveSetting, KeyChange, KeyChangeError, Operations, Switch,

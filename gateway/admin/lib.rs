@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 pub use api::{
     ApprovalError, ApprovedPin, Candidate, EffectiveSetting, KeyChange, KeyChangeError, Offered,
-    Operations, ProbeFailure, ProbeStage, Switch, role_of,
+    Operations, ProbeFailure, ProbeStage, Switch,
 };
 pub use applications::{Applications, HeldBody, answer_refusal, is_public};
 pub use approvals::{AnswerError, Approvals, approvals_router, page_router};

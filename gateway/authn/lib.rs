@@ -66,6 +66,8 @@ pub enum Peer {
     Stdio,
     /// A TCP connection.
     Address(IpAddr),
+    /// A TCP connection of a proxy, as headers of the request show.
+    Forwarded(IpAddr),
 }
 
 /// Turns credentials into principals.
@@ -152,16 +154,17 @@ impl Authenticator {
         }
         let principal = match (credentials.peer, &credentials.bearer) {
             (Peer::Stdio, _) => return Ok(self.local.clone()),
-            (Peer::Address(_), Some(bearer)) if self.has_credentials => {
+            (_, Some(bearer)) if self.has_credentials => {
                 let certificate = credentials.certificate.as_deref();
                 self.bearer(bearer, Shown { resource: at, certificate }).await?
             }
-            (Peer::Address(address), _) => match certificate {
+            (Peer::Address(address) | Peer::Forwarded(address), _) => match certificate {
                 Some(certificate) if self.certificates => {
                     Principal::new(Arc::clone(&certificate.identity))
                 }
                 _ if address.to_canonical().is_loopback() && self.open[0] => {
-                    return Ok(self.local.clone());
+                    let is_forwarded = matches!(credentials.peer, Peer::Forwarded(_));
+                    return Ok(self.local.clone().forwarded(is_forwarded));
                 }
                 _ if self.open[1] => self.anonymous.clone(),
                 _ => return Err(AuthnError::Missing.into()),

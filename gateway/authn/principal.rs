@@ -15,12 +15,13 @@ use crate::identity::Identity;
 pub struct Principal {
     identity: Arc<Identity>,
     certificate: Option<Arc<Certificate>>,
+    is_forwarded: bool,
 }
 
 impl Principal {
     #[must_use]
     pub fn new(identity: impl Into<Arc<Identity>>) -> Self {
-        Self { identity: identity.into(), certificate: None }
+        Self { identity: identity.into(), certificate: None, is_forwarded: false }
     }
 
     /// The same caller on a connection with this client certificate.
@@ -28,6 +29,18 @@ impl Principal {
     pub(crate) fn on(mut self, certificate: Option<&Arc<Certificate>>) -> Self {
         self.certificate = certificate.cloned();
         self
+    }
+
+    /// The same caller, whether or not a proxy sends its requests.
+    #[must_use]
+    pub(crate) fn forwarded(mut self, is_forwarded: bool) -> Self {
+        self.is_forwarded = is_forwarded;
+        self
+    }
+
+    /// Whether a proxy sends its requests, so that anyone may be behind an address of this machine.
+    pub(crate) fn is_forwarded(&self) -> bool {
+        self.is_forwarded
     }
 
     /// The same caller on the connection of another one.

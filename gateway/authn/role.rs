@@ -17,7 +17,8 @@ pub enum Role {
 /// Who has which role.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoleHolders {
-    /// The user of this machine is an operator: nobody else can reach the gateway.
+    /// The user of this machine is an operator, unless a proxy sends its requests: nobody else can
+    /// reach the gateway.
     pub trusts_local: bool,
     /// Who runs the whole gateway.
     pub operators: Vec<Holder>,
@@ -29,7 +30,8 @@ impl RoleHolders {
     /// The highest role of a caller.
     #[must_use]
     pub fn role_of(&self, caller: &Principal) -> Role {
-        let is_trusted = self.trusts_local && *caller.issuer == *LOCAL;
+        let is_local = *caller.issuer == *LOCAL && !caller.is_forwarded();
+        let is_trusted = self.trusts_local && is_local;
         if is_trusted || is_named(caller, &self.operators) {
             Role::Operator
         } else if is_named(caller, &self.admins) {

@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use http::{HeaderMap, HeaderName};
 use ipnet::IpNet;
+use lockgate_authn::Peer;
 
 /// Entries of the header that are looked at, from the right.
 const MAX_ENTRIES: usize = 32;
@@ -29,6 +30,24 @@ pub enum ForwardedHeader {
 
 /// Who sent a request, and from which port, where that is known.
 pub(crate) type ClientAddress = (IpAddr, Option<u16>);
+
+/// Headers that proxies add, beside those whose names say that they hold an address of a client.
+const ADDED_BY_PROXIES: [&str; 6] =
+    ["via", "cdn-loop", "cf-ray", "x-envoy-external-address", "x-remote-addr", "x-amzn-trace-id"];
+
+/// The peer of a request. A proxy on this machine makes every caller look like its user, so that any
+/// header of a proxy counts.
+pub(crate) fn peer_of(remote: IpAddr, headers: &HeaderMap) -> Peer {
+    let is_forwarded = remote.to_canonical().is_loopback()
+        && headers.keys().any(|name| is_added_by_proxy(name.as_str()));
+    if is_forwarded { Peer::Forwarded(remote) } else { Peer::Address(remote) }
+}
+
+fn is_added_by_proxy(name: &str) -> bool {
+    name.contains("forwarded")
+        || ["-ip", "-ipv6", "clientip"].iter().any(|end| name.ends_with(end))
+        || ADDED_BY_PROXIES.contains(&name)
+}
 
 impl TrustedProxies {
     /// Who sent a request that came over a connection from `remote`.

@@ -9,9 +9,10 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response};
 use hyper::body::Incoming;
 use lockgate_admission::budget::Hold;
-use lockgate_authn::{Certificate, Credentials, Peer, Principal};
+use lockgate_authn::{Certificate, Credentials, Principal};
 use lockgate_proxy::transport::{Endpoint, Reply};
 
+use crate::client_address::peer_of;
 use crate::config::Config;
 use crate::connection::ConnectionState;
 use crate::error::ListenerError;
@@ -107,7 +108,7 @@ impl<H: Handler, F> ConnectionContext<H, F> {
     ) -> Result<Credentials, ListenerError> {
         let bearer = bearer(headers)?;
         Ok(Credentials {
-            peer: Peer::Address(self.remote.ip()),
+            peer: peer_of(self.remote.ip(), headers),
             bearer,
             certificate: self.certificate.clone(),
         })

@@ -8,9 +8,10 @@ use bytes::Bytes;
 use http::{HeaderMap, Response};
 use http_body::Body;
 use lockgate_admission::budget::{Budget, Hold};
-use lockgate_authn::{Certificate, Credentials, Peer, Principal};
+use lockgate_authn::{Certificate, Credentials, Principal};
 use lockgate_proxy::transport::Endpoint;
 
+use crate::client_address::peer_of;
 use crate::connection::ConnectionState;
 use crate::context::{ConnectionContext, ListenerState};
 use crate::error::ListenerError;
@@ -54,7 +55,7 @@ impl Remote {
             Ok(bearer) => bearer,
             Err(refusal) => return Err(refuse(handler, refusal)),
         };
-        let peer = Peer::Address(self.address.ip());
+        let peer = peer_of(self.address.ip(), headers);
         let credentials = Credentials { peer, bearer, certificate: self.certificate.clone() };
         let principal = handler.identify(&Endpoint::All, &credentials).await.map_err(plain)?;
         self.state.mark_authenticated();

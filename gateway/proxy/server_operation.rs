@@ -189,7 +189,7 @@ pub(crate) fn refuse(operation: Option<&ServerOperation>, problem: &RequestError
 fn find_network(exchange: &Exchange) -> Network {
     match exchange.peer {
         Peer::Stdio => Network::Pipe,
-        Peer::Address(_) => {
+        Peer::Address(_) | Peer::Forwarded(_) => {
             let arrival = lockgate_telemetry::request::arrival();
             Network::Http(arrival.and_then(|arrival| arrival.version))
         }
@@ -198,7 +198,7 @@ fn find_network(exchange: &Exchange) -> Network {
 
 fn describe_arrival(span: &mut OperationSpan, exchange: &Exchange) {
     span.set_network(find_network(exchange));
-    if let Peer::Address(address) = exchange.peer {
+    if let Peer::Address(address) | Peer::Forwarded(address) = exchange.peer {
         let arrival = lockgate_telemetry::request::arrival();
         let (client, port) = match arrival {
             Some(arrival) => (arrival.address, arrival.port),

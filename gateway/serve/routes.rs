@@ -9,9 +9,7 @@ use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use lockgate_admin::{
-    Applications, Asking, HeldBody, ScrapeToken, answer_refusal, is_public, role_of,
-};
+use lockgate_admin::{Applications, Asking, HeldBody, ScrapeToken, answer_refusal, is_public};
 use lockgate_authn::{DEFAULT_ORGANISATION, Role};
 use lockgate_listener::Remote;
 use tower::ServiceExt;
@@ -74,7 +72,7 @@ async fn admit(app: &App, mut request: Request, next: Next) -> Response {
     match remote.admit(app, request.headers_mut()).await {
         Ok(principal) => {
             let access = Arc::clone(&app.api.lock().access);
-            let role = role_of(&access.role_holders, &principal, request.headers());
+            let role = access.role_holders.role_of(&principal);
             let is_operator = role == Role::Operator;
             let is_of_default = principal.organisation() == DEFAULT_ORGANISATION;
             request.extensions_mut().insert(Asking { is_operator, is_of_default });

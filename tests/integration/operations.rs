@@ -176,7 +176,18 @@ async fn whom_a_proxy_brings_is_no_operator_anywhere() {
     let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
     let at = gate.address;
     assert!(get("/metrics").send(at).await.text().contains("server=\"a\""));
-    for name in ["X-Forwarded-For", "Forwarded"] {
+    for name in [
+        "X-Forwarded-For",
+        "X-Forwarded-Host",
+        "Forwarded",
+        "Via",
+        "X-Real-IP",
+        "X-Client-IP",
+        "CF-Connecting-IP",
+        "True-Client-IP",
+        "Fly-Client-IP",
+        "X-Azure-ClientIP",
+    ] {
         let forwarded = |request: Request| request.with(name, "for=192.0.2.1");
         let exported = forwarded(get("/metrics")).send(at).await.text();
         assert!(!exported.contains("server="), "{exported}");

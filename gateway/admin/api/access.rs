@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::{FromRequestParts, Request};
-use axum::http::header::FORWARDED;
+use axum::http::StatusCode;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
-use lockgate_authn::{LOCAL, Principal, Role, RoleHolders};
+use lockgate_authn::{Principal, Role};
 
 use super::problem::Problem;
 use super::state::Shared;
@@ -41,17 +40,6 @@ impl Permission {
     }
 }
 
-/// What the caller of a request may administer.
-#[must_use]
-pub fn role_of(holders: &RoleHolders, principal: &Principal, headers: &HeaderMap) -> Role {
-    // A proxy on this machine makes everybody look like its user.
-    let is_forwarded = headers.contains_key(FORWARDED) || headers.contains_key("x-forwarded-for");
-    match *principal.issuer == *LOCAL && is_forwarded {
-        true => Role::User,
-        false => holders.role_of(principal),
-    }
-}
-
 impl Caller {
     pub(crate) fn organisation(&self) -> &str {
         self.principal.organisation()
@@ -67,7 +55,7 @@ pub(crate) async fn identify_caller(
 ) -> Response {
     if let Some(Extension(principal)) = principal {
         let settings = state.operations.settings();
-        let role = role_of(&settings.role_holders, &principal, request.headers());
+        let role = settings.role_holders.role_of(&principal);
         let caller = Caller { principal, role };
         request.extensions_mut().insert(Arc::new(caller));
     }

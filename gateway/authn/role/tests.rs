@@ -28,4 +28,5 @@ fn a_role_is_what_the_configuration_says_and_not_what_a_credential_calls_itself(
     }
     let trusting = RoleHolders { trusts_local: true, ..holders };
     assert_eq!(trusting.role_of(&caller(LOCAL, "any")), Role::Operator);
+    assert_eq!(trusting.role_of(&caller(LOCAL, "any").forwarded(true)), Role::User);
 }

@@ -100,3 +100,37 @@ fn several_lines_are_one_list() {
     let nobody = TrustedProxies::default();
     assert_eq!(find(&nobody, "10.0.0.1:9", &lines), "10.0.0.1 9");
 }
+
+#[test]
+fn any_header_of_a_proxy_shows_one() {
+    let local = IpAddr::from([127, 0, 0, 1]);
+    let peer = |remote: IpAddr, name: &str| {
+        let mut headers = HeaderMap::new();
+        headers.insert("accept", "text/html".parse().unwrap());
+        headers.insert(name.parse::<HeaderName>().unwrap(), "203.0.113.9".parse().unwrap());
+        peer_of(remote, &headers)
+    };
+    for name in [
+        "forwarded",
+        "x-forwarded-for",
+        "x-forwarded-proto",
+        "x-original-forwarded-for",
+        "via",
+        "x-real-ip",
+        "x-client-ip",
+        "cf-connecting-ip",
+        "cf-connecting-ipv6",
+        "true-client-ip",
+        "fly-client-ip",
+        "x-azure-clientip",
+        "x-envoy-external-address",
+        "x-appengine-user-ip",
+    ] {
+        assert_eq!(peer(local, name), Peer::Forwarded(local), "{name}");
+    }
+    for name in ["host", "origin", "user-agent", "mcp-session-id", "x-shipping"] {
+        assert_eq!(peer(local, name), Peer::Address(local), "{name}");
+    }
+    let far = IpAddr::from([192, 0, 2, 7]);
+    assert_eq!(peer(far, "via"), Peer::Address(far));
+}
