@@ -90,7 +90,7 @@ impl Loading<'_> {
         for (name, place, is_secret) in listed(root) {
             let whole = plain(&base.join(&name));
             let found = match whole.starts_with(base) {
-                true => policies::files(&whole),
+                true => policies::files(&whole).and_then(|found| within(base, found)),
                 false => Err("lies outside of the folder of the file that names it".to_string()),
             };
             match found {
@@ -132,6 +132,15 @@ impl Loading<'_> {
             true => Some(format!("{shown} is included twice here")),
             false => Some(format!("{shown} is included twice; the other place is {first}")),
         }
+    }
+}
+
+/// The files, if no link leads one of them out of the folder.
+fn within(base: &Path, files: Vec<PathBuf>) -> Result<Vec<PathBuf>, String> {
+    let base = canonical(base);
+    match files.iter().find(|file| file.canonicalize().is_ok_and(|file| !file.starts_with(&base))) {
+        Some(_) => Err("is a link out of the folder of the file that names it".into()),
+        None => Ok(files),
     }
 }
 

@@ -171,14 +171,13 @@ fn what_cannot_be_included_says_why() {
 #[test]
 fn a_circle_through_several_files_is_told_whole() {
     let given = Given::files(&[
-        ("lockgate.yaml", "include: a\n"),
-        ("a/one.yaml", "include: b/two.yaml\n"),
-        ("a/b/two.yaml", "{}"),
+        ("lockgate.yaml", "include: a/one.yaml\n"),
+        ("a/one.yaml", "include: two.yaml\n"),
+        ("a/two.yaml", "include: back.yaml\n"),
     ]);
-    std::os::unix::fs::symlink("../../lockgate.yaml", given.path().join("a/b/back.yaml")).unwrap();
-    std::fs::write(given.path().join("a/b/two.yaml"), "include: back.yaml\n").unwrap();
-    let expected = "a/b/two.yaml:1:10: include: the files include each other: lockgate.yaml → \
-        a/one.yaml → a/b/two.yaml → lockgate.yaml";
+    std::os::unix::fs::symlink("one.yaml", given.path().join("a/back.yaml")).unwrap();
+    let expected = "a/two.yaml:1:10: include: the files include each other: a/one.yaml → \
+        a/two.yaml → a/one.yaml";
     let messages = given.messages();
     assert!(messages.len() == 1 && messages[0].starts_with(expected), "{messages:?}");
 }
@@ -188,4 +187,29 @@ fn an_emptied_file_is_a_mistake_wherever_it_is_included() {
     let given = Given::files(&[("lockgate.yaml", "include: a.yaml\n"), ("a.yaml", "\n")]);
     let messages = given.messages();
     assert!(messages.len() == 1 && messages[0].starts_with("a.yaml: is empty"), "{messages:?}");
+}
+
+#[test]
+fn no_link_leads_out_of_the_folder() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    std::fs::write(elsewhere.path().join("a.yaml"), "log: { level: warn }\n").unwrap();
+    let given = Given::files(&[
+        ("lockgate.yaml", "include: [teams/*.yaml, in.yaml, more]\n"),
+        ("real/in.yaml", "listen: 127.0.0.1:4000\n"),
+        ("teams/a.txt", ""),
+    ]);
+    let link = |to: &std::path::Path, name: &str| {
+        std::os::unix::fs::symlink(to, given.path().join(name)).unwrap();
+    };
+    link(&elsewhere.path().join("a.yaml"), "teams/a.yaml");
+    link(&given.path().join("real/in.yaml"), "in.yaml");
+    link(elsewhere.path(), "more");
+    let what = "is a link out of the folder of the file that names it";
+    let messages = given.messages();
+    assert_eq!(messages.len(), 2, "{messages:?}");
+    for (message, name) in
+        messages.iter().zip(["1:11: include: `teams/*.yaml`", "1:34: include: `more`"])
+    {
+        assert!(message.starts_with(&format!("lockgate.yaml:{name}: {what}")), "{message}");
+    }
 }
