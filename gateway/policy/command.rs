@@ -130,7 +130,8 @@ impl Command {
     }
 
     /// Judges an argument vector, the program first. `folder` is the absolute path that relative
-    /// paths start at, if that is known; without it they must not go up.
+    /// paths start at, if that is known; without it they must not go up. With it the caller has to
+    /// check where the paths lead: `..` behind a name, which may be a link, passes.
     ///
     /// # Errors
     /// Why it is refused, and what to send instead.

@@ -28,7 +28,8 @@ pub(super) fn locate(
         }
         return Ok(path.to_owned());
     }
-    if goes_up_behind_a_name(path) {
+    // Where the folder is known, the caller has the file system say where links lead.
+    if folder.is_none() && goes_up_behind_a_name(path) {
         return Err(Refusal(format!(
             "{shown} goes up with `..` behind a name, which may be a link: write where it leads"
         )));

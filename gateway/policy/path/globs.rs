@@ -105,6 +105,9 @@ fn meets(glob: &str, root: &[String]) -> bool {
     true
 }
 
+/// A name that no glob has in it.
+const ANY_NAME: &str = "\u{1}";
+
 /// Any path, or those that a glob matches.
 #[derive(Clone, Debug)]
 pub(super) struct Allowed(Option<Globs>);
@@ -117,6 +120,11 @@ impl Allowed {
 
     pub(super) fn matches(&self, path: &str, below: &[String]) -> bool {
         let Some(globs) = &self.0 else { return true };
+        if below.is_empty() {
+            // A root is allowed as far as globs allow it all: whatever name stands in it.
+            let any = ANY_NAME.to_owned();
+            return self.matches(&format!("{}/{any}", path.trim_end_matches('/')), &[any]);
+        }
         globs.whole.is_match(path)
             || matches!(below.last(), Some(name) if globs.names.is_match(name))
             || globs.below.is_match(below.join("/"))

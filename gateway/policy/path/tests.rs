@@ -382,3 +382,22 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_root_is_read_where_all_in_it_is_allowed() {
+    let check = |allow: &str, reads| {
+        let rule = Path::compile(&Spec {
+            roots: owned(&["/srv/project"]),
+            allow: owned(&[allow]),
+            ..Spec::default()
+        });
+        rule.unwrap().check_argument("/srv/project", reads)
+    };
+    for allow in ["**", "**/*", "*", "/srv/project/**", "/srv/**"] {
+        assert_eq!(check(allow, true), Ok(None), "{allow}");
+        assert!(check(allow, false).is_err(), "{allow}");
+    }
+    for allow in ["docs/**", "*.md", "**/*.md", "/srv/project/docs/*"] {
+        assert!(check(allow, true).is_err(), "{allow}");
+    }
+}

@@ -24,7 +24,7 @@ const POSTGRES: &str = "acosd acosh age any_value array array_agg array_append a
     clock_timestamp corr cosd cosh cot cotd covar_pop covar_samp current_catalog current_database \
     current_role current_schema current_user date_bin date_part date_trunc daterange \
     datemultirange date decode div encode erf erfc every extract factorial format format_type gcd \
-    gen_random_uuid generate_series generate_subscripts get_bit get_byte host initcap \
+    gen_random_uuid generate_series generate_subscripts get_bit get_byte grouping host initcap \
     int4multirange int4range int8multirange int8range isempty isfinite json json_agg \
     json_agg_strict json_array json_array_elements json_array_elements_text json_array_length \
     json_build_array json_build_object json_each json_each_text json_extract_path \

@@ -156,3 +156,4 @@ SELECT to_jsonb(c.*) FROM customers AS c
 SELECT json_agg(orders) FROM orders
 SELECT count(o.*), count(DISTINCT c) FROM customers c LEFT JOIN orders o ON o.customer_id = c.id
 SELECT customers FROM customers
+SELECT customer_id, grouping(customer_id), count(*) FROM orders GROUP BY ROLLUP (customer_id) OFFSET 1 ROWS FETCH FIRST 5 ROWS ONLY

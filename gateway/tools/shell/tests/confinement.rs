@@ -242,3 +242,18 @@ async fn a_root_that_was_replaced_is_not_the_root() {
     let refused = run(&rig, "cat victim.txt").await.unwrap_err();
     assert!(refused.contains("another folder than at the start"), "{refused}");
 }
+
+#[tokio::test]
+async fn a_path_may_go_up_behind_a_name_as_far_as_links_lead_nowhere_else() {
+    for landlock in [Landlock::Required, Landlock::Off] {
+        let place = Place::new();
+        let rig = rig(place.config(landlock));
+        let read = async |line: &str| rig.call("shell/execute", json!({"command": line})).await;
+        for line in ["cat ./src/../victim.txt", "cat src/deep/../../victim.txt"] {
+            assert_eq!(read(line).await.unwrap()["stdout"], json!(VICTIM), "{line}");
+        }
+        for line in ["cat folder-out/../secret.txt", "cat src/../../secret.txt"] {
+            assert!(read(line).await.is_err(), "{line}");
+        }
+    }
+}
