@@ -311,6 +311,28 @@ impl Policy {
         is_allowed
     }
 
+    /// Whether a class may read every resource of a server, whatever its URI, as far as that shows
+    /// without looking at any: a policy allows all of them, and none denies or asks about one.
+    #[must_use]
+    pub fn hides_no_resource(&self, class: &Class, server: &str) -> bool {
+        if self.first_failure(&class.broken, false).is_some() {
+            return false;
+        }
+        let mut is_allowed = false;
+        for at in self.index.about_server(&class.bits, server).iter() {
+            let Some(rule) = self.rule(at) else { continue };
+            if rule.dry_run || rule.only_limits() || !rule.what.may_be_of_resources() {
+                continue;
+            }
+            if rule.effect != Effect::Allow {
+                return false;
+            }
+            is_allowed |=
+                rule.when.is_none() && rule.arguments.is_none() && rule.what.is_of_all_resources();
+        }
+        is_allowed
+    }
+
     /// Takes one request from every allowance that concerns it, or from none. What comes back is
     /// held while the request runs.
     ///

@@ -140,6 +140,20 @@ impl What {
             && self.annotations.is_none()
     }
 
+    /// Whether it may be about a resource.
+    pub(crate) fn may_be_of_resources(&self) -> bool {
+        let names_others = self.names_kinds() && self.resources.is_none();
+        !names_others && !self.has_words() && self.annotations.is_none()
+    }
+
+    /// Whether it is about every resource of its servers.
+    pub(crate) fn is_of_all_resources(&self) -> bool {
+        let all = |globs: &Vec<Glob>| globs.iter().any(|glob| matches!(glob.glob(), "*" | "**"));
+        self.may_be_of_resources()
+            && self.categories.is_none()
+            && self.resources.as_ref().map_or(!self.names_kinds(), all)
+    }
+
     /// The patterns for one kind of thing. A completion without patterns of its own follows what it
     /// is for.
     pub(crate) fn of(&self, kind: Kind) -> Option<&[Glob]> {

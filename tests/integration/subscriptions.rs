@@ -312,6 +312,37 @@ async fn what_can_be_read_can_be_subscribed_to() {
     assert_eq!(server.count("resources/subscribe"), 1);
 }
 
+/// Where policy hides nothing, whether there is something to subscribe to is the server's to say:
+/// also of what cannot be read yet.
+#[tokio::test]
+async fn a_resource_that_cannot_be_read_yet_can_be_subscribed_to() {
+    let kept = keeping();
+    let server = Upstream::verbs(move |heard| {
+        let is_there = heard.body["params"]["uri"] == "test://later";
+        match heard.method() {
+            "resources/read" => Say::Json(heard.error(-32002, "no such resource")),
+            "resources/subscribe" if !is_there => {
+                Say::Json(heard.error(-32002, "no such resource"))
+            }
+            _ => kept(heard),
+        }
+    })
+    .await;
+    let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+    let one = gate.session("/mcp", "2025-11-25").await;
+    let subscribe = async |uri: &str| one.ask("resources/subscribe", json!({"uri": uri})).await;
+    let later = subscribe("a+test://later").await;
+    assert_eq!(later.code(), 0, "{}", later.text());
+    assert_eq!(subscribe("a+test://never").await.code(), -32002);
+    let wanted = ["later", "never"].map(|name| format!("a+test://{name}"));
+    let wanted = json!({"notifications": {"resourceSubscriptions": wanted}});
+    let mut modern =
+        Request::modern("/mcp", "subscriptions/listen", wanted).open(gate.address).await;
+    let granted = modern.next().await.unwrap()["params"]["notifications"].clone();
+    assert_eq!(granted, json!({"resourceSubscriptions": ["a+test://later"]}));
+    assert_eq!(server.count("resources/read"), 0);
+}
+
 /// B6: a list that reads as before is told of when its server says that it has changed: to all who
 /// see the server's part of it, or to the session that was told alone, and once.
 #[tokio::test]

@@ -295,6 +295,37 @@ fn a_server_is_there_where_words_may_fit() {
     assert!(!reaches(json!([named("allow", json!({"prompts": ["other/*"], "words": ["get"]}))])));
 }
 
+/// A policy that may be about some resource of a server, and does not allow it, may hide one.
+#[test]
+fn resources_are_hidden_unless_all_are_allowed() {
+    let hides_none = |policies: Value| {
+        let policy = policy(policies);
+        policy.hides_no_resource(&policy.class(&Subject::default(), "/mcp"), "db")
+    };
+    let named = |effect: &str, what: Value| json!({"name": effect, "effect": effect, "what": what});
+    let all = || named("allow", json!({}));
+    for others in [
+        vec![],
+        vec![named("deny", json!({"tools": ["x"]}))],
+        vec![named("deny", json!({"words": ["delete"]}))],
+        vec![named("deny", json!({"resources": ["*"], "servers": ["other"]}))],
+    ] {
+        let policies = [vec![all()], others].concat();
+        assert!(hides_none(json!(policies)), "{policies:?}");
+    }
+    assert!(hides_none(json!([named("allow", json!({"resources": ["*"]}))])));
+    for policies in [
+        json!([]),
+        json!([named("allow", json!({"resources": ["db+x://*"]}))]),
+        json!([named("allow", json!({"tools": ["*"]}))]),
+        json!([all(), named("deny", json!({"resources": ["other+x://a"]}))]),
+        json!([all(), named("deny", json!({"categories": ["file"]}))]),
+        json!([{"name": "a", "effect": "allow", "what": {}, "when": "target.name.endsWith('.key')"}]),
+    ] {
+        assert!(!hides_none(policies.clone()), "{policies}");
+    }
+}
+
 /// A list of one kind is about no other; completion follows what it completes, unless it is named.
 #[test]
 fn each_kind_has_its_own_list() {

@@ -18,7 +18,7 @@ use crate::context::RequestContext;
 use crate::dispatch;
 use crate::gateway::{Gateway, MAX_SUBSCRIBING};
 use crate::quota::QuotaPermit;
-use crate::readable::{check_readable, make_read};
+use crate::readable::{check_readable, hides_nothing, make_read};
 use crate::rescue::RequestError;
 use crate::session::{NewSubscription, Session, Subscribed};
 
@@ -55,7 +55,7 @@ async fn permit_subscription(
     let permitted = authorize(context)?;
     let uri = context.request.param_str("uri");
     let uri = uri.as_deref().unwrap_or("");
-    if !context.view.describes(uri) {
+    if !context.view.describes(uri) && !hides_nothing(context, &**permitted.server()) {
         let Some(read) = make_read(context, uri) else {
             return Err(RequestError::unknown_resource(uri, context.era()));
         };
