@@ -107,12 +107,16 @@ fn translated(
 ) -> RequestError {
     let to = context.era();
     let data = read_data(error, text);
+    if error.code == code::MISSING_CAPABILITY
+        && from == Era::Modern
+        && let Some(required) = missing_capabilities(context, data.as_ref())
+    {
+        let problem = RequestError::new(error.code, short_message(error, text));
+        return problem.data(json!({"requiredCapabilities": required}));
+    }
     let code = match error.code {
         code::RESOURCE_NOT_FOUND if to == Era::Modern => code::INVALID_PARAMS,
         code::RESOURCE_NOT_FOUND => code::RESOURCE_NOT_FOUND,
-        code::MISSING_CAPABILITY if from == Era::Modern && lacks(context, data.as_ref()) => {
-            code::MISSING_CAPABILITY
-        }
         code::URL_ELICITATION if from == Era::Legacy && knows_pages(context) => {
             code::URL_ELICITATION
         }
@@ -121,17 +125,21 @@ fn translated(
         other if code::is_relayable(other) => other,
         _ => code::INTERNAL,
     };
-    let mut message = error.message(text).into_owned();
-    if message.len() > MAX_MESSAGE {
-        message.truncate(message.floor_char_boundary(MAX_MESSAGE));
-        message.push('…');
-    }
-    let mut problem = RequestError::new(code, message);
+    let mut problem = RequestError::new(code, short_message(error, text));
     problem.data = data;
     if code != error.code && code == code::INTERNAL {
         problem.data = Some(json!({"upstreamCode": error.code}));
     }
     problem
+}
+
+fn short_message(error: ErrorObject, text: &[u8]) -> String {
+    let mut message = error.message(text).into_owned();
+    if message.len() > MAX_MESSAGE {
+        message.truncate(message.floor_char_boundary(MAX_MESSAGE));
+        message.push('…');
+    }
+    message
 }
 
 fn read_data(error: ErrorObject, text: &[u8]) -> Option<Value> {
@@ -147,16 +155,12 @@ fn knows_pages(context: &RequestContext) -> bool {
     context.revision == Revision::V2025_11_25
 }
 
-/// Whether a modern client really did not declare what the server says that it needs. What the
-/// gateway withheld, or what nobody named, is no fault of the client.
-fn lacks(context: &RequestContext, data: Option<&Value>) -> bool {
+/// The capabilities that a server requires and a modern client did not declare; empty where the
+/// server names none. `None` where the client may have declared them: the gateway withheld them
+/// then, which is no fault of the client.
+fn missing_capabilities(context: &RequestContext, data: Option<&Value>) -> Option<Value> {
     if context.era() != Era::Modern {
-        return false;
-    }
-    let Some(data) = data else { return false };
-    let required = &data["requiredCapabilities"];
-    if !required.is_object() {
-        return false;
+        return None;
     }
     let mut declared = match context.request.meta(meta::CLIENT_CAPABILITIES) {
         Some(raw) => serde_json::from_slice(raw).unwrap_or(Value::Null),
@@ -168,7 +172,31 @@ fn lacks(context: &RequestContext, data: Option<&Value>) -> bool {
     {
         modes.insert("form".into(), json!({}));
     }
-    !covers(&declared, required, MAX_NESTING)
+    let required = required_capabilities(data);
+    let is_withheld = if required == json!({}) {
+        let carried: Value = serde_json::from_slice(&context.caller.capabilities).ok()?;
+        !covers(&carried, &declared, MAX_NESTING)
+    } else {
+        covers(&declared, &required, MAX_NESTING)
+    };
+    if is_withheld { None } else { Some(required) }
+}
+
+/// What a server says that it requires, as the object that clients expect. Servers of drafts give
+/// names.
+fn required_capabilities(data: Option<&Value>) -> Value {
+    let named = match data {
+        Some(Value::Object(data)) => data.get("requiredCapabilities"),
+        other => other,
+    };
+    let names = match named {
+        Some(Value::Object(_)) => return named.cloned().unwrap_or_default(),
+        Some(Value::Array(names)) => names.as_slice(),
+        Some(name) => std::slice::from_ref(name),
+        None => &[],
+    };
+    let names = names.iter().filter_map(Value::as_str);
+    Value::Object(names.map(|name| (name.to_owned(), json!({}))).collect())
 }
 
 /// Whether everything that is required stands in what is declared.
