@@ -58,7 +58,12 @@ pub(crate) fn write_response(
         modern_head(&mut object, context, answer);
     }
     meta(&mut object, context, answer, rule);
-    let Members { kept, changed, requests } = rewrite_members(context, permitted, answer)?;
+    let Members { kept, mut changed, requests } = rewrite_members(context, permitted, answer)?;
+    if is_tool_result(permitted, answer)
+        && let Some(content) = missing_content(answer, rule.is_some())
+    {
+        changed.push((b"content".as_slice(), content));
+    }
     if answer.kind == AnswerKind::InputRequired {
         let server = &**permitted.server();
         let target = permitted.target();
@@ -268,6 +273,34 @@ fn rewrite(
         b"completion" => completion(value),
         _ => Change::Keep,
     })
+}
+
+/// Whether a tool has ended with this result.
+fn is_tool_result(permitted: &Permitted, answer: &Answer) -> bool {
+    matches!(permitted.method(), Method::ToolsCall | Method::TasksResult)
+        && answer.kind == AnswerKind::Complete
+        && answer.member("task").is_none()
+}
+
+/// The `content` of a tool's result that has none, which clients of every revision require: its
+/// structured content as text, unless policy has a say in that.
+pub(crate) fn missing_content(answer: &Answer, has_rule: bool) -> Option<Vec<u8>> {
+    if answer.member("content").is_some() {
+        return None;
+    }
+    let mut content = b"[".to_vec();
+    if let Some(structured) = answer.member("structuredContent")
+        && let Ok(text) = std::str::from_utf8(structured)
+        && !has_rule
+        && text.len() <= COPIED
+    {
+        let mut block = Object::open(&mut content);
+        block.string("type", "text");
+        block.string("text", text);
+        block.close();
+    }
+    content.push(b']');
+    Some(content)
 }
 
 /// A result that policy has no room for: a tool's answer that the model can act on, an error for

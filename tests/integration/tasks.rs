@@ -39,7 +39,7 @@ fn server() -> impl Fn(&Heard) -> Say + Send + Sync {
             }))),
             "tools/list" => Say::Json(heard.result(json!({"tools": [
                 with("must", "required"), with("slow", "required"), with("may", "optional"),
-                tool("plain"),
+                with("bare", "required"), tool("plain"),
             ]}))),
             "tools/call" if params["task"].is_object() => {
                 let mut made = made.lock().unwrap();
@@ -47,7 +47,7 @@ fn server() -> impl Fn(&Heard) -> Say + Send + Sync {
                 let id = format!("own-{made}-{}", params["name"].as_str().unwrap());
                 Say::Json(heard.result(json!({"task": task(&id, "working")})))
             }
-            "tools/call" if matches!(params["name"].as_str(), Some("must" | "slow")) => {
+            "tools/call" if matches!(params["name"].as_str(), Some("must" | "slow" | "bare")) => {
                 Say::Json(heard.error(-32601, "a task is required"))
             }
             "tools/call" => {
@@ -69,6 +69,9 @@ fn server() -> impl Fn(&Heard) -> Say + Send + Sync {
                 *count += 1;
                 let is_done = *count > 1 && !id.ends_with("slow");
                 Say::Json(heard.result(task(id, if is_done { "completed" } else { "working" })))
+            }
+            "tasks/result" if id.ends_with("bare") => {
+                Say::Json(heard.result(json!({"structuredContent": {"n": 1}})))
             }
             "tasks/result" => Say::Json(heard.result(json!({
                 "content": [{"type": "text", "text": "all done"}], "_meta": {RELATED: {"taskId": id}},
@@ -117,6 +120,30 @@ async fn a_required_task_is_followed_for_clients_that_do_not() {
     let cancelled =
         until("the task is cancelled", async || server.heard_of("tasks/cancel").pop()).await;
     assert!(cancelled.text.contains("slow"), "{}", cancelled.text);
+}
+
+/// A task that ends with a result without `content`, which every revision requires, has one for its
+/// clients: the structured content as text.
+#[tokio::test]
+async fn the_result_of_a_task_has_content() {
+    let server = Upstream::http(server()).await;
+    let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+    let content = json!([{"type": "text", "text": r#"{"n":1}"#}]);
+    let old = gate.session("/mcp", "2025-11-25").await;
+    for done in [gate.call("a__bare").await.result(), old.call("a__bare").await.result()] {
+        assert_eq!((&done["content"], &done["structuredContent"]), (&content, &json!({"n": 1})));
+    }
+    let tasks = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+    let ask = async |method: &str, mut params: Value| {
+        params["_meta"] = json!({"io.modelcontextprotocol/clientCapabilities": tasks});
+        Request::modern("/mcp", method, params).send(gate.address).await.result()
+    };
+    let made = ask("tools/call", json!({"name": "a__bare", "arguments": {}})).await;
+    let named = json!({"taskId": made["taskId"]});
+    ask("tasks/get", named.clone()).await;
+    let done = ask("tasks/get", named).await;
+    assert_eq!(done["status"], "completed", "{done}");
+    assert_eq!(done["result"]["content"], content, "{done}");
 }
 
 /// A modern client that follows tasks gets those of a legacy server in the way of the extension,

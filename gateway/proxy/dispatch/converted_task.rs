@@ -17,6 +17,7 @@ use super::task::{FollowedTask, broken, read_response};
 use crate::authorize::Permitted;
 use crate::context::RequestContext;
 use crate::rescue::RequestError;
+use crate::response::missing_content;
 
 /// Whether a modern client asks about a task of a legacy server.
 pub(super) fn is_about_one(context: &RequestContext, permitted: &Permitted) -> bool {
@@ -99,7 +100,8 @@ async fn describe(task: &FollowedTask<'_>, object: &mut Object<'_>) -> Result<()
         // Also one that says of itself that it failed: only an error of the protocol is a failure.
         Outcome::Result(..) => {
             write_task(object, described, Some("completed"));
-            write_result(object.key("result"), &ended);
+            let content = missing_content(&ended, task.permitted.response().is_some());
+            write_result(object.key("result"), &ended, content);
         }
     }
     Ok(())
@@ -138,8 +140,11 @@ fn write_error(out: &mut Vec<u8>, error: ErrorObject, text: &[u8]) {
 }
 
 /// The result of a task without what belongs to the server's own hop.
-fn write_result(out: &mut Vec<u8>, ended: &Answer) {
+fn write_result(out: &mut Vec<u8>, ended: &Answer, missing_content: Option<Vec<u8>>) {
     let mut object = Object::open(out);
+    if let Some(content) = missing_content {
+        object.raw("content", &content);
+    }
     for member in ended.members() {
         let value = member.value.of(&ended.text);
         if *member.name_bytes(&ended.text) != *b"_meta" {
