@@ -320,11 +320,11 @@ impl ClientChannel for CallChannel {
         }
     }
 
-    fn waiting(&self) {
+    fn waiting(&self, pause: Option<Duration>) {
         if self.revision >= Revision::V2025_11_25
             && let Some(log) = self.begin()
         {
-            log.poll_from_now_on();
+            log.poll_from_now_on(pause);
         }
     }
 

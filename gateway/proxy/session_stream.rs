@@ -22,8 +22,8 @@ pub(crate) fn silence() -> Reply {
 
 /// The stream of one call from its beginning.
 pub(crate) fn stream_call(gateway: &Arc<Gateway>, session: &Arc<Session>, log: &Arc<Log>) -> Reply {
-    let reader = log.read(0);
-    let priming = priming(session, &reader);
+    let mut reader = log.read(0);
+    let priming = priming(session, &mut reader);
     Reply::Stream {
         headers: HeaderMap::new(),
         events: events(gateway, session, reader, priming, Some(gateway.streams.of_call())),
@@ -62,9 +62,10 @@ pub(crate) fn events(
 }
 
 /// What opens a stream of 2025-11-25: an id to resume from, and how long to wait.
-fn priming(session: &Session, reader: &Reader) -> Option<Outgoing> {
+fn priming(session: &Session, reader: &mut Reader) -> Option<Outgoing> {
     if session.revision < Revision::V2025_11_25 {
         return None;
     }
-    Some(Outgoing { id: Some(reader.event_id(0)), data: Text::default(), retry: Some(RETRY_MS) })
+    let retry = Some(reader.take_retry().unwrap_or(RETRY_MS));
+    Some(Outgoing { id: Some(reader.event_id(0)), data: Text::default(), retry })
 }

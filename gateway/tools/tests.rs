@@ -243,7 +243,7 @@ impl ClientChannel for Notes {
 
     fn log(&self, _: &Request) {}
 
-    fn waiting(&self) {}
+    fn waiting(&self, _: Option<Duration>) {}
 
     fn ask(&self, _: Method, _: Bytes) -> BoxFuture<'_, Result<Bytes, QuestionError>> {
         Box::pin(async { Err(QuestionError::Undeclared) })

@@ -86,8 +86,9 @@ pub trait ClientChannel: Send + Sync {
     fn progress(&self, note: &Request);
     /// A `notifications/message` of the server for this call.
     fn log(&self, note: &Request);
-    /// The server has ended its stream and will give its answer later, on another one.
-    fn waiting(&self);
+    /// The server has ended its stream and will give its answer later, on another one: after this
+    /// pause, where the server names one.
+    fn waiting(&self, pause: Option<Duration>);
     /// Asks the client (`elicitation/create`, `sampling/createMessage`, `roots/list`): `params` as
     /// JSON text. Gives the JSON text of the result.
     fn ask(&self, method: Method, params: Bytes) -> BoxFuture<'_, Result<Bytes, QuestionError>>;

@@ -228,9 +228,9 @@ impl HttpTransport {
                         _ => return Err(UpstreamError::new(Kind::Lost, words).after_send()),
                     };
                     if let Some(channel) = channel {
-                        channel.waiting();
+                        channel.waiting(reading.retry);
                     }
-                    tokio::time::sleep(reading.retry).await;
+                    tokio::time::sleep(reading.pause()).await;
                     let Some(body) = self.open(Some(&last), voucher).await? else {
                         return Err(UpstreamError::new(Kind::Lost, words).after_send());
                     };
@@ -352,8 +352,8 @@ impl HttpTransport {
                             Err(_) => break,
                         }
                     }
+                    wait = wait.max(reading.pause());
                     last_id = reading.last_id.or(last_id);
-                    wait = wait.max(reading.retry);
                 }
                 Ok(None) if first => {
                     return UpstreamError::new(Kind::Unavailable, "the server offers no stream");

@@ -24,6 +24,8 @@ use crate::server_id::ServerId;
 
 /// Longest delay that a server may ask for before its stream is resumed.
 const MAX_RETRY: Duration = Duration::from_secs(10);
+/// Pause before a stream is resumed whose server names none.
+const DEFAULT_RETRY: Duration = Duration::from_millis(200);
 /// How long the rest of a stream may take after its response, before its connection is given up.
 const DRAIN: Duration = Duration::from_millis(250);
 
@@ -259,7 +261,8 @@ pub(crate) struct EventReader {
     inbox: Arc<dyn Inbox>,
     max: usize,
     pub(crate) last_id: Option<String>,
-    pub(crate) retry: Duration,
+    /// The pause before the stream is resumed, where the server names one.
+    pub(crate) retry: Option<Duration>,
 }
 
 impl EventReader {
@@ -277,8 +280,13 @@ impl EventReader {
             inbox: Arc::clone(inbox),
             max,
             last_id: None,
-            retry: Duration::from_millis(200),
+            retry: None,
         }
+    }
+
+    /// How long to wait before the stream is resumed.
+    pub(crate) fn pause(&self) -> Duration {
+        self.retry.unwrap_or(DEFAULT_RETRY)
     }
 
     pub(crate) fn resume(&mut self, body: Body) {
@@ -325,7 +333,7 @@ impl EventReader {
             self.last_id = Some(id.to_string());
         }
         if let Some(ms) = event.retry {
-            self.retry = Duration::from_millis(ms).min(MAX_RETRY);
+            self.retry = Some(Duration::from_millis(ms).min(MAX_RETRY));
         }
         event.data = self.reader.finish(event.data, self.decoder.pending());
         event

@@ -253,6 +253,45 @@ async fn a_resumed_stream_brings_the_answer() {
     assert_eq!(server.count("tools/call"), 1, "resumed, not repeated");
 }
 
+/// L-08: the delay that a server asks for before its stream is resumed is its client's too, whether
+/// the client's stream has begun by then or not.
+#[tokio::test]
+async fn a_servers_delay_is_passed_on() {
+    for start in [
+        "",
+        "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"error\",\"data\":\"x\"}}\n\n",
+    ] {
+        let server = Upstream::verbs(move |heard| match (heard.verb.as_str(), heard.method()) {
+            ("POST", "tools/call") => Say::Sse(format!("{start}id: e-1\nretry: 700\ndata:\n\n")),
+            ("GET", _) if heard.header("last-event-id") == Some("e-1") => {
+                let answer =
+                    |id: u64| json!({"jsonrpc": "2.0", "id": id, "result": {"content": []}});
+                Say::Sse((0..20).map(|id| format!("id: e-2\ndata: {}\n\n", answer(id))).collect())
+            }
+            ("POST", _) => legacy("2025-11-25", &["t"])(heard),
+            _ => Say::Status(405, Vec::new(), Value::Null),
+        })
+        .await;
+        let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+        let session = gate.session("/mcp", "2025-11-25").await;
+        let params = json!({"name": "a__t", "arguments": {}});
+        let call = Request::legacy("/mcp", &session.id, 3, "tools/call", &params);
+        let mut stream = call.open(gate.address).await;
+        let mut blocks = Vec::new();
+        while let Some(block) = stream.block().await {
+            blocks.push(block);
+        }
+        let last = blocks.iter().rfind(|block| block.contains("retry:")).expect("a delay");
+        assert!(last.contains("retry: 700"), "{blocks:?}");
+        let id = last.lines().find_map(|line| line.strip_prefix("id:")).expect("an id").trim();
+        let resume = Request::bare("GET", "/mcp", "").with("Mcp-Session-Id", &session.id);
+        let resume = resume.with("Accept", "text/event-stream").with("Last-Event-ID", id);
+        let mut rest = resume.open(gate.address).await;
+        let answer = rest.next().await.expect("the answer");
+        assert_eq!((&answer["id"], answer["result"].is_object()), (&json!(3), true), "{answer}");
+    }
+}
+
 /// E-02: in a whole session with a server no id is used twice, whatever is asked, also by another
 /// client and in between.
 #[tokio::test]

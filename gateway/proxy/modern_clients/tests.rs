@@ -19,7 +19,7 @@ impl ClientChannel for SilentChannel {
 
     fn log(&self, _note: &Request) {}
 
-    fn waiting(&self) {}
+    fn waiting(&self, _: Option<Duration>) {}
 
     fn ask(&self, _method: Method, _params: Bytes) -> BoxFuture<'_, Result<Bytes, QuestionError>> {
         Box::pin(std::future::ready(Ok(Bytes::from_static(b"{}"))))

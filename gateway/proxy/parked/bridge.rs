@@ -209,7 +209,7 @@ impl ClientChannel for Bridge {
         }
     }
 
-    fn waiting(&self) {}
+    fn waiting(&self, _: Option<Duration>) {}
 
     fn ask(&self, method: Method, params: Bytes) -> BoxFuture<'_, Result<Bytes, QuestionError>> {
         Box::pin(async move {

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -32,6 +32,9 @@ pub(crate) struct Log {
     wake: Notify,
     /// The first reader ends when there is nothing to read: the client comes back for the rest.
     polling: AtomicBool,
+    /// Milliseconds that the client should wait before it comes back; 0 where the server names
+    /// none.
+    retry_ms: AtomicU64,
     /// Counts readers ever attached; the newest one reads.
     reader: AtomicUsize,
     attached: AtomicUsize,
@@ -73,6 +76,7 @@ impl Log {
             inner: Mutex::new(inner),
             wake: Notify::new(),
             polling: AtomicBool::new(false),
+            retry_ms: AtomicU64::new(0),
             reader: AtomicUsize::new(0),
             attached: AtomicUsize::new(0),
             left: Mutex::new(None),
@@ -143,10 +147,20 @@ impl Log {
         self.wake.notify_waiters();
     }
 
-    /// Ends the stream of the first reader, but not the log.
-    pub(crate) fn poll_from_now_on(&self) {
+    /// Ends the stream of the first reader, but not the log. Its client is told to wait so long
+    /// before it comes back, but never until it counts as gone.
+    pub(crate) fn poll_from_now_on(&self, pause: Option<Duration>) {
+        let pause = pause.unwrap_or_default().min(AWAY / 2);
+        let ms = u64::try_from(pause.as_millis()).unwrap_or(0);
+        self.retry_ms.store(ms, Ordering::Relaxed);
         self.polling.store(true, Ordering::Release);
         self.wake.notify_waiters();
+    }
+
+    /// The pause that the server asks for, unless it has been told.
+    fn take_retry(&self, told: &mut u64) -> Option<u64> {
+        let ms = self.retry_ms.load(Ordering::Relaxed);
+        if std::mem::replace(told, ms) == ms { None } else { Some(ms) }
     }
 
     /// The newest message that a reader took; 0 when none was.
@@ -188,7 +202,7 @@ impl Log {
         let turn = self.reader.fetch_add(1, Ordering::AcqRel) + 1;
         self.attached.fetch_add(1, Ordering::AcqRel);
         self.wake.notify_waiters();
-        Reader { log: Arc::clone(self), after, turn }
+        Reader { log: Arc::clone(self), after, turn, told_retry: 0 }
     }
 }
 
@@ -197,6 +211,8 @@ pub(crate) struct Reader {
     log: Arc<Log>,
     after: u64,
     turn: usize,
+    /// The pause that the client was told.
+    told_retry: u64,
 }
 
 impl Reader {
@@ -208,6 +224,11 @@ impl Reader {
     /// The id that an event with number `n` has.
     pub(crate) fn event_id(&self, n: u64) -> String {
         format!("{}-{n}", self.log.number)
+    }
+
+    /// The pause that the server asks for before the client comes back, once.
+    pub(crate) fn take_retry(&mut self) -> Option<u64> {
+        self.log.take_retry(&mut self.told_retry)
     }
 
     /// The next message; `None` when the stream has ended or another reader has taken over. Cancel
@@ -231,10 +252,14 @@ impl Reader {
                         retry: None,
                     });
                 }
-                if inner.finished.is_some()
-                    || self.turn == 1 && self.log.polling.load(Ordering::Acquire)
-                {
+                if inner.finished.is_some() {
                     return None;
+                }
+                if self.turn == 1 && self.log.polling.load(Ordering::Acquire) {
+                    drop(inner);
+                    let retry = Some(self.log.take_retry(&mut self.told_retry)?);
+                    let id = Some(self.event_id(self.after));
+                    return Some(Outgoing { id, data: Text::default(), retry });
                 }
             }
             woken.await;

@@ -342,8 +342,8 @@ impl ClientChannel for Watched {
         self.inner.log(note);
     }
 
-    fn waiting(&self) {
-        self.inner.waiting();
+    fn waiting(&self, pause: Option<Duration>) {
+        self.inner.waiting(pause);
     }
 
     fn ask(&self, method: Method, params: Bytes) -> BoxFuture<'_, Result<Bytes, QuestionError>> {

@@ -92,7 +92,7 @@ impl ClientChannel for Client {
         self.1.send(format!("log of {}", self.0)).ok();
     }
 
-    fn waiting(&self) {}
+    fn waiting(&self, _: Option<Duration>) {}
 
     fn ask(&self, _method: Method, _params: Bytes) -> BoxFuture<'_, Result<Bytes, QuestionError>> {
         Box::pin(async { Err(QuestionError::Gone) })
