@@ -73,13 +73,20 @@ impl Question {
         if action != "accept" {
             return Ok(());
         }
-        match answer.member("content") {
-            Some(content) => {
-                form.check(content)?;
-                object.raw("content", content);
+        let Some(raw) = answer.member("content") else { return form.check(&Map::new()) };
+        let (Ok(Value::Object(content)), Ok(scanned)) =
+            (serde_json::from_slice(raw), Answer::read(raw))
+        else {
+            return Err("`content` must be an object".into());
+        };
+        form.check(&content)?;
+        let mut known = Object::open(object.key("content"));
+        for member in &scanned.members {
+            if form.names(&member.name(raw)) {
+                known.copy(member.key.of(raw), member.value.of(raw));
             }
-            None => form.check(b"{}")?,
         }
+        known.close();
         Ok(())
     }
 

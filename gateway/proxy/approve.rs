@@ -284,7 +284,9 @@ impl Asking<'_> {
                 }
             }
             Err(QuestionError::Undeclared) => Err(ApprovalError::CannotAsk.into()),
-            Err(QuestionError::Refused { .. }) => self.deny(&self.context.principal),
+            Err(QuestionError::Refused { .. } | QuestionError::Unusable(_)) => {
+                self.deny(&self.context.principal)
+            }
             Err(_) => self.expire(),
         }
     }

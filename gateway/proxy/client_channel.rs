@@ -211,7 +211,7 @@ impl CallChannel {
             return Err(QuestionError::Undeclared);
         };
         let Some(log) = self.begin() else { return Err(QuestionError::Undeclared) };
-        session.question(log, &self.slug, Method::Elicit, params, limit).await
+        session.question(log, &self.slug, Method::Elicit, params, Some(limit)).await
     }
 
     /// The client has gone away before its call had a stream.
@@ -346,7 +346,7 @@ impl ClientChannel for CallChannel {
                     &self.slug,
                     method,
                     &question::label(self.label.as_deref(), method, &params),
-                    session.question_timeout(),
+                    None,
                 )
                 .await
         })

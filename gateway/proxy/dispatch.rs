@@ -293,6 +293,9 @@ async fn run_legacy(
 
 /// Ends a stream with the answer; a client that has cancelled gets none.
 fn finish_stream(log: &Log, context: &RequestContext, answer: Result<Text, RequestError>) {
+    if let Some(session) = &context.session {
+        session.cancel_questions(log);
+    }
     let last = match answer {
         Err(problem) if problem.is_withdrawn() => None,
         answer => Some(write_final_text(context, answer)),

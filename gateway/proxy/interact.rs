@@ -81,11 +81,14 @@ pub(crate) async fn ask_client(
                 let words = "has a question that this client did not declare that it can answer";
                 return Err(fault(permitted, words));
             }
-            // Only an elicitation has a result that means no answer.
-            Err(_) if method == Method::Elicit => json!({"action": "cancel"}),
-            Err(reason) => {
+            // Only an elicitation has a result that means no answer. An answer that does not fit is
+            // not one that the user cancelled.
+            Err(reason)
+                if method != Method::Elicit || matches!(reason, QuestionError::Unusable(_)) =>
+            {
                 return Err(fault(permitted, &format!("has a question, but {reason}")));
             }
+            Err(_) => json!({"action": "cancel"}),
         };
         answers.insert(key, answer);
     }

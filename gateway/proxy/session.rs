@@ -29,7 +29,7 @@ use lockgate_text::hex;
 use parking_lot::{Mutex, RwLock};
 use tokio_util::sync::CancellationToken;
 
-use asked::Asked;
+use asked::Questions;
 pub(crate) use bounds::TooMany;
 use elicitation::Elicitations;
 pub(crate) use log::{AWAY, Log, Reader, parse_event_id};
@@ -95,8 +95,7 @@ struct State {
     logs: HashMap<u64, Arc<Log>>,
     next_log: u64,
     running: HashMap<Bytes, CancellationToken>,
-    questions: HashMap<u64, Asked>,
-    next_question: u64,
+    questions: Questions,
     elicitations: Elicitations,
     /// Tasks that the client follows.
     tasks: VecDeque<SessionTask>,

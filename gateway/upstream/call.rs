@@ -177,8 +177,12 @@ pub enum QuestionError {
     Timeout,
     #[error("the client is gone")]
     Gone,
+    /// The client's own error.
     #[error("the client refused: {message}")]
     Refused { code: i64, message: String },
+    /// The question could not be sent, or its answer does not fit: no decision of the user.
+    #[error("{0}")]
+    Unusable(String),
 }
 
 /// A server's answer, still in the server's words.

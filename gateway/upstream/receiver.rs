@@ -275,6 +275,9 @@ impl Inbox for Receiver {
                     refuse(&id, code::METHOD_NOT_FOUND, "the client cannot be asked this")
                 }
                 Err(QuestionError::Refused { code, message }) => refuse(&id, code, &message),
+                Err(QuestionError::Unusable(_)) => {
+                    refuse(&id, code::INVALID_PARAMS, "the client gave no usable answer")
+                }
                 // Never a result: only the user may decline or cancel.
                 Err(unasked) => refuse(&id, code::INTERNAL, &unasked.to_string()),
             }

@@ -2,6 +2,7 @@
 //! are none, and what is told of a client so that nobody asks in vain (B7, B10).
 
 use std::sync::Mutex;
+use std::time::Duration;
 
 use crate::parked;
 use crate::rig::client::{Answer, Request};
@@ -257,5 +258,60 @@ async fn a_form_is_written_as_its_clients_revision_knows_it() {
         let last = stream.next().await.unwrap();
         let words = last["result"]["content"][0]["text"].as_str().unwrap();
         assert!(words.contains(r#"content={"titledSingle":"value2"}"#), "{last}");
+    }
+}
+
+/// A question that ends without an answer is cancelled at the legacy client, before the answer of
+/// its call: taken back by the server, not answered in time, or of a server that died. An answer
+/// that comes late is no mistake, and is nobody's.
+#[tokio::test]
+async fn a_question_that_ends_is_cancelled_at_its_client() {
+    let form = json!({"type": "object", "properties": {"ok": {"type": "boolean"}}});
+    let question = json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create",
+        "params": {"message": "Sure?", "requestedSchema": form}});
+    let back = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
+        "params": {"requestId": "q"}});
+    let ends = ["late", "back", "lost"];
+    for (over_http, end) in [true, false].into_iter().flat_map(|way| ends.map(|end| (way, end))) {
+        let plain = legacy("2025-11-25", &["ask", "go-on"]);
+        let (question, back) = (question.clone(), back.clone());
+        let script = move |heard: &Heard| match heard.body["params"]["name"].as_str() {
+            Some("ask") if over_http => Say::Stream(format!("data: {question}\n\n")),
+            Some("ask") => Say::Json(question.clone()),
+            Some(_) => {
+                let done = heard.result(json!({"content": []}));
+                match over_http {
+                    true => Say::Sse(format!("data: {back}\n\ndata: {done}\n\n")),
+                    false => lines(&[back.clone(), done]),
+                }
+            }
+            None => plain(heard),
+        };
+        let mut server = match over_http {
+            true => Upstream::http(script).await,
+            false => Upstream::lines(script).await,
+        };
+        let seconds = if end == "late" { 1 } else { 60 };
+        let gate = Gate::start(json!({"servers": {"a": server.config()},
+            "limits": {"question_timeout": seconds}}))
+        .await;
+        let session = gate.session_with("/mcp", "2025-11-25", able()).await;
+        let (mut stream, asked) = begin(&gate, &session, "a__ask").await;
+        match end {
+            "lost" => server.stop().await,
+            "back" => assert_eq!(session.call("a__go-on").await.code(), 0),
+            _ => {}
+        }
+        let told = stream.next().await.expect("a notification");
+        assert_eq!(told["method"], "notifications/cancelled", "{over_http} {end}: {told}");
+        assert_eq!(told["params"]["requestId"], asked["id"], "{over_http} {end}");
+        let accepted = json!({"action": "accept", "content": {"ok": true}});
+        let late = reply(&gate, &session, &asked["id"], accepted).await;
+        assert_eq!(late.status, 202, "{over_http} {end}: {}", late.text());
+        if end == "lost" {
+            let failed = stream.next().await.expect("the answer of the call");
+            assert_eq!(failed["error"]["code"], -32603, "{failed}");
+        }
+        assert!(server.heard().iter().all(|heard| !heard.text.contains("accept")));
     }
 }

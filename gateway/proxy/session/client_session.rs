@@ -60,7 +60,7 @@ impl ClientSession for Session {
             let slug = &*server.slug;
             let label = if self.endpoint.is_namespaced() { Some(slug) } else { None };
             let params = question::label(label, method, &params);
-            self.question(&log, slug, method, &params, self.question_timeout()).await
+            self.question(&log, slug, method, &params, None).await
         })
     }
 }

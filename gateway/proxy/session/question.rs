@@ -1,24 +1,27 @@
 //! What a session's client is asked: a request of ours on one of its streams, and the answer that
-//! comes by POST. A question waits for a bounded time, and ends with its session.
+//! comes by POST. A form whose answer does not fit is sent once more. A question waits for a bounded
+//! time, and ends with its call and its session; the client is sent a cancellation of one that ends
+//! without an answer.
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::{Outcome, Response};
 use lockgate_protocol::method::Method;
+use lockgate_protocol::outbound;
 use lockgate_protocol::question::{adapt_form, may_ask, write_request};
 use lockgate_protocol::write::{self, Object};
 use lockgate_upstream::QuestionError;
 use serde_json::Value;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::asked::Asked;
 use super::elicitation::new_id;
-use super::{Log, Session};
+use super::{Log, Session, State};
 use crate::answers::Question;
 
-/// Questions of one session that wait for answers.
+/// Questions of one session that wait for answers, and cancelled ones that may still be answered.
 const MAX_QUESTIONS: usize = 64;
 
 impl Session {
@@ -27,11 +30,16 @@ impl Session {
     /// # Errors
     /// What is wrong with it, for the client.
     pub(crate) fn answer(&self, response: &Response) -> Result<(), String> {
-        let asked = match response.number() {
-            Some(id) => self.state(|state| state.questions.remove(&id)),
-            None => None,
+        let (asked, is_late) = match response.number() {
+            Some(id) => self.state(|state| {
+                (state.questions.open.remove(&id), state.questions.cancelled.contains(&id))
+            }),
+            None => (None, false),
         };
-        let Some(Asked { question, waiting }) = asked else {
+        if is_late {
+            return Ok(());
+        }
+        let Some(Asked { question, waiting, is_repeatable, .. }) = asked else {
             return Err("no request with this id waits for an answer: it was never made, is \
                 answered, or has ended"
                 .into());
@@ -52,17 +60,11 @@ impl Session {
                 Ok(())
             }
             Err(words) => {
-                let message = "the client's answer does not fit".into();
-                let refused = QuestionError::Refused { code: code::INVALID_PARAMS, message };
-                let _ = waiting.send(Err(refused));
-                Err(format!("the answer does not fit the request: {words}"))
+                let words = format!("the answer does not fit the request: {words}");
+                let _ = waiting.send(Err(QuestionError::Unusable(words.clone())));
+                if is_repeatable { Ok(()) } else { Err(words) }
             }
         }
-    }
-
-    /// How long a client may take for an answer to a server.
-    pub(crate) fn question_timeout(&self) -> Duration {
-        self.limits.question_timeout
     }
 
     /// An answer as far as it is one to what was asked.
@@ -74,14 +76,15 @@ impl Session {
         Ok(asked.take(answer)?.into())
     }
 
-    /// Sends a question on a stream and waits so long for the answer.
+    /// Sends a question on a stream and waits for the answer. One of the gateway's own has a limit
+    /// of its own, and is sent once.
     pub(crate) async fn question(
         &self,
         log: &Log,
         slug: &str,
         method: Method,
         params: &[u8],
-        limit: Duration,
+        own_limit: Option<Duration>,
     ) -> Result<Bytes, QuestionError> {
         if !may_ask(&self.capabilities, method, params, self.revision) {
             return Err(QuestionError::Undeclared);
@@ -94,29 +97,92 @@ impl Session {
         let params = marked.as_deref().unwrap_or(params);
         let adapted = adapt_form(method, params, self.revision);
         let params = adapted.as_deref().unwrap_or(params);
-        let (sender, receiver) = oneshot::channel();
-        let id = self.state(|state| {
-            if state.questions.len() >= MAX_QUESTIONS {
+        let limit = own_limit.unwrap_or(self.limits.question_timeout);
+        let deadline = Instant::now() + limit;
+        let is_repeatable = own_limit.is_none() && matches!(question, Question::Form(_));
+        let asked = (question.clone(), is_repeatable);
+        match self.send_question(log, method, params, asked, deadline).await {
+            Err(QuestionError::Unusable(words)) if is_repeatable => {
+                let params = explain(params, &words);
+                self.send_question(log, method, &params, (question, false), deadline).await
+            }
+            answer => answer,
+        }
+    }
+
+    async fn send_question(
+        &self,
+        log: &Log,
+        method: Method,
+        params: &[u8],
+        (question, is_repeatable): (Question, bool),
+        deadline: Instant,
+    ) -> Result<Bytes, QuestionError> {
+        let (waiting, receiver) = oneshot::channel();
+        let asked = Asked { question, stream: log.number, is_repeatable, waiting };
+        let id = self.state(|State { questions, .. }| {
+            if questions.open.len() >= MAX_QUESTIONS {
                 return None;
             }
-            state.next_question += 1;
-            state.questions.insert(state.next_question, Asked { question, waiting: sender });
-            Some(state.next_question)
+            questions.last += 1;
+            questions.open.insert(questions.last, asked);
+            Some(questions.last)
         });
-        let Some(id) = id else { return Err(QuestionError::Gone) };
-        let _forget = Forget { session: self, id };
+        let Some(id) = id else {
+            return Err(QuestionError::Unusable("the client has too many open questions".into()));
+        };
         if log.push_awaited(write_request(id, method, params).into()).is_err() {
-            return Err(QuestionError::Gone);
+            self.state(|state| state.questions.open.remove(&id));
+            return Err(QuestionError::Unusable("there is no memory to ask the client".into()));
         }
+        let _open = OpenQuestion { session: self, log, id };
         tokio::select! {
-            answer = tokio::time::timeout(limit, receiver) => match answer {
+            answer = tokio::time::timeout_at(deadline, receiver) => match answer {
                 Ok(Ok(answer)) => answer,
-                Ok(Err(_)) => Err(QuestionError::Gone),
+                Ok(Err(_)) => Err(QuestionError::Unusable("the call that asked has ended".into())),
                 Err(_) => Err(QuestionError::Timeout),
             },
             () = self.over.cancelled() => Err(QuestionError::Gone),
         }
     }
+
+    /// Cancels the open questions on the stream of a call that has ended.
+    pub(crate) fn cancel_questions(&self, log: &Log) {
+        let mut open: Vec<u64> = self.state(|state| {
+            let open = state.questions.open.iter();
+            open.filter(|(_, asked)| asked.stream == log.number).map(|(id, _)| *id).collect()
+        });
+        open.sort_unstable();
+        for id in open {
+            self.cancel_question(log, id);
+        }
+    }
+
+    /// Tells the client that nobody waits for its answer, unless it has answered.
+    fn cancel_question(&self, log: &Log, id: u64) {
+        let is_open = self.state(|State { questions, .. }| {
+            let is_open = questions.open.remove(&id).is_some();
+            if is_open {
+                questions.cancelled.truncate(MAX_QUESTIONS - 1);
+                questions.cancelled.push_front(id);
+            }
+            is_open
+        });
+        if is_open {
+            let note = outbound::cancelled(id, "the answer is not needed any more");
+            // Without memory for it, a client that answers is only late.
+            let _ = log.push_awaited(note.into());
+        }
+    }
+}
+
+/// The same form with the reason why it is sent again.
+fn explain(params: &[u8], words: &str) -> Vec<u8> {
+    let mut params = serde_json::from_slice(params).unwrap_or(Value::Null);
+    if let Some(Value::String(message)) = params.get_mut("message") {
+        message.push_str(&format!("\n\nPlease answer again: {words}."));
+    }
+    params.to_string().into_bytes()
 }
 
 impl Session {
@@ -152,14 +218,15 @@ impl Session {
     }
 }
 
-/// Forgets a question that nobody waits for any more.
-struct Forget<'a> {
+/// A question that is cancelled unless it has been answered.
+struct OpenQuestion<'a> {
     session: &'a Session,
+    log: &'a Log,
     id: u64,
 }
 
-impl Drop for Forget<'_> {
+impl Drop for OpenQuestion<'_> {
     fn drop(&mut self) {
-        self.session.state(|state| drop(state.questions.remove(&self.id)));
+        self.session.cancel_question(self.log, self.id);
     }
 }
