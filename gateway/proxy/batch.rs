@@ -1,8 +1,13 @@
-//! Batches of messages, which revision 2025-03-26 alone has. Page: basic/index.mdx (2025-03-26).
+//! Batches of messages, which revision 2025-03-26 alone has: answered by one array, or by a stream
+//! once one of the calls has something to say before its answer, such as a question. Pages:
+//! basic/index.mdx, basic/transports.mdx (2025-03-26).
 
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{self, FuturesUnordered, SelectAll};
 use http::{HeaderMap, StatusCode};
 use lockgate_authn::Principal;
 use lockgate_protocol::code;
@@ -16,7 +21,7 @@ use crate::rescue::RequestError;
 use crate::server_operation::ServerOperation;
 use crate::session::Session;
 use crate::snapshot::Snapshot;
-use crate::transport::{Exchange, Reply, Text};
+use crate::transport::{Events, Exchange, ExchangeKind, Outgoing, Reply, Text};
 
 /// Messages of one batch.
 const MAX_BATCH: usize = 64;
@@ -46,35 +51,91 @@ pub(crate) async fn receive_batch(
     if texts.is_empty() {
         return refuse_batch(gateway, exchange, "the batch is empty");
     }
-    let mut answers = Vec::new();
+    let exchange = Arc::new(own_exchange(exchange));
+    let batch = Batch::default();
     for text in texts {
-        answers.push(answer_one(
-            gateway,
-            Arc::clone(snapshot),
-            Arc::clone(&session),
-            exchange,
-            text,
-        ));
+        let (gateway, snapshot) = (Arc::clone(gateway), Arc::clone(snapshot));
+        let answer =
+            answer_one(gateway, snapshot, Arc::clone(&session), Arc::clone(&exchange), text);
+        batch.pending.push(Box::pin(answer));
     }
-    let replies = futures_util::future::join_all(answers).await;
-    let mut out = vec![b'['];
-    for reply in replies {
-        for text in collect_texts(reply).await {
-            if out.len() > 1 {
-                out.push(b',');
+    batch.answer().await
+}
+
+/// The exchange without its body, which lives as long as the answers. Clients of that revision get
+/// whole answers.
+fn own_exchange(exchange: &Exchange) -> Exchange {
+    Exchange {
+        endpoint: exchange.endpoint.clone(),
+        transport: exchange.transport,
+        peer: exchange.peer,
+        principal: exchange.principal.clone(),
+        kind: ExchangeKind::Post(Bytes::new()),
+        headers: exchange.headers.clone(),
+        takes_streamed_body: false,
+    }
+}
+
+/// The answers of one batch.
+#[derive(Default)]
+struct Batch {
+    pending: FuturesUnordered<BoxFuture<'static, Reply>>,
+    done: Vec<Text>,
+    streams: SelectAll<Events>,
+}
+
+impl Batch {
+    async fn answer(mut self) -> Reply {
+        while let Some(reply) = self.pending.next().await {
+            self.take(reply);
+            if !self.streams.is_empty() {
+                let done = std::mem::take(&mut self.done);
+                let done = stream::iter(done.into_iter().map(event));
+                let rest = stream::unfold(self, Self::next);
+                return Reply::Stream {
+                    headers: HeaderMap::new(),
+                    events: Box::pin(done.chain(rest)),
+                };
             }
-            out.extend_from_slice(&text);
+        }
+        if self.done.is_empty() {
+            return Reply::accepted();
+        }
+        let texts: Vec<Bytes> = self.done.into_iter().map(Text::into_bytes).collect();
+        let body = [b"[", &*texts.join(&b','), b"]"].concat();
+        Reply::Message { status: StatusCode::OK, headers: HeaderMap::new(), body: body.into() }
+    }
+
+    fn take(&mut self, reply: Reply) {
+        match reply {
+            Reply::Empty { .. } | Reply::StreamedMessage { .. } => {}
+            Reply::Message { body, .. } => self.done.push(body),
+            Reply::Stream { events, .. } => self.streams.push(events),
         }
     }
-    if out.len() == 1 {
-        return Reply::accepted();
+
+    /// The next message of all streams, and of the calls that have not answered yet.
+    async fn next(mut self) -> Option<(Outgoing, Self)> {
+        loop {
+            if let Some(text) = self.done.pop() {
+                return Some((event(text), self));
+            }
+            tokio::select! {
+                Some(sent) = self.streams.next() => {
+                    if !sent.data.is_empty() {
+                        return Some((event(sent.data), self));
+                    }
+                }
+                Some(reply) = self.pending.next() => self.take(reply),
+                else => return None,
+            }
+        }
     }
-    out.push(b']');
-    Reply::Message {
-        status: StatusCode::OK,
-        headers: HeaderMap::new(),
-        body: Text::Whole(out.into()),
-    }
+}
+
+/// An event without an id: no single stream could be resumed after it.
+fn event(data: Text) -> Outgoing {
+    Outgoing { data, ..Outgoing::default() }
 }
 
 fn refuse_batch(gateway: &Gateway, exchange: &Exchange, words: &'static str) -> Reply {
@@ -85,12 +146,13 @@ fn refuse_batch(gateway: &Gateway, exchange: &Exchange, words: &'static str) -> 
 
 /// One message of a batch.
 async fn answer_one(
-    gateway: &Arc<Gateway>,
+    gateway: Arc<Gateway>,
     snapshot: Arc<Snapshot>,
     session: Arc<Session>,
-    exchange: &Exchange,
+    exchange: Arc<Exchange>,
     text: Bytes,
 ) -> Reply {
+    let (gateway, exchange) = (&gateway, &*exchange);
     match jsonrpc::parse(text.clone(), snapshot.config.limits.depth, SentBy::Client) {
         Ok(Message::Response(response)) => gateway.take_answer(&session, exchange, &response),
         Ok(Message::Request(request) | Message::Notification(request)) => {
@@ -103,27 +165,6 @@ async fn answer_one(
             let (problem, reply) = RequestError::unreadable(&refusal, &text);
             gateway.record_refused_request(&problem, exchange);
             reply
-        }
-    }
-}
-
-/// The messages of one answer of a batch; what streams is collected.
-async fn collect_texts(reply: Reply) -> Vec<Bytes> {
-    use futures_util::StreamExt;
-    match reply {
-        Reply::Empty { .. } => Vec::new(),
-        Reply::Message { body, .. } => vec![body.into_bytes()],
-        // Clients of that revision get whole answers.
-        Reply::StreamedMessage { .. } => Vec::new(),
-        Reply::Stream { events, .. } => {
-            let mut events = events.take(4096);
-            let mut texts = Vec::new();
-            while let Some(event) = events.next().await {
-                if !event.data.is_empty() {
-                    texts.push(event.data.into_bytes());
-                }
-            }
-            texts
         }
     }
 }

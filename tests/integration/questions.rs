@@ -315,3 +315,50 @@ async fn a_question_that_ends_is_cancelled_at_its_client() {
         assert!(server.heard().iter().all(|heard| !heard.text.contains("accept")));
     }
 }
+
+/// A question within a batch of 2025-03-26 reaches its client on the stream that answers the batch,
+/// while other calls of the batch run.
+#[tokio::test]
+async fn a_question_within_a_batch_is_delivered() {
+    let plain = legacy("2025-03-26", &["ask", "slow"]);
+    let server = Upstream::http(move |heard| match heard.body["params"]["name"].as_str() {
+        Some("ask") => {
+            let ask = json!({"jsonrpc": "2.0", "id": "q", "method": "roots/list"});
+            let progress = json!({"jsonrpc": "2.0", "method": "notifications/message",
+                "params": {"level": "error", "data": "a detail"}});
+            Say::Stream(format!("data: {progress}\n\ndata: {ask}\n\n"))
+        }
+        Some(_) => Say::Late(Duration::from_secs(2), heard.result(json!({"content": []}))),
+        None => plain(heard),
+    })
+    .await;
+    let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+    let session = gate.session_with("/mcp", "2025-03-26", json!({"roots": {}})).await;
+    let message = |id: i64, tool: &str| {
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
+            "params": {"name": tool, "arguments": {}}})
+    };
+    let ping = json!({"jsonrpc": "2.0", "id": 3, "method": "ping"});
+    let batch = json!([message(1, "a__ask"), message(2, "a__slow"), ping]);
+    let began = std::time::Instant::now();
+    let mut stream = session.post(batch.to_string()).open(gate.address).await;
+    let mut ended = Vec::new();
+    let question = loop {
+        let message = stream.next().await.expect("a question");
+        match message["method"].as_str() {
+            Some("roots/list") => break message,
+            Some("notifications/message") => {}
+            _ => ended.push(message["id"].clone()),
+        }
+    };
+    assert!(began.elapsed() < Duration::from_millis(1900), "it does not wait for the others");
+    assert_eq!(ended, [json!(3)]);
+    let taken = reply(&gate, &session, &question["id"], json!({"roots": []})).await;
+    assert_eq!(taken.status, 202, "{}", taken.text());
+    until("the server has its answer", async || {
+        server.heard().into_iter().find(|heard| heard.body["id"] == "q")
+    })
+    .await;
+    let slow = stream.next().await.expect("the other answer");
+    assert_eq!((&slow["id"], slow["result"].is_object()), (&json!(2), true), "{slow}");
+}
