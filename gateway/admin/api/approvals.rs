@@ -16,15 +16,12 @@ use super::state::{ApiState, Shared};
 
 /// A call that waits, as [policy.md](policy.md#approvals) describes it.
 #[derive(Debug, Serialize, ToSchema)]
-#[serde(transparent)]
-pub(crate) struct WaitingApproval {
-    #[schema(value_type = Object)]
-    call: Value,
-}
+#[schema(value_type = Object)]
+pub(crate) struct WaitingApproval(Value);
 
 impl WaitingApproval {
     fn id(&self) -> &str {
-        match self.call.get("id") {
+        match self.0.get("id") {
             Some(Value::String(id)) => id,
             _ => "",
         }
@@ -46,7 +43,7 @@ pub(crate) async fn list_approvals(
 ) -> Result<Json<Page<WaitingApproval>>, Problem> {
     let mut waiting = Vec::new();
     for call in state.gateway.list_approvals(&caller.principal) {
-        waiting.push(WaitingApproval { call });
+        waiting.push(WaitingApproval(call));
     }
     Ok(Json(query.cut(waiting, WaitingApproval::id)?))
 }
@@ -65,7 +62,7 @@ pub(crate) async fn show_approval(
     Path(id): Path<String>,
 ) -> Result<Json<WaitingApproval>, Problem> {
     match state.gateway.find_approval(&caller.principal, &id) {
-        Some(call) => Ok(Json(WaitingApproval { call })),
+        Some(call) => Ok(Json(WaitingApproval(call))),
         None => Err(Problem::not_found("APPROVAL_NOT_FOUND", "no call with this id waits for you")),
     }
 }

@@ -4,6 +4,7 @@
 mod html;
 
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::IntoResponse;
 use lockgate_authn::Role;
@@ -14,6 +15,8 @@ use super::access::Permission;
 use super::state::{Document, Shared};
 use super::table::Operation;
 
+/// Where the description of an error's body is.
+const PROBLEM: &str = "#/components/schemas/Problem";
 /// The page may show itself, and nothing else.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'";
 
@@ -70,14 +73,69 @@ pub(crate) fn describe(description: &OpenApi, operations: &[Operation]) -> Value
         *components = json!({});
     }
     components["securitySchemes"] = json!({"bearer": {"type": "http", "scheme": "bearer"}});
-    components["responses"] = json!({"Problem": {
-        "description": "What went wrong",
-        "content": {
-            "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}},
-        },
-    }});
+    components["responses"] =
+        json!({"Problem": {"description": "What went wrong", "content": problem_content()}});
     components["schemas"]["Problem"] = problem_schema();
+    relax_bodies(&mut document);
+    open_objects(&mut document);
     document
+}
+
+fn problem_content() -> Value {
+    json!({"application/problem+json": {"schema": {"$ref": PROBLEM}}})
+}
+
+/// Completes the responses of an operation: OpenAPI requires a description of each, and every error
+/// is a problem.
+fn complete_responses(described: &mut Value) {
+    let Some(Value::Object(responses)) = described.get_mut("responses") else { return };
+    for (status, response) in responses {
+        let Ok(status) = status.parse::<StatusCode>() else { continue };
+        if response.get("$ref").is_some() {
+            continue;
+        }
+        if response["description"].as_str().unwrap_or("").is_empty() {
+            response["description"] = status.canonical_reason().unwrap_or("Answered").into();
+        }
+        if response["content"].is_null() && (status.is_client_error() || status.is_server_error()) {
+            response["content"] = problem_content();
+        }
+    }
+}
+
+/// A body may be left out where no member of it is required, as an empty one is an empty object.
+fn relax_bodies(document: &mut Value) {
+    let schemas = document["components"]["schemas"].clone();
+    let Some(Value::Object(paths)) = document.get_mut("paths") else { return };
+    let operations = paths.values_mut().filter_map(Value::as_object_mut).flatten();
+    for (_, operation) in operations {
+        let Some(body) = operation.get_mut("requestBody") else { continue };
+        let schema = &body["content"]["application/json"]["schema"];
+        let name = schema["$ref"].as_str().and_then(|to| to.rsplit('/').next());
+        let schema = name.map_or(schema, |name| &schemas[name]);
+        let is_required = schema["required"].as_array().is_some_and(|all| !all.is_empty());
+        body["required"] = is_required.into();
+    }
+}
+
+/// An object without named members takes any. Generators of clients take one that does not say so
+/// for an empty one.
+fn open_objects(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(open_objects),
+        Value::Object(members) => {
+            members.values_mut().for_each(open_objects);
+            let is_object = match members.get("type") {
+                Some(Value::String(kind)) => kind == "object",
+                Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "object"),
+                _ => false,
+            };
+            if is_object && !members.contains_key("properties") {
+                members.entry("additionalProperties").or_insert(true.into());
+            }
+        }
+        _ => {}
+    }
 }
 
 fn describe_operation(described: &mut Value, permission: Permission) {
@@ -85,6 +143,7 @@ fn describe_operation(described: &mut Value, permission: Permission) {
     if described["responses"].is_null() {
         described["responses"] = json!({});
     }
+    complete_responses(described);
     described["responses"]["default"] = json!({"$ref": "#/components/responses/Problem"});
     match permission {
         Permission::Public => described["security"] = json!([]),
@@ -112,6 +171,7 @@ fn problem_schema() -> Value {
     json!({
         "type": "object",
         "description": "Problem details (RFC 9457)",
+        "additionalProperties": true,
         "required": ["type", "title", "status", "code", "detail"],
         "properties": {
             "type": {

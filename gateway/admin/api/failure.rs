@@ -77,6 +77,9 @@ fn describe_request(status: StatusCode, code: i64, message: &str, error: &Value)
         code::INVALID_PARAMS => {
             Problem::new(StatusCode::BAD_REQUEST, "INVALID_PARAMS", message).of_kind("validation")
         }
+        code::INVALID_REQUEST if status == StatusCode::BAD_REQUEST => {
+            Problem::new(status, "INVALID_REQUEST", message).of_kind("validation")
+        }
         code::METHOD_NOT_FOUND => Problem::new(StatusCode::NOT_FOUND, "METHOD_NOT_FOUND", message),
         code::MISSING_CAPABILITY => {
             let code = "CLIENT_IS_ASKED";

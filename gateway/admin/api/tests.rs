@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{document, is_public, routes};
 
@@ -73,6 +73,70 @@ fn the_document_is_complete_in_itself() {
         let pointer = reference.strip_prefix('#').unwrap();
         assert!(document.pointer(pointer).is_some(), "{reference}");
     }
+}
+
+/// Every schema that is written as an object, wherever it is.
+fn objects<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
+    match value {
+        Value::Object(members) => {
+            if value["type"] == "object" || value["type"] == json!(["object", "null"]) {
+                found.push(value);
+            }
+            members.values().for_each(|inner| objects(inner, found));
+        }
+        Value::Array(items) => items.iter().for_each(|inner| objects(inner, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_response_is_described_and_every_error_is_a_problem() {
+    let mut errors = 0;
+    for (method, path, operation) in operations(&described()) {
+        for (status, response) in operation["responses"].as_object().unwrap() {
+            if response["$ref"] == "#/components/responses/Problem" {
+                continue;
+            }
+            let description = response["description"].as_str().unwrap_or_default();
+            assert!(!description.is_empty(), "{method} {path} {status}: no description");
+            if status.as_str() >= "400" {
+                let problem = &response["content"]["application/problem+json"]["schema"];
+                assert_eq!(problem["$ref"], "#/components/schemas/Problem", "{method} {path}");
+                errors += 1;
+            }
+        }
+    }
+    assert!(errors >= 60, "{errors}");
+}
+
+#[test]
+fn objects_without_named_members_are_open() {
+    let document = described();
+    let mut found = Vec::new();
+    objects(&document, &mut found);
+    let unnamed: Vec<_> = found.iter().filter(|one| one.get("properties").is_none()).collect();
+    assert!(unnamed.len() >= 10, "{}", unnamed.len());
+    for object in unnamed {
+        assert_ne!(object["additionalProperties"], Value::Null, "{object}");
+        assert_ne!(object["additionalProperties"], false, "{object}");
+    }
+    let waiting = &document["components"]["schemas"]["WaitingApproval"];
+    assert_eq!(waiting["additionalProperties"], true, "{waiting}");
+    let arguments = &document["components"]["schemas"]["Execution"]["properties"]["arguments"];
+    assert_eq!(arguments["additionalProperties"], true, "{arguments}");
+}
+
+#[test]
+fn a_body_is_required_where_a_member_of_it_is() {
+    let document = described();
+    let is_required = |method: &str, path: &str| {
+        document["paths"][path][method]["requestBody"]["required"].as_bool().unwrap()
+    };
+    assert!(!is_required("post", "/tools/{name}/execute"));
+    assert!(!is_required("patch", "/mcp-integrations/{id}"));
+    assert!(!is_required("post", "/mcp/{method}"));
+    assert!(is_required("post", "/agents"));
+    assert!(is_required("post", "/mcp-integrations/custom"));
 }
 
 #[test]

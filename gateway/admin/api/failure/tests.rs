@@ -10,6 +10,14 @@ fn status_of(error: &Value) -> u16 {
 }
 
 #[test]
+fn a_request_that_the_gateway_does_not_read_is_the_callers_mistake() {
+    let error = json!({"code": -32600, "message": "invalid request: a key is no text"});
+    let problem = describe_failure(StatusCode::BAD_REQUEST, &error);
+    assert_eq!(problem.status(), StatusCode::BAD_REQUEST);
+    assert_eq!(status_of(&error), 502, "of a server it is an error of its own");
+}
+
+#[test]
 fn every_kind_of_failure_has_a_status_of_its_own() {
     let server = |reason: &str| json!({"code": -32603, "message": "m", "data": {"upstream": "a", "reason": reason}});
     for (reason, expected) in [
