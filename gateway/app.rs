@@ -11,7 +11,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use anyhow::Context;
-use http::StatusCode;
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Response, StatusCode};
 use lockgate_admin::{AnswerError, Approvals, LifeCycle, Ready};
 use lockgate_admission::budget::Budget;
 use lockgate_admission::{Pool, Pools};
@@ -331,6 +333,14 @@ impl Handler for App {
 
     fn record_rejection(&self, why: Rejection, words: Cow<'static, str>) {
         self.gateway.record_rejection(why, words);
+    }
+
+    fn describe_rejection(
+        &self,
+        parts: &Parts,
+        answer: Response<Bytes>,
+    ) -> impl Future<Output = Response<Bytes>> + Send {
+        lockgate_admin::describe_rejection(parts, answer)
     }
 
     fn record_response(&self, status: StatusCode) {

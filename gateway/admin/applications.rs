@@ -6,7 +6,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::Bytes;
+use axum::body::{Bytes, to_bytes};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use lockgate_proxy::Gateway;
@@ -15,6 +15,9 @@ use crate::api::guard::describe_refusal;
 use crate::api::state::ApiState;
 use crate::console::{Attempts, NoRandomness, Sessions, console_router};
 use crate::{api, trpc};
+
+/// Longest answer to a request that was refused, in bytes.
+const MAX_REFUSAL: usize = 1 << 20;
 
 /// What a request's body takes of the account of bytes in flight. Who goes on with the body behind
 /// its answer's head keeps this.
@@ -80,4 +83,22 @@ pub fn answer_refusal(parts: &Parts, answer: &axum::http::Response<Bytes>) -> Re
         return trpc::answer_refusal(parts, answer);
     }
     describe_refusal(answer).into_response()
+}
+
+/// The answer to a request that the listener refused, in the form of what was asked for; unchanged
+/// where that is neither the API nor tRPC.
+pub async fn describe_rejection(
+    parts: &Parts,
+    answer: axum::http::Response<Bytes>,
+) -> axum::http::Response<Bytes> {
+    let path = parts.uri.path();
+    let is_api = path == "/api" || path.starts_with("/api/");
+    if !is_api && !trpc::is_path(path) {
+        return answer;
+    }
+    let (head, body) = answer_refusal(parts, &answer).into_parts();
+    match to_bytes(body, MAX_REFUSAL).await {
+        Ok(text) => axum::http::Response::from_parts(head, text),
+        Err(_) => answer,
+    }
 }

@@ -19,7 +19,7 @@ pub use api::{
     ApprovalError, ApprovedPin, Candidate, EffectiveSetting, KeyChange, KeyChangeError, Offered,
     Operations, ProbeFailure, ProbeStage, Switch,
 };
-pub use applications::{Applications, HeldBody, answer_refusal, is_public};
+pub use applications::{Applications, HeldBody, answer_refusal, describe_rejection, is_public};
 pub use approvals::{AnswerError, Approvals, approvals_router, page_router};
 pub use config::{ApiConfig, Config, Connected, Ready, ScrapeToken, Webhook};
 pub use life::{LifeCycle, State};

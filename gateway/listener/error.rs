@@ -198,6 +198,7 @@ impl ListenerError {
     /// What stands in `data.reason` where a client may want to tell one from another.
     fn reason(self) -> Option<&'static str> {
         Some(match self {
+            Self::Origin => "origin",
             Self::Slow => "body_timeout",
             Self::Pace => "body_rate",
             Self::ConnectionBodies { .. } => "slow_bodies_per_connection",

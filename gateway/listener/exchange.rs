@@ -92,7 +92,7 @@ async fn route_request<H: Handler, F: Fallback>(
 ) -> Result<ListenerResponse<F>, Infallible> {
     let active = context.state.begin_request();
     if let Err(refusal) = check_framing(request.version(), request.headers(), &context.state) {
-        return Ok(answer_error(&*context.handler, refusal));
+        return Ok(Box::pin(refuse_request(&*context.handler, request, refusal)).await);
     }
     let origin = match context.listener.origin_check.check_request(
         request.uri(),
@@ -101,7 +101,9 @@ async fn route_request<H: Handler, F: Fallback>(
         &context.host,
     ) {
         Ok(origin) => origin,
-        Err(refusal) => return Ok(answer_error(&*context.handler, refusal)),
+        Err(refusal) => {
+            return Ok(Box::pin(refuse_request(&*context.handler, request, refusal)).await);
+        }
     };
     let config = &context.listener.config;
     let route = match config.audience {
@@ -131,6 +133,17 @@ async fn route_request<H: Handler, F: Fallback>(
 fn answer_error<B>(handler: &impl Handler, refusal: ListenerError) -> Response<ResponseBody<B>> {
     refusal.record(handler);
     refusal.response().map(ResponseBody::whole)
+}
+
+/// Answers a request whose route was not looked at yet.
+async fn refuse_request<B>(
+    handler: &impl Handler,
+    request: Request<Incoming>,
+    refusal: ListenerError,
+) -> Response<ResponseBody<B>> {
+    refusal.record(handler);
+    let (parts, _) = request.into_parts();
+    handler.describe_rejection(&parts, refusal.response()).await.map(ResponseBody::whole)
 }
 
 fn parse_route(path: &str, sse: bool) -> Route {

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use http::StatusCode;
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Response, StatusCode};
 use lockgate_admission::budget::Budget;
 use lockgate_authn::{Credentials, Principal};
 use lockgate_proxy::TooManyStreams;
@@ -35,6 +37,16 @@ pub trait Handler: Send + Sync + 'static {
 
     /// An exchange that went no further than the listener, for the record.
     fn record_rejection(&self, why: Rejection, words: Cow<'static, str>);
+
+    /// The answer to a request that is refused before its route is known, in the form of what its
+    /// path serves.
+    fn describe_rejection(
+        &self,
+        _: &Parts,
+        answer: Response<Bytes>,
+    ) -> impl Future<Output = Response<Bytes>> + Send {
+        async { answer }
+    }
 
     /// An HTTP response that goes out, for the record.
     fn record_response(&self, status: StatusCode);

@@ -128,6 +128,7 @@ impl Registry {
             return Err(RegistryError::IdempotencyKeyReused);
         };
         changed.is_replayed = true;
+        changed.is_dry_run = options.dry_run;
         Ok(Begun::Replayed(changed))
     }
 

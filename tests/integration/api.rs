@@ -209,6 +209,8 @@ async fn bad_input_gets_a_problem_that_names_it() {
         (get(&long), 414, "URL_TOO_LONG"),
         (get("/api/servers").with("Origin", "http://localhost:8080"), 403, "CROSS_ORIGIN"),
         (get("/api/servers").with("Sec-Fetch-Site", "cross-site"), 403, "CROSS_ORIGIN"),
+        (get("/api/servers").with("Origin", "https://evil.example"), 403, "CROSS_ORIGIN"),
+        (get("/api/servers").with("Host", "evil.example"), 421, "INVALID_REQUEST"),
     ] {
         let answer = request.send(at).await;
         assert_eq!(

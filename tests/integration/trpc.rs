@@ -170,6 +170,7 @@ async fn bounds_have_errors_of_their_own() {
         (query("mcp%2"), "BAD_REQUEST", "Invalid URL-encoding in path \"mcp%2\""),
         (query("mcp.status").with("Sec-Fetch-Site", "cross-site"), "FORBIDDEN", ""),
         (query("mcp.status").with("Origin", "http://localhost:1"), "FORBIDDEN", ""),
+        (query("mcp.status").with("Origin", "https://evil.example"), "FORBIDDEN", ""),
     ] {
         let answer = request.send(at).await;
         let (_, found, message) = failure(&answer);

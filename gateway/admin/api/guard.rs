@@ -24,10 +24,14 @@ pub(crate) async fn check_request(request: Request, next: Next) -> axum::respons
         return Problem::new(StatusCode::URI_TOO_LONG, "URL_TOO_LONG", detail).into_response();
     }
     if is_of_other_origin(request.uri(), request.headers()) {
-        let detail = "web pages of other origins may not use the API: call it from a program";
-        return Problem::new(StatusCode::FORBIDDEN, "CROSS_ORIGIN", detail).into_response();
+        return cross_origin().into_response();
     }
     next.run(request).await
+}
+
+fn cross_origin() -> Problem {
+    let detail = "web pages of other origins may not use the API: call it from a program";
+    Problem::new(StatusCode::FORBIDDEN, "CROSS_ORIGIN", detail)
 }
 
 /// Whether a browser says that a page of another origin has sent it. Programs say nothing of the
@@ -52,6 +56,9 @@ pub(crate) fn is_of_other_origin(uri: &Uri, headers: &HeaderMap) -> bool {
 /// A refusal of the listener or of the request path, in the form of the API.
 pub(crate) fn describe_refusal(answer: &Response<Bytes>) -> Problem {
     let error: Value = serde_json::from_slice(answer.body()).unwrap_or(Value::Null);
+    if matches!(error.pointer("/error/data/reason"), Some(reason) if reason == "origin") {
+        return cross_origin();
+    }
     let detail = match error.pointer("/error/message") {
         Some(Value::String(message)) => message.clone(),
         _ => "the request was refused".to_owned(),

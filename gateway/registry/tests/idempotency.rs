@@ -57,6 +57,20 @@ async fn a_dry_run_uses_up_no_key() {
 }
 
 #[tokio::test]
+async fn a_dry_run_with_a_used_key_says_what_the_change_was_and_that_it_is_a_dry_run() {
+    let rig = Rig::new().await;
+    let acme = admin("acme");
+    let keyed = ChangeOptions { idempotency_key: Some("k-1".to_owned()), ..plain() };
+    let made = rig.registry.create_integration(&acme, new("One"), &keyed).await.unwrap();
+    let dry = ChangeOptions { dry_run: true, ..keyed };
+    let tried = rig.registry.create_integration(&acme, new("One"), &dry).await.unwrap();
+    assert!(tried.is_dry_run && tried.is_replayed);
+    assert_eq!(tried.after, made.after);
+    let error = rig.registry.create_integration(&acme, new("Two"), &dry).await.unwrap_err();
+    assert_eq!(error.code(), "IDEMPOTENCY_KEY_REUSED");
+}
+
+#[tokio::test]
 async fn a_change_is_known_again_after_the_ring_has_got_a_new_key() {
     let rig = Rig::new().await;
     let acme = admin("acme");
