@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use lockgate_text::hex;
+use lockgate_text::organisation::find_mistake;
 use sha2::{Digest, Sha256};
 use x509_parser::asn1_rs::{Oid, Tag, ToDer};
 use x509_parser::certificate::X509Certificate;
@@ -44,6 +45,8 @@ pub enum ClientCertificateError {
     Unreadable,
     #[error("the client certificate has no usable name")]
     NoName,
+    #[error("the organisation (O) of the client certificate {0}")]
+    Organisation(&'static str),
 }
 
 impl Certificate {
@@ -65,6 +68,11 @@ impl Certificate {
             return Err(ClientCertificateError::NoName);
         };
         let organisation = single(certificate.subject(), X509Name::iter_organization);
+        if let Some(name) = organisation
+            && let Some(mistake) = find_mistake(name)
+        {
+            return Err(ClientCertificateError::Organisation(mistake));
+        }
         let identity =
             Identity::new(&format!("{CERTIFICATE}{issuer}"), subject).in_organisation(organisation);
         let digest: [u8; 32] = Sha256::digest(der).into();

@@ -2,27 +2,34 @@
 //! does not have the expected form is left out, except the subject, without which there is no
 //! identity. Lists and texts are bounded.
 
+use lockgate_text::organisation::find_mistake;
 use serde_json::{Map, Value};
 
 use crate::config::Claims;
 use crate::identity::{Identity, share};
 use crate::scope::{MAX_SCOPES, Needs, is_scope};
 
-/// Longest subject, organisation, role or agent.
+/// Longest subject, role or agent.
 const MAX_TEXT: usize = 512;
 /// Roles that one token may grant; further ones are not looked at.
 const MAX_ROLES: usize = 256;
 
-/// The identity that a token's claims give, or `None` when they name no usable subject.
+/// The identity that a token's claims give, or `None` when they name no usable subject, or an
+/// organisation by what is no name: its holder is not to be taken for a member of another one.
 pub(crate) fn identity(
     claims: &Map<String, Value>,
     issuer: &str,
     places: &Claims,
     needs: &Needs,
 ) -> Option<Identity> {
-    let organisation = match &places.organisation {
-        Some(place) => find_text(claims, place),
+    let named = match &places.organisation {
+        Some(place) => find(claims, place),
         None => None,
+    };
+    let organisation = match named {
+        Some(Value::String(name)) if find_mistake(name).is_some() => return None,
+        Some(Value::String(name)) => Some(name.as_str()),
+        _ => None,
     };
     let identity = Identity::new(issuer, find_text(claims, &places.subject)?);
     let mut identity = identity.in_organisation(organisation);

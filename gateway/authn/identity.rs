@@ -67,6 +67,16 @@ impl Identity {
         self
     }
 
+    /// See [`crate::Principal::acting_in`].
+    pub(crate) fn acting_in(&self, organisation: &str) -> Self {
+        let mut other = Self::new(&self.issuer, &self.subject).in_organisation(Some(organisation));
+        other.roles = self.roles.clone();
+        other.scopes = self.scopes.clone();
+        other.key_name.clone_from(&self.key_name);
+        other.agent.clone_from(&self.agent);
+        other
+    }
+
     /// The organisation that the credential names, if it does.
     #[must_use]
     pub fn named_organisation(&self) -> Option<&str> {

@@ -24,6 +24,14 @@ impl Principal {
         Self { identity: identity.into(), certificate: None, is_forwarded: false }
     }
 
+    /// The same caller as a member of another organisation, with roles and scopes as they are. It
+    /// is for those who may act in every organisation.
+    #[must_use]
+    pub fn acting_in(&self, organisation: &str) -> Self {
+        let identity = Arc::new(self.identity.acting_in(organisation));
+        Self { identity, certificate: self.certificate.clone() }
+    }
+
     /// The same caller on a connection with this client certificate.
     #[must_use]
     pub(crate) fn on(mut self, certificate: Option<&Arc<Certificate>>) -> Self {

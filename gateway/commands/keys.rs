@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use lockgate_authn::is_scope;
 use lockgate_authn::key::{self, Key, write_time};
+use lockgate_text::organisation::find_mistake;
 use serde_json::{Value, json};
 
 use crate::commands::show::table;
@@ -124,13 +125,15 @@ pub(crate) fn run(command: &Command, file: &Path, json: bool) -> anyhow::Result<
 impl Grants {
     fn check(&self, name: &str) -> anyhow::Result<()> {
         let mut texts = vec![name];
-        texts.extend(self.organisation.as_deref());
         texts.extend(self.roles.iter().map(String::as_str));
         texts.extend(self.agent.as_deref());
         for text in texts {
             if text.is_empty() || text.len() > 256 || text.contains(char::is_control) {
                 bail!("names must have 1 to 256 bytes without control characters");
             }
+        }
+        if let Some(mistake) = self.organisation.as_deref().and_then(find_mistake) {
+            bail!("the name of the organisation {mistake}");
         }
         for scope in &self.scopes {
             if !is_scope(scope) {

@@ -139,8 +139,18 @@ pub(crate) enum Agents {
 /// What is done with organisations.
 #[derive(Subcommand)]
 pub(crate) enum Organisations {
-    /// List the organisations that have integrations or agents
+    /// List the organisations that were created, or have integrations or agents
     List,
+    /// Create an organisation
+    Create {
+        /// Its name, as keys and tokens call it
+        id: String,
+    },
+    /// Delete an empty organisation
+    Delete {
+        /// Its name
+        id: String,
+    },
 }
 
 /// More than a gateway takes.
@@ -270,6 +280,11 @@ impl Organisations {
     ) -> anyhow::Result<(String, ExitCode)> {
         let question = match self {
             Self::List => Question::new(Method::GET, &["organisations"], ORGANISATION),
+            Self::Create { id } => Question::new(Method::POST, &["organisations"], ORGANISATION)
+                .with(json!({"id": id})),
+            Self::Delete { id } => {
+                Question::new(Method::DELETE, &["organisations", id], ORGANISATION)
+            }
         };
         ask_gateway(question, gateway, json)
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use lockgate_authn::key::{Key, is_id, parse_hash, parse_time};
+use lockgate_text::organisation::find_mistake;
 use serde::Deserialize;
 
 use crate::problem::{Problem, Problems, Report};
@@ -15,7 +16,7 @@ use crate::source::layer::Layer;
 
 /// Keys of one file.
 pub const MAX_KEYS: usize = 10_000;
-/// Longest name, organisation, role or agent.
+/// Longest name, role or agent.
 const TEXT: usize = 256;
 /// Roles, and scopes, of one key.
 const GRANTS: usize = 256;
@@ -142,7 +143,11 @@ impl Reader<'_> {
         if !raw.name.0.is_empty() {
             self.check_text(at, "name", Some(&raw.name));
         }
-        self.check_text(at, "organisation", raw.organisation.as_ref());
+        if let Some(Text(name)) = &raw.organisation
+            && let Some(mistake) = find_mistake(name)
+        {
+            self.error(&["keys", at, "organisation"], mistake, "choose another name");
+        }
         self.check_text(at, "agent", raw.agent.as_ref());
     }
 

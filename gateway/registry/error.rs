@@ -16,6 +16,13 @@ pub enum RegistryError {
     /// The operator's catalogue has none, or has none any more.
     #[error("the catalogue has no such entry; choose one that it lists")]
     EntryNotFound,
+    /// Operators alone ask for one.
+    #[error("there is no such organisation")]
+    OrganisationNotFound,
+    #[error("the organisation exists already")]
+    OrganisationExists,
+    #[error("the organisation has integrations, agents or keys; delete or revoke them first")]
+    OrganisationNotEmpty,
     #[error("the integration is assigned to this agent already")]
     AlreadyAssigned,
     #[error("the integration is not assigned to this agent")]
@@ -93,6 +100,9 @@ impl RegistryError {
             Self::IntegrationNotFound => "MCP_INTEGRATION_NOT_FOUND",
             Self::AgentNotFound => "AGENT_NOT_FOUND",
             Self::EntryNotFound => "PREDEFINED_NOT_FOUND",
+            Self::OrganisationNotFound => "ORGANIZATION_NOT_FOUND",
+            Self::OrganisationExists => "ORGANIZATION_ALREADY_EXISTS",
+            Self::OrganisationNotEmpty => "ORGANIZATION_NOT_EMPTY",
             Self::AlreadyAssigned => "MCP_INTEGRATION_ALREADY_ASSIGNED",
             Self::NotAssigned => "MCP_INTEGRATION_NOT_ASSIGNED",
             Self::Disabled => "MCP_INTEGRATION_DISABLED",

@@ -13,6 +13,7 @@ use url::Url;
 
 use crate::catalogue::Catalogue;
 use crate::error::InvalidField;
+use crate::organisation::Organisation;
 use crate::snapshot::OrganisationSnapshot;
 use crate::state::OrganisationState;
 use crate::waiting_lists::WaitingLists;
@@ -55,16 +56,6 @@ struct Trouble {
     reading: Option<String>,
     /// Until something is written.
     writing: Option<String>,
-}
-
-/// An organisation that something is stored of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Organisation {
-    pub id: String,
-    /// Milliseconds since 1970.
-    pub created_at: i64,
-    pub integrations: usize,
-    pub agents: usize,
 }
 
 impl Registry {
@@ -143,20 +134,20 @@ impl Registry {
         self.changes.subscribe()
     }
 
-    /// Every organisation that something is stored of, by name.
+    /// Every organisation that is stored, by name.
     #[must_use]
     pub fn organisations(&self) -> Vec<Organisation> {
         let mut organisations = Vec::new();
         for (id, state) in &*self.states.read() {
-            organisations.push(Organisation {
-                id: id.to_string(),
-                created_at: state.created_at,
-                integrations: state.integrations.len(),
-                agents: state.agents.len(),
-            });
+            organisations.push(state.describe(id));
         }
         organisations.sort_by(|a, b| a.id.cmp(&b.id));
         organisations
+    }
+
+    pub(crate) fn find_organisation(&self, id: &str) -> Option<Organisation> {
+        let states = self.states.read();
+        states.get(id).map(|state| state.describe(id))
     }
 
     /// The slugs of the operator's servers, which no new integration gets.

@@ -9,6 +9,7 @@ use lockgate_store::{OrganisationRecords, Vault};
 use crate::agent::Agent;
 use crate::catalogue::Catalogue;
 use crate::integration::Integration;
+use crate::organisation::Organisation;
 use crate::snapshot::OrganisationSnapshot;
 
 /// One organisation as of one revision.
@@ -55,6 +56,16 @@ impl OrganisationState {
             assigned,
             snapshot: Arc::new(snapshot),
             records: if follows { Some(Arc::new(records.clone())) } else { None },
+        }
+    }
+
+    /// The organisation of this name as operators see it.
+    pub(crate) fn describe(&self, id: &str) -> Organisation {
+        Organisation {
+            id: id.to_owned(),
+            created_at: self.created_at,
+            integrations: self.integrations.len(),
+            agents: self.agents.len(),
         }
     }
 

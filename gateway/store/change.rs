@@ -22,8 +22,11 @@ const OUTCOMES: i64 = 1000;
 const PURGED: i64 = 500;
 
 const NEXT_REVISION: &str = "UPDATE clock SET revision = revision + 1 RETURNING revision";
-const TOUCH: &str = "INSERT INTO organisations (id, revision, created_at) VALUES ($1, $2, $3) \
-    ON CONFLICT (id) DO UPDATE SET revision = excluded.revision";
+const TOUCH: &str = "UPDATE organisations SET revision = $2 WHERE id = $1";
+const INSERT: &str = "INSERT INTO organisations (id, revision, created_at) VALUES ($1, $2, $3)";
+const DELETE: &str = "DELETE FROM organisations WHERE id = $1 \
+    AND NOT EXISTS (SELECT 1 FROM integrations WHERE organisation = $1) \
+    AND NOT EXISTS (SELECT 1 FROM agents WHERE organisation = $1)";
 const KEEP_OUTCOME: &str = "INSERT INTO outcomes (organisation, issuer, subject, key, digest, \
     outcome, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7) \
     ON CONFLICT (organisation, issuer, subject, key) DO UPDATE SET digest = excluded.digest, \
@@ -58,6 +61,7 @@ pub struct Change<'a> {
     pub(crate) transaction: Transaction<'static, Any>,
     organisation: String,
     now: i64,
+    is_first: bool,
 }
 
 impl Store {
@@ -68,12 +72,13 @@ impl Store {
     pub async fn begin(&self, organisation: &str) -> Result<Change<'_>, StoreError> {
         let pool = self.pool().await?;
         within(async {
-            let transaction = match begin(&pool, organisation).await {
+            let now = now();
+            let (transaction, is_first) = match begin(&pool, organisation, now).await {
                 Err(sqlx::Error::PoolTimedOut) => return Err(self.explain_waiting().await),
                 begun => self.answer(begun)?,
             };
             let organisation = organisation.to_owned();
-            Ok(Change { store: self, transaction, organisation, now: now() })
+            Ok(Change { store: self, transaction, organisation, now, is_first })
         })
         .await
     }
@@ -99,13 +104,22 @@ impl Store {
     }
 }
 
-async fn begin(pool: &AnyPool, organisation: &str) -> sqlx::Result<Transaction<'static, Any>> {
+/// Begins a transaction, and says whether it is the organisation's first.
+async fn begin(
+    pool: &AnyPool,
+    organisation: &str,
+    now: i64,
+) -> sqlx::Result<(Transaction<'static, Any>, bool)> {
     let mut transaction = pool.begin().await?;
     // The first statement writes: nobody else's change lies between it and the commit.
     let revision: i64 = sqlx::query_scalar(NEXT_REVISION).fetch_one(&mut *transaction).await?;
-    let touch = sqlx::query(TOUCH).bind(organisation).bind(revision).bind(now());
-    touch.execute(&mut *transaction).await?;
-    Ok(transaction)
+    let touch = sqlx::query(TOUCH).bind(organisation).bind(revision);
+    let is_first = touch.execute(&mut *transaction).await?.rows_affected() == 0;
+    if is_first {
+        let insert = sqlx::query(INSERT).bind(organisation).bind(revision).bind(now);
+        insert.execute(&mut *transaction).await?;
+    }
+    Ok((transaction, is_first))
 }
 
 impl Change<'_> {
@@ -113,6 +127,21 @@ impl Change<'_> {
     #[must_use]
     pub fn now(&self) -> i64 {
         self.now
+    }
+
+    /// Whether nothing was stored of the organisation before.
+    #[must_use]
+    pub fn is_first(&self) -> bool {
+        self.is_first
+    }
+
+    /// Deletes the organisation itself; `false` where it has integrations or agents.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn delete_organisation(&mut self) -> Result<bool, StoreError> {
+        let query = sqlx::query(DELETE).bind(self.organisation.clone());
+        Ok(self.run(query).await? > 0)
     }
 
     /// What this principal's change with this idempotency key was.

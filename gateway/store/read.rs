@@ -16,6 +16,8 @@ use crate::schema::{self, Dialect};
 const CLOCK: &str = "SELECT revision, epoch FROM clock WHERE id = 1";
 const ORGANISATIONS: &str =
     "SELECT id, revision, created_at FROM organisations WHERE revision > $1 ORDER BY revision";
+const COUNT: &str = "SELECT COUNT(*) FROM organisations";
+const IDS: &str = "SELECT id FROM organisations";
 const INTEGRATIONS: &str =
     "SELECT * FROM integrations WHERE organisation = $1 ORDER BY created_at, id";
 const AGENTS: &str = "SELECT * FROM agents WHERE organisation = $1 ORDER BY created_at, id";
@@ -31,6 +33,8 @@ pub struct Reader {
     epoch: String,
     /// The last that was read.
     revision: i64,
+    /// The organisations that were there then.
+    known: HashSet<String>,
 }
 
 /// What was found.
@@ -106,17 +110,23 @@ impl Store {
         let is_whole = epoch != reader.epoch || revision < reader.revision;
         let since = if is_whole { i64::MIN } else { reader.revision };
         if since < revision {
-            let mut all = HashSet::new();
+            let mut changed = HashSet::new();
             for mut records in self.ask(list_changed(&mut transaction, since)).await? {
                 self.ask(read_organisation(&mut transaction, &mut records)).await?;
                 if !is_whole {
                     reader.revision = records.revision;
                 }
-                all.insert(records.id.clone());
+                changed.insert(records.id.clone());
                 take(Found::Organisation(records));
             }
             if is_whole {
-                take(Found::All(all));
+                reader.known = changed;
+            } else {
+                reader.known.extend(changed);
+            }
+            let is_one_gone = self.ask(forget_deleted(&mut transaction, &mut reader.known)).await?;
+            if is_whole || is_one_gone {
+                take(Found::All(reader.known.clone()));
             }
         }
         reader.epoch = epoch;
@@ -154,6 +164,21 @@ impl Store {
 async fn read_clock(transaction: &mut Transaction<'_, Any>) -> sqlx::Result<(i64, String)> {
     let row = sqlx::query(CLOCK).fetch_one(&mut **transaction).await?;
     Ok((row.try_get("revision")?, row.try_get("epoch")?))
+}
+
+/// Takes deleted organisations out of those that are known, and returns whether there were any. A
+/// deletion leaves no row with a revision, but fewer rows than are known.
+async fn forget_deleted(
+    transaction: &mut Transaction<'_, Any>,
+    known: &mut HashSet<String>,
+) -> sqlx::Result<bool> {
+    let count: i64 = sqlx::query_scalar(COUNT).fetch_one(&mut **transaction).await?;
+    if usize::try_from(count).is_ok_and(|count| count == known.len()) {
+        return Ok(false);
+    }
+    let ids: Vec<String> = sqlx::query_scalar(IDS).fetch_all(&mut **transaction).await?;
+    *known = ids.into_iter().collect();
+    Ok(true)
 }
 
 /// The organisations with a greater revision, with nothing of theirs yet.

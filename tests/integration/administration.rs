@@ -141,6 +141,10 @@ async fn nobody_makes_or_revokes_a_key_that_may_more_than_they() {
     let own = post("/api/keys", &json!({"name": "second", "roles": ["admin"]})).by(&admin);
     assert_eq!(own.send(at).await.status, 201, "an administrator makes another one");
     let elsewhere = json!({"name": "x", "organizationId": "other", "roles": ["operator", "any"]});
+    let unknown = post("/api/keys", &elsewhere).by(&operator).send(at).await;
+    assert_eq!(code(&unknown), (404, "ORGANIZATION_NOT_FOUND".into()), "a typo creates nothing");
+    let created = post("/api/organisations", &json!({"id": "other"})).by(&operator);
+    assert_eq!(created.send(at).await.status, 201);
     let made = post("/api/keys", &elsewhere).by(&operator).send(at).await;
     assert_eq!((made.status, &made.json()["organizationId"]), (201, &json!("other")));
     assert_eq!(code(&post("/api/keys", &json!({"name": "x"})).by(&user).send(at).await).0, 403);

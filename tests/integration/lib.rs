@@ -62,6 +62,7 @@ mod missing;
 mod network;
 mod oauth;
 mod operations;
+mod organisations;
 mod outbound;
 mod parked;
 mod policy;

@@ -140,6 +140,7 @@ async fn what_all_share_is_switched_and_counted_for_operators_alone() {
     let operator = key(&gate, "operator", &["--role", "operator"]).await;
     let called = post("/api/tools/a__t/execute").by(&user).send(at).await;
     assert_eq!(called.status, 200, "{}", called.text());
+    key(&gate, "elsewhere", &["--organisation", "other"]).await;
     for (holder, switches, sees) in
         [(&user, false, false), (&admin, false, false), (&operator, true, true)]
     {

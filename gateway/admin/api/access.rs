@@ -10,8 +10,11 @@ use axum::middleware::Next;
 use axum::response::Response;
 use lockgate_authn::{Principal, Role};
 
-use super::problem::Problem;
-use super::state::Shared;
+use super::problem::{ELSEWHERE, Problem};
+use super::state::{ApiState, Shared};
+
+/// The parameter that names an organisation. [`Caller`] reads it, whatever the operation is.
+pub(crate) const ORGANISATION: &str = "organizationId";
 
 /// What a route asks of its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,11 +24,13 @@ pub(crate) enum Permission {
     AtLeast(Role),
 }
 
-/// Who calls.
+/// The caller of an operation, in the organisation that it acts in.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     pub(crate) principal: Principal,
     pub(crate) role: Role,
+    /// The request names the organisation (`organizationId`).
+    names_organisation: bool,
 }
 
 impl Permission {
@@ -41,9 +46,61 @@ impl Permission {
 }
 
 impl Caller {
+    pub(crate) fn new(principal: Principal, role: Role) -> Self {
+        Self { principal, role, names_organisation: false }
+    }
+
     pub(crate) fn organisation(&self) -> &str {
         self.principal.organisation()
     }
+
+    /// Whether what all organisations have is shown.
+    pub(crate) fn sees_all(&self) -> bool {
+        self.role == Role::Operator && !self.names_organisation
+    }
+
+    /// The caller in another organisation than its own, which only operators may name.
+    ///
+    /// # Errors
+    /// There is no such organisation, or none for this caller.
+    async fn in_organisation(mut self, state: &ApiState, name: &str) -> Result<Self, Problem> {
+        self.names_organisation = true;
+        if name == self.organisation() {
+            return Ok(self);
+        }
+        if self.role != Role::Operator || !state.knows_organisation(name).await {
+            return Err(unknown_organisation());
+        }
+        Ok(self.acting_in(name))
+    }
+
+    /// An operator as a member of an organisation, whether it exists or not.
+    pub(crate) fn acting_in(mut self, organisation: &str) -> Self {
+        self.principal = self.principal.acting_in(organisation);
+        self
+    }
+}
+
+/// The same whether an organisation does not exist or is not the caller's.
+pub(crate) fn unknown_organisation() -> Problem {
+    let detail = "there is no such organisation for this caller: leave `organizationId` out; \
+        operators create one with POST /api/organisations";
+    Problem::not_found(ELSEWHERE, detail)
+}
+
+/// The value of `organizationId`, which stands once.
+fn read_organisation(query: &str) -> Result<Option<String>, Problem> {
+    let mut named = None;
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        if name != ORGANISATION {
+            continue;
+        }
+        if named.replace(value.into_owned()).is_some() {
+            let detail = "the parameter `organizationId` stands twice";
+            return Err(Problem::new(StatusCode::BAD_REQUEST, "INVALID_QUERY", detail));
+        }
+    }
+    Ok(named)
 }
 
 /// Finds out what a caller is, for the routes behind it.
@@ -56,8 +113,7 @@ pub(crate) async fn identify_caller(
     if let Some(Extension(principal)) = principal {
         let settings = state.operations.settings();
         let role = settings.role_holders.role_of(&principal);
-        let caller = Caller { principal, role };
-        request.extensions_mut().insert(Arc::new(caller));
+        request.extensions_mut().insert(Arc::new(Caller::new(principal, role)));
     }
     next.run(request).await
 }
@@ -90,13 +146,17 @@ fn unknown_caller() -> Problem {
     Problem::new(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", detail)
 }
 
-impl<S: Sync> FromRequestParts<S> for Caller {
+impl FromRequestParts<Arc<ApiState>> for Caller {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        match parts.extensions.get::<Arc<Self>>() {
-            Some(caller) => Ok((**caller).clone()),
-            None => Err(unknown_caller()),
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<ApiState>) -> Result<Self, Problem> {
+        let Some(caller) = parts.extensions.get::<Arc<Self>>() else {
+            return Err(unknown_caller());
+        };
+        let caller = Self::clone(caller);
+        match read_organisation(parts.uri.query().unwrap_or(""))? {
+            Some(name) => caller.in_organisation(state, &name).await,
+            None => Ok(caller),
         }
     }
 }

@@ -12,7 +12,9 @@ use utoipa::ToSchema;
 use super::access::Caller;
 use super::body::Body;
 use super::change::Change;
-use super::conditions::{ChangeHeaders, ChangeQuery, OrganisationQuery, make_actor};
+use super::conditions::{
+    ChangeHeaders, ChangeQuery, CreationHeaders, OrganisationQuery, make_actor,
+};
 use super::integrations::{entity_tag, write_time};
 use super::page::{Page, Part, SortOrder, StoredSort};
 use super::problem::Problem;
@@ -72,10 +74,6 @@ pub(crate) struct AgentListQuery {
     /// Where the page begins: `nextCursor` of the page before.
     #[serde(default)]
     cursor: Option<String>,
-    /// For operators: another organisation than their own.
-    #[serde(default)]
-    #[param(max_length = 256)]
-    organization_id: Option<String>,
 }
 
 impl Agent {
@@ -109,7 +107,7 @@ fn answer_changed(status: StatusCode, changed: Changed<Stored>) -> Response {
     get,
     path = "/agents",
     tag = "agents",
-    params(AgentListQuery),
+    params(AgentListQuery, OrganisationQuery),
     responses((status = 200, body = Page<Agent>))
 )]
 pub(crate) async fn list_agents(
@@ -117,7 +115,7 @@ pub(crate) async fn list_agents(
     caller: Caller,
     Query(query): Query<AgentListQuery>,
 ) -> Result<Json<Page<Agent>>, Problem> {
-    let actor = make_actor(&caller, query.organization_id.as_deref())?;
+    let actor = make_actor(&caller);
     let part = Part::read(query.limit, query.cursor.as_deref())?;
     let Part { offset, limit } = part;
     let asked = AgentQuery {
@@ -136,7 +134,7 @@ pub(crate) async fn list_agents(
     post,
     path = "/agents",
     tag = "agents",
-    params(ChangeQuery, ChangeHeaders),
+    params(ChangeQuery, OrganisationQuery, CreationHeaders),
     request_body = AgentName,
     responses(
         (status = 201, body = Agent),
@@ -168,9 +166,8 @@ pub(crate) async fn show_agent(
     State(state): Shared,
     caller: Caller,
     Path(id): Path<String>,
-    Query(query): Query<OrganisationQuery>,
 ) -> Result<(HeaderMap, Json<Agent>), Problem> {
-    let actor = make_actor(&caller, query.organization_id.as_deref())?;
+    let actor = make_actor(&caller);
     let stored = state.registry()?.agent(&actor, &id)?;
     Ok((entity_tag(stored.version), Json(Agent::new(stored))))
 }
@@ -180,7 +177,7 @@ pub(crate) async fn show_agent(
     patch,
     path = "/agents/{id}",
     tag = "agents",
-    params(("id" = String, Path), ChangeQuery, ChangeHeaders),
+    params(("id" = String, Path), ChangeQuery, OrganisationQuery, ChangeHeaders),
     request_body = AgentName,
     responses(
         (status = 200, body = Agent),
@@ -206,7 +203,7 @@ pub(crate) async fn rename_agent(
     delete,
     path = "/agents/{id}",
     tag = "agents",
-    params(("id" = String, Path), ChangeQuery, ChangeHeaders),
+    params(("id" = String, Path), ChangeQuery, OrganisationQuery, ChangeHeaders),
     responses(
         (status = 204, description = "It is gone"),
         (status = 200, body = Agent, description = "`dryRun`"),

@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use super::access::Caller;
 use super::change::Change;
-use super::conditions::{ChangeHeaders, ChangeQuery, make_actor};
+use super::conditions::{ChangeQuery, CreationHeaders, OrganisationQuery, make_actor};
 use super::integrations::{Integration, States};
 use super::page::{Page, Part};
 use super::problem::Problem;
@@ -37,10 +37,6 @@ pub(crate) struct AssignedQuery {
     #[serde(default)]
     #[param(max_length = 1024)]
     cursor: Option<String>,
-    /// For operators: another organisation than their own.
-    #[serde(default)]
-    #[param(max_length = 256)]
-    organization_id: Option<String>,
 }
 
 /// An integration of an agent.
@@ -94,7 +90,7 @@ fn answer(
     get,
     path = "/agents/{id}/mcp-integrations",
     tag = "agents",
-    params(("id" = String, Path), AssignedQuery),
+    params(("id" = String, Path), AssignedQuery, OrganisationQuery),
     responses((status = 200, body = Page<Integration>), (status = 404, description = "Not there"))
 )]
 pub(crate) async fn list_assigned(
@@ -103,7 +99,7 @@ pub(crate) async fn list_assigned(
     Path(id): Path<String>,
     Query(query): Query<AssignedQuery>,
 ) -> Result<Json<Page<Integration>>, Problem> {
-    let actor = make_actor(&caller, query.organization_id.as_deref())?;
+    let actor = make_actor(&caller);
     let found = state.registry()?.list_assigned(&actor, &id)?;
     let states = States::of(&state, &actor.organisation);
     Ok(Json(query.cut(found, |stored| Integration::new(&states, stored, caller.role))?))
@@ -114,7 +110,7 @@ pub(crate) async fn list_assigned(
     get,
     path = "/agents/{id}/mcp-integrations/available",
     tag = "agents",
-    params(("id" = String, Path), AssignedQuery),
+    params(("id" = String, Path), AssignedQuery, OrganisationQuery),
     responses((status = 200, body = Page<Integration>), (status = 404, description = "Not there"))
 )]
 pub(crate) async fn list_available(
@@ -123,7 +119,7 @@ pub(crate) async fn list_available(
     Path(id): Path<String>,
     Query(query): Query<AssignedQuery>,
 ) -> Result<Json<Page<Integration>>, Problem> {
-    let actor = make_actor(&caller, query.organization_id.as_deref())?;
+    let actor = make_actor(&caller);
     let found = state.registry()?.list_available(&actor, &id)?;
     let states = States::of(&state, &actor.organisation);
     Ok(Json(query.cut(found, |stored| Integration::new(&states, stored, caller.role))?))
@@ -138,7 +134,8 @@ pub(crate) async fn list_available(
         ("id" = String, Path),
         ("integrationId" = String, Path),
         ChangeQuery,
-        ChangeHeaders,
+        OrganisationQuery,
+        CreationHeaders,
     ),
     responses(
         (status = 200, body = AgentIntegration),
@@ -170,7 +167,8 @@ pub(crate) async fn assign_integration(
         ("id" = String, Path),
         ("integrationId" = String, Path),
         ChangeQuery,
-        ChangeHeaders,
+        OrganisationQuery,
+        CreationHeaders,
     ),
     responses(
         (status = 204, description = "It is taken away"),

@@ -14,7 +14,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::access::Caller;
-use super::conditions::make_actor;
+use super::conditions::OrganisationQuery;
 use super::places::Place;
 use super::problem::Problem;
 use super::query::{Query, number};
@@ -67,10 +67,6 @@ pub(crate) struct AuditQuery {
     #[serde(default)]
     #[param(max_length = 32)]
     kind: Option<String>,
-    /// For operators: of this organisation alone.
-    #[serde(default)]
-    #[param(max_length = 256)]
-    organization_id: Option<String>,
 }
 
 /// What was decided.
@@ -221,7 +217,7 @@ impl Reader {
     get,
     path = "/audit",
     tag = "audit",
-    params(AuditQuery),
+    params(AuditQuery, OrganisationQuery),
     responses(
         (status = 200, body = AuditPage),
         (status = 409, description = "The trail is not in a file"),
@@ -244,9 +240,10 @@ pub(crate) async fn search_audit(
         // What is left is how later times of the same second begin.
         time.truncate(time.trim_end_matches('Z').len());
     }
-    let actor = make_actor(&caller, query.organization_id.as_deref())?;
-    let is_of_all = caller.role == Role::Operator && query.organization_id.is_none();
-    let organisation = if is_of_all { None } else { Some(actor.organisation.to_string()) };
+    let organisation = match caller.sees_all() {
+        true => None,
+        false => Some(caller.organisation().to_owned()),
+    };
     let Some(path) = state.operations.audit_file() else {
         let detail = "the trail of this gateway is not in a file: ask who collects its output";
         return Err(Problem::new(StatusCode::CONFLICT, "NO_AUDIT_FILE", detail));

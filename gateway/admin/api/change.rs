@@ -50,15 +50,14 @@ impl FromRequestParts<Arc<ApiState>> for Change {
 }
 
 impl Change {
-    fn new(
+    pub(crate) fn new(
         state: &Arc<ApiState>,
         caller: Caller,
         query: &ChangeQuery,
         headers: &HeaderMap,
     ) -> Result<Self, Problem> {
         let options = query.read_options(headers)?;
-        let actor = make_actor(&caller, query.organization_id.as_deref())?;
-        let terms = Terms { registry: state.registry()?, actor, options };
+        let terms = Terms { registry: state.registry()?, actor: make_actor(&caller), options };
         Ok(Self { caller, state: Arc::clone(state), terms })
     }
 

@@ -1,5 +1,4 @@
-//! Under which conditions a change is made, and in whose organisation: `If-Match`,
-//! `Idempotency-Key`, `dryRun` and `organizationId`.
+//! The conditions of a change (`If-Match`, `Idempotency-Key`, `dryRun`) and its actor.
 
 use std::sync::Arc;
 
@@ -11,12 +10,10 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::access::Caller;
-use super::problem::{ELSEWHERE, Problem};
+use super::problem::Problem;
 use super::query::flag;
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
-/// Longest name of an organisation, in bytes.
-const MAX_ORGANISATION: usize = 256;
 
 /// How a change is made.
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -26,26 +23,6 @@ pub(crate) struct ChangeQuery {
     /// Answer what the change would be, and for whom, and make none.
     #[serde(default, deserialize_with = "flag")]
     dry_run: Option<bool>,
-    /// For operators: another organisation than their own.
-    #[serde(default)]
-    #[param(max_length = 256)]
-    pub(crate) organization_id: Option<String>,
-}
-
-/// Whether a change is only tried, where it belongs to no organisation and has no version.
-#[derive(Debug, Default, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-#[into_params(parameter_in = Query)]
-pub(crate) struct TrialQuery {
-    /// Answer what the change would be, and make none.
-    #[serde(default, deserialize_with = "flag")]
-    dry_run: Option<bool>,
-}
-
-impl TrialQuery {
-    pub(crate) fn is_trial(&self) -> bool {
-        self.dry_run.unwrap_or(false)
-    }
 }
 
 /// Headers of a change.
@@ -62,15 +39,25 @@ pub(crate) struct ChangeHeaders {
     idempotency_key: Option<String>,
 }
 
-/// Whose things are read.
-#[derive(Debug, Default, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-#[into_params(parameter_in = Query)]
+/// Headers of a change that has no version to be made on, such as a creation.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+#[allow(dead_code, reason = "describes a header; it is read by name")]
+pub(crate) struct CreationHeaders {
+    /// Sent again with the same key within a day, the change is answered as it was, and not made
+    /// again.
+    #[param(rename = "Idempotency-Key", min_length = 1, max_length = 255, pattern = "^[!-~]+$")]
+    idempotency_key: Option<String>,
+}
+
+/// The organisation that is read or changed.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query, rename_all = "camelCase")]
+#[allow(dead_code, reason = "describes a parameter; `Caller` reads it")]
 pub(crate) struct OrganisationQuery {
     /// For operators: another organisation than their own.
-    #[serde(default)]
     #[param(max_length = 256)]
-    pub(crate) organization_id: Option<String>,
+    organization_id: Option<String>,
 }
 
 impl ChangeQuery {
@@ -89,20 +76,10 @@ impl ChangeQuery {
     }
 }
 
-/// Who asks, in its own organisation, or as an operator in any.
-///
-/// # Errors
-/// Another organisation than one's own is not there.
-pub(crate) fn make_actor(caller: &Caller, organisation: Option<&str>) -> Result<Actor, Problem> {
-    let own = caller.organisation();
-    let organisation = organisation.unwrap_or(own);
-    let may_name = organisation == own || caller.role == Role::Operator;
-    if !may_name || organisation.is_empty() || organisation.len() > MAX_ORGANISATION {
-        let detail = "there is no such organisation for this caller; leave `organizationId` out";
-        return Err(Problem::not_found(ELSEWHERE, detail));
-    }
-    Ok(Actor {
-        organisation: Arc::from(organisation),
+/// The caller as the registry knows it.
+pub(crate) fn make_actor(caller: &Caller) -> Actor {
+    Actor {
+        organisation: Arc::from(caller.organisation()),
         principal: PrincipalKey {
             issuer: caller.principal.issuer.to_string(),
             subject: caller.principal.subject.to_string(),
@@ -112,7 +89,7 @@ pub(crate) fn make_actor(caller: &Caller, organisation: Option<&str>) -> Result<
             Role::Admin => lockgate_registry::Role::Admin,
             Role::User => lockgate_registry::Role::User,
         },
-    })
+    }
 }
 
 /// The version in `If-Match`: an entity tag as the answers have it, or `*` for any.

@@ -18,7 +18,9 @@ use serde_json::json;
 use super::access::Caller;
 use super::body::Body;
 use super::change::Change;
-use super::conditions::{ChangeHeaders, ChangeQuery, OrganisationQuery, make_actor};
+use super::conditions::{
+    ChangeHeaders, ChangeQuery, CreationHeaders, OrganisationQuery, make_actor,
+};
 use super::page::Page;
 use super::problem::Problem;
 use super::query::Query;
@@ -43,7 +45,7 @@ use view::{answer_changed, answer_deleted};
     get,
     path = "/mcp-integrations",
     tag = "integrations",
-    params(ListQuery),
+    params(ListQuery, OrganisationQuery),
     responses((status = 200, body = Page<Integration>))
 )]
 pub(crate) async fn list_integrations(
@@ -51,7 +53,7 @@ pub(crate) async fn list_integrations(
     caller: Caller,
     Query(query): Query<ListQuery>,
 ) -> Result<Json<Page<Integration>>, Problem> {
-    let actor = make_actor(&caller, query.organization_id.as_deref())?;
+    let actor = make_actor(&caller);
     let part = query.part()?;
     let found = state.registry()?.list_integrations(&actor, &query.read(&part));
     let states = States::of(&state, &actor.organisation);
@@ -63,7 +65,7 @@ pub(crate) async fn list_integrations(
     post,
     path = "/mcp-integrations/custom",
     tag = "integrations",
-    params(ChangeQuery, ChangeHeaders),
+    params(ChangeQuery, OrganisationQuery, CreationHeaders),
     request_body = NewCustomIntegration,
     responses(
         (status = 201, body = Integration),
@@ -108,9 +110,8 @@ pub(crate) async fn show_integration(
     State(state): Shared,
     caller: Caller,
     Path(id): Path<String>,
-    Query(query): Query<OrganisationQuery>,
 ) -> Result<(HeaderMap, Json<Integration>), Problem> {
-    let actor = make_actor(&caller, query.organization_id.as_deref())?;
+    let actor = make_actor(&caller);
     let stored = state.registry()?.integration(&actor, &id)?;
     let tag = entity_tag(stored.version);
     let states = States::of(&state, &actor.organisation);
@@ -122,7 +123,7 @@ pub(crate) async fn show_integration(
     patch,
     path = "/mcp-integrations/{id}",
     tag = "integrations",
-    params(("id" = String, Path), ChangeQuery, ChangeHeaders),
+    params(("id" = String, Path), ChangeQuery, OrganisationQuery, ChangeHeaders),
     request_body = IntegrationChange,
     responses(
         (status = 200, body = Integration),
@@ -150,7 +151,7 @@ pub(crate) async fn change_integration(
     delete,
     path = "/mcp-integrations/{id}",
     tag = "integrations",
-    params(("id" = String, Path), ChangeQuery, ChangeHeaders),
+    params(("id" = String, Path), ChangeQuery, OrganisationQuery, ChangeHeaders),
     responses(
         (status = 204, description = "It is gone"),
         (status = 200, body = Integration, description = "`dryRun`"),
@@ -176,7 +177,7 @@ pub(crate) async fn delete_integration(
     post,
     path = "/mcp-integrations/{id}/enable",
     tag = "integrations",
-    params(("id" = String, Path), ChangeQuery, ChangeHeaders),
+    params(("id" = String, Path), ChangeQuery, OrganisationQuery, ChangeHeaders),
     responses((status = 200, body = Integration), (status = 404, description = "Not there"))
 )]
 pub(crate) async fn enable_integration(
@@ -197,7 +198,7 @@ pub(crate) async fn enable_integration(
     post,
     path = "/mcp-integrations/{id}/disable",
     tag = "integrations",
-    params(("id" = String, Path), ChangeQuery, ChangeHeaders),
+    params(("id" = String, Path), ChangeQuery, OrganisationQuery, ChangeHeaders),
     responses((status = 200, body = Integration), (status = 404, description = "Not there"))
 )]
 pub(crate) async fn disable_integration(
@@ -220,7 +221,7 @@ pub(crate) async fn disable_integration(
     post,
     path = "/mcp-integrations/{id}/reconnect",
     tag = "integrations",
-    params(("id" = String, Path), ChangeQuery),
+    params(("id" = String, Path), ChangeQuery, OrganisationQuery),
     responses(
         (status = 200, body = Integration),
         (status = 400, description = "It is disabled"),
@@ -234,7 +235,7 @@ pub(crate) async fn reconnect_integration(
     Path(id): Path<String>,
     Query(query): Query<ChangeQuery>,
 ) -> Result<Json<Integration>, Problem> {
-    let actor = make_actor(&caller, query.organization_id.as_deref())?;
+    let actor = make_actor(&caller);
     let stored = state.registry()?.integration(&actor, &id)?;
     if !stored.enabled {
         return Err(RegistryError::Disabled.into());

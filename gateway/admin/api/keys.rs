@@ -9,14 +9,13 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use lockgate_authn::Role;
 use lockgate_authn::key::Key;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::access::Caller;
 use super::body::Body;
-use super::conditions::TrialQuery;
+use super::conditions::{ChangeQuery, OrganisationQuery};
 use super::page::{Page, PageQuery};
 use super::problem::Problem;
 use super::query::Query;
@@ -41,7 +40,7 @@ pub(crate) struct MadeKey {
     get,
     path = "/keys",
     tag = "keys",
-    params(PageQuery),
+    params(PageQuery, OrganisationQuery),
     responses((status = 200, body = Page<ApiKey>))
 )]
 pub(crate) async fn list_keys(
@@ -60,7 +59,7 @@ pub(crate) async fn list_keys(
 }
 
 fn may_see(caller: &Caller, key: &Key) -> bool {
-    caller.role == Role::Operator || key.organisation_or_default() == caller.organisation()
+    caller.sees_all() || key.organisation_or_default() == caller.organisation()
 }
 
 /// Makes a key, and shows it once.
@@ -71,7 +70,7 @@ fn may_see(caller: &Caller, key: &Key) -> bool {
     post,
     path = "/keys",
     tag = "keys",
-    params(TrialQuery),
+    params(ChangeQuery, OrganisationQuery),
     request_body = NewKey,
     responses(
         (status = 201, body = MadeKey),
@@ -84,13 +83,13 @@ fn may_see(caller: &Caller, key: &Key) -> bool {
 pub(crate) async fn create_key(
     State(state): Shared,
     caller: Caller,
-    Query(query): Query<TrialQuery>,
+    Query(query): Query<ChangeQuery>,
     Body(body): Body<NewKey>,
 ) -> Result<(StatusCode, Json<MadeKey>), Problem> {
     body.check()?;
     let now = read_clock();
     let expires = body.read_expiry(now)?;
-    let organisation = body.find_organisation(&caller)?;
+    let organisation = body.find_organisation(&state, &caller).await?;
     let (mut key, text) = match Key::mint(now) {
         Ok(minted) => minted,
         Err(error) => {
@@ -127,7 +126,7 @@ pub(crate) async fn create_key(
     delete,
     path = "/keys/{id}",
     tag = "keys",
-    params(("id" = String, Path), TrialQuery),
+    params(("id" = String, Path), ChangeQuery, OrganisationQuery),
     responses(
         (status = 204, description = "It is revoked"),
         (status = 200, body = ApiKey, description = "`dryRun`"),
@@ -139,7 +138,7 @@ pub(crate) async fn revoke_key(
     State(state): Shared,
     caller: Caller,
     Path(id): Path<String>,
-    Query(query): Query<TrialQuery>,
+    Query(query): Query<ChangeQuery>,
 ) -> Result<Response, Problem> {
     let keys = state.operations.keys();
     let known = keys.iter().find(|key| key.id == id && may_see(&caller, key));

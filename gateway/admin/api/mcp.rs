@@ -8,6 +8,7 @@ use lockgate_protocol::revision::Era;
 use super::access::Caller;
 use super::body::Body;
 use super::call::{CallResult, Params, call};
+use super::conditions::OrganisationQuery;
 use super::problem::Problem;
 use super::state::Shared;
 
@@ -19,7 +20,10 @@ use super::state::Shared;
     post,
     path = "/mcp/{*method}",
     tag = "mcp",
-    params(("method" = String, Path, description = "Such as `tools/call`")),
+    params(
+        ("method" = String, Path, description = "Such as `tools/call`"),
+        OrganisationQuery,
+    ),
     request_body(content = Object, description = "The parameters, without `_meta`"),
     responses((status = 200, body = Object), (status = 404, description = "No such method"))
 )]

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::access::Caller;
+use super::conditions::OrganisationQuery;
 use super::page::{Page, PageQuery};
 use super::problem::Problem;
 use super::query::{Query, number};
@@ -78,7 +79,7 @@ pub(crate) struct OffersQuery {
     get,
     path = "/prompts",
     tag = "tools",
-    params(OffersQuery),
+    params(OffersQuery, OrganisationQuery),
     responses((status = 200, body = Page<Prompt>))
 )]
 pub(crate) async fn list_prompts(
@@ -101,7 +102,7 @@ pub(crate) async fn list_prompts(
     get,
     path = "/resources",
     tag = "tools",
-    params(OffersQuery),
+    params(OffersQuery, OrganisationQuery),
     responses((status = 200, body = Page<Resource>))
 )]
 pub(crate) async fn list_resources(

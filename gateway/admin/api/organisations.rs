@@ -1,18 +1,25 @@
-//! Organisations, for operators: which there are, and how much each has.
+//! Organisations, for operators: the list of them, creating one before it has anything, and
+//! deleting an empty one. Nothing of an organisation is deleted with it.
 
 use axum::Json;
-use axum::extract::State;
-use lockgate_registry::Organisation as Stored;
-use serde::Serialize;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use lockgate_registry::{Organisation as Stored, RegistryError};
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::access::Caller;
+use super::body::Body;
+use super::change::Change;
+use super::conditions::{ChangeQuery, CreationHeaders};
 use super::integrations::write_time;
 use super::page::{Page, PageQuery};
 use super::problem::Problem;
 use super::query::Query;
 use super::state::Shared;
 
-/// An organisation that has something of its own.
+/// An organisation that was created, or that has something of its own.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Organisation {
@@ -21,16 +28,29 @@ pub(crate) struct Organisation {
     agents: usize,
     /// RFC 3339.
     created_at: String,
+    /// The change was only tried.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    dry_run: bool,
+}
+
+/// An organisation to create.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewOrganisation {
+    /// The name by which keys and tokens call it: letters, digits, single spaces and signs, without
+    /// a slash.
+    #[schema(min_length = 1, max_length = 256)]
+    id: String,
 }
 
 impl Organisation {
     fn new(stored: Stored) -> Self {
         let Stored { id, created_at, integrations, agents } = stored;
-        Self { id, integrations, agents, created_at: write_time(created_at) }
+        Self { id, integrations, agents, created_at: write_time(created_at), dry_run: false }
     }
 }
 
-/// The organisations that have, or had, integrations or agents.
+/// The organisations that were created, or have integrations or agents.
 #[utoipa::path(
     get,
     path = "/organisations",
@@ -45,4 +65,78 @@ pub(crate) async fn list_organisations(
     let stored = state.registry()?.organisations();
     let all = stored.into_iter().map(Organisation::new).collect();
     Ok(Json(query.cut(all, |organisation| &organisation.id)?))
+}
+
+/// Creates an organisation.
+///
+/// One that a key or a token names needs no creation: it is there when a member adds something.
+#[utoipa::path(
+    post,
+    path = "/organisations",
+    tag = "organisations",
+    params(ChangeQuery, CreationHeaders),
+    request_body = NewOrganisation,
+    responses(
+        (status = 201, body = Organisation),
+        (status = 200, body = Organisation, description = "`dryRun`"),
+        (status = 400, description = "The name cannot be taken"),
+        (status = 409, description = "It exists already"),
+    )
+)]
+pub(crate) async fn create_organisation(
+    State(state): Shared,
+    caller: Caller,
+    Query(query): Query<ChangeQuery>,
+    headers: HeaderMap,
+    Body(NewOrganisation { id }): Body<NewOrganisation>,
+) -> Result<Response, Problem> {
+    let change = Change::new(&state, caller.acting_in(&id), &query, &headers)?;
+    let changed = change
+        .make("create organisation", |terms| async move {
+            terms.registry.create_organisation(&terms.actor, &terms.options).await
+        })
+        .await?;
+    let status = if changed.is_dry_run { StatusCode::OK } else { StatusCode::CREATED };
+    Ok(answer(status, changed.after, changed.is_dry_run))
+}
+
+/// Deletes an organisation that has no integrations, agents and keys.
+#[utoipa::path(
+    delete,
+    path = "/organisations/{id}",
+    tag = "organisations",
+    params(("id" = String, Path), ChangeQuery, CreationHeaders),
+    responses(
+        (status = 204, description = "It is gone"),
+        (status = 200, body = Organisation, description = "`dryRun`"),
+        (status = 404, description = "No such organisation"),
+        (status = 409, description = "It is not empty"),
+    )
+)]
+pub(crate) async fn delete_organisation(
+    State(state): Shared,
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(query): Query<ChangeQuery>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    if state.has_keys(&id) {
+        return Err(RegistryError::OrganisationNotEmpty.into());
+    }
+    let change = Change::new(&state, caller.acting_in(&id), &query, &headers)?;
+    let changed = change
+        .make("delete organisation", |terms| async move {
+            terms.registry.delete_organisation(&terms.actor, &terms.options).await
+        })
+        .await?;
+    match changed.is_dry_run {
+        true => Ok(answer(StatusCode::OK, changed.before, true)),
+        false => Ok(StatusCode::NO_CONTENT.into_response()),
+    }
+}
+
+fn answer(status: StatusCode, stored: Option<Stored>, is_dry_run: bool) -> Response {
+    let Some(stored) = stored else { return StatusCode::NO_CONTENT.into_response() };
+    let shown = Organisation { dry_run: is_dry_run, ..Organisation::new(stored) };
+    (status, Json(shown)).into_response()
 }

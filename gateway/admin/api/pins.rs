@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use lockgate_authn::Role;
 use lockgate_policy::pin::{Standing, name};
 use lockgate_proxy::{PinChange, Suspect};
@@ -20,7 +20,7 @@ use utoipa::ToSchema;
 
 use super::access::Caller;
 use super::body::Body;
-use super::conditions::{ChangeQuery, make_actor};
+use super::conditions::{ChangeQuery, OrganisationQuery, make_actor};
 use super::page::{Page, PageQuery};
 use super::problem::Problem;
 use super::query::{Query, number};
@@ -90,10 +90,6 @@ pub(crate) struct PinsQuery {
     #[serde(default)]
     #[param(max_length = 256)]
     server: Option<String>,
-    /// For operators: another organisation than their own.
-    #[serde(default)]
-    #[param(max_length = 256)]
-    organization_id: Option<String>,
 }
 
 impl PinsQuery {
@@ -160,7 +156,7 @@ pub(crate) struct ApprovedTools {
     get,
     path = "/pins",
     tag = "pins",
-    params(PinsQuery),
+    params(PinsQuery, OrganisationQuery),
     responses((status = 200, body = Page<Pin>))
 )]
 pub(crate) async fn list_pins(
@@ -168,7 +164,7 @@ pub(crate) async fn list_pins(
     caller: Caller,
     Query(query): Query<PinsQuery>,
 ) -> Result<Json<Page<Pin>>, Problem> {
-    let actor = make_actor(&caller, query.organization_id.as_deref())?;
+    let actor = make_actor(&caller);
     let mut all = Vec::new();
     if caller.role == Role::Operator {
         all.extend(state.gateway.suspects());
@@ -187,7 +183,7 @@ pub(crate) async fn list_pins(
     get,
     path = "/pins/diff",
     tag = "pins",
-    params(PinsQuery),
+    params(PinsQuery, OrganisationQuery),
     responses(
         (status = 200, body = Page<PinDifference>),
         (status = 409, description = "Nothing is pinned here"),
@@ -198,7 +194,7 @@ pub(crate) async fn list_pin_differences(
     caller: Caller,
     Query(query): Query<PinsQuery>,
 ) -> Result<Json<Page<PinDifference>>, Problem> {
-    let actor = make_actor(&caller, query.organization_id.as_deref())?;
+    let actor = make_actor(&caller);
     let mut all = Vec::new();
     for PinChange { suspect, changes, before, pin, .. } in list_changes(&state, &caller, &actor)? {
         if query.admits(&suspect) {
@@ -214,7 +210,7 @@ pub(crate) async fn list_pin_differences(
     post,
     path = "/pins/approve",
     tag = "pins",
-    params(ChangeQuery),
+    params(ChangeQuery, OrganisationQuery),
     request_body = PinApproval,
     responses(
         (status = 200, body = ApprovedTools),
@@ -226,22 +222,15 @@ pub(crate) async fn approve_pins(
     State(state): Shared,
     caller: Caller,
     Query(query): Query<ChangeQuery>,
-    headers: HeaderMap,
     Body(body): Body<PinApproval>,
 ) -> Result<Json<ApprovedTools>, Problem> {
-    let options = query.read_options(&headers)?;
-    if options.expected_version.is_some() || options.idempotency_key.is_some() {
-        let detail = "the fingerprints say what was seen, and approving twice changes nothing: \
-            leave out If-Match and Idempotency-Key";
-        return Err(Problem::new(StatusCode::BAD_REQUEST, "INVALID_HEADER", detail));
-    }
-    let actor = make_actor(&caller, query.organization_id.as_deref())?;
+    let actor = make_actor(&caller);
     let chosen = choose(&list_changes(&state, &caller, &actor)?, &body.tools)?;
     let mut approved = Vec::with_capacity(body.tools.len());
     for tool in body.tools {
         approved.push(tool.name);
     }
-    if options.dry_run {
+    if query.is_trial() {
         return Ok(Json(ApprovedTools { approved, dry_run: true }));
     }
     let place = reserve_change(&state)?;

@@ -14,9 +14,10 @@ use utoipa::IntoParams;
 use utoipa::openapi::path::Parameter;
 use utoipa::openapi::{RefOr, Schema};
 
+use super::access::ORGANISATION;
 use super::problem::Problem;
 
-/// The query as `T`, which knows all of its parameters.
+/// The query as `T`, which knows all of its parameters but `organizationId`.
 pub(crate) struct Query<T>(pub(crate) T);
 
 impl<S: Sync, T: DeserializeOwned + IntoParams> FromRequestParts<S> for Query<T> {
@@ -46,6 +47,9 @@ fn check_lengths(parameters: &[Parameter], query: &str) -> Result<(), Problem> {
 fn parse<T: DeserializeOwned>(query: &str) -> Result<T, Problem> {
     let mut all = Map::new();
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        if name == ORGANISATION {
+            continue;
+        }
         if all.insert(name.to_string(), Value::String(value.into_owned())).is_some() {
             let name: String = name.chars().take(64).collect();
             return Err(invalid(format!("the parameter `{name}` stands twice")));

@@ -11,6 +11,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::access::Caller;
+use super::conditions::OrganisationQuery;
 use super::figures::{RecentStep, may_see_figures};
 use super::servers::visible_servers;
 use super::state::Shared;
@@ -57,7 +58,13 @@ impl Sum {
 ///
 /// At all servers together whose figures the caller may see: those of its organisation, and for
 /// operators those of the configuration too.
-#[utoipa::path(get, path = "/figures", tag = "servers", responses((status = 200, body = Figures)))]
+#[utoipa::path(
+    get,
+    path = "/figures",
+    tag = "servers",
+    params(OrganisationQuery),
+    responses((status = 200, body = Figures))
+)]
 pub(crate) async fn show_figures(State(state): Shared, caller: Caller) -> Json<Figures> {
     let servers: Vec<Arc<dyn Upstream>> = visible_servers(&state, &caller);
     let mut counted = Vec::new();

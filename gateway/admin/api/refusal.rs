@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use axum::http::StatusCode;
+use lockgate_authn::DEFAULT_ORGANISATION;
 use lockgate_registry::{Registry, RegistryError};
 
 use super::problem::Problem;
@@ -21,6 +22,26 @@ impl ApiState {
         }
         let detail = "this gateway has no store: organisations have nothing of their own here";
         Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "STORE_UNAVAILABLE", detail))
+    }
+
+    /// Whether an organisation was created, has something, or has a key.
+    pub(crate) async fn knows_organisation(&self, name: &str) -> bool {
+        if name == DEFAULT_ORGANISATION || self.has_keys(name) {
+            return true;
+        }
+        let Some(registry) = self.operations.registry() else { return false };
+        if registry.has_organisation(name) {
+            return true;
+        }
+        // Another gateway may have created it just now.
+        registry.refresh().await.is_ok() && registry.has_organisation(name)
+    }
+
+    /// Whether a key that is not revoked names an organisation.
+    pub(crate) fn has_keys(&self, organisation: &str) -> bool {
+        let keys = self.operations.keys();
+        let mut own = keys.iter().filter(|key| key.organisation.as_deref() == Some(organisation));
+        own.any(|key| key.revoked.is_none())
     }
 }
 
@@ -47,8 +68,11 @@ fn status_of(error: &RegistryError) -> StatusCode {
         RegistryError::IntegrationNotFound
         | RegistryError::AgentNotFound
         | RegistryError::EntryNotFound
+        | RegistryError::OrganisationNotFound
         | RegistryError::NotAssigned => StatusCode::NOT_FOUND,
         RegistryError::AlreadyAssigned
+        | RegistryError::OrganisationExists
+        | RegistryError::OrganisationNotEmpty
         | RegistryError::NameTaken
         | RegistryError::SlugTaken(_)
         | RegistryError::TooMany { .. } => StatusCode::CONFLICT,

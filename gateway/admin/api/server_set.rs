@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 
 use super::body::Body;
 use super::change::Change;
-use super::conditions::{ChangeHeaders, ChangeQuery};
+use super::conditions::{ChangeHeaders, ChangeQuery, OrganisationQuery};
 use super::integrations::{AuthMethod, Warning, entity_tag, secret};
 use super::problem::Problem;
 use super::state::Shared;
@@ -138,7 +138,7 @@ impl WantedServer {
     put,
     path = "/servers",
     tag = "servers",
-    params(ChangeQuery, ChangeHeaders),
+    params(ChangeQuery, OrganisationQuery, ChangeHeaders),
     request_body = ServerSet,
     responses(
         (status = 200, body = ServerSetChange),

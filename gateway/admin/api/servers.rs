@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
 use lockgate_authn::Role;
 use lockgate_upstream::{ListKind, State as ServerState, Upstream};
 use serde::{Deserialize, Serialize};
@@ -14,6 +14,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::access::Caller;
+use super::conditions::OrganisationQuery;
 use super::figures::{
     RecentStep, ServerMetrics, list_recent, may_see_figures, rank_ms, rank_number, write_time,
 };
@@ -223,10 +224,6 @@ pub(crate) struct ServersQuery {
     #[serde(default)]
     #[param(inline)]
     order: Option<SortOrder>,
-    /// For operators: what this organisation has, and what all share. Default: their own.
-    #[serde(default)]
-    #[param(max_length = 256)]
-    organization_id: Option<String>,
 }
 
 /// States of servers.
@@ -282,27 +279,6 @@ impl ServersQuery {
     }
 }
 
-/// The servers that a caller may know of; of its own organisation unless it is an operator who asks
-/// for another.
-///
-/// # Errors
-/// The caller may not look there.
-fn list_visible(
-    state: &ApiState,
-    caller: &Caller,
-    organisation: Option<&str>,
-) -> Result<Vec<Arc<dyn Upstream>>, Problem> {
-    match organisation {
-        Some(other) if caller.role == Role::Operator => Ok(state.gateway.servers_for(other)),
-        Some(other) if other != caller.organisation() => {
-            let detail =
-                "`organizationId`: only operators look at another organisation than theirs";
-            Err(Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail))
-        }
-        _ => Ok(visible_servers(state, caller)),
-    }
-}
-
 /// The servers that a caller may know of: for operators all that its organisation may have, for
 /// administrators those of the organisation and what policy shows, for others the latter.
 pub(crate) fn visible_servers(state: &ApiState, caller: &Caller) -> Vec<Arc<dyn Upstream>> {
@@ -346,7 +322,7 @@ pub(crate) fn unknown_server() -> Problem {
     get,
     path = "/servers",
     tag = "servers",
-    params(ServersQuery),
+    params(ServersQuery, OrganisationQuery),
     responses((
         status = 200,
         body = Page<Server>,
@@ -359,12 +335,11 @@ pub(crate) async fn list_servers(
     Query(query): Query<ServersQuery>,
 ) -> Result<(HeaderMap, Json<Page<Server>>), Problem> {
     let mut all = Vec::new();
-    let organisation = query.organization_id.as_deref().unwrap_or(caller.organisation());
     let tag = match state.operations.registry() {
-        Some(registry) => entity_tag(registry.set_version(organisation)),
+        Some(registry) => entity_tag(registry.set_version(caller.organisation())),
         None => HeaderMap::new(),
     };
-    for server in list_visible(&state, &caller, query.organization_id.as_deref())? {
+    for server in visible_servers(&state, &caller) {
         if query.admits(&*server) {
             all.push(Server::new(&state, &caller, &*server));
         }
@@ -377,7 +352,7 @@ pub(crate) async fn list_servers(
     get,
     path = "/servers/{name}",
     tag = "servers",
-    params(("name" = String, Path)),
+    params(("name" = String, Path), OrganisationQuery),
     responses((status = 200, body = Server), (status = 404, description = "No such server"))
 )]
 pub(crate) async fn show_server(

@@ -13,7 +13,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::access::Caller;
-use super::conditions::TrialQuery;
+use super::conditions::{ChangeQuery, OrganisationQuery};
 use super::page::{Page, PageQuery};
 use super::problem::Problem;
 use super::query::Query;
@@ -64,7 +64,7 @@ impl ConsoleSession {
     get,
     path = "/sessions",
     tag = "sessions",
-    params(PageQuery),
+    params(PageQuery, OrganisationQuery),
     responses((status = 200, body = Page<ConsoleSession>))
 )]
 pub(crate) async fn list_sessions(
@@ -89,7 +89,7 @@ pub(crate) async fn list_sessions(
     delete,
     path = "/sessions/{id}",
     tag = "sessions",
-    params(("id" = String, Path), TrialQuery),
+    params(("id" = String, Path), ChangeQuery, OrganisationQuery),
     responses(
         (status = 204, description = "It has ended"),
         (status = 200, body = ConsoleSession, description = "`dryRun`"),
@@ -100,7 +100,7 @@ pub(crate) async fn end_session(
     State(state): Shared,
     caller: Caller,
     Path(id): Path<String>,
-    Query(query): Query<TrialQuery>,
+    Query(query): Query<ChangeQuery>,
 ) -> Result<Response, Problem> {
     let mut sessions = state.sessions.list().into_iter();
     let known = sessions.find(|one| one.name == id && may_see(&caller, &one.principal));
@@ -131,7 +131,7 @@ pub(crate) async fn end_session(
 }
 
 fn may_see(caller: &Caller, principal: &Principal) -> bool {
-    caller.role == Role::Operator || principal.organisation() == caller.organisation()
+    caller.sees_all() || principal.organisation() == caller.organisation()
 }
 
 fn role_of(state: &ApiState, principal: &Principal) -> Role {

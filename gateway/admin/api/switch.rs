@@ -13,7 +13,7 @@ use lockgate_upstream::{State as ServerState, Upstream};
 use serde_json::json;
 
 use super::access::Caller;
-use super::conditions::TrialQuery;
+use super::conditions::{ChangeQuery, OrganisationQuery};
 use super::problem::Problem;
 use super::query::Query;
 use super::recorded::{ChangeRecord, make_recorded};
@@ -27,14 +27,14 @@ use super::state::{ApiState, Shared, Switch};
     post,
     path = "/servers/{name}/connect",
     tag = "servers",
-    params(("name" = String, Path), TrialQuery),
+    params(("name" = String, Path), ChangeQuery, OrganisationQuery),
     responses((status = 200, body = Server), (status = 404, description = "No such server"))
 )]
 pub(crate) async fn connect_server(
     State(state): Shared,
     caller: Caller,
     Path(name): Path<String>,
-    Query(query): Query<TrialQuery>,
+    Query(query): Query<ChangeQuery>,
 ) -> Result<Json<Server>, Problem> {
     let server = find_controlled(&state, &caller, &name)?;
     switch(&state, &caller, &*server, Switch::Connect, &query).await
@@ -49,14 +49,14 @@ pub(crate) async fn connect_server(
     post,
     path = "/servers/{name}/disconnect",
     tag = "servers",
-    params(("name" = String, Path), TrialQuery),
+    params(("name" = String, Path), ChangeQuery, OrganisationQuery),
     responses((status = 200, body = Server), (status = 404, description = "No such server"))
 )]
 pub(crate) async fn disconnect_server(
     State(state): Shared,
     caller: Caller,
     Path(name): Path<String>,
-    Query(query): Query<TrialQuery>,
+    Query(query): Query<ChangeQuery>,
 ) -> Result<Json<Server>, Problem> {
     let server = find_controlled(&state, &caller, &name)?;
     switch(&state, &caller, &*server, Switch::Disconnect, &query).await
@@ -67,14 +67,14 @@ pub(crate) async fn disconnect_server(
     post,
     path = "/servers/{name}/toggle",
     tag = "servers",
-    params(("name" = String, Path), TrialQuery),
+    params(("name" = String, Path), ChangeQuery, OrganisationQuery),
     responses((status = 200, body = Server), (status = 404, description = "No such server"))
 )]
 pub(crate) async fn toggle_server(
     State(state): Shared,
     caller: Caller,
     Path(name): Path<String>,
-    Query(query): Query<TrialQuery>,
+    Query(query): Query<ChangeQuery>,
 ) -> Result<Json<Server>, Problem> {
     let server = find_controlled(&state, &caller, &name)?;
     let to = match server.status().state {
@@ -91,7 +91,7 @@ pub(crate) async fn toggle_server(
     post,
     path = "/servers/{name}/reconnect",
     tag = "servers",
-    params(("name" = String, Path), TrialQuery),
+    params(("name" = String, Path), ChangeQuery, OrganisationQuery),
     responses(
         (status = 200, body = Server),
         (status = 404, description = "No such server"),
@@ -102,7 +102,7 @@ pub(crate) async fn reconnect_server(
     State(state): Shared,
     caller: Caller,
     Path(name): Path<String>,
-    Query(query): Query<TrialQuery>,
+    Query(query): Query<ChangeQuery>,
 ) -> Result<Json<Server>, Problem> {
     let server = find_controlled(&state, &caller, &name)?;
     if server.status().state == ServerState::Disabled {
@@ -139,7 +139,7 @@ async fn switch(
     caller: &Caller,
     server: &dyn Upstream,
     to: Switch,
-    query: &TrialQuery,
+    query: &ChangeQuery,
 ) -> Result<Json<Server>, Problem> {
     let name = server.slug();
     let own = server.organisation().cloned();

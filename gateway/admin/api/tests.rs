@@ -140,6 +140,37 @@ fn a_body_is_required_where_a_member_of_it_is() {
 }
 
 #[test]
+fn creations_depend_on_no_version() {
+    let mut creations = 0;
+    for (method, path, operation) in operations(&described()) {
+        let Some(parameters) = operation["parameters"].as_array() else { continue };
+        let takes = |name: &str| parameters.iter().any(|parameter| parameter["name"] == name);
+        if operation["responses"].get("201").is_some() && takes("Idempotency-Key") {
+            assert!(!takes("If-Match"), "{method} {path}");
+            creations += 1;
+        }
+    }
+    assert_eq!(creations, 4);
+}
+
+#[test]
+fn operators_name_an_organisation_wherever_it_has_something() {
+    let others = ["/", "/openapi.json", "/events", "/settings", "/policies/", "/approvals"];
+    for (method, path, operation) in operations(&described()) {
+        let is_of_none = others.iter().any(|start| match start.len() {
+            1 => path == *start,
+            _ => path.starts_with(start),
+        });
+        if is_of_none || path.starts_with("/organisations") || path.ends_with("/available") {
+            continue;
+        }
+        let parameters = operation["parameters"].as_array();
+        let mut parameters = parameters.into_iter().flatten();
+        assert!(parameters.any(|one| one["name"] == "organizationId"), "{method} {path}");
+    }
+}
+
+#[test]
 fn the_page_shows_every_operation_and_loads_nothing() {
     let (_, description, table) = routes::table().into_parts();
     let document = document::write(&description, &table);

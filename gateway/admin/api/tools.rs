@@ -14,6 +14,7 @@ use utoipa::ToSchema;
 use super::access::Caller;
 use super::body::Body;
 use super::call::{CallResult, Params, call, param};
+use super::conditions::OrganisationQuery;
 use super::figures::{ToolMetrics, may_see_figures, rank_ms, rank_number};
 use super::page::{Page, PageQuery, SortOrder, Sorting, find_named};
 use super::problem::Problem;
@@ -212,7 +213,7 @@ fn show(tool: SeenTool) -> Result<Json<Tool>, Problem> {
     get,
     path = "/tools",
     tag = "tools",
-    params(ToolsQuery),
+    params(ToolsQuery, OrganisationQuery),
     responses((status = 200, body = Page<Tool>))
 )]
 pub(crate) async fn list_tools(
@@ -240,7 +241,7 @@ pub(crate) async fn list_tools(
     get,
     path = "/tools/{name}",
     tag = "tools",
-    params(("name" = String, Path)),
+    params(("name" = String, Path), OrganisationQuery),
     responses((status = 200, body = Tool), (status = 404, description = "No such tool"))
 )]
 pub(crate) async fn show_tool(
@@ -258,7 +259,7 @@ pub(crate) async fn show_tool(
     post,
     path = "/tools/{name}/metrics/reset",
     tag = "tools",
-    params(("name" = String, Path)),
+    params(("name" = String, Path), OrganisationQuery),
     responses((status = 200, body = Tool), (status = 404, description = "No such tool"))
 )]
 pub(crate) async fn reset_metrics(
@@ -293,7 +294,7 @@ pub(crate) async fn reset_metrics(
     post,
     path = "/tools/{name}/execute",
     tag = "tools",
-    params(("name" = String, Path)),
+    params(("name" = String, Path), OrganisationQuery),
     request_body = Execution,
     responses(
         (status = 200, body = ToolResult),

@@ -84,6 +84,21 @@ fn certificates_without_a_usable_name_are_nobody() {
     }
 }
 
+#[test]
+fn an_organisation_that_is_no_name_is_refused() {
+    let of = |name: &str| {
+        read(|params| {
+            params.distinguished_name.push(DnType::CommonName, "ci");
+            params.distinguished_name.push(DnType::OrganizationName, name);
+        })
+    };
+    assert!(of("Acme, Inc.").is_ok());
+    for name in ["Acme ", "a/b", "a\u{a0}b"] {
+        let error = of(name).unwrap_err();
+        assert!(matches!(error, ClientCertificateError::Organisation(_)), "{name:?}: {error}");
+    }
+}
+
 /// Programs read the first of them, or the last.
 #[test]
 fn of_two_names_of_one_kind_none_counts() {

@@ -55,6 +55,17 @@ fn without_a_usable_subject_there_is_nobody() {
     assert!(identity_of(json!({}), &Claims::default()).is_none());
 }
 
+/// Its holder must not be taken for a member of the default organisation.
+#[test]
+fn an_organisation_that_is_no_name_is_no_identity() {
+    let places = Claims { organisation: Some("org".into()), ..Claims::default() };
+    for name in ["acme ", "a\0", "a\u{a0}b", "a/b", ""] {
+        assert!(identity_of(json!({"sub": "a", "org": name}), &places).is_none(), "{name:?}");
+    }
+    let named = identity_of(json!({"sub": "a", "org": "Acme GmbH & Co. KG"}), &places).unwrap();
+    assert_eq!(named.organisation(), "Acme GmbH & Co. KG");
+}
+
 #[test]
 fn what_a_token_grants_is_bounded() {
     let many: Vec<String> = (0..5000).map(|n| format!("r{n}")).collect();

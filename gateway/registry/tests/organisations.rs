@@ -47,6 +47,40 @@ async fn organisations_are_those_that_something_is_stored_of() {
 }
 
 #[tokio::test]
+async fn an_empty_organisation_is_created_and_deleted_everywhere() {
+    let rig = Rig::new().await;
+    let operator = actor("acme", "operator", Role::Operator);
+    let other = rig.another(&[KEY]).await;
+    let created = rig.registry.create_organisation(&operator, &plain()).await.unwrap();
+    assert_eq!(created.after.unwrap().id, "acme");
+    let error = other.create_organisation(&operator, &plain()).await.unwrap_err();
+    assert_eq!(error.code(), "ORGANIZATION_ALREADY_EXISTS");
+    other.refresh().await.unwrap();
+    assert!(other.has_organisation("acme") && rig.registry.has_organisation("acme"));
+    let made = rig.create(&operator, new("One")).await;
+    let error = rig.registry.delete_organisation(&operator, &plain()).await.unwrap_err();
+    assert_eq!(error.code(), "ORGANIZATION_NOT_EMPTY");
+    rig.registry.delete_integration(&operator, &made.id, &plain()).await.unwrap();
+    let dry = ChangeOptions { dry_run: true, ..plain() };
+    assert!(rig.registry.delete_organisation(&operator, &dry).await.unwrap().is_dry_run);
+    assert!(rig.registry.has_organisation("acme"));
+    let mut changes = other.changes();
+    rig.registry.delete_organisation(&operator, &plain()).await.unwrap();
+    assert!(!rig.registry.has_organisation("acme"));
+    other.refresh().await.unwrap();
+    assert!(!other.has_organisation("acme"));
+    while &*changes.try_recv().unwrap() != "acme" {}
+    let error = rig.registry.delete_organisation(&operator, &plain()).await.unwrap_err();
+    assert_eq!(error.code(), "ORGANIZATION_NOT_FOUND");
+    assert!(!rig.registry.has_organisation("acme"), "nor does asking create it");
+    for name in ["", "a\0", "a ", "a/b"] {
+        let operator = actor(name, "operator", Role::Operator);
+        let error = rig.registry.create_organisation(&operator, &plain()).await.unwrap_err();
+        assert_eq!((error.code(), error.pointer()), ("INVALID_FIELD", Some("/id")), "{name:?}");
+    }
+}
+
+#[tokio::test]
 async fn after_a_restore_organisations_are_gone_and_those_that_are_as_they_were_are_no_news() {
     let rig = Rig::new().await;
     rig.create(&admin("acme"), new("One")).await;

@@ -47,7 +47,9 @@ pub async fn fill(api: &mut Api, plenty: Plenty, stand: &Stand) -> anyhow::Resul
         let servers: Vec<Value> = (0..plenty.integrations)
             .map(|number| describe(number, at < plenty.used, stand))
             .collect();
-        let path = format!("/servers?organizationId={}", organisation(at));
+        let name = organisation(at);
+        api.ask(Method::POST, "/organisations", &json!({"id": name}), StatusCode::CREATED).await?;
+        let path = format!("/servers?organizationId={name}");
         api.ask(Method::PUT, &path, &json!({"servers": servers}), StatusCode::OK).await?;
     }
     Ok(())

@@ -14,7 +14,7 @@ use super::validate::validate_predefined;
 use super::view::{Integration, answer_changed, describe_auth};
 use crate::api::body::Body;
 use crate::api::change::Change;
-use crate::api::conditions::{ChangeHeaders, ChangeQuery};
+use crate::api::conditions::{ChangeQuery, CreationHeaders, OrganisationQuery};
 use crate::api::page::{Page, PageQuery};
 use crate::api::problem::Problem;
 use crate::api::query::Query;
@@ -77,7 +77,7 @@ pub(crate) async fn list_catalogue(
     post,
     path = "/mcp-integrations/predefined",
     tag = "integrations",
-    params(ChangeQuery, ChangeHeaders),
+    params(ChangeQuery, OrganisationQuery, CreationHeaders),
     request_body = NewPredefinedIntegration,
     responses(
         (status = 201, body = Integration),

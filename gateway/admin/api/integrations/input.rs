@@ -44,10 +44,6 @@ pub(crate) struct ListQuery {
     /// Where the page begins: `nextCursor` of the page before.
     #[serde(default)]
     cursor: Option<String>,
-    /// For operators: another organisation than their own.
-    #[serde(default)]
-    #[param(max_length = 256)]
-    pub(super) organization_id: Option<String>,
 }
 
 /// Where an integration comes from.

@@ -20,7 +20,6 @@ use crate::api::access::Caller;
 use crate::api::conditions::{OrganisationQuery, make_actor};
 use crate::api::probe::{Candidate, Offered, ProbeFailure, ProbeStage};
 use crate::api::problem::Problem;
-use crate::api::query::Query;
 use crate::api::state::{ApiState, Shared};
 
 /// Seconds until a server that is being tried is done.
@@ -72,9 +71,8 @@ pub(crate) async fn validate_integration(
     State(state): Shared,
     caller: Caller,
     Path(id): Path<String>,
-    Query(query): Query<OrganisationQuery>,
 ) -> Result<Json<Validation>, Problem> {
-    let actor = make_actor(&caller, query.organization_id.as_deref())?;
+    let actor = make_actor(&caller);
     let registry = state.registry()?;
     let stored = registry.integration(&actor, &id)?;
     if !stored.enabled {
@@ -124,9 +122,8 @@ static NEXT_SAMPLE: AtomicUsize = AtomicUsize::new(0);
 pub(crate) async fn check_mcp(
     State(state): Shared,
     caller: Caller,
-    Query(query): Query<OrganisationQuery>,
 ) -> Result<Json<McpHealth>, Problem> {
-    let actor = make_actor(&caller, query.organization_id.as_deref())?;
+    let actor = make_actor(&caller);
     let snapshot = state.registry()?.snapshot(&actor.organisation);
     let count = snapshot.integrations.len();
     let at = NEXT_SAMPLE.fetch_add(1, Ordering::Relaxed).checked_rem(count);

@@ -5,14 +5,15 @@ use std::collections::HashSet;
 use axum::http::StatusCode;
 use lockgate_authn::key::{Key, parse_time, write_time};
 use lockgate_authn::{Identity, KEY, Principal, Role, is_scope};
+use lockgate_text::organisation::find_mistake;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use crate::api::access::Caller;
+use crate::api::access::{Caller, unknown_organisation};
 use crate::api::problem::Problem;
 use crate::api::state::ApiState;
 
-/// Longest name, organisation, role or agent, in bytes.
+/// Longest name, role or agent, in bytes.
 const MAX_TEXT: usize = 256;
 /// Roles, and scopes, of one key.
 const MAX_GRANTS: usize = 256;
@@ -47,11 +48,11 @@ pub(crate) struct NewKey {
 impl NewKey {
     pub(super) fn check(&self) -> Result<(), Problem> {
         check_text("/name", &self.name)?;
-        for (pointer, text) in [("/organizationId", &self.organization_id), ("/agent", &self.agent)]
-        {
-            if let Some(text) = text {
-                check_text(pointer, text)?;
-            }
+        if let Some(agent) = &self.agent {
+            check_text("/agent", agent)?;
+        }
+        if let Some(mistake) = self.organization_id.as_deref().and_then(find_mistake) {
+            return Err(Problem::in_body("/organizationId", mistake));
         }
         for (pointer, all) in [("/roles", &self.roles), ("/scopes", &self.scopes)] {
             if all.len() > MAX_GRANTS {
@@ -81,15 +82,22 @@ impl NewKey {
     }
 
     /// The organisation of the key, if this caller may make keys there.
-    pub(super) fn find_organisation(&self, caller: &Caller) -> Result<Option<String>, Problem> {
+    pub(super) async fn find_organisation(
+        &self,
+        state: &ApiState,
+        caller: &Caller,
+    ) -> Result<Option<String>, Problem> {
         if let Some(wanted) = &self.organization_id
             && wanted != caller.organisation()
         {
-            if caller.role == Role::Operator {
-                return Ok(Some(wanted.clone()));
+            if caller.role != Role::Operator {
+                let detail = "only operators make keys of another organisation than theirs";
+                return Err(forbidden("/organizationId", detail));
             }
-            let detail = "only operators make keys of another organisation than theirs";
-            return Err(forbidden("/organizationId", detail));
+            if !state.knows_organisation(wanted).await {
+                return Err(unknown_organisation().at("/organizationId"));
+            }
+            return Ok(Some(wanted.clone()));
         }
         Ok(caller.principal.named_organisation().map(str::to_owned))
     }

@@ -1,0 +1,76 @@
+//! Operations on organisations themselves: create one before it has anything, delete an empty one.
+//! One that a credential names needs no creation; its first change stores it.
+
+use lockgate_text::organisation::find_mistake;
+
+use crate::actor::{Actor, ChangeOptions, Changed};
+use crate::change::{Begun, Digest, Wanted};
+use crate::error::{InvalidField, RegistryError};
+use crate::organisation::Organisation;
+use crate::registry::Registry;
+
+impl Registry {
+    /// Whether an organisation is stored, as far as is known here.
+    #[must_use]
+    pub fn has_organisation(&self, id: &str) -> bool {
+        self.find_organisation(id).is_some()
+    }
+
+    /// Creates the actor's organisation.
+    ///
+    /// # Errors
+    /// [`RegistryError`].
+    pub async fn create_organisation(
+        &self,
+        actor: &Actor,
+        options: &ChangeOptions,
+    ) -> Result<Changed<Organisation>, RegistryError> {
+        let id = actor.organisation.to_string();
+        if let Some(mistake) = find_mistake(&id) {
+            return Err(InvalidField::new("/id", mistake, "choose another name").into());
+        }
+        let digest = Digest::new("create organisation");
+        let pending = match self.begin(actor, options, digest, Wanted::Nothing).await? {
+            Begun::Replayed(changed) => return Ok(changed),
+            Begun::New(pending) => pending,
+        };
+        if !pending.change.is_first() {
+            return Err(RegistryError::OrganisationExists);
+        }
+        let created_at = pending.change.now();
+        let created = Organisation { id, created_at, integrations: 0, agents: 0 };
+        self.finish(pending, actor, options, Changed::new(None, Some(created))).await
+    }
+
+    /// Deletes the actor's organisation, which has to be empty.
+    ///
+    /// # Errors
+    /// [`RegistryError`].
+    pub async fn delete_organisation(
+        &self,
+        actor: &Actor,
+        options: &ChangeOptions,
+    ) -> Result<Changed<Organisation>, RegistryError> {
+        // Where no such name is stored, the store is not asked.
+        if find_mistake(&actor.organisation).is_some() {
+            return Err(RegistryError::OrganisationNotFound);
+        }
+        let digest = Digest::new("delete organisation");
+        let mut pending = match self.begin(actor, options, digest, Wanted::Nothing).await? {
+            Begun::Replayed(changed) => return Ok(changed),
+            Begun::New(pending) => pending,
+        };
+        if pending.change.is_first() {
+            return Err(RegistryError::OrganisationNotFound);
+        }
+        if !pending.change.delete_organisation().await? {
+            return Err(RegistryError::OrganisationNotEmpty);
+        }
+        let now = pending.change.now();
+        let id = actor.organisation.to_string();
+        let known = self.find_organisation(&id);
+        let empty = Organisation { id, created_at: now, integrations: 0, agents: 0 };
+        let changed = Changed::new(Some(known.unwrap_or(empty)), None);
+        self.finish(pending, actor, options, changed).await
+    }
+}

@@ -1,0 +1,27 @@
+//! Names of organisations. They come from keys, tokens, certificates and requests, and are compared
+//! byte for byte, so two that look alike must not both be names.
+
+/// Longest name, in bytes.
+pub const MAX_BYTES: usize = 256;
+
+/// Signs beside letters and digits. There is no slash, which separates an organisation from its
+/// server in records.
+const SIGNS: &str = "-_.:,;@+&'()#!=$%~";
+
+/// Returns what is wrong with a name, to be read after "it"; `None` for a good one.
+#[must_use]
+pub fn find_mistake(name: &str) -> Option<&'static str> {
+    if name.is_empty() || name.len() > MAX_BYTES {
+        return Some("must have 1 to 256 bytes");
+    }
+    if name.starts_with(' ') || name.ends_with(' ') || name.contains("  ") {
+        return Some("must not begin or end with a space, or have two in a row");
+    }
+    if name.chars().all(|c| c == ' ' || c.is_alphanumeric() || SIGNS.contains(c)) {
+        return None;
+    }
+    Some("must have only letters, digits, single spaces and the signs -_.:,;@+&'()#!=$%~")
+}
+
+#[cfg(test)]
+mod tests;
