@@ -1,5 +1,5 @@
-"""Every operation of the gateway's own OpenAPI document, asked by Schemathesis, and a session of a client that is made from it; on a
-store of SQLite and on one of PostgreSQL."""
+"""Every operation of the gateway's own OpenAPI document, asked by Schemathesis, and clients that are made from it; on a store of SQLite
+and on one of PostgreSQL at the same time."""
 
 import json
 import os
@@ -10,8 +10,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -21,6 +24,19 @@ SEED = os.environ.get("SEED", "20261123")
 EXAMPLES = os.environ.get("EXAMPLES", "6")
 # A schema does not say all that is refused: cursors of another list, names that are taken, addresses that nobody may reach.
 LEFT_OUT = "positive_data_acceptance"
+# What says of an operation only that it was not reached.
+UNREACHED = {401, 403, 404}
+# The caller is the single key of the configuration: no operation of the API takes that away.
+KEY = secrets.token_hex(24)
+# One tool waits for approval, so that there is something to approve; one that only ends when it is cancelled is left out.
+POLICIES = """policies:
+  - { name: all, effect: allow }
+  - { name: endless, effect: deny, what: { words: [cancellation] } }
+  - name: asked
+    effect: ask
+    what: { tools: [fixture/test_image_content] }
+    approval: { by: { principals: ["key|default"] } }
+"""
 
 
 def wait_for(what, look):
@@ -77,13 +93,14 @@ def fixture():
 
 
 class Gateway:
-    def __init__(self, folder, log, key):
-        self.folder, self.log, self.key = folder, log, key
+    def __init__(self, folder, log):
+        self.folder, self.log = folder, log
         self.url = wait_for("the gateway listens", lambda: find_url(log))
 
-    def ask(self, path):
-        headers = {"authorization": f"Bearer {self.key}"}
-        with urllib.request.urlopen(urllib.request.Request(f"{self.url}{path}", headers=headers), timeout=10) as answer:
+    def ask(self, path, body=None):
+        headers = {"authorization": f"Bearer {KEY}", "content-type": "application/json"}
+        data = None if body is None else json.dumps(body).encode()
+        with urllib.request.urlopen(urllib.request.Request(f"{self.url}{path}", data, headers), timeout=10) as answer:
             return answer.read()
 
 
@@ -100,36 +117,47 @@ def gateway(server, store):
         ring.write_text(secrets.token_hex(24))
         ring.chmod(0o600)
         config = {
-            "auth": {"keys_file": "keys.yaml"},
+            "auth": {"key": KEY, "keys_file": "keys.yaml"},
+            "admin": {"operators": ["principal:key|default"]},
+            "policy": {"files": ["policies.yaml"]},
+            "builtin": {"example": True},
             "store": {"keys": [f"file:{ring}"], **({"url": "file:url"} if store else {})},
             "audit": {"output": "file", "file": "audit.jsonl"},
             "pins": {"file": "lockgate.pins.json", "new": "report", "changed": "report"},
             "catalogue": {"fixture": {"url": server, "title": "Fixture"}},
-            "servers": {"fixture": {"url": server}},
+            "servers": {"fixture": {"url": server}, "switched": {"url": server}},
         }
         if store:
             (folder / "url").write_text(store)
             (folder / "url").chmod(0o600)
+        (folder / "policies.yaml").write_text(POLICIES)
         file = folder / "lockgate.json"
         file.write_text(json.dumps(config))
-        made = subprocess.run([BIN, "keys", "create", "operator", "--role", "operator", "--config", file], cwd=folder,
-                              capture_output=True, text=True)
+        made = subprocess.run([BIN, "keys", "create", "member", "--config", file], cwd=folder, capture_output=True, text=True)
         if made.returncode:
             raise SystemExit(made.stderr)
         log = folder / "log"
         with open(log, "w") as out, running([BIN, "serve", "--listen", "127.0.0.1:0", "--config", file], cwd=folder, stderr=out):
-            yield Gateway(folder, log, made.stdout.split()[0])
+            gate = Gateway(folder, log)
+            # Another organisation than the caller's, with something in it.
+            gate.ask("/api/organisations", {"id": "acme"})
+            gate.ask("/api/mcp-integrations/custom?organizationId=acme", {"name": "Docs", "serverUrl": server})
+            yield gate
 
 
-def schemathesis(gate, report):
+def schemathesis(gate, server, report):
     """All operations but the stream of events, which does not end, and the document, which it has read already."""
+    answers = gate.folder / "answers"
     command = [Path(TOOLS, "python/bin/st"), "--config-file", Path(__file__).with_name("schemathesis.toml"), "run",
                f"{gate.url}/api/openapi.json", "--url", f"{gate.url}/api",
-               "--header", f"Authorization: Bearer {gate.key}", "--exclude-path", "/events", "--exclude-checks", LEFT_OUT,
+               "--header", f"Authorization: Bearer {KEY}", "--exclude-path", "/events", "--exclude-checks", LEFT_OUT,
                "--request-timeout", "35", "--max-examples", EXAMPLES, "--continue-on-failure", "--no-color"]
     if SEED != "random":
         command += ["--seed", SEED, "--generation-deterministic"]
-    done = subprocess.run([str(word) for word in command], cwd=gate.folder, capture_output=True, text=True, timeout=600)
+    hooks = {"SCHEMATHESIS_HOOKS": "real_ids", "PYTHONPATH": str(Path(__file__).parent), "API_GATEWAY": gate.url, "API_KEY": KEY,
+             "API_SERVER": server, "API_ANSWERS": str(answers), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run([str(word) for word in command], cwd=gate.folder, capture_output=True, text=True, timeout=600,
+                          env={**os.environ, **hooks})
     operations = re.search(r"Tested: (\d+)", done.stdout)
     cases = re.search(r"(\d+) generated", done.stdout)
     if done.returncode or not operations or not cases:
@@ -137,24 +165,61 @@ def schemathesis(gate, report):
         raise AssertionError(f"{done.stdout[-6000:]}\n{done.stderr[-2000:]}\nall of it: {report}")
     wanted = sum(len(item) for item in json.loads(gate.ask("/api/openapi.json"))["paths"].values()) - 2
     assert int(operations[1]) == wanted, f"{operations[1]} of {wanted} operations"
-    return f"{operations[1]} operations, {cases[1]} requests"
+    reached, succeeded = check_reached(answers, wanted)
+    return f"{operations[1]} operations, {reached} reached, {succeeded} with success; {cases[1]} requests"
+
+
+def check_reached(answers, wanted):
+    """An operation that only ever answered 401, 403 or 404 was not tested at all."""
+    found = defaultdict(set)
+    for line in answers.read_text().splitlines():
+        label, status = line.split("\t")
+        found[label].add(int(status))
+    # The document is not counted among those that are wanted.
+    found.pop("GET /openapi.json", None)
+    unreached = {label: sorted(statuses) for label, statuses in found.items() if statuses <= UNREACHED}
+    assert not unreached, f"never reached: {unreached}"
+    assert len(found) == wanted, f"{len(found)} of {wanted} operations have an answer"
+    return len(found), sum(any(status < 400 for status in statuses) for statuses in found.values())
+
+
+def run(*command, cwd):
+    done = subprocess.run([str(word) for word in command], cwd=cwd, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, f"{command[0]}: {done.stdout}{done.stderr}"
+    return done.stdout + done.stderr
+
+
+def document(gate):
+    """It is OpenAPI 3.1 by the official schema, and one generator of clients takes all of it."""
+    tools = Path(TOOLS)
+    (tools / "document.json").write_bytes(gate.ask("/api/openapi.json"))
+    run(tools / "python/bin/openapi-spec-validator", "--schema", "3.1", "document.json", cwd=tools)
+    (tools / "generator.yaml").write_text("post_hooks: []\n")
+    said = run(tools / "python/bin/openapi-python-client", "generate", "--path", "document.json", "--config", "generator.yaml",
+               "--output-path", "python_client", "--overwrite", "--meta", "none", "--fail-on-warning", cwd=tools)
+    run(tools / "python/bin/python", "-m", "compileall", "-q", "python_client", cwd=tools)
+    made = len(list((tools / "python_client/api").glob("*/*.py")))
+    wanted = sum(len(item) for item in json.loads(gate.ask("/api/openapi.json"))["paths"].values())
+    assert made >= wanted, f"{made} of {wanted} operations: {said}"
+    return f"valid, and {wanted} operations in a client in Python"
+
+
+def compile_client():
+    """A client in TypeScript that is made from the document, and compiles."""
+    tools = Path(TOOLS)
+    for command in (["openapi-typescript/bin/cli.js", "document.json", "-o", "schema.d.ts"], ["typescript/bin/tsc", "-p", "tsconfig.json"]):
+        run("node", tools / "node_modules" / command[0], *command[1:], cwd=tools)
+    return "compiled"
 
 
 def session(gate, server):
-    """What is generated compiles, and does what it says."""
-    tools = Path(TOOLS)
-    (tools / "document.json").write_bytes(gate.ask("/api/openapi.json"))
-    for command in (["openapi-typescript/bin/cli.js", "document.json", "-o", "schema.d.ts"], ["typescript/bin/tsc", "-p", "tsconfig.json"]):
-        done = subprocess.run(["node", tools / "node_modules" / command[0], *command[1:]], cwd=tools, capture_output=True, text=True)
-        assert done.returncode == 0, f"{command[0]}: {done.stdout}{done.stderr}"
-    done = subprocess.run(["node", "out/session.js", gate.url, gate.key, server], cwd=tools, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.strip()
+    """The client does what it says."""
+    return run("node", "out/session.js", gate.url, KEY, server, cwd=Path(TOOLS)).strip()
 
 
 def first_event(gate):
     """The stream says what it is, and begins."""
-    headers = {"authorization": f"Bearer {gate.key}"}
+    headers = {"authorization": f"Bearer {KEY}"}
     request = urllib.request.Request(f"{gate.url}/api/events", headers=headers)
     with urllib.request.urlopen(request, timeout=10) as answer:
         assert answer.headers["content-type"].startswith("text/event-stream"), answer.headers
@@ -162,7 +227,7 @@ def first_event(gate):
 
 
 def main():
-    counts = {True: 0, False: 0}
+    counts, lock = {True: 0, False: 0}, threading.Lock()
     began = time.monotonic()
 
     def check(name, work):
@@ -171,19 +236,32 @@ def main():
             said, fits = work(), True
         except (AssertionError, subprocess.TimeoutExpired) as error:
             said, fits = error, False
-        counts[fits] += 1
+        with lock:
+            counts[fits] += 1
         print(f"{'ok  ' if fits else 'FAIL'} {name}: {said} ({time.monotonic() - start:.0f} s)", flush=True)
+
+    def check_store(store, gate, server):
+        report = Path(tempfile.gettempdir(), f"lockgate-api-{store}.txt")
+        check(f"the stream of events, {store}", lambda: first_event(gate))
+        check(f"schemathesis, {store}", lambda: schemathesis(gate, server, report))
+        broken = [line for line in gate.log.read_text().splitlines() if "panicked" in line]
+        check(f"nothing panicked, {store}", lambda: holds(not broken, broken))
+
+    def check_clients(gates, server):
+        check("the document", lambda: document(gates["SQLite"]))
+        check("a generated client", compile_client)
+        for store, gate in gates.items():
+            check(f"a session of the generated client, {store}", lambda gate=gate: session(gate, server))
 
     with ExitStack() as stack:
         server = stack.enter_context(fixture())
-        for store, url in (("SQLite", None), ("PostgreSQL", stack.enter_context(postgres()))):
-            gate = stack.enter_context(gateway(server, url))
-            report = Path(tempfile.gettempdir(), f"lockgate-api-{store}.txt")
-            check(f"a generated client, {store}", lambda gate=gate: session(gate, server))
-            check(f"the stream of events, {store}", lambda gate=gate: first_event(gate))
-            check(f"schemathesis, {store}", lambda gate=gate, report=report: schemathesis(gate, report))
-            broken = [line for line in gate.log.read_text().splitlines() if "panicked" in line]
-            check(f"nothing panicked, {store}", lambda broken=broken: holds(not broken, broken))
+        stores = {"SQLite": None, "PostgreSQL": stack.enter_context(postgres())}
+        gates = {store: stack.enter_context(gateway(server, url)) for store, url in stores.items()}
+        with ThreadPoolExecutor() as pool:
+            work = [pool.submit(check_store, store, gate, server) for store, gate in gates.items()]
+            work.append(pool.submit(check_clients, gates, server))
+            for one in work:
+                one.result()
     print(f"{time.monotonic() - began:.0f} s")
     print(f"{counts[True]} passed, {counts[False]} failed")
     sys.exit(0 if counts[True] and not counts[False] else 1)

@@ -54,6 +54,14 @@ const tool = await until('its tools are listed', async () => {
 const called = await api.POST('/tools/{name}/execute', { params: { path: { name: tool.name } }, body: { arguments: {} } });
 holds(called.response.status === 200, `it is called: ${JSON.stringify(called.error)}`);
 
+// Arguments are what the tool describes: the document leaves them open.
+const add = { params: { path: { name: 'example__add' } }, body: { arguments: { a: 1, b: 2 } } };
+const added = await api.POST('/tools/{name}/execute', add);
+holds(added.data?.structuredContent?.['sum'] === 3, `its arguments arrive: ${JSON.stringify(added.data ?? added.error)}`);
+const parameters = { name: 'example__add', arguments: { a: 20, b: 3 } };
+const over = await api.POST('/mcp/{method}', { params: { path: { method: 'tools/call' } }, body: parameters });
+holds((over.data as { structuredContent?: { sum?: number } } | undefined)?.structuredContent?.sum === 23, 'so do bare ones');
+
 // The agent's endpoint speaks MCP: the tool is there under the same name.
 const asked = await fetch(agent.data.endpoint.startsWith('http') ? agent.data.endpoint : gateway + agent.data.endpoint, {
   method: 'POST',
