@@ -35,8 +35,8 @@ pub(crate) type ClientAddress = (IpAddr, Option<u16>);
 const ADDED_BY_PROXIES: [&str; 6] =
     ["via", "cdn-loop", "cf-ray", "x-envoy-external-address", "x-remote-addr", "x-amzn-trace-id"];
 
-/// The peer of a request. A proxy on this machine makes every caller look like its user, so that any
-/// header of a proxy counts.
+/// The peer of a request. A proxy on this machine makes every caller look like its user, so that
+/// any header of a proxy counts.
 pub(crate) fn peer_of(remote: IpAddr, headers: &HeaderMap) -> Peer {
     let is_forwarded = remote.to_canonical().is_loopback()
         && headers.keys().any(|name| is_added_by_proxy(name.as_str()));

@@ -6,7 +6,7 @@ use lockgate_upstream::LogLevel;
 use parking_lot::Mutex;
 
 /// Counts messages against an interval and a burst.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     interval: Duration,
     /// How far messages may be ahead of one for each interval.
@@ -45,8 +45,7 @@ pub(crate) struct LogPace(Mutex<[Pace; 2]>);
 
 impl Default for LogPace {
     fn default() -> Self {
-        let pace = || Pace::new(LOG_INTERVAL, LOG_BURST);
-        Self(Mutex::new([pace(), pace()]))
+        Self(Mutex::new([Pace::new(LOG_INTERVAL, LOG_BURST); 2]))
     }
 }
 

@@ -134,7 +134,8 @@ impl Registry {
         }
     }
 
-    /// Notes the start of a run by a member of an organisation. What it gives must hear how it ended, or counts it as cancelled.
+    /// Notes the start of a run by a member of an organisation. What it gives must hear how it
+    /// ended, or counts it as cancelled.
     pub(crate) fn begin<'a>(&'a self, tool: &Entry, organisation: &'a str) -> Run<'a> {
         Run {
             registry: self,
@@ -168,8 +169,11 @@ pub(crate) struct Run<'a> {
 
 impl Drop for Run<'_> {
     fn drop(&mut self) {
-        let (ended, organisation) = (self.ended, self.organisation);
-        let event = Event::Executed { took: self.began.elapsed(), ended, organisation };
+        let event = Event::Executed {
+            took: self.began.elapsed(),
+            ended: self.ended,
+            organisation: self.organisation,
+        };
         self.registry.tell(&self.tool, event);
     }
 }

@@ -31,27 +31,30 @@ pub(crate) struct Credentials {
 impl Credentials {
     /// The credentials that a server is sent or started with; `None` if there are none.
     pub(crate) fn of(transport: &Transport) -> Option<Self> {
-        let mut values = Vec::new();
-        let mut add = |map: &BTreeMap<String, String>, any_name: bool| {
-            for (name, value) in map {
-                if is_credential(name, value) || any_name && is_random(value) {
-                    values.push(value.clone());
-                }
-            }
+        let parameters = match transport {
+            Transport::Stdio { .. } => BTreeMap::new(),
+            Transport::Http { url, .. } | Transport::Sse { url, .. } => parameters(url),
         };
-        match transport {
-            Transport::Stdio { env, .. } => add(env, false),
-            Transport::Http { url, headers } | Transport::Sse { url, headers } => {
-                add(headers, true);
-                add(&parameters(url), false);
+        let (Transport::Stdio { env: named, .. }
+        | Transport::Http { headers: named, .. }
+        | Transport::Sse { headers: named, .. }) = transport;
+        let has_headers = !matches!(transport, Transport::Stdio { .. });
+        let mut values = Vec::new();
+        for (name, value) in named.iter().chain(&parameters) {
+            let is_random = has_headers && named.contains_key(name) && is_random(value);
+            if is_credential(name, value) || is_random {
+                values.push(value.as_str());
             }
         }
-        Self::new(values.iter().map(String::as_str))
+        Self::new(values.into_iter())
     }
 
     /// All forms of the values of headers; `None` if there is nothing to look for.
     pub(crate) fn new<'a>(values: impl Iterator<Item = &'a str>) -> Option<Self> {
-        let mut forms: Vec<String> = values.flat_map(secrets).flat_map(|one| forms(&one)).collect();
+        let mut forms = Vec::new();
+        for secret in values.flat_map(secrets) {
+            forms.extend(forms_of(&secret));
+        }
         // A longer form goes first where one begins as another does.
         forms.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         forms.dedup();
@@ -186,7 +189,7 @@ fn secrets(value: &str) -> Vec<String> {
 }
 
 /// Texts of which one is in every text that holds the secret in one of the encodings.
-fn forms(secret: &str) -> Vec<String> {
+fn forms_of(secret: &str) -> Vec<String> {
     let quoted = serde_json::Value::from(secret).to_string();
     let escaped = quoted.trim_matches('"').to_owned();
     let mut forms = vec![secret.to_owned(), escaped.replace('/', "\\/"), escaped];

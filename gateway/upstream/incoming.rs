@@ -81,26 +81,31 @@ impl Intake {
         text: Bytes,
         depth: usize,
     ) -> Result<Result<Message, MessageError>, UpstreamError> {
-        let credentials = self.credentials.clone();
-        let parse = move |text: Bytes| {
-            let text = match credentials {
-                Some(credentials) => credentials.hide_in(text),
-                None => text,
-            };
-            jsonrpc::parse(text, depth, SentBy::Server)
-        };
         if text.len() <= LARGE {
-            return Ok(parse(text));
+            return Ok(parse(text, depth, self.credentials.as_deref()));
         }
         // Boxed, as is everything that is rare, so that the future of a call stays small.
         Box::pin(async move {
             let Ok(turn) = self.apart.turn(self.server).await else {
                 return Err(UpstreamError::no_turn());
             };
-            Ok(turn.run(move || parse(text)).await)
+            let credentials = self.credentials.clone();
+            Ok(turn.run(move || parse(text, depth, credentials.as_deref())).await)
         })
         .await
     }
+}
+
+fn parse(
+    text: Bytes,
+    depth: usize,
+    credentials: Option<&Credentials>,
+) -> Result<Message, MessageError> {
+    let text = match credentials {
+        Some(credentials) => credentials.hide_in(text),
+        None => text,
+    };
+    jsonrpc::parse(text, depth, SentBy::Server)
 }
 
 /// What became of a body.

@@ -37,13 +37,18 @@ pub enum Form {
 /// The schemes that the WHATWG's standard knows, of which it takes many spellings.
 const SPECIAL: [&str; 6] = ["file", "ftp", "http", "https", "ws", "wss"];
 
+/// Characters that a path has as they are, beside unreserved ones.
+const IN_PATH: &[u8] = b"!$&'()*,=:@/";
+/// The same of a query and a fragment.
+const IN_TAIL: &[u8] = b"!$&'()*,=:@/?#;";
+
 /// The form of a URI.
 ///
 /// Canonical is a URI of ASCII characters that the WHATWG's parser writes as it stands, with a
-/// scheme in lower case, at most one host, which has a name without upper case and without a dot at its end, and a path
-/// whose segments are not empty (but the last), do not end in a dot or a space, and have no `;`, `\`
-/// or `+`. Escapes have upper case, are of characters that need one, and decode once to text in
-/// NFC without control characters, separators and further escapes.
+/// scheme in lower case, at most one host, which has a name without upper case and without a dot at
+/// its end, and a path whose segments are not empty (but the last), do not end in a dot or a space,
+/// and have no `;`, `\` or `+`. Escapes have upper case, are of characters that need one, and
+/// decode once to text in NFC without control characters, separators and further escapes.
 #[must_use]
 pub fn form(uri: &str) -> Form {
     let (scheme, rest) = split(uri).unwrap_or(("", uri));
@@ -62,11 +67,12 @@ pub fn form(uri: &str) -> Form {
         return Form::Other;
     }
     let (host, segments) = if is_host { below.split_at(host.len()) } else { ("", below) };
-    let legal = |c| b"!$&'()*,=:@/".contains(&c);
-    let (Some(text), true) = (decode(below, legal, b"[]", host.len()), is_path(below)) else {
+    if !is_path(below) {
         return Form::Other;
-    };
-    if !is_path(&text) || text.contains(char::is_control) || !host.is_empty() && !is_named(&text) {
+    }
+    let Some(text) = decode(below, IN_PATH, host.len()) else { return Form::Other };
+    let is_named = host.is_empty() || is_named(&text);
+    if !is_path(&text) || text.contains(char::is_control) || !is_named {
         return Form::Other;
     }
     let separators = ["%2F", "%3F", "%23"].iter().any(|escape| segments.contains(escape));
@@ -108,14 +114,14 @@ fn is_path(path: &str) -> bool {
 /// Whether a query and fragment are written in one way. They may hold any separator, encoded or
 /// not, and encoded line ends.
 fn is_canonical_tail(tail: &str) -> bool {
-    let text = decode(tail, |c| b"!$&'()*,=:@/?#;".contains(&c), b"", 0);
+    let text = decode(tail, IN_TAIL, 0);
     text.is_some_and(|text| !text.contains(|c: char| c.is_control() && !"\t\n\r".contains(c)))
 }
 
 /// Decodes the escapes once; `None` where a character is not legal, or an escape is not needed, not
-/// in upper case, not of UTF-8 in NFC, or leaves another escape behind. Up to `end`, the characters
-/// `more` are legal too.
-fn decode(text: &str, legal: impl Fn(u8) -> bool, more: &[u8], end: usize) -> Option<String> {
+/// in upper case, not of UTF-8 in NFC, or leaves another escape behind. In a host, which ends at
+/// `end`, brackets are legal too.
+fn decode(text: &str, legal: &[u8], end: usize) -> Option<String> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut at = 0;
     while let Some(&byte) = text.as_bytes().get(at) {
@@ -129,7 +135,8 @@ fn decode(text: &str, legal: impl Fn(u8) -> bool, more: &[u8], end: usize) -> Op
             at += 3;
             continue;
         }
-        if !is_unreserved(byte) && !legal(byte) && !(at < end && more.contains(&byte)) {
+        let is_bracket = at < end && matches!(byte, b'[' | b']');
+        if !is_unreserved(byte) && !legal.contains(&byte) && !is_bracket {
             return None;
         }
         decoded.push(byte);
