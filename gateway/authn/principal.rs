@@ -29,7 +29,7 @@ impl Principal {
     #[must_use]
     pub fn acting_in(&self, organisation: &str) -> Self {
         let identity = Arc::new(self.identity.acting_in(organisation));
-        Self { identity, certificate: self.certificate.clone() }
+        Self { identity, ..self.clone() }
     }
 
     /// The same caller on a connection with this client certificate.

@@ -6,7 +6,7 @@ use super::*;
 fn create(name: &str, scopes: &[&str], expires: Option<&str>) -> Command {
     let scopes = scopes.iter().map(ToString::to_string).collect();
     let grants = Grants {
-        organisation: Some("acme: \"#1\"".into()),
+        organisation: Some("acme: '#1'".into()),
         roles: vec!["dev".into()],
         scopes,
         agent: None,
@@ -43,7 +43,7 @@ fn a_key_is_shown_once_and_can_be_revoked() {
         let listed = ask(&LIST, &file);
         assert_eq!(listed["keys"].as_array().unwrap().len(), 2);
         assert_eq!(listed["keys"][0]["name"], "ci: \"main\" #1\\");
-        assert_eq!(listed["keys"][0]["organisation"], "acme: \"#1\"");
+        assert_eq!(listed["keys"][0]["organisation"], "acme: '#1'");
         assert_eq!(listed["keys"][0]["scopes"], json!(["mcp:call", "a'b"]));
         assert_eq!(listed["keys"][0]["state"], "active");
         let table = run(&LIST, &file, false).unwrap();

@@ -61,8 +61,8 @@ pub struct Server {
     /// time, at most `timeout`.
     pub stall_timeout: Seconds<1, 300, 10>,
     /// Connections of a legacy server that belong to one client each, 1–4096; half of them, rounded
-    /// up, may be used by the modern calls of one caller. Idle ones are closed to make room. Default:
-    /// 16 with `command`, where each is a process, 1024 with `url`.
+    /// up, may be used by the modern calls of one caller. Idle ones are closed to make room.
+    /// Default: 16 with `command`, where each is a process, 1024 with `url`.
     pub client_connections: Option<Whole<1, 4096, 16>>,
     /// When a failing server is left alone for a while.
     pub breaker: Breaker,

@@ -1,7 +1,7 @@
 //! What a session's client is asked: a request of ours on one of its streams, and the answer that
-//! comes by POST. A form whose answer does not fit is sent once more. A question waits for a bounded
-//! time, and ends with its call and its session; the client is sent a cancellation of one that ends
-//! without an answer.
+//! comes by POST. A form whose answer does not fit is sent once more. A question waits for a
+//! bounded time, and ends with its call and its session; the client is sent a cancellation of one
+//! that ends without an answer.
 
 use std::time::Duration;
 
