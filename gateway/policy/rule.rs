@@ -148,10 +148,11 @@ impl What {
 
     /// Whether it is about every resource of its servers.
     pub(crate) fn is_of_all_resources(&self) -> bool {
-        let all = |globs: &Vec<Glob>| globs.iter().any(|glob| matches!(glob.glob(), "*" | "**"));
-        self.may_be_of_resources()
-            && self.categories.is_none()
-            && self.resources.as_ref().map_or(!self.names_kinds(), all)
+        let names_all = match &self.resources {
+            Some(globs) => globs.iter().any(|glob| matches!(glob.glob(), "*" | "**")),
+            None => true,
+        };
+        names_all && self.may_be_of_resources() && self.categories.is_none()
     }
 
     /// The patterns for one kind of thing. A completion without patterns of its own follows what it

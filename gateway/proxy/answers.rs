@@ -74,12 +74,11 @@ impl Question {
             return Ok(());
         }
         let Some(raw) = answer.member("content") else { return form.check(&Map::new()) };
-        let (Ok(Value::Object(content)), Ok(scanned)) =
-            (serde_json::from_slice(raw), Answer::read(raw))
-        else {
+        let Ok(Value::Object(content)) = serde_json::from_slice(raw) else {
             return Err("`content` must be an object".into());
         };
         form.check(&content)?;
+        let scanned = Answer::read(raw)?;
         let mut known = Object::open(object.key("content"));
         for member in &scanned.members {
             if form.names(&member.name(raw)) {

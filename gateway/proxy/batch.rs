@@ -54,7 +54,8 @@ pub(crate) async fn receive_batch(
     let exchange = Arc::new(own_exchange(exchange));
     let batch = Batch::default();
     for text in texts {
-        let (gateway, snapshot) = (Arc::clone(gateway), Arc::clone(snapshot));
+        let gateway = Arc::clone(gateway);
+        let snapshot = Arc::clone(snapshot);
         let answer =
             answer_one(gateway, snapshot, Arc::clone(&session), Arc::clone(&exchange), text);
         batch.pending.push(Box::pin(answer));
@@ -152,7 +153,8 @@ async fn answer_one(
     exchange: Arc<Exchange>,
     text: Bytes,
 ) -> Reply {
-    let (gateway, exchange) = (&gateway, &*exchange);
+    let gateway = &gateway;
+    let exchange = &*exchange;
     match jsonrpc::parse(text.clone(), snapshot.config.limits.depth, SentBy::Client) {
         Ok(Message::Response(response)) => gateway.take_answer(&session, exchange, &response),
         Ok(Message::Request(request) | Message::Notification(request)) => {

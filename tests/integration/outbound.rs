@@ -283,7 +283,8 @@ async fn a_servers_delay_is_passed_on() {
         }
         let last = blocks.iter().rfind(|block| block.contains("retry:")).expect("a delay");
         assert!(last.contains("retry: 700"), "{blocks:?}");
-        let id = last.lines().find_map(|line| line.strip_prefix("id:")).expect("an id").trim();
+        let mut ids = blocks.iter().flat_map(|block| block.lines());
+        let id = ids.rfind(|line| line.starts_with("id:")).expect("an id")[3..].trim();
         let resume = Request::bare("GET", "/mcp", "").with("Mcp-Session-Id", &session.id);
         let resume = resume.with("Accept", "text/event-stream").with("Last-Event-ID", id);
         let mut rest = resume.open(gate.address).await;

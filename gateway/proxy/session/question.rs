@@ -30,13 +30,9 @@ impl Session {
     /// # Errors
     /// What is wrong with it, for the client.
     pub(crate) fn answer(&self, response: &Response) -> Result<(), String> {
-        let (asked, is_late) = match response.number() {
-            Some(id) => self.state(|state| {
-                (state.questions.open.remove(&id), state.questions.cancelled.contains(&id))
-            }),
-            None => (None, false),
-        };
-        if is_late {
+        let id = response.number().unwrap_or(0);
+        let asked = self.state(|state| state.questions.open.remove(&id));
+        if asked.is_none() && self.state(|state| state.questions.cancelled.contains(&id)) {
             return Ok(());
         }
         let Some(Asked { question, waiting, is_repeatable, .. }) = asked else {
@@ -150,7 +146,8 @@ impl Session {
     pub(crate) fn cancel_questions(&self, log: &Log) {
         let mut open: Vec<u64> = self.state(|state| {
             let open = state.questions.open.iter();
-            open.filter(|(_, asked)| asked.stream == log.number).map(|(id, _)| *id).collect()
+            let on_stream = open.filter(|(_, asked)| asked.stream == log.number);
+            on_stream.map(|(id, _)| *id).collect()
         });
         open.sort_unstable();
         for id in open {
