@@ -185,8 +185,7 @@ fn find_lane(gateway: &Gateway, context: &RequestContext) -> Result<Option<Liste
     }
     let declared = (context.principal.clone(), context.caller.capabilities.clone());
     let most = context.snapshot.config.limits.sessions;
-    let next_key = || gateway.sessions.next_key();
-    gateway.modern_clients.listen(declared, most, next_key).map(Some)
+    gateway.modern_clients.listen(declared, most, || gateway.sessions.next_key()).map(Some)
 }
 
 impl Listener {

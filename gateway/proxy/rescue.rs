@@ -252,7 +252,7 @@ impl RequestError {
         let (limit, words) = match refused {
             LaneError::Profiles => (
                 "client_profiles",
-                "calls of this caller that declare 16 other sets of client capabilities run or wait",
+                "calls of this caller with 16 other sets of client capabilities run or wait",
             ),
             LaneError::Clients => ("sessions", "too many clients make calls (limits.sessions)"),
             LaneError::Calls => ("client_calls", "1,024 calls of this client run or wait"),

@@ -238,14 +238,13 @@ fn find_idlest(
     for held in slots.values().filter(|held| held.has_subscriptions()) {
         *subscribed.entry(held.owner.principal).or_default() += 1;
     }
-    let may_end = |held: &&Held| {
+    let idle = slots.values().filter(|held| {
         let principal = held.owner.principal;
         let is_over_share = subscribed.get(&principal).is_some_and(|count| *count > share);
         matches(held)
             && !held.is_in_use()
             && (!held.has_subscriptions() || principal != wanted_by.principal && is_over_share)
-    };
-    let idle = slots.values().filter(may_end);
+    });
     idle.min_by_key(|held| (held.has_subscriptions(), held.used)).map(|held| held.owner.key)
 }
 

@@ -255,13 +255,17 @@ async fn a_question_on_the_stream_of_a_session_reaches_its_call() {
     let client = Client::new(&gate);
     let (first, second) =
         tokio::join!(client.call("a__t", json!({})), client.call("a__t", json!({})));
-    for asked in [first.result(), second.result()] {
-        let yes = json!({"action": "accept", "content": {"ok": true}});
-        let done = client.answer("a__t", &asked, yes).await.result();
+    let yes = || json!({"action": "accept", "content": {"ok": true}});
+    let (first, second) = (first.result(), second.result());
+    let (first, second) =
+        tokio::join!(client.answer("a__t", &first, yes()), client.answer("a__t", &second, yes()));
+    for done in [first.result(), second.result()] {
         assert_eq!(done["resultType"], "complete", "{done}");
     }
     let answers = server.heard().into_iter().filter(|heard| heard.body["id"].as_u64() > Some(900));
-    let answers: Vec<_> = answers.map(|heard| heard.body["result"]["action"].clone()).collect();
+    let mut answers: Vec<_> = answers.map(|heard| heard.body["result"]["action"].clone()).collect();
+    // The session that its lists come from has no call that could be asked about.
+    answers.retain(|action| !action.is_null());
     assert_eq!(answers, ["accept", "accept"]);
 }
 

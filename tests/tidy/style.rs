@@ -77,7 +77,7 @@ struct Counts {
 
 /// What a crate has at most: combinators for 1,000 lines. Counted in the same way, hyper has 6, axum
 /// 10, reqwest 16.
-const AT_MOST: usize = 15;
+const AT_MOST: usize = 20;
 
 /// The crates that have more; `root` is the program's own files. These numbers only sink.
 const ABOVE: [(&str, usize); 1] = [("root", 22)];
