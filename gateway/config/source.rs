@@ -1,6 +1,7 @@
 //! Where configuration comes from: files (YAML, TOML, JSON), environment and flags, each read into
 //! one layer. It decides nothing about what a value means. Files are bounded in size and nesting.
 
+#[allow(clippy::result_large_err, reason = "serde takes figment's error as it is")]
 pub mod decode;
 pub mod environment;
 pub mod json;

@@ -21,9 +21,10 @@ class Fixture:
     asks_both_ways: bool = True
 
     def over_stdio(self, cache: Cache, era: str) -> dict:
-        """As a server in a gateway's configuration."""
+        """As a server in a gateway's configuration. The suite leaves questions unanswered, each of which keeps its process until
+        it times out: there is room for those of all legs."""
         command, *arguments = [*self.program(cache), "--stdio", "--era", era]
-        return {"command": command, "args": arguments}
+        return {"command": command, "args": arguments, "client_connections": 64}
 
     @contextlib.contextmanager
     def over_http(self, cache: Cache, era: str, folder: Path):
