@@ -159,6 +159,7 @@ export async function startWorld(config = {}) {
   world.key = await world.gateway.key('ada', '--role', 'operator');
   await world.gateway.key('מפתח 🔑 with a name that goes on and on until there is hardly any room for another word of it');
   await approveAll(world);
+  await createOrganisation(world, 'acme');
   return world;
 }
 
@@ -169,6 +170,12 @@ async function approveAll(world) {
   const tools = items.map(({ name, fingerprint }) => ({ name, fingerprint }));
   const { status, text } = await send(world.gateway.origin, 'POST', '/api/pins/approve', headers, JSON.stringify({ tools }));
   if (status !== 200) throw new Error(text);
+}
+
+async function createOrganisation(world, id) {
+  const headers = { authorization: `Bearer ${world.key}`, 'content-type': 'application/json' };
+  const { status, text } = await send(world.gateway.origin, 'POST', '/api/organisations', headers, JSON.stringify({ id }));
+  if (status !== 201) throw new Error(text);
 }
 
 export function endWorld() {
