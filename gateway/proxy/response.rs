@@ -279,13 +279,12 @@ fn rewrite(
 fn is_tool_result(permitted: &Permitted, answer: &Answer) -> bool {
     matches!(permitted.method(), Method::ToolsCall | Method::TasksResult)
         && answer.kind == AnswerKind::Complete
-        && answer.member("task").is_none()
 }
 
 /// The `content` of a tool's result that has none, which clients of every revision require: its
 /// structured content as text, unless policy has a say in that.
 pub(crate) fn missing_content(answer: &Answer, has_rule: bool) -> Option<Vec<u8>> {
-    if answer.member("content").is_some() {
+    if answer.member("content").is_some() || answer.member("task").is_some() {
         return None;
     }
     let mut content = b"[".to_vec();

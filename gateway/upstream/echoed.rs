@@ -1,8 +1,9 @@
 //! Credentials of a server that it sends back: removed as they are, as JSON escapes them,
-//! percent-encoded, and in base64 whatever stands before them. Other encodings are not found.
+//! percent-encoded, and in base64 at every offset. Other encodings are not found.
 
 use std::collections::BTreeMap;
 
+use aho_corasick::{AhoCorasick, MatchKind};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use bytes::Bytes;
@@ -18,12 +19,15 @@ const HIDDEN: &str = "[redacted]";
 /// What the name of a header, a variable or a parameter of a URL with a credential has.
 const NAMES: [&str; 8] =
     ["auth", "key", "token", "secret", "cookie", "passw", "passphrase", "credential"];
-/// Shortest value that counts as a credential whatever its header is called, and its fewest digits.
+/// Shortest value that counts as a credential in a header of any name, and its fewest digits.
 const RANDOM: usize = 20;
 const DIGITS: usize = 4;
 
 /// The credentials of one server in each form that is looked for.
 pub(crate) struct Credentials {
+    /// Finds any of the forms in one pass: most messages hold none. `None` if they are too long for
+    /// an automaton.
+    any: Option<AhoCorasick>,
     finders: Vec<Finder<'static>>,
     longest: usize,
 }
@@ -59,8 +63,9 @@ impl Credentials {
         forms.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         forms.dedup();
         let longest = forms.first()?.len();
+        let any = AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(&forms).ok();
         let finders = forms.iter().map(|form| Finder::new(form).into_owned()).collect();
-        Some(Self { finders, longest })
+        Some(Self { any, finders, longest })
     }
 
     /// The text without the credentials.
@@ -83,6 +88,9 @@ impl Credentials {
     /// The text with the credentials replaced, and the place behind the last of them; `None` if
     /// there are none.
     fn replaced(&self, text: &[u8]) -> Option<(Vec<u8>, usize)> {
+        if self.any.as_ref().is_some_and(|any| !any.is_match(text)) {
+            return None;
+        }
         let mut found = Vec::new();
         for finder in &self.finders {
             let length = finder.needle().len();
