@@ -5,34 +5,25 @@ use crate::Target;
 use crate::sql::Effort;
 use crate::target::Kind;
 
-/// Words of which the names of tools that list folders consist. Many servers say nothing else of
-/// such tools.
-const LISTING: [&str; 25] = [
-    "list",
-    "ls",
-    "dir",
-    "tree",
-    "stat",
-    "find",
-    "search",
-    "glob",
-    "show",
-    "view",
-    "get",
+/// The name of a tool that lists folders has one of these words, and no others than these and
+/// [`OBJECTS`]. Many servers mark such tools in no other way.
+const LISTING: [&str; 11] =
+    ["dir", "find", "get", "glob", "list", "ls", "search", "show", "stat", "tree", "view"];
+const OBJECTS: [&str; 14] = [
+    "content",
+    "contents",
+    "directories",
+    "directory",
+    "entries",
     "file",
     "files",
     "folder",
     "folders",
-    "directory",
-    "directories",
-    "path",
-    "entries",
-    "content",
-    "contents",
     "info",
-    "with",
-    "sizes",
+    "path",
     "recursive",
+    "sizes",
+    "with",
 ];
 
 /// What the rules of one call have led to so far.
@@ -59,11 +50,18 @@ impl Pass {
     }
 }
 
-/// Whether a name has only such words: `list_directory_with_sizes`, `directoryTree`.
+/// Returns whether a name is one of a tool that lists: `list_directory_with_sizes`,
+/// `directoryTree`. A noun alone (`file`) may be a tool that takes an action as an argument.
 fn is_name_of_listing(name: &str) -> bool {
-    let mut words = name.split(|c: char| !c.is_ascii_alphanumeric()).flat_map(parts_of_word);
+    let words: Vec<&str> =
+        name.split(|c: char| !c.is_ascii_alphanumeric()).flat_map(parts_of_word).collect();
     name.is_ascii()
-        && words.all(|word| LISTING.iter().any(|known| word.eq_ignore_ascii_case(known)))
+        && words.iter().any(|word| is_among(word, &LISTING))
+        && words.iter().all(|word| is_among(word, &LISTING) || is_among(word, &OBJECTS))
+}
+
+fn is_among(word: &str, words: &[&str]) -> bool {
+    words.iter().any(|known| word.eq_ignore_ascii_case(known))
 }
 
 /// The parts of a word, each of which begins with a capital.
@@ -95,6 +93,9 @@ mod tests {
             "move_file",
             "get_or_create",
             "listx",
+            "file",
+            "folder_path",
+            "_",
             "list_l\u{f6}schen",
         ] {
             assert!(!is_name_of_listing(name), "{name}");
