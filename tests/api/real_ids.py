@@ -1,5 +1,5 @@
 """Hooks of Schemathesis: of three requests of an operation two get ids that exist, instead of random text, and each answer is written
-down for `main.py`. Whatever a request may delete is made for it alone."""
+down for `main.py`. A request that may delete something gets a new one."""
 
 import json
 import os
@@ -69,7 +69,7 @@ def organisation():
 
 
 def session():
-    """Of somebody who signs in to the console."""
+    """A new session of the console."""
     text = key()["key"]
     before = {item["id"] for item in ask("GET", "/api/sessions?limit=200")["items"]}
     opener = urllib.request.build_opener(NoRedirect)
@@ -87,7 +87,7 @@ class NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def approval():
-    """Of a call that waits for somebody else."""
+    """A call of another key, which waits for an approver."""
     asker = key()["key"]
     before = {item["id"] for item in ask("GET", "/api/approvals?limit=200")["items"]}
     call = threading.Thread(target=wait_for_approval, args=[asker], daemon=True)
@@ -96,7 +96,7 @@ def approval():
         for item in ask("GET", "/api/approvals?limit=200")["items"]:
             if item["id"] not in before:
                 return item["id"]
-    raise AssertionError("the call does not wait for anybody")
+    raise AssertionError("the call does not wait for an approver")
 
 
 def wait_for_approval(asker):
@@ -130,7 +130,7 @@ def find_ids(label):
     deletes = label.startswith("DELETE ")
     match label.split(" ")[1].split("/")[1:]:
         case ["servers", _, *action]:
-            # Switched off and on, it is not the one whose tools are called.
+            # Tools of the one that is switched off and on are not called.
             return {"name": "switched" if action else "fixture"}
         case ["tools", *_]:
             return {"name": TOOL}
@@ -170,8 +170,8 @@ def complete_body(label, body):
 @schemathesis.hook
 def before_call(context, case, kwargs):
     meta = case.meta
-    if meta is None or meta.phase.name == TestPhase.STATEFUL:
-        return
+    if meta is None or meta.phase.name == TestPhase.STATEFUL or case.method.upper() != case.operation.method.upper():
+        return  # Of a request with another method only the 405 is checked.
     label = case.operation.label
     with lock:
         counts[label] = counts.get(label, 0) + 1
