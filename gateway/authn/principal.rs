@@ -24,8 +24,8 @@ impl Principal {
         Self { identity: identity.into(), certificate: None, is_forwarded: false }
     }
 
-    /// The same caller as a member of another organisation, with roles and scopes as they are. It
-    /// is for those who may act in every organisation.
+    /// Returns the same caller as a member of another organisation, with its roles and scopes. Only
+    /// operators act in other organisations.
     #[must_use]
     pub fn acting_in(&self, organisation: &str) -> Self {
         let identity = Arc::new(self.identity.acting_in(organisation));

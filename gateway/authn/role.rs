@@ -17,8 +17,8 @@ pub enum Role {
 /// Who has which role.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoleHolders {
-    /// The user of this machine is an operator, unless a proxy sends its requests: nobody else can
-    /// reach the gateway.
+    /// The user of this machine is an operator, unless a proxy sends the request: other users
+    /// cannot reach the gateway.
     pub trusts_local: bool,
     /// Who runs the whole gateway.
     pub operators: Vec<Holder>,

@@ -31,7 +31,7 @@ pub enum ForwardedHeader {
 /// Who sent a request, and from which port, where that is known.
 pub(crate) type ClientAddress = (IpAddr, Option<u16>);
 
-/// Headers that proxies add, beside those whose names say that they hold an address of a client.
+/// Headers that proxies add, besides those named after a client's address.
 const ADDED_BY_PROXIES: [&str; 6] =
     ["via", "cdn-loop", "cf-ray", "x-envoy-external-address", "x-remote-addr", "x-amzn-trace-id"];
 

@@ -135,7 +135,7 @@ fn answer_error<B>(handler: &impl Handler, refusal: ListenerError) -> Response<R
     refusal.response().map(ResponseBody::whole)
 }
 
-/// Answers a request whose route was not looked at yet.
+/// Answers a request that is refused before it is routed.
 async fn refuse_request<B>(
     handler: &impl Handler,
     request: Request<Incoming>,

@@ -311,8 +311,8 @@ impl Policy {
         is_allowed
     }
 
-    /// Whether a class may read every resource of a server, whatever its URI, as far as that shows
-    /// without looking at any: a policy allows all of them, and none denies or asks about one.
+    /// Returns whether a class may read every resource of a server, as far as the policies alone
+    /// show: one allows all of them, and none denies or asks about one.
     #[must_use]
     pub fn hides_no_resource(&self, class: &Class, server: &str) -> bool {
         if self.first_failure(&class.broken, false).is_some() {

@@ -61,8 +61,8 @@ pub(crate) struct Connection {
     receiver: Arc<Receiver>,
     began: Instant,
     pub(crate) outstanding: Outstanding,
-    /// Legacy, over HTTP: the server refused a stream of its own, so that whatever it asks comes
-    /// with a call.
+    /// Legacy, over HTTP: the server refused a stream of its own, so that its questions come with a
+    /// call.
     pub(crate) has_no_stream: AtomicBool,
     /// Legacy: the level last set with `logging/setLevel`, plus one; 0 when none was.
     level: AtomicU8,

@@ -24,7 +24,7 @@ use crate::server_id::ServerId;
 
 /// Longest delay that a server may ask for before its stream is resumed.
 const MAX_RETRY: Duration = Duration::from_secs(10);
-/// Pause before a stream is resumed whose server names none.
+/// Pause before a stream is resumed, where the server names none.
 const DEFAULT_RETRY: Duration = Duration::from_millis(200);
 /// How long the rest of a stream may take after its response, before its connection is given up.
 const DRAIN: Duration = Duration::from_millis(250);

@@ -115,7 +115,7 @@ impl Sessions {
             return Some(self.begin_use(&held.slot));
         }
         if slots.len() >= most {
-            // Connections that failed to open, or whose opening was cancelled.
+            // Connections that failed to open or were cancelled while they opened.
             slots.retain(|_, held| held.slot.initialized() || Arc::strong_count(&held.slot) > 1);
         }
         let own = slots.values().filter(|held| held.is_of_modern_caller(owner)).count();
@@ -224,8 +224,8 @@ impl Sessions {
     }
 }
 
-/// Returns the client whose connection has been idle for longest, of those that match and that no
-/// call uses. A connection with subscriptions is closed only for another principal, when its own
+/// Returns the owner of the connection that has been idle for longest, of those that match and that
+/// no call uses. A connection with subscriptions is closed only for another principal, when its own
 /// has more than its share of them and no other connection is idle.
 fn find_idlest(
     slots: &HashMap<u64, Held>,

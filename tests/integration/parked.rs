@@ -143,23 +143,23 @@ async fn the_first_two_calls_have_their_own_questions() {
 }
 
 async fn ask_two(client: &Client<'_>, tool: &str) {
-    let ask = |who| client.call(tool, json!({"arguments": {"message": who}}));
+    let ask = |message| client.call(tool, json!({"arguments": {"message": message}}));
     let (first, second) = tokio::join!(ask("one"), ask("two"));
-    for (asked, who, name) in [(second, "two", "Bob"), (first, "one", "Ann")] {
+    for (asked, message, name) in [(second, "two", "Bob"), (first, "one", "Ann")] {
         let asked = asked.result();
         let words = question(&asked)["params"]["message"].as_str().unwrap().to_owned();
-        assert!(words.ends_with(who), "{words}");
+        assert!(words.ends_with(message), "{words}");
         let key = asked["inputRequests"].as_object().unwrap().keys().next().unwrap();
         let answer = json!({"action": "accept", "content": {"username": name, "email": "a@b.c"}});
-        let more = json!({"arguments": {"message": who}, "requestState": asked["requestState"],
+        let more = json!({"arguments": {"message": message}, "requestState": asked["requestState"],
             "inputResponses": {key: answer}});
         let done = client.call(tool, more).await.result();
         assert!(done.to_string().contains(name), "{done}");
     }
 }
 
-/// A legacy server over HTTP+SSE whose tool `ask` asks on the stream of the session and answers with
-/// what it was told.
+/// A legacy server over HTTP+SSE with a tool `ask`, which asks on the stream of the session and
+/// returns the answer.
 async fn serve_sse() -> (std::net::SocketAddr, tokio::task::JoinHandle<()>) {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -262,8 +262,8 @@ async fn a_form_is_written_as_its_clients_revision_knows_it() {
 }
 
 /// A question that ends without an answer is cancelled at the legacy client, before the answer of
-/// its call: taken back by the server, not answered in time, or of a server that died. An answer
-/// that comes late is no mistake, and is nobody's.
+/// its call: taken back by the server, not answered in time, or of a server that died. A late
+/// answer is accepted and dropped.
 #[tokio::test]
 async fn a_question_that_ends_is_cancelled_at_its_client() {
     let form = json!({"type": "object", "properties": {"ok": {"type": "boolean"}}});

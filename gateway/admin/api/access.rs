@@ -13,7 +13,7 @@ use lockgate_authn::{Principal, Role};
 use super::problem::{ELSEWHERE, Problem};
 use super::state::{ApiState, Shared};
 
-/// The parameter that names an organisation. [`Caller`] reads it, whatever the operation is.
+/// The parameter that names an organisation. [`Caller`] reads it for every operation.
 pub(crate) const ORGANISATION: &str = "organizationId";
 
 /// What a route asks of its caller.

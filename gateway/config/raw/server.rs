@@ -41,10 +41,10 @@ pub struct Server {
     pub era: Era,
     /// `false`: not connected and not listed.
     pub enabled: Toggle<true>,
-    /// Legacy servers: who shares a connection: `auto` (a client that can be asked things has its
-    /// own; over stdio its own process), `shared` (everybody) or `client` (each client session its
-    /// own). Tools that a server offers only to clients that it
-    /// can ask are shown to those that have their own.
+    /// Legacy servers: which clients share a connection: `auto` (a client that can be asked has its
+    /// own; over stdio its own process), `shared` (all clients) or `client` (each client session
+    /// has its own). Tools that a server offers only to clients that it can ask are shown to those
+    /// that have their own.
     pub sessions: Sessions,
     /// Time for one call, 1–300 s.
     pub timeout: Seconds<1, 300, 60>,

@@ -121,7 +121,7 @@ impl Allowed {
     pub(super) fn matches(&self, path: &str, below: &[String]) -> bool {
         let Some(globs) = &self.0 else { return true };
         if below.is_empty() {
-            // A root is allowed as far as globs allow it all: whatever name stands in it.
+            // A root is allowed where the globs allow every name in it.
             let any = ANY_NAME.to_owned();
             return self.matches(&format!("{}/{any}", path.trim_end_matches('/')), &[any]);
         }

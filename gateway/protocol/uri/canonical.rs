@@ -46,9 +46,9 @@ const IN_TAIL: &[u8] = b"!$&'()*,=:@/?#;";
 ///
 /// Canonical is a URI of ASCII characters that the WHATWG's parser writes as it stands, with a
 /// scheme in lower case, at most one host, which has a name without upper case and without a dot at
-/// its end, and a path whose segments are not empty (but the last), do not end in a dot or a space,
-/// and have no `;`, `\` or `+`. Escapes have upper case, are of characters that need one, and
-/// decode once to text in NFC without control characters, separators and further escapes.
+/// its end, and a path. Segments of the path are not empty (but the last), do not end in a dot or a
+/// space, and have no `;`, `\` or `+`. Escapes have upper case, are of characters that need one,
+/// and decode once to text in NFC without control characters, separators and further escapes.
 #[must_use]
 pub fn form(uri: &str) -> Form {
     let (scheme, rest) = split(uri).unwrap_or(("", uri));

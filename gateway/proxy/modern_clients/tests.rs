@@ -38,13 +38,13 @@ impl Rig {
 
     fn lease(
         &self,
-        who: &str,
+        subject: &str,
         capabilities: &str,
         slug: &str,
         is_alone: bool,
     ) -> Result<Lease, LaneError> {
         let declared =
-            (Principal::new(Identity::new("key", who)), Bytes::from(capabilities.to_owned()));
+            (Principal::new(Identity::new("key", subject)), Bytes::from(capabilities.to_owned()));
         let call: Arc<dyn ClientChannel> = Arc::new(SilentChannel);
         let at = (&ServerId::shared(slug), is_alone);
         self.clients.lease(declared, at, Arc::downgrade(&call), 20, || {

@@ -1,5 +1,5 @@
 //! What a session's client is asked: a request of ours on one of its streams, and the answer that
-//! comes by POST. A form whose answer does not fit is sent once more. A question waits for a
+//! comes by POST. A form is sent once more when its answer does not fit. A question waits for a
 //! bounded time, and ends with its call and its session; the client is sent a cancellation of one
 //! that ends without an answer.
 
@@ -155,7 +155,7 @@ impl Session {
         }
     }
 
-    /// Tells the client that nobody waits for its answer, unless it has answered.
+    /// Cancels a question at the client, unless the client has answered.
     fn cancel_question(&self, log: &Log, id: u64) {
         let is_open = self.state(|State { questions, .. }| {
             let is_open = questions.open.remove(&id).is_some();

@@ -23,7 +23,7 @@ impl Tools {
         Self { registry: Arc::downgrade(registry), stats: Arc::clone(stats) }
     }
 
-    /// `organisation` says of whom the runs are shown; `None` for all.
+    /// Describes a tool with the runs of one organisation, or of all for `None`.
     fn describe(&self, entry: &Entry, whole: bool, organisation: Option<&str>) -> Value {
         let spec = &entry.spec;
         let figures = self.stats.get(&entry.name, organisation);

@@ -17,7 +17,7 @@ from .processes import START_SECONDS, fixture_binary, running
 class Fixture:
     name: str
     program: Callable[[Cache], list[str]]
-    # A server of one era alone asks in the way of that era, whatever the tool; else it is no aim for a bridge.
+    # Every tool of a server of one era asks in the way of that era; otherwise it is no aim for a bridge.
     asks_both_ways: bool = True
 
     def over_stdio(self, cache: Cache, era: str) -> dict:
@@ -60,7 +60,7 @@ def typescript(cache: Cache) -> list[str]:
     return [str(cache.node), str(HERE / "fixtures" / "typescript_server.mjs"), str(cache.folder)]
 
 
-# `own` asks in the way of its client's era, whatever the tool. `python-sdk` is the SDK's own. The others are ours, and in the
+# Every tool of `own` asks in the way of its client's era. `python-sdk` is the SDK's own. The others are ours, and in the
 # manner of the examples of their SDK.
 FIXTURES = {
     fixture.name: fixture

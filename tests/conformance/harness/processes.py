@@ -89,7 +89,7 @@ def gateway(servers: dict, folder: Path):
     listen = f"127.0.0.1:{port}"
     config = folder / "lockgate.yaml"
     # JSON is YAML.
-    # A gateway under test has nobody to lead elsewhere when it stops.
+    # A gateway under test has no clients to drain when it stops.
     settings = {"listen": listen, "http": {"drain": 0}, "servers": servers}
     config.write_text(json.dumps(settings, indent=2) + "\n")
     command = [str(gateway_binary()), "serve", "--config", str(config), "--listen", listen]

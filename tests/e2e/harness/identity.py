@@ -107,17 +107,17 @@ def refused(url: str, headers: dict[str, str]) -> list[str]:
 
 
 def run(binary: Path, cache: Path, scratch: Path, yard, jobs: int, full: bool):
-    everybody = dict.fromkeys(CLIENT_NAMES, ("alice", "bob", "stdio"))
-    turns = {"": everybody if full else SHORT, ", after a rotation": everybody if full else SHORT_AFTER_ROTATION}
+    all_callers = dict.fromkeys(CLIENT_NAMES, ("alice", "bob", "stdio"))
+    turns = {"": all_callers if full else SHORT, ", after a rotation": all_callers if full else SHORT_AFTER_ROTATION}
     knowing = Knowing(binary, scratch, yard)
 
-    def verdict(name: str, who: str, turn: str) -> Verdict:
-        if who == "stdio":
+    def verdict(name: str, caller: str, turn: str) -> Verdict:
+        if caller == "stdio":
             place, want = Place(command=knowing.gateway.stdio_command()), "local|user"
         else:
-            key = knowing.keys[who]
+            key = knowing.keys[caller]
             place, want = Place(url=f"{knowing.public}/mcp", token=key), f"key|{key.split('_')[1]}"
-        return Verdict(f"identity {name}: {who} is known{turn}", asked(knowing, cache, name, place, want))
+        return Verdict(f"identity {name}: {caller} is known{turn}", asked(knowing, cache, name, place, want))
 
     try:
         knowing.gateway.start()
@@ -125,7 +125,7 @@ def run(binary: Path, cache: Path, scratch: Path, yard, jobs: int, full: bool):
             if turn:
                 knowing.rotate()
             with ThreadPoolExecutor(max(1, jobs)) as pool:
-                todo = [(name, who, turn) for name, callers in clients.items() for who in callers]
+                todo = [(name, caller, turn) for name, callers in clients.items() for caller in callers]
                 yield from pool.map(lambda one: verdict(*one), todo)
         forged = {"Lockgate-Identity": "eyJhbGciOiJub25lIn0.eyJzdWIiOiJyb290In0."}
         for what, headers in (("nobody", {}), ("a forger", forged)):

@@ -18,7 +18,7 @@ AGENT_SERVERS = ("everything-http", "time")
 AGENT_CLIENTS = ("py-legacy", "py-auto", "ts-legacy", "ts-modern")
 ALL_ERAS = ("legacy", "modern")
 ASKED = "elicitation|sampling"
-# Without `--full`: who plays which `SERVER CASE` at which endpoint, as regular expressions. One client of each era plays
+# Without `--full`: the `SERVER CASE` that a client plays at an endpoint, as regular expressions. One client of each era plays
 # everything at `/mcp` and one everything at the servers' own endpoints; the other libraries play what they do differently.
 SHORT = {
     ("merged", "py-legacy"): "",
