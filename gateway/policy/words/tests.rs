@@ -183,6 +183,6 @@ fn a_long_name_is_looked_at_in_time() {
     let words = parse("{a,aa,aaa,b}{a,b}{a,b}*").unwrap();
     let index = WordIndex::new(1, std::iter::once((0, words.as_slice()))).unwrap();
     let began = std::time::Instant::now();
-    assert!(index.fits(1, &"a_".repeat(20_000)).contains(0));
+    assert!(index.fits(1, &"a_".repeat(100_000)).contains(0));
     assert!(began.elapsed().as_secs() < 5);
 }
