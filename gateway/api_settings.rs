@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use lockgate_admin::ApiConfig;
+use lockgate_admin::{ApiConfig, ClientsAddress};
 use lockgate_authn::key::Key;
 use lockgate_config::Config;
 
@@ -19,7 +19,13 @@ pub(crate) struct ApiSettings {
 impl ApiSettings {
     pub(crate) fn new(config: &Config) -> Self {
         let keys = config.authn.keys.clone().unwrap_or_default().into();
-        let access = Arc::new(config.admin.api.clone());
+        let listener = &config.listener;
+        let clients_address = ClientsAddress {
+            public_url: config.authn.public_url.clone(),
+            has_tls: listener.tls.is_some(),
+            ports: (listener.listen.port(), config.admin.listen.map(|own| own.port())),
+        };
+        let access = Arc::new(ApiConfig { clients_address, ..config.admin.api.clone() });
         let keys_file = config.authn.keys_file.clone();
         Self { access, keys, keys_file, pins_file: config.pins_file.clone() }
     }

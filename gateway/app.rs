@@ -50,6 +50,8 @@ pub(crate) struct App {
     pub(crate) life: LifeCycle,
     /// What has to be there for it to be ready.
     ready: Ready,
+    /// It is not ready before the store was read.
+    requires_store: bool,
     pub(crate) metrics: Arc<Metrics>,
     certificate: OnceLock<CertificateWatch>,
     pub(crate) around: Surroundings,
@@ -110,6 +112,7 @@ impl App {
             gateway,
             life: LifeCycle::new(),
             ready: config.admin.ready,
+            requires_store: config.store.is_required,
             metrics,
             certificate: OnceLock::new(),
             around,

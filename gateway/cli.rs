@@ -28,15 +28,12 @@ pub fn run() -> ExitCode {
             let key = remote::find_key(at.key.as_deref(), &sources);
             return finish(ask_running(&cli, at, key.as_deref(), sources));
         }
-        if let Some(at) = command.at()
-            && let Some(url) = &at.url
-        {
-            elsewhere = true;
-            let key = remote::find_key(at.key.as_deref(), &sources);
-            sources = match remote::sources(url, key.as_deref(), sources) {
-                Ok(sources) => sources,
-                Err(error) => return finish(Err(error)),
-            };
+        if let Some(at) = command.at() {
+            (sources, elsewhere) =
+                match remote::choose(at.url.as_deref(), at.key.as_deref(), sources) {
+                    Ok(chosen) => chosen,
+                    Err(error) => return finish(Err(error)),
+                };
         }
         if let Some(code) = unconfigured(command, &sources, cli.common.json) {
             return code;
@@ -66,10 +63,12 @@ fn ask_running(
     sources: Sources,
 ) -> anyhow::Result<(String, ExitCode)> {
     let json = cli.common.json;
+    let url = remote::find_url(at.url.as_deref(), &sources);
+    let url = url.as_deref().unwrap_or(approvals::DEFAULT_URL);
     if let Some(Command::Approvals { command, .. }) = &cli.command {
-        return approvals::run(command, &at.url, key, sources, json);
+        return approvals::run(command, url, key, sources, json);
     }
-    let gateway = GatewayClient::new(&at.url, key, sources)?;
+    let gateway = GatewayClient::new(url, key, sources)?;
     match &cli.command {
         Some(Command::Servers { command: Some(ServersAt::Add { new, .. }), .. }) => {
             new.run(&gateway, json)
@@ -171,7 +170,7 @@ fn call_tool(
         let answer = match ask::call(gateway, &at, name, arguments).await {
             Ok(answer) => answer,
             Err(error) => {
-                let mut words = vec![format!("{error:#}")];
+                let mut words = vec![show::describe_error(&error)];
                 words.extend(show::missing(gateway));
                 anyhow::bail!(words.join("\n"));
             }
@@ -387,7 +386,7 @@ fn finish(result: anyhow::Result<(String, ExitCode)>) -> ExitCode {
         Err(error) => {
             let red = std::io::stderr().is_terminal();
             let (on, off) = if red { ("\x1b[31m", "\x1b[0m") } else { ("", "") };
-            let words = show::for_terminal(&format!("{error:#}"));
+            let words = show::for_terminal(&show::describe_error(&error));
             let _ = writeln!(std::io::stderr(), "{on}error:{off} {words}");
             ExitCode::FAILURE
         }

@@ -27,7 +27,7 @@ use crate::shutdown::{FAREWELL, GRACE, Signals};
 use crate::{reload, shutdown, tenants, trail};
 use greeting::greet;
 
-/// Between two looks at whether enough servers are connected.
+/// Between two looks at whether the gateway has what it needs to be ready.
 const LOOK: Duration = Duration::from_millis(500);
 /// Threads that serve clients.
 const MAX_WORKERS: usize = 16;
@@ -69,7 +69,8 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
         if loaded.config.admin.api.on_clients_address {
             other = other.merge(serve_applications(&app, &applications));
         }
-        let time_to_drain = loaded.config.listener.drain;
+        let listener = &loaded.config.listener;
+        let time_to_drain = (listener.drain, !listener.drains_when_idle);
         reload::watch(Arc::clone(&app), loaded, sources, log.clone(), signals.reload());
         tokio::spawn(become_ready(Arc::clone(&app)));
         tokio::spawn(count_steps(Arc::clone(&app)));
@@ -122,14 +123,16 @@ async fn close(app: &App, log: &Guard, cut: usize) {
 async fn become_ready(app: Arc<App>) {
     app.gateway.settle().await;
     app.life.ready();
-    if !app.ready().is_met(app.connected()) {
+    if app.lacks_store() {
+        tracing::warn!("not ready: the store has not been read yet (store.required)");
+    } else if app.missing().is_some() {
         tracing::warn!(
             connected = %app.connected(),
             "not ready: admin.ready wants more servers to be connected"
         );
     }
     let mut looks = tokio::time::interval(LOOK);
-    while !app.ready().is_met(app.connected()) {
+    while app.missing().is_some() {
         looks.tick().await;
     }
     tracing::info!(connected = %app.connected(), "ready");

@@ -17,6 +17,8 @@ use lockgate_proxy::Gateway;
 pub(crate) const GRACE: Duration = Duration::from_secs(30);
 /// How long the answers to those that are not finished by then may take to be written.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(2);
+/// Between two looks at whether requests still run.
+const LOOK: Duration = Duration::from_millis(50);
 /// The signals that end the gateway.
 pub(crate) struct Signals {
     terminate: Signal,
@@ -75,23 +77,36 @@ fn has_terminal() -> bool {
 }
 
 /// Answers on for a while, so that whoever leads clients here can lead them elsewhere. Another
-/// signal cuts it short.
+/// signal cuts it short, and so does the last request where nobody leads clients (development).
 pub(crate) async fn drain(
     drain: Option<Drain>,
-    time: Duration,
+    (time, ends_when_idle): (Duration, bool),
     cause: Cause,
     signals: &mut Signals,
 ) {
-    if let Some(drain) = drain {
+    if let Some(drain) = &drain {
         drain.begin();
     }
+    let may_end_early = if ends_when_idle { drain } else { None };
     if cause == Cause::Interrupt || time.is_zero() {
+        return;
+    }
+    if may_end_early.as_ref().is_some_and(Drain::is_idle) {
         return;
     }
     tracing::info!("draining: requests are answered for {} s more (http.drain)", time.as_secs());
     tokio::select! {
         () = tokio::time::sleep(time) => {}
+        () = wait_until_idle(may_end_early) => {}
         _ = signals.next() => tracing::info!("draining cut short by another signal"),
+    }
+}
+
+/// Waits until no request runs; for ever where that is not looked at.
+async fn wait_until_idle(drain: Option<Drain>) {
+    let Some(drain) = drain else { return std::future::pending().await };
+    while !drain.is_idle() {
+        tokio::time::sleep(LOOK).await;
     }
 }
 

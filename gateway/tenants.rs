@@ -2,6 +2,7 @@
 //! that is enabled, and the agents. A change of one organisation touches nothing of another, and
 //! nothing of it that has not changed.
 
+mod daily_calls;
 mod known_lists;
 mod switch;
 
@@ -144,7 +145,7 @@ impl Tenants {
         let changes = tenants.registry.changes();
         tenants.adopt_all();
         let follower = Arc::clone(&tenants);
-        tokio::spawn(async move { follower.follow(changes).await });
+        tokio::spawn(async move { tokio::join!(follower.follow(changes), follower.keep_calls()) });
         let registry = Arc::clone(&tenants.registry);
         tokio::spawn(async move { registry.follow().await });
         tenants
@@ -358,6 +359,7 @@ impl Tenants {
         for task in closing {
             let _ = task.await;
         }
+        self.keep_last_calls().await;
         self.registry.close().await;
     }
 }

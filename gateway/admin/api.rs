@@ -10,6 +10,7 @@ mod approvals;
 mod assignments;
 mod audit;
 mod body;
+pub(crate) mod builtin_tools;
 pub(crate) mod call;
 mod change;
 mod conditions;

@@ -115,4 +115,34 @@ pub struct ApiConfig {
     pub on_own_address: bool,
     /// Who administers what.
     pub role_holders: RoleHolders,
+    pub clients_address: ClientsAddress,
+}
+
+/// How clients reach the gateway, as far as the configuration says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientsAddress {
+    /// Where it is the operator's word; without it, it is the address that a caller has used.
+    pub public_url: Option<Url>,
+    pub has_tls: bool,
+    /// The port of clients, and that of operators where they have one.
+    pub ports: (u16, Option<u16>),
+}
+
+impl ClientsAddress {
+    /// Returns the beginning of the addresses of endpoints, without a `/` at its end, for a caller
+    /// who has addressed this host; empty where that is not known.
+    #[must_use]
+    pub fn base(&self, host: Option<&str>) -> String {
+        if let Some(url) = &self.public_url {
+            return url.as_str().trim_end_matches('/').to_owned();
+        }
+        let Some(host) = host.filter(|host| !host.is_empty()) else { return String::new() };
+        let scheme = if self.has_tls { "https" } else { "http" };
+        let (clients, operators) = self.ports;
+        let own = operators.and_then(|port| host.strip_suffix(&format!(":{port}")));
+        match own {
+            Some(name) => format!("{scheme}://{name}:{clients}"),
+            None => format!("{scheme}://{host}"),
+        }
+    }
 }

@@ -21,7 +21,7 @@ pub use api::{
 };
 pub use applications::{Applications, HeldBody, answer_refusal, describe_rejection, is_public};
 pub use approvals::{AnswerError, Approvals, approvals_router, page_router};
-pub use config::{ApiConfig, Config, Connected, Ready, ScrapeToken, Webhook};
+pub use config::{ApiConfig, ClientsAddress, Config, Connected, Ready, ScrapeToken, Webhook};
 pub use life::{LifeCycle, State};
 pub use router::{Asking, health_router, metrics_router, router};
 
@@ -33,10 +33,19 @@ pub trait Health: Send + Sync + 'static {
     fn connected(&self) -> Connected;
     /// How many have to be.
     fn ready(&self) -> Ready;
+    /// Returns the state that `/readyz` shows while something is missing that the gateway needs.
+    fn missing(&self) -> Option<&'static str> {
+        if self.lacks_store() {
+            return Some("waiting_for_store");
+        }
+        (!self.ready().is_met(self.connected())).then_some("waiting_for_servers")
+    }
     /// How many servers are in which state.
     fn servers(&self) -> BTreeMap<&'static str, usize>;
     /// Whether what people change is stored; `None` where nobody can change anything.
     fn stores(&self) -> Option<bool>;
+    /// Returns whether the store is required and has not been read since the start.
+    fn lacks_store(&self) -> bool;
     /// Whether rates are shared with other gateways now; `None` where they never are.
     fn shares_rates(&self) -> Option<bool>;
     /// Metrics as Prometheus text: for an operator with those of servers.

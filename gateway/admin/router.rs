@@ -72,18 +72,17 @@ fn healthz(health: &impl Health) -> Response {
 
 fn readyz(health: &impl Health) -> Response {
     let connected = health.connected();
-    let lacks_servers = !health.ready().is_met(connected);
-    let (status, state) = match health.state() {
-        State::Ready if lacks_servers => (StatusCode::SERVICE_UNAVAILABLE, "waiting_for_servers"),
-        State::Ready => (StatusCode::OK, State::Ready.as_str()),
-        other => (StatusCode::SERVICE_UNAVAILABLE, other.as_str()),
+    let (status, state) = match (health.state(), health.missing()) {
+        (State::Ready, Some(missing)) => (StatusCode::SERVICE_UNAVAILABLE, missing),
+        (State::Ready, None) => (StatusCode::OK, State::Ready.as_str()),
+        (other, _) => (StatusCode::SERVICE_UNAVAILABLE, other.as_str()),
     };
     let mut shown = serde_json::json!({
         "state": state,
         "connected": connected.to_string(),
         "servers": health.servers(),
     });
-    // Everything that is known goes on without it: a gateway is ready all the same.
+    // What is known goes on without the store, so losing it later changes nothing of the status.
     if let Some(stores) = health.stores() {
         shown["store"] = if stores { "ok" } else { "unavailable" }.into();
     }

@@ -39,6 +39,11 @@ impl Health for App {
         Some(registry.trouble().is_none())
     }
 
+    fn lacks_store(&self) -> bool {
+        let registry = self.registry.as_ref();
+        self.requires_store && registry.is_some_and(|registry| !registry.is_loaded())
+    }
+
     fn shares_rates(&self) -> Option<bool> {
         self.rates.are_shared()
     }

@@ -190,11 +190,11 @@ pub(super) enum ServersAt {
 #[derive(Args, Clone)]
 pub(super) struct At {
     /// Ask the gateway that runs at this address, instead of starting one with the configuration
-    /// here
+    /// here [default: the variable LOCKGATE_URL]
     #[arg(long, value_name = "URL")]
     pub(super) url: Option<String>,
     /// Its bearer key [default: the variable LOCKGATE_KEY]
-    #[arg(long, value_name = "KEY", requires = "url")]
+    #[arg(long, value_name = "KEY")]
     pub(super) key: Option<String>,
     /// How long to wait for servers that are slow to start; the others do not wait for them
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
@@ -205,9 +205,9 @@ pub(super) struct At {
 /// The same, where none is started instead.
 #[derive(Args, Clone)]
 pub(super) struct Running {
-    /// Where the gateway runs
-    #[arg(long, global = true, value_name = "URL", default_value = approvals::DEFAULT_URL)]
-    pub(super) url: String,
+    /// Where the gateway runs [default: the variable LOCKGATE_URL, else http://127.0.0.1:3001]
+    #[arg(long, global = true, value_name = "URL")]
+    pub(super) url: Option<String>,
     /// Your bearer key [default: the variable LOCKGATE_KEY]
     #[arg(long, global = true, value_name = "KEY")]
     pub(super) key: Option<String>,

@@ -27,6 +27,30 @@ pub(crate) fn find_key(given: Option<&str>, sources: &Sources) -> Option<String>
     }
 }
 
+/// Returns the address of the gateway that is asked: as it was given, or from the environment.
+pub(crate) fn find_url(given: Option<&str>, sources: &Sources) -> Option<String> {
+    match given {
+        Some(url) => Some(url.to_owned()),
+        None => sources.env.get("LOCKGATE_URL").filter(|url| !url.is_empty()).cloned(),
+    }
+}
+
+/// Returns the sources of the gateway that is asked, and whether it is one that runs elsewhere.
+pub(crate) fn choose(
+    url: Option<&str>,
+    key: Option<&str>,
+    given: Sources,
+) -> anyhow::Result<(Sources, bool)> {
+    match find_url(url, &given) {
+        Some(url) => {
+            let key = find_key(key, &given);
+            Ok((sources(&url, key.as_deref(), given)?, true))
+        }
+        None if key.is_some() => bail!("--key needs --url, or the variable LOCKGATE_URL"),
+        None => Ok((given, false)),
+    }
+}
+
 /// What a configuration with the other gateway alone is made from.
 pub(crate) fn sources(url: &str, key: Option<&str>, given: Sources) -> anyhow::Result<Sources> {
     let Some(parsed) = parse_url(url) else {

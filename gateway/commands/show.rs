@@ -370,5 +370,20 @@ fn coloured(line: &str, row: &[String]) -> String {
     line.to_owned()
 }
 
+/// Returns an error with its causes. Many errors tell their cause in their own words: those causes
+/// are not told again.
+pub(crate) fn describe_error(error: &anyhow::Error) -> String {
+    let mut words = String::new();
+    for cause in error.chain() {
+        let cause = cause.to_string();
+        if words.is_empty() {
+            words = cause;
+        } else if !words.ends_with(&cause) {
+            words = format!("{words}: {cause}");
+        }
+    }
+    words
+}
+
 #[cfg(test)]
 mod tests;

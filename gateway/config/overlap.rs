@@ -54,6 +54,7 @@ fn own(config: &Config, read: &[PathBuf]) -> Vec<PathBuf> {
     if let Place::File(file) = &config.store.place {
         own.push(file.clone());
     }
+    own.extend(config.store.own_key.clone());
     if let Some(database) = &config.tools.database {
         own.extend(database.embedded.clone());
     }

@@ -77,7 +77,7 @@ pub fn config(
     let egress = check.egress(&root.egress, admin.api.role_holders.trusts_local);
     let audit = check.audit(&root.audit);
     let telemetry = check.telemetry(&root.log, &root.telemetry, audit);
-    let store = check.store(&root.store, own);
+    let store = check.store(&root.store, own, admin.api.role_holders.trusts_local);
     let limits = check.redis(root);
     let catalogue = check.catalogue(&root.catalogue);
     let tools = check.tools(root);

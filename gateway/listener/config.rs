@@ -28,6 +28,8 @@ pub struct Config {
     pub keep_alive: Duration,
     /// How long whoever runs the server lets it answer between [`crate::Drain::begin`] and its end.
     pub drain: Duration,
+    /// It takes that long although no request runs.
+    pub drains_when_idle: bool,
     pub limits: Limits,
 }
 

@@ -136,6 +136,7 @@ pub(crate) fn config() -> Config {
         sse: true,
         keep_alive: Duration::from_secs(15),
         drain: Duration::ZERO,
+        drains_when_idle: true,
         limits: Limits {
             body_bytes: 1000,
             header_bytes: 2000,

@@ -220,6 +220,12 @@ impl Drain {
         self.0.draining.store(true, Ordering::Relaxed);
         self.0.slots.go_away();
     }
+
+    /// Returns whether no request runs and nothing is streamed.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.0.slots.are_idle()
+    }
 }
 
 pub(crate) fn bind_socket(address: SocketAddr, shared: bool) -> io::Result<StdListener> {

@@ -102,6 +102,11 @@ impl Slots {
         }
     }
 
+    /// Returns whether no connection has a request that runs.
+    pub(crate) fn are_idle(&self) -> bool {
+        self.loops.lock().iter().filter_map(Weak::upgrade).all(|loop_| loop_.are_idle())
+    }
+
     /// Ready when a slot may be free.
     pub(crate) async fn freed(&self) {
         drop(self.permits.acquire().await);

@@ -189,7 +189,8 @@ impl<H: Handler> StdioConnection<H> {
                     "`_meta` lacks `{}`, and no session was initialized",
                     meta::PROTOCOL_VERSION
                 );
-                let answer = write::error(Some(&id), code::INVALID_PARAMS, &words, None);
+                let data = Some(&serde_json::json!({"code": code::NOT_INITIALIZED}));
+                let answer = write::error(Some(&id), code::INVALID_PARAMS, &words, data);
                 self.no_session(words);
                 self.say(answer).await;
             }

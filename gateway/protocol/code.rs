@@ -30,6 +30,9 @@ pub const UNAUTHENTICATED: i64 = -31001;
 /// Gateway: a Host or Origin that is not allowed.
 pub const FORBIDDEN: i64 = -31003;
 
+/// `data.code` of the refusal of a legacy request without a session.
+pub const NOT_INITIALIZED: &str = "SERVER_NOT_INITIALIZED";
+
 /// Whether an upstream's code may be passed to a client as it is.
 ///
 /// Hop-local codes, codes of the retired implementation range and undefined reserved ones may not.

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use lockgate_policy::response::Response;
-use lockgate_policy::{ALWAYS_QUICK, Kind};
+use lockgate_policy::{ALWAYS_QUICK, InputSchema, Kind};
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
@@ -23,6 +23,7 @@ use crate::context::RequestContext;
 use completion::authorize_completion;
 pub(crate) use evaluate::admit;
 use evaluate::{answer_missing, evaluate};
+use permitted::Judgement;
 pub(crate) use permitted::{Parked, Permitted};
 use task_support::find_use;
 
@@ -71,7 +72,10 @@ pub(crate) fn is_slow(context: &RequestContext) -> bool {
         _ => None,
     };
     match seen {
-        Some(seen) => context.snapshot.policy.evaluates_slowly(&seen.verdict, bytes),
+        Some(seen) => {
+            seen.entry.arguments.is_some()
+                || context.snapshot.policy.evaluates_slowly(&seen.verdict, bytes)
+        }
         None => false,
     }
 }
@@ -117,12 +121,29 @@ fn authorize_tool(context: &RequestContext) -> Result<Permitted, RequestError> {
     }
     let task_use = find_use(context, entry)?;
     let judged = evaluate(context, &seen.verdict, &entry.target(Kind::Tool))?;
+    if let Some(schema) = &entry.arguments {
+        check_arguments(context, schema, &judged).map_err(|p| p.of_server(&entry.slug))?;
+    }
     let permitted =
         permit_round(context, Arc::clone(&entry.server), entry.item.key.to_string(), "name")?
             .with_metrics(entry.metrics.clone())
             .with_listed(context.view.shown(entry))
             .with_task(context.request.param("task").is_some(), task_use);
     Ok(permitted.with_judgement(judged))
+}
+
+/// Holds the arguments, as the server would get them, against the tool's schema.
+#[cold]
+fn check_arguments(
+    context: &RequestContext,
+    schema: &InputSchema,
+    judged: &Judgement,
+) -> Result<(), RequestError> {
+    let given = context.request.param("arguments").unwrap_or(b"{}");
+    let arguments = judged.passed.arguments.as_deref().unwrap_or(given);
+    schema
+        .check(arguments)
+        .map_err(|refusal| RequestError::tool_error(refusal.to_string(), context.era()))
 }
 
 fn authorize_prompt(context: &RequestContext) -> Result<Permitted, RequestError> {

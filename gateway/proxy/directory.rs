@@ -17,7 +17,7 @@ use arc_swap::ArcSwap;
 use lockgate_policy::pin::Pins;
 use lockgate_protocol::name::Naming;
 use lockgate_telemetry::Metrics;
-use lockgate_upstream::{Announcement, Events, ServerId, Upstream};
+use lockgate_upstream::{Announcement, Event, Events, ServerId, Upstream};
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
 
@@ -72,8 +72,16 @@ impl Directory {
 
     /// Replaces the operator's servers.
     pub(crate) fn set_servers(&self, servers: impl IntoIterator<Item = Arc<dyn Upstream>>) {
-        self.shared.replace(servers);
+        let others = self.shared.replace(servers);
         self.wakes.add(None, Wanted::Merge);
+        self.tell_replaced(others);
+    }
+
+    /// Tells of servers that are gone, or that another one has replaced.
+    fn tell_replaced(&self, servers: Vec<ServerId>) {
+        for server in servers {
+            let _ = self.events.send(Event::Changed { server });
+        }
     }
 
     /// Replaces what an organisation has; one that has nothing is gone.
@@ -92,7 +100,7 @@ impl Directory {
             None if is_nothing => return,
             None => Arc::new(Organisation::new(name.into(), merge_nothing(naming, metrics))),
         };
-        organisation.set.replace(servers);
+        let others = organisation.set.replace(servers);
         if let Some(over) = organisation.replace_agents(agents) {
             self.catalog.load().views.forget(over);
         }
@@ -111,6 +119,7 @@ impl Directory {
         }
         // Other servers are merged for being others; other agents change no list of a server.
         self.wakes.add(Some(Arc::clone(&organisation.name)), Wanted::Tell);
+        self.tell_replaced(others);
     }
 
     /// The operator's servers.

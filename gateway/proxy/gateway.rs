@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::activity::Activity;
 use crate::approvals::Approvals;
+use crate::daily_calls::{CallsByDay, DailyCalls};
 use crate::directory::{AgentServers, Directory};
 use crate::modern_clients::ModernClients;
 use crate::parked::ParkedCalls;
@@ -59,6 +60,8 @@ pub struct Gateway {
     pub(crate) approvals: Approvals,
     pub(crate) single_principal: SinglePrincipal,
     pub(crate) activity: Activity,
+    /// Calls of organisations' servers that nobody has taken yet.
+    pub(crate) daily_calls: DailyCalls,
     pub(crate) budget: Arc<Budget>,
     /// Where work is done that would hold up others.
     pub(crate) apart: Arc<Apart>,
@@ -174,6 +177,17 @@ impl Gateway {
     #[must_use]
     pub fn metrics(&self) -> Arc<Metrics> {
         Arc::clone(&self.metrics)
+    }
+
+    /// Takes the counts of calls of organisations' servers since the last time.
+    #[must_use]
+    pub fn take_daily_calls(&self) -> CallsByDay {
+        self.daily_calls.take()
+    }
+
+    /// Puts back counts that could not be kept.
+    pub fn put_back_daily_calls(&self, counts: CallsByDay) {
+        self.daily_calls.put_back(counts);
     }
 
     /// Waits until every server is connected or has failed, at most for the discovery deadline.

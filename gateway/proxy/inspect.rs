@@ -7,7 +7,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use lockgate_policy::InputSchema;
 use lockgate_policy::pin::{self, Finding, HiddenText, Pin, Pins, Reaction, Standing};
+use lockgate_protocol::list;
 use lockgate_protocol::name::Slug;
 use lockgate_protocol::strings::{self, Place};
 use lockgate_upstream::{Item, Upstream};
@@ -27,6 +29,36 @@ pub(crate) struct Inspected {
     unseen: bool,
     pub(crate) standing: Option<Standing>,
     pub(crate) quarantined: bool,
+    /// What arguments are held against.
+    pub(crate) arguments: ArgumentCheck,
+}
+
+/// Whether the arguments of a tool are held against its schema.
+#[derive(Clone, Debug)]
+pub(crate) enum ArgumentCheck {
+    Off,
+    Schema(Arc<InputSchema>),
+    /// The schema cannot be used; the log has said so.
+    Impossible,
+}
+
+impl ArgumentCheck {
+    fn new(slug: &Slug, item: &Item) -> Self {
+        let schema = list::member(&item.text, "inputSchema").unwrap_or(b"{}");
+        match InputSchema::compile(schema) {
+            Ok(schema) => Self::Schema(Arc::new(schema)),
+            Err(why) => {
+                let server = slug.as_str();
+                tracing::warn!(
+                    server,
+                    tool = &*item.key,
+                    why,
+                    "arguments of this tool are not checked"
+                );
+                Self::Impossible
+            }
+        }
+    }
 }
 
 impl Inspected {
@@ -48,6 +80,16 @@ pub(crate) fn name_in_lock(server: &dyn Upstream) -> Cow<'_, str> {
     }
 }
 
+/// How a tool is looked at.
+#[derive(Clone, Copy)]
+pub(crate) struct Looking<'a> {
+    /// It comes with the gateway.
+    pub(crate) builtin: bool,
+    /// Its server wants arguments held against its schema.
+    pub(crate) validates: bool,
+    pub(crate) pins: &'a Pins,
+}
+
 /// Definitions that were looked at when the catalog before was merged, by the server's slug and its
 /// name for the tool.
 #[derive(Default)]
@@ -64,14 +106,21 @@ impl<'a> Known<'a> {
         &self,
         (slug, server): (&Slug, &str),
         item: &Item,
-        builtin: bool,
-        pins: &Pins,
+        how: Looking<'_>,
     ) -> Arc<Inspected> {
-        let (fingerprint, findings, unseen) = match self.0.get(&(slug.as_str(), &*item.key)) {
-            Some(known) if known.original == item.text => {
-                (known.fingerprint.clone(), known.findings.clone(), known.unseen)
+        let Looking { builtin, validates, pins } = how;
+        let known = self.0.get(&(slug.as_str(), &*item.key));
+        let known = known.filter(|known| known.original == item.text);
+        let (fingerprint, findings, unseen) = match known {
+            Some(known) => (known.fingerprint.clone(), known.findings.clone(), known.unseen),
+            None => look(&item.text),
+        };
+        let arguments = match known.map(|known| &known.arguments) {
+            _ if !validates => ArgumentCheck::Off,
+            Some(checked @ (ArgumentCheck::Schema(_) | ArgumentCheck::Impossible)) => {
+                checked.clone()
             }
-            _ => look(&item.text),
+            _ => ArgumentCheck::new(slug, item),
         };
         let standing = match &pins.lock {
             Some(lock) if !builtin => Some(lock.standing(server, &item.key, &fingerprint)),
@@ -90,6 +139,7 @@ impl<'a> Known<'a> {
             unseen,
             standing,
             quarantined,
+            arguments,
         })
     }
 }

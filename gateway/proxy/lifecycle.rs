@@ -63,6 +63,7 @@ impl Gateway {
             approvals: Approvals::default(),
             single_principal: SinglePrincipal::default(),
             activity: Activity::default(),
+            daily_calls: Default::default(),
             budget,
             apart: Arc::new(Apart::new(apart)),
             metrics,

@@ -10,6 +10,7 @@ use lockgate_protocol::jsonrpc::{Request, Response};
 use lockgate_protocol::revision::Era;
 use lockgate_telemetry::Rejection;
 use lockgate_telemetry::audit::Refused;
+use serde_json::json;
 
 use crate::gateway::Gateway;
 use crate::headers::{SESSION, header};
@@ -123,7 +124,9 @@ impl Gateway {
             None => {
                 let words = "no session: send `initialize` first, or use protocol version \
                     2026-07-28 with `_meta` in every request";
-                RequestError::new(code::INVALID_REQUEST, words).status(StatusCode::BAD_REQUEST)
+                RequestError::new(code::INVALID_REQUEST, words)
+                    .status(StatusCode::BAD_REQUEST)
+                    .data(json!({"code": code::NOT_INITIALIZED}))
             }
         };
         server_operation::refuse(operation, &problem);

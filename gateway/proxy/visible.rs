@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lockgate_authn::Principal;
+use lockgate_policy::Kind;
+use lockgate_protocol::method::Method;
 use lockgate_telemetry::{RecentCalls, ServerFigures, ToolMetrics};
 use lockgate_upstream::{ListKind, Upstream};
 use tokio::sync::{broadcast, watch};
@@ -64,6 +66,15 @@ impl Gateway {
         self.metrics.recent_calls(organisation_of(server), server.slug())
     }
 
+    /// Returns how many legacy sessions are open: of an organisation, or of all.
+    #[must_use]
+    pub fn count_sessions(&self, organisation: Option<&str>) -> usize {
+        match organisation {
+            None => self.sessions.len(),
+            Some(_) => self.sessions.of(organisation).len(),
+        }
+    }
+
     /// A step of what is shown of late is over.
     pub fn end_step(&self) {
         self.metrics.end_step();
@@ -90,6 +101,28 @@ impl Gateway {
             });
         }
         tools
+    }
+
+    /// Returns the server of what a request names (a tool, a prompt or a resource), and that
+    /// server's own name for it, where the caller may know of it.
+    #[must_use]
+    pub fn find_target(
+        &self,
+        caller: &Principal,
+        method: Method,
+        target: &str,
+    ) -> Option<(Arc<dyn Upstream>, Arc<str>)> {
+        let view = self.view_for(caller)?;
+        let entry = match method {
+            Method::ToolsCall => &view.tool(target)?.entry,
+            Method::PromptsGet => &view.prompt(target)?.entry,
+            Method::ResourcesRead => {
+                let found = view.resource(target, Kind::Resource)?;
+                return Some((found.server, found.own.into()));
+            }
+            _ => return None,
+        };
+        Some((Arc::clone(&entry.server), Arc::clone(&entry.item.key)))
     }
 
     /// Tools that come and go, of all organisations, from now on: see [`Self::sees_tool`].

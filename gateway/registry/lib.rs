@@ -14,6 +14,7 @@ mod assignments;
 mod auth;
 mod catalogue;
 mod change;
+mod daily_calls;
 mod draft;
 mod error;
 mod field;
@@ -49,7 +50,9 @@ pub use snapshot::{
     AgentSnapshot, Credential, CredentialState, IntegrationSnapshot, OrganisationSnapshot,
 };
 
-pub use lockgate_store::{Config, Keys, KnownLists, Place, Secret, StoreError, VaultError};
+pub use lockgate_store::{
+    Config, DailyCalls, KEPT_DAYS, Keys, KnownLists, Place, Secret, StoreError, VaultError,
+};
 
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use lockgate_admission::{Bounds, Charge, ConcurrencyLimit};
@@ -44,6 +45,8 @@ pub struct Registry {
     /// Held while reading, so that nothing older comes after.
     reader: Mutex<Reader>,
     trouble: RwLock<Trouble>,
+    /// The store was read, now or earlier.
+    is_loaded: AtomicBool,
     /// Organisations take turns at changes.
     pub(crate) turns: Arc<ConcurrencyLimit>,
     pub(crate) waiting_lists: WaitingLists,
@@ -68,7 +71,7 @@ impl Registry {
     pub async fn open(config: &Config, check_url: UrlCheck) -> Result<Arc<Self>, StoreError> {
         let registry = Arc::new(Self {
             store: Store::new(config.place.clone()),
-            vault: Vault::new(&config.keys)?,
+            vault: Vault::open_configured(config)?,
             check_url,
             states: RwLock::default(),
             shared_slugs: RwLock::default(),
@@ -76,6 +79,7 @@ impl Registry {
             changes: broadcast::Sender::new(CHANGES),
             reader: Mutex::default(),
             trouble: RwLock::default(),
+            is_loaded: AtomicBool::new(false),
             turns: ConcurrencyLimit::new(TURNS, Charge::Turns, None),
             waiting_lists: WaitingLists::default(),
         });
@@ -200,6 +204,13 @@ impl Registry {
         }
     }
 
+    /// Returns whether the store has been read since the start. Until then nothing that is stored
+    /// is known.
+    #[must_use]
+    pub fn is_loaded(&self) -> bool {
+        self.is_loaded.load(Ordering::Acquire)
+    }
+
     /// Whether credentials can be stored.
     #[must_use]
     pub fn can_store_credentials(&self) -> bool {
@@ -224,7 +235,10 @@ impl Registry {
             // The next look finds it.
             Err(StoreError::Busy(_)) => {}
             Err(error) => note(&mut self.trouble.write().reading, Some(error), "read"),
-            Ok(()) => note(&mut self.trouble.write().reading, None, "read"),
+            Ok(()) => {
+                note(&mut self.trouble.write().reading, None, "read");
+                self.is_loaded.store(true, Ordering::Release);
+            }
         }
         read
     }

@@ -65,7 +65,12 @@ impl Rig {
 
 fn file_config(folder: &TempDir, keys: &[&str]) -> Config {
     let keys = Keys(keys.iter().map(ToString::to_string).collect());
-    Config { place: Place::File(folder.path().join("lockgate.db")), keys }
+    Config {
+        place: Place::File(folder.path().join("lockgate.db")),
+        keys,
+        own_key: None,
+        is_required: true,
+    }
 }
 
 async fn open(config: &Config) -> Arc<Registry> {

@@ -9,6 +9,10 @@ use std::path::PathBuf;
 pub struct Config {
     pub place: Place,
     pub keys: Keys,
+    /// The key that is made when the first credential is stored, where there is no other.
+    pub own_key: Option<PathBuf>,
+    /// A gateway that has not read it yet is not ready.
+    pub is_required: bool,
 }
 
 /// Secrets that the vault's keys are made of: the first seals, all open. Without one no credential

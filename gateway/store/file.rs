@@ -81,11 +81,17 @@ pub(crate) fn url(file: &Path, access: Access) -> Result<Url, StoreError> {
     }
 }
 
+/// Makes a folder for its owner alone, where it is missing.
+#[allow(clippy::disallowed_methods, reason = "the database's folder, as configured")]
+pub(crate) fn make_folder(folder: &Path) -> std::io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
 /// Makes folder and file for their owner alone, where they are missing.
 #[allow(clippy::disallowed_methods, reason = "the database's folder and file, as configured")]
 pub(crate) fn make(file: &Path) -> Result<(), StoreError> {
     if let Some(folder) = file.parent()
-        && std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).is_err()
+        && make_folder(folder).is_err()
     {
         return Err(StoreError::ReadOnly(file.to_owned()));
     }

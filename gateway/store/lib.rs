@@ -10,12 +10,14 @@
 mod change;
 mod clock;
 mod config;
+mod daily_calls;
 mod database;
 mod error;
 mod file;
 mod follow;
 mod known_lists;
 mod maintain;
+mod own_key;
 mod read;
 mod record;
 mod schema;
@@ -24,6 +26,7 @@ mod vault;
 
 pub use change::{Change, Owner, Reservation};
 pub use config::{Config, Keys, Place};
+pub use daily_calls::{DailyCalls, KEPT_DAYS};
 pub use database::Store;
 pub use error::StoreError;
 pub use follow::Follower;

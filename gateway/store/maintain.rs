@@ -45,6 +45,8 @@ const REPLACE: &str = "
     INSERT INTO main.integrations SELECT * FROM copy.integrations;
     INSERT INTO main.agents SELECT * FROM copy.agents;
     INSERT INTO main.assignments SELECT * FROM copy.assignments;
+    DELETE FROM main.integration_calls;
+    INSERT INTO main.integration_calls SELECT * FROM copy.integration_calls;
     UPDATE main.organisations SET revision = (SELECT revision FROM main.clock);
     UPDATE main.integrations SET version = (SELECT revision FROM main.clock);
     UPDATE main.agents SET version = (SELECT revision FROM main.clock);

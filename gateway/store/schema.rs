@@ -24,7 +24,7 @@ struct Migration {
 }
 
 /// In order; the first makes schema 1. Those that were published never change.
-const MIGRATIONS: [Migration; 2] = [
+const MIGRATIONS: [Migration; 3] = [
     Migration {
         sqlite: include_str!("migrations/sqlite/0001.sql"),
         postgres: include_str!("migrations/postgres/0001.sql"),
@@ -32,6 +32,10 @@ const MIGRATIONS: [Migration; 2] = [
     Migration {
         sqlite: include_str!("migrations/sqlite/0002.sql"),
         postgres: include_str!("migrations/postgres/0002.sql"),
+    },
+    Migration {
+        sqlite: include_str!("migrations/sqlite/0003.sql"),
+        postgres: include_str!("migrations/postgres/0003.sql"),
     },
 ];
 

@@ -1,5 +1,6 @@
 //! One contract, held against SQLite and a real PostgreSQL.
 
+mod daily_calls;
 mod files;
 mod killed;
 mod known_lists;

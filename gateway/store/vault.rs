@@ -1,8 +1,10 @@
 //! Sealed credentials: AES-256-GCM with a random nonce, and with organisation, record and field as
 //! associated data, so that a sealed value opens nowhere but where it was put. A ring of keys: the
-//! first seals, all open. It keeps nothing and knows no database.
+//! first seals, all open. It knows no database.
 
 use std::fmt;
+use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
 use aws_lc_rs::error::Unspecified;
@@ -10,7 +12,8 @@ use aws_lc_rs::{digest, hkdf, hmac};
 use lockgate_text::hex;
 use zeroize::Zeroizing;
 
-use crate::config::Keys;
+use crate::config::{Config, Keys};
+use crate::own_key;
 use crate::secret::Secret;
 
 /// Shortest text that a key is made of, in bytes.
@@ -47,7 +50,9 @@ pub enum VaultError {
 
 /// The ring of keys. Replicas that share it open each other's values.
 pub struct Vault {
-    ring: Vec<Key>,
+    ring: OnceLock<Vec<Key>>,
+    /// Where the one key is made when it is first needed, while there is no other.
+    own_key: Option<PathBuf>,
 }
 
 struct Key {
@@ -70,13 +75,42 @@ impl Vault {
             let Ok(key) = Key::derive(key.as_bytes()) else { return Err(VaultError::Crypto) };
             ring.push(key);
         }
-        Ok(Self { ring })
+        Ok(Self { ring: ring.into(), own_key: None })
     }
 
-    /// Whether there is a key to seal with.
+    /// The ring of a configuration: its keys, or the one that was made here.
+    ///
+    /// # Errors
+    /// As of [`Self::new`].
+    pub fn open_configured(config: &Config) -> Result<Self, VaultError> {
+        let Some(own_key) = &config.own_key else { return Self::new(&config.keys) };
+        match own_key::read(own_key) {
+            Some(key) => Self::new(&Keys(vec![key])),
+            None => Ok(Self { ring: OnceLock::new(), own_key: Some(own_key.clone()) }),
+        }
+    }
+
+    /// Returns whether there is a key to seal with, or can be.
     #[must_use]
     pub fn can_seal(&self) -> bool {
-        !self.ring.is_empty()
+        !self.ring().is_empty() || self.own_key.is_some()
+    }
+
+    /// The keys that there are.
+    fn ring(&self) -> &[Key] {
+        self.ring.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// The keys, of which one is made if there can be none otherwise.
+    fn filled_ring(&self) -> &[Key] {
+        match &self.own_key {
+            Some(file) if self.ring.get().is_none() => {
+                let Some(key) = own_key::make(file) else { return &[] };
+                let Ok(key) = Key::derive(key.as_bytes()) else { return &[] };
+                self.ring.get_or_init(|| vec![key])
+            }
+            _ => self.ring(),
+        }
     }
 
     /// Seals a secret for this field alone.
@@ -84,7 +118,7 @@ impl Vault {
     /// # Errors
     /// [`VaultError::NoKey`], [`VaultError::Crypto`].
     pub fn seal(&self, field: &Field<'_>, secret: &Secret) -> Result<Vec<u8>, VaultError> {
-        let Some(key) = self.ring.first() else { return Err(VaultError::NoKey) };
+        let Some(key) = self.filled_ring().first() else { return Err(VaultError::NoKey) };
         let mut content = secret.expose().as_bytes().to_vec();
         let sealed = key.cipher.seal_in_place_append_tag(associated(key, field), &mut content);
         let Ok(nonce) = sealed else { return Err(VaultError::Crypto) };
@@ -102,7 +136,7 @@ impl Vault {
     /// [`VaultError::UnknownKey`], [`VaultError::Altered`].
     pub fn open(&self, field: &Field<'_>, sealed: &[u8]) -> Result<Secret, VaultError> {
         let Some((key_id, rest)) = split_head(sealed) else { return Err(VaultError::Altered) };
-        let Some(key) = self.ring.iter().find(|key| key.id == key_id) else {
+        let Some(key) = self.ring().iter().find(|key| key.id == key_id) else {
             return Err(VaultError::UnknownKey);
         };
         match key.open(field, rest) {
@@ -114,7 +148,7 @@ impl Vault {
     /// Whether a value was sealed with the key that seals now.
     #[must_use]
     pub fn is_current(&self, sealed: &[u8]) -> bool {
-        match (self.ring.first(), split_head(sealed)) {
+        match (self.ring().first(), split_head(sealed)) {
             (Some(newest), Some((key_id, _))) => newest.id == key_id,
             _ => false,
         }
@@ -124,11 +158,12 @@ impl Vault {
     /// key, in their order. Without a key one, which tells none apart.
     #[must_use]
     pub fn digests(&self, secret: &Secret) -> Vec<Vec<u8>> {
-        if self.ring.is_empty() {
+        let ring = self.filled_ring();
+        if ring.is_empty() {
             return vec![Vec::new()];
         }
-        let mut digests = Vec::with_capacity(self.ring.len());
-        for key in &self.ring {
+        let mut digests = Vec::with_capacity(ring.len());
+        for key in ring {
             digests.push(hmac::sign(&key.digests, secret.expose().as_bytes()).as_ref().to_vec());
         }
         digests
@@ -138,7 +173,7 @@ impl Vault {
 /// Says how many keys there are.
 impl fmt::Debug for Vault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Vault").field("keys", &self.ring.len()).finish()
+        f.debug_struct("Vault").field("keys", &self.ring().len()).finish()
     }
 }
 

@@ -316,6 +316,10 @@ impl Upstream for Client {
         &self.shared.calls
     }
 
+    fn validates_arguments(&self) -> bool {
+        self.shared.config.load().validates_arguments
+    }
+
     fn streams_answers(&self) -> bool {
         matches!(self.shared.config.load().transport, Transport::Http { .. })
     }

@@ -20,6 +20,8 @@ pub struct Config {
     /// Over HTTP: to which addresses its host may lead.
     pub addresses: Policy,
     pub era: EraChoice,
+    /// Arguments of calls are held against the tools' schemas before they are sent.
+    pub validates_arguments: bool,
     /// Not connected and not listed when false.
     pub enabled: bool,
     /// Legacy servers: whose calls share one connection.
@@ -168,6 +170,7 @@ impl Config {
             limits: _,
             breaker: _,
             health: _,
+            validates_arguments: _,
         } = self;
         (slug, organisation, transport, addresses)
             == (&other.slug, &other.organisation, &other.transport, &other.addresses)
@@ -194,6 +197,7 @@ impl Config {
             identity: None,
             addresses,
             era: EraChoice::Auto,
+            validates_arguments: false,
             enabled: true,
             sessions: Sessions::Auto,
             call_timeout: seconds(60),

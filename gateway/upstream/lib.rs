@@ -117,6 +117,12 @@ pub trait Upstream: Send + Sync + 'static {
     /// The places of its calls. No I/O.
     fn calls(&self) -> &Arc<ConcurrencyLimit>;
 
+    /// Returns whether arguments are to be held against its tools' schemas before it is called. No
+    /// I/O.
+    fn validates_arguments(&self) -> bool {
+        false
+    }
+
     /// Whether large answers may go to [`Call::sink`]. No I/O.
     fn streams_answers(&self) -> bool {
         false

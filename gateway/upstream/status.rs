@@ -189,6 +189,7 @@ const REASONS: &[(&str, &str, Option<&str>)] = &[
     ("lookup failed", "its host name is not known", Some("dns")),
     ("within the time allowed", "no connection came about in time", None),
     ("did not answer", "it did not answer in time", None),
+    ("was not ready within", "it was not ready in time", None),
     ("TLS", "the encrypted connection failed", Some("tls")),
     ("is not allowed here", "its address is not allowed", None),
     ("HTTP status 401", "it wants credentials", Some("auth")),
@@ -219,6 +220,12 @@ impl StageError {
             },
             |(_, reason, _)| *reason,
         )
+    }
+
+    /// Returns whether the server took longer than it may, rather than failed.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        self.reason().ends_with("in time")
     }
 
     /// The step that failed, as precisely as the words tell: `start`, `dns`, `connect`, `tls`,

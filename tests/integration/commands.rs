@@ -95,3 +95,48 @@ async fn an_organisation_is_run_from_a_terminal() {
     let words = String::from_utf8_lossy(&broken.stderr).into_owned();
     assert!(words.contains("the name is taken"), "{words}");
 }
+
+/// The address of the gateway comes from the environment too, and an error is told once.
+#[tokio::test]
+async fn the_gateway_is_named_by_the_environment_and_an_error_is_told_once() {
+    let gate = Gate::start(json!({})).await;
+    let ask = async |arguments: &'static [&'static str], url: String| {
+        let mut command = command();
+        command.args(arguments).env("LOCKGATE_URL", url);
+        tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
+    };
+    let url = format!("http://{}", gate.address);
+    out(&ask(&["agents", "create", "Mine"], url.clone()).await);
+    let listed = out(&ask(&["agents", "list"], url.clone()).await);
+    assert!(listed.contains(&format!("{url}/agents/")), "{listed}");
+    for arguments in [&["agents", "list"][..], &["tools"]] {
+        let refused = ask(arguments, "http://127.0.0.1:1".to_owned()).await;
+        let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success() && words.contains("not reached"), "{words}");
+        assert_eq!(words.matches("onnection refused").count(), 1, "{words}");
+        assert!(words.matches("connect failed").count() <= 1, "{words}");
+    }
+}
+
+/// Whoever tries the gateway on their machine need not make a key first: it makes one, for its owner
+/// alone, says so, and finds it again.
+#[tokio::test]
+async fn a_development_gateway_makes_its_key_with_the_first_credential() {
+    use std::os::unix::fs::PermissionsExt;
+    let server = Upstream::http(modern(&["t"])).await;
+    let gate = Gate::start(json!({})).await;
+    let file = gate.folder.path().join(".lockgate/vault.key");
+    let url = format!("http://{}/mcp", server.address);
+    out(&run(&gate, &["servers", "add", "Plain", &url], "").await);
+    assert!(!file.exists());
+    let sealed = ["servers", "add", "Sealed", &url, "--auth", "bearer-token"];
+    let sealed = [&sealed[..], &["--credentials", "-"]].concat();
+    out(&run(&gate, &sealed, SECRET).await);
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(gate.log().contains("vault.key was made"), "{}", gate.log());
+    let again = ["vault", "rotate", "--config", "lockgate.json"];
+    let mut command = command();
+    command.args(again).current_dir(gate.folder.path());
+    let rotated = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    assert!(out(&rotated).contains("0 credentials sealed anew, 1 were already"), "{rotated:?}");
+}

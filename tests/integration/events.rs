@@ -198,3 +198,63 @@ async fn administrators_hear_that_something_was_decided_where_they_may_know() {
     call(&gate, &stranger, "mine__t").await;
     hear_decisions(&mut to_stranger).await;
 }
+
+/// The states of a server that a stream tells of, up to one of them.
+async fn states_until(stream: &mut Stream, slug: &str, last: &str) -> Vec<String> {
+    let mut states = Vec::new();
+    while states.last().is_none_or(|state| state != last) {
+        let block = timeout(PATIENCE, stream.block()).await.expect("an event in time").unwrap();
+        let line = |field: &str| block.lines().find_map(|line| line.strip_prefix(field));
+        let (Some("server"), Some(data)) = (line("event: "), line("data: ")) else { continue };
+        let told: Value = serde_json::from_str(data).unwrap();
+        if told["name"] == slug {
+            states.push(told["state"].as_str().unwrap().to_owned());
+        }
+    }
+    states
+}
+
+#[tokio::test]
+async fn a_server_is_told_to_be_connected_once_and_disabled_however_it_is_switched_off() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let gate = Gate::start(json!({
+        "auth": {"keys_file": "keys.yaml"},
+        "egress": {"organisations": "local"},
+        "servers": {"a": server.config()},
+    }))
+    .await;
+    let at = gate.address;
+    let admin = member(&gate, "admin", "acme", Some("admin")).await;
+    let stranger = member(&gate, "stranger", "other", Some("admin")).await;
+    let operator = key(&gate, "operator", &["--role", "operator"]).await;
+    let mut to_operator = follow(&operator).open(at).await;
+    let mut to_admin = follow(&admin).open(at).await;
+    let mut to_stranger = follow(&stranger).open(at).await;
+    let post = async |by: &str, path: &str| {
+        let answer = Request::bare("POST", path, "").by(by).send(at).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    };
+
+    post(&operator, "/api/servers/a/disconnect").await;
+    let away = states_until(&mut to_operator, "a", "disabled").await;
+    assert_eq!(away, ["disabled"]);
+    post(&operator, "/api/servers/a/connect").await;
+    let mut back = states_until(&mut to_operator, "a", "connected").await;
+    post(&operator, "/api/servers/a/disconnect").await;
+    back.extend(states_until(&mut to_operator, "a", "disabled").await);
+    assert_eq!(back.iter().filter(|state| *state == "connected").count(), 1, "{back:?}");
+
+    let id = create(&gate, &admin, "Own", &server).await;
+    states_until(&mut to_admin, "own", "connected").await;
+    post(&admin, &format!("/api/mcp-integrations/{id}/disable")).await;
+    assert_eq!(states_until(&mut to_admin, "own", "disabled").await, ["disabled"]);
+    post(&admin, &format!("/api/mcp-integrations/{id}/enable")).await;
+    states_until(&mut to_admin, "own", "connected").await;
+    delete(&gate, &admin, &id).await;
+    assert_eq!(states_until(&mut to_admin, "own", "disabled").await, ["disabled"]);
+
+    // What the stranger hears first of a server of this name is its own.
+    create(&gate, &stranger, "Own", &server).await;
+    let own = states_until(&mut to_stranger, "own", "connected").await;
+    assert!(!own.iter().any(|state| state == "disabled"), "{own:?}");
+}

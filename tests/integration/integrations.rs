@@ -453,3 +453,46 @@ async fn what_an_agent_has_comes_in_pages() {
         assert_eq!(cursor.status, 400, "{}", cursor.text());
     }
 }
+
+/// Calls of each day are kept in the store, and shown to members of the organisation.
+#[tokio::test]
+async fn calls_are_counted_by_day_and_outlive_the_gateway() {
+    let rig = Rig::new().await;
+    let made = rig.create(&rig.acme, "Time").await;
+    let body = || json!({"arguments": {}});
+    until("it is called", async || {
+        let called = rig.ask(&rig.acme, "POST", "/tools/time__t/execute", body()).await;
+        (called.status == 200).then_some(())
+    })
+    .await;
+    let path = format!("/mcp-integrations/{}/calls", made["id"].as_str().unwrap());
+    let counted = until("the call is counted", async || {
+        let shown = rig.ask(&rig.user, "GET", &path, Value::Null).await.json();
+        (shown["items"][0]["calls"].as_u64() >= Some(1)).then_some(shown)
+    })
+    .await;
+    let today = &counted["items"][0];
+    assert_eq!(today["day"].as_str().unwrap().len(), 10, "{counted}");
+    assert_eq!(counted["items"].as_array().unwrap().len(), 1, "{counted}");
+    let elsewhere = rig.ask(&rig.other, "GET", &path, Value::Null).await;
+    assert_eq!(elsewhere.status, 404, "{}", elsewhere.text());
+    for days in ["0", "91", "x"] {
+        let wrong = rig.ask(&rig.user, "GET", &format!("{path}?days={days}"), Value::Null).await;
+        assert_eq!(wrong.status, 400, "{days}: {}", wrong.text());
+    }
+}
+
+/// The header of a key has another name in some clients.
+#[tokio::test]
+async fn the_header_of_a_key_has_two_spellings() {
+    let rig = Rig::new().await;
+    let url = format!("http://{}/mcp", rig.server.address);
+    for spelling in ["headerName", "authHeaderName"] {
+        let body = json!({
+            "name": spelling, "serverUrl": url, "authMethod": "api_key",
+            "credentials": "long-enough", spelling: "x-key",
+        });
+        let made = rig.ask(&rig.acme, "POST", "/mcp-integrations/custom", body).await;
+        assert_eq!((made.status, &made.json()["headerName"]), (201, &json!("x-key")), "{spelling}");
+    }
+}

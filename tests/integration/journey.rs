@@ -63,10 +63,15 @@ async fn an_integration_goes_from_its_creation_to_an_agent_and_to_its_end() {
     };
     until("it is connected", connected).await;
     let agent = ask(&gate, "POST", "/agents", json!({"name": "Mine"})).await.json();
-    let endpoint = agent["endpoint"].as_str().unwrap();
+    let address = format!("http://{}", gate.address);
+    let endpoint = agent["endpoint"].as_str().unwrap().strip_prefix(&address).expect("a URL");
     let assigned = format!("/agents/{}/mcp-integrations/{id}", agent["id"].as_str().unwrap());
     assert!(!has_tools(&list(&gate, endpoint).await, "fixture"), "nothing is assigned");
-    assert_eq!(ask(&gate, "POST", &assigned, Value::Null).await.status, 200);
+    let given = ask(&gate, "POST", &assigned, Value::Null).await;
+    let shown = given.json();
+    assert_eq!((given.status, &shown["endpoint"]), (200, &agent["endpoint"]), "{shown}");
+    assert_eq!((&shown["id"], &shown["agentId"]), (&agent["id"], &agent["id"]), "{shown}");
+    assert_eq!(shown["integration"]["id"], id, "{shown}");
     let listed = async || {
         let tools = list(&gate, endpoint).await;
         has_tools(&tools, "fixture__").then_some(tools)

@@ -56,6 +56,8 @@ async fn a_session_is_found_by_its_own_id_at_its_own_endpoint() {
         let answer = request.send(gate.address).await;
         assert_eq!(answer.status, status, "{case}: {}", answer.text());
     }
+    let none = list("/mcp", "x").without("Mcp-Session-Id").send(gate.address).await.json();
+    assert_eq!(none["error"]["data"]["code"], "SERVER_NOT_INITIALIZED", "{none}");
     let end = Request::bare("DELETE", "/mcp", "").with("Mcp-Session-Id", &session.id);
     assert_eq!(end.clone().with("Mcp-Session-Id", "foreign").send(gate.address).await.status, 404);
     assert!((200..300).contains(&end.send(gate.address).await.status));

@@ -176,3 +176,38 @@ async fn readiness_counts_the_servers_that_are_wanted() {
         assert_eq!(waited, ready == "all", "{}", gate.log());
     }
 }
+
+/// What a call that failed says over REST: which kind of failure, and of which server.
+#[tokio::test]
+async fn a_failed_call_says_of_which_kind_it_is_and_of_which_server() {
+    let closed = Upstream::http(|_| Say::Status(401, Vec::new(), json!({"error": "who?"}))).await;
+    let silent = Upstream::http(|_| Say::Nothing).await;
+    let usual = modern(&["t"]);
+    let own = Upstream::http(move |heard: &Heard| match heard.method() {
+        "tools/call" => Say::Json(heard.error(-1, "own words")),
+        _ => usual(heard),
+    })
+    .await;
+    let servers =
+        json!({"closed": closed.config(), "silent": silent.config(), "own": own.config()});
+    let limits = json!({"discovery_deadline": "1s"});
+    let gate = Gate::launch(json!({"servers": servers, "limits": limits})).await;
+    until("the states are known", async || {
+        let missing = degraded(&gate.tools("/mcp").await.1).to_string();
+        (missing.contains("needs-auth") && !missing.contains("\"own\"")).then_some(())
+    })
+    .await;
+    for (tool, status, code, kind) in [
+        ("closed__t", 502, "SERVER_FAILED", "authentication"),
+        ("silent__t", 504, "SERVER_FAILED", "timeout"),
+        ("own__t", 502, "SERVER_ERROR", "execution"),
+    ] {
+        let path = format!("/api/tools/{tool}/execute");
+        let answer = Request::bare("POST", &path, "{}").send(gate.address).await;
+        let problem = answer.json();
+        let slug = tool.split("__").next().unwrap();
+        assert_eq!((answer.status, &problem["code"]), (status, &json!(code)), "{problem}");
+        let named = (&problem["type"], &problem["integrationName"]);
+        assert_eq!(named, (&json!(kind), &json!(slug)), "{problem}");
+    }
+}

@@ -223,3 +223,42 @@ async fn lists_refuse_what_nobody_knows_how_to_sort() {
         assert_eq!(code(&answer), (404, "TOOL_NOT_FOUND".into()), "{name}");
     }
 }
+
+/// Built-in tools say more of themselves, are found by their category, and take arguments in the
+/// spellings of the procedures of tRPC as well.
+#[tokio::test]
+async fn built_in_tools_are_found_by_category_and_take_other_spellings() {
+    let server = Upstream::http(modern(&["read"])).await;
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join(".hidden"), "x").unwrap();
+    let file = json!({"roots": [{"path": folder.path()}]});
+    let servers = json!({"a": server.config()});
+    let gate = Gate::start(json!({"servers": servers, "builtin": {"file": file}})).await;
+    let tools = async |query: &str| {
+        let path = format!("/api/tools?{query}");
+        Request::bare("GET", &path, "").send(gate.address).await.json()
+    };
+    let all = tools("category=file").await;
+    assert!(all["total"].as_u64().unwrap() > 3, "{all}");
+    for tool in all["items"].as_array().unwrap() {
+        assert_eq!((&tool["server"], &tool["version"]), (&json!("file"), &json!("1.0.0")));
+        assert!(tool["tags"].as_array().unwrap().contains(&json!("file")), "{tool}");
+        assert!(tool["permissions"].is_array(), "{tool}");
+    }
+    assert_eq!(tools("category=a").await["total"], 0, "no category has this name");
+    assert_eq!(tools("category=file&server=a").await["total"], 0);
+    let other = tools("server=a").await["items"][0].clone();
+    assert_eq!((&other["tags"], &other["version"]), (&json!([]), &Value::Null), "{other}");
+    let list = async |arguments: Value| {
+        let body = json!({"arguments": arguments}).to_string();
+        let path = "/api/tools/file__list/execute";
+        Request::bare("POST", path, body).send(gate.address).await.json()
+    };
+    let path = folder.path().canonicalize().unwrap();
+    for spelling in ["hidden", "includeHidden"] {
+        let listed = list(json!({"path": path, spelling: true})).await;
+        assert!(listed.to_string().contains(".hidden"), "{spelling}: {listed}");
+    }
+    let both = list(json!({"path": path, "hidden": true, "includeHidden": true})).await;
+    assert_eq!(both["errors"][0]["pointer"], "#/arguments/includeHidden", "{both}");
+}

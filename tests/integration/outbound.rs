@@ -535,3 +535,51 @@ async fn a_credential_that_its_server_echoes_is_redacted() {
     }
     assert_eq!(server.count("tools/call"), 10);
 }
+
+/// `validate_arguments`: what does not fit the tool's own schema does not reach its server, whichever
+/// way it came, and the mistake is told with its place. Without it, arguments go on as they are.
+#[tokio::test]
+async fn arguments_are_held_against_the_schema_where_the_operator_wants_that() {
+    let place = json!({"type": "object", "properties": {"mail": {"type": "string"}}});
+    let schema = json!({
+        "type": "object", "required": ["to"], "$defs": {"place": place},
+        "properties": {"to": {"type": "array", "items": {"$ref": "#/$defs/place"}}},
+    });
+    let itself = json!({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]});
+    let tools = || {
+        vec![
+            json!({"name": "send", "inputSchema": schema.clone()}),
+            json!({"name": "loop", "inputSchema": itself.clone()}),
+        ]
+    };
+    let checked = Upstream::http(modern_with(tools())).await;
+    let open = Upstream::http(modern_with(tools())).await;
+    let with = |on: bool| {
+        let checked = checked.with(json!({"validate_arguments": on}));
+        json!({"servers": {"checked": checked, "open": open.config()}})
+    };
+    let gate = Gate::start(with(true)).await;
+    let call = async |tool: &str, arguments: Value| {
+        let params = json!({"name": tool, "arguments": arguments});
+        gate.modern("/mcp", "tools/call", params).await.result()
+    };
+    let wrong = json!({"to": [{}, {"mail": 7}]});
+    let refused = call("checked__send", wrong.clone()).await;
+    assert_eq!(refused["isError"], true, "{refused}");
+    let words = refused["content"][0]["text"].as_str().unwrap();
+    assert!(words.contains("/to/1/mail"), "{words}");
+    let rest = Request::bare("POST", "/api/tools/checked__send/execute", "{}");
+    assert!(rest.send(gate.address).await.text().contains("to\\\" is a required property"));
+    assert_eq!(checked.count("tools/call"), 0);
+    assert!(call("checked__send", json!({"to": [{"mail": "a@b"}]})).await["isError"].is_null());
+    assert!(call("checked__loop", json!({})).await["isError"].is_null());
+    assert!(gate.log().contains("arguments of this tool are not checked"), "{}", gate.log());
+    assert!(call("open__send", wrong.clone()).await["isError"].is_null());
+    assert_eq!((checked.count("tools/call"), open.count("tools/call")), (2, 1));
+    // It is a setting that changes while the gateway runs.
+    gate.configure(with(false));
+    until("the setting is in force", async || {
+        call("checked__send", wrong.clone()).await["isError"].is_null().then_some(())
+    })
+    .await;
+}

@@ -72,3 +72,22 @@ async fn a_call_that_outlives_the_shutdown_gets_an_answer() {
     assert_eq!(gate.ended().await, Some(0));
     assert!(began.elapsed() < GRACE + SLACK, "{:?}", began.elapsed());
 }
+
+/// Somebody who tries the gateway waits for nothing; an operator who has set `http.drain` knows why.
+#[tokio::test]
+async fn in_development_nothing_is_drained_where_nothing_runs() {
+    for (drain, is_quick) in [(json!({}), true), (json!({"drain": 2}), false)] {
+        let server = Upstream::http(modern(&["t"])).await;
+        let servers = json!({"a": server.config()});
+        let variables = [("LOCKGATE_HTTP__DRAIN", "")];
+        let more = json!({"servers": servers, "http": drain});
+        let mut gate = Gate::launch_with(more, &variables).await;
+        gate.ready().await;
+        assert_eq!(gate.call("a__t").await.status, 200);
+        let began = Instant::now();
+        gate.terminate();
+        assert_eq!(gate.ended().await, Some(0));
+        let took = began.elapsed();
+        assert_eq!(took < Duration::from_millis(1500), is_quick, "{took:?}");
+    }
+}

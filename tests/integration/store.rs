@@ -4,7 +4,9 @@
 use std::path::Path;
 use std::process::Output;
 
+use crate::rig::client::Request;
 use crate::rig::gate::command;
+use crate::rig::{Gate, Value, json, until};
 
 const KEY: &str = "0123456789abcdef0123456789abcdef";
 
@@ -63,4 +65,30 @@ fn a_key_that_can_be_guessed_is_refused_and_not_quoted() {
     let said = said(&output);
     assert!(!output.status.success() && said.contains("store.keys"), "{said}");
     assert!(said.contains("MCP_ENCRYPTION_KEY") && !said.contains("hunter2"), "{said}");
+}
+
+/// What `/readyz` answers at a gateway of which the database does not listen.
+async fn readiness_without_store(required: Value) -> (u16, Value) {
+    // Bound and not accepting: the port stays free of others, and connections are refused.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let place = socket.local_addr().unwrap();
+    let store = json!({"url": format!("postgres://nobody@{place}/none"), "required": required});
+    let gate = Gate::launch(json!({"store": store})).await;
+    until("the servers have settled", async || {
+        let ready = Request::bare("GET", "/readyz", "").send(gate.address).await;
+        let shown = ready.json();
+        (shown["state"] != "initializing").then_some((ready.status, shown))
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_gateway_that_starts_without_its_store_is_not_ready_unless_it_may_be() {
+    let (status, shown) = readiness_without_store(json!(true)).await;
+    assert_eq!((status, &shown["state"]), (503, &json!("waiting_for_store")), "{shown}");
+    assert_eq!(shown["store"], "unavailable");
+    let (status, shown) = readiness_without_store(json!(false)).await;
+    assert_eq!((status, &shown["state"]), (200, &json!("ready")), "{shown}");
+    assert_eq!(shown["store"], "unavailable");
 }

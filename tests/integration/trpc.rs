@@ -68,6 +68,23 @@ async fn a_tool_is_called_as_over_mcp() {
         assert_eq!(called.header("vary"), Some("trpc-accept, accept"));
     }
     assert_eq!(server.count("tools/call"), before + 2);
+    // Calls of a shared server are for operators; sessions are counted by organisation.
+    let operator = key(&gate, "operator", &["--role", "operator"]).await;
+    let member = key(&gate, "member", &["--organisation", "other"]).await;
+    let initialize = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"},
+    }});
+    let opened = Request::bare("POST", "/mcp", initialize.to_string()).by(&user).send(at).await;
+    assert_eq!(opened.status, 200, "{}", opened.text());
+    let told = json!({"total": 2, "failed": 0, "successRate": 1.0});
+    let nothing = json!({"total": 0, "failed": 0});
+    for (by, requests, sessions) in
+        [(&operator, &told, 1), (&user, &nothing, 1), (&member, &nothing, 0)]
+    {
+        let status = query("mcp.status").by(by).send(at).await.json();
+        let status = &status["result"]["data"];
+        assert_eq!((&status["requests"], &status["activeSessions"]), (requests, &json!(sessions)));
+    }
     let mut answers = Vec::new();
     for name in ["a__u", "a__v", "a__x"] {
         let refused = mutation("mcp.executeTool", &json!({"name": name}));

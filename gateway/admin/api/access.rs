@@ -5,13 +5,16 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::{FromRequestParts, Request};
 use axum::http::StatusCode;
+use axum::http::header::HOST;
 use axum::http::request::Parts;
+use axum::http::uri::Authority;
 use axum::middleware::Next;
 use axum::response::Response;
 use lockgate_authn::{Principal, Role};
 
 use super::problem::{ELSEWHERE, Problem};
 use super::state::{ApiState, Shared};
+use crate::headers::read_header;
 
 /// The parameter that names an organisation. [`Caller`] reads it for every operation.
 pub(crate) const ORGANISATION: &str = "organizationId";
@@ -31,6 +34,8 @@ pub(crate) struct Caller {
     pub(crate) role: Role,
     /// The request names the organisation (`organizationId`).
     names_organisation: bool,
+    /// What addresses of endpoints begin with.
+    pub(crate) base: Arc<str>,
 }
 
 impl Permission {
@@ -46,8 +51,8 @@ impl Permission {
 }
 
 impl Caller {
-    pub(crate) fn new(principal: Principal, role: Role) -> Self {
-        Self { principal, role, names_organisation: false }
+    pub(crate) fn new(principal: Principal, role: Role, base: Arc<str>) -> Self {
+        Self { principal, role, names_organisation: false, base }
     }
 
     pub(crate) fn organisation(&self) -> &str {
@@ -113,7 +118,10 @@ pub(crate) async fn identify_caller(
     if let Some(Extension(principal)) = principal {
         let settings = state.operations.settings();
         let role = settings.role_holders.role_of(&principal);
-        request.extensions_mut().insert(Arc::new(Caller::new(principal, role)));
+        let authority = request.uri().authority().map(Authority::as_str);
+        let host = authority.or_else(|| read_header(request.headers(), HOST));
+        let base = settings.clients_address.base(host).into();
+        request.extensions_mut().insert(Arc::new(Caller::new(principal, role, base)));
     }
     next.run(request).await
 }

@@ -30,7 +30,7 @@ pub(crate) struct Agent {
     organization_id: String,
     /// Who created it, as `issuer|subject`.
     owner: String,
-    /// Where its clients connect to.
+    /// The URL that its clients connect to.
     endpoint: String,
     /// Counts its changes: the `ETag` of the answer, for `If-Match`.
     version: i64,
@@ -77,9 +77,9 @@ pub(crate) struct AgentListQuery {
 }
 
 impl Agent {
-    fn new(stored: Stored) -> Self {
+    pub(crate) fn new(stored: Stored, caller: &Caller) -> Self {
         Self {
-            endpoint: format!("/agents/{}/mcp", stored.id),
+            endpoint: format!("{}/agents/{}/mcp", caller.base, stored.id),
             id: stored.id,
             name: stored.name,
             organization_id: stored.organisation,
@@ -93,11 +93,11 @@ impl Agent {
 }
 
 /// The answer to a change that leaves an agent behind.
-fn answer_changed(status: StatusCode, changed: Changed<Stored>) -> Response {
+fn answer_changed(status: StatusCode, change: &Change, changed: Changed<Stored>) -> Response {
     let is_dry_run = changed.is_dry_run;
     let Some(stored) = changed.after else { return StatusCode::NO_CONTENT.into_response() };
     let version = stored.version;
-    let shown = Agent { dry_run: is_dry_run, ..Agent::new(stored) };
+    let shown = Agent { dry_run: is_dry_run, ..Agent::new(stored, &change.caller) };
     let status = if is_dry_run { StatusCode::OK } else { status };
     (status, entity_tag(version), Json(shown)).into_response()
 }
@@ -126,7 +126,7 @@ pub(crate) async fn list_agents(
         limit,
     };
     let found = state.registry()?.list_agents(&actor, &asked);
-    Ok(Json(part.make_page(found, Agent::new)))
+    Ok(Json(part.make_page(found, |stored| Agent::new(stored, &caller))))
 }
 
 /// Creates an agent, which the caller owns.
@@ -151,7 +151,7 @@ pub(crate) async fn create_agent(
             terms.registry.create_agent(&terms.actor, NewAgent { name }, &terms.options).await
         })
         .await?;
-    Ok(answer_changed(StatusCode::CREATED, changed))
+    Ok(answer_changed(StatusCode::CREATED, &change, changed))
 }
 
 /// One agent.
@@ -169,7 +169,7 @@ pub(crate) async fn show_agent(
 ) -> Result<(HeaderMap, Json<Agent>), Problem> {
     let actor = make_actor(&caller);
     let stored = state.registry()?.agent(&actor, &id)?;
-    Ok((entity_tag(stored.version), Json(Agent::new(stored))))
+    Ok((entity_tag(stored.version), Json(Agent::new(stored, &caller))))
 }
 
 /// Gives an agent another name.
@@ -195,7 +195,7 @@ pub(crate) async fn rename_agent(
             terms.registry.rename_agent(&terms.actor, &id, &name, &terms.options).await
         })
         .await?;
-    Ok(answer_changed(StatusCode::OK, changed))
+    Ok(answer_changed(StatusCode::OK, &change, changed))
 }
 
 /// Takes an agent away; its endpoint is gone with it.
@@ -222,7 +222,7 @@ pub(crate) async fn delete_agent(
         .await?;
     match changed.before {
         Some(stored) if changed.is_dry_run => {
-            Ok(Json(Agent { dry_run: true, ..Agent::new(stored) }).into_response())
+            Ok(Json(Agent { dry_run: true, ..Agent::new(stored, &change.caller) }).into_response())
         }
         _ => Ok(StatusCode::NO_CONTENT.into_response()),
     }

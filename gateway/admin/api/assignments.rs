@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::access::Caller;
+use super::agents::Agent;
 use super::change::Change;
 use super::conditions::{ChangeQuery, CreationHeaders, OrganisationQuery, make_actor};
 use super::integrations::{Integration, States};
@@ -39,10 +40,12 @@ pub(crate) struct AssignedQuery {
     cursor: Option<String>,
 }
 
-/// An integration of an agent.
+/// An agent, with the integration that was assigned to it or taken from it.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AgentIntegration {
+    #[serde(flatten)]
+    agent: Agent,
     agent_id: String,
     integration: Integration,
     /// The change was only tried.
@@ -75,14 +78,15 @@ fn answer(
     change: &Change,
     assignment: Option<Assignment>,
     is_dry_run: bool,
-) -> Response {
-    let Some(Assignment { agent, integration }) = assignment else {
-        return StatusCode::NO_CONTENT.into_response();
+) -> Result<Response, Problem> {
+    let Some(Assignment { agent: agent_id, integration }) = assignment else {
+        return Ok(StatusCode::NO_CONTENT.into_response());
     };
+    let actor = make_actor(&change.caller);
+    let agent = Agent::new(state.registry()?.agent(&actor, &agent_id)?, &change.caller);
     let states = States::of(state, &integration.organisation);
     let integration = Integration::new(&states, integration, change.caller.role);
-    let shown = AgentIntegration { agent_id: agent, integration, dry_run: is_dry_run };
-    Json(shown).into_response()
+    Ok(Json(AgentIntegration { agent, agent_id, integration, dry_run: is_dry_run }).into_response())
 }
 
 /// The integrations that an agent has.
@@ -155,7 +159,7 @@ pub(crate) async fn assign_integration(
             terms.registry.assign(&terms.actor, &id, &integration, &terms.options).await
         })
         .await?;
-    Ok(answer(&state, &change, changed.after, changed.is_dry_run))
+    answer(&state, &change, changed.after, changed.is_dry_run)
 }
 
 /// Takes an integration from an agent.
@@ -187,7 +191,7 @@ pub(crate) async fn unassign_integration(
         })
         .await?;
     match changed.is_dry_run {
-        true => Ok(answer(&state, &change, changed.before, true)),
+        true => answer(&state, &change, changed.before, true),
         false => Ok(StatusCode::NO_CONTENT.into_response()),
     }
 }

@@ -107,7 +107,8 @@ pub(crate) async fn send(
     method: Method,
     mut params: Params,
 ) -> Result<CallResult, CallError> {
-    let headers = write_headers(sent, method, &params)?;
+    let target = read_target(method, &params);
+    let headers = write_headers(sent, method, target.as_deref())?;
     let revision = Revision::NEWEST_MODERN.as_str();
     let own = json!({meta::PROTOCOL_VERSION: revision, meta::CLIENT_CAPABILITIES: {}});
     params.insert("_meta".to_owned(), param(&own)?);
@@ -136,17 +137,35 @@ pub(crate) async fn send(
         GatewayAnswer::Result { text, input_requests } => Ok(CallResult { text, input_requests }),
         GatewayAnswer::Error(error) => {
             let problem = describe_failure(status, &error).challenge(challenge);
-            let problem = name_integration(state, caller, problem, &error);
+            let problem =
+                match (find_failed(state, caller, (method, target), &error), problem.kind()) {
+                    (Some(slug), Some(_)) => name_integration(state, caller, problem, &slug),
+                    _ => problem,
+                };
             Err(CallError { problem, error: Some(error) })
         }
     }
 }
 
-/// Says which integration of the caller's organisation has failed, if one has.
-fn name_integration(state: &ApiState, caller: &Caller, problem: Problem, error: &Value) -> Problem {
-    let Some(Value::String(slug)) = error.pointer("/data/upstream") else {
-        return problem;
-    };
+/// Returns the slug of the server that has failed: the one that the gateway names, else, for a
+/// server's own error, that of what was asked for.
+fn find_failed(
+    state: &ApiState,
+    caller: &Caller,
+    (method, target): (Method, Option<String>),
+    error: &Value,
+) -> Option<String> {
+    if let Some(Value::String(slug)) = error.pointer("/data/upstream") {
+        return Some(slug.clone());
+    }
+    let (server, _) = state.gateway.find_target(&caller.principal, method, &target?)?;
+    Some(server.slug().to_owned())
+}
+
+/// Names the server that has failed: an integration of the caller's organisation by its name and
+/// id, any other by its slug.
+fn name_integration(state: &ApiState, caller: &Caller, problem: Problem, slug: &str) -> Problem {
+    let problem = problem.with("integrationName", slug.into());
     let Some(registry) = state.operations.registry() else { return problem };
     if state.gateway.has_shared(slug) {
         return problem;
@@ -162,7 +181,11 @@ fn name_integration(state: &ApiState, caller: &Caller, problem: Problem, error: 
     }
 }
 
-fn write_headers(sent: &HeaderMap, method: Method, params: &Params) -> Result<HeaderMap, Problem> {
+fn write_headers(
+    sent: &HeaderMap,
+    method: Method,
+    target: Option<&str>,
+) -> Result<HeaderMap, Problem> {
     let mut headers = HeaderMap::new();
     let revision = Revision::NEWEST_MODERN.as_str();
     headers.insert(VERSION_HEADER, HeaderValue::from_static(revision));
@@ -172,8 +195,8 @@ fn write_headers(sent: &HeaderMap, method: Method, params: &Params) -> Result<He
             headers.insert(name, value.clone());
         }
     }
-    if let Some(name) = read_target(method, params) {
-        let value = HeaderValue::from_str(&header::encode_value(&name));
+    if let Some(name) = target {
+        let value = HeaderValue::from_str(&header::encode_value(name));
         let Ok(value) = value else { return Err(broken()) };
         headers.insert(NAME_HEADER, value);
     }

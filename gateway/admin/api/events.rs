@@ -2,6 +2,7 @@
 //! that is too slow, or was away too long, is told that it has missed something. A stream takes one
 //! of its caller's places, and ends with the credential that opened it, or with the gateway.
 
+use std::collections::HashSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use futures_util::Stream;
 use futures_util::stream::unfold;
 use lockgate_authn::Role;
 use lockgate_proxy::{EndedCall, OpenStream, ToolChange};
+use lockgate_upstream::ServerId;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::broadcast::error::RecvError;
@@ -49,6 +51,8 @@ pub(crate) struct Follower {
     calls: broadcast::Receiver<Arc<EndedCall>>,
     /// Of a reader that wants to hear of decisions.
     decisions: Option<Decisions>,
+    /// The servers that the caller knows of: the end of one is told to nobody else.
+    known: HashSet<ServerId>,
     next_look: Instant,
     _place: OpenStream,
 }
@@ -91,7 +95,8 @@ pub(crate) enum Told {
 
 /// Follows what changes: servers, their tools and calls.
 ///
-/// Events are named `server` (the name and state of one that has changed), `registered` and
+/// Events are named `server` (the name, state and capabilities of one that has changed; `disabled`
+/// is one that is switched off or removed), `registered` and
 /// `unregistered` (the `name` of a tool that the caller may use now, or no more, and its `server`),
 /// `executed` (a call that has ended, with its `outcome` and `durationMs`: one's own, and for
 /// administrators those of their organisation) and `missed` (events were lost: ask again for what
@@ -172,7 +177,21 @@ impl Follower {
         let next_look = Instant::now() + LOOK;
         let calls = state.gateway.ended_calls(caller.organisation());
         let decisions = None;
-        Ok(Self { state, caller, position, newest, calls, decisions, next_look, _place: place })
+        let mut known = HashSet::new();
+        for server in visible_servers(&state, &caller) {
+            known.insert(ServerId::of(&*server));
+        }
+        Ok(Self {
+            state,
+            caller,
+            position,
+            newest,
+            calls,
+            decisions,
+            known,
+            next_look,
+            _place: place,
+        })
     }
 
     /// Has an administrator hear of decisions too.
@@ -252,6 +271,14 @@ impl Follower {
         self.caller.role = role;
     }
 
+    /// Returns whether the caller sees a server whatever policy says.
+    fn administers(&self, server: &ServerId) -> bool {
+        match &server.organisation {
+            None => self.caller.role == Role::Operator,
+            Some(own) => self.caller.role >= Role::Admin && **own == *self.caller.organisation(),
+        }
+    }
+
     /// The next of the recorded events that is of this caller's business.
     fn read(&mut self) -> Option<Told> {
         let journal = Arc::clone(&self.state.journal);
@@ -279,6 +306,12 @@ impl Follower {
                 News::Server(named, server) => {
                     let mut visible = visible_servers(&self.state, &self.caller).into_iter();
                     if visible.any(|one| named.names(&*one)) {
+                        self.known.insert(named.clone());
+                        return Some(Told::Server { id, server: server.clone() });
+                    }
+                    // It is gone, or hidden by now.
+                    let is_known = self.known.remove(named) || self.administers(named);
+                    if is_known && server["state"] == "disabled" {
                         return Some(Told::Server { id, server: server.clone() });
                     }
                 }

@@ -21,10 +21,10 @@ pub(crate) fn describe_failure(status: StatusCode, error: &Value) -> Problem {
     let data = error.get("data");
     let problem = match (read_text(data, "upstream"), read_text(data, "reason")) {
         // A server that keeps failing is left alone for a while.
-        (Some(server), Some("unavailable")) if is_left_alone(data) => {
-            describe_server(server, "unavailable", StatusCode::SERVICE_UNAVAILABLE, message)
+        (Some(_), Some("unavailable")) if is_left_alone(data) => {
+            describe_server("unavailable", StatusCode::SERVICE_UNAVAILABLE, message)
         }
-        (Some(server), Some(reason)) => describe_server(server, reason, status_of(reason), message),
+        (Some(_), Some(reason)) => describe_server(reason, status_of(reason), message),
         _ => describe_request(status, code, message, error),
     };
     match read_wait(data) {
@@ -59,11 +59,10 @@ fn status_of(reason: &str) -> StatusCode {
 }
 
 /// A server did not answer, or not as it should.
-fn describe_server(server: &str, reason: &str, status: StatusCode, message: &str) -> Problem {
+fn describe_server(reason: &str, status: StatusCode, message: &str) -> Problem {
     let kind = classify_failure(reason);
     Problem::new(status, "SERVER_FAILED", message.to_owned())
         .of_kind(kind.as_str())
-        .with("integrationName", server.into())
         .with("reason", reason.into())
 }
 

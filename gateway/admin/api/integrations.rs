@@ -1,6 +1,7 @@
 //! Integrations: servers that an organisation's administrators add while the gateway runs. The
 //! registry decides and stores; here a body becomes what it takes, and what it says an answer.
 
+mod calls;
 mod catalogue;
 mod input;
 mod validate;
@@ -27,6 +28,7 @@ use super::query::Query;
 use super::recorded::{ChangeRecord, make_recorded};
 use super::state::{Shared, Switch};
 
+pub(crate) use calls::{__path_list_calls, list_calls};
 pub(crate) use catalogue::{
     __path_create_predefined_integration, __path_list_catalogue, create_predefined_integration,
     list_catalogue,

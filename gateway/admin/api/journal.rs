@@ -3,13 +3,15 @@
 //! event is known by an id that says nothing of how many there were. What is older is missed.
 
 use std::collections::hash_map::RandomState;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::SystemTime;
 
 use lockgate_proxy::{Gateway, ToolChange};
-use lockgate_upstream::{Event, ServerId, Upstream};
+use lockgate_text::date;
+use lockgate_upstream::{Event, ListKind, ServerId, Status, Upstream};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::broadcast::Receiver;
@@ -58,7 +60,8 @@ pub(crate) struct Recorded {
 
 /// What happened.
 pub(crate) enum News {
-    /// A server has changed: its name, state, reason and since when, as they were then.
+    /// A server has changed, or is gone: its name, state, reason, since when, and how much it
+    /// offers, as they were then.
     Server(ServerId, Value),
     /// A tool came or went.
     Tool(ToolChange),
@@ -81,7 +84,11 @@ impl Journal {
         if self.is_followed.swap(true, Ordering::AcqRel) {
             return;
         }
-        let heard = Heard { events: gateway.events().subscribe(), tools: gateway.tool_changes() };
+        let heard = Heard {
+            events: gateway.events().subscribe(),
+            tools: gateway.tool_changes(),
+            told: HashMap::new(),
+        };
         tokio::spawn(record_all(Arc::downgrade(self), Arc::downgrade(gateway), heard));
     }
 
@@ -210,6 +217,8 @@ impl Events {
 struct Heard {
     events: Receiver<Event>,
     tools: Receiver<ToolChange>,
+    /// Servers as they were told last, so that nothing is told twice.
+    told: HashMap<ServerId, (Arc<Status>, Value)>,
 }
 
 impl Heard {
@@ -219,10 +228,37 @@ impl Heard {
             event = self.events.recv() => {
                 let event = event?;
                 let Some(gateway) = gateway.upgrade() else { return Err(RecvError::Closed) };
-                Ok(describe(&gateway, &event))
+                Ok(self.describe(&gateway, &event))
             }
             change = self.tools.recv() => Ok(Some(News::Tool(change?))),
         }
+    }
+
+    /// Describes an event; `None` where nothing differs from the last time, and for what is between
+    /// a server and its callers.
+    fn describe(&mut self, gateway: &Gateway, event: &Event) -> Option<News> {
+        let id = match event {
+            Event::Changed { server } => server,
+            Event::Announced(announcement) => &announcement.server,
+            _ => return None,
+        };
+        let servers = match &id.organisation {
+            Some(organisation) => gateway.servers_of(organisation),
+            None => gateway.servers(),
+        };
+        let Some(server) = servers.into_iter().find(|server| id.names(&**server)) else {
+            self.told.remove(id);
+            return Some(News::Server(id.clone(), describe_missing(&id.slug)));
+        };
+        let now = (server.status(), describe_server(&*server));
+        if let Some((status, value)) = self.told.get(id)
+            && (status.state, status.since) == (now.0.state, now.0.since)
+            && *value == now.1
+        {
+            return None;
+        }
+        self.told.insert(id.clone(), now.clone());
+        Some(News::Server(id.clone(), now.1))
     }
 }
 
@@ -240,28 +276,31 @@ async fn record_all(journal: Weak<Journal>, gateway: Weak<Gateway>, mut heard: H
     }
 }
 
-/// An event in words; `None` for one that is between a server and those who call it.
-fn describe(gateway: &Gateway, event: &Event) -> Option<News> {
-    let id = match event {
-        Event::Changed { server } => server,
-        Event::Announced(announcement) => &announcement.server,
-        _ => return None,
-    };
-    let servers = match &id.organisation {
-        Some(organisation) => gateway.servers_of(organisation),
-        None => gateway.servers(),
-    };
-    let server = servers.into_iter().find(|server| id.names(&**server))?;
-    Some(News::Server(id.clone(), describe_server(&*server)))
-}
-
 fn describe_server(server: &dyn Upstream) -> Value {
     let status = server.status();
+    let catalog = server.catalog();
     json!({
         "name": server.slug(),
         "state": status.state.as_str(),
         "reason": status.reason(),
         "since": status.since_text(),
+        "capabilities": {
+            "tools": catalog.items(ListKind::Tools).len(),
+            "prompts": catalog.items(ListKind::Prompts).len(),
+            "resources": catalog.items(ListKind::Resources).len(),
+        },
+    })
+}
+
+/// Describes an integration that is switched off or deleted, or a server that the configuration
+/// does not have any more.
+fn describe_missing(slug: &str) -> Value {
+    json!({
+        "name": slug,
+        "state": "disabled",
+        "reason": "it is switched off or removed",
+        "since": date::of_time(SystemTime::now()),
+        "capabilities": {"tools": 0, "prompts": 0, "resources": 0},
     })
 }
 

@@ -139,6 +139,11 @@ impl Problem {
         self.0.kind
     }
 
+    /// Returns a member that was added by [`Self::with`].
+    pub(crate) fn member(&self, name: &str) -> Option<&Value> {
+        self.0.more.get(name)
+    }
+
     /// Seconds until it is worth trying again.
     pub(crate) fn wait(&self) -> Option<u64> {
         self.0.retry_after

@@ -79,6 +79,7 @@ pub(crate) fn table() -> Table {
         .add(USER, routes!(integrations::list_catalogue))
         .add(ADMIN, routes!(integrations::create_predefined_integration))
         .add(USER, routes!(integrations::show_integration))
+        .add(USER, routes!(integrations::list_calls))
         .add(ADMIN, routes!(integrations::change_integration))
         .add(ADMIN, routes!(integrations::delete_integration))
         .add(ADMIN, routes!(integrations::enable_integration))

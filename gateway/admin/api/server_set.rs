@@ -45,7 +45,7 @@ pub(crate) struct WantedServer {
     #[serde(default)]
     auth_method: Option<AuthMethod>,
     /// The header that carries the key, with `api_key`.
-    #[serde(default)]
+    #[serde(default, alias = "authHeaderName")]
     header_name: Option<String>,
     /// The key or the token, where there is none yet or another one; never shown again.
     #[serde(default, deserialize_with = "secret")]

@@ -61,7 +61,7 @@ pub(crate) struct Server {
     /// What became of the calls of its tools: for operators, and for members of the organisation
     /// that it belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
-    metrics: Option<ServerMetrics>,
+    pub(crate) metrics: Option<ServerMetrics>,
     /// Calls that ended in the last half hour, in steps of 30 s from the oldest to the one that
     /// goes on: where one server is asked for, and its figures are shown.
     #[serde(skip_serializing_if = "Vec::is_empty")]

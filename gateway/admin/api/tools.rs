@@ -13,6 +13,7 @@ use utoipa::ToSchema;
 
 use super::access::Caller;
 use super::body::Body;
+use super::builtin_tools::{OwnWords, is_category, rename_arguments};
 use super::call::{CallResult, Params, call, param};
 use super::conditions::OrganisationQuery;
 use super::figures::{ToolMetrics, may_see_figures, rank_ms, rank_number};
@@ -31,6 +32,13 @@ pub(crate) struct Tool {
     name: String,
     /// The server that has it.
     server: String,
+    /// Of a built-in tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+    /// Of a built-in tool.
+    tags: Vec<String>,
+    /// What it needs to be allowed, such as `file:write`; of a built-in tool.
+    permissions: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,6 +81,10 @@ pub(crate) struct ToolsQuery {
     #[serde(default)]
     #[param(max_length = 64)]
     server: Option<String>,
+    /// Only tools of this category of built-in tools, such as `file`.
+    #[serde(default)]
+    #[param(max_length = 64)]
+    category: Option<String>,
     /// `name` where nothing else is said.
     #[serde(default)]
     #[param(inline)]
@@ -173,9 +185,13 @@ impl Tool {
         let Ok(Value::Object(mut definition)) = serde_json::from_slice(&tool.text) else {
             return None;
         };
+        let own = OwnWords::read(&*tool.server, definition.get("_meta"));
         Some(Self {
             name: tool.exposed.to_string(),
             server: tool.server.slug().to_owned(),
+            version: own.version,
+            tags: own.tags,
+            permissions: own.permissions,
             title: read_text(definition.remove("title")),
             description: read_text(definition.remove("description")),
             input_schema: definition.remove("inputSchema").unwrap_or(Value::Null),
@@ -222,8 +238,14 @@ pub(crate) async fn list_tools(
     Query(query): Query<ToolsQuery>,
 ) -> Result<Json<Page<Tool>>, Problem> {
     let mut all = Vec::new();
-    for tool in state.gateway.visible_tools(&caller.principal).await {
-        if matches!(&query.server, Some(server) if server != tool.server.slug()) {
+    let visible = state.gateway.visible_tools(&caller.principal).await;
+    let no_category = match &query.category {
+        Some(category) => is_category(&state, &caller, category) != Some(true),
+        None => false,
+    };
+    for tool in visible {
+        let named = [&query.server, &query.category].into_iter().flatten();
+        if no_category || named.into_iter().any(|slug| slug != tool.server.slug()) {
             continue;
         }
         all.push(SeenTool::new(&caller, tool));
@@ -311,14 +333,14 @@ pub(crate) async fn execute_tool(
     Body(execution): Body<Execution>,
 ) -> Result<CallResult, Problem> {
     let mut params = Params::new();
-    params.insert("name".to_owned(), param(&Value::String(name))?);
     let arguments = match execution.arguments {
         Some(given) if !given.get().starts_with('{') => {
             return Err(Problem::in_body("/arguments", "must be an object"));
         }
-        Some(given) => given,
+        Some(given) => rename_arguments(&state, &caller, &name, given)?,
         None => param(&json!({}))?,
     };
+    params.insert("name".to_owned(), param(&Value::String(name))?);
     params.insert("arguments".to_owned(), arguments);
     call(&state, &caller, &headers, Method::ToolsCall, params).await
 }

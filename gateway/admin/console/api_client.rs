@@ -7,7 +7,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody, to_bytes};
 use axum::extract::{FromRequestParts, Request};
-use axum::http::header::{CONTENT_TYPE, HeaderName, IF_MATCH};
+use axum::http::header::{CONTENT_TYPE, HOST, HeaderName, IF_MATCH};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use lockgate_authn::Principal;
@@ -25,8 +25,8 @@ const MAX_ANSWER: usize = 8 << 20;
 /// What tells apart an answer that is larger.
 pub(crate) const TOO_LARGE: &str = "ANSWER_TOO_LARGE";
 /// What the API reads of a request beside its body.
-const PASSED_ON: [HeaderName; 2] =
-    [HeaderName::from_static("traceparent"), HeaderName::from_static("tracestate")];
+const PASSED_ON: [HeaderName; 3] =
+    [HOST, HeaderName::from_static("traceparent"), HeaderName::from_static("tracestate")];
 
 /// See the module. Found in the extensions of a request.
 #[derive(Clone)]

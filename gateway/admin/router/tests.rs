@@ -32,6 +32,10 @@ impl Health for Fake {
         Some(false)
     }
 
+    fn lacks_store(&self) -> bool {
+        false
+    }
+
     fn shares_rates(&self) -> Option<bool> {
         Some(false)
     }

@@ -111,9 +111,12 @@ impl From<Problem> for TrpcError {
 
 impl From<CallError> for TrpcError {
     fn from(error: CallError) -> Self {
-        let failure = Self::from(error.problem);
+        let named = error.problem.member("integrationName").cloned();
+        let mut failure = Self::from(error.problem);
         let Some(given) = error.error else { return failure };
-        let mut failure = failure;
+        if let Some(name) = named {
+            failure = failure.with("server", name);
+        }
         if let Some(data) = given.get("data") {
             for (name, member) in [("reason", "reason"), ("rule", "rule"), ("server", "upstream")] {
                 if let Some(value) = data.get(member) {

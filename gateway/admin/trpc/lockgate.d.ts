@@ -92,11 +92,19 @@ export interface Status {
   servers: Server[];
   /** How many the caller may use. */
   tools: number;
+  /** Calls of tools whose figures the caller sees, since the gateway started; the rate is from 0 to 1, and absent before the first call. */
+  requests: { total: number; failed: number; successRate?: number };
+  /** Legacy sessions of the caller's organisation; for operators, all. */
+  activeSessions: number;
 }
 
 export interface Tool {
   name: string;
   server: string;
+  /** Of a built-in tool, as are its tags and permissions. */
+  version?: string;
+  tags: string[];
+  permissions: string[];
   title?: string;
   description?: string;
   inputSchema: Record<string, unknown>;
@@ -116,7 +124,7 @@ export interface ToolList {
 
 /** A server has changed, a tool came or went, a call has ended, or events were lost, which is told whatever `types` says. */
 export type Event =
-  | { type: 'server'; server: { name: string; state: Server['state']; reason: string; since: string } }
+  | { type: 'server'; server: Pick<Server, 'name' | 'state' | 'reason' | 'since' | 'capabilities'> }
   | { type: 'registered' | 'unregistered'; tool: { name: string; server: string } }
   | { type: 'executed'; call: ExecutedCall }
   | { type: 'missed' };

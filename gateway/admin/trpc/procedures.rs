@@ -17,9 +17,8 @@ pub(crate) enum Action {
     Status,
     ListTools,
     ExecuteTool,
-    /// A tool of the built-in server of a category, as `category/name`, with its arguments under
-    /// their own names.
-    Tool(&'static str, &'static [(&'static str, &'static str)]),
+    /// A tool of the built-in server of a category, as `category/name`.
+    Tool(&'static str),
     /// The same for `mcp.web.fetch`.
     FetchPage,
     FollowEvents,
@@ -92,7 +91,7 @@ pub(crate) const ALL: &[Procedure] = &[
     query(
         "mcp.file.read",
         Input::Exactly(&[PATH, optional("encoding", Form::OneOf(ENCODINGS)), SERVER]),
-        Action::Tool("file/read", &[]),
+        Action::Tool("file/read"),
     ),
     query(
         "mcp.file.list",
@@ -102,7 +101,7 @@ pub(crate) const ALL: &[Procedure] = &[
             optional("includeHidden", Form::Flag),
             SERVER,
         ]),
-        Action::Tool("file/list", &[("includeHidden", "hidden")]),
+        Action::Tool("file/list"),
     ),
     mutation(
         "mcp.file.write",
@@ -113,7 +112,7 @@ pub(crate) const ALL: &[Procedure] = &[
             optional("mode", Form::OneOf(&["replace", "create", "append"])),
             SERVER,
         ]),
-        Action::Tool("file/write", &[]),
+        Action::Tool("file/write"),
     ),
     mutation(
         "mcp.shell.execute",
@@ -124,9 +123,9 @@ pub(crate) const ALL: &[Procedure] = &[
             optional("env", Form::Texts),
             SERVER,
         ]),
-        Action::Tool("shell/execute", &[("timeout", "timeout_ms")]),
+        Action::Tool("shell/execute"),
     ),
-    mutation("mcp.web.request", Input::AtLeast(&[URL, SERVER]), Action::Tool("web/request", &[])),
+    mutation("mcp.web.request", Input::AtLeast(&[URL, SERVER]), Action::Tool("web/request")),
     query(
         "mcp.web.fetch",
         Input::Exactly(&[URL, optional("extractText", Form::Flag), TIMEOUT, SERVER]),
@@ -141,17 +140,17 @@ pub(crate) const ALL: &[Procedure] = &[
             CONNECTION,
             SERVER,
         ]),
-        Action::Tool("database/query", &[("query", "sql"), ("params", "parameters")]),
+        Action::Tool("database/query"),
     ),
     query(
         "mcp.database.tables",
         Input::Exactly(&[SCHEMA, CONNECTION, SERVER]),
-        Action::Tool("database/tables", &[]),
+        Action::Tool("database/tables"),
     ),
     query(
         "mcp.database.schema",
         Input::Exactly(&[required("table", Form::Text), SCHEMA, CONNECTION, SERVER]),
-        Action::Tool("database/schema", &[]),
+        Action::Tool("database/schema"),
     ),
     Procedure {
         path: "mcp.events",

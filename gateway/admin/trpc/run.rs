@@ -16,6 +16,7 @@ use super::failure::TrpcError;
 use super::procedures::{Action, Procedure};
 use crate::api::access::Caller;
 use crate::api::answer::{count, estimate_tree};
+use crate::api::builtin_tools::{find_spellings, is_category};
 use crate::api::call::{CallError, CallResult, Params, param, send};
 use crate::api::page::PageQuery;
 use crate::api::problem::Problem;
@@ -62,9 +63,9 @@ pub(crate) async fn run(
             let name = read_text(&members, "name").unwrap_or("");
             call.execute(name, find_arguments(input)?).await
         }
-        Action::Tool(tool, names) => {
+        Action::Tool(tool) => {
             let server = copy_text(&members, "server");
-            let arguments = rename(members, names);
+            let arguments = rename(members, find_spellings(tool));
             call.execute_of_category(tool, server.as_deref(), arguments).await
         }
         Action::FetchPage => {
@@ -116,16 +117,34 @@ async fn write(state: &ApiState, value: &impl Serialize) -> Outcome {
 async fn describe_status(state: &ApiState, caller: &Caller) -> Value {
     let tools = state.gateway.visible_tools(&caller.principal).await.len();
     let mut servers = Vec::new();
+    let mut total: u64 = 0;
+    let mut failed = 0;
     for server in visible_servers(state, caller) {
-        servers.push(Server::new(state, caller, &*server));
+        let server = Server::new(state, caller, &*server);
+        if let Some(metrics) = &server.metrics {
+            total += metrics.calls;
+            failed += metrics.errors.values().sum::<u64>();
+        }
+        servers.push(server);
     }
-    json!({
+    let own = match caller.role {
+        Role::Operator => None,
+        Role::Admin | Role::User => Some(caller.organisation()),
+    };
+    let mut status = json!({
         "name": "lockgate",
         "version": env!("CARGO_PKG_VERSION"),
         "organizationId": caller.organisation(),
         "servers": servers,
         "tools": tools,
-    })
+        "requests": {"total": total, "failed": failed},
+        "activeSessions": state.gateway.count_sessions(own),
+    });
+    if total > 0 {
+        let succeeded = total.saturating_sub(failed);
+        status["requests"]["successRate"] = (succeeded as f64 / total as f64).into();
+    }
+    status
 }
 
 async fn list_tools(state: &ApiState, caller: &Caller, members: &Map<String, Value>) -> Outcome {
@@ -134,7 +153,7 @@ async fn list_tools(state: &ApiState, caller: &Caller, members: &Map<String, Val
         visible.retain(|item| item.server.slug() == server);
     }
     if let Some(category) = read_text(members, "category") {
-        let is_there = find_category(state, caller, category) == Some(true);
+        let is_there = is_category(state, caller, category) == Some(true);
         visible.retain(|item| is_there && item.server.slug() == category);
     }
     let cursor = copy_text(members, "cursor");
@@ -149,20 +168,6 @@ async fn list_tools(state: &ApiState, caller: &Caller, members: &Map<String, Val
         list["nextCursor"] = cursor.into();
     }
     write(state, &list).await
-}
-
-/// Whether the server of this name that the caller sees is one that comes with the gateway, which
-/// is called like its category. There may be none of that name.
-fn find_category(state: &ApiState, caller: &Caller, category: &str) -> Option<bool> {
-    let servers = state.gateway.visible_servers(&caller.principal);
-    let server = servers.iter().find(|server| server.slug() == category)?;
-    let status = server.status();
-    // One that is not connected yet has said nothing of itself.
-    let is_builtin = match &status.peer {
-        Some(peer) => peer.transport == "builtin",
-        None => true,
-    };
-    Some(is_builtin && server.organisation().is_none())
 }
 
 /// The arguments of `mcp.executeTool` as they were written.
@@ -206,7 +211,7 @@ fn describe_page(mut members: Map<String, Value>) -> Value {
         Some(Value::Bool(false)) => members.insert("format".to_owned(), "raw".into()),
         _ => None,
     };
-    rename(members, &[("timeout", "timeout_ms")])
+    rename(members, find_spellings("web/fetch"))
 }
 
 /// Calls of tools in the name of one caller.
@@ -233,7 +238,7 @@ impl ToolCalls<'_> {
             Some(server) => format!("{server}/{own}"),
             None => tool.to_owned(),
         };
-        let meant = find_category(self.state, self.caller, category);
+        let meant = is_category(self.state, self.caller, category);
         if server.is_none() && meant == Some(false) {
             // What else has this name is not what was meant.
             return Err(TrpcError::new(Code::NOT_FOUND, format!("unknown tool: {tool}")));

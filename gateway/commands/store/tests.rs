@@ -6,7 +6,12 @@ use lockgate_store::{Keys, Place, Secret};
 use super::*;
 
 fn config(folder: &Path, key: &str) -> Config {
-    Config { place: Place::File(folder.join("own.db")), keys: Keys(vec![key.repeat(40)]) }
+    Config {
+        place: Place::File(folder.join("own.db")),
+        keys: Keys(vec![key.repeat(40)]),
+        own_key: None,
+        is_required: true,
+    }
 }
 
 fn add_integration(config: &Config) {

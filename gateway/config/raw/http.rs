@@ -63,7 +63,7 @@ pub struct Http {
     pub connections_per_address: Option<Whole<1, 100_000, 0>>,
     /// How long requests are still answered after SIGTERM, 0–300 s: `/readyz` says 503 and clients
     /// are told to connect anew, so that a balancer can lead them elsewhere. SIGINT and a second
-    /// signal skip it.
+    /// signal skip it. A development gateway for which this is not set ends with its last request.
     pub drain: Seconds<0, 300, 5>,
 }
 

@@ -39,6 +39,10 @@ pub struct Server {
     pub identity: Option<ServerIdentity>,
     /// Protocol era: `auto`, `modern` (2026-07-28) or `legacy` (up to 2025-11-25).
     pub era: Era,
+    /// `true`: the arguments of a call are held against the tool's `inputSchema` before the server
+    /// gets it, and the first mistake is told with its place. Schemas that refer to themselves are
+    /// not applied; the log names their tools.
+    pub validate_arguments: Toggle<false>,
     /// `false`: not connected and not listed.
     pub enabled: Toggle<true>,
     /// Legacy servers: which clients share a connection: `auto` (a client that can be asked has its

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::leaf::Text;
+use super::leaf::{Text, Toggle};
 
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -19,4 +19,6 @@ pub struct Store {
     /// integrations, all open them. Without one no credential can be stored. References:
     /// `${STORE_KEY}` or `file:PATH`.
     pub keys: Vec<Text>,
+    /// `false`: a gateway that starts while the store is away is ready without what is stored.
+    pub required: Toggle<true>,
 }

@@ -21,9 +21,10 @@ fn it_is_off_until_it_has_roots_and_then_has_defaults() {
 #[test]
 fn programs_models_and_variables_are_taken() {
     let text = "builtin: { shell: { roots: [{ path: project, write: true }], programs: [ls, jq, node], allow_code_execution: [node], \
-                models: { jq: { flags: [-r], operands: [text, path...] } }, environment: { TZ: UTC }, landlock: best-effort } }";
+                models: { jq: { flags: [-r], operands: [text, path...] } }, environment: { TZ: UTC }, caller_environment: [LC_ALL], landlock: best-effort } }";
     let made = shell(text).loaded().config.tools.shell.unwrap();
     assert_eq!((made.roots[0].write, made.rule.models["jq"].flags.len()), (true, 1));
+    assert_eq!(made.caller_environment, ["LC_ALL"]);
     assert_eq!(
         (made.environment["TZ"].as_str(), made.landlock),
         ("UTC", lockgate_tools::Landlock::BestEffort)
@@ -48,6 +49,10 @@ fn mistakes_are_told() {
             "would choose what programs run or load",
         ),
         ("roots: [{ path: project }], environment: { 'A-B': x }", "is no name of a variable"),
+        (
+            "roots: [{ path: project }], caller_environment: [TZ, LD_PRELOAD]",
+            "would choose what programs run or load",
+        ),
         ("roots: [{ path: project }], search: [bin]", "must be an absolute path"),
         (
             "roots: [{ path: project }], timeout: 60, max_timeout: 30",

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use ipnet::IpNet;
+use lockgate_admin::ClientsAddress;
 use lockgate_authn::{Holder, RoleHolders};
 
 use super::{Check, LISTEN};
@@ -42,6 +43,8 @@ impl Check<'_> {
             sse: http.sse.0,
             keep_alive: http.keep_alive.duration(),
             drain: http.drain.duration(),
+            // Nobody leads clients elsewhere from a gateway that somebody tries on their machine.
+            drains_when_idle: self.production || self.layers.get(&["http", "drain"]).is_some(),
             limits: lockgate_listener::Limits {
                 body_bytes: http.body_bytes.size(),
                 header_bytes: http.header_bytes.size(),
@@ -92,6 +95,7 @@ impl Check<'_> {
                 operators: self.holders("operators", raw.operators.as_ref(), "operator"),
                 admins: self.holders("admins", raw.admins.as_ref(), "admin"),
             },
+            clients_address: ClientsAddress::default(),
         };
         let ready = match raw.ready {
             raw::Ready::Started => lockgate_admin::Ready::Started,

@@ -90,6 +90,7 @@ impl Check<'_> {
                 raw::Era::Modern => EraChoice::Modern,
                 raw::Era::Legacy => EraChoice::Legacy,
             },
+            validates_arguments: raw.validate_arguments.0,
             enabled: raw.enabled.0,
             sessions: match raw.sessions {
                 raw::Sessions::Auto => Sessions::Auto,

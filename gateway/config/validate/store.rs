@@ -15,11 +15,19 @@ use crate::suggest;
 const KEYS: usize = 8;
 const FOLDER: &str = ".lockgate";
 const FILE: &str = "lockgate.db";
+/// Beside the file of SQLite.
+const KEY: &str = "vault.key";
 const STRICTEST: &str = "verify-full";
 const SSL_MODES: [&str; 6] = ["disable", "allow", "prefer", "require", "verify-ca", STRICTEST];
 
 impl Check<'_> {
-    pub fn store(&mut self, raw: &Store, own: Option<&Path>) -> lockgate_store::Config {
+    /// `makes_key` where the gateway may make a key by itself.
+    pub fn store(
+        &mut self,
+        raw: &Store,
+        own: Option<&Path>,
+        makes_key: bool,
+    ) -> lockgate_store::Config {
         if raw.keys.len() > KEYS {
             let what = format!("has more than {KEYS}");
             self.error(&["store", "keys"], what, "run `lockgate vault rotate`, then drop the last");
@@ -39,7 +47,12 @@ impl Check<'_> {
             (None, Some(file)) => Place::File(PathBuf::from(&file.0)),
             (None, None) => Place::File(default_file(self.sources, own)),
         };
-        lockgate_store::Config { place, keys: Keys(keys) }
+        let own_key = match &place {
+            Place::File(file) if makes_key && raw.keys.is_empty() => Some(file.with_file_name(KEY)),
+            _ => None,
+        };
+        let is_required = raw.required.0;
+        lockgate_store::Config { place, keys: Keys(keys), own_key, is_required }
     }
 
     fn store_url(&mut self, text: &Text) -> Place {

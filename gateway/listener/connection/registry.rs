@@ -89,6 +89,11 @@ impl Connections {
         }
     }
 
+    /// Returns whether no request runs on any connection.
+    pub(crate) fn are_idle(&self) -> bool {
+        self.open.lock().values().all(|tracked| tracked.state.active.load(Ordering::Relaxed) == 0)
+    }
+
     /// Tells HTTP/2 clients to send further requests elsewhere. One that has sent none yet is told
     /// at its first.
     pub(crate) fn go_away(&self) {

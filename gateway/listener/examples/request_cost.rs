@@ -251,6 +251,7 @@ fn config() -> Outcome<Config> {
         sse: false,
         keep_alive: Duration::from_secs(15),
         drain: Duration::ZERO,
+        drains_when_idle: true,
         limits: Limits {
             body_bytes: 4 << 20,
             header_bytes: 16 << 10,

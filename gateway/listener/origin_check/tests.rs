@@ -17,6 +17,7 @@ fn gate(listen: &str, hosts: &[&str], origins: &[&str]) -> OriginCheck {
         sse: false,
         keep_alive: Duration::from_secs(15),
         drain: Duration::ZERO,
+        drains_when_idle: true,
         limits: crate::fake::config().limits,
     })
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use lockgate_policy::{Annotations, Kind, Target, Verdict};
+use lockgate_policy::{Annotations, InputSchema, Kind, Target, Verdict};
 use lockgate_protocol::name::Slug;
 use lockgate_protocol::revision::Era;
 use lockgate_telemetry::ToolMetrics;
@@ -24,6 +24,8 @@ pub(crate) struct Entry {
     pub(crate) metrics: Option<Arc<ToolMetrics>>,
     /// What its definition is like; tools only.
     pub(crate) inspected: Option<Arc<Inspected>>,
+    /// What arguments are held against before the server gets them, where the operator wants that.
+    pub(crate) arguments: Option<Arc<InputSchema>>,
     /// The category of a built-in server.
     pub(super) category: Option<Arc<str>>,
     /// What the server says of the tool.

@@ -11,7 +11,7 @@ use lockgate_telemetry::Metrics;
 use lockgate_upstream::{Catalog, Item, ListKind, Upstream};
 
 use super::entry::{Audience, Entry, category, organisation_of};
-use crate::inspect::{self, Known};
+use crate::inspect::{self, ArgumentCheck, Known, Looking};
 
 /// One server and what it offers now.
 pub(super) struct ServerLists<'a> {
@@ -90,6 +90,7 @@ impl Merger<'_> {
             audience,
             metrics: None,
             inspected: None,
+            arguments: None,
             category,
             annotations: Annotations::default(),
         };
@@ -98,7 +99,13 @@ impl Merger<'_> {
             let organisation = organisation_of(&**server);
             entry.metrics = Some(self.metrics.tool(organisation, slug, &item.key));
             let name = inspect::name_in_lock(&**server);
-            entry.inspected = Some(self.known.inspect((slug, &name), item, is_builtin, self.pins));
+            let validates = server.validates_arguments();
+            let how = Looking { builtin: is_builtin, validates, pins: self.pins };
+            let inspected = self.known.inspect((slug, &name), item, how);
+            if let ArgumentCheck::Schema(schema) = &inspected.arguments {
+                entry.arguments = Some(Arc::clone(schema));
+            }
+            entry.inspected = Some(inspected);
             entry.annotations = Annotations::of_tool(&item.text);
         }
         Arc::new(entry)

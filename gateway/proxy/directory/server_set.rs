@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use lockgate_protocol::name::Slug;
-use lockgate_upstream::{Instance, State, Upstream};
+use lockgate_upstream::{Instance, ServerId, State, Upstream};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -38,8 +38,11 @@ impl Default for ServerSet {
 }
 
 impl ServerSet {
-    /// Replaces the servers.
-    pub(super) fn replace(&self, servers: impl IntoIterator<Item = Arc<dyn Upstream>>) {
+    /// Replaces the servers. Returns those that are gone or that another one has replaced.
+    pub(super) fn replace(
+        &self,
+        servers: impl IntoIterator<Item = Arc<dyn Upstream>>,
+    ) -> Vec<ServerId> {
         let mut named = Servers::new();
         for server in servers {
             if let Ok(slug) = Slug::new(server.slug()) {
@@ -53,7 +56,10 @@ impl ServerSet {
         let mut known = self.known.lock();
         known.retain(|instance| instances.contains(instance));
         self.settled.store(known.len() == instances.len(), Ordering::Release);
-        *self.servers.lock() = named;
+        drop(known);
+        let before = std::mem::replace(&mut *self.servers.lock(), named);
+        let others = before.values().filter(|server| !instances.contains(&server.instance()));
+        others.map(|server| ServerId::of(&**server)).collect()
     }
 
     pub(super) fn get(&self) -> Servers {

@@ -10,6 +10,7 @@ use lockgate_telemetry::audit::{self, Decision, Record, Ticket};
 use lockgate_telemetry::{
     CallTrace, Denial, FailureType, Outcome, ToolMetrics, TraceContext, Unknown,
 };
+use lockgate_upstream::ServerId;
 
 use super::hiding::{find_hiding_rule, read_reference};
 use crate::authorize::Permitted;
@@ -238,6 +239,8 @@ pub(super) struct CallRecord<'a> {
     gateway: &'a Gateway,
     context: &'a RequestContext,
     tool: Option<Arc<ToolMetrics>>,
+    /// Of an organisation's server, whose calls are counted by day.
+    counted: Option<ServerId>,
     trace: Option<TraceContext>,
     ticket: Option<Ticket<'a>>,
     rule: Option<Arc<str>>,
@@ -269,6 +272,12 @@ impl<'a> CallRecord<'a> {
             gateway,
             context,
             tool: permitted.metrics(),
+            counted: match permitted.server().organisation() {
+                Some(_) if context.request.method == Method::ToolsCall => {
+                    Some(ServerId::of(&**permitted.server()))
+                }
+                _ => None,
+            },
             trace,
             ticket: audit_allow(gateway, context, permitted, trace_id)?,
             rule: permitted.rule().cloned(),
@@ -324,6 +333,9 @@ impl Drop for CallRecord<'_> {
             if let Some(failure) = self.failure_type() {
                 tool.server().failed(failure);
             }
+        }
+        if let Some(server) = self.counted.take() {
+            self.gateway.daily_calls.count(server, self.failure_type().is_some());
         }
         if let Some(ticket) = self.ticket.take() {
             ticket.finish(self.outcome, duration);

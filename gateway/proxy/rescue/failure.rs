@@ -49,6 +49,9 @@ impl RequestError {
         let mut told =
             self.with_advice(&format!(" ({state} since {since}: {}); {advice}", status.reason()));
         if let Some(data) = &mut told.data {
+            if let Some(reason) = reason_of_status(status) {
+                data["reason"] = reason.into();
+            }
             data["state"] = state.into();
             data["since"] = since.into();
             data["retry"] = status.is_passing().into();
@@ -135,6 +138,19 @@ pub fn classify_failure(reason: &str) -> FailureType {
         "unavailable" | "connection_lost" | "session_lost" => FailureType::Connection,
         _ => FailureType::Execution,
     }
+}
+
+/// Returns why a server that is not connected cannot be called, where that is known more precisely
+/// than `unavailable`.
+fn reason_of_status(status: &Status) -> Option<&'static str> {
+    let kind = match (status.state, &status.trouble) {
+        (State::NeedsAuth, _) => UpstreamErrorKind::NeedsAuth,
+        // The call has waited for it as long as calls do.
+        (State::Pending, None) => UpstreamErrorKind::Timeout,
+        (_, Some(trouble)) if trouble.is_timeout() => UpstreamErrorKind::Timeout,
+        _ => return None,
+    };
+    Some(reason(kind))
 }
 
 fn reason(kind: UpstreamErrorKind) -> &'static str {

@@ -15,7 +15,12 @@ async fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Duration {
 }
 
 fn config(postgres: &Postgres) -> Config {
-    Config { place: Place::Postgres(postgres.url()), keys: Keys(vec![KEY.to_owned()]) }
+    Config {
+        place: Place::Postgres(postgres.url()),
+        keys: Keys(vec![KEY.to_owned()]),
+        own_key: None,
+        is_required: true,
+    }
 }
 
 #[tokio::test]

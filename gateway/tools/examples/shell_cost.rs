@@ -52,6 +52,7 @@ fn shell(landlock: Landlock) -> Config {
         search: ["/usr/local/bin", "/usr/bin", "/bin"].map(Into::into).to_vec(),
         read: Vec::new(),
         environment: Default::default(),
+        caller_environment: Vec::new(),
         landlock,
         limits,
         launcher: Shell::own_program(),

@@ -19,6 +19,8 @@ pub struct Config {
     pub read: Vec<PathBuf>,
     /// What programs find in their environment besides what is always there.
     pub environment: BTreeMap<String, String>,
+    /// Names of variables that callers may set.
+    pub caller_environment: Vec<String>,
     pub landlock: Landlock,
     pub limits: Limits,
     /// A program that begins with [`super::confined`]; this very program outside of tests.

@@ -1,19 +1,20 @@
 //! `shell/execute`: judges a command, holds its paths against the roots, runs it, and tells how it
 //! ended. It expands nothing and never hands the text to a shell.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_policy::command::Invocation;
 use lockgate_upstream::BoxFuture;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, interval_at, timeout};
 
 use super::Shell;
 use super::folder::Folder;
 use super::program::Program;
-use super::run::{self, Ran};
+use super::run::{self, Ran, Start};
 use crate::tool::{Arguments, Client, Effect, MAX_TIMEOUT, Output, Tool, ToolError, ToolSpec};
 
 /// How long a call waits for its turn.
@@ -24,6 +25,8 @@ const PROGRESS: Duration = Duration::from_secs(1);
 const MARGIN: Duration = Duration::from_secs(1);
 /// Longest working folder, in characters.
 const MAX_PATH: usize = 4096;
+/// Longest value of a variable, in characters.
+const MAX_VARIABLE: usize = 4096;
 /// What every result has.
 const RESULT_MEMBERS: [&str; 12] = [
     "program",
@@ -102,8 +105,10 @@ impl Tool for Execute {
             };
             let limit = Duration::from_millis(arguments.whole("timeout_ms")?);
             let limit = limit.min(shell.config.limits.max_timeout).min(MAX_TIMEOUT - MARGIN);
+            let variables = read_environment(&arguments)?;
             let place = turn(shell).await?;
-            let wanted = run::start(shell, program, &call, &folder, limit, place).await?;
+            let start = Start { program, call: &call, folder: &folder, variables, limit };
+            let wanted = run::start(shell, start, place).await?;
             let ran = follow(wanted, limit, &client).await?;
             if let Some(words) = ran.not_started() {
                 return Err(ToolError(format!("`{}` could not be started: {words}", call.program)));
@@ -117,7 +122,7 @@ impl Tool for Execute {
 fn input_schema(shell: &Shell) -> Value {
     let limits = &shell.config.limits;
     let rule = &shell.config.rule;
-    json!({
+    let mut schema = json!({
         "command": {
             "type": "string",
             "minLength": 1,
@@ -146,7 +151,34 @@ fn input_schema(shell: &Shell) -> Value {
             "default": millis(limits.timeout),
             "description": "The program is ended after this time",
         },
-    })
+    });
+    if !shell.config.caller_environment.is_empty() {
+        let mut variables = Map::new();
+        for name in &shell.config.caller_environment {
+            variables.insert(name.clone(), json!({"type": "string", "maxLength": MAX_VARIABLE}));
+        }
+        schema["env"] = json!({
+            "type": "object",
+            "properties": variables,
+            "additionalProperties": false,
+            "description": "Variables for the program, besides those that it has anyway",
+        });
+    }
+    schema
+}
+
+/// The variables that the caller sets; their names fit the schema.
+fn read_environment(arguments: &Arguments) -> Result<BTreeMap<String, String>, ToolError> {
+    let mut variables = BTreeMap::new();
+    let Some(Value::Object(given)) = arguments.get("env") else { return Ok(variables) };
+    for (name, value) in given {
+        let text = value.as_str().unwrap_or_default();
+        if text.contains('\0') {
+            return Err(ToolError(format!("`env.{name}` must not contain NUL")));
+        }
+        variables.insert(name.clone(), text.to_owned());
+    }
+    Ok(variables)
 }
 
 /// What a caller is told.

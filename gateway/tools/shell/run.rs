@@ -55,17 +55,26 @@ impl Ran {
     }
 }
 
+/// What is started.
+pub(super) struct Start<'a> {
+    pub(super) program: &'a Program,
+    pub(super) call: &'a Invocation,
+    pub(super) folder: &'a Folder,
+    /// Variables that the caller sets.
+    pub(super) variables: BTreeMap<String, String>,
+    pub(super) limit: Duration,
+}
+
 /// Starts a program. The result comes over the channel; dropping its end ends the program.
 pub(super) async fn start(
     shell: &Shell,
-    program: &Program,
-    call: &Invocation,
-    folder: &Folder,
-    limit: Duration,
+    start: Start<'_>,
     place: OwnedSemaphorePermit,
 ) -> Result<oneshot::Receiver<Ran>, String> {
     let began = Instant::now();
-    let mut launcher = match launch(shell, program, call, folder, limit).await {
+    let program = start.program;
+    let limit = start.limit;
+    let mut launcher = match launch(shell, start).await {
         Ok(launcher) => launcher,
         Err(error) => return Err(format!("`{}` could not be started: {error}", program.name)),
     };
@@ -79,27 +88,17 @@ pub(super) async fn start(
     Ok(wanted)
 }
 
-async fn launch(
-    shell: &Shell,
-    program: &Program,
-    call: &Invocation,
-    folder: &Folder,
-    limit: Duration,
-) -> std::io::Result<Launcher> {
-    let mut plan = serde_json::to_vec(&plan(shell, program, call, folder, limit)?)?;
+async fn launch(shell: &Shell, start: Start<'_>) -> std::io::Result<Launcher> {
+    let runs_code = start.program.runs_code();
+    let mut plan = serde_json::to_vec(&plan(shell, start)?)?;
     plan.push(b'\n');
-    let mut launcher = shell.launchers.take(program.runs_code())?;
+    let mut launcher = shell.launchers.take(runs_code)?;
     launcher.become_program(&plan).await?;
     Ok(launcher)
 }
 
-fn plan(
-    shell: &Shell,
-    program: &Program,
-    call: &Invocation,
-    folder: &Folder,
-    limit: Duration,
-) -> Result<Plan, rustix::io::Errno> {
+fn plan(shell: &Shell, start: Start<'_>) -> Result<Plan, rustix::io::Errno> {
+    let Start { program, call, folder, variables, limit } = start;
     let limits = &shell.config.limits;
     let mut arguments = program.before.clone();
     match program.kind {
@@ -119,7 +118,7 @@ fn plan(
             false => program.file.display().to_string(),
         },
         arguments,
-        environment: environment(shell, program),
+        environment: environment(shell, program, variables),
         // Settings beside a project, such as `.yarnrc`, name programs to run.
         folder: if program.kind == Kind::Version { None } else { Some(folder.held()?) },
         landlock: shell.landlock,
@@ -136,8 +135,13 @@ fn plan(
     })
 }
 
-/// Made from nothing: what programs need, what the operator gives, and for git what holds it.
-fn environment(shell: &Shell, program: &Program) -> BTreeMap<String, String> {
+/// Made from nothing: what programs need, what the operator gives, what the caller may set, and for
+/// git what holds it.
+fn environment(
+    shell: &Shell,
+    program: &Program,
+    variables: BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
     let search: Vec<&str> = shell.config.search.iter().filter_map(|path| path.to_str()).collect();
     let path = search.join(":");
     let always = [
@@ -154,6 +158,7 @@ fn environment(shell: &Shell, program: &Program) -> BTreeMap<String, String> {
         all.insert(name.to_owned(), value.to_owned());
     }
     all.extend(shell.config.environment.clone());
+    all.extend(variables);
     if program.kind == Kind::Git {
         all.extend(git::environment(&shell.folders.paths()));
     }

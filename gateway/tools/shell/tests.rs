@@ -70,6 +70,7 @@ impl Place {
             search: ["/usr/local/bin", "/usr/bin", "/bin"].map(PathBuf::from).to_vec(),
             read: Vec::new(),
             environment: BTreeMap::from([("LOCKGATE_MARK".to_owned(), self.mark.clone())]),
+            caller_environment: Vec::new(),
             landlock,
             limits: Limits {
                 timeout: Duration::from_secs(30),

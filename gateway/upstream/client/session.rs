@@ -159,7 +159,11 @@ impl Shared {
             voucher: caller.voucher.clone(),
         });
         let (connection, _) = open(self, role).await.map_err(|refused| {
-            let kind = if refused.needs_auth { Kind::NeedsAuth } else { Kind::Unavailable };
+            let kind = match refused.needs_auth {
+                true => Kind::NeedsAuth,
+                false if refused.trouble.is_timeout() => Kind::Timeout,
+                false => Kind::Unavailable,
+            };
             UpstreamError::new(kind, refused.trouble.to_string())
         })?;
         let connection = Arc::new(connection);

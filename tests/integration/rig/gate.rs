@@ -114,7 +114,8 @@ impl Gate {
         let more_drain = more["http"]["drain"].clone();
         std::fs::write(&file, config(more).to_string()).expect("the configuration");
         let log = folder.path().join("log");
-        if more_drain.is_null() {
+        let is_set = command.get_envs().any(|(name, _)| name == "LOCKGATE_HTTP__DRAIN");
+        if more_drain.is_null() && !is_set {
             // Nobody leads clients elsewhere in a test, unless the test says so.
             command.env("LOCKGATE_HTTP__DRAIN", "0");
         }

@@ -66,7 +66,7 @@ pub(crate) struct NewCustomIntegration {
     #[serde(default)]
     auth_method: AuthMethod,
     /// The header that carries the key, with `api_key`.
-    #[serde(default)]
+    #[serde(default, alias = "authHeaderName")]
     header_name: Option<String>,
     /// The key or the token. It is never shown again.
     #[serde(default, deserialize_with = "secret")]
@@ -116,7 +116,7 @@ pub(crate) struct IntegrationChange {
     /// Another one needs the credentials anew.
     #[serde(default)]
     auth_method: Option<AuthMethod>,
-    #[serde(default)]
+    #[serde(default, alias = "authHeaderName")]
     header_name: Option<String>,
     #[serde(default, deserialize_with = "secret")]
     #[schema(write_only, value_type = Option<String>)]

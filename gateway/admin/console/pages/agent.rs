@@ -2,9 +2,7 @@
 //! its client connects to.
 
 use askama::Template;
-use axum::Extension;
 use axum::extract::Path;
-use axum::http::header::HOST;
 use axum::http::{HeaderMap, Method};
 use serde_json::json;
 
@@ -15,9 +13,7 @@ use crate::console::error::{PageResult, show};
 use crate::console::fields::FormFields;
 use crate::console::layout::Layout;
 use crate::console::redirect::redirect;
-use crate::console::sign_in::IsSecure;
 use crate::console::visitor::is_on_https;
-use crate::headers::read_header;
 
 /// One line of the card: an integration, and whether the agent has it.
 pub(crate) struct Switch {
@@ -48,7 +44,6 @@ pub(crate) async fn show_agent(
     layout: Layout,
     api: ApiClient,
     headers: HeaderMap,
-    is_secure: Option<Extension<IsSecure>>,
     Path(id): Path<String>,
 ) -> PageResult {
     let agent: Agent = api.get(&ApiPath::new(&["api", "agents", &id])?).await?;
@@ -64,10 +59,11 @@ pub(crate) async fn show_agent(
         switches.push(Switch { integration, is_on: false });
     }
     switches.sort_by(|one, other| one.integration.name.cmp(&other.integration.name));
-    let is_secure = is_secure.is_some() || is_on_https(&headers);
-    let host = read_header(&headers, HOST).unwrap_or("localhost");
-    let scheme = if is_secure { "https" } else { "http" };
-    let address = format!("{scheme}://{host}{}", agent.endpoint);
+    // A proxy in front may be what has TLS.
+    let address = match (is_on_https(&headers), agent.endpoint.strip_prefix("http://")) {
+        (true, Some(rest)) => format!("https://{rest}"),
+        _ => agent.endpoint.clone(),
+    };
     show(&AgentPage { layout: &layout, agent, address, switches })
 }
 

@@ -41,7 +41,7 @@ fn console_within(routes: Router, role: Role, account: PageAccount) -> (Router, 
     let sent_forms = SentForms::default();
     let pages = make_pages(Arc::new(ConsoleState { routes, sessions, sent_forms, account }))
         .layer(Extension(visitor))
-        .layer(Extension(Arc::new(Caller::new(principal, role))));
+        .layer(Extension(Arc::new(Caller::new(principal, role, "".into()))));
     (Router::new().nest("/console", pages), token)
 }
 

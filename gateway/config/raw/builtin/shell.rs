@@ -33,6 +33,9 @@ pub struct Shell {
     /// Variables that programs find besides PATH, HOME, LANG and TERM; nothing is inherited. Not
     /// `LD_*`, `GIT_*` or `PATH`.
     pub environment: BTreeMap<String, Text>,
+    /// Names of variables that callers may set for a program, with the argument `env`. They are
+    /// subject to the same bounds as `environment`.
+    pub caller_environment: List,
     /// Confinement by the kernel to the roots: `required` (the server fails without), `best-effort`
     /// or `off`.
     pub landlock: Landlock,

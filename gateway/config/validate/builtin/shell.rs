@@ -36,6 +36,9 @@ impl Check<'_> {
         let mut search = self.shell_folders("search", &list_or(&raw.search, &[]));
         let read = self.shell_folders("read", &raw.read.0);
         let environment = self.shell_environment(&raw.environment);
+        for (at, name) in raw.caller_environment.0.iter().enumerate() {
+            self.shell_variable(&["builtin", "shell", "caller_environment", &at.to_string()], name);
+        }
         self.check_shell_timeouts(raw);
         let rule = self.shell_rule(raw, &roots);
         if search.is_empty() {
@@ -47,6 +50,7 @@ impl Check<'_> {
             search,
             read,
             environment,
+            caller_environment: raw.caller_environment.0.clone(),
             landlock: landlock(raw),
             limits: limits(raw),
             launcher: Shell::own_program(),
@@ -147,18 +151,26 @@ impl Check<'_> {
     fn shell_environment(&mut self, raw: &BTreeMap<String, Text>) -> BTreeMap<String, String> {
         for (name, value) in raw {
             let key = ["builtin", "shell", "environment", name];
-            if !is_variable_name(name) {
-                self.error(&key, "is no name of a variable", "use letters, digits and _");
-            } else if REFUSED.contains(&name.as_str())
-                || REFUSED_BEGINNINGS.iter().any(|begin| name.starts_with(begin))
-            {
-                let what = "would choose what programs run or load";
-                self.error(&key, what, "take it out; `search` says where programs are");
-            } else if value.0.contains('\0') {
+            if self.shell_variable(&key, name) && value.0.contains('\0') {
                 self.error(&key, "must not contain NUL", "take it out");
             }
         }
         texts_of(raw)
+    }
+
+    /// Checks the name of a variable for programs. Returns whether it may be set.
+    fn shell_variable(&mut self, key: &[&str], name: &str) -> bool {
+        if !is_variable_name(name) {
+            self.error(key, "is no name of a variable", "use letters, digits and _");
+            return false;
+        }
+        if REFUSED.contains(&name) || REFUSED_BEGINNINGS.iter().any(|begin| name.starts_with(begin))
+        {
+            let what = "would choose what programs run or load";
+            self.error(key, what, "take it out; `search` says where programs are");
+            return false;
+        }
+        true
     }
 }
 

@@ -140,3 +140,24 @@ async fn versions_are_asked_away_from_the_project() {
     }
     place.assert_untouched();
 }
+
+#[tokio::test]
+async fn callers_set_the_variables_that_are_named_for_them_and_no_others() {
+    let place = Place::new();
+    let call = |env: Value| json!({"argv": ["sh", "-c", "echo $COLOUR-$HOME"], "env": env});
+    let code = place.code(Landlock::Required, &["sh"]);
+    let closed = rig(code.clone());
+    let refused = closed.call("shell/execute", call(json!({"COLOUR": "red"}))).await.unwrap_err();
+    assert!(refused.contains("unknown argument `env`"), "{refused}");
+    let open = rig(Config { caller_environment: vec!["COLOUR".to_owned()], ..code });
+    let ran = open.call("shell/execute", call(json!({"COLOUR": "red"}))).await.unwrap();
+    assert_eq!(ran["stdout"], "red-/nonexistent\n");
+    for (env, words) in [
+        (json!({"HOME": "/"}), "unknown argument `env.HOME`"),
+        (json!({"COLOUR": 1}), "`env.COLOUR` must be a string"),
+        (json!({"COLOUR": "a\u{0}b"}), "must not contain NUL"),
+    ] {
+        let refused = open.call("shell/execute", call(env)).await.unwrap_err();
+        assert!(refused.contains(words), "{refused}");
+    }
+}

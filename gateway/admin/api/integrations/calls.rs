@@ -1,0 +1,78 @@
+//! How often the tools of an integration were called, by day.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use lockgate_registry::{DailyCalls, KEPT_DAYS};
+use lockgate_text::date;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::api::access::Caller;
+use crate::api::conditions::{OrganisationQuery, make_actor};
+use crate::api::problem::Problem;
+use crate::api::query::{Query, number};
+use crate::api::state::Shared;
+
+const SECONDS: i64 = 86_400;
+
+/// Which days.
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub(crate) struct CallsQuery {
+    /// How many days, up to today. Default 30.
+    #[serde(default, deserialize_with = "number")]
+    #[param(minimum = 1, maximum = 90)]
+    days: Option<i64>,
+}
+
+/// Calls of an integration's tools.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct IntegrationCalls {
+    /// Days with calls, the oldest first.
+    items: Vec<CallsOfDay>,
+}
+
+/// Calls of one day.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct CallsOfDay {
+    /// In UTC, such as `2026-11-24`.
+    day: String,
+    calls: i64,
+    failed: i64,
+}
+
+impl CallsOfDay {
+    fn new(counted: &DailyCalls) -> Self {
+        let DailyCalls { day, calls, failed, .. } = *counted;
+        let mut day = date::of_seconds(day.saturating_mul(SECONDS));
+        day.truncate("2026-11-24".len());
+        Self { day, calls, failed }
+    }
+}
+
+/// How often an integration's tools were called, by day.
+///
+/// Of all gateways on the same store, a few seconds after the calls. The last 90 days are kept.
+#[utoipa::path(
+    get,
+    path = "/mcp-integrations/{id}/calls",
+    tag = "integrations",
+    params(("id" = String, Path), CallsQuery, OrganisationQuery),
+    responses((status = 200, body = IntegrationCalls), (status = 404, description = "Not there"))
+)]
+pub(crate) async fn list_calls(
+    State(state): Shared,
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(query): Query<CallsQuery>,
+) -> Result<Json<IntegrationCalls>, Problem> {
+    let days = query.days.unwrap_or(30);
+    if !(1..=KEPT_DAYS).contains(&days) {
+        let detail = format!("`days`: must be from 1 to {KEPT_DAYS}");
+        return Err(Problem::new(axum::http::StatusCode::BAD_REQUEST, "INVALID_QUERY", detail));
+    }
+    let actor = make_actor(&caller);
+    let counted = state.registry()?.list_calls(&actor, &id, days).await?;
+    Ok(Json(IntegrationCalls { items: counted.iter().map(CallsOfDay::new).collect() }))
+}

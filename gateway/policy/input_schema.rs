@@ -1,0 +1,127 @@
+//! The arguments of a call held against the `inputSchema` of its tool, as a server wrote it. A schema
+//! that could cost more than its length suggests (one that refers to itself, or to the same part
+//! over and over) is refused: servers are not trusted with the gateway's time.
+
+use std::collections::HashMap;
+
+use jsonschema::{PatternOptions, Validator};
+use lockgate_text::json::Reader;
+use serde_json::Value;
+
+use crate::Refusal;
+
+/// Parts of a schema, each counted as often as it is referred to.
+const MAX_PARTS: usize = 10_000;
+/// References within references.
+const MAX_REFERENCES: usize = 32;
+/// Most characters that are told of a mistake.
+const MAX_WORDS: usize = 300;
+/// Deepest nesting of arguments.
+const MAX_DEPTH: usize = 128;
+
+/// The `inputSchema` of a tool, compiled.
+#[derive(Debug)]
+pub struct InputSchema(Validator);
+
+impl InputSchema {
+    /// Compiles the JSON text of a schema.
+    ///
+    /// # Errors
+    /// Why it cannot be used, in words.
+    pub fn compile(schema: &[u8]) -> Result<Self, String> {
+        let Ok(schema) = serde_json::from_slice::<Value>(schema) else {
+            return Err("it is no JSON".to_owned());
+        };
+        let mut count = Count { root: &schema, open: Vec::new(), known: HashMap::new() };
+        count.parts(&schema)?;
+        let options = jsonschema::options()
+            .offline()
+            .with_pattern_options(PatternOptions::regex().size_limit(1 << 20));
+        match options.build(&schema) {
+            Ok(validator) => Ok(Self(validator)),
+            Err(error) => Err(short(&error.to_string())),
+        }
+    }
+
+    /// Checks the JSON text of a call's arguments.
+    ///
+    /// # Errors
+    /// The first mistake, with its place as a JSON pointer.
+    pub fn check(&self, arguments: &[u8]) -> Result<(), Refusal> {
+        let arguments = match Reader::exact(MAX_DEPTH).check(arguments) {
+            Ok(arguments) => arguments,
+            Err(words) => return Err(Refusal(format!("the arguments cannot be read: {words}"))),
+        };
+        let Err(error) = self.0.validate(&arguments) else { return Ok(()) };
+        let at = error.instance_path().to_string();
+        let at = if at.is_empty() { "/".to_owned() } else { short(&at) };
+        let words = short(&error.to_string());
+        Err(Refusal(format!("the arguments do not fit the tool's inputSchema at {at}: {words}")))
+    }
+}
+
+/// Counts the parts of a schema.
+struct Count<'a> {
+    root: &'a Value,
+    /// References that are being followed.
+    open: Vec<&'a str>,
+    /// The parts behind a reference.
+    known: HashMap<&'a str, usize>,
+}
+
+impl<'a> Count<'a> {
+    fn parts(&mut self, schema: &'a Value) -> Result<usize, String> {
+        let mut parts = 1;
+        match schema {
+            Value::Object(members) => {
+                for (name, value) in members {
+                    parts += match (name.as_str(), value) {
+                        ("$ref", Value::String(target)) => self.referred(target)?,
+                        ("$dynamicRef" | "$recursiveRef", _) => {
+                            return Err(format!("it has `{name}`"));
+                        }
+                        ("$id", _) if !std::ptr::eq(schema, self.root) => {
+                            return Err("a part of it has an `$id`".to_owned());
+                        }
+                        _ => self.parts(value)?,
+                    };
+                }
+            }
+            Value::Array(values) => {
+                for value in values {
+                    parts += self.parts(value)?;
+                }
+            }
+            _ => {}
+        }
+        if parts > MAX_PARTS {
+            return Err(format!("it has more than {MAX_PARTS} parts, with what it refers to"));
+        }
+        Ok(parts)
+    }
+
+    fn referred(&mut self, target: &'a str) -> Result<usize, String> {
+        if let Some(parts) = self.known.get(target) {
+            return Ok(*parts);
+        }
+        if self.open.contains(&target) || self.open.len() >= MAX_REFERENCES {
+            return Err("it refers to itself, or its references are nested too deeply".to_owned());
+        }
+        let found = target.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
+        let Some(found) = found else {
+            return Err(format!("`{}` is not a part of it", short(target)));
+        };
+        self.open.push(target);
+        let parts = self.parts(found)?;
+        self.open.pop();
+        self.known.insert(target, parts);
+        Ok(parts)
+    }
+}
+
+fn short(words: &str) -> String {
+    words.chars().take(MAX_WORDS).collect()
+}
+
+#[cfg(test)]
+mod tests;

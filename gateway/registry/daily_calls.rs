@@ -1,0 +1,45 @@
+//! Calls of integrations by day: kept for whoever serves them, and shown to members of their
+//! organisation.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use lockgate_store::{DailyCalls, KEPT_DAYS, StoreError};
+
+use crate::actor::Actor;
+use crate::error::RegistryError;
+use crate::registry::Registry;
+
+const SECONDS: u64 = 86_400;
+
+impl Registry {
+    /// Adds counts to those that are kept.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn add_calls(&self, counts: &[DailyCalls]) -> Result<(), StoreError> {
+        self.store.add_calls(counts, today()).await
+    }
+
+    /// Returns the counts of an integration on the last `days` days, today among them; days without
+    /// a call are left out.
+    ///
+    /// # Errors
+    /// [`RegistryError`].
+    pub async fn list_calls(
+        &self,
+        actor: &Actor,
+        integration: &str,
+        days: i64,
+    ) -> Result<Vec<DailyCalls>, RegistryError> {
+        self.integration(actor, integration)?;
+        let after = today() - days.clamp(1, KEPT_DAYS);
+        let of = (&*actor.organisation, integration);
+        Ok(self.noting(self.store.list_calls(of, after).await)?)
+    }
+}
+
+/// Days since 1970, in UTC.
+fn today() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_secs() / SECONDS).unwrap_or(0)
+}
