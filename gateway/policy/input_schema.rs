@@ -48,7 +48,7 @@ impl InputSchema {
     /// # Errors
     /// The first mistake, with its place as a JSON pointer.
     pub fn check(&self, arguments: &[u8]) -> Result<(), Refusal> {
-        let arguments = match Reader::exact(MAX_DEPTH).check(arguments) {
+        let arguments = match Reader::exact(MAX_DEPTH).read(arguments) {
             Ok(arguments) => arguments,
             Err(words) => return Err(Refusal(format!("the arguments cannot be read: {words}"))),
         };

@@ -242,7 +242,7 @@ async fn built_in_tools_are_found_by_category_and_take_other_spellings() {
     assert!(all["total"].as_u64().unwrap() > 3, "{all}");
     for tool in all["items"].as_array().unwrap() {
         assert_eq!((&tool["server"], &tool["version"]), (&json!("file"), &json!("1.0.0")));
-        assert!(tool["tags"].as_array().unwrap().contains(&json!("file")), "{tool}");
+        assert!(tool["tags"].as_array().unwrap().contains(&json!("files")), "{tool}");
         assert!(tool["permissions"].is_array(), "{tool}");
     }
     assert_eq!(tools("category=a").await["total"], 0, "no category has this name");
