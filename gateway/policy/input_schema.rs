@@ -1,6 +1,6 @@
-//! The arguments of a call held against the `inputSchema` of its tool, as a server wrote it. A schema
-//! that could cost more than its length suggests (one that refers to itself, or to the same part
-//! over and over) is refused: servers are not trusted with the gateway's time.
+//! The arguments of a call held against the `inputSchema` of its tool, as a server wrote it. A
+//! schema that could cost more than its length suggests (one that refers to itself, or to the same
+//! part over and over) is refused: servers are not trusted with the gateway's time.
 
 use std::collections::HashMap;
 

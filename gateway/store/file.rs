@@ -2,12 +2,13 @@
 //! that a file of somebody else's is not even opened as a database.
 
 use std::io::{ErrorKind, Read};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use url::Url;
 
 use crate::error::StoreError;
+use crate::folder;
 
 /// `Lock`: what a database of Lockgate carries (`PRAGMA application_id`), and what marks an empty
 /// file as one.
@@ -81,17 +82,11 @@ pub(crate) fn url(file: &Path, access: Access) -> Result<Url, StoreError> {
     }
 }
 
-/// Makes a folder for its owner alone, where it is missing.
-#[allow(clippy::disallowed_methods, reason = "the database's folder, as configured")]
-pub(crate) fn make_folder(folder: &Path) -> std::io::Result<()> {
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
-}
-
 /// Makes folder and file for their owner alone, where they are missing.
 #[allow(clippy::disallowed_methods, reason = "the database's folder and file, as configured")]
 pub(crate) fn make(file: &Path) -> Result<(), StoreError> {
     if let Some(folder) = file.parent()
-        && make_folder(folder).is_err()
+        && folder::make(folder).is_err()
     {
         return Err(StoreError::ReadOnly(file.to_owned()));
     }

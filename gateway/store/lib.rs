@@ -14,6 +14,7 @@ mod daily_calls;
 mod database;
 mod error;
 mod file;
+mod folder;
 mod follow;
 mod known_lists;
 mod maintain;

@@ -8,10 +8,12 @@ use std::path::Path;
 use aws_lc_rs::rand;
 use lockgate_text::hex;
 
-use crate::file;
+use crate::folder;
 
 /// Random bytes of a key.
 const KEY_BYTES: usize = 32;
+/// Random bytes in the name of a draft, so that no two writers share one.
+const DRAFT_BYTES: usize = 8;
 /// Most bytes that are read.
 const MAX_KEY: u64 = 4096;
 
@@ -23,21 +25,22 @@ pub(crate) fn read(path: &Path) -> Option<String> {
     Some(text.trim().to_owned())
 }
 
-/// Makes the file, or reads the one that another process has made meanwhile. Returns the key; `None`
-/// where that is not possible, which the log explains.
+/// Makes the file, or reads the one that another writer has made meanwhile. Returns the key;
+/// `None` where that is not possible, which the log explains.
 #[allow(clippy::disallowed_methods, reason = "the gateway's own key, beside its database")]
 pub(crate) fn make(path: &Path) -> Option<String> {
-    let mut random = [0; KEY_BYTES];
+    let mut random = [0; KEY_BYTES + DRAFT_BYTES];
     rand::fill(&mut random).ok()?;
-    let key = hex::encode(&random);
+    let (key, draft) = random.split_at(KEY_BYTES);
+    let key = hex::encode(key);
     let shown = path.display();
     if let Some(folder) = path.parent()
-        && let Err(error) = file::make_folder(folder)
+        && let Err(error) = folder::make(folder)
     {
         tracing::error!(%error, "{shown} cannot be made, so that no credential can be stored");
         return None;
     }
-    match write(path, &key) {
+    match write(path, &hex::encode(draft), &key) {
         Ok(()) => {
             tracing::warn!(
                 "{shown} was made: the key that credentials are stored with. Without it they are \
@@ -55,10 +58,10 @@ pub(crate) fn make(path: &Path) -> Option<String> {
 
 /// Writes a file that is whole as soon as it has its name, and replaces none.
 #[allow(clippy::disallowed_methods, reason = "the gateway's own key, beside its database")]
-fn write(path: &Path, key: &str) -> std::io::Result<()> {
-    let draft = path.with_extension(format!("{}.part", std::process::id()));
+fn write(path: &Path, draft: &str, key: &str) -> std::io::Result<()> {
+    let draft = path.with_extension(format!("{draft}.part"));
     let mut options = std::fs::OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    let mut file = options.write(true).create_new(true).mode(0o600).open(&draft)?;
     file.write_all(format!("{key}\n").as_bytes())?;
     file.sync_all()?;
     let named = std::fs::hard_link(&draft, path);

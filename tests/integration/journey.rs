@@ -35,7 +35,10 @@ impl Drop for Server {
 
 async fn ask(gate: &Gate, verb: &'static str, path: &str, body: Value) -> Answer {
     let text = if body.is_null() { String::new() } else { body.to_string() };
-    Request::bare(verb, &format!("/api{path}"), text).send(gate.address).await
+    let mut request = Request::bare(verb, &format!("/api{path}"), text);
+    // The address of an endpoint is made from the one that a caller has asked.
+    request.headers.retain(|(name, _)| name != "Host");
+    request.with("Host", &gate.address.to_string()).send(gate.address).await
 }
 
 /// The result of a list; of an endpoint without tools there is none.

@@ -9,7 +9,7 @@ const PAGE: &str = "## Who may hold what, and for how long\n";
 /// Where bounds are configured.
 const BOUNDS: [&str; 6] = ["limits.", "http.", "servers.NAME.", "egress.", "audit.queue", "admin."];
 /// Keys there that bound nothing that a request holds or waits for.
-const OTHERS: [&str; 31] = [
+const OTHERS: [&str; 32] = [
     "http.hosts",
     "http.origins",
     "http.public_url",
@@ -24,6 +24,7 @@ const OTHERS: [&str; 31] = [
     "servers.NAME.inherit",
     "servers.NAME.url",
     "servers.NAME.transport",
+    "servers.NAME.validate_arguments",
     "servers.NAME.headers",
     "servers.NAME.identity.audience",
     "servers.NAME.era",

@@ -13,8 +13,9 @@ use crate::problem::{Place, Problem, Problems};
 
 const PREFIX: &str = "LOCKGATE_";
 
-/// Variables with the prefix that are no keys: the configuration file, the address of a gateway that
-/// commands ask, the conventional name of the bearer key, and what the program's own tests and helpers use.
+/// Variables with the prefix that are no keys: the configuration file, the address of a gateway
+/// that commands ask, the conventional name of the bearer key, and what the program's own tests and
+/// helpers use.
 pub const RESERVED: &[&str] = &[
     "LOCKGATE_CONFIG",
     "LOCKGATE_KEY",

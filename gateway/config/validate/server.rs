@@ -73,10 +73,6 @@ impl Check<'_> {
         }
         let identity = self.audience(slug, raw);
         let transport = transport?;
-        let mut tool_timeouts = BTreeMap::new();
-        for (tool, time) in &raw.tool_timeouts {
-            tool_timeouts.insert(tool.clone(), time.duration());
-        }
         let limits = &raw.limits;
         Some(Config {
             slug: slug.to_string(),
@@ -98,7 +94,7 @@ impl Check<'_> {
                 raw::Sessions::Client => Sessions::Client,
             },
             call_timeout: raw.timeout.duration(),
-            tool_timeouts,
+            tool_timeouts: tool_timeouts(raw),
             stall_timeout: raw.stall_timeout.duration(),
             start_timeout: raw.start_timeout.duration(),
             limits: Limits {
@@ -320,6 +316,14 @@ impl Check<'_> {
         }
         Some(url)
     }
+}
+
+fn tool_timeouts(raw: &Server) -> BTreeMap<String, Duration> {
+    let mut timeouts = BTreeMap::new();
+    for (tool, time) in &raw.tool_timeouts {
+        timeouts.insert(tool.clone(), time.duration());
+    }
+    timeouts
 }
 
 /// Children are watched unless that is switched off, others where it is switched on.
