@@ -7,7 +7,6 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response};
-use hyper::body::Incoming;
 use lockgate_admission::budget::Hold;
 use lockgate_authn::{Certificate, Credentials, Principal};
 use lockgate_proxy::transport::{Endpoint, Reply};
@@ -18,7 +17,7 @@ use crate::connection::ConnectionState;
 use crate::error::ListenerError;
 use crate::exchange_handler::Handler;
 use crate::fallback::Fallback;
-
+use crate::incoming_body::IncomingBody;
 use crate::origin_check::OriginCheck;
 use crate::request_body::{self, BodyBounds, HasBudget};
 use crate::request_headers::bearer;
@@ -117,7 +116,7 @@ impl<H: Handler, F> ConnectionContext<H, F> {
     /// Reads a body of this principal within the configured bounds.
     pub(crate) async fn read_body<P>(
         &self,
-        body: Incoming,
+        body: IncomingBody,
         principal: &Principal,
         budget: P,
     ) -> Result<(Bytes, Hold<P>), ListenerError>

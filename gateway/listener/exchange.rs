@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering;
 
 use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
-use hyper::body::Incoming;
 use lockgate_admission::budget::Hold;
 use lockgate_authn::{KEY_SET, WELL_KNOWN};
 use lockgate_protocol::write;
@@ -24,6 +23,7 @@ use crate::context::{ConnectionContext, ListenerResponse};
 use crate::error::ListenerError;
 use crate::exchange_handler::Handler;
 use crate::fallback::Fallback;
+use crate::incoming_body::IncomingBody;
 use crate::origin_check;
 use crate::remote::Remote;
 use crate::request_headers::{accepts, check_framing, check_post};
@@ -47,7 +47,7 @@ enum Route {
 /// Answers one request. A client that names its request gets the name back.
 pub(crate) async fn answer_request<H: Handler, F: Fallback>(
     context: Arc<ConnectionContext<H, F>>,
-    request: Request<Incoming>,
+    request: Request<IncomingBody>,
 ) -> Result<ListenerResponse<F>, Infallible> {
     let given = request.headers().get(&REQUEST_ID).cloned();
     let version = request.version();
@@ -88,7 +88,7 @@ fn name_version(version: Version) -> Option<&'static str> {
 
 async fn route_request<H: Handler, F: Fallback>(
     context: &ConnectionContext<H, F>,
-    request: Request<Incoming>,
+    request: Request<IncomingBody>,
 ) -> Result<ListenerResponse<F>, Infallible> {
     let active = context.state.begin_request();
     if let Err(refusal) = check_framing(request.version(), request.headers(), &context.state) {
@@ -138,7 +138,7 @@ fn answer_error<B>(handler: &impl Handler, refusal: ListenerError) -> Response<R
 /// Answers a request that is refused before it is routed.
 async fn refuse_request<B>(
     handler: &impl Handler,
-    request: Request<Incoming>,
+    request: Request<IncomingBody>,
     refusal: ListenerError,
 ) -> Response<ResponseBody<B>> {
     refusal.record(handler);
@@ -187,7 +187,7 @@ fn is_slug(slug: &str) -> bool {
 
 async fn call_fallback<H: Handler, F: Fallback>(
     context: &ConnectionContext<H, F>,
-    mut request: Request<Incoming>,
+    mut request: Request<IncomingBody>,
     active: ActiveRequest,
 ) -> ListenerResponse<F> {
     request.extensions_mut().insert(Remote::of(context));
@@ -200,7 +200,7 @@ async fn call_fallback<H: Handler, F: Fallback>(
 async fn answer_mcp<H: Handler, F: Fallback>(
     context: &ConnectionContext<H, F>,
     endpoint: Endpoint,
-    request: Request<Incoming>,
+    request: Request<IncomingBody>,
     active: ActiveRequest,
 ) -> Result<ListenerResponse<F>, ListenerError> {
     let keep_alive = context.listener.config.keep_alive;
@@ -278,14 +278,14 @@ fn charge_reply(handler: &impl Handler, reply: Reply, held: &mut Hold<ActiveRequ
     }
 }
 
-fn split_request(request: Request<Incoming>) -> (HeaderMap, Incoming) {
+fn split_request(request: Request<IncomingBody>) -> (HeaderMap, IncomingBody) {
     let (parts, body) = request.into_parts();
     (parts.headers, body)
 }
 
 /// Protected resource metadata and key sets: public, and the same for everybody.
 fn answer_metadata<B>(
-    request: &Request<Incoming>,
+    request: &Request<IncomingBody>,
     document: String,
 ) -> Result<Response<ResponseBody<B>>, ListenerError> {
     match *request.method() {

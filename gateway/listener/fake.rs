@@ -168,7 +168,7 @@ pub(crate) async fn start(config: Config, handler: Arc<Fake>, grace: Duration) -
     let address = server.address();
     let drain = server.drain();
     let (stop, stopped) = oneshot::channel::<()>();
-    let other = tower::service_fn(|request: http::Request<hyper::body::Incoming>| async move {
+    let other = tower::service_fn(|request: http::Request<crate::IncomingBody>| async move {
         let path = request.uri().path().to_owned();
         Ok::<_, Infallible>(Response::new(http_body_util::Full::new(Bytes::from(format!(
             "other {path}"

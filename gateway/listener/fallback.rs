@@ -3,14 +3,14 @@
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
-use hyper::body::Incoming;
 
+use crate::incoming_body::IncomingBody;
 use crate::response_body::BoxError;
 
 /// A service for all other paths, such as an axum router.
 pub trait Fallback:
     tower::Service<
-        Request<Incoming>,
+        Request<IncomingBody>,
         Response = Response<<Self as Fallback>::Body>,
         Error = std::convert::Infallible,
         Future: Send,
@@ -25,7 +25,7 @@ pub trait Fallback:
 impl<S, B> Fallback for S
 where
     S: tower::Service<
-            Request<Incoming>,
+            Request<IncomingBody>,
             Response = Response<B>,
             Error = std::convert::Infallible,
             Future: Send,

@@ -11,7 +11,6 @@ use std::task::{Context, Poll, ready};
 use bytes::BytesMut;
 use futures_util::Stream;
 use http::{HeaderMap, Method, Request};
-use hyper::body::Incoming;
 use lockgate_admission::budget::Hold;
 use lockgate_protocol::jsonrpc::{self, Message, SentBy};
 use lockgate_protocol::sse;
@@ -24,6 +23,7 @@ use crate::context::{ConnectionContext, ListenerResponse};
 use crate::error::ListenerError;
 use crate::exchange_handler::Handler;
 use crate::fallback::Fallback;
+use crate::incoming_body::IncomingBody;
 use crate::request_headers::check_post;
 use crate::response_body::{EventStream, answer_preflight, build_response, stream};
 use crate::session_client::{self, MessageQueue, QueuedMessage, SESSION, SessionClient};
@@ -38,7 +38,7 @@ const MESSAGE_METHODS: &str = "POST, OPTIONS";
 pub(crate) async fn open_stream<H: Handler, F: Fallback>(
     context: &ConnectionContext<H, F>,
     endpoint: Endpoint,
-    request: Request<Incoming>,
+    request: Request<IncomingBody>,
     active: ActiveRequest,
 ) -> Result<ListenerResponse<F>, ListenerError> {
     let (parts, _) = request.into_parts();
@@ -82,7 +82,7 @@ pub(crate) async fn open_stream<H: Handler, F: Fallback>(
 /// `POST /messages?session=…`: requests are answered on the stream, everything else at once.
 pub(crate) async fn answer_message<H: Handler, F: Fallback>(
     context: &ConnectionContext<H, F>,
-    request: Request<Incoming>,
+    request: Request<IncomingBody>,
 ) -> Result<ListenerResponse<F>, ListenerError> {
     let (parts, body) = request.into_parts();
     match parts.method {

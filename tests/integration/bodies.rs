@@ -227,3 +227,53 @@ async fn bytes_of_incomplete_bodies_are_bounded() {
     assert!(answer.starts_with("HTTP/1.1 400"), "a complete body of spaces is read: {answer}");
     drop(first);
 }
+
+/// curl writes the headers and the body of a request apart, so that a refusal is there before the
+/// body is.
+#[tokio::test]
+async fn curl_reads_refusals_over_http2() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let (gate, [_, polite]) = keyed(&server, json!({})).await;
+    for (path, key, status) in
+        [("/mcp", "wrong", "401"), ("/nowhere", &polite, "404"), ("/api/agents", "wrong", "401")]
+    {
+        for round in 0..20 {
+            let mut curl = tokio::process::Command::new("curl");
+            curl.args(["-sS", "--http2-prior-knowledge", "-o", "/dev/null"]);
+            curl.args(["-w", "%{http_code}", "-H", "Content-Type: application/json"]);
+            curl.args(["-H", &format!("Authorization: Bearer {key}"), "-d", "{\"jsonrpc\":1}"]);
+            let run = curl.arg(format!("http://{}{path}", gate.address)).output().await.unwrap();
+            let said = String::from_utf8_lossy(&run.stderr).into_owned();
+            let shown = String::from_utf8_lossy(&run.stdout).into_owned();
+            assert_eq!((shown.as_str(), said.as_str()), (status, ""), "{path}, round {round}");
+        }
+    }
+}
+
+/// The kinds of the frames of stream 1 that come within a time (RFC 9113, 4.1).
+async fn frame_kinds(socket: &mut TcpStream, time: Duration) -> Vec<u8> {
+    let (mut bytes, mut kinds) = (Vec::new(), Vec::new());
+    while let Ok(Ok(1..)) = tokio::time::timeout(time, socket.read_buf(&mut bytes)).await {}
+    let mut rest = &bytes[..];
+    while let [a, b, c, kind, _, stream @ ..] = rest {
+        let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
+        if stream[..4] == [0, 0, 0, 1] {
+            kinds.push(*kind);
+        }
+        rest = &rest[9 + length..];
+    }
+    kinds
+}
+
+#[tokio::test]
+async fn a_refused_stream_waits_for_its_body_and_not_for_long() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let (gate, _) = keyed(&server, json!({})).await;
+    let (headers, data, reset) = (1, 0, 3);
+    let mut socket = open_http2(&gate, "wrong", 1).await;
+    let kinds = frame_kinds(&mut socket, Duration::from_millis(300)).await;
+    assert!(kinds.starts_with(&[headers, data]), "{kinds:?}");
+    assert!(!kinds.contains(&reset), "the body may come yet: {kinds:?}");
+    let kinds = frame_kinds(&mut socket, Duration::from_millis(1500)).await;
+    assert_eq!(kinds, [reset]);
+}

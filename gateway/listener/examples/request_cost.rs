@@ -23,7 +23,9 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use lockgate_admission::budget::Budget;
 use lockgate_authn::{Credentials, Identity, Principal};
-use lockgate_listener::{BodyLimits, Config, Handler, Limits, Server, TrustedProxies};
+use lockgate_listener::{
+    BodyLimits, Config, Handler, IncomingBody, Limits, Server, TrustedProxies,
+};
 use lockgate_proxy::TooManyStreams;
 use lockgate_proxy::transport::{Endpoint, Exchange, ExchangeKind, Reply, Text};
 use lockgate_telemetry::Rejection;
@@ -226,7 +228,7 @@ fn serve(variant: &str) -> Outcome<()> {
 }
 
 async fn run(server: Server) -> Outcome<()> {
-    let other = tower::service_fn(|_: Request<Incoming>| async {
+    let other = tower::service_fn(|_: Request<IncomingBody>| async {
         Ok::<_, Infallible>(Response::new(Full::new(Bytes::new())))
     });
     server

@@ -14,6 +14,7 @@ use crate::exchange::answer_request;
 use crate::exchange_handler::Handler;
 use crate::fallback::Fallback;
 use crate::future_pool::FuturePool;
+use crate::incoming_body::IncomingBody;
 use crate::tls::ServerCertificate;
 
 /// Requests at once on one HTTP/2 connection.
@@ -67,8 +68,9 @@ impl<H: Handler, F: Fallback> LoopState<H, F> {
         fallback: F,
     ) -> Self {
         let http = Http::new(&listener.config.limits);
-        let futures =
-            FuturePool::new(|(context, request): Arrival<H, F>| answer_request(context, request));
+        let futures = FuturePool::new(|(context, request): Arrival<H, F>| {
+            answer_request(context, IncomingBody::wrap(request))
+        });
         Self { listener, handler, fallback, identity, http, futures }
     }
 
