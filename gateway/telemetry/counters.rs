@@ -12,7 +12,7 @@ use crate::durations::{Durations, OperationLabels};
 use crate::figures::{Baseline, ServerFigures, ToolFigures};
 use crate::histogram::{Histogram, Snapshot};
 use crate::labels::{FailureType, OUTCOMES, Outcome, ServerState};
-use crate::recent::{RecentCalls, RecentSteps};
+use crate::recent::{CallCounts, RecentCalls, RecentSteps};
 
 /// Operations that are told apart, of one tool, and of one server besides those of its tools.
 const OF_TOOL: usize = 16;
@@ -27,7 +27,7 @@ pub struct ToolMetrics {
     /// More than one tool is counted here.
     is_shared: bool,
     calls: [AtomicU64; OUTCOMES],
-    /// Of the calls that the server had a part in.
+    /// Of the calls that reached the server.
     durations: Histogram,
     /// Calls by the conventions: as clients see them, and as the server does.
     pub(crate) served: Durations<OF_TOOL>,
@@ -67,13 +67,19 @@ impl ToolMetrics {
         }
     }
 
-    /// Counts one call that has ended. Its duration goes to the histograms, unless it was denied:
-    /// then the server had no part in it.
+    /// Counts one call that has ended. Its duration goes to the histograms if it reached the
+    /// server: neither denials nor calls for a server that is away say how long one takes.
     pub fn record(&self, outcome: Outcome, duration: Duration) {
         self.calls[outcome as usize].fetch_add(1, Relaxed);
-        if outcome != Outcome::Denied {
-            self.server.durations.observe(duration);
-            self.durations.observe(duration);
+        match outcome {
+            Outcome::Denied => {}
+            Outcome::Unavailable => {
+                self.server.unavailable.fetch_add(1, Relaxed);
+            }
+            _ => {
+                self.server.durations.observe(duration);
+                self.durations.observe(duration);
+            }
         }
     }
 
@@ -83,7 +89,7 @@ impl ToolMetrics {
         self.last.store(u64::try_from(since).unwrap_or(u64::MAX).max(1), Relaxed);
     }
 
-    /// Of calls that were not denied.
+    /// Of calls that reached the server.
     pub(crate) fn durations(&self) -> Snapshot {
         self.durations.snapshot()
     }
@@ -135,7 +141,10 @@ impl ToolMetrics {
 /// Counters of one server.
 #[derive(Debug)]
 pub struct ServerMetrics {
+    /// Of the calls that reached it.
     pub(crate) durations: Histogram,
+    /// Calls that did not.
+    unavailable: AtomicU64,
     /// What the gateway asks of it, and sessions with it.
     pub(crate) asked: Durations<OF_SERVER>,
     pub(crate) sessions: Durations<SESSIONS>,
@@ -169,6 +178,7 @@ impl Default for ServerMetrics {
     fn default() -> Self {
         Self {
             durations: Histogram::default(),
+            unavailable: AtomicU64::new(0),
             asked: Durations::default(),
             sessions: Durations::default(),
             failures: Default::default(),
@@ -204,20 +214,21 @@ impl ServerMetrics {
 
     /// A step of what is shown of late is over.
     pub(crate) fn end_step(&self) {
-        self.recent.lock().end_step(self.durations.counts(), self.count_failed());
+        self.recent.lock().end_step(self.call_counts());
     }
 
     /// What became of the calls of its tools of late.
     pub(crate) fn recent_calls(&self) -> Vec<RecentCalls> {
-        self.recent.lock().list(&self.durations.counts(), self.count_failed())
+        self.recent.lock().list(&self.call_counts())
     }
 
-    fn count_failed(&self) -> u64 {
-        let mut all = 0;
+    fn call_counts(&self) -> CallCounts {
+        let mut failed = 0;
         for count in &self.failures {
-            all += count.load(Relaxed);
+            failed += count.load(Relaxed);
         }
-        all
+        let unavailable = self.unavailable.load(Relaxed);
+        CallCounts { ran: self.durations.counts(), unavailable, failed }
     }
 
     /// What became of the calls of its tools.
@@ -229,7 +240,7 @@ impl ServerMetrics {
         }
         ServerFigures {
             since: self.since,
-            calls: durations.count(),
+            calls: durations.count() + self.unavailable.load(Relaxed),
             errors,
             p50: durations.percentile(50),
             p95: durations.percentile(95),

@@ -12,7 +12,7 @@ use crate::labels::{OUTCOMES, Outcome};
 pub struct ToolFigures {
     /// Calls before it are not counted.
     pub since: SystemTime,
-    /// Calls that its server had a part in.
+    /// Calls that were not denied.
     pub invocations: u64,
     pub successes: u64,
     /// The tool, its server or the connection to that failed.
@@ -67,7 +67,7 @@ impl Baseline {
         }
         ToolFigures {
             since: earlier.at,
-            invocations: durations.count(),
+            invocations: durations.count() + self.added(earlier, Outcome::Unavailable),
             successes: self.added(earlier, Outcome::Ok),
             failures,
             cancelled: self.added(earlier, Outcome::Cancelled),

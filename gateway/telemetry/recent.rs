@@ -20,44 +20,52 @@ pub struct RecentCalls {
     pub average: Option<Duration>,
 }
 
+/// What was counted of the calls of one server until some moment.
+#[derive(Debug, Default)]
+pub(crate) struct CallCounts {
+    /// Calls that reached the server.
+    pub(crate) ran: Counts,
+    /// Calls that did not.
+    pub(crate) unavailable: u64,
+    pub(crate) failed: u64,
+}
+
 /// The steps of one server; none before its first call.
 #[derive(Debug, Default)]
 pub(crate) struct RecentSteps {
     /// What was counted when the step began that goes on.
-    calls: Counts,
-    failed: u64,
+    before: CallCounts,
     over: VecDeque<RecentCalls>,
 }
 
 impl RecentSteps {
     /// A step is over; these were counted until then.
-    pub(crate) fn end_step(&mut self, calls: Counts, failed: u64) {
-        if self.over.is_empty() && calls.count() == 0 {
+    pub(crate) fn end_step(&mut self, now: CallCounts) {
+        if self.over.is_empty() && now.ran.count() + now.unavailable == 0 {
             return;
         }
         if self.over.len() == RECENT_STEPS {
             self.over.pop_front();
         }
-        let step = self.going_on(&calls, failed);
+        let step = self.going_on(&now);
         self.over.push_back(step);
-        self.calls = calls;
-        self.failed = failed;
+        self.before = now;
     }
 
     /// The steps from the oldest to the one that goes on.
-    pub(crate) fn list(&self, calls: &Counts, failed: u64) -> Vec<RecentCalls> {
+    pub(crate) fn list(&self, now: &CallCounts) -> Vec<RecentCalls> {
         let mut all = Vec::with_capacity(self.over.len() + 1);
         all.extend(&self.over);
-        all.push(self.going_on(calls, failed));
+        all.push(self.going_on(now));
         all
     }
 
-    fn going_on(&self, calls: &Counts, failed: u64) -> RecentCalls {
-        let added = calls.since(&self.calls);
+    fn going_on(&self, now: &CallCounts) -> RecentCalls {
+        let ran = now.ran.since(&self.before.ran);
         RecentCalls {
-            calls: added.count(),
-            failed: failed.saturating_sub(self.failed),
-            average: added.average(),
+            calls: ran.count() + now.unavailable.saturating_sub(self.before.unavailable),
+            failed: now.failed.saturating_sub(self.before.failed),
+            average: ran.average(),
         }
     }
 }

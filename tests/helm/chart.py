@@ -1,6 +1,8 @@
 """The chart with every set of values that there is: what it has to give, and what it has to refuse with which words."""
 
 import json
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -9,7 +11,7 @@ from pathlib import Path
 import yaml
 
 from live import check_config, doors, make_files, taken_over, tested
-from manifests import (CHART, ROOT, VERSIONS, agree_on_labels, agrees, asked_metrics, asks_well, config_of, hardened, untried, validate,
+from manifests import (CHART, ROOT, VERSIONS, agree_on_labels, agrees, asked_metrics, asks_well, config_of, expressions, hardened, untried, validate,
                        without_effect)
 from programs import call, must
 
@@ -164,6 +166,21 @@ def report(found, manifests):
     return 1 if failed else 0
 
 
+def outside_kubernetes(folder):
+    """What is wrong with the alerts and the dashboard that the block in docs/observing.md makes for a job of Prometheus."""
+    [block] = re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs/observing.md").read_text(), re.MULTILINE | re.DOTALL)
+    place = folder / "outside"
+    shutil.copytree(CHART, place / "helm")
+    must(["sh", "-ec", block], cwd=place)
+    rules = yaml.safe_load((place / "lockgate-alerts.yaml").read_text())
+    dashboard = (place / "lockgate-dashboard.json").read_text()
+    made = [{"kind": "PrometheusRule", "metadata": {"name": "alerts"}, "spec": rules},
+            {"kind": "ConfigMap", "metadata": {"name": "a-dashboard"}, "data": {"lockgate.json": dashboard}}]
+    asked = list(expressions(made))
+    bare = [text for text in asked if 'job="lockgate"' not in text or "$" in text or "@" in text]
+    return asks_well(made) + bare + ([] if len(asked) > 30 else [f"only {len(asked)} expressions"])
+
+
 def judge_all(binary, helm):
     """Everything that is looked at, with what is wrong with it; gives the exit code."""
     found = {"schema of config": schema_is_ours(binary)} if binary else {}
@@ -179,6 +196,7 @@ def judge_all(binary, helm):
         places = {"folder": folder, "etc": make_files(folder, binary) if binary else None}
         for name, text in values.items():
             found[f"values {name}"], manifests[name] = judge(name, text, helm, binary, places, kinds)
+        found["alerts and dashboard outside Kubernetes"] = outside_kubernetes(folder)
         found["every value is in a case"] = untried(values)
         others = {f"{m['kind']} {m['apiVersion']}" for all_of in manifests.values() for m in all_of} & set(kinds)
         found["kinds of others are all used"] = sorted(set(kinds) - others)
