@@ -168,11 +168,27 @@ async fn what_is_refused_says_how_it_is_written_here() {
             "SELECT * FROM t WHERE a = $1",
             "; placeholders are written ? in MySQL and MariaDB, not $1",
         ),
-        ("pg", "show tables", "; the tools `tables` and `schema` tell what is there"),
-        ("my", "DESCRIBE t", "; the tools `tables` and `schema` tell what is there"),
-        ("pg", "\\d t", "; the tools `tables` and `schema` tell what is there"),
-        ("embedded", "PRAGMA table_list", "; the tools `tables` and `schema` tell what is there"),
-        ("my", "EXPLAIN ANALYZE SELECT 1", "; the tool `explain` tells the plan of a SELECT"),
+        (
+            "pg",
+            "show tables",
+            "; the tools `database__tables` and `database__schema` tell what is there",
+        ),
+        (
+            "my",
+            "DESCRIBE t",
+            "; the tools `database__tables` and `database__schema` tell what is there",
+        ),
+        ("pg", "\\d t", "; the tools `database__tables` and `database__schema` tell what is there"),
+        (
+            "embedded",
+            "PRAGMA table_list",
+            "; the tools `database__tables` and `database__schema` tell what is there",
+        ),
+        (
+            "my",
+            "EXPLAIN ANALYZE SELECT 1",
+            "; the tool `database__explain` tells the plan of a SELECT",
+        ),
     ] {
         let said = rig
             .call("database/query", json!({"sql": sql, "connection": connection}))
