@@ -61,8 +61,9 @@ pub struct Root {
     pub title: Option<Text>,
     /// Text put before the servers' own instructions; at most 16 KiB.
     pub instructions: Option<Text>,
-    /// Address and port to listen on, port 1024–65535. Default `127.0.0.1:3001`. Without a way for
-    /// callers to show who they are (`auth`) only a loopback address.
+    /// Address and port to listen on, port 1024–65535; `[::]:3001` is every address, of IPv6 and of
+    /// IPv4. Default `127.0.0.1:3001`. Without a way for callers to show who they are (`auth`) only
+    /// a loopback address.
     pub listen: Option<Text>,
     /// Further files of this configuration, such as one for each team: files, folders, or patterns
     /// such as `teams/*.yaml`, beside or below this file; at most 64. What two files say

@@ -6,7 +6,7 @@ mod loop_state;
 mod serve;
 
 use std::io;
-use std::net::{SocketAddr, TcpListener as StdListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener as StdListener};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -228,8 +228,21 @@ impl Drain {
     }
 }
 
+/// Binds an address and listens. `[::]` stands for every address that the kernel has: of both
+/// families for every value of `net.ipv6.bindv6only`, and of IPv4 alone where no IPv6 socket can be
+/// opened.
 pub(crate) fn bind_socket(address: SocketAddr, shared: bool) -> io::Result<StdListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    let is_every = address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+    let (socket, address) = match open_socket(address) {
+        Err(_) if is_every => {
+            let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
+            (open_socket(address)?, address)
+        }
+        opened => (opened?, address),
+    };
+    if is_every && address.is_ipv6() {
+        socket.set_only_v6(false)?;
+    }
     #[cfg(unix)]
     socket.set_reuse_address(true)?;
     #[cfg(unix)]
@@ -240,6 +253,10 @@ pub(crate) fn bind_socket(address: SocketAddr, shared: bool) -> io::Result<StdLi
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
+}
+
+fn open_socket(address: SocketAddr) -> io::Result<Socket> {
+    Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))
 }
 
 type Accepted = (TcpStream, SocketAddr);

@@ -13,12 +13,12 @@
 {{- toYaml (concat $hosts $given | uniq) }}
 {{- end }}
 
-{{- /* lockgate.yaml: what was given, and what only the chart knows. */ -}}
+{{- /* lockgate.yaml: what was given, and what only the chart knows. `[::]` is IPv6 and IPv4, or IPv4 alone where nodes have no IPv6. */ -}}
 {{- define "lockgate.config" -}}
 {{- $given := deepCopy .Values.config }}
 {{- $http := dict "hosts" (fromYamlArray (include "lockgate.hosts" .)) "drain" .Values.drainSeconds }}
 {{- $auth := dict }}
-{{- $set := dict "listen" "0.0.0.0:3001" "admin" (dict "listen" "0.0.0.0:3002") "secret" "${LOCKGATE_SECRET}" }}
+{{- $set := dict "listen" "[::]:3001" "admin" (dict "listen" "[::]:3002") "secret" "${LOCKGATE_SECRET}" }}
 {{- with .Values.auth }}
 {{- if .key }}{{ $_ := set $auth "key" "${LOCKGATE_KEY}" }}{{ end }}
 {{- $old := list }}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from live import check_config, doors, make_files, taken_over, tested
+from live import check_config, doors, families, make_files, taken_over, tested
 from manifests import (CHART, ROOT, VERSIONS, agree_on_labels, agrees, asked_metrics, asks_well, config_of, expressions, hardened, untried, validate,
                        without_effect)
 from programs import call, must
@@ -206,6 +206,7 @@ def judge_all(binary, helm):
             found[f"helm test {name}"] = tested(binary, manifests[name], places["etc"], folder)
         if binary:
             found["doors and store"] = doors(binary, manifests["platform"], places["etc"], folder)
+            found["probes over both families"] = families(binary, manifests["minimal"], places["etc"], folder)
             found["changed volumes are taken over"] = taken_over(binary, manifests["files"], places["etc"], folder)
     for name, (settings, words) in REFUSED.items():
         found[f"refuses {name}"] = refused(settings, words, helm)

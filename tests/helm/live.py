@@ -2,10 +2,13 @@
 should, and what changes in volumes is taken over."""
 
 import contextlib
+import ctypes
+import errno
 import json
 import os
 import shutil
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -101,15 +104,15 @@ def wait_ready(process, port):
 
 
 @contextlib.contextmanager
-def served(binary, manifests, etc, folder):
-    """A gateway with the rendered configuration, on ports of this machine; gives the one for clients and the admin one."""
+def served(binary, manifests, etc, folder, prepare=None):
+    """A gateway with the rendered configuration, on ports of this machine; gives the one for clients and the admin one. `prepare`
+    runs in its process before it starts."""
     ports = free_port(), free_port()
-    config = local(config_of(manifests), etc, folder).replace("0.0.0.0:3001", f"127.0.0.1:{ports[0]}")
-    config = config.replace("0.0.0.0:3002", f"127.0.0.1:{ports[1]}")
+    config = local(config_of(manifests), etc, folder).replace("[::]:3001", f"[::]:{ports[0]}").replace("[::]:3002", f"[::]:{ports[1]}")
     project(etc / "config", {"lockgate.yaml": config})
     with open(folder / "serve.log", "w") as log:
         process = subprocess.Popen([str(binary), "serve", "--config", str(etc / "config/lockgate.yaml")], env=variables(manifests),
-                                   stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+                                   stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=prepare)
     try:
         if not wait_ready(process, ports[1]):
             sys.exit(f"run: the gateway does not start: {(folder / 'serve.log').read_text()[-2000:]}")
@@ -117,6 +120,31 @@ def served(binary, manifests, etc, folder):
     finally:
         process.kill()
         process.wait()
+
+
+def without_ipv6():
+    """Makes this process see a kernel without IPv6: a seccomp filter answers socket(AF_INET6, …) with EAFNOSUPPORT."""
+    number = {"x86_64": 41, "aarch64": 198}[os.uname().machine]
+    steps = [(0x20, 0, 0, 0), (0x15, 0, 3, number), (0x20, 0, 0, 16), (0x15, 0, 1, socket.AF_INET6),
+             (0x06, 0, 0, 0x50000 | errno.EAFNOSUPPORT), (0x06, 0, 0, 0x7FFF0000)]
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
+    program = struct.pack("HP", len(steps), ctypes.addressof(code))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.c_char_p(program)):  # no new privileges; the filter
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
+def families(binary, manifests, etc, folder):
+    """Probes are answered over IPv6 and IPv4, and over IPv4 where the kernel has no IPv6."""
+    hosts = ["127.0.0.1"] + ["[::1]"] * Path("/proc/net/if_inet6").exists()
+    reasons = []
+    for prepare, reached in ((None, hosts), (without_ipv6, ["127.0.0.1"])):
+        with served(binary, manifests, etc, folder, prepare) as (clients, admin):
+            for url, wanted in [(f"http://{host}:{port}/{path}", status) for host in reached
+                                for port, path, status in ((admin, "readyz", 200), (clients, "mcp", 401))]:
+                status = call(["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", url]).stdout
+                reasons += [] if status == str(wanted) else [f"{url}: {status}, not {wanted}"]
+    return reasons
 
 
 def play(binary, manifests, port, etc, key=SECRETS["LOCKGATE_KEY"]):
