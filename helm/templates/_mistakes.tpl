@@ -20,6 +20,12 @@
 {{- $wrong = append $wrong "config.http.public_url: write where clients reach the gateway, such as https://mcp.example.com: tokens of `config.auth.issuers` are made for it" }}
 {{- end }}
 
+{{- $listed := not (kindIs "invalid" (dig "policy" "tools" "allow" nil $c)) }}
+{{- $named := or (dig "policy" "files" "" $c) $files.policies.configMap $files.policies.secret }}
+{{- if and (eq (dig "profile" "" $c | default "") "production") (not (or $listed $named)) }}
+{{- $wrong = append $wrong "config.policy.tools.allow: `config.profile: production` requires it: list the tools that may be used, such as [time__*], or write `files.policies` or `config.policy.files`" }}
+{{- end }}
+
 {{- /* Keys of the configuration that the chart writes itself, and where to write them instead. */ -}}
 {{- $instead := dict "listen" "take it out: pods listen on port 3001, `service.port` is the Service's" "secret" "write `auth.existingSecret` and `auth.secret`, the entry that holds it" "old_secrets" "write `auth.oldSecrets`, the entries that hold them" "store" "write `store` beside `config`: `store.url` and `store.keys` name entries of a Secret, `store.sqlite` is a file on a volume" "redis" "write `redis` beside `config`: `redis.url` names an entry of a Secret" }}
 {{- range $key, $words := $instead }}

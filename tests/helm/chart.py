@@ -29,6 +29,8 @@ REFUSED = {
     "an unknown key deep in config": ([*MINIMAL, "config.servers.a.url=http://a", "config.servers.a.breaker.x=1"],
                                       "at '/config/servers/a/breaker': additional properties 'x' not allowed"),
     "a wrong type in config": ([*MINIMAL, "config.limits.sessions=many"], "at '/config/limits/sessions'"),
+    "production without a policy": ([*MINIMAL, "config.policy=null"], "config.policy.tools.allow: `config.profile: production` requires it"),
+    "production without a list of tools": ([*MINIMAL, "config.policy.tools=null"], "config.policy.tools.allow: `config.profile: production`"),
     "listen": ([*MINIMAL, "config.listen=0.0.0.0:1"], "config.listen: the chart sets this; take it out: pods listen on port 3001"),
     "auth.key": ([*MINIMAL, "config.auth.key=x"], "config.auth.key: the chart sets this; write `auth.existingSecret`"),
     "secret": ([*MINIMAL, "config.secret=x"], "config.secret: the chart sets this; write `auth.existingSecret`"),
