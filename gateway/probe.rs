@@ -105,7 +105,10 @@ fn describe_connect(error: &ConnectError) -> ProbeFailure {
              (egress.organisations)",
         ),
         ConnectError::Tls(_) => fail(ProbeStage::Tls, error.to_string()),
-        ConnectError::Connect(_) | ConnectError::Proxy(_) | ConnectError::Timeout => {
+        ConnectError::Proxy(error) => {
+            fail(ProbeStage::Connect, format!("the gateway's proxy failed: {}", error.cause))
+        }
+        ConnectError::Connect(_) | ConnectError::Timeout => {
             fail(ProbeStage::Connect, error.to_string())
         }
     }

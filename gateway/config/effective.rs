@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use lockgate_egress::Route;
 use lockgate_telemetry::Format;
 use lockgate_upstream::Transport;
 use serde::Serialize;
@@ -12,8 +13,10 @@ use crate::load::load_with_layers;
 use crate::loaded::{Config, Loaded, Sources};
 use crate::problem::{Place, Report};
 use crate::schema::{choices, resolve};
+use crate::source::environment::find_set;
 use crate::source::layer::Layers;
 use crate::source::node::{Node, Value, as_words, is_at_or_below, is_sensitive};
+use crate::validate::{NO_PROXY_VARIABLES, PROXY_VARIABLES};
 
 /// Stands for a secret that is written out.
 const HIDDEN: &str = "(not shown)";
@@ -41,6 +44,8 @@ const ADDRESSES: &[&[&str]] = &[
     &["telemetry", "otlp"],
     &["telemetry", "otlp_logs"],
 ];
+/// Where the system's authorities are, for programs that use OpenSSL.
+const AUTHORITIES: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
 /// What may stand before a reference in a secret and tells nothing.
 const SCHEMES: [&str; 3] = ["Bearer ", "Basic ", "Token "];
 
@@ -80,7 +85,8 @@ pub fn effective(sources: &Sources) -> Result<Effective, Report> {
         settings: Vec::new(),
     };
     walk.section(&schema);
-    let settings = walk.settings;
+    let mut settings = walk.settings;
+    add_environment(&loaded.config, sources, &mut settings);
     Ok(Effective { loaded, settings })
 }
 
@@ -336,6 +342,57 @@ fn mask(literal: &str) -> &str {
         _ if SCHEMES.contains(&literal) => literal,
         _ => "…",
     }
+}
+
+/// Adds what `egress.from_environment` takes from variables of other programs, in the order of the
+/// keys. Credentials are masked.
+fn add_environment(config: &Config, sources: &Sources, settings: &mut Vec<Setting>) {
+    if !config.egress.from_environment {
+        return;
+    }
+    let mut taken = Vec::new();
+    if let Some(route) = &config.egress.route {
+        let is_given = settings.iter().any(|setting| setting.key == "egress.proxy.url");
+        if let Some(name) = first_set(sources, PROXY_VARIABLES).filter(|_| !is_given) {
+            taken.extend(proxy_settings(route, name));
+        }
+        if let Some(name) = first_set(sources, NO_PROXY_VARIABLES) {
+            let direct: Vec<&str> = route.direct().collect();
+            taken.push(setting_of_variable("egress.no_proxy", json!(direct), name));
+        }
+    }
+    settings.retain(|old| !taken.iter().any(|new| new.key == old.key));
+    settings.extend(taken);
+    settings.sort_by(|a, b| a.key.split('.').cmp(b.key.split('.')));
+    let ca_file = settings.iter_mut().find(|setting| setting.key == "egress.ca_file");
+    if let (Some(name), Some(ca_file)) = (first_set(sources, AUTHORITIES), ca_file)
+        && ca_file.value.is_null()
+    {
+        let place = sources.env.get(name).map_or("", String::as_str);
+        ca_file.otherwise = Some(format!("the authorities of {name}: {place}"));
+        ca_file.origin = Place::Variable(name.to_owned());
+    }
+}
+
+fn proxy_settings(route: &Route, name: &str) -> Vec<Setting> {
+    let proxy = route.proxy();
+    let url = show_address(proxy.secret_url().as_str());
+    let mut settings = vec![setting_of_variable("egress.proxy.url", json!(url), name)];
+    if proxy.has_credentials() {
+        for key in ["egress.proxy.password", "egress.proxy.user"] {
+            settings.push(setting_of_variable(key, json!(HIDDEN), name));
+        }
+    }
+    settings
+}
+
+fn first_set(sources: &Sources, names: [&'static str; 2]) -> Option<&'static str> {
+    names.into_iter().find(|name| find_set(&sources.env, name).is_some())
+}
+
+fn setting_of_variable(key: &str, value: Json, name: &str) -> Setting {
+    let origin = Place::Variable(name.to_owned());
+    Setting { key: key.to_owned(), value, otherwise: None, origin }
 }
 
 #[cfg(test)]

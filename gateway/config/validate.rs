@@ -32,6 +32,7 @@ use crate::raw::leaf::Text;
 use crate::raw::{self, Profile, Root};
 use crate::source::layer::Layers;
 use crate::suggest;
+pub use egress::{NO_PROXY_VARIABLES, PROXY_VARIABLES};
 pub use server::is_own_header;
 
 /// Where the gateway listens unless told otherwise.

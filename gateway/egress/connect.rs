@@ -134,8 +134,24 @@ impl Connector {
             (Policy::Operator, Host::Domain(name)) => format!("{name}:{port}"),
             _ => self.find_addresses(target, policy).await?[0].to_string(),
         };
-        let tcp = self.dial(&proxy.target, Policy::Operator, deadline).await?;
-        proxy.tunnel(tcp, &authority).await
+        self.open_tunnel(proxy, &authority, deadline).await
+    }
+
+    /// Opens a tunnel to `authority` (`host:port`). Every failure of it names the proxy, which the
+    /// operator has configured.
+    pub(crate) async fn open_tunnel(
+        &self,
+        proxy: &Proxy,
+        authority: &str,
+        deadline: Instant,
+    ) -> Result<TcpStream, ConnectError> {
+        let open = async {
+            let mut tcp = self.dial(&proxy.target, Policy::Operator, deadline).await?;
+            proxy.tunnel(&mut tcp, authority).await.map_err(ConnectError::Connect)?;
+            Ok(tcp)
+        };
+        let opened = timeout_at(deadline, open).await.unwrap_or(Err(ConnectError::Timeout));
+        opened.map_err(|cause| proxy.failure(authority, &cause))
     }
 
     /// One new connection for a protocol that is not HTTP: none is offered by ALPN.

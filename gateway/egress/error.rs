@@ -48,14 +48,24 @@ pub enum ConnectError {
     #[error("connect failed: {0}")]
     Connect(io::Error),
     /// The operator's proxy made no tunnel.
-    #[error("the proxy failed: {0}")]
-    Proxy(io::Error),
+    #[error(transparent)]
+    Proxy(ProxyError),
     /// The certificate is not valid for this name, or the handshake failed.
     #[error("TLS handshake failed: {}", describe(.0))]
     Tls(io::Error),
     /// Lookup, connect and handshake together took longer than allowed.
     #[error("no connection within the time allowed")]
     Timeout,
+}
+
+/// A failure on the way to the operator's proxy, or of the proxy itself. The cause alone may be
+/// shown to callers: the addresses are the operator's.
+#[derive(Debug, thiserror::Error)]
+#[error("proxy {proxy}: {cause}, while reaching {target}")]
+pub struct ProxyError {
+    pub proxy: String,
+    pub target: String,
+    pub cause: String,
 }
 
 impl From<Elapsed> for ConnectError {

@@ -16,7 +16,6 @@ use hyper::body::Incoming;
 use tokio::time::{Instant, timeout_at};
 use url::{Host, Position, Url};
 
-use crate::address::Policy;
 use crate::body::BodyError;
 use crate::connect::{Connector, look_up, open, some};
 use crate::error::{ConnectError, SendError, SetupError};
@@ -105,9 +104,7 @@ impl GuardedClient {
                 Host::Domain(name) if proxy.resolves => format!("{name}:{port}"),
                 _ => some(self.addresses(target).await?)?[0].to_string(),
             };
-            // The operator has named the proxy.
-            let tcp = self.connector.dial(&proxy.target, Policy::Operator, deadline).await?;
-            proxy.tunnel(tcp, &inside).await
+            self.connector.open_tunnel(proxy, &inside, deadline).await
         };
         let tcp = timeout_at(deadline, reach).await??;
         self.connector.secure(tcp, target, deadline).await

@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use url::Url;
 
-use crate::error::{ConnectError, SetupError};
+use crate::error::{ConnectError, ProxyError, SetupError};
 use crate::target::Target;
 
 /// Longest answer to `CONNECT`.
@@ -62,19 +62,24 @@ impl Proxy {
         &self.url
     }
 
-    /// Makes a tunnel to `authority` (`host:port`) of a fresh connection to the proxy.
-    pub(crate) async fn tunnel(
-        &self,
-        mut tcp: TcpStream,
-        authority: &str,
-    ) -> Result<TcpStream, ConnectError> {
-        match self.ask_for_tunnel(&mut tcp, authority).await {
-            Ok(()) => Ok(tcp),
-            Err(error) => Err(ConnectError::Proxy(error)),
-        }
+    /// Returns whether user and password are sent to it.
+    pub fn has_credentials(&self) -> bool {
+        self.authorization.is_some()
     }
 
-    async fn ask_for_tunnel(&self, tcp: &mut TcpStream, authority: &str) -> io::Result<()> {
+    /// Returns the error for a tunnel to `authority` that failed because of this.
+    pub(crate) fn failure(&self, authority: &str, cause: &ConnectError) -> ConnectError {
+        let (host, port) = self.target.parts();
+        let cause = match cause {
+            ConnectError::Connect(error) => describe_io(error),
+            other => other.to_string(),
+        };
+        let proxy = format!("{host}:{port}");
+        ConnectError::Proxy(ProxyError { proxy, target: authority.to_owned(), cause })
+    }
+
+    /// Makes a tunnel to `authority` (`host:port`) of a fresh connection to the proxy.
+    pub(crate) async fn tunnel(&self, tcp: &mut TcpStream, authority: &str) -> io::Result<()> {
         let mut request =
             format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n").into_bytes();
         if let Some(authorization) = &self.authorization {
@@ -90,7 +95,7 @@ impl Proxy {
             let byte = tcp.read_u8().await?;
             head.push(byte);
             if head.len() > MAX_HEAD {
-                return Err(io::Error::other("the proxy's answer is too long"));
+                return Err(io::Error::other("its answer is too long"));
             }
         }
         let status = match head.strip_prefix(b"HTTP/1.") {
@@ -100,7 +105,15 @@ impl Proxy {
         if status.starts_with(b"2") {
             return Ok(());
         }
-        Err(io::Error::other(format!("the proxy answered {}", status.escape_ascii())))
+        Err(io::Error::other(format!("it answered {}", status.escape_ascii())))
+    }
+}
+
+fn describe_io(error: &io::Error) -> String {
+    match (error.kind(), error.raw_os_error()) {
+        (io::ErrorKind::UnexpectedEof, _) => "it closed the connection without an answer".into(),
+        (kind, Some(_)) => kind.to_string(),
+        (_, None) => error.to_string(),
     }
 }
 

@@ -85,12 +85,15 @@ impl Route {
         &self.proxy
     }
 
+    /// Returns the entries of `no_proxy` as they are written.
+    pub fn direct(&self) -> impl Iterator<Item = &str> {
+        self.direct.iter().map(|direct| direct.text.as_str())
+    }
+
     /// What is reached without the proxy, as programs take it from `NO_PROXY`.
     pub fn no_proxy(&self) -> String {
         let mut all = vec!["localhost", "127.0.0.1", "::1"];
-        for direct in &self.direct {
-            all.push(&direct.text);
-        }
+        all.extend(self.direct());
         all.join(",")
     }
 

@@ -71,7 +71,15 @@ pub(crate) async fn open(
             (trouble.stage, url.host_str(), url.port_or_known_default())
         {
             let words = trouble.words.strip_prefix("connect failed: ").unwrap_or(&trouble.words);
-            trouble.words = format!("{host}:{port}: {words}");
+            // A proxy that failed is named with the server that it was to reach.
+            if !words.starts_with("proxy ") {
+                trouble.words = format!("{host}:{port}: {words}");
+            }
+            if trouble.words.contains("name lookup failed")
+                && let Some(hint) = network::explain_unused_proxy(&shared.around.egress)
+            {
+                trouble.words = format!("{}; {hint}", trouble.words);
+            }
         }
         refused
     })

@@ -185,9 +185,10 @@ impl Stage {
 /// What the words of a failure may contain, what everybody may know of it then, and which step of
 /// connecting it was that failed, where that is more than the stage says.
 const REASONS: &[(&str, &str, Option<&str>)] = &[
+    ("within the time allowed", "no connection came about in time", None),
+    (", while reaching ", "the proxy on the way to it failed", None),
     ("onnection refused", "the connection was refused", None),
     ("lookup failed", "its host name is not known", Some("dns")),
-    ("within the time allowed", "no connection came about in time", None),
     ("did not answer", "it did not answer in time", None),
     ("was not ready within", "it was not ready in time", None),
     ("TLS", "the encrypted connection failed", Some("tls")),

@@ -145,9 +145,29 @@ async fn a_proxy_that_refuses_is_named_as_the_reason() {
     }))
     .await;
     until("the refusal is told", async || {
-        gate.log().contains("the proxy failed: the proxy answered 407").then_some(())
+        let words = format!(
+            "proxy 127.0.0.1:{}: it answered 407, while reaching mcp.corp.invalid:8123",
+            proxy.port
+        );
+        gate.log().contains(&words).then_some(())
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_proxy_that_cannot_be_reached_is_named_with_what_it_was_to_reach() {
+    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let gate = Gate::launch(json!({
+        "servers": {"a": {"url": "https://mcp.corp.invalid/mcp"}},
+        "egress": {"proxy": {"url": format!("http://{closed}")}},
+    }))
+    .await;
+    let words = format!("proxy {closed}: connection refused, while reaching mcp.corp.invalid:443");
+    until("the log names both", async || gate.log().contains(&words).then_some(())).await;
+    let (_, listed) = gate.tools("/mcp").await;
+    let told = listed["_meta"]["lockgate/degraded"].to_string();
+    assert!(told.contains("the proxy on the way to it failed"), "{listed}");
+    assert!(!told.contains(&closed.to_string()), "{listed}");
 }
 
 #[tokio::test]
@@ -162,6 +182,8 @@ async fn variables_of_the_environment_count_only_where_the_configuration_says_so
         closed.log().contains("name lookup failed").then_some(())
     })
     .await;
+    let hint = "HTTPS_PROXY is set here and is not used";
+    assert!(closed.log().contains(hint), "{}", closed.log());
     assert_eq!(proxy.heads(), Vec::<String>::new());
     let config = json!({"servers": servers, "egress": {"from_environment": true}});
     let open = Gate::launch_with(config, &variables).await;

@@ -115,6 +115,39 @@ egress: { proxy: { url: "http://proxy.example.com:3128", user: kKey-user } }
 }
 
 #[test]
+fn what_is_taken_from_the_environment_is_shown_without_credentials() {
+    let given = Given::files(&[(
+        "lockgate.yaml",
+        "egress: { from_environment: true, no_proxy: [a.example] }\n",
+    )])
+    .env("HTTPS_PROXY", "http://kKey-user:kKey-password@proxy.example.com:3128")
+    .env("no_proxy", "b.example, 10.0.0.0/8")
+    .env("SSL_CERT_FILE", "/etc/authorities.pem");
+    let shown = show(&given);
+    let proxy = "environment HTTPS_PROXY".to_owned();
+    let cases = [
+        ("egress.proxy.url", json!("http://proxy.example.com:3128"), &proxy),
+        ("egress.proxy.user", json!("(not shown)"), &proxy),
+        ("egress.proxy.password", json!("(not shown)"), &proxy),
+        (
+            "egress.no_proxy",
+            json!(["a.example", "b.example", "10.0.0.0/8"]),
+            &"environment no_proxy".to_owned(),
+        ),
+    ];
+    for (key, value, origin) in cases {
+        assert_eq!(find(&shown, key), (value, origin.clone()), "{key}");
+    }
+    let ca_file = shown.settings.iter().find(|setting| setting.key == "egress.ca_file").unwrap();
+    let words = "the authorities of SSL_CERT_FILE: /etc/authorities.pem";
+    assert_eq!(ca_file.otherwise.as_deref(), Some(words));
+    assert!(!serde_json::to_string(&shown.settings).unwrap().contains("kKey"));
+    std::fs::write(given.path().join("lockgate.yaml"), "{}").unwrap();
+    let closed = show(&given);
+    assert!(!closed.settings.iter().any(|setting| setting.key == "egress.proxy.url"));
+}
+
+#[test]
 fn every_key_is_shown_that_is_in_force_by_default() {
     const ABSENT: [&str; 10] = [
         "builtin",

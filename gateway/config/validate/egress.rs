@@ -12,8 +12,8 @@ use crate::raw::leaf::Text;
 use crate::source::environment::find_set;
 
 /// Where programs look for a proxy for `https` URLs, the first that is set.
-const PROXY: [&str; 2] = ["HTTPS_PROXY", "https_proxy"];
-const NO_PROXY: [&str; 2] = ["NO_PROXY", "no_proxy"];
+pub const PROXY_VARIABLES: [&str; 2] = ["HTTPS_PROXY", "https_proxy"];
+pub const NO_PROXY_VARIABLES: [&str; 2] = ["NO_PROXY", "no_proxy"];
 
 impl Check<'_> {
     /// On a gateway that only this machine reaches, organisations reach this machine.
@@ -102,7 +102,7 @@ impl Check<'_> {
     }
 
     fn proxy_of_environment(&mut self) -> Option<Proxy> {
-        let (name, text) = self.variable(PROXY)?;
+        let (name, text) = self.variable(PROXY_VARIABLES)?;
         let text = if text.contains("://") { text } else { format!("http://{text}") };
         let proxy = read_proxy(&text);
         if proxy.is_none() {
@@ -129,7 +129,7 @@ impl Check<'_> {
         if !raw.from_environment.0 {
             return all;
         }
-        let Some((name, text)) = self.variable(NO_PROXY) else { return all };
+        let Some((name, text)) = self.variable(NO_PROXY_VARIABLES) else { return all };
         for entry in text.split(',') {
             let entry = entry.trim();
             if entry.is_empty() {

@@ -230,9 +230,11 @@ fn failed(error: &GuardedError, url: &Url) -> ToolError {
             format!("{host} does not take connections: {}", error.kind())
         }
         Some(ConnectError::Tls(error)) => format!("{host} has no valid TLS: {error}"),
-        Some(error @ (ConnectError::Proxy(_) | ConnectError::Timeout)) => {
-            format!("{host} cannot be reached: {error}")
+        // Where the operator's proxy is, is nothing for callers.
+        Some(ConnectError::Proxy(error)) => {
+            format!("{host} cannot be reached: the gateway's proxy failed: {}", error.cause)
         }
+        Some(error @ ConnectError::Timeout) => format!("{host} cannot be reached: {error}"),
         None if sent => {
             format!("{host} gave no HTTP answer; the request may have been carried out")
         }

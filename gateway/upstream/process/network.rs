@@ -86,6 +86,19 @@ pub(crate) fn explain_withheld(own: &BTreeMap<String, String>) -> Option<String>
     ))
 }
 
+/// Names the variable with a proxy that the gateway does not use, for a server whose name cannot be
+/// looked up.
+pub(crate) fn explain_unused_proxy(config: &Config) -> Option<String> {
+    if config.route.is_some() {
+        return None;
+    }
+    let name = ["HTTPS_PROXY", "https_proxy"].into_iter().find(|name| variable(name).is_some())?;
+    Some(format!(
+        "{name} is set here and is not used: if the server is behind that proxy, write `egress: {{ \
+        from_environment: true }}`"
+    ))
+}
+
 #[allow(clippy::disallowed_methods, reason = "a child may inherit these of the environment")]
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
