@@ -96,6 +96,14 @@ pub(crate) async fn open_registry(config: &Config) -> anyhow::Result<Arc<Registr
     let check = Box::new(move |url: &Url| addresses.check_url(url).map_err(refuse_url));
     let registry = Registry::open(&config.store, check).await.context("store")?;
     registry.set_catalogue(config.catalogue.clone());
+    if registry.is_loaded() {
+        let mut integrations = 0;
+        for organisation in registry.organisations() {
+            integrations += organisation.integrations;
+        }
+        // Without a configuration file all folders share one store.
+        tracing::info!(integrations, store = %config.store.place, "the store is open");
+    }
     Ok(registry)
 }
 

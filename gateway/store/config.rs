@@ -29,6 +29,20 @@ pub enum Place {
     Postgres(String),
 }
 
+/// The file, or the address of the database without its credentials.
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(file) => write!(f, "{}", file.display()),
+            Self::Postgres(url) => {
+                let address = url.split('?').next().unwrap_or("");
+                let place = address.rsplit_once('@').or_else(|| address.split_once("://"));
+                f.write_str(place.map_or("PostgreSQL", |(_, place)| place))
+            }
+        }
+    }
+}
+
 /// Says how many there are.
 impl fmt::Debug for Keys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -215,3 +215,47 @@ fn mistakes_name_their_cause() {
     let check = said(&run(folder.path(), &["check"]));
     assert!(check.contains("TLS_CERT") && !check.contains("unencrypted"), "{check}");
 }
+
+/// A gateway without a configuration file in a folder, and the address that it says it listens on.
+struct Trial(std::process::Child, String);
+
+impl Trial {
+    async fn start(home: &Path, folder: &Path) -> Self {
+        std::fs::create_dir_all(folder).unwrap();
+        let log = folder.join("log");
+        let mut command = command();
+        command.args(["serve", "--listen", "127.0.0.1:0"]).current_dir(folder).env("HOME", home);
+        command.env_remove("XDG_DATA_HOME").stderr(std::fs::File::create(&log).unwrap());
+        let child = command.spawn().unwrap();
+        let text = until("it listens", async || {
+            std::fs::read_to_string(&log).ok().filter(|text| text.contains("listens on"))
+        })
+        .await;
+        let url = text.split("listens on ").nth(1).unwrap().split_whitespace().next().unwrap();
+        Self(child, url.to_owned())
+    }
+}
+
+impl Drop for Trial {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test]
+async fn a_gateway_without_a_file_says_which_store_it_opened_and_what_is_in_it() {
+    let home = tempfile::tempdir().unwrap();
+    let (first, second) = (home.path().join("first"), home.path().join("second"));
+    let store = home.path().join(".local/share/lockgate/lockgate.db");
+    let line = |count: usize| format!("integrations={count} store={}", store.display());
+    let trial = Trial::start(home.path(), &first).await;
+    let log = std::fs::read_to_string(first.join("log")).unwrap();
+    assert!(log.contains("the store is open") && log.contains(&line(0)), "{log}");
+    let add = ["servers", "add", "Docs", "http://127.0.0.1:9/mcp", "--url", &trial.1];
+    done(&run(home.path(), &add));
+    drop(trial);
+    let _trial = Trial::start(home.path(), &second).await;
+    let log = std::fs::read_to_string(second.join("log")).unwrap();
+    assert!(log.contains(&line(1)), "{log}");
+}
