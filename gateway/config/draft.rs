@@ -28,6 +28,16 @@ const SERVERS: &str = "# The MCP servers behind the gateway; ${NAME} comes from 
 /// What most people want next.
 const TAIL: &str = include_str!("draft/more.yaml");
 
+/// Services whose MCP servers require OAuth.
+const OAUTH_HOSTS: [&str; 6] = [
+    "api.githubcopilot.com",
+    "mcp.asana.com",
+    "mcp.atlassian.com",
+    "mcp.linear.app",
+    "mcp.notion.com",
+    "mcp.sentry.dev",
+];
+
 /// The file that was made, and what the operator has to know of it.
 pub struct Draft {
     pub text: String,
@@ -79,6 +89,9 @@ pub fn draft(files: &[PathBuf], home: &str, cwd: &Path) -> Result<Draft, Report>
                 }
                 Some(_) => {}
                 None => {
+                    if let Some(note) = oauth_note(&slug, &server, &place) {
+                        problems.push(note);
+                    }
                     taken.insert(slug.clone(), (server, place));
                     new.insert(slug);
                 }
@@ -108,6 +121,19 @@ pub fn draft(files: &[PathBuf], home: &str, cwd: &Path) -> Result<Draft, Report>
     let text = format!("{HEAD}\n{middle}\n{TAIL}");
     let servers = taken.into_keys().collect();
     Ok(Draft { text, servers, variables: secrets.into_wanted(), notes })
+}
+
+/// Says of a service that accepts no request without OAuth that it does not, where the entry has
+/// no token of its own.
+fn oauth_note(slug: &str, server: &Node, place: &Place) -> Option<Problem> {
+    let url = url::Url::parse(server.text_at(&["url"])?).ok()?;
+    let host = OAUTH_HOSTS.into_iter().find(|host| url.host_str() == Some(host))?;
+    if server.get(&["headers", "authorization"]).is_some() {
+        return None;
+    }
+    let what = format!("{host} requires OAuth, which Lockgate does not do for servers yet");
+    let hint = "add a token of that service: headers: { Authorization: \"Bearer ${TOKEN}\" }";
+    Some(Problem::warning(place.clone(), format!("servers.{slug}"), what).hint(hint))
 }
 
 fn servers_of(root: &Node) -> Vec<(String, Node, Place)> {

@@ -148,7 +148,22 @@ fn server(node: &Node, key: &str, problems: &mut Problems) -> Option<Node> {
         let place = field.place.clone();
         map.insert(name.to_string(), Entry { place, node });
     }
+    if !map.contains_key("transport")
+        && let Some(url) = map.get("url")
+        && url.node.as_text().is_some_and(is_sse_address)
+    {
+        let place = url.place.clone();
+        let node = Node::text("sse", place.clone());
+        map.insert("transport".to_string(), Entry { place, node });
+    }
     Some(Node::new(Value::Map(map), node.place.clone()))
+}
+
+/// Returns whether an address ends in `/sse`, by which clients that are told no transport know
+/// HTTP+SSE.
+fn is_sse_address(url: &str) -> bool {
+    let path = url.split(['?', '#']).next().unwrap_or(url);
+    path.trim_end_matches('/').ends_with("/sse")
 }
 
 /// The entry by which the client reaches Lockgate; importing it would start the gateway inside

@@ -68,6 +68,8 @@ pub struct Secrets {
     made: BTreeMap<String, (Option<String>, Wanted)>,
     /// Names of variables that the files themselves refer to.
     reserved: BTreeSet<String>,
+    /// Variables that stand for an input of VS Code, with its id as it is written there.
+    inputs: BTreeMap<String, String>,
 }
 
 impl Secrets {
@@ -99,6 +101,11 @@ impl Secrets {
             }
             _ => {}
         }
+    }
+
+    /// Takes the inputs that were met since the last call, by the variable that replaces each.
+    pub fn take_inputs(&mut self) -> BTreeMap<String, String> {
+        std::mem::take(&mut self.inputs)
     }
 
     pub fn into_wanted(self) -> Vec<Wanted> {
@@ -254,6 +261,12 @@ impl Secrets {
         self.refer(&name, text, key, place)
     }
 
+    fn input(&mut self, id: &str, inside: &str, key: &str, place: &Place) -> String {
+        let reference = self.refer(&variable_name(id), inside, key, place);
+        self.inputs.insert(reference.clone(), id.to_string());
+        reference
+    }
+
     /// A reference by this name, or the next one that is free.
     fn refer(&mut self, first: &str, value: &str, key: &str, place: &Place) -> String {
         let mut name = first.to_string();
@@ -291,7 +304,7 @@ impl Secrets {
         }
         let name = match inside.split_once(':') {
             Some(("env", name)) => name.to_string(),
-            Some(("input", name)) => return self.refer(&variable_name(name), inside, key, place),
+            Some(("input", id)) => return self.input(id, inside, key, place),
             Some((_, default)) if default.starts_with('-') => return format!("${{{inside}}}"),
             Some(_) => variable_name(inside),
             None => variable_name_as_is(inside),

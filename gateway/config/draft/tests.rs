@@ -155,3 +155,30 @@ fn a_variable_that_is_referred_to_is_no_name_for_another_secret() {
         "{text}"
     );
 }
+
+#[test]
+fn addresses_of_sse_inputs_and_services_with_oauth_are_told_apart() {
+    let file = r#"{
+  "servers": {
+    "linear": { "url": "https://mcp.linear.app/sse" },
+    "sentry": { "type": "http", "url": "https://mcp.sentry.dev/mcp/sse?team=a" },
+    "github": { "url": "https://api.githubcopilot.com/mcp/",
+                "headers": { "Authorization": "Bearer ${input:GitHub-Token_id}" } }
+  }
+}"#;
+    let given = Given::files(&[("mcp.json", file)]);
+    let made = make(&given, &["mcp.json"]);
+    let text = &made.text;
+    assert_eq!(text.matches("transport: sse").count(), 1, "{text}");
+    assert!(text.contains("linear.app/sse\n    transport: sse"), "{text}");
+    assert!(text.contains("    # ${GITHUB_TOKEN_ID} was ${input:GitHub-Token_id}\n"), "{text}");
+    let notes: Vec<String> = made.notes.iter().map(ToString::to_string).collect();
+    let told =
+        |host: &str| notes.iter().any(|note| note.contains(&format!("{host} requires OAuth")));
+    assert!(told("mcp.linear.app") && told("mcp.sentry.dev"), "{notes:?}");
+    assert!(!told("api.githubcopilot.com"), "it has a token: {notes:?}");
+    std::fs::write(given.path().join("lockgate.yaml"), text).unwrap();
+    let given = given.env("GITHUB_TOKEN_ID", "t");
+    let loaded = given.loaded();
+    assert_eq!(loaded.config.servers.len(), 3);
+}

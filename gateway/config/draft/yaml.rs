@@ -11,7 +11,7 @@ const WORDS: [&str; 9] = ["true", "false", "yes", "no", "on", "off", "null", "y"
 
 /// The entry of one server, two blanks in.
 pub fn write_server(slug: &str, server: &Node, secrets: &mut Secrets) -> String {
-    let mut out = format!("  {slug}:\n");
+    let mut out = String::new();
     for key in ["command", "url", "transport", "cwd"] {
         let Some(node) = server.get(&[key]) else { continue };
         let Some(text) = node.as_text() else { continue };
@@ -29,7 +29,11 @@ pub fn write_server(slug: &str, server: &Node, secrets: &mut Secrets) -> String 
     if let Some(Node { value: Value::Bool(enabled), .. }) = server.get(&["enabled"]) {
         let _ = writeln!(out, "    enabled: {enabled}");
     }
-    out
+    let mut head = format!("  {slug}:\n");
+    for (reference, id) in secrets.take_inputs() {
+        let _ = writeln!(head, "    # {reference} was ${{input:{}}}", id.escape_debug());
+    }
+    head + &out
 }
 
 fn write_arguments(out: &mut String, slug: &str, server: &Node, secrets: &mut Secrets) {
