@@ -19,6 +19,18 @@ pub const PREFIX: &str = "lg_";
 const ID_BYTES: usize = 8;
 const SECRET_BYTES: usize = 32;
 
+/// Returns whether a text has the form of a key that was issued: [`PREFIX`], an id, `_`, a secret.
+#[must_use]
+pub fn has_issued_form(text: &str) -> bool {
+    let Some(rest) = text.strip_prefix(PREFIX) else { return false };
+    let Some((id, secret)) = rest.split_once('_') else { return false };
+    is_hex(id, ID_BYTES) && is_hex(secret, SECRET_BYTES)
+}
+
+fn is_hex(text: &str, bytes: usize) -> bool {
+    text.len() == bytes * 2 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 /// What is kept of a key: everything but its secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key {

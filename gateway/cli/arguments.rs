@@ -193,7 +193,7 @@ pub(super) struct At {
     /// here [default: the variable LOCKGATE_URL]
     #[arg(long, value_name = "URL")]
     pub(super) url: Option<String>,
-    /// Its bearer key [default: the variable LOCKGATE_KEY]
+    /// Its bearer key [default: the variable LOCKGATE_CLIENT_KEY]
     #[arg(long, value_name = "KEY")]
     pub(super) key: Option<String>,
     /// How long to wait for servers that are slow to start; the others do not wait for them
@@ -208,7 +208,7 @@ pub(super) struct Running {
     /// Where the gateway runs [default: the variable LOCKGATE_URL, else http://127.0.0.1:3001]
     #[arg(long, global = true, value_name = "URL")]
     pub(super) url: Option<String>,
-    /// Your bearer key [default: the variable LOCKGATE_KEY]
+    /// Your bearer key [default: the variable LOCKGATE_CLIENT_KEY]
     #[arg(long, global = true, value_name = "KEY")]
     pub(super) key: Option<String>,
 }

@@ -105,9 +105,7 @@ async fn exchange(origin: &Origin, request: Request<Payload>) -> anyhow::Result<
     let answer: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
     match (status, answer["error"].as_str()) {
         (StatusCode::OK, _) => Ok(answer),
-        (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, _) => {
-            bail!("the gateway wants a key that it knows; give one with --key or LOCKGATE_KEY")
-        }
+        (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, _) => bail!(remote::KEY_REFUSED),
         (_, Some(words)) => bail!("{words}"),
         (status, None) => bail!("the gateway answered {status}"),
     }

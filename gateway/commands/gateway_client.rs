@@ -104,9 +104,7 @@ async fn exchange(origin: &Origin, request: Request<Payload>) -> anyhow::Result<
     }
     let words = answer.get("detail").or_else(|| answer.get("error")).and_then(Value::as_str);
     match (status, words) {
-        (StatusCode::UNAUTHORIZED, _) => {
-            bail!("the gateway wants a key that it knows; give one with --key or LOCKGATE_KEY")
-        }
+        (StatusCode::UNAUTHORIZED, _) => bail!(remote::KEY_REFUSED),
         (_, Some(words)) => bail!("{words}"),
         (status, None) => bail!("the gateway answered {status}"),
     }

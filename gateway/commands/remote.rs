@@ -19,11 +19,15 @@ const SLUG: &str = "gateway";
 /// Seconds for one answer: as long as a gateway may ever be told to wait.
 const TIMEOUT: &str = "300";
 
+/// Says that the gateway answered with 401.
+pub(crate) const KEY_REFUSED: &str = "the gateway requires a key that it knows; give one with \
+    --key or LOCKGATE_CLIENT_KEY";
+
 /// The key for the gateway that is asked: as it was given, or from the environment.
 pub(crate) fn find_key(given: Option<&str>, sources: &Sources) -> Option<String> {
     match given {
         Some(key) => Some(key.to_owned()),
-        None => sources.env.get("LOCKGATE_KEY").cloned(),
+        None => find_variable(sources, "LOCKGATE_CLIENT_KEY"),
     }
 }
 
@@ -31,8 +35,12 @@ pub(crate) fn find_key(given: Option<&str>, sources: &Sources) -> Option<String>
 pub(crate) fn find_url(given: Option<&str>, sources: &Sources) -> Option<String> {
     match given {
         Some(url) => Some(url.to_owned()),
-        None => sources.env.get("LOCKGATE_URL").filter(|url| !url.is_empty()).cloned(),
+        None => find_variable(sources, "LOCKGATE_URL"),
     }
+}
+
+fn find_variable(sources: &Sources, name: &str) -> Option<String> {
+    sources.env.get(name).filter(|value| !value.is_empty()).cloned()
 }
 
 /// Returns the sources of the gateway that is asked, and whether it is one that runs elsewhere.
@@ -98,9 +106,7 @@ pub(crate) fn place(gateway: &Gateway, elsewhere: bool) -> anyhow::Result<Endpoi
     let status = server.status();
     match (status.state, &status.trouble) {
         (State::Connected, _) => Ok(Endpoint::Server(SLUG.to_owned())),
-        (State::NeedsAuth, _) => {
-            bail!("the gateway wants a key that it knows; give one with --key or LOCKGATE_KEY")
-        }
+        (State::NeedsAuth, _) => bail!(KEY_REFUSED),
         (_, Some(trouble)) => bail!("the gateway is not reached: {trouble}"),
         (_, None) => bail!("the gateway did not answer in time"),
     }

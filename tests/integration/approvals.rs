@@ -334,7 +334,11 @@ async fn the_command_line_lists_approves_and_denies() {
     let url = format!("http://{}", rig.gate.address);
     let ask = async |arguments: &[&str]| {
         let mut command = command();
-        command.args(["approvals"]).args(arguments).args(["--url", &url]).env("LOCKGATE_KEY", &bob);
+        command
+            .args(["approvals"])
+            .args(arguments)
+            .args(["--url", &url])
+            .env("LOCKGATE_CLIENT_KEY", &bob);
         let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         (output.status.code(), text(&output.stdout), text(&output.stderr))

@@ -75,11 +75,11 @@ async fn a_key_is_taken_from_the_flag_or_the_variable() {
     ] {
         let mut arguments = call.to_vec();
         arguments.extend(flag.iter().flat_map(|key| ["--key", *key]));
-        let variables: Vec<_> = variable.iter().map(|key| ("LOCKGATE_KEY", *key)).collect();
+        let variables: Vec<_> = variable.iter().map(|key| ("LOCKGATE_CLIENT_KEY", *key)).collect();
         assert_eq!(out(&ask(&arguments, &variables).await).trim(), "one");
     }
     for (arguments, words) in [
-        (&call[..], "--key or LOCKGATE_KEY"),
+        (&call[..], "--key or LOCKGATE_CLIENT_KEY"),
         (&["tools", "--url", "example.com"], "http:// or https://"),
         (&["tools", "--url", "http://127.0.0.1:1"], "not reached"),
         (&["tools", "--key", KEY], "--url"),

@@ -19,7 +19,7 @@ try {
     writeFileSync('example.mjs', block('js'));
     const gateway = await Gateway.start({ auth: { keys_file: 'keys.yaml' } });
     const key = await gateway.key('reader');
-    const env = { ...process.env, LOCKGATE_URL: gateway.origin, LOCKGATE_KEY: key };
+    const env = { ...process.env, LOCKGATE_URL: gateway.origin, LOCKGATE_CLIENT_KEY: key };
     const done = spawnSync('node', ['example.mjs'], { encoding: 'utf8', env });
     equal([done.stdout, done.stderr], [block('text'), '']);
     const types = await send(gateway.origin, 'GET', '/trpc/lockgate.d.ts');

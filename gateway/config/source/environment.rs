@@ -13,12 +13,13 @@ use crate::problem::{Place, Problem, Problems};
 
 const PREFIX: &str = "LOCKGATE_";
 
-/// Variables with the prefix that are no keys: the configuration file, the address of a gateway
-/// that commands ask, the conventional name of the bearer key, and what the program's own tests and
-/// helpers use.
+/// Variables with the prefix that are no keys: the configuration file, the conventional name of
+/// `auth.key`, the address and the key that commands use at a gateway, and those of the program's
+/// own tests and helpers.
 pub const RESERVED: &[&str] = &[
     "LOCKGATE_CONFIG",
     "LOCKGATE_KEY",
+    "LOCKGATE_CLIENT_KEY",
     "LOCKGATE_URL",
     "LOCKGATE_CACHE",
     "LOCKGATE_BIN",

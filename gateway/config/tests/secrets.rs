@@ -191,3 +191,17 @@ fn references_are_expanded_once_and_can_be_escaped() {
         assert_eq!(given(text).messages().len(), 1, "{text}");
     }
 }
+
+/// A key that commands use, in the variable of the gateway's own, would outlive its revocation.
+#[test]
+fn an_issued_key_is_no_key_of_the_gateway() {
+    let issued = format!("lg_{}_{}", "0123456789abcdef", "0123456789abcdef".repeat(4));
+    let text = "auth: { keys_file: keys.yaml }\n";
+    let given = Given::files(&[("lockgate.yaml", text), ("keys.yaml", "keys: []\n")]);
+    let given = given.env("LOCKGATE_CLIENT_KEY", &issued);
+    assert!(given.loaded().config.authn.key.is_none(), "it is for commands alone");
+    let given = given.env("LOCKGATE_KEY", &issued);
+    let messages = given.messages().join("\n");
+    assert!(messages.contains("auth.key: is a key of `lockgate keys create`"), "{messages}");
+    assert!(messages.contains("LOCKGATE_CLIENT_KEY") && !messages.contains(&issued), "{messages}");
+}

@@ -24,7 +24,15 @@ const MAKE_ONE: &str = "make one with `openssl rand -hex 32`";
 impl Check<'_> {
     pub fn key(&mut self, key: Option<&Text>) -> Option<String> {
         let Text(key) = key?;
-        self.shown_key(&["auth", "key"], key);
+        let path = ["auth", "key"];
+        self.shown_key(&path, key);
+        // Revoked in the keys file, it would still be good here.
+        if lockgate_authn::key::has_issued_form(key) {
+            let what = "is a key of `lockgate keys create`, which this would make good for ever";
+            let hint = "name its file in `auth.keys_file`, and give the key to commands in \
+                LOCKGATE_CLIENT_KEY";
+            self.error(&path, what, hint);
+        }
         Some(key.clone())
     }
 
