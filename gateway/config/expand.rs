@@ -15,6 +15,7 @@ const VALUE_BYTES: usize = 64 * 1024;
 
 /// Keys whose whole value may be `file:PATH`.
 const FILE_KEYS: &[&[&str]] = &[
+    &["admin", "scrape_token"],
     &["admin", "sign_in", "client_secret"],
     &["approvals", "webhook", "secret"],
     &["audit", "key"],
@@ -23,6 +24,7 @@ const FILE_KEYS: &[&[&str]] = &[
     &["auth", "key"],
     &["builtin", "database", "connections", "*", "url"],
     &["builtin", "web", "proxy", "password"],
+    &["egress", "proxy", "password"],
     &["identity", "keys", "*"],
     &["old_secrets", "*"],
     &["redis", "url"],
@@ -135,6 +137,11 @@ impl Expand<'_> {
             let file = file.strip_prefix("//").unwrap_or(file);
             return Ok((self.file(file)?, true));
         }
+        if is_one_of(path, FILE_KEYS) && imitates_reference(text) {
+            let hint = "write ${NAME} for a variable, file:PATH for a file, or ${file:PATH} for a \
+                file beside other text";
+            return Err(("looks like a reference and is none".into(), hint.into()));
+        }
         let mut out = String::new();
         let mut rest = text;
         let mut referenced = false;
@@ -242,6 +249,18 @@ impl Expand<'_> {
             _ => self.base.join(text).components().collect::<PathBuf>().display().to_string(),
         }
     }
+}
+
+/// Returns whether a secret is written as other programs write references, which would be taken
+/// literally: `$NAME`, `env:NAME`, and `file:PATH` behind `Bearer `.
+fn imitates_reference(text: &str) -> bool {
+    let value = text.split_once(' ').map_or(text, |(_, value)| value).trim_start();
+    let has_prefix = ["env:", "file:", "FILE:", "File:"].iter().any(|it| value.starts_with(it));
+    let is_shell = value.strip_prefix('$').is_some_and(|name| {
+        let mut bytes = name.bytes();
+        is_variable_name(name) && bytes.all(|b| !b.is_ascii_lowercase())
+    });
+    has_prefix || is_shell
 }
 
 fn read_value(path: &Path) -> Result<String, String> {

@@ -3,6 +3,8 @@
 
 use super::Given;
 use crate::Report;
+use crate::problem::{Place, Problems};
+use crate::source::node::Node;
 
 const SECRET: &str = "Tops3cret-0123456789-abcdefghijkl-mn";
 
@@ -204,4 +206,39 @@ fn an_issued_key_is_no_key_of_the_gateway() {
     let messages = given.messages().join("\n");
     assert!(messages.contains("auth.key: is a key of `lockgate keys create`"), "{messages}");
     assert!(messages.contains("LOCKGATE_CLIENT_KEY") && !messages.contains(&issued), "{messages}");
+}
+
+/// What the reference calls a reference is resolved, at every key, and what only looks like one is
+/// not taken for the secret itself.
+#[test]
+fn every_key_that_is_documented_as_a_reference_takes_one() {
+    let given = Given::files(&[("secret.txt", SECRET)]);
+    let mut count = 0;
+    for key in crate::schema::walk::keys() {
+        if !key.description.contains("A reference: ") {
+            continue;
+        }
+        count += 1;
+        for (text, expected) in [
+            ("file:secret.txt", Some(SECRET)),
+            ("${SECRET}", Some("from the environment")),
+            ("$SECRET", None),
+            ("env:SECRET", None),
+            ("Bearer file:secret.txt", None),
+        ] {
+            let mut root = Node::map(Place::Nowhere);
+            root.put(&key.path, Node::text(text, Place::Nowhere));
+            let mut problems = Problems::default();
+            let mut expand = crate::expand::Expand {
+                env: &[("SECRET".to_owned(), "from the environment".to_owned())].into(),
+                base: given.path(),
+                editor: false,
+                files: Vec::new(),
+            };
+            expand.expand_values(&mut root, &mut problems);
+            assert_eq!(root.text_at(&key.path), expected, "{}: {text}", key.path.join("."));
+            assert_eq!(problems.finish().is_err(), expected.is_none(), "{text}");
+        }
+    }
+    assert!(count >= 11, "{count}");
 }
